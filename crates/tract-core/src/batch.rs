@@ -1,0 +1,108 @@
+//! A write as a value: all of it happens, or none.
+
+use crate::commit::Commit;
+use crate::id::{BatchId, CommitId, ToolId};
+use crate::object::{Blob, ObjectId, Toolset};
+use crate::refs::{Conflict, LogNote, RefEdit};
+
+/// A row of the tool index, written when a commit has a tool in force that its parent had not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolRow {
+    /// The identity.
+    pub id: ToolId,
+    /// `function.name`, else `name`, else empty.
+    pub name: String,
+    /// The schema as given to this commit.
+    pub schema: crate::id::BlobId,
+    /// The commit.
+    pub commit: CommitId,
+    /// When that commit was made: microseconds since 1970, UTC.
+    pub created_at: i64,
+}
+
+/// The sorts of derived rows: rebuildable, never hashed, never exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum DerivedKind {
+    /// The view at a commit.
+    Snapshot,
+    /// The tool turn that a commit belongs to.
+    Turn,
+}
+
+impl DerivedKind {
+    /// All sorts.
+    pub const ALL: [Self; 2] = [Self::Snapshot, Self::Turn];
+
+    /// Returns the number that stores write.
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Snapshot => 1,
+            Self::Turn => 2,
+        }
+    }
+}
+
+/// A derived row: at most one of a kind per commit. Its writer puts a checksum into the bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DerivedRow {
+    /// What sort of row.
+    pub kind: DerivedKind,
+    /// The commit that it belongs to; in the store or in the same batch.
+    pub commit: CommitId,
+    /// Its bytes.
+    pub bytes: bytes::Bytes,
+}
+
+/// A write: objects, derived rows and ref moves that happen together or not at all.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// What a retry after an unknown outcome looks for in the ref log.
+    pub id: BatchId,
+    /// What the ref log is told.
+    pub note: LogNote,
+    /// Blobs; those already stored are left as they are.
+    pub blobs: Vec<Blob>,
+    /// Toolsets; those already stored are left as they are.
+    pub toolsets: Vec<Toolset>,
+    /// Commits, parents first; those already stored are left as they are.
+    pub commits: Vec<Commit>,
+    /// Rows of the tool index; a known (tool, schema) pair is left as it is.
+    pub tools: Vec<ToolRow>,
+    /// Derived rows; an existing one is replaced.
+    pub derived: Vec<DerivedRow>,
+    /// Objects that must be stored already, or else the whole batch is refused.
+    pub requires: Vec<ObjectId>,
+    /// Ref moves, at most one for each name; each is a compare-and-swap.
+    pub refs: Vec<RefEdit>,
+}
+
+impl Batch {
+    /// Makes an empty batch.
+    pub fn new(id: BatchId, note: LogNote) -> Self {
+        Self {
+            id,
+            note,
+            blobs: Vec::new(),
+            toolsets: Vec::new(),
+            commits: Vec::new(),
+            tools: Vec::new(),
+            derived: Vec::new(),
+            requires: Vec::new(),
+            refs: Vec::new(),
+        }
+    }
+}
+
+/// What became of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Applied {
+    /// It is stored, durably.
+    Done,
+    /// Its id stood in the ref log already: an earlier try of the same batch went through.
+    /// Nothing was written now, wherever the refs stand by now.
+    Already,
+    /// A ref was not as expected; nothing was written.
+    Conflict(Conflict),
+}

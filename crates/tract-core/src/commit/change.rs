@@ -1,0 +1,263 @@
+//! What a commit changes in the view, and how such a change is undone.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::id::{BlobId, CommitId, ParseIdError};
+
+/// A commit named inside a record: another one, or the one that the record is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum This {
+    /// The commit itself, written `.`, since its id is not known before it is hashed.
+    This,
+    /// Another commit.
+    Id(CommitId),
+}
+
+impl This {
+    /// Returns the id, given that of the commit which bears the record.
+    pub fn resolve(self, this: CommitId) -> CommitId {
+        match self {
+            Self::This => this,
+            Self::Id(id) => id,
+        }
+    }
+}
+
+impl From<CommitId> for This {
+    fn from(id: CommitId) -> Self {
+        Self::Id(id)
+    }
+}
+
+impl fmt::Display for This {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::This => f.write_str("."),
+            Self::Id(id) => id.fmt(f),
+        }
+    }
+}
+
+impl FromStr for This {
+    type Err = ParseIdError;
+    fn from_str(text: &str) -> Result<Self, ParseIdError> {
+        match text {
+            "." => Ok(Self::This),
+            id => id.parse().map(Self::Id),
+        }
+    }
+}
+
+impl Serialize for This {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for This {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Cow::<'de, str>::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// A tool call: the message that bears it and its place among that message's calls, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "(CommitId, u32)", into = "(CommitId, u32)")]
+pub struct CallRef {
+    /// The slot of the message.
+    pub slot: CommitId,
+    /// The place of the call among the message's calls.
+    pub index: u32,
+}
+
+impl From<(CommitId, u32)> for CallRef {
+    fn from((slot, index): (CommitId, u32)) -> Self {
+        Self { slot, index }
+    }
+}
+
+impl From<CallRef> for (CommitId, u32) {
+    fn from(call: CallRef) -> Self {
+        (call.slot, call.index)
+    }
+}
+
+/// The fields of a row but its slot, as records write them: `[key, version, mark, answers]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(
+    from = "(u64, This, Option<This>, Option<CallRef>)",
+    into = "(u64, This, Option<This>, Option<CallRef>)"
+)]
+pub struct RowFields {
+    /// Where the row stands.
+    pub key: u64,
+    /// The commit whose content shows.
+    pub version: This,
+    /// The commit whose priority holds.
+    pub mark: Option<This>,
+    /// The call that it answers.
+    pub answers: Option<CallRef>,
+}
+
+type RowTuple = (u64, This, Option<This>, Option<CallRef>);
+
+impl From<RowTuple> for RowFields {
+    fn from((key, version, mark, answers): RowTuple) -> Self {
+        Self { key, version, mark, answers }
+    }
+}
+
+impl From<RowFields> for RowTuple {
+    fn from(row: RowFields) -> Self {
+        (row.key, row.version, row.mark, row.answers)
+    }
+}
+
+/// One change of the view. The fold knows these three and nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Change {
+    /// Adds a row: `["row", slot, null, row]`.
+    Add {
+        /// The lasting name of the message.
+        slot: This,
+        /// The row.
+        row: RowFields,
+    },
+    /// Removes a row: `["row", slot, row, null]`.
+    Remove {
+        /// The lasting name of the message.
+        slot: This,
+        /// The row as it must be.
+        row: RowFields,
+    },
+    /// Replaces the version: `["version", slot, from, to]`.
+    Version {
+        /// The lasting name of the message.
+        slot: This,
+        /// The version as it must be.
+        from: This,
+        /// The new version.
+        to: This,
+    },
+    /// Replaces the mark: `["mark", slot, from, to]`.
+    Mark {
+        /// The lasting name of the message.
+        slot: This,
+        /// The mark as it must be.
+        from: Option<This>,
+        /// The new mark.
+        to: Option<This>,
+    },
+}
+
+impl Change {
+    /// Returns the slot that it concerns.
+    pub fn slot(&self) -> This {
+        match self {
+            Self::Add { slot, .. }
+            | Self::Remove { slot, .. }
+            | Self::Version { slot, .. }
+            | Self::Mark { slot, .. } => *slot,
+        }
+    }
+}
+
+impl Serialize for Change {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Add { slot, row } => ("row", slot, None::<RowFields>, row).serialize(serializer),
+            Self::Remove { slot, row } => {
+                ("row", slot, row, None::<RowFields>).serialize(serializer)
+            }
+            Self::Version { slot, from, to } => ("version", slot, from, to).serialize(serializer),
+            Self::Mark { slot, from, to } => ("mark", slot, from, to).serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Change {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Field {
+            Row(RowFields),
+            Id(This),
+        }
+        type Raw<'a> = (Cow<'a, str>, This, Option<Field>, Option<Field>);
+        let (what, slot, from, to): Raw<'de> = Deserialize::deserialize(deserializer)?;
+        let id = |field: Option<Field>| match field {
+            None => Ok(None),
+            Some(Field::Id(id)) => Ok(Some(id)),
+            Some(Field::Row(_)) => Err(D::Error::custom("expected a commit id, found a row")),
+        };
+        match &*what {
+            "row" => match (from, to) {
+                (None, Some(Field::Row(row))) => Ok(Self::Add { slot, row }),
+                (Some(Field::Row(row)), None) => Ok(Self::Remove { slot, row }),
+                _ => Err(D::Error::custom("a row change adds or removes one row")),
+            },
+            "version" => match (id(from)?, id(to)?) {
+                (Some(from), Some(to)) => Ok(Self::Version { slot, from, to }),
+                _ => Err(D::Error::custom("a version change names two versions")),
+            },
+            "mark" => Ok(Self::Mark { slot, from: id(from)?, to: id(to)? }),
+            other => Err(D::Error::custom(format!("unknown change {other:?}"))),
+        }
+    }
+}
+
+/// The changes of a commit: here, or in a blob when there are many.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Changes {
+    /// Up to [`MAX_INLINE_CHANGES`](super::MAX_INLINE_CHANGES) changes.
+    List(Vec<Change>),
+    /// The blob that holds them, as a canonical JSON list.
+    Blob(BlobId),
+}
+
+impl Default for Changes {
+    fn default() -> Self {
+        Self::List(Vec::new())
+    }
+}
+
+impl Changes {
+    /// Returns whether nothing is changed.
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Self::List(list) if list.is_empty())
+    }
+
+    /// Writes a list of changes as the canonical text of a changes blob.
+    pub fn to_blob(changes: &[Change]) -> String {
+        let mut out = String::with_capacity(changes.len() * 200 + 2);
+        super::canonical::changes(&mut out, changes);
+        out
+    }
+
+    /// Reads a changes blob; its text must be canonical and within
+    /// [`MAX_CHANGES`](super::MAX_CHANGES).
+    ///
+    /// # Errors
+    /// [`RecordError`](super::RecordError) when the blob is not such a list.
+    pub fn from_blob(blob: &[u8]) -> Result<Vec<Change>, super::RecordError> {
+        let refused = |what: String| super::RecordError::Malformed { what };
+        let list: Vec<Change> = serde_json::from_slice(blob)
+            .map_err(|error| refused(format!("the list of changes: {error}")))?;
+        if list.len() > super::MAX_CHANGES {
+            return Err(refused(format!(
+                "{} changes where {} are the most",
+                list.len(),
+                super::MAX_CHANGES
+            )));
+        }
+        match Self::to_blob(&list).as_bytes() == blob {
+            true => Ok(list),
+            false => Err(refused("a list of changes that is not canonical".to_owned())),
+        }
+    }
+}

@@ -1,0 +1,587 @@
+//! What a message says: kinds, roles, parts, and their canonical blobs.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::json::{self, Escapes, JsonError};
+use crate::text::JsonText;
+
+/// How much a message matters when a context is compiled or compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Priority {
+    /// Left out of what is compiled; still a row of the view.
+    Skip,
+    /// Shown; may be compressed.
+    Normal,
+    /// Shown; compression has to keep what its retention asks for.
+    Important,
+    /// Shown; never compressed.
+    Pinned,
+}
+
+impl Priority {
+    /// Returns the word used in records and streams.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Skip => "skip",
+            Self::Normal => "normal",
+            Self::Important => "important",
+            Self::Pinned => "pinned",
+        }
+    }
+
+    /// Returns the priority that a word names.
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Skip, Self::Normal, Self::Important, Self::Pinned]
+            .into_iter()
+            .find(|priority| priority.as_str() == word)
+    }
+}
+
+impl fmt::Display for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What sort of message a commit carries.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Instructions to the model.
+    System,
+    /// What a person, or whoever stands for one, said.
+    User,
+    /// What the model said, with its tool calls.
+    Assistant,
+    /// The answer to a tool call.
+    ToolResult,
+    /// Reasoning recorded apart from a message.
+    Reasoning,
+    /// A document the conversation produced.
+    Artifact,
+    /// Data that no model sees unless its priority is raised.
+    Note,
+    /// A kind of the caller's own; its role and parts travel with the commit.
+    Custom(String),
+}
+
+impl Kind {
+    /// Returns the word used in records.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::ToolResult => "tool_result",
+            Self::Reasoning => "reasoning",
+            Self::Artifact => "artifact",
+            Self::Note => "note",
+            Self::Custom(name) => name,
+        }
+    }
+
+    /// Returns the kind that a word names; an unknown word is a custom kind.
+    pub fn parse(word: &str) -> Self {
+        match word {
+            "system" => Self::System,
+            "user" => Self::User,
+            "assistant" => Self::Assistant,
+            "tool_result" => Self::ToolResult,
+            "reasoning" => Self::Reasoning,
+            "artifact" => Self::Artifact,
+            "note" => Self::Note,
+            other => Self::Custom(other.to_owned()),
+        }
+    }
+
+    /// Returns the role that a commit of this kind has when it states none.
+    pub fn default_role(&self) -> Role {
+        match self {
+            Self::System => Role::System,
+            Self::User | Self::Note => Role::User,
+            Self::Assistant | Self::Reasoning | Self::Artifact | Self::Custom(_) => Role::Assistant,
+            Self::ToolResult => Role::Tool,
+        }
+    }
+
+    /// Returns the priority of a row that no mark speaks of; fixed by record version 1.
+    pub fn default_priority(&self) -> Priority {
+        match self {
+            Self::System => Priority::Pinned,
+            Self::Reasoning | Self::Note => Priority::Skip,
+            Self::User | Self::Assistant | Self::ToolResult | Self::Artifact | Self::Custom(_) => {
+                Priority::Normal
+            }
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Who speaks, in the words that providers use.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Role {
+    /// `system`
+    System,
+    /// `developer`, OpenAI's newer word for instructions.
+    Developer,
+    /// `user`
+    User,
+    /// `assistant`
+    Assistant,
+    /// `tool`
+    Tool,
+    /// Any other word.
+    Other(String),
+}
+
+impl Role {
+    /// Returns the word.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::System => "system",
+            Self::Developer => "developer",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::Tool => "tool",
+            Self::Other(name) => name,
+        }
+    }
+
+    /// Returns the role that a word names.
+    pub fn parse(word: &str) -> Self {
+        match word {
+            "system" => Self::System,
+            "developer" => Self::Developer,
+            "user" => Self::User,
+            "assistant" => Self::Assistant,
+            "tool" => Self::Tool,
+            other => Self::Other(other.to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One piece of a message.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum Part {
+    /// Plain text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// A picture, named or carried.
+    Image {
+        /// Media type such as `image/png`, where known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        media_type: Option<String>,
+        /// Where the picture is.
+        source: ImageSource,
+    },
+    /// A call that the model asks for.
+    ToolCall(ToolCall),
+    /// Thinking that belongs to this message.
+    Reasoning {
+        /// What was thought, as far as the provider shows it.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        text: String,
+        /// The provider's signature over it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signature: Option<String>,
+        /// Thinking that only the provider can read.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        encrypted: Option<String>,
+    },
+    /// Something of one provider's that the neutral model has no word for.
+    Opaque {
+        /// The dialect that it is written in, such as `anthropic`.
+        dialect: String,
+        /// The JSON text as it was received.
+        json: String,
+    },
+}
+
+impl Part {
+    /// Makes a text part.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into() }
+    }
+
+    /// Makes a tool call.
+    pub fn call(
+        id: impl Into<String>,
+        name: impl Into<String>,
+        arguments: impl Into<String>,
+    ) -> Self {
+        Self::ToolCall(ToolCall { id: id.into(), name: name.into(), arguments: arguments.into() })
+    }
+}
+
+/// A call that the model asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolCall {
+    /// The provider's id of the call; its answer names it.
+    pub id: String,
+    /// The tool's name as the model wrote it.
+    pub name: String,
+    /// The arguments as the model wrote them: text, JSON or not.
+    pub arguments: String,
+}
+
+/// Where a picture is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ImageSource {
+    /// At a url.
+    Url(String),
+    /// Here, in base64.
+    Base64(String),
+    /// With the provider, under this id.
+    File(String),
+}
+
+/// The parts of a message and, where given, the speaker's name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Body {
+    /// The parts, in order.
+    pub parts: Vec<Part>,
+    /// The `name` some providers let a speaker have.
+    pub name: Option<String>,
+}
+
+impl Body {
+    /// Makes a body of one text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { parts: vec![Part::text(text)], name: None }
+    }
+}
+
+/// The answer to a tool call.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ToolAnswer {
+    /// The id of the call that it answers, as the provider knows it.
+    pub call_id: String,
+    /// The tool's name, where it was told.
+    pub name: Option<String>,
+    /// Whether the tool failed.
+    pub is_error: bool,
+    /// What the model reads.
+    pub parts: Vec<Part>,
+}
+
+/// A document the conversation produced.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Artifact {
+    /// What sort of document, such as `code` or `plan`.
+    pub artifact_type: String,
+    /// Its language, where that means something.
+    pub language: Option<String>,
+    /// Its text.
+    pub text: String,
+}
+
+/// What one commit says.
+///
+/// ```
+/// use tract_core::{Content, Kind};
+/// let content = Content::user("Do I need a coat?");
+/// assert_eq!(content.to_blob()?, "\"Do I need a coat?\"");
+/// assert_eq!(Content::from_blob(&Kind::User, &content.to_blob()?)?, content);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Content {
+    /// Instructions to the model.
+    System(Body),
+    /// What a person said.
+    User(Body),
+    /// What the model said.
+    Assistant(Body),
+    /// The answer to a tool call.
+    ToolResult(ToolAnswer),
+    /// Reasoning recorded apart from a message.
+    Reasoning(Body),
+    /// A document.
+    Artifact(Artifact),
+    /// Data for programs.
+    Note(JsonText),
+    /// A kind of the caller's own.
+    Custom {
+        /// The kind's name.
+        kind: String,
+        /// Its parts.
+        body: Body,
+    },
+}
+
+/// A content blob that is not what its kind requires.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ContentError {
+    /// The blob is not UTF-8.
+    #[error("content is not UTF-8")]
+    NotText,
+    /// The blob is no JSON of the shape that its kind has.
+    #[error("content is no {kind}: {source}")]
+    Shape {
+        /// The kind that the commit states.
+        kind: String,
+        /// What the reader met.
+        source: serde_json::Error,
+    },
+    /// Something in it has no canonical form.
+    #[error("content has no canonical form: {0}")]
+    Json(#[from] JsonError),
+}
+
+/// The blob of a body that is more than one text.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum BodyBlob<'a> {
+    Text(std::borrow::Cow<'a, str>),
+    Parts(Vec<Part>),
+    Named { name: String, parts: Vec<Part> },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AnswerBlob {
+    call_id: String,
+    content: BodyBlob<'static>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    is_error: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ArtifactBlob {
+    artifact_type: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    language: Option<String>,
+    text: String,
+}
+
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+impl Content {
+    /// Makes instructions of one text.
+    pub fn system(text: impl Into<String>) -> Self {
+        Self::System(Body::text(text))
+    }
+
+    /// Makes a user's message of one text.
+    pub fn user(text: impl Into<String>) -> Self {
+        Self::User(Body::text(text))
+    }
+
+    /// Makes a model's message of one text; an empty text makes no part.
+    pub fn assistant(text: impl Into<String>) -> Self {
+        let text = text.into();
+        match text.is_empty() {
+            true => Self::Assistant(Body::default()),
+            false => Self::Assistant(Body::text(text)),
+        }
+    }
+
+    /// Makes the answer to a call.
+    pub fn tool_result(call_id: impl Into<String>, text: impl Into<String>) -> Self {
+        Self::ToolResult(ToolAnswer {
+            call_id: call_id.into(),
+            name: None,
+            is_error: false,
+            parts: vec![Part::text(text)],
+        })
+    }
+
+    /// Returns the kind.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::System(_) => Kind::System,
+            Self::User(_) => Kind::User,
+            Self::Assistant(_) => Kind::Assistant,
+            Self::ToolResult(_) => Kind::ToolResult,
+            Self::Reasoning(_) => Kind::Reasoning,
+            Self::Artifact(_) => Kind::Artifact,
+            Self::Note(_) => Kind::Note,
+            Self::Custom { kind, .. } => Kind::Custom(kind.clone()),
+        }
+    }
+
+    /// Returns the parts, for the kinds that have some.
+    pub fn parts(&self) -> &[Part] {
+        match self {
+            Self::System(body)
+            | Self::User(body)
+            | Self::Assistant(body)
+            | Self::Reasoning(body)
+            | Self::Custom { body, .. } => &body.parts,
+            Self::ToolResult(answer) => &answer.parts,
+            Self::Artifact(_) | Self::Note(_) => &[],
+        }
+    }
+
+    /// Walks the tool calls, in order. Their place in this order is their *call index*.
+    pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.parts().iter().filter_map(|part| match part {
+            Part::ToolCall(call) => Some(call),
+            Part::Text { .. }
+            | Part::Image { .. }
+            | Part::Reasoning { .. }
+            | Part::Opaque { .. } => None,
+        })
+    }
+
+    /// Returns the text of all text parts, joined with a newline; for an artifact its text, for
+    /// a note its JSON.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Artifact(artifact) => artifact.text.clone(),
+            Self::Note(json) => json.as_str().to_owned(),
+            Self::System(_)
+            | Self::User(_)
+            | Self::Assistant(_)
+            | Self::ToolResult(_)
+            | Self::Reasoning(_)
+            | Self::Custom { .. } => {
+                let mut out = String::new();
+                for part in self.parts() {
+                    if let Part::Text { text } = part {
+                        if !out.is_empty() {
+                            out.push('\n');
+                        }
+                        out.push_str(text);
+                    }
+                }
+                out
+            }
+        }
+    }
+
+    /// Returns the canonical text that is stored and hashed.
+    ///
+    /// # Errors
+    /// [`ContentError::Json`] when a string in it has no canonical form.
+    pub fn to_blob(&self) -> Result<String, ContentError> {
+        let text = |value: Result<String, serde_json::Error>| -> Result<String, ContentError> {
+            let value = value.map_err(|source| ContentError::Shape {
+                kind: self.kind().as_str().to_owned(),
+                source,
+            })?;
+            Ok(json::canonical(&value, Escapes::Raw)?)
+        };
+        match self {
+            Self::System(body)
+            | Self::User(body)
+            | Self::Assistant(body)
+            | Self::Reasoning(body)
+            | Self::Custom { body, .. } => match (body.parts.as_slice(), &body.name) {
+                ([Part::Text { text }], None) => {
+                    let mut out = String::with_capacity(text.len() + text.len() / 16 + 2);
+                    json::write_string(&mut out, text, Escapes::Raw);
+                    Ok(out)
+                }
+                _ => text(serde_json::to_string(&BodyBlob::of(body))),
+            },
+            Self::ToolResult(answer) => text(serde_json::to_string(&AnswerBlob {
+                call_id: answer.call_id.clone(),
+                content: BodyBlob::of(&Body { parts: answer.parts.clone(), name: None })
+                    .into_owned(),
+                is_error: answer.is_error,
+                name: answer.name.clone(),
+            })),
+            Self::Artifact(artifact) => text(serde_json::to_string(&ArtifactBlob {
+                artifact_type: artifact.artifact_type.clone(),
+                language: artifact.language.clone(),
+                text: artifact.text.clone(),
+            })),
+            Self::Note(json) => Ok(json.as_str().to_owned()),
+        }
+    }
+
+    /// Reads the blob of a commit of this kind.
+    ///
+    /// # Errors
+    /// [`ContentError`] when the blob is not of the shape that the kind has.
+    pub fn from_blob(kind: &Kind, blob: &str) -> Result<Self, ContentError> {
+        let shape = |source| ContentError::Shape { kind: kind.as_str().to_owned(), source };
+        let body = || -> Result<Body, ContentError> {
+            // The common case first: one text is one JSON string.
+            if blob.starts_with('"') {
+                return serde_json::from_str::<String>(blob).map(Body::text).map_err(shape);
+            }
+            serde_json::from_str::<BodyBlob<'_>>(blob).map(BodyBlob::into_body).map_err(shape)
+        };
+        Ok(match kind {
+            Kind::System => Self::System(body()?),
+            Kind::User => Self::User(body()?),
+            Kind::Assistant => Self::Assistant(body()?),
+            Kind::Reasoning => Self::Reasoning(body()?),
+            Kind::Custom(name) => Self::Custom { kind: name.clone(), body: body()? },
+            Kind::ToolResult => {
+                let answer: AnswerBlob = serde_json::from_str(blob).map_err(shape)?;
+                Self::ToolResult(ToolAnswer {
+                    call_id: answer.call_id,
+                    name: answer.name,
+                    is_error: answer.is_error,
+                    parts: answer.content.into_body().parts,
+                })
+            }
+            Kind::Artifact => {
+                let artifact: ArtifactBlob = serde_json::from_str(blob).map_err(shape)?;
+                Self::Artifact(Artifact {
+                    artifact_type: artifact.artifact_type,
+                    language: artifact.language,
+                    text: artifact.text,
+                })
+            }
+            Kind::Note => Self::Note(JsonText::new(blob)?),
+        })
+    }
+}
+
+impl<'a> BodyBlob<'a> {
+    fn of(body: &'a Body) -> Self {
+        match (body.parts.as_slice(), &body.name) {
+            ([Part::Text { text }], None) => Self::Text(text.as_str().into()),
+            (parts, None) => Self::Parts(parts.to_vec()),
+            (parts, Some(name)) => Self::Named { name: name.clone(), parts: parts.to_vec() },
+        }
+    }
+
+    fn into_owned(self) -> BodyBlob<'static> {
+        match self {
+            Self::Text(text) => BodyBlob::Text(text.into_owned().into()),
+            Self::Parts(parts) => BodyBlob::Parts(parts),
+            Self::Named { name, parts } => BodyBlob::Named { name, parts },
+        }
+    }
+
+    fn into_body(self) -> Body {
+        match self {
+            Self::Text(text) => Body::text(text),
+            Self::Parts(parts) => Body { parts, name: None },
+            Self::Named { name, parts } => Body { parts, name: Some(name) },
+        }
+    }
+}

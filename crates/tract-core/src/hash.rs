@@ -1,0 +1,57 @@
+//! The one place where hashes are made.
+
+use sha2::{Digest, Sha256};
+
+use crate::id::{BlobId, CommitId, ToolId, ToolsetId, ViewId};
+use crate::json::{self, Escapes, JsonError};
+
+pub(crate) fn tagged(tag: &str, data: &[u8]) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    hasher.update(tag.as_bytes());
+    hasher.update([0]);
+    hasher.update(data);
+    hasher.finalize().into()
+}
+
+/// Returns the name of a blob.
+///
+/// ```
+/// let id = tract_core::hash::blob(b"hello");
+/// assert_eq!(id.short(), "1e1ffef5");
+/// ```
+pub fn blob(bytes: &[u8]) -> BlobId {
+    BlobId::from_bytes(tagged("tract-blob-1", bytes))
+}
+
+/// Returns the name of a commit, given its canonical record.
+pub fn commit(canonical: &str) -> CommitId {
+    CommitId::from_bytes(tagged("tract-commit-1", canonical.as_bytes()))
+}
+
+/// Returns the name of a toolset, given its canonical list.
+pub fn toolset(canonical: &str) -> ToolsetId {
+    ToolsetId::from_bytes(tagged("tract-toolset-1", canonical.as_bytes()))
+}
+
+/// Returns the view id of the canonical text of a view.
+pub fn view(canonical: &str) -> ViewId {
+    ViewId::from_bytes(Sha256::digest(canonical.as_bytes()).into())
+}
+
+/// Returns the identity of a tool schema: equal for equal schemas whatever their key order,
+/// white space and spelling of escapes.
+///
+/// ```
+/// use tract_core::hash::tool_schema;
+/// let one = tool_schema(r#"{"name": "get_weather", "input_schema": {"type": "object"}}"#)?;
+/// let two = tool_schema(r#"{"input_schema":{"type":"object"},"name":"get_weather"}"#)?;
+/// assert_eq!(one, two);
+/// # Ok::<(), tract_core::json::JsonError>(())
+/// ```
+///
+/// # Errors
+/// [`JsonError`] when the text is no JSON, or JSON that has no canonical form.
+pub fn tool_schema(schema: &str) -> Result<ToolId, JsonError> {
+    let canonical = json::canonical(schema, Escapes::Ascii)?;
+    Ok(ToolId::from_bytes(Sha256::digest(canonical.as_bytes()).into()))
+}

@@ -1,0 +1,240 @@
+//! Names of objects: 32-byte hashes, one type per kind of object.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A text that is not the lower-case hex of the expected length.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected {expected} lower-case hex digits, found {found:?}")]
+pub struct ParseIdError {
+    /// How many hex digits were expected.
+    pub expected: usize,
+    /// The offending text, cut at 80 characters.
+    pub found: String,
+}
+
+pub(crate) fn hex(bytes: &[u8], out: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for byte in bytes {
+        out.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        out.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+}
+
+fn unhex<const N: usize>(text: &str) -> Result<[u8; N], ParseIdError> {
+    let refused =
+        || ParseIdError { expected: N * 2, found: text.chars().take(80).collect::<String>() };
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let digits = text.as_bytes();
+    if digits.len() != N * 2 {
+        return Err(refused());
+    }
+    let mut bytes = [0u8; N];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        match pair {
+            [high, low] => match (digit(*high), digit(*low)) {
+                (Some(high), Some(low)) => *byte = high << 4 | low,
+                _ => return Err(refused()),
+            },
+            _ => return Err(refused()),
+        }
+    }
+    Ok(bytes)
+}
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $size:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name([u8; $size]);
+
+        impl $name {
+            /// Wraps raw bytes.
+            pub const fn from_bytes(bytes: [u8; $size]) -> Self {
+                Self(bytes)
+            }
+
+            /// Returns the raw bytes.
+            pub const fn as_bytes(&self) -> &[u8; $size] {
+                &self.0
+            }
+
+            /// Returns all hex digits.
+            pub fn to_hex(&self) -> String {
+                let mut out = String::with_capacity($size * 2);
+                hex(&self.0, &mut out);
+                out
+            }
+
+            /// Returns the first eight hex digits, as people read them.
+            pub fn short(&self) -> String {
+                let mut out = String::with_capacity(8);
+                hex(&self.0[..4], &mut out);
+                out
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.to_hex())
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self.short())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = ParseIdError;
+            fn from_str(text: &str) -> Result<Self, ParseIdError> {
+                unhex(text).map(Self)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+id! {
+    /// The name of a commit: SHA-256 of the tag `tract-commit-1` and its canonical record.
+    ///
+    /// The id of the commit that first added a message also serves as that message's lasting
+    /// name, its *slot*.
+    ///
+    /// ```
+    /// use tract_core::CommitId;
+    /// let id = CommitId::from_bytes([0xab; 32]);
+    /// assert_eq!(id.short(), "abababab");
+    /// assert_eq!(id.to_hex().parse::<CommitId>()?, id);
+    /// # Ok::<(), tract_core::ParseIdError>(())
+    /// ```
+    CommitId, 32
+}
+id! {
+    /// The name of a blob: SHA-256 of the tag `tract-blob-1` and its bytes.
+    BlobId, 32
+}
+id! {
+    /// The identity of a tool definition: SHA-256 of its canonical schema, without a tag, so
+    /// that it equals `hashlib.sha256(json.dumps(schema, sort_keys=True, separators=(",", ":")))`.
+    ToolId, 32
+}
+id! {
+    /// The name of an ordered list of tools: SHA-256 of the tag `tract-toolset-1` and the list.
+    ToolsetId, 32
+}
+id! {
+    /// What a view says, as one hash: equal view ids mean equal messages and tools.
+    ViewId, 32
+}
+id! {
+    /// Sixteen random bytes shared by everything that one write brings: what a retry after an
+    /// unknown outcome looks for in the ref log.
+    BatchId, 16
+}
+id! {
+    /// Sixteen bytes shared by the ref moves of one command, so that one `undo` takes all back.
+    OperationId, 16
+}
+
+impl BatchId {
+    /// Makes a new random id from the operating system's source.
+    ///
+    /// # Errors
+    /// When the operating system has no randomness to give.
+    pub fn random() -> std::io::Result<Self> {
+        random().map(Self)
+    }
+}
+
+impl OperationId {
+    /// Makes a new random id from the operating system's source.
+    ///
+    /// # Errors
+    /// When the operating system has no randomness to give.
+    pub fn random() -> std::io::Result<Self> {
+        random().map(Self)
+    }
+}
+
+fn random() -> std::io::Result<[u8; 16]> {
+    let mut bytes = [0u8; 16];
+    getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
+    Ok(bytes)
+}
+
+/// The name of a repository inside a store: 1 to 200 characters, none of them a control
+/// character.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct RepoName(String);
+
+impl RepoName {
+    /// The repository that is meant when none is named.
+    pub const DEFAULT: &'static str = "default";
+
+    /// Checks and wraps a name.
+    ///
+    /// # Errors
+    /// [`BadName`] when the name is empty, too long, or bears a control character.
+    pub fn new(name: impl Into<String>) -> Result<Self, BadName> {
+        let name = name.into();
+        let why = if name.is_empty() {
+            "it is empty"
+        } else if name.len() > 200 {
+            "it is longer than 200 bytes"
+        } else if name.chars().any(char::is_control) {
+            "it holds a control character"
+        } else {
+            return Ok(Self(name));
+        };
+        Err(BadName { what: "repository name", name: name.chars().take(80).collect(), why })
+    }
+
+    /// Returns the name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for RepoName {
+    fn default() -> Self {
+        Self(Self::DEFAULT.to_owned())
+    }
+}
+
+impl fmt::Display for RepoName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A name that breaks the rules for its kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("bad {what} {name:?}: {why}")]
+pub struct BadName {
+    /// What was being named.
+    pub what: &'static str,
+    /// The name, cut at 80 characters.
+    pub name: String,
+    /// The rule that it breaks.
+    pub why: &'static str,
+}

@@ -1,0 +1,208 @@
+//! Canonical JSON: one text for all ways to write the same document.
+//!
+//! The canonical text is what CPython's `json.dumps(json.loads(text), sort_keys=True,
+//! separators=(",", ":"))` gives, computed from the text itself:
+//!
+//! - keys in the order of their code points; of equal keys (after unescaping) the last one counts;
+//! - integers of any size as they stand, with `-0` written `0`;
+//! - numbers with a fraction or an exponent as the nearest double, written as Python's `repr`:
+//!   `1.0`, `1e+22`, `1e-07`, `-0.0`;
+//! - strings with the escapes of one of the two rules in [`Escapes`].
+//!
+//! There is no `serde_json::Value` in between, so no feature of another crate changes a hash.
+//!
+//! What has no canonical text is refused with a [`JsonError`], wherever in the document it stands,
+//! also under a key that a later one replaces: invalid JSON (with `NaN`, `Infinity` and byte order
+//! marks), lone surrogates, numbers beyond a double, nesting deeper than [`MAX_DEPTH`], texts longer
+//! than [`MAX_BYTES`].
+//!
+//! ```
+//! use tract_core::json::{Escapes, canonical};
+//!
+//! let text = r#" {"b": 1e3, "a": [-0, "caf\u00e9"], "b": 1E22} "#;
+//! assert_eq!(canonical(text, Escapes::Raw)?, r#"{"a":[0,"café"],"b":1e+22}"#);
+//! assert_eq!(canonical(text, Escapes::Ascii)?, r#"{"a":[0,"caf\u00e9"],"b":1e+22}"#);
+//! # Ok::<(), tract_core::json::JsonError>(())
+//! ```
+
+mod error;
+mod number;
+mod scan;
+mod string;
+mod write;
+
+use serde_json::value::RawValue;
+
+pub use error::JsonError;
+pub use number::write_f64;
+pub use string::write_string;
+
+use scan::Scanner;
+use write::Writer;
+
+/// How many arrays and objects may stand inside of each other.
+pub const MAX_DEPTH: usize = 128;
+
+/// How many bytes a text may have: 512 MiB.
+pub const MAX_BYTES: usize = 512 << 20;
+
+/// Which characters of a string are written as escapes.
+///
+/// Both rules write `\"`, `\\`, `\n`, `\r`, `\t`, `\f`, `\b`, other characters below the space as
+/// `\u` with four lower-case hex digits, and `/` as itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Escapes {
+    /// Rule `pyjson-ascii-1`: every character outside of `' '..='~'` is escaped, those beyond
+    /// U+FFFF as a surrogate pair. Tool schemas are hashed in this form.
+    Ascii,
+    /// Rule `pyjson-raw-1`: characters from DEL (U+007F) on stand as themselves.
+    Raw,
+}
+
+impl Escapes {
+    /// Returns the lasting name of the rule.
+    pub fn rule(self) -> &'static str {
+        match self {
+            Self::Ascii => "pyjson-ascii-1",
+            Self::Raw => "pyjson-raw-1",
+        }
+    }
+}
+
+/// Returns the canonical form of a JSON text.
+///
+/// # Errors
+/// See the [module's documentation](self) for what is refused.
+///
+/// # Complexity
+/// One pass, and a sort of the members of each object whose keys are out of order. Memory beside
+/// the result: up to the text of the largest such object without its longest member.
+pub fn canonical(text: &str, escapes: Escapes) -> Result<String, JsonError> {
+    let mut scan = Scanner::new(text)?;
+    let mut writer = Writer::new(escapes, text.len());
+    writer.value(&mut scan)?;
+    scan.finish()?;
+    Ok(writer.out)
+}
+
+/// Returns the canonical form of a JSON text of at most `max_bytes` bytes, white space included.
+///
+/// # Errors
+/// [`JsonError::TooLarge`] before anything is read, else as [`canonical`].
+pub fn canonical_within(
+    text: &str,
+    escapes: Escapes,
+    max_bytes: usize,
+) -> Result<String, JsonError> {
+    if text.len() > max_bytes {
+        return Err(JsonError::TooLarge { size_bytes: text.len(), limit_bytes: max_bytes });
+    }
+    canonical(text, escapes)
+}
+
+/// Returns the canonical form of a JSON text in UTF-8.
+///
+/// # Errors
+/// [`JsonError::InvalidUtf8`], else as [`canonical`].
+pub fn canonical_bytes(text: &[u8], escapes: Escapes) -> Result<String, JsonError> {
+    match std::str::from_utf8(text) {
+        Ok(text) => canonical(text, escapes),
+        Err(error) => Err(JsonError::InvalidUtf8 { offset: error.valid_up_to() }),
+    }
+}
+
+/// Returns the canonical form of a value that serde kept as written.
+///
+/// # Errors
+/// As [`canonical`].
+pub fn canonical_raw(value: &RawValue, escapes: Escapes) -> Result<String, JsonError> {
+    canonical(value.get(), escapes)
+}
+
+/// Tells whether a text is valid and is its own canonical form.
+///
+/// ```
+/// # use tract_core::json::{Escapes, is_canonical};
+/// assert!(is_canonical(r#"{"a":1}"#, Escapes::Raw));
+/// assert!(!is_canonical(r#"{"a": 1}"#, Escapes::Raw));
+/// ```
+pub fn is_canonical(text: &str, escapes: Escapes) -> bool {
+    canonical(text, escapes).is_ok_and(|canonical| canonical == text)
+}
+
+/// Tells whether two texts say the same, that is, have the same canonical form.
+///
+/// Numbers are equal when they are written alike: `1` and `1.0` differ, `1.0` and `1e0` do not.
+///
+/// ```
+/// # use tract_core::json::equal;
+/// assert!(equal(r#"{"a":1,"b":"\/"}"#, r#"{"b":"/", "a":1}"#)?);
+/// assert!(!equal("1", "1.0")?);
+/// # Ok::<(), tract_core::json::JsonError>(())
+/// ```
+///
+/// # Errors
+/// As [`canonical`], for the first text that is refused.
+pub fn equal(a: &str, b: &str) -> Result<bool, JsonError> {
+    Ok(canonical(a, Escapes::Raw)? == canonical(b, Escapes::Raw)?)
+}
+
+/// Checks that a text has a canonical form, without making it.
+///
+/// # Errors
+/// The same as [`canonical`] gives for this text.
+pub fn check(text: &str) -> Result<(), JsonError> {
+    let mut scan = Scanner::new(text)?;
+    scan.skip()?;
+    scan.finish()
+}
+
+/// Returns the members of an object: each key unescaped, each value as written.
+///
+/// They come in the order of the text, and a key that is there twice comes twice. All of the text
+/// is checked by the same rules as in [`canonical`].
+///
+/// ```
+/// # use tract_core::json::split_object;
+/// let members = split_object(r#"{"b": [1, 2.50], "\u0061": {}}"#)?;
+/// assert_eq!(members, [("b".to_owned(), "[1, 2.50]"), ("a".to_owned(), "{}")]);
+/// # Ok::<(), tract_core::json::JsonError>(())
+/// ```
+///
+/// # Errors
+/// [`JsonError::Syntax`] when the text is not an object, else as [`canonical`].
+pub fn split_object(text: &str) -> Result<Vec<(String, &str)>, JsonError> {
+    let mut scan = Scanner::new(text)?;
+    scan.open(b'{', "an object")?;
+    let mut members = Vec::new();
+    scan.members(|scan, key| {
+        members.push((key.text(), scan.raw()?));
+        Ok(())
+    })?;
+    scan.finish()?;
+    Ok(members)
+}
+
+/// Returns the elements of an array as written.
+///
+/// All of the text is checked by the same rules as in [`canonical`].
+///
+/// ```
+/// # use tract_core::json::split_array;
+/// assert_eq!(split_array(r#" [1.50, {"a": 1}] "#)?, ["1.50", r#"{"a": 1}"#]);
+/// # Ok::<(), tract_core::json::JsonError>(())
+/// ```
+///
+/// # Errors
+/// [`JsonError::Syntax`] when the text is not an array, else as [`canonical`].
+pub fn split_array(text: &str) -> Result<Vec<&str>, JsonError> {
+    let mut scan = Scanner::new(text)?;
+    scan.open(b'[', "an array")?;
+    let mut elements = Vec::new();
+    scan.elements(|scan| {
+        elements.push(scan.raw()?);
+        Ok(())
+    })?;
+    scan.finish()?;
+    Ok(elements)
+}

@@ -1,0 +1,99 @@
+//! Doubles in and out, as Python reads and writes them.
+
+use super::JsonError;
+
+/// Reads a JSON number as the nearest double, or `None` when it is beyond the greatest.
+pub(super) fn parse(lexeme: &str) -> Option<f64> {
+    // The standard library stops counting in exponents of more than five digits, which is right
+    // unless thousands of zeros make up for it.
+    let value: f64 = if lexeme.len() < 1000 {
+        lexeme.parse().ok()?
+    } else {
+        scientific(lexeme).parse().ok()?
+    };
+    value.is_finite().then_some(value)
+}
+
+/// The same number with one digit, not a zero, before the point.
+fn scientific(lexeme: &str) -> String {
+    let (mantissa, exponent) = match lexeme.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, saturating(exponent)),
+        None => (lexeme, 0),
+    };
+    let sign = if mantissa.starts_with('-') { "-" } else { "" };
+    let mantissa = mantissa.trim_start_matches('-');
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{whole}{fraction}");
+    let significant = digits.trim_start_matches('0');
+    let zeros = digits.len() - significant.len();
+    let Some((first, rest)) = significant.split_at_checked(1) else {
+        return format!("{sign}0.0");
+    };
+    let exponent = exponent.saturating_add(whole.len() as i64 - 1 - zeros as i64);
+    format!("{sign}{first}.{rest}e{exponent}")
+}
+
+fn saturating(exponent: &str) -> i64 {
+    exponent.parse().unwrap_or(if exponent.starts_with('-') { i64::MIN } else { i64::MAX })
+}
+
+/// Appends a double as Python's `repr` writes it.
+///
+/// The digits are the fewest that read back as the same double. An exponent is used below `1e-4`
+/// and from `1e16` on, and has two digits at least; otherwise there is a digit after the point.
+///
+/// ```
+/// # use tract_core::json::write_f64;
+/// let mut out = String::new();
+/// for value in [1.0, -0.0, 0.1 + 0.2, 1e16, 0.00001] {
+///     write_f64(&mut out, value)?;
+///     out.push(' ');
+/// }
+/// assert_eq!(out, "1.0 -0.0 0.30000000000000004 1e+16 1e-05 ");
+/// # Ok::<(), tract_core::json::JsonError>(())
+/// ```
+///
+/// # Errors
+/// [`JsonError::NotFinite`] for infinities and NaN, which JSON cannot say.
+pub fn write_f64(out: &mut String, value: f64) -> Result<(), JsonError> {
+    if !value.is_finite() {
+        return Err(JsonError::NotFinite { offset: None });
+    }
+    let shortest = format!("{:e}", value.abs());
+    let (mantissa, exponent) = shortest.split_once('e').expect("`{:e}` writes an exponent");
+    let exponent: i32 = exponent.parse().expect("the exponent of a double is small");
+    let (first, rest) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+
+    if value.is_sign_negative() {
+        out.push('-');
+    }
+    if !(-4..16).contains(&exponent) {
+        out.push_str(mantissa);
+        out.push_str(if exponent < 0 { "e-" } else { "e+" });
+        if exponent.abs() < 10 {
+            out.push('0');
+        }
+        out.push_str(&exponent.abs().to_string());
+    } else if exponent < 0 {
+        out.push_str("0.");
+        out.extend((1..-exponent).map(|_| '0'));
+        out.push_str(first);
+        out.push_str(rest);
+    } else {
+        let shift = exponent as usize;
+        out.push_str(first);
+        match rest.split_at_checked(shift) {
+            Some((whole, fraction)) => {
+                out.push_str(whole);
+                out.push('.');
+                out.push_str(if fraction.is_empty() { "0" } else { fraction });
+            }
+            None => {
+                out.push_str(rest);
+                out.extend((rest.len()..shift).map(|_| '0'));
+                out.push_str(".0");
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,246 @@
+//! Reads JSON text: the one grammar behind checking, splitting and canonicalising.
+
+use super::number;
+use super::string::{self, Literal};
+use super::{JsonError, MAX_BYTES, MAX_DEPTH};
+
+/// A place in a text. Scalars are read whole; of a container [`Scanner::item`] reads the opening
+/// bracket only, and the walker goes on with [`Scanner::members`] or [`Scanner::elements`].
+pub(super) struct Scanner<'a> {
+    text: &'a str,
+    at: usize,
+    depth: usize,
+}
+
+/// What stands at the scanner's place.
+pub(super) enum Item<'a> {
+    Object,
+    Array,
+    String(Literal<'a>),
+    Integer(&'a str),
+    Float(f64),
+    /// `null`, `true` or `false`.
+    Word(&'static str),
+}
+
+impl<'a> Scanner<'a> {
+    pub(super) fn new(text: &'a str) -> Result<Self, JsonError> {
+        if text.len() > MAX_BYTES {
+            return Err(JsonError::TooLarge { size_bytes: text.len(), limit_bytes: MAX_BYTES });
+        }
+        Ok(Self { text, at: 0, depth: 0 })
+    }
+
+    /// Refuses anything but white space up to the end of the text.
+    pub(super) fn finish(&mut self) -> Result<(), JsonError> {
+        match self.next_token() {
+            None => Ok(()),
+            Some(_) => Err(self.unexpected("the end")),
+        }
+    }
+
+    /// Reads the opening bracket of the container that has to stand here.
+    pub(super) fn open(&mut self, bracket: u8, expected: &'static str) -> Result<(), JsonError> {
+        if self.next_token() != Some(bracket) {
+            return Err(self.unexpected(expected));
+        }
+        self.enter()
+    }
+
+    pub(super) fn item(&mut self) -> Result<Item<'a>, JsonError> {
+        match self.next_token() {
+            Some(b'"') => Ok(Item::String(self.string()?)),
+            Some(b'{') => self.enter().map(|()| Item::Object),
+            Some(b'[') => self.enter().map(|()| Item::Array),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b'n') => self.word("null"),
+            Some(b't') => self.word("true"),
+            Some(b'f') => self.word("false"),
+            _ => Err(self.unexpected("a value")),
+        }
+    }
+
+    /// Reads and checks one value.
+    pub(super) fn skip(&mut self) -> Result<(), JsonError> {
+        match self.item()? {
+            Item::Object => self.members(|scan, _| scan.skip()),
+            Item::Array => self.elements(Self::skip),
+            Item::String(_) | Item::Integer(_) | Item::Float(_) | Item::Word(_) => Ok(()),
+        }
+    }
+
+    /// Reads and checks one value and returns it as written, without the space around it.
+    pub(super) fn raw(&mut self) -> Result<&'a str, JsonError> {
+        self.next_token();
+        let from = self.at;
+        self.skip()?;
+        Ok(self.since(from))
+    }
+
+    /// Reads the rest of an object. `each` gets every key and has to read the value.
+    pub(super) fn members(
+        &mut self,
+        mut each: impl FnMut(&mut Self, Literal<'a>) -> Result<(), JsonError>,
+    ) -> Result<(), JsonError> {
+        if self.next_token() != Some(b'}') {
+            loop {
+                if self.next_token() != Some(b'"') {
+                    return Err(self.unexpected("a key in double quotes"));
+                }
+                let key = self.string()?;
+                if self.next_token() != Some(b':') {
+                    return Err(self.unexpected("`:`"));
+                }
+                self.at += 1;
+                each(self, key)?;
+                match self.next_token() {
+                    Some(b',') => self.at += 1,
+                    Some(b'}') => break,
+                    _ => return Err(self.unexpected("`,` or `}`")),
+                }
+            }
+        }
+        self.leave();
+        Ok(())
+    }
+
+    /// Reads the rest of an array. `each` has to read one element.
+    pub(super) fn elements(
+        &mut self,
+        mut each: impl FnMut(&mut Self) -> Result<(), JsonError>,
+    ) -> Result<(), JsonError> {
+        if self.next_token() != Some(b']') {
+            loop {
+                each(self)?;
+                match self.next_token() {
+                    Some(b',') => self.at += 1,
+                    Some(b']') => break,
+                    _ => return Err(self.unexpected("`,` or `]`")),
+                }
+            }
+        }
+        self.leave();
+        Ok(())
+    }
+
+    fn enter(&mut self) -> Result<(), JsonError> {
+        if self.depth == MAX_DEPTH {
+            return Err(JsonError::TooDeep { offset: self.at, limit: MAX_DEPTH });
+        }
+        self.depth += 1;
+        self.at += 1;
+        Ok(())
+    }
+
+    fn leave(&mut self) {
+        self.depth -= 1;
+        self.at += 1;
+    }
+
+    fn string(&mut self) -> Result<Literal<'a>, JsonError> {
+        let from = self.at;
+        self.at += 1;
+        let (mut wide, mut respelt) = (false, false);
+        loop {
+            let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+            let run = string::run(rest);
+            wide |= run.wide;
+            self.at += run.len;
+            match self.peek() {
+                Some(b'"') => break,
+                Some(b'\\') => {
+                    let escape = rest.get(run.len + 1..).unwrap_or_default();
+                    let (character, len) = string::unescape(escape).map_err(|fault| match fault {
+                        string::Fault::Unknown { at } => {
+                            self.at += 1 + at;
+                            self.unexpected("an escape sequence")
+                        }
+                        string::Fault::LoneSurrogate => {
+                            JsonError::LoneSurrogate { offset: self.at }
+                        }
+                    })?;
+                    respelt |= len > 1 || character == '/';
+                    self.at += 1 + len;
+                }
+                Some(_) => return Err(self.unexpected("an escaped control character")),
+                None => return Err(self.unexpected("`\"`")),
+            }
+        }
+        self.at += 1;
+        Ok(Literal { raw: self.since(from), wide, respelt })
+    }
+
+    fn number(&mut self) -> Result<Item<'a>, JsonError> {
+        let from = self.at;
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        if self.peek() == Some(b'0') {
+            self.at += 1;
+        } else {
+            self.digits()?;
+        }
+        let mut integer = true;
+        if self.peek() == Some(b'.') {
+            integer = false;
+            self.at += 1;
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            integer = false;
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        let lexeme = self.since(from);
+        if integer {
+            return Ok(Item::Integer(if lexeme == "-0" { "0" } else { lexeme }));
+        }
+        match number::parse(lexeme) {
+            Some(value) => Ok(Item::Float(value)),
+            None => Err(JsonError::NotFinite { offset: Some(from) }),
+        }
+    }
+
+    fn digits(&mut self) -> Result<(), JsonError> {
+        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        let len = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        self.at += len;
+        if len == 0 { Err(self.unexpected("a digit")) } else { Ok(()) }
+    }
+
+    fn word(&mut self, word: &'static str) -> Result<Item<'a>, JsonError> {
+        if !self.text.as_bytes().get(self.at..).unwrap_or_default().starts_with(word.as_bytes()) {
+            return Err(self.unexpected("a value"));
+        }
+        self.at += word.len();
+        Ok(Item::Word(word))
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    /// Passes over white space.
+    fn next_token(&mut self) -> Option<u8> {
+        loop {
+            match self.peek() {
+                Some(b' ' | b'\n' | b'\r' | b'\t') => self.at += 1,
+                token => return token,
+            }
+        }
+    }
+
+    /// The text from `from` up to here. Both are places beside an ASCII character that was read,
+    /// so they are never inside of a character.
+    fn since(&self, from: usize) -> &'a str {
+        &self.text[from..self.at]
+    }
+
+    fn unexpected(&self, expected: &'static str) -> JsonError {
+        let found = self.text.get(self.at..).and_then(|rest| rest.chars().next());
+        JsonError::Syntax { offset: self.at, expected, found }
+    }
+}

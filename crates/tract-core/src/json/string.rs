@@ -1,0 +1,233 @@
+//! String literals: finding their end, reading escapes, writing escapes.
+
+use std::cmp::Ordering;
+
+use super::Escapes;
+
+/// A string literal that was read and found right.
+pub(super) struct Literal<'a> {
+    /// As written, with its quotes.
+    pub(super) raw: &'a str,
+    /// Has characters beyond `~` as themselves, DEL included.
+    pub(super) wide: bool,
+    /// Has escapes that a canonical text may spell in another way: `\/` and `\u`.
+    pub(super) respelt: bool,
+}
+
+impl Literal<'_> {
+    /// The text that the literal stands for.
+    pub(super) fn text(&self) -> String {
+        if self.raw.contains('\\') {
+            Unescaped::of(self.raw).collect()
+        } else {
+            self.raw.trim_matches('"').to_owned()
+        }
+    }
+
+    pub(super) fn write(&self, out: &mut String, escapes: Escapes) {
+        let wide = match escapes {
+            Escapes::Ascii => self.wide,
+            Escapes::Raw => false,
+        };
+        if wide || self.respelt {
+            out.push('"');
+            for character in Unescaped::of(self.raw) {
+                write_char(out, character, escapes);
+            }
+            out.push('"');
+        } else {
+            out.push_str(self.raw);
+        }
+    }
+}
+
+/// Characters that stand in a literal as themselves.
+pub(super) struct Run {
+    pub(super) len: usize,
+    /// Some of them are beyond `~`.
+    pub(super) wide: bool,
+}
+
+/// Measures the bytes before the first quote, backslash or control character, eight at a time.
+pub(super) fn run(bytes: &[u8]) -> Run {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    const HIGHS: u64 = ONES << 7;
+    // Marks the high bit of each byte below `limit`. Marks above the lowest one may be wrong,
+    // because a subtraction borrows from the byte above; only the lowest is used.
+    let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word & HIGHS;
+    // No byte of UTF-8 overflows when one is added: 0x7f becomes 0x80, the others have that bit.
+    let beyond = |word: u64| (word | word.wrapping_add(ONES)) & HIGHS;
+
+    let mut wide = 0;
+    let mut rest = bytes;
+    while let Some((chunk, tail)) = rest.split_first_chunk() {
+        let word = u64::from_le_bytes(*chunk);
+        let stop = below(word, 0x20)
+            | below(word ^ (ONES * u64::from(b'"')), 1)
+            | below(word ^ (ONES * u64::from(b'\\')), 1);
+        if stop != 0 {
+            let before = stop.trailing_zeros() & !7;
+            wide |= beyond(word & !(u64::MAX << before));
+            let len = bytes.len() - rest.len() + before as usize / 8;
+            return Run { len, wide: wide != 0 };
+        }
+        wide |= beyond(word);
+        rest = tail;
+    }
+    let stands = |byte: &u8| !matches!(byte, ..0x20 | b'"' | b'\\');
+    let tail = rest.iter().position(|byte| !stands(byte)).unwrap_or(rest.len());
+    let wide = wide != 0 || rest.iter().take(tail).any(|byte| *byte > b'~');
+    Run { len: bytes.len() - rest.len() + tail, wide }
+}
+
+/// What is wrong with an escape.
+pub(super) enum Fault {
+    /// There is no such escape; `at` counts from behind the backslash.
+    Unknown {
+        at: usize,
+    },
+    LoneSurrogate,
+}
+
+/// Reads the escape whose backslash stands before `bytes`: its character and its length without
+/// that backslash.
+pub(super) fn unescape(bytes: &[u8]) -> Result<(char, usize), Fault> {
+    let character = match bytes.first() {
+        Some(b'"') => '"',
+        Some(b'\\') => '\\',
+        Some(b'/') => '/',
+        Some(b'b') => '\u{8}',
+        Some(b'f') => '\u{c}',
+        Some(b'n') => '\n',
+        Some(b'r') => '\r',
+        Some(b't') => '\t',
+        Some(b'u') => return unescape_unit(bytes),
+        _ => return Err(Fault::Unknown { at: 0 }),
+    };
+    Ok((character, 1))
+}
+
+fn unescape_unit(bytes: &[u8]) -> Result<(char, usize), Fault> {
+    let unit = hex(bytes, 1)?;
+    if let Some(character) = char::from_u32(unit) {
+        return Ok((character, 5));
+    }
+    let pair = bytes.get(5..7) == Some(br"\u");
+    let low = if unit < 0xdc00 && pair { hex(bytes, 7)? } else { 0 };
+    if !(0xdc00..0xe000).contains(&low) {
+        return Err(Fault::LoneSurrogate);
+    }
+    let character = char::from_u32(0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00));
+    character.map(|character| (character, 11)).ok_or(Fault::LoneSurrogate)
+}
+
+fn hex(bytes: &[u8], from: usize) -> Result<u32, Fault> {
+    let mut unit = 0;
+    for at in from..from + 4 {
+        let digit = bytes.get(at).and_then(|byte| char::from(*byte).to_digit(16));
+        unit = unit * 16 + digit.ok_or(Fault::Unknown { at })?;
+    }
+    Ok(unit)
+}
+
+/// The characters that a literal stands for, up to its closing quote. The literal is known to be
+/// right; what follows it does not matter.
+struct Unescaped<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Unescaped<'a> {
+    fn of(literal: &'a str) -> Self {
+        Self { rest: literal.strip_prefix('"').unwrap_or(literal) }
+    }
+}
+
+impl Iterator for Unescaped<'_> {
+    type Item = char;
+
+    fn next(&mut self) -> Option<char> {
+        let mut chars = self.rest.chars();
+        let (character, rest) = match chars.next()? {
+            '"' => return None,
+            '\\' => {
+                let (character, len) = unescape(chars.as_str().as_bytes()).ok()?;
+                (character, chars.as_str().get(len..)?)
+            }
+            character => (character, chars.as_str()),
+        };
+        self.rest = rest;
+        Some(character)
+    }
+}
+
+/// Orders two literals by the code points they stand for. Both may be followed by more text.
+pub(super) fn compare(a: &str, b: &str) -> Ordering {
+    let inside = |literal| str::as_bytes(literal).iter().skip(1);
+    for (&x, &y) in inside(a).zip(inside(b)) {
+        if x == b'\\' || y == b'\\' {
+            return Unescaped::of(a).cmp(Unescaped::of(b));
+        }
+        if x != y {
+            // UTF-8 sorts like code points, and nothing sorts below the end of a string: a byte
+            // below the space cannot stand in a literal.
+            let rank = |byte| if byte == b'"' { 0 } else { byte };
+            return rank(x).cmp(&rank(y));
+        }
+        if x == b'"' {
+            break;
+        }
+    }
+    Ordering::Equal
+}
+
+/// Appends a text as a JSON string, quotes included.
+///
+/// ```
+/// # use tract_core::json::{Escapes, write_string};
+/// let mut out = String::new();
+/// write_string(&mut out, "tab\t, quote\", café", Escapes::Raw);
+/// write_string(&mut out, "é😀", Escapes::Ascii);
+/// assert_eq!(out, r#""tab\t, quote\", café""\u00e9\ud83d\ude00""#);
+/// ```
+pub fn write_string(out: &mut String, text: &str, escapes: Escapes) {
+    out.push('"');
+    let mut rest = text;
+    loop {
+        let run = run(rest.as_bytes());
+        // A run ends before an ASCII character or at the end of the text.
+        let (plain, special) = rest.split_at(run.len);
+        if run.wide && escapes == Escapes::Ascii {
+            for character in plain.chars() {
+                write_char(out, character, escapes);
+            }
+        } else {
+            out.push_str(plain);
+        }
+        let mut chars = special.chars();
+        let Some(character) = chars.next() else { break };
+        write_char(out, character, escapes);
+        rest = chars.as_str();
+    }
+    out.push('"');
+}
+
+fn write_char(out: &mut String, character: char, escapes: Escapes) {
+    match character {
+        '"' => out.push_str("\\\""),
+        '\\' => out.push_str("\\\\"),
+        '\n' => out.push_str("\\n"),
+        '\r' => out.push_str("\\r"),
+        '\t' => out.push_str("\\t"),
+        '\u{c}' => out.push_str("\\f"),
+        '\u{8}' => out.push_str("\\b"),
+        ' '..='~' => out.push(character),
+        '\u{7f}'.. if escapes == Escapes::Raw => out.push(character),
+        _ => {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                out.push_str("\\u");
+                let digits = [12, 8, 4, 0].map(|shift| u32::from(*unit >> shift) & 0xf);
+                out.extend(digits.into_iter().filter_map(|digit| char::from_digit(digit, 16)));
+            }
+        }
+    }
+}

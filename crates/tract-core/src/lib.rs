@@ -1,0 +1,41 @@
+//! Objects, hashing, repository traits and ports of tract: version control for the context of
+//! LLM agents.
+//!
+//! Every message, tool definition, tool call and tool result is an immutable commit, named by
+//! the SHA-256 of all that it says. This crate defines those objects and their bytes
+//! ([`Commit`], [`Blob`], [`Toolset`], [`json`]), the border to whoever keeps them ([`store`],
+//! [`kv`]), and the ports through which models, tools and clocks are reached. It does no I/O and
+//! names no runtime.
+#![forbid(unsafe_code)]
+
+pub mod batch;
+pub mod commit;
+pub mod content;
+pub mod hash;
+pub mod id;
+pub mod json;
+pub mod limits;
+pub mod message;
+pub mod object;
+pub mod refs;
+pub mod store;
+pub mod text;
+
+pub use crate::batch::{Applied, Batch, DerivedKind, DerivedRow, ToolRow};
+pub use crate::commit::{
+    By, CallRef, Change, Changes, Commit, CommitRecord, Op, Origin, RecordError, RowFields, This,
+};
+pub use crate::content::{
+    Artifact, Body, Content, ContentError, ImageSource, Kind, Part, Priority, Role, ToolAnswer,
+    ToolCall,
+};
+pub use crate::id::{
+    BadName, BatchId, BlobId, CommitId, OperationId, ParseIdError, RepoName, ToolId, ToolsetId,
+    ViewId,
+};
+pub use crate::limits::{Limits, TooLarge};
+pub use crate::message::{ActiveTool, Message};
+pub use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, ToolEntry, Toolset};
+pub use crate::refs::{Conflict, Expect, LogEntry, LogNote, RefEdit, RefName, RefTarget};
+pub use crate::store::{Store, StoreError, StoreErrorKind, StoreExt, StoreResult};
+pub use crate::text::JsonText;

@@ -1,0 +1,54 @@
+//! A message as a compiled context has it.
+
+use std::sync::Arc;
+
+use crate::commit::CallRef;
+use crate::content::{Content, Part, Priority, Role};
+use crate::id::CommitId;
+use crate::object::Blob;
+use crate::text::JsonText;
+
+/// One message of a compiled context: neutral, as recorded, and complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The commit whose content this is.
+    pub commit: CommitId,
+    /// The message's lasting name.
+    pub slot: CommitId,
+    /// What it says.
+    pub content: Content,
+    /// Who says it.
+    pub role: Role,
+    /// How much it matters.
+    pub priority: Priority,
+    /// The call that it answers, settled when it was written.
+    pub answers: Option<CallRef>,
+    /// Whether it continues the provider message of the row right before it.
+    pub joins: bool,
+    /// Dialect and revision that it came in, such as `anthropic-1`.
+    pub form: Option<String>,
+    /// The provider's own bytes, where lowering the content would not give them back.
+    pub verbatim: Option<Blob>,
+    /// Model and parameters that produced it, or that the next request should use.
+    pub generation_config: Option<JsonText>,
+    /// How many tokens its content takes, by the compiler's counter.
+    pub token_count: u64,
+}
+
+impl Message {
+    /// Returns the part of the content at `index`.
+    pub fn part(&self, index: usize) -> Option<&Part> {
+        self.content.parts().get(index)
+    }
+}
+
+/// A tool in force: its name and the schema as it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActiveTool {
+    /// `function.name`, else `name`, else empty.
+    pub name: String,
+    /// The identity.
+    pub id: crate::id::ToolId,
+    /// The schema as it was given: JSON text.
+    pub schema: Arc<str>,
+}

@@ -1,0 +1,250 @@
+//! Blobs and toolsets: sealed bytes with their names.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use crate::hash;
+use crate::id::{BlobId, CommitId, ToolId, ToolsetId};
+
+/// Sealed bytes with their id. Cheap to clone; can only be made by hashing.
+///
+/// ```
+/// use tract_core::Blob;
+/// let blob = Blob::seal("hello");
+/// assert_eq!(Blob::check(blob.id(), blob.bytes().clone()), Some(blob));
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Blob {
+    id: BlobId,
+    bytes: Bytes,
+}
+
+impl Blob {
+    /// Names bytes.
+    pub fn seal(bytes: impl Into<Bytes>) -> Self {
+        let bytes = bytes.into();
+        Self { id: hash::blob(&bytes), bytes }
+    }
+
+    /// Takes bytes that should be those of `id`; `None` when they are not.
+    pub fn check(id: BlobId, bytes: impl Into<Bytes>) -> Option<Self> {
+        let blob = Self::seal(bytes);
+        (blob.id == id).then_some(blob)
+    }
+
+    /// Returns the id.
+    pub fn id(&self) -> BlobId {
+        self.id
+    }
+
+    /// Returns the bytes.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Returns the bytes as text, where they are UTF-8.
+    pub fn text(&self) -> Option<&str> {
+        std::str::from_utf8(&self.bytes).ok()
+    }
+}
+
+impl fmt::Debug for Blob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Blob({}, {} bytes)", self.id.short(), self.bytes.len())
+    }
+}
+
+/// A tool as one commit has it: its identity, and the very bytes that were given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ToolEntry {
+    /// The identity: equal for equal schemas.
+    pub tool: ToolId,
+    /// The schema as it was given.
+    pub schema: BlobId,
+}
+
+/// An ordered list of tools; repeats are kept, and the empty list means "no tools now".
+#[derive(Clone, PartialEq, Eq)]
+pub struct Toolset {
+    id: ToolsetId,
+    entries: Vec<ToolEntry>,
+}
+
+impl Toolset {
+    /// Names a list of tools.
+    pub fn seal(entries: Vec<ToolEntry>) -> Self {
+        Self { id: hash::toolset(&canonical(&entries)), entries }
+    }
+
+    /// Takes a list that should be that of `id`; `None` when it is not.
+    pub fn check(id: ToolsetId, entries: Vec<ToolEntry>) -> Option<Self> {
+        let toolset = Self::seal(entries);
+        (toolset.id == id).then_some(toolset)
+    }
+
+    /// Writes the entries as 64 bytes each: what a store keeps.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.entries.len() * 64);
+        for entry in &self.entries {
+            out.extend_from_slice(entry.tool.as_bytes());
+            out.extend_from_slice(entry.schema.as_bytes());
+        }
+        out
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote and checks that it is `id`; `None` when not.
+    pub fn decode(id: ToolsetId, bytes: &[u8]) -> Option<Self> {
+        let (ids, rest) = bytes.as_chunks::<32>();
+        let (pairs, odd) = ids.as_chunks::<2>();
+        if !rest.is_empty() || !odd.is_empty() {
+            return None;
+        }
+        let entries = pairs
+            .iter()
+            .map(|[tool, schema]| ToolEntry {
+                tool: ToolId::from_bytes(*tool),
+                schema: BlobId::from_bytes(*schema),
+            })
+            .collect();
+        Self::check(id, entries)
+    }
+
+    /// Returns the id.
+    pub fn id(&self) -> ToolsetId {
+        self.id
+    }
+
+    /// Returns the tools, in order.
+    pub fn entries(&self) -> &[ToolEntry] {
+        &self.entries
+    }
+
+    /// Returns the canonical text that the id is the hash of: `[["<tool>","<schema>"],…]`.
+    pub fn canonical(&self) -> String {
+        canonical(&self.entries)
+    }
+}
+
+impl fmt::Debug for Toolset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Toolset({}, {} tools)", self.id.short(), self.entries.len())
+    }
+}
+
+fn canonical(entries: &[ToolEntry]) -> String {
+    let mut out = String::with_capacity(entries.len() * 135 + 2);
+    out.push('[');
+    for (n, entry) in entries.iter().enumerate() {
+        if n > 0 {
+            out.push(',');
+        }
+        out.push_str("[\"");
+        crate::id::hex(entry.tool.as_bytes(), &mut out);
+        out.push_str("\",\"");
+        crate::id::hex(entry.schema.as_bytes(), &mut out);
+        out.push_str("\"]");
+    }
+    out.push(']');
+    out
+}
+
+/// What the derived tool index knows of one definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolDefinition {
+    /// The identity.
+    pub id: ToolId,
+    /// `function.name`, else `name`, else empty.
+    pub name: String,
+    /// The schema texts under which it was given, in order of first sight.
+    pub schemas: Vec<BlobId>,
+    /// The first commit of the repository that has it in force.
+    pub first: CommitId,
+    /// When that commit was made: microseconds since 1970, UTC.
+    pub created_at: i64,
+}
+
+/// An object of any kind, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ObjectId {
+    /// A commit.
+    Commit(CommitId),
+    /// A blob.
+    Blob(BlobId),
+    /// A toolset.
+    Toolset(ToolsetId),
+    /// A tool definition.
+    Tool(ToolId),
+}
+
+impl ObjectId {
+    /// Returns the 32 bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        match self {
+            Self::Commit(id) => id.as_bytes(),
+            Self::Blob(id) => id.as_bytes(),
+            Self::Toolset(id) => id.as_bytes(),
+            Self::Tool(id) => id.as_bytes(),
+        }
+    }
+
+    /// Returns the word for its kind.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Commit(_) => "commit",
+            Self::Blob(_) => "blob",
+            Self::Toolset(_) => "toolset",
+            Self::Tool(_) => "tool",
+        }
+    }
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut hex = String::with_capacity(64);
+        crate::id::hex(self.as_bytes(), &mut hex);
+        write!(f, "{} {hex}", self.kind())
+    }
+}
+
+/// The first digits of an id: 4 to 64 of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdPrefix {
+    digits: String,
+}
+
+impl IdPrefix {
+    /// Takes hex digits; `None` when they are fewer than 4, more than 64, or no lower-case hex.
+    pub fn new(digits: &str) -> Option<Self> {
+        let hex = digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        (hex && (4..=64).contains(&digits.len())).then(|| Self { digits: digits.to_owned() })
+    }
+
+    /// Returns the digits.
+    pub fn as_str(&self) -> &str {
+        &self.digits
+    }
+
+    /// Returns whether an id begins with these digits.
+    pub fn matches(&self, bytes: &[u8; 32]) -> bool {
+        let mut hex = String::with_capacity(64);
+        crate::id::hex(bytes, &mut hex);
+        hex.starts_with(&self.digits)
+    }
+
+    /// Returns the lowest and the highest first eight bytes, as big-endian integers, that an id
+    /// with this prefix can have: the range to look up in an index of 64-bit prefixes.
+    pub fn range(&self) -> (u64, u64) {
+        let nibbles = self.digits.len().min(16);
+        let value = self
+            .digits
+            .chars()
+            .take(nibbles)
+            .fold(0u64, |value, digit| value << 4 | u64::from(digit.to_digit(16).unwrap_or(0)));
+        match 64 - nibbles * 4 {
+            0 => (value, value),
+            free => (value << free, value << free | ((1u64 << free) - 1)),
+        }
+    }
+}

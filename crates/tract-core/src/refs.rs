@@ -1,0 +1,264 @@
+//! Refs: names that move, and the log of their moves.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::id::{BadName, BatchId, BlobId, CommitId, OperationId};
+
+/// The name of a ref: `HEAD`, `heads/<branch>`, `tags/<tag>`, `pending/<id>`, `config/<name>`,
+/// `imports/<id>`, `pins/<name>`.
+///
+/// Parts are separated by `/`; none is empty, begins with `.` or `-`, or ends with `.` or
+/// `.lock`; there is no `..`, no white space, no control or bidirectional-format character and none of `~ ^ : ? * [ ] \ # @{`.
+/// At most 1,000 bytes.
+///
+/// ```
+/// use tract_core::RefName;
+/// let main = RefName::branch("main")?;
+/// assert_eq!(main.as_str(), "heads/main");
+/// assert!(RefName::branch("two words").is_err());
+/// # Ok::<(), tract_core::BadName>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RefName(String);
+
+impl RefName {
+    /// Checks and wraps a full name.
+    ///
+    /// # Errors
+    /// [`BadName`] when it breaks a rule.
+    pub fn new(name: impl Into<String>) -> Result<Self, BadName> {
+        let name = name.into();
+        match broken_rule(&name) {
+            None => Ok(Self(name)),
+            Some(why) => {
+                Err(BadName { what: "ref name", name: name.chars().take(80).collect(), why })
+            }
+        }
+    }
+
+    /// Returns the name of `HEAD`.
+    pub fn head() -> Self {
+        Self("HEAD".to_owned())
+    }
+
+    /// Returns the name of a branch's ref.
+    ///
+    /// # Errors
+    /// [`BadName`] when it breaks a rule.
+    pub fn branch(name: &str) -> Result<Self, BadName> {
+        Self::new(format!("heads/{name}"))
+    }
+
+    /// Returns the name of a tag's ref.
+    ///
+    /// # Errors
+    /// [`BadName`] when it breaks a rule.
+    pub fn tag(name: &str) -> Result<Self, BadName> {
+        Self::new(format!("tags/{name}"))
+    }
+
+    /// Returns the full name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the branch's name, when this is a branch.
+    pub fn branch_name(&self) -> Option<&str> {
+        self.0.strip_prefix("heads/")
+    }
+
+    /// Returns the tag's name, when this is a tag.
+    pub fn tag_name(&self) -> Option<&str> {
+        self.0.strip_prefix("tags/")
+    }
+
+    /// Turns any text into something that is valid as the last part of a ref name: every run of
+    /// characters that are not letters, digits, `.`, `_` or `-` becomes one `-`.
+    ///
+    /// ```
+    /// assert_eq!(tract_core::RefName::sanitize("tau/airline #2"), "tau-airline-2");
+    /// ```
+    pub fn sanitize(text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        for character in text.chars().take(200) {
+            match character.is_alphanumeric() || matches!(character, '.' | '_') {
+                true => {
+                    // Two dots in a row are refused in names.
+                    if !(character == '.' && (out.ends_with('.') || out.is_empty())) {
+                        out.push(character);
+                    }
+                }
+                false if out.ends_with('-') || out.is_empty() => {}
+                false => out.push('-'),
+            }
+        }
+        let out = out.trim_end_matches(['-', '.']).trim_start_matches(['-', '.']);
+        let out = out.strip_suffix(".lock").unwrap_or(out);
+        match out.is_empty() {
+            true => "unnamed".to_owned(),
+            false => out.to_owned(),
+        }
+    }
+}
+
+fn broken_rule(name: &str) -> Option<&'static str> {
+    if name.is_empty() {
+        return Some("it is empty");
+    }
+    if name.len() > 1000 {
+        return Some("it is longer than 1,000 bytes");
+    }
+    if name.contains("..") {
+        return Some("it contains \"..\"");
+    }
+    if name.contains("@{") {
+        return Some("it contains \"@{\"");
+    }
+    let forbidden = |c: char| {
+        c.is_whitespace()
+            || c.is_control()
+            || matches!(c, '~' | '^' | ':' | '?' | '*' | '[' | ']' | '\\' | '#')
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    };
+    if name.chars().any(forbidden) {
+        return Some("it holds white space, an invisible character, or one of ~ ^ : ? * [ ] \\ #");
+    }
+    name.split('/').find_map(|part| {
+        if part.is_empty() {
+            Some("a part of it is empty")
+        } else if part.starts_with(['.', '-']) {
+            Some("a part of it begins with \".\" or \"-\"")
+        } else if part.ends_with('.') || part.ends_with(".lock") {
+            Some("a part of it ends with \".\" or \".lock\"")
+        } else {
+            None
+        }
+    })
+}
+
+impl fmt::Display for RefName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for RefName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for RefName {
+    type Err = BadName;
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        Self::new(text)
+    }
+}
+
+/// What a ref points at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum RefTarget {
+    /// A commit: branches and tags.
+    Commit(CommitId),
+    /// A blob: documents.
+    Blob(BlobId),
+    /// Another ref: `HEAD`.
+    Ref(RefName),
+}
+
+impl RefTarget {
+    /// Returns the commit, when it is one.
+    pub fn commit(&self) -> Option<CommitId> {
+        match self {
+            Self::Commit(id) => Some(*id),
+            Self::Blob(_) | Self::Ref(_) => None,
+        }
+    }
+
+    /// Returns the blob, when it is one.
+    pub fn blob(&self) -> Option<BlobId> {
+        match self {
+            Self::Blob(id) => Some(*id),
+            Self::Commit(_) | Self::Ref(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for RefTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Commit(id) => write!(f, "commit {id}"),
+            Self::Blob(id) => write!(f, "blob {id}"),
+            Self::Ref(name) => write!(f, "ref {name}"),
+        }
+    }
+}
+
+/// What a ref must be for an edit of it to go through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// Anything, or nothing.
+    Any,
+    /// There must be no such ref.
+    Absent,
+    /// It must point here.
+    Is(RefTarget),
+}
+
+/// Moves, makes or deletes one ref.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefEdit {
+    /// The ref.
+    pub name: RefName,
+    /// What it must be before.
+    pub expect: Expect,
+    /// What it becomes; `None` deletes it.
+    pub to: Option<RefTarget>,
+}
+
+/// A ref was not as expected; nothing was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The ref.
+    pub name: RefName,
+    /// What was expected.
+    pub expected: Expect,
+    /// What was found.
+    pub found: Option<RefTarget>,
+}
+
+/// What one write says of itself in the ref log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogNote {
+    /// Shared by the moves of one command.
+    pub operation: OperationId,
+    /// The verb, such as `commit` or `undo`.
+    pub what: String,
+    /// Who did it.
+    pub who: String,
+    /// Why, where somebody said so.
+    pub why: Option<String>,
+    /// The entry that it takes back.
+    pub undoes: Option<u64>,
+    /// When: microseconds since 1970, UTC.
+    pub at: i64,
+}
+
+/// One move of one ref.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogEntry {
+    /// Its number in this repository of this store; later moves have higher numbers.
+    pub seq: u64,
+    /// The ref.
+    pub name: RefName,
+    /// What it was.
+    pub before: Option<RefTarget>,
+    /// What it became.
+    pub after: Option<RefTarget>,
+    /// The write that moved it.
+    pub batch: BatchId,
+    /// What that write said of itself.
+    pub note: LogNote,
+}

@@ -1,0 +1,63 @@
+//! The door for engines that block: plain functions, wrapped by [`Threaded`](super::Threaded).
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use super::{
+    BlobKey, Capabilities, Damage, LogQuery, StoreResult, StoreStats, Walk, WalkPage,
+};
+use crate::batch::{Applied, Batch, DerivedKind};
+use crate::commit::Commit;
+use crate::id::{CommitId, RepoName, ToolId, ToolsetId};
+use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
+use crate::refs::{LogEntry, RefName, RefTarget};
+
+/// A store whose calls block. Reads may come from several threads at once; a group of writes
+/// comes from one thread at a time.
+///
+/// Each method promises what the method of the same name of [`Store`](super::Store) does.
+#[allow(missing_docs, reason = "each method promises what its namesake of `Store` does")]
+pub trait BlockingStore: fmt::Debug + Send + Sync + 'static {
+    fn backend(&self) -> &'static str;
+    fn capabilities(&self) -> Capabilities;
+    fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>>;
+    fn toolsets(&self, repo: &RepoName, ids: &[ToolsetId]) -> StoreResult<Vec<Option<Toolset>>>;
+    fn resolve_prefix(
+        &self,
+        repo: &RepoName,
+        prefix: &IdPrefix,
+        limit: usize,
+    ) -> StoreResult<Vec<ObjectId>>;
+    fn commits(&self, repo: &RepoName, ids: &[CommitId]) -> StoreResult<Vec<Option<Commit>>>;
+    fn walk(&self, repo: &RepoName, walk: Walk) -> StoreResult<WalkPage>;
+    fn tools(&self, repo: &RepoName, ids: &[ToolId]) -> StoreResult<Vec<Option<ToolDefinition>>>;
+    fn tools_by_name(&self, repo: &RepoName, name: &str) -> StoreResult<Vec<ToolDefinition>>;
+    fn tool_names(&self, repo: &RepoName) -> StoreResult<Vec<String>>;
+    fn refs(&self, repo: &RepoName, names: &[RefName]) -> StoreResult<Vec<Option<RefTarget>>>;
+    fn list_refs(&self, repo: &RepoName, prefix: &str) -> StoreResult<Vec<(RefName, RefTarget)>>;
+    fn ref_log(&self, repo: &RepoName, query: &LogQuery) -> StoreResult<Vec<LogEntry>>;
+    fn derived(
+        &self,
+        repo: &RepoName,
+        kind: DerivedKind,
+        commits: &[CommitId],
+    ) -> StoreResult<Vec<Option<Bytes>>>;
+    fn drop_derived(&self, repo: &RepoName) -> StoreResult<()>;
+    fn repos(&self) -> StoreResult<Vec<RepoName>>;
+    fn stats(&self, repo: &RepoName) -> StoreResult<StoreStats>;
+    fn check(&self, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>>;
+
+    /// Writes a group of batches in one durable transaction, in order: later ones see what
+    /// earlier ones wrote. Gives one answer per batch; a batch that is refused leaves no trace
+    /// and does not keep its neighbours from going through.
+    ///
+    /// No answer may be given before the transaction is durable. When making it durable fails,
+    /// every answer is an error, and the store is poisoned.
+    fn apply_group(&self, group: &[(RepoName, Batch)]) -> Vec<StoreResult<Applied>>;
+
+    /// Writes out what is held back and releases files and locks; later calls fail.
+    fn close(&self) -> StoreResult<()> {
+        Ok(())
+    }
+}

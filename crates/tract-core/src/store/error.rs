@@ -1,0 +1,166 @@
+//! What can go wrong at the store border.
+
+use std::fmt;
+
+use crate::object::ObjectId;
+
+/// The result of a store call.
+pub type StoreResult<T, E = StoreError> = std::result::Result<T, E>;
+
+/// What sort of failure it is, whatever the engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreErrorKind {
+    /// Stored bytes are not what their name or checksum says.
+    Corrupt {
+        /// The object, where it is known.
+        object: Option<ObjectId>,
+    },
+    /// A batch needs an object that is not stored. Nothing was written.
+    Missing {
+        /// The object.
+        object: ObjectId,
+    },
+    /// There is no store at this place.
+    NoStore,
+    /// What is there is not a store of this engine.
+    NotAStore,
+    /// The store was written by a later version.
+    TooNew {
+        /// The format found.
+        found: u32,
+        /// The newest format that this build knows.
+        known: u32,
+    },
+    /// Somebody else kept the store locked longer than the timeout.
+    Busy,
+    /// The store can be read but not written.
+    ReadOnly,
+    /// The disk is full.
+    Full,
+    /// The engine cannot be reached, or refused the connection.
+    Unavailable,
+    /// The connection was lost while a write was under way: it may have happened or not.
+    Unknown,
+    /// A flush failed earlier: nothing written through this handle can be trusted to last.
+    Poisoned,
+    /// Something exceeds a limit of the engine.
+    TooLarge,
+    /// The call makes no sense, such as two edits of one ref in a batch.
+    Invalid,
+    /// The engine does not offer this.
+    Unsupported,
+    /// Any other failure of the engine.
+    Engine,
+}
+
+impl StoreErrorKind {
+    /// Returns the stable word for it.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Corrupt { .. } => "corrupt",
+            Self::Missing { .. } => "missing_object",
+            Self::NoStore => "no_store",
+            Self::NotAStore => "not_a_store",
+            Self::TooNew { .. } => "format_too_new",
+            Self::Busy => "busy",
+            Self::ReadOnly => "read_only",
+            Self::Full => "disk_full",
+            Self::Unavailable => "unavailable",
+            Self::Unknown => "outcome_unknown",
+            Self::Poisoned => "poisoned",
+            Self::TooLarge => "too_large",
+            Self::Invalid => "invalid_call",
+            Self::Unsupported => "unsupported",
+            Self::Engine => "engine",
+        }
+    }
+}
+
+/// A failure of a store.
+#[derive(Debug, thiserror::Error)]
+pub struct StoreError {
+    /// What sort of failure it is.
+    pub kind: StoreErrorKind,
+    /// The engine, such as `sqlite`.
+    pub backend: &'static str,
+    /// What was being done, such as `apply`.
+    pub op: &'static str,
+    /// What happened, in words.
+    pub message: String,
+    /// The engine's own error.
+    #[source]
+    pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl StoreError {
+    /// Makes an error without a cause.
+    pub fn new(
+        kind: StoreErrorKind,
+        backend: &'static str,
+        op: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self { kind, backend, op, message: message.into(), source: None }
+    }
+
+    /// Adds the engine's own error.
+    #[must_use]
+    pub fn with_source(
+        mut self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// Makes the error of an object whose stored bytes are wrong.
+    pub fn corrupt(backend: &'static str, op: &'static str, object: ObjectId) -> Self {
+        Self::new(
+            StoreErrorKind::Corrupt { object: Some(object) },
+            backend,
+            op,
+            format!("stored bytes of {object} are damaged"),
+        )
+    }
+
+    /// Makes the error of a batch that needs an object which is not stored.
+    pub fn missing(backend: &'static str, op: &'static str, object: ObjectId) -> Self {
+        Self::new(
+            StoreErrorKind::Missing { object },
+            backend,
+            op,
+            format!("{object} is not stored"),
+        )
+    }
+
+    /// Returns what to do about it, where something helps.
+    pub fn notes(&self) -> Vec<String> {
+        let note = match &self.kind {
+            StoreErrorKind::Corrupt { .. } => {
+                "`tract verify` names all that is damaged; restore it from a copy or an export"
+            }
+            StoreErrorKind::NoStore => "`tract init` makes one",
+            StoreErrorKind::NotAStore => "check the path; a store is made with `tract init`",
+            StoreErrorKind::TooNew { .. } => "open it with a newer tract",
+            StoreErrorKind::Busy => "another process is writing; try again, or raise the timeout",
+            StoreErrorKind::ReadOnly => "check the permissions of the file and of its folder",
+            StoreErrorKind::Full => "free some space; nothing acknowledged is lost",
+            StoreErrorKind::Poisoned => "close the store and open it again",
+            StoreErrorKind::Unknown => "apply the same batch again: it happens at most once",
+            StoreErrorKind::Missing { .. }
+            | StoreErrorKind::Unavailable
+            | StoreErrorKind::TooLarge
+            | StoreErrorKind::Invalid
+            | StoreErrorKind::Unsupported
+            | StoreErrorKind::Engine => return Vec::new(),
+        };
+        vec![note.to_owned()]
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.backend, self.op, self.message)
+    }
+}

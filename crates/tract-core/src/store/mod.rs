@@ -1,0 +1,570 @@
+//! The border between tract and whoever keeps its bytes.
+//!
+//! A store keeps objects by hash and moves refs by compare-and-swap; it knows nothing of
+//! messages. There are three doors for whoever writes one: [`KvEngine`](crate::kv::KvEngine)
+//! (a few functions over ordered keys), [`BlockingStore`] behind [`Threaded`], or [`Store`]
+//! itself.
+
+mod blocking;
+mod error;
+mod threaded;
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+pub use self::blocking::BlockingStore;
+pub use self::error::{StoreError, StoreErrorKind, StoreResult};
+pub use self::threaded::{Threaded, WriteMode};
+use crate::batch::{Applied, Batch, DerivedKind};
+use crate::commit::Commit;
+use crate::id::{BatchId, BlobId, CommitId, RepoName, ToolId, ToolsetId};
+use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
+use crate::refs::{LogEntry, RefName, RefTarget};
+
+/// Where a store keeps something: its own business, valid for this store only, never an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Hint(pub u64);
+
+/// A blob to be read: its id and, where a walk gave one, a hint where it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlobKey {
+    /// The id.
+    pub id: BlobId,
+    /// Where it lies. A wrong hint costs time, never truth: what is read is hashed.
+    pub hint: Option<Hint>,
+}
+
+impl From<BlobId> for BlobKey {
+    fn from(id: BlobId) -> Self {
+        Self { id, hint: None }
+    }
+}
+
+/// Which commits a walk gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Walk {
+    /// Where it starts; part of the result.
+    pub head: CommitId,
+    /// Where it ends; not part of the result.
+    pub until: Option<CommitId>,
+    /// How many commits it gives at most; at least 1.
+    pub limit: usize,
+    /// Ends before the first commit that has a derived row of this kind, and gives that row.
+    pub stop_at: Option<DerivedKind>,
+}
+
+impl Walk {
+    /// Walks from here to the root, a page of 4,096 commits at a time.
+    pub fn from(head: CommitId) -> Self {
+        Self { head, until: None, limit: 4096, stop_at: None }
+    }
+}
+
+/// One commit of a walk.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The commit.
+    pub commit: Commit,
+    /// Where its content lies.
+    pub content: Option<Hint>,
+}
+
+/// What a walk gives: first parents, newest first.
+#[derive(Clone, Debug, Default)]
+pub struct WalkPage {
+    /// The commits.
+    pub steps: Vec<Step>,
+    /// The derived row that ended the walk, and its commit.
+    pub stopped: Option<(CommitId, Bytes)>,
+    /// Where the next page starts; `None` when the walk is at its end.
+    pub next: Option<CommitId>,
+}
+
+/// Which moves a reading of the ref log gives, newest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogQuery {
+    /// Only those of this ref.
+    pub name: Option<RefName>,
+    /// Only those of this write.
+    pub batch: Option<BatchId>,
+    /// Only those with a lower number.
+    pub before: Option<u64>,
+    /// How many at most; 0 means all.
+    pub limit: usize,
+}
+
+/// What a store can do beside what every store does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// An acknowledged write survives the end of the process and of the machine's power.
+    pub durable: bool,
+    /// Several processes may use the same store at once.
+    pub multi_process: bool,
+    /// What was written is there after closing and opening again.
+    pub persistent: bool,
+}
+
+impl Capabilities {
+    /// A store that forgets when it is dropped.
+    pub const IN_MEMORY: Self = Self { durable: false, multi_process: false, persistent: false };
+    /// A store on disk for one process.
+    pub const ONE_PROCESS: Self = Self { durable: true, multi_process: false, persistent: true };
+    /// A store on disk or on a server, for several processes.
+    pub const MANY_PROCESSES: Self = Self { durable: true, multi_process: true, persistent: true };
+}
+
+/// Counts and sizes of one repository.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoreStats {
+    /// Commits.
+    pub commits: u64,
+    /// Blobs.
+    pub blobs: u64,
+    /// Bytes in blobs.
+    pub blob_bytes: u64,
+    /// Bytes in commit records.
+    pub commit_bytes: u64,
+    /// Toolsets.
+    pub toolsets: u64,
+    /// Tool definitions.
+    pub tools: u64,
+    /// Refs.
+    pub refs: u64,
+    /// Entries of the ref log.
+    pub log_entries: u64,
+    /// Derived rows of all kinds, the tool index apart.
+    pub derived: u64,
+    /// Bytes in derived rows.
+    pub derived_bytes: u64,
+    /// Bytes that the whole store takes on disk, all repositories together; 0 in memory.
+    pub disk_bytes: u64,
+}
+
+/// Damage that the store itself finds: in its engine, its index, its places, its log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The object concerned, where it is one.
+    pub object: Option<ObjectId>,
+    /// What is wrong.
+    pub what: String,
+    /// Whether it concerns derived data only, which can be built anew.
+    pub derived: bool,
+}
+
+/// Reads blobs and toolsets.
+#[async_trait]
+pub trait ObjectRepository: Send + Sync {
+    /// Reads blobs.
+    ///
+    /// # Behavior
+    /// - Gives one answer per key, in order; `None` for what is not stored.
+    /// - The same id twice gives the same answer twice.
+    /// - Reads any number of ids in one call.
+    ///
+    /// # Errors
+    /// `Corrupt` naming the object when stored bytes do not hash to their id.
+    async fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>>;
+
+    /// Reads toolsets.
+    ///
+    /// # Behavior
+    /// - Gives one answer per id, in order; `None` for what is not stored.
+    /// - A toolset keeps order and repeats; the empty one is a toolset.
+    ///
+    /// # Errors
+    /// `Corrupt` naming the object when stored bytes do not hash to their id.
+    async fn toolsets(
+        &self,
+        repo: &RepoName,
+        ids: &[ToolsetId],
+    ) -> StoreResult<Vec<Option<Toolset>>>;
+
+    /// Finds the objects whose id begins with these digits: commits, blobs, toolsets and tools.
+    ///
+    /// # Behavior
+    /// - Gives at most `limit` ids, sorted; finds nothing of other repositories.
+    async fn resolve_prefix(
+        &self,
+        repo: &RepoName,
+        prefix: &IdPrefix,
+        limit: usize,
+    ) -> StoreResult<Vec<ObjectId>>;
+}
+
+/// Reads commits.
+#[async_trait]
+pub trait CommitRepository: Send + Sync {
+    /// Reads commits.
+    ///
+    /// # Behavior
+    /// - Gives one answer per id, in order; `None` for what is not stored.
+    /// - A commit is complete: all that its record says is there.
+    ///
+    /// # Errors
+    /// `Corrupt` naming the object when stored bytes do not hash to their id.
+    async fn commits(&self, repo: &RepoName, ids: &[CommitId]) -> StoreResult<Vec<Option<Commit>>>;
+
+    /// Walks first parents, newest first.
+    ///
+    /// # Behavior
+    /// - Equals following `parents[0]` one by one, whatever places the store gave.
+    /// - Ends at the root, before `until`, before a commit with a `stop_at` row, or after `limit`
+    ///   commits, and then says where to go on.
+    /// - Pages join without gap or repeat while others write.
+    ///
+    /// # Errors
+    /// `Missing` when `head` or a parent is not stored; `Corrupt` when a record is damaged.
+    async fn walk(&self, repo: &RepoName, walk: Walk) -> StoreResult<WalkPage>;
+}
+
+/// Answers what is known of tools.
+#[async_trait]
+pub trait ToolRepository: ObjectRepository + CommitRepository {
+    /// Reads definitions from the tool index.
+    ///
+    /// # Behavior
+    /// - Gives one answer per id, in order; `None` for a tool never seen.
+    async fn tools(
+        &self,
+        repo: &RepoName,
+        ids: &[ToolId],
+    ) -> StoreResult<Vec<Option<ToolDefinition>>>;
+
+    /// Reads all versions of a name.
+    ///
+    /// # Behavior
+    /// - Orders them by the time of the first commit that has them, then by that commit's id.
+    async fn tools_by_name(&self, repo: &RepoName, name: &str) -> StoreResult<Vec<ToolDefinition>>;
+
+    /// Lists the names in the tool index, sorted, each once.
+    async fn tool_names(&self, repo: &RepoName) -> StoreResult<Vec<String>>;
+
+    /// Reads the identities of the tools in force after a commit.
+    ///
+    /// # Behavior
+    /// - Keeps order and repeats; empty when the commit has no toolset or an empty one.
+    ///
+    /// # Errors
+    /// `Missing` when the commit or its toolset is not stored.
+    async fn tool_ids_of(&self, repo: &RepoName, commit: CommitId) -> StoreResult<Vec<ToolId>> {
+        Ok(toolset_of(self, repo, commit).await?.iter().flat_map(|set| set.entries()).map(|entry| entry.tool).collect())
+    }
+
+    /// Reads the schemas of the tools in force after a commit, as they were given to it.
+    ///
+    /// # Behavior
+    /// - Keeps order and repeats; the bytes are those given to that commit.
+    ///
+    /// # Errors
+    /// `Missing` when the commit, its toolset or a schema is not stored.
+    async fn tools_of(&self, repo: &RepoName, commit: CommitId) -> StoreResult<Vec<Blob>> {
+        let Some(toolset) = toolset_of(self, repo, commit).await? else { return Ok(Vec::new()) };
+        let keys: Vec<BlobKey> = toolset.entries().iter().map(|entry| entry.schema.into()).collect();
+        let blobs = self.blobs(repo, &keys).await?;
+        let missing = |key: &BlobKey| StoreError::missing("store", "tools_of", ObjectId::Blob(key.id));
+        keys.iter().zip(blobs).map(|(key, blob)| blob.ok_or_else(|| missing(key))).collect()
+    }
+}
+
+async fn toolset_of<R: ToolRepository + ?Sized>(
+    repository: &R,
+    repo: &RepoName,
+    commit: CommitId,
+) -> StoreResult<Option<Toolset>> {
+    let missing = |object| StoreError::missing("store", "tools_of", object);
+    let found = repository.commits(repo, &[commit]).await?.into_iter().flatten().next();
+    let Some(found) = found else { return Err(missing(ObjectId::Commit(commit))) };
+    let Some(id) = found.toolset else { return Ok(None) };
+    let toolset = repository.toolsets(repo, &[id]).await?.into_iter().flatten().next();
+    toolset.map(Some).ok_or_else(|| missing(ObjectId::Toolset(id)))
+}
+
+/// Reads refs and their log.
+#[async_trait]
+pub trait RefRepository: Send + Sync {
+    /// Reads refs.
+    ///
+    /// # Behavior
+    /// - Gives one answer per name, in order; `None` for what does not exist.
+    /// - A symbolic ref is given as it is, not followed.
+    async fn refs(
+        &self,
+        repo: &RepoName,
+        names: &[RefName],
+    ) -> StoreResult<Vec<Option<RefTarget>>>;
+
+    /// Lists the refs whose name begins with `prefix`, sorted by name.
+    async fn list_refs(
+        &self,
+        repo: &RepoName,
+        prefix: &str,
+    ) -> StoreResult<Vec<(RefName, RefTarget)>>;
+
+    /// Reads the ref log, newest first.
+    ///
+    /// # Behavior
+    /// - Replaying all entries from the oldest, from no refs at all, gives the refs.
+    /// - A write that moved nothing logged nothing.
+    async fn ref_log(&self, repo: &RepoName, query: &LogQuery) -> StoreResult<Vec<LogEntry>>;
+}
+
+/// Reads derived rows.
+#[async_trait]
+pub trait DerivedRepository: Send + Sync {
+    /// Reads the derived rows of a kind.
+    ///
+    /// # Behavior
+    /// - Gives one answer per commit, in order; `None` where there is none.
+    async fn derived(
+        &self,
+        repo: &RepoName,
+        kind: DerivedKind,
+        commits: &[CommitId],
+    ) -> StoreResult<Vec<Option<Bytes>>>;
+
+    /// Deletes all derived rows of the repository, the tool index and the places apart.
+    async fn drop_derived(&self, repo: &RepoName) -> StoreResult<()>;
+}
+
+/// A store: keeps the objects of many repositories by hash, and moves their refs.
+#[async_trait]
+pub trait Store:
+    ObjectRepository
+    + CommitRepository
+    + ToolRepository
+    + RefRepository
+    + DerivedRepository
+    + fmt::Debug
+    + 'static
+{
+    /// Returns the engine's name, such as `sqlite`.
+    fn backend(&self) -> &'static str;
+
+    /// Returns what the store can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Writes a batch: all of it, or nothing.
+    ///
+    /// # Behavior
+    /// - Checks in order: whether the batch's id stands in the ref log (`Already`), every `expect`,
+    ///   that everything required is stored or in the batch; then writes what is not yet stored,
+    ///   moves the refs and logs the moves.
+    /// - An edit whose value is already there succeeds whatever it expects, and logs nothing.
+    /// - Of racing batches with one expectation and different values exactly one is `Done`.
+    /// - A batch that is refused leaves no trace.
+    /// - Writing what is stored already changes nothing.
+    /// - When the answer is `Done`, the write is as durable as [`Capabilities::durable`] says.
+    ///
+    /// # Errors
+    /// `Missing` when something required, a commit's parent, content, verbatim, changes, keeps or
+    /// toolset, or a toolset's schema is neither stored nor in the batch; `Invalid` for two edits
+    /// of one ref.
+    async fn apply(&self, repo: &RepoName, batch: Batch) -> StoreResult<Applied>;
+
+    /// Lists the repositories, sorted by name.
+    async fn repos(&self) -> StoreResult<Vec<RepoName>>;
+
+    /// Counts what a repository holds.
+    async fn stats(&self, repo: &RepoName) -> StoreResult<StoreStats>;
+
+    /// Checks what only the store can: its engine's file, places against parents, the tool index,
+    /// checksums of the ref log. With `repair`, builds anew what is derived.
+    async fn check(&self, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>>;
+
+    /// Writes out what is held back and releases files and locks; later calls fail.
+    async fn close(&self) -> StoreResult<()> {
+        Ok(())
+    }
+}
+
+/// Comfort over any store.
+#[async_trait]
+pub trait StoreExt: Store {
+    /// Reads one commit.
+    async fn commit(&self, repo: &RepoName, id: CommitId) -> StoreResult<Option<Commit>> {
+        Ok(self.commits(repo, &[id]).await?.into_iter().flatten().next())
+    }
+
+    /// Reads one commit that must be there.
+    async fn require_commit(&self, repo: &RepoName, id: CommitId) -> StoreResult<Commit> {
+        self.commit(repo, id)
+            .await?
+            .ok_or_else(|| StoreError::missing(self.backend(), "commit", ObjectId::Commit(id)))
+    }
+
+    /// Reads one blob.
+    async fn blob(&self, repo: &RepoName, id: BlobId) -> StoreResult<Option<Blob>> {
+        Ok(self.blobs(repo, &[id.into()]).await?.into_iter().flatten().next())
+    }
+
+    /// Reads one blob that must be there.
+    async fn require_blob(&self, repo: &RepoName, id: BlobId) -> StoreResult<Blob> {
+        self.blob(repo, id)
+            .await?
+            .ok_or_else(|| StoreError::missing(self.backend(), "blob", ObjectId::Blob(id)))
+    }
+
+    /// Reads one ref.
+    async fn ref_target(&self, repo: &RepoName, name: &RefName) -> StoreResult<Option<RefTarget>> {
+        Ok(self.refs(repo, std::slice::from_ref(name)).await?.into_iter().flatten().next())
+    }
+
+    /// Walks a whole first-parent chain, newest first.
+    async fn walk_all(&self, repo: &RepoName, head: CommitId) -> StoreResult<Vec<Commit>> {
+        let mut commits = Vec::new();
+        let mut next = Some(head);
+        while let Some(head) = next {
+            let page = self.walk(repo, Walk::from(head)).await?;
+            commits.extend(page.steps.into_iter().map(|step| step.commit));
+            next = page.next;
+        }
+        Ok(commits)
+    }
+}
+
+impl<S: Store + ?Sized> StoreExt for S {}
+
+/// Lends the traits to pointers.
+macro_rules! forward {
+    ($pointer:ty) => {
+        #[async_trait]
+        impl<S: Store + ?Sized> ObjectRepository for $pointer {
+            async fn blobs(
+                &self,
+                repo: &RepoName,
+                keys: &[BlobKey],
+            ) -> StoreResult<Vec<Option<Blob>>> {
+                self.deref().blobs(repo, keys).await
+            }
+            async fn toolsets(
+                &self,
+                repo: &RepoName,
+                ids: &[ToolsetId],
+            ) -> StoreResult<Vec<Option<Toolset>>> {
+                self.deref().toolsets(repo, ids).await
+            }
+            async fn resolve_prefix(
+                &self,
+                repo: &RepoName,
+                prefix: &IdPrefix,
+                limit: usize,
+            ) -> StoreResult<Vec<ObjectId>> {
+                self.deref().resolve_prefix(repo, prefix, limit).await
+            }
+        }
+        #[async_trait]
+        impl<S: Store + ?Sized> CommitRepository for $pointer {
+            async fn commits(
+                &self,
+                repo: &RepoName,
+                ids: &[CommitId],
+            ) -> StoreResult<Vec<Option<Commit>>> {
+                self.deref().commits(repo, ids).await
+            }
+            async fn walk(&self, repo: &RepoName, walk: Walk) -> StoreResult<WalkPage> {
+                self.deref().walk(repo, walk).await
+            }
+        }
+        #[async_trait]
+        impl<S: Store + ?Sized> ToolRepository for $pointer {
+            async fn tools(
+                &self,
+                repo: &RepoName,
+                ids: &[ToolId],
+            ) -> StoreResult<Vec<Option<ToolDefinition>>> {
+                self.deref().tools(repo, ids).await
+            }
+            async fn tools_by_name(
+                &self,
+                repo: &RepoName,
+                name: &str,
+            ) -> StoreResult<Vec<ToolDefinition>> {
+                self.deref().tools_by_name(repo, name).await
+            }
+            async fn tool_names(&self, repo: &RepoName) -> StoreResult<Vec<String>> {
+                self.deref().tool_names(repo).await
+            }
+            async fn tool_ids_of(
+                &self,
+                repo: &RepoName,
+                commit: CommitId,
+            ) -> StoreResult<Vec<ToolId>> {
+                self.deref().tool_ids_of(repo, commit).await
+            }
+            async fn tools_of(&self, repo: &RepoName, commit: CommitId) -> StoreResult<Vec<Blob>> {
+                self.deref().tools_of(repo, commit).await
+            }
+        }
+        #[async_trait]
+        impl<S: Store + ?Sized> RefRepository for $pointer {
+            async fn refs(
+                &self,
+                repo: &RepoName,
+                names: &[RefName],
+            ) -> StoreResult<Vec<Option<RefTarget>>> {
+                self.deref().refs(repo, names).await
+            }
+            async fn list_refs(
+                &self,
+                repo: &RepoName,
+                prefix: &str,
+            ) -> StoreResult<Vec<(RefName, RefTarget)>> {
+                self.deref().list_refs(repo, prefix).await
+            }
+            async fn ref_log(
+                &self,
+                repo: &RepoName,
+                query: &LogQuery,
+            ) -> StoreResult<Vec<LogEntry>> {
+                self.deref().ref_log(repo, query).await
+            }
+        }
+        #[async_trait]
+        impl<S: Store + ?Sized> DerivedRepository for $pointer {
+            async fn derived(
+                &self,
+                repo: &RepoName,
+                kind: DerivedKind,
+                commits: &[CommitId],
+            ) -> StoreResult<Vec<Option<Bytes>>> {
+                self.deref().derived(repo, kind, commits).await
+            }
+            async fn drop_derived(&self, repo: &RepoName) -> StoreResult<()> {
+                self.deref().drop_derived(repo).await
+            }
+        }
+        #[async_trait]
+        impl<S: Store + ?Sized> Store for $pointer {
+            fn backend(&self) -> &'static str {
+                self.deref().backend()
+            }
+            fn capabilities(&self) -> Capabilities {
+                self.deref().capabilities()
+            }
+            async fn apply(&self, repo: &RepoName, batch: Batch) -> StoreResult<Applied> {
+                self.deref().apply(repo, batch).await
+            }
+            async fn repos(&self) -> StoreResult<Vec<RepoName>> {
+                self.deref().repos().await
+            }
+            async fn stats(&self, repo: &RepoName) -> StoreResult<StoreStats> {
+                self.deref().stats(repo).await
+            }
+            async fn check(&self, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>> {
+                self.deref().check(repo, repair).await
+            }
+            async fn close(&self) -> StoreResult<()> {
+                self.deref().close().await
+            }
+        }
+    };
+}
+
+forward!(Arc<S>);
+forward!(Box<S>);
