@@ -48,7 +48,6 @@ impl fmt::Display for Priority {
 
 /// What sort of message a commit carries.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
 pub enum Kind {
     /// Instructions to the model.
     System,
@@ -127,7 +126,6 @@ impl fmt::Display for Kind {
 
 /// Who speaks, in the words that providers use.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
 pub enum Role {
     /// `system`
     System,
@@ -178,7 +176,6 @@ impl fmt::Display for Role {
 /// One piece of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-#[non_exhaustive]
 pub enum Part {
     /// Plain text.
     Text {
@@ -306,7 +303,6 @@ pub struct Artifact {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Content {
     /// Instructions to the model.
     System(Body),

@@ -11,15 +11,19 @@
 pub mod batch;
 pub mod commit;
 pub mod content;
+pub mod draft;
 pub mod hash;
 pub mod id;
 pub mod json;
 pub mod limits;
 pub mod message;
 pub mod object;
+pub mod ports;
 pub mod refs;
+pub mod schema;
 pub mod store;
 pub mod text;
+pub mod tool;
 
 pub use crate::batch::{Applied, Batch, DerivedKind, DerivedRow, ToolRow};
 pub use crate::commit::{
@@ -29,6 +33,7 @@ pub use crate::content::{
     Artifact, Body, Content, ContentError, ImageSource, Kind, Part, Priority, Role, ToolAnswer,
     ToolCall,
 };
+pub use crate::draft::Draft;
 pub use crate::id::{
     BadName, BatchId, BlobId, CommitId, OperationId, ParseIdError, RepoName, ToolId, ToolsetId,
     ViewId,
@@ -36,6 +41,15 @@ pub use crate::id::{
 pub use crate::limits::{Limits, TooLarge};
 pub use crate::message::{ActiveTool, Message};
 pub use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, ToolEntry, Toolset};
+pub use crate::ports::{
+    ApproxCounter, ChatModel, Clock, ManualClock, ModelError, ModelRequest, Reply, StopReason,
+    Summarizer, Summary, SummaryRequest, SystemClock, TokenCounter, Usage,
+};
 pub use crate::refs::{Conflict, Expect, LogEntry, LogNote, RefEdit, RefName, RefTarget};
+pub use crate::schema::ToolSchema;
 pub use crate::store::{Store, StoreError, StoreErrorKind, StoreExt, StoreResult};
 pub use crate::text::JsonText;
+pub use crate::tool::{
+    CancellationToken, DynTool, NoParams, ProgressSink, RenderedValue, Tool, ToolContext, ToolError,
+    ToolFailure, ToolParams, ToolResult, ToolSpec, ToolTraits,
+};

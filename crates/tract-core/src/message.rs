@@ -23,8 +23,9 @@ pub struct Message {
     pub priority: Priority,
     /// The call that it answers, settled when it was written.
     pub answers: Option<CallRef>,
-    /// Whether it continues the provider message of the row right before it.
-    pub joins: bool,
+    /// The slot whose provider message it continues, as recorded. It counts only while that
+    /// slot's row stands right before this one in the view.
+    pub joins: Option<CommitId>,
     /// Dialect and revision that it came in, such as `anthropic-1`.
     pub form: Option<String>,
     /// The provider's own bytes, where lowering the content would not give them back.

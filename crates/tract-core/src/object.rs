@@ -166,7 +166,6 @@ pub struct ToolDefinition {
 
 /// An object of any kind, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
 pub enum ObjectId {
     /// A commit.
     Commit(CommitId),

@@ -158,7 +158,6 @@ impl FromStr for RefName {
 
 /// What a ref points at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
 pub enum RefTarget {
     /// A commit: branches and tags.
     Commit(CommitId),

@@ -25,7 +25,6 @@ pub const MAX_PARENTS: usize = 16;
 
 /// What was asked. What it changed stands in [`CommitRecord::changes`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Op {
     /// Adds a message.
     Append {
@@ -108,7 +107,6 @@ impl Op {
 
 /// Who or what brought a commit about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum By {
     /// A person or the program that stands for one.
     User,

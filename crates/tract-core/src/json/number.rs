@@ -1,16 +1,18 @@
 //! Doubles in and out, as Python reads and writes them.
 
+use std::fmt::Write;
+
 use super::JsonError;
+
+/// Seventeen digits, a point, `e`, and an exponent such as `-324`.
+const LONGEST: usize = 24;
 
 /// Reads a JSON number as the nearest double, or `None` when it is beyond the greatest.
 pub(super) fn parse(lexeme: &str) -> Option<f64> {
     // The standard library stops counting in exponents of more than five digits, which is right
     // unless thousands of zeros make up for it.
-    let value: f64 = if lexeme.len() < 1000 {
-        lexeme.parse().ok()?
-    } else {
-        scientific(lexeme).parse().ok()?
-    };
+    let value: f64 =
+        if lexeme.len() < 1000 { lexeme.parse().ok()? } else { scientific(lexeme).parse().ok()? };
     value.is_finite().then_some(value)
 }
 
@@ -59,9 +61,16 @@ pub fn write_f64(out: &mut String, value: f64) -> Result<(), JsonError> {
     if !value.is_finite() {
         return Err(JsonError::NotFinite { offset: None });
     }
-    let shortest = format!("{:e}", value.abs());
-    let (mantissa, exponent) = shortest.split_once('e').expect("`{:e}` writes an exponent");
-    let exponent: i32 = exponent.parse().expect("the exponent of a double is small");
+    let mut shortest = String::with_capacity(LONGEST);
+    write!(shortest, "{:e}", value.abs()).expect("a string takes all that is written");
+    if let Some(decimals) = halfway(value, &shortest) {
+        let even = format!("{:.decimals$e}", value.abs());
+        // Below a power of two the doubles are closer: 5.960464477539062e-08 is not 2^-24.
+        if even.parse() == Ok(value.abs()) {
+            shortest = even;
+        }
+    }
+    let (mantissa, exponent) = split(&shortest);
     let (first, rest) = mantissa.split_once('.').unwrap_or((mantissa, ""));
 
     if value.is_sign_negative() {
@@ -96,4 +105,27 @@ pub fn write_f64(out: &mut String, value: f64) -> Result<(), JsonError> {
         }
     }
     Ok(())
+}
+
+/// The number of decimals in `shortest` when the double lies in the middle between two texts of
+/// that length.
+///
+/// Python then takes the one with an even last digit, `1.0000076293945312` for 1 + 2^-17; the
+/// shortest form of the standard library ends in 3, but its form with a given number of decimals
+/// rounds as Python does.
+fn halfway(value: f64, shortest: &str) -> Option<usize> {
+    let (mantissa, exponent) = split(shortest);
+    let decimals = mantissa.len().saturating_sub(2);
+    let place = exponent - decimals as i32;
+    // A double that is some and a half of 10^place has 2^(place - 1) as its lowest bit. The places
+    // before the point need no care: doubles that far apart are never in the middle.
+    let bits = value.to_bits();
+    let significand = bits & ((1 << 52) - 1) | 1 << 52;
+    let lowest = significand.trailing_zeros() as i32 + (bits >> 52 & 0x7ff) as i32 - 1075;
+    (place < 0 && lowest == place - 1).then_some(decimals)
+}
+
+fn split(scientific: &str) -> (&str, i32) {
+    let (mantissa, exponent) = scientific.split_once('e').expect("`{:e}` writes an exponent");
+    (mantissa, exponent.parse().expect("the exponent of a double is small"))
 }

@@ -150,15 +150,16 @@ impl<'a> Scanner<'a> {
                 Some(b'"') => break,
                 Some(b'\\') => {
                     let escape = rest.get(run.len + 1..).unwrap_or_default();
-                    let (character, len) = string::unescape(escape).map_err(|fault| match fault {
-                        string::Fault::Unknown { at } => {
-                            self.at += 1 + at;
-                            self.unexpected("an escape sequence")
-                        }
-                        string::Fault::LoneSurrogate => {
-                            JsonError::LoneSurrogate { offset: self.at }
-                        }
-                    })?;
+                    let (character, len) =
+                        string::unescape(escape).map_err(|fault| match fault {
+                            string::Fault::Unknown { at } => {
+                                self.at += 1 + at;
+                                self.unexpected("an escape sequence")
+                            }
+                            string::Fault::LoneSurrogate => {
+                                JsonError::LoneSurrogate { offset: self.at }
+                            }
+                        })?;
                     respelt |= len > 1 || character == '/';
                     self.at += 1 + len;
                 }

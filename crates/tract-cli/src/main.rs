@@ -1,0 +1,3 @@
+//! The `tract` command line.
+#![forbid(unsafe_code)]
+fn main() {}

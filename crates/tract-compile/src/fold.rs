@@ -1,0 +1,139 @@
+//! The fold: what a commit does to the view. It knows three changes and no algorithm.
+
+use tract_core::{Change, Commit, CommitId, Op, RowFields, This};
+
+use crate::view::{Row, View};
+
+/// A change that the view it should apply to does not allow: the commit is invalid.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("commit {commit}: change {index} of message {slot}: {what}")]
+pub struct InvalidChange {
+    /// The commit.
+    pub commit: CommitId,
+    /// The change's place in the list, from 0.
+    pub index: usize,
+    /// The message concerned.
+    pub slot: CommitId,
+    /// What does not fit.
+    pub what: &'static str,
+}
+
+/// Applies what a commit changes; `changes` is its list, wherever the record keeps it.
+///
+/// An `Append` writes no changes: it means a row at the view's next key.
+///
+/// # Errors
+/// [`InvalidChange`] when a change expects something that the view does not hold. The view given
+/// is untouched then: views are values.
+pub fn fold(view: &View, commit: &Commit, changes: &[Change]) -> Result<View, InvalidChange> {
+    let mut folded = view.clone();
+    if let Some(change) = appended(view, commit) {
+        apply(&mut folded, commit.id(), 0, &change)?;
+    }
+    for (index, change) in changes.iter().enumerate() {
+        apply(&mut folded, commit.id(), index, change)?;
+    }
+    folded.set_tools(commit.toolset);
+    Ok(folded)
+}
+
+/// Returns the change that an `Append` means on this view; `None` for other operations.
+pub fn appended(view: &View, commit: &Commit) -> Option<Change> {
+    let Op::Append { slot, answers, priority, .. } = &commit.op else { return None };
+    Some(Change::Add {
+        slot: slot.map_or(This::This, This::Id),
+        row: RowFields {
+            key: view.next(),
+            version: This::This,
+            mark: priority.map(|_| This::This),
+            answers: *answers,
+        },
+    })
+}
+
+/// Returns the change that takes another one back.
+///
+/// ```
+/// use tract_compile::inverse;
+/// use tract_core::{Change, CommitId, This};
+/// let slot = This::Id(CommitId::from_bytes([1; 32]));
+/// let edit = Change::Version { slot, from: slot, to: This::This };
+/// assert_eq!(inverse(&edit), Change::Version { slot, from: This::This, to: slot });
+/// ```
+pub fn inverse(change: &Change) -> Change {
+    match *change {
+        Change::Add { slot, row } => Change::Remove { slot, row },
+        Change::Remove { slot, row } => Change::Add { slot, row },
+        Change::Version { slot, from, to } => Change::Version { slot, from: to, to: from },
+        Change::Mark { slot, from, to } => Change::Mark { slot, from: to, to: from },
+    }
+}
+
+/// Returns a change with every `.` replaced by the id of the commit that bears it.
+pub fn resolved(change: &Change, commit: CommitId) -> Change {
+    let id = |this: This| This::Id(this.resolve(commit));
+    let fields = |row: RowFields| RowFields {
+        version: id(row.version),
+        mark: row.mark.map(id),
+        ..row
+    };
+    match *change {
+        Change::Add { slot, row } => Change::Add { slot: id(slot), row: fields(row) },
+        Change::Remove { slot, row } => Change::Remove { slot: id(slot), row: fields(row) },
+        Change::Version { slot, from, to } => {
+            Change::Version { slot: id(slot), from: id(from), to: id(to) }
+        }
+        Change::Mark { slot, from, to } => {
+            Change::Mark { slot: id(slot), from: from.map(id), to: to.map(id) }
+        }
+    }
+}
+
+fn apply(
+    view: &mut View,
+    commit: CommitId,
+    index: usize,
+    change: &Change,
+) -> Result<(), InvalidChange> {
+    let slot = change.slot().resolve(commit);
+    let invalid = |what| InvalidChange { commit, index, slot, what };
+    let row = |fields: &RowFields| Row {
+        slot,
+        key: fields.key,
+        version: fields.version.resolve(commit),
+        mark: fields.mark.map(|mark| mark.resolve(commit)),
+        answers: fields.answers,
+    };
+    let present = view.get(slot).copied();
+    match change {
+        Change::Add { row: fields, .. } => {
+            if present.is_some() {
+                return Err(invalid("it adds a row that is there already"));
+            }
+            if fields.key > view.next() || fields.key == u64::MAX {
+                return Err(invalid("its key lies beyond the next one"));
+            }
+            view.insert(row(fields));
+        }
+        Change::Remove { row: fields, .. } => match present {
+            Some(present) if present == row(fields) => view.remove(slot),
+            Some(_) => return Err(invalid("the row that it removes is another by now")),
+            None => return Err(invalid("the row that it removes is not there")),
+        },
+        Change::Version { from, to, .. } => match present {
+            Some(present) if present.version == from.resolve(commit) => {
+                view.replace(Row { version: to.resolve(commit), ..present });
+            }
+            Some(_) => return Err(invalid("the version that it replaces is another by now")),
+            None => return Err(invalid("the row whose version it replaces is not there")),
+        },
+        Change::Mark { from, to, .. } => match present {
+            Some(present) if present.mark == from.map(|mark| mark.resolve(commit)) => {
+                view.replace(Row { mark: to.map(|mark| mark.resolve(commit)), ..present });
+            }
+            Some(_) => return Err(invalid("the mark that it replaces is another by now")),
+            None => return Err(invalid("the row whose mark it replaces is not there")),
+        },
+    }
+    Ok(())
+}

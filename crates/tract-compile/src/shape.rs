@@ -1,0 +1,120 @@
+//! What a record may change, judged from records alone: the log cannot say one thing and do
+//! another.
+
+use tract_core::commit::{MAX_CHANGES, MAX_PARENTS};
+use tract_core::{Change, Commit, CommitId, Op, This};
+
+use crate::fold::{inverse, resolved};
+
+/// A record whose changes are not those of its operation.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("commit {commit} ({op}): {what}")]
+pub struct BadShape {
+    /// The commit.
+    pub commit: CommitId,
+    /// The name of its operation.
+    pub op: String,
+    /// What does not fit.
+    pub what: &'static str,
+}
+
+/// A commit with its list of changes, wherever the record keeps it.
+#[derive(Clone, Copy, Debug)]
+pub struct Changed<'a> {
+    /// The commit.
+    pub commit: &'a Commit,
+    /// Its changes.
+    pub changes: &'a [Change],
+}
+
+/// Checks that a commit changes what its operation may change. `targets` are the commits that a
+/// `Revert` names; for other operations it is not read.
+///
+/// # Errors
+/// [`BadShape`] when it does not.
+pub fn shape(of: Changed<'_>, targets: &[Changed<'_>]) -> Result<(), BadShape> {
+    let Changed { commit, changes } = of;
+    let refuse = |what| {
+        Err(BadShape { commit: commit.id(), op: commit.op.name().to_owned(), what })
+    };
+    if changes.len() > MAX_CHANGES {
+        return refuse("it bears more than 1,000,000 changes");
+    }
+    if commit.parents.len() > MAX_PARENTS {
+        return refuse("it has more than 16 parents");
+    }
+    let may_join = matches!(commit.op, Op::Merge { .. } | Op::Unknown { .. });
+    if commit.parents.len() > 1 && !may_join {
+        return refuse("it has more than one parent");
+    }
+    match &commit.op {
+        Op::Append { .. } | Op::Tools | Op::Note => match changes.is_empty() {
+            true => Ok(()),
+            false => refuse("it bears changes"),
+        },
+        Op::Edit { .. } => {
+            let edits = |change: &Change| matches!(change, Change::Version { to: This::This, .. });
+            match !changes.is_empty() && changes.iter().all(edits) {
+                true => Ok(()),
+                false => refuse("it changes more than versions"),
+            }
+        }
+        Op::Annotate { .. } => {
+            let marks =
+                |change: &Change| matches!(change, Change::Mark { to: Some(This::This), .. });
+            match !changes.is_empty() && changes.iter().all(marks) {
+                true => Ok(()),
+                false => refuse("it changes more than marks"),
+            }
+        }
+        Op::Compress { .. } => {
+            let removes = changes.iter().filter(|c| matches!(c, Change::Remove { .. })).count();
+            let adds = changes
+                .iter()
+                .filter(|c| matches!(c, Change::Add { slot: This::This, .. }))
+                .count();
+            match removes >= 1 && adds == 1 && removes + adds == changes.len() {
+                true => Ok(()),
+                false => refuse("it does not remove rows and add one"),
+            }
+        }
+        Op::Revert { .. } => {
+            let undone: Vec<Change> = targets.iter().flat_map(undoing).collect();
+            let undoes = |change: &Change| {
+                let change = resolved(change, commit.id());
+                undone.iter().any(|undo| same_but_key(undo, &change))
+            };
+            match changes.iter().all(undoes) {
+                true => Ok(()),
+                false => refuse("it changes something that its targets did not"),
+            }
+        }
+        Op::Merge { .. } | Op::Unknown { .. } => Ok(()),
+    }
+}
+
+/// The changes that would take a commit back, each `.` resolved.
+fn undoing<'a>(target: &'a Changed<'a>) -> impl Iterator<Item = Change> + 'a {
+    let id = target.commit.id();
+    let appended = crate::fold::appended(&crate::View::empty(), target.commit);
+    appended
+        .into_iter()
+        .chain(target.changes.iter().copied())
+        .map(move |change| inverse(&resolved(&change, id)))
+}
+
+/// Compares all but the key: a row returns where it last stood on the line it returns to.
+fn same_but_key(a: &Change, b: &Change) -> bool {
+    let unkeyed = |change: &Change| match *change {
+        Change::Add { slot, mut row } => {
+            row.key = 0;
+            Change::Add { slot, row }
+        }
+        Change::Remove { slot, mut row } => {
+            row.key = 0;
+            Change::Remove { slot, row }
+        }
+        Change::Version { .. } | Change::Mark { .. } => *change,
+    };
+    unkeyed(a) == unkeyed(b)
+}

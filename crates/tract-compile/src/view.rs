@@ -1,0 +1,156 @@
+//! The view: which messages stand at a commit, in which order, in which version.
+
+use std::sync::Arc;
+
+use imbl::{HashMap, OrdMap};
+use tract_core::{CallRef, CommitId, RowFields, This, ToolsetId};
+
+/// Where a row stands: rows are ordered by key, then by slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RowKey {
+    /// The key that it was added with.
+    pub key: u64,
+    /// The message's lasting name.
+    pub slot: CommitId,
+}
+
+/// One message of a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Row {
+    /// The message's lasting name: the id of the commit that first added it.
+    pub slot: CommitId,
+    /// Where it stands.
+    pub key: u64,
+    /// The commit whose content, kind, role, form and config show.
+    pub version: CommitId,
+    /// The commit whose priority holds; none means the kind's default.
+    pub mark: Option<CommitId>,
+    /// The call that it answers.
+    pub answers: Option<CallRef>,
+}
+
+impl Row {
+    /// Returns where the row stands.
+    pub fn row_key(&self) -> RowKey {
+        RowKey { key: self.key, slot: self.slot }
+    }
+
+    /// Returns the fields as a record writes them, none of them `.`.
+    pub fn fields(&self) -> RowFields {
+        RowFields {
+            key: self.key,
+            version: self.version.into(),
+            mark: self.mark.map(This::Id),
+            answers: self.answers,
+        }
+    }
+}
+
+/// The messages and tools at a commit. Persistent: a clone shares all structure, a change costs
+/// O(log n).
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    rows: OrdMap<RowKey, Arc<Row>>,
+    keys: HashMap<CommitId, u64>,
+    tools: Option<ToolsetId>,
+    next: u64,
+}
+
+impl View {
+    /// Returns the view before the first commit.
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// Rebuilds a view from its parts, as a snapshot keeps them.
+    pub fn from_parts(
+        rows: impl IntoIterator<Item = Row>,
+        tools: Option<ToolsetId>,
+        next: u64,
+    ) -> Self {
+        let mut view = Self { tools, next, ..Self::default() };
+        for row in rows {
+            view.insert(row);
+        }
+        view
+    }
+
+    /// Returns the row of a message, where it has one.
+    pub fn get(&self, slot: CommitId) -> Option<&Row> {
+        let key = *self.keys.get(&slot)?;
+        self.rows.get(&RowKey { key, slot }).map(Arc::as_ref)
+    }
+
+    /// Returns whether the message has a row.
+    pub fn contains(&self, slot: CommitId) -> bool {
+        self.keys.contains_key(&slot)
+    }
+
+    /// Walks the rows in order; from the end with `.rev()`.
+    pub fn rows(&self) -> impl DoubleEndedIterator<Item = &Row> {
+        self.rows.values().map(Arc::as_ref)
+    }
+
+    /// Walks the rows that stand before a place, nearest first.
+    pub fn rows_before(&self, place: RowKey) -> impl Iterator<Item = &Row> {
+        self.rows.range(..place).rev().map(|(_, row)| row.as_ref())
+    }
+
+    /// Walks the rows that stand after a place, nearest first.
+    pub fn rows_after(&self, place: RowKey) -> impl Iterator<Item = &Row> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        self.rows.range((Excluded(place), Unbounded)).map(|(_, row)| row.as_ref())
+    }
+
+    /// Returns how many rows there are, skipped ones included.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Returns whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Returns the tools in force; `None` when none were ever set.
+    pub fn tools(&self) -> Option<ToolsetId> {
+        self.tools
+    }
+
+    /// Returns the key that the next appended row gets. It never falls.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    pub(crate) fn set_tools(&mut self, tools: Option<ToolsetId>) {
+        self.tools = tools;
+    }
+
+    pub(crate) fn insert(&mut self, row: Row) {
+        self.next = self.next.max(row.key.saturating_add(1));
+        self.keys.insert(row.slot, row.key);
+        self.rows.insert(row.row_key(), Arc::new(row));
+    }
+
+    pub(crate) fn remove(&mut self, slot: CommitId) {
+        if let Some(key) = self.keys.remove(&slot) {
+            self.rows.remove(&RowKey { key, slot });
+        }
+    }
+
+    pub(crate) fn replace(&mut self, row: Row) {
+        self.rows.insert(row.row_key(), Arc::new(row));
+    }
+}
+
+/// Two views are equal when they have the same rows, tools and next key.
+impl PartialEq for View {
+    fn eq(&self, other: &Self) -> bool {
+        self.tools == other.tools
+            && self.next == other.next
+            && self.rows.len() == other.rows.len()
+            && self.rows().eq(other.rows())
+    }
+}
+
+impl Eq for View {}

@@ -1,0 +1,210 @@
+//! A write of keys as a value, and its bytes for journals.
+
+use bytes::Bytes;
+
+use super::value::{self, Reader};
+use super::{KvMap, KvOutcome, KvRead, Space};
+use crate::store::{StoreError, StoreErrorKind, StoreResult};
+
+/// A key, and what it holds or becomes; `None` is absent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KvEntry {
+    /// Where.
+    pub space: Space,
+    /// The key.
+    pub key: Bytes,
+    /// The value.
+    pub value: Option<Bytes>,
+}
+
+/// A write: what keys must hold, and what they become.
+///
+/// ```
+/// use tract_core::kv::{KvBatch, KvEntry, KvMap, KvOutcome, KvRead, Space};
+/// let mut batch = KvBatch::default();
+/// batch.requires.push(KvEntry { space: Space::Small, key: "n".into(), value: None });
+/// batch.writes.push(KvEntry { space: Space::Small, key: "n".into(), value: Some("1".into()) });
+///
+/// let mut map = KvMap::default();
+/// for batch in KvBatch::decode_all(&batch.encode())? {
+///     assert_eq!(batch.check(&map)?, None);
+///     batch.apply_to(&mut map);
+/// }
+/// assert_eq!(map.get(Space::Small, b"n")?, Some("1".into()));
+/// assert!(matches!(batch.check(&map)?, Some(KvOutcome::Conflict { .. })));
+/// # Ok::<(), tract_core::StoreError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KvBatch {
+    /// What keys must hold, or else nothing is written.
+    pub requires: Vec<KvEntry>,
+    /// What keys become. Each key stands here once.
+    pub writes: Vec<KvEntry>,
+}
+
+/// Bytes of an encoded batch before its body: the body's length, the checksum of that, the
+/// checksum of the body. With a damaged length nobody could tell a torn tail from lost batches.
+const HEADER: usize = 24;
+
+impl KvBatch {
+    /// Compares what is required with what is there; `Some` is the first key that differs.
+    ///
+    /// # Errors
+    /// The reader's.
+    pub fn check(&self, read: &dyn KvRead) -> StoreResult<Option<KvOutcome>> {
+        for required in &self.requires {
+            if read.get(required.space, &required.key)? != required.value {
+                let (space, key) = (required.space, required.key.clone());
+                return Ok(Some(KvOutcome::Conflict { space, key }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Carries the writes out on keys in memory.
+    pub fn apply_to(&self, map: &mut KvMap) {
+        for KvEntry { space, key, value } in &self.writes {
+            match value {
+                Some(value) => map.put(*space, key.clone(), value.clone()),
+                None => map.delete(*space, key),
+            }
+        }
+    }
+
+    /// Writes the batch as bytes that can be put one after another into a journal: length and
+    /// checksum come first. What it requires is left out, for a journal holds what went through.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        for KvEntry { space, key, value } in &self.writes {
+            body.push(space.number());
+            value::put_bytes(&mut body, key);
+            match value {
+                Some(value) => {
+                    body.push(1);
+                    value::put_bytes(&mut body, value);
+                }
+                None => body.push(0),
+            }
+        }
+        let mut out = Vec::with_capacity(HEADER + body.len());
+        let length = (body.len() as u64).to_be_bytes();
+        out.extend_from_slice(&length);
+        out.extend_from_slice(&value::checksum(b"length", &length));
+        out.extend_from_slice(&value::checksum(b"batch", &body));
+        out.append(&mut body);
+        out
+    }
+
+    /// Reads a journal: batches, one after another. A last one that is not complete, as a crash
+    /// in the middle of writing leaves it, is dropped: it was never acknowledged. The engine cuts
+    /// its file there; [`encoded_len`](Self::encoded_len) says where.
+    ///
+    /// # Errors
+    /// `Corrupt` when a batch is damaged and others follow it.
+    pub fn decode_all(journal: &[u8]) -> StoreResult<Vec<Self>> {
+        let mut batches = Vec::new();
+        let mut rest = journal;
+        while let Some((header, after)) = rest.split_first_chunk::<HEADER>() {
+            let [length, length_sum, sum] = thirds(header);
+            if value::checksum(b"length", &length) != length_sum {
+                if rest.iter().all(|byte| *byte == 0) {
+                    break;
+                }
+                return Err(damaged(journal.len() - rest.len()));
+            }
+            let length = u64::from_be_bytes(length);
+            let Some((body, after)) =
+                usize::try_from(length).ok().and_then(|length| after.split_at_checked(length))
+            else {
+                break;
+            };
+            if value::checksum(b"batch", body) != sum {
+                // A torn tail ends the journal; damage before acknowledged batches is no tail.
+                if after.iter().all(|byte| *byte == 0) {
+                    break;
+                }
+                return Err(damaged(journal.len() - rest.len()));
+            }
+            batches.push(decode(body).ok_or_else(|| damaged(journal.len() - rest.len()))?);
+            rest = after;
+        }
+        Ok(batches)
+    }
+
+    /// Returns how many bytes [`encode`](Self::encode) makes: the sum over the batches of
+    /// [`decode_all`](Self::decode_all) is where a torn tail begins.
+    pub fn encoded_len(&self) -> usize {
+        let entry = |entry: &KvEntry| {
+            let value = entry.value.as_ref().map_or(0, |value| value::bytes_len(value.len()));
+            2 + value::bytes_len(entry.key.len()) + value
+        };
+        HEADER + self.writes.iter().map(entry).sum::<usize>()
+    }
+}
+
+fn thirds(header: &[u8; HEADER]) -> [[u8; 8]; 3] {
+    let (thirds, _) = header.as_chunks::<8>();
+    thirds.try_into().expect("a header is three times eight bytes")
+}
+
+fn damaged(offset: usize) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Corrupt { object: None },
+        "kv",
+        "open",
+        format!("the batch at byte {offset} of the journal is damaged, and others follow it"),
+    )
+}
+
+fn decode(body: &[u8]) -> Option<KvBatch> {
+    let mut reader = Reader(body);
+    let mut batch = KvBatch::default();
+    while !reader.0.is_empty() {
+        let space = Space::from_number(reader.byte()?)?;
+        let key = Bytes::copy_from_slice(reader.bytes()?);
+        let value = match reader.byte()? {
+            0 => None,
+            1 => Some(Bytes::copy_from_slice(reader.bytes()?)),
+            _ => return None,
+        };
+        batch.writes.push(KvEntry { space, key, value });
+    }
+    Some(batch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(key: &'static str, value: Option<&'static str>) -> KvEntry {
+        KvEntry { space: Space::Log, key: key.into(), value: value.map(Into::into) }
+    }
+
+    fn batch(writes: Vec<KvEntry>) -> KvBatch {
+        KvBatch { requires: Vec::new(), writes }
+    }
+
+    #[test]
+    fn a_torn_tail_is_dropped_wherever_it_is_cut() {
+        let one = batch(vec![entry("a", Some("1")), entry("b", None)]);
+        let two = batch(vec![entry("c", Some("a longer value"))]);
+        assert_eq!(one.encoded_len(), one.encode().len());
+        let journal = [one.encode(), two.encode()].concat();
+        assert_eq!(KvBatch::decode_all(&journal).unwrap(), [one.clone(), two]);
+        for cut in one.encoded_len()..journal.len() {
+            assert_eq!(KvBatch::decode_all(&journal[..cut]).unwrap(), [one.clone()], "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_flipped_byte_before_other_batches_is_an_error() {
+        let one = batch(vec![entry("a", Some("1"))]);
+        let journal = [one.encode(), one.encode()].concat();
+        for flipped in 0..one.encoded_len() {
+            let mut journal = journal.clone();
+            journal[flipped] ^= 4;
+            let error = KvBatch::decode_all(&journal).unwrap_err();
+            assert!(matches!(error.kind, StoreErrorKind::Corrupt { .. }), "at {flipped}");
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! What an engine of ordered keys has to offer.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::KvBatch;
+use crate::store::{Capabilities, Damage, StoreResult};
+
+/// The spaces that keys live in. An engine keeps each apart: a tree, a table, or a first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Space {
+    /// Commit records by place. Keys mostly ascend.
+    Commits,
+    /// Blobs by place. Keys mostly ascend.
+    Blobs,
+    /// Hash prefixes and batch prefixes; keys in no order, values empty.
+    Index,
+    /// Everything small: the format, repositories, segments, refs, toolsets, tools, derived rows.
+    Small,
+    /// The ref log. Keys ascend.
+    Log,
+}
+
+impl Space {
+    /// All spaces, in the order of their numbers.
+    pub const ALL: [Self; 5] = [Self::Commits, Self::Blobs, Self::Index, Self::Small, Self::Log];
+
+    /// Returns the number under which [`KvBatch::encode`] writes it; it never changes.
+    pub const fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// Returns the space with this number.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+
+    /// Returns a name that suits a table or tree.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Commits => "commits",
+            Self::Blobs => "blobs",
+            Self::Index => "index",
+            Self::Small => "small",
+            Self::Log => "log",
+        }
+    }
+}
+
+/// A range of keys to be read, in byte order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scan {
+    /// Where.
+    pub space: Space,
+    /// The lowest key; part of the range.
+    pub from: Vec<u8>,
+    /// The key where the range ends; not part of it. `None`: to the end of the space.
+    pub to: Option<Vec<u8>>,
+    /// Highest key first.
+    pub reverse: bool,
+}
+
+impl Scan {
+    /// Reads all keys that begin with `prefix`.
+    ///
+    /// ```
+    /// use tract_core::kv::{Scan, Space};
+    /// assert_eq!(Scan::prefix(Space::Log, vec![7, 255]).to, Some(vec![8]));
+    /// assert_eq!(Scan::prefix(Space::Log, vec![255]).to, None);
+    /// ```
+    pub fn prefix(space: Space, prefix: Vec<u8>) -> Self {
+        let mut to = prefix.clone();
+        while to.pop_if(|last| *last == u8::MAX).is_some() {}
+        if let Some(last) = to.last_mut() {
+            *last += 1;
+        }
+        let to = (!to.is_empty()).then_some(to);
+        Self { space, from: prefix, to, reverse: false }
+    }
+
+    /// The same range, highest key first.
+    #[must_use]
+    pub fn reversed(mut self) -> Self {
+        self.reverse = !self.reverse;
+        self
+    }
+
+    /// Whether no key can be in the range.
+    pub fn is_empty(&self) -> bool {
+        self.to.as_ref().is_some_and(|to| *to <= self.from)
+    }
+
+    /// Whether a key is in the range.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        self.from.as_slice() <= key && self.to.as_ref().is_none_or(|to| key < to.as_slice())
+    }
+}
+
+/// Takes one key and value of a scan, and says whether to go on.
+pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> StoreResult<ControlFlow<()>> + 'a;
+
+/// One consistent state of an engine: what other writers do after it was made does not show.
+pub trait KvRead {
+    /// Reads one value.
+    ///
+    /// # Errors
+    /// Whatever the engine's failure is.
+    fn get(&self, space: Space, key: &[u8]) -> StoreResult<Option<Bytes>>;
+
+    /// Calls `visit` for each key in the range, in order, until it says to break.
+    ///
+    /// # Errors
+    /// Whatever the engine's failure is, or the first error of `visit`.
+    fn scan(&self, scan: &Scan, visit: &mut Visit<'_>) -> StoreResult<()>;
+}
+
+impl<R: KvRead + ?Sized> KvRead for Arc<R> {
+    fn get(&self, space: Space, key: &[u8]) -> StoreResult<Option<Bytes>> {
+        (**self).get(space, key)
+    }
+
+    fn scan(&self, scan: &Scan, visit: &mut Visit<'_>) -> StoreResult<()> {
+        (**self).scan(scan, visit)
+    }
+}
+
+/// When a write must have reached the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Before the call returns.
+    #[default]
+    Immediate,
+    /// Some time; at the latest with the next immediate write.
+    Eventual,
+}
+
+/// What became of a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum KvOutcome {
+    /// All of it was written.
+    Committed,
+    /// A key did not hold what the batch requires; nothing was written.
+    Conflict {
+        /// Where.
+        space: Space,
+        /// The key.
+        key: Bytes,
+    },
+}
+
+/// An engine of ordered keys: what it takes to be a store.
+///
+/// [`KvStore`](super::KvStore) does the rest: layout, walks, compare-and-swap of refs, group
+/// commit, checks. [`KvMap`](super::KvMap) and [`KvBatch`] help engines that keep their keys in
+/// memory.
+pub trait KvEngine: Send + Sync + 'static {
+    /// The engine's name, such as `redb`.
+    const NAME: &'static str;
+
+    /// Takes a snapshot.
+    ///
+    /// # Errors
+    /// Whatever the engine's failure is.
+    fn read(&self) -> StoreResult<Box<dyn KvRead + '_>>;
+
+    /// Writes a batch, all of it or nothing, if every key holds what the batch requires; no other
+    /// write may come between the comparison and the writing.
+    ///
+    /// # Errors
+    /// An error of kind `Busy`, `ReadOnly`, `TooLarge` or `Unsupported` says that nothing was
+    /// written. After any other it is unknown what was, and the store lets nothing more be written
+    /// through this handle.
+    fn write(&self, batch: &KvBatch, durability: Durability) -> StoreResult<KvOutcome>;
+
+    /// Says what the engine can do. By default it keeps what is written, for one process.
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ONE_PROCESS
+    }
+
+    /// Returns how many bytes it takes on disk; 0 in memory.
+    ///
+    /// # Errors
+    /// Whatever the engine's failure is.
+    fn disk_bytes(&self) -> StoreResult<u64> {
+        Ok(0)
+    }
+
+    /// Checks the engine's own files.
+    ///
+    /// # Errors
+    /// Whatever the engine's failure is.
+    fn check(&self) -> StoreResult<Vec<Damage>> {
+        Ok(Vec::new())
+    }
+
+    /// Writes out what is held back and releases files and locks. The store calls nothing after it.
+    ///
+    /// # Errors
+    /// Whatever the engine's failure is.
+    fn close(&self) -> StoreResult<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,266 @@
+//! The layout: which key holds what. Every key begins with its repository.
+//!
+//! | space | key after the repository | value |
+//! | --- | --- | --- |
+//! | commits | place | where the content lies, record |
+//! | blobs | place | bytes |
+//! | index | `c` or `b`, first 8 bytes of the hash, place | empty |
+//! | index | `l`, first 8 bytes of a batch id, log number | empty |
+//! | log | number | move |
+//! | small | `s` | the repository's counters |
+//! | small | `g`, segment | tip, parent's place |
+//! | small | `r`, name | target of a ref |
+//! | small | `t`, id | entries of a toolset |
+//! | small | `i`, tool, blob of the schema | first commit, name |
+//! | small | `n`, length, name, tool | empty |
+//! | small | `d`, kind, place | derived row |
+//!
+//! Repository 0 is the store itself: `f` its format, `n` the number of the next repository,
+//! `r` and a name the number of that repository. Values bear a checksum unless a hash covers
+//! them, they are empty, or (derived rows) their writer put one in.
+
+use super::{Scan, Space};
+use crate::batch::DerivedKind;
+use crate::id::{BatchId, BlobId, RepoName, ToolId, ToolsetId};
+
+/// Where a commit or a blob lies: the segment's number and the position in it.
+pub(super) fn place(segment: u32, position: u32) -> u64 {
+    u64::from(segment) << 32 | u64::from(position)
+}
+
+/// Returns the segment of a place.
+pub(super) fn segment_of(place: u64) -> u32 {
+    (place >> 32) as u32
+}
+
+/// Returns the position of a place.
+pub(super) fn position_of(place: u64) -> u32 {
+    place as u32
+}
+
+/// Which index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Indexed {
+    Commit,
+    Blob,
+    Batch,
+}
+
+impl Indexed {
+    fn tag(self) -> u8 {
+        match self {
+            Self::Commit => b'c',
+            Self::Blob => b'b',
+            Self::Batch => b'l',
+        }
+    }
+}
+
+pub(super) const FORMAT: &[u8] = b"\0f";
+pub(super) const NEXT_REPO: &[u8] = b"\0n";
+
+/// Returns the key of a repository's number.
+pub(super) fn repo_number(name: &RepoName) -> Vec<u8> {
+    [b"\0r", name.as_str().as_bytes()].concat()
+}
+
+/// Reads all repositories.
+pub(super) fn repos() -> Scan {
+    Scan::prefix(Space::Small, b"\0r".to_vec())
+}
+
+/// The number of a repository as it begins its keys: one byte for the first hundred, and never
+/// the beginning of another's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Repo(pub(super) u32);
+
+/// The first eight bytes of a hash.
+pub(super) fn head(bytes: &[u8]) -> [u8; 8] {
+    *bytes.first_chunk().expect("ids are longer than eight bytes")
+}
+
+impl Repo {
+    fn start(self, space_for: usize) -> Vec<u8> {
+        let mut key = Vec::with_capacity(5 + space_for);
+        match u8::try_from(self.0) {
+            Ok(small @ 0..=127) => key.push(small),
+            _ => {
+                key.push(255);
+                key.extend_from_slice(&self.0.to_be_bytes());
+            }
+        }
+        key
+    }
+
+    fn small(self, tag: u8, rest: &[&[u8]]) -> Vec<u8> {
+        let mut key = self.start(1 + rest.iter().map(|part| part.len()).sum::<usize>());
+        key.push(tag);
+        rest.iter().for_each(|part| key.extend_from_slice(part));
+        key
+    }
+
+    /// Reads all of a space.
+    pub(super) fn all(self, space: Space) -> Scan {
+        Scan::prefix(space, self.start(0))
+    }
+
+    /// Returns the number at the end of a key: a place or a log number.
+    pub(super) fn number(key: &[u8]) -> Option<u64> {
+        key.last_chunk().map(|number| u64::from_be_bytes(*number))
+    }
+
+    /// The key of a commit, a blob or a log entry.
+    pub(super) fn numbered(self, number: u64) -> Vec<u8> {
+        let mut key = self.start(8);
+        key.extend_from_slice(&number.to_be_bytes());
+        key
+    }
+
+    /// Reads commits or blobs from place to place, both included.
+    pub(super) fn places(self, space: Space, from: u64, to: u64) -> Scan {
+        let end = match to.checked_add(1) {
+            Some(end) => Some(self.numbered(end)),
+            None => self.all(space).to,
+        };
+        Scan { space, from: self.numbered(from), to: end, reverse: false }
+    }
+
+    pub(super) fn index(self, kind: Indexed, head: [u8; 8], number: u64) -> Vec<u8> {
+        self.small(kind.tag(), &[&head, &number.to_be_bytes()])
+    }
+
+    /// Reads what has this prefix.
+    pub(super) fn indexed(self, kind: Indexed, head: [u8; 8]) -> Scan {
+        Scan::prefix(Space::Index, self.small(kind.tag(), &[&head]))
+    }
+
+    /// Reads a whole index.
+    pub(super) fn whole_index(self, kind: Indexed) -> Scan {
+        Scan::prefix(Space::Index, self.small(kind.tag(), &[]))
+    }
+
+    /// Reads what has a prefix between two, both included.
+    pub(super) fn index_range(self, kind: Indexed, from: u64, to: u64) -> Scan {
+        let from = self.small(kind.tag(), &[&from.to_be_bytes()]);
+        let to = Scan::prefix(Space::Index, self.small(kind.tag(), &[&to.to_be_bytes()])).to;
+        Scan { space: Space::Index, from, to, reverse: false }
+    }
+
+    /// Takes the prefix and the number out of an index key.
+    pub(super) fn index_parts(key: &[u8]) -> Option<([u8; 8], u64)> {
+        let (rest, number) = key.split_last_chunk::<8>()?;
+        Some((*rest.last_chunk()?, u64::from_be_bytes(*number)))
+    }
+
+    pub(super) fn state(self) -> Vec<u8> {
+        self.small(b's', &[])
+    }
+
+    pub(super) fn segment(self, segment: u32) -> Vec<u8> {
+        self.small(b'g', &[&segment.to_be_bytes()])
+    }
+
+    pub(super) fn segments(self) -> Scan {
+        Scan::prefix(Space::Small, self.small(b'g', &[]))
+    }
+
+    pub(super) fn ref_key(self, name: &str) -> Vec<u8> {
+        self.small(b'r', &[name.as_bytes()])
+    }
+
+    pub(super) fn refs(self, prefix: &str) -> Scan {
+        Scan::prefix(Space::Small, self.ref_key(prefix))
+    }
+
+    pub(super) fn toolset(self, id: ToolsetId) -> Vec<u8> {
+        self.small(b't', &[id.as_bytes()])
+    }
+
+    /// Reads the toolsets whose id begins with these bytes.
+    pub(super) fn toolsets(self, bytes: &[u8]) -> Scan {
+        Scan::prefix(Space::Small, self.small(b't', &[bytes]))
+    }
+
+    pub(super) fn tool(self, tool: ToolId, schema: BlobId) -> Vec<u8> {
+        self.small(b'i', &[tool.as_bytes(), schema.as_bytes()])
+    }
+
+    /// Reads the tool index where tools begin with these bytes.
+    pub(super) fn tools(self, bytes: &[u8]) -> Scan {
+        Scan::prefix(Space::Small, self.small(b'i', &[bytes]))
+    }
+
+    /// Takes tool and schema out of a key of the tool index.
+    pub(super) fn tool_parts(key: &[u8]) -> Option<(ToolId, BlobId)> {
+        let (rest, schema) = key.split_last_chunk::<32>()?;
+        let tool = rest.last_chunk::<32>()?;
+        Some((ToolId::from_bytes(*tool), BlobId::from_bytes(*schema)))
+    }
+
+    fn name_length(name: &str) -> [u8; 4] {
+        (name.len() as u32).to_be_bytes()
+    }
+
+    pub(super) fn tool_name(self, name: &str, tool: ToolId) -> Vec<u8> {
+        self.small(b'n', &[&Self::name_length(name), name.as_bytes(), tool.as_bytes()])
+    }
+
+    pub(super) fn tools_named(self, name: &str) -> Scan {
+        let key = self.small(b'n', &[&Self::name_length(name), name.as_bytes()]);
+        Scan::prefix(Space::Small, key)
+    }
+
+    pub(super) fn tool_names(self) -> Scan {
+        Scan::prefix(Space::Small, self.small(b'n', &[]))
+    }
+
+    /// Takes name and tool out of a key of the name index.
+    pub(super) fn tool_name_parts(self, key: &[u8]) -> Option<(&str, ToolId)> {
+        let after = key.get(self.start(0).len() + 1 + 4..)?;
+        let (name, tool) = after.split_last_chunk::<32>()?;
+        Some((std::str::from_utf8(name).ok()?, ToolId::from_bytes(*tool)))
+    }
+
+    pub(super) fn derived(self, kind: DerivedKind, place: u64) -> Vec<u8> {
+        self.small(b'd', &[&[kind.number()], &place.to_be_bytes()])
+    }
+
+    pub(super) fn derived_between(self, kind: DerivedKind, from: u64, to: u64) -> Scan {
+        let end = Scan::prefix(Space::Small, self.derived(kind, to)).to;
+        Scan { space: Space::Small, from: self.derived(kind, from), to: end, reverse: false }
+    }
+
+    pub(super) fn all_derived(self) -> Scan {
+        Scan::prefix(Space::Small, self.small(b'd', &[]))
+    }
+
+    /// Returns the log entries of a batch whose id begins like this one.
+    pub(super) fn batch(self, batch: BatchId) -> Scan {
+        self.indexed(Indexed::Batch, head(batch.as_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_repository_begins_like_another() {
+        let numbers = [0, 1, 9, 127, 128, 255, 256, 65_536, u32::MAX];
+        for one in numbers {
+            for other in numbers.iter().filter(|other| **other != one) {
+                assert!(!Repo(*other).start(0).starts_with(&Repo(one).start(0)));
+            }
+        }
+    }
+
+    #[test]
+    fn the_highest_place_can_be_read() {
+        for number in [1, 128, u32::MAX] {
+            let scan = Repo(number).places(Space::Blobs, 0, u64::MAX);
+            assert!(scan.contains(&Repo(number).numbered(u64::MAX)));
+        }
+        assert_eq!(position_of(place(7, u32::MAX)), u32::MAX);
+        assert_eq!(segment_of(place(7, u32::MAX)), 7);
+    }
+}

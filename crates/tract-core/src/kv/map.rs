@@ -1,0 +1,70 @@
+//! Keys in memory: one ordered map per space.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+
+use bytes::Bytes;
+
+use super::{KvRead, Scan, Space, Visit};
+use crate::store::StoreResult;
+
+/// The keys of all spaces, in memory. Keys and values are shared, so that cloning copies no
+/// bytes, but it is linear in the number of keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KvMap {
+    spaces: [BTreeMap<Bytes, Bytes>; Space::ALL.len()],
+}
+
+impl KvMap {
+    /// Sets a value.
+    pub fn put(&mut self, space: Space, key: Bytes, value: Bytes) {
+        self.spaces[space as usize].insert(key, value);
+    }
+
+    /// Removes a key, if it is there.
+    pub fn delete(&mut self, space: Space, key: &[u8]) {
+        self.spaces[space as usize].remove(key);
+    }
+
+    /// Returns the number of keys in a space.
+    pub fn len(&self, space: Space) -> usize {
+        self.spaces[space as usize].len()
+    }
+
+    /// Whether no space holds any key.
+    pub fn is_empty(&self) -> bool {
+        self.spaces.iter().all(BTreeMap::is_empty)
+    }
+}
+
+impl KvRead for KvMap {
+    fn get(&self, space: Space, key: &[u8]) -> StoreResult<Option<Bytes>> {
+        Ok(self.spaces[space as usize].get(key).cloned())
+    }
+
+    fn scan(&self, scan: &Scan, visit: &mut Visit<'_>) -> StoreResult<()> {
+        // An inverted range would make the map panic.
+        if scan.is_empty() {
+            return Ok(());
+        }
+        let to = scan.to.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let range = self.spaces[scan.space as usize]
+            .range::<[u8], _>((Bound::Included(scan.from.as_slice()), to));
+        match scan.reverse {
+            false => each(range, visit),
+            true => each(range.rev(), visit),
+        }
+    }
+}
+
+fn each<'a>(
+    range: impl Iterator<Item = (&'a Bytes, &'a Bytes)>,
+    visit: &mut Visit<'_>,
+) -> StoreResult<()> {
+    for (key, value) in range {
+        if let ControlFlow::Break(()) = visit(key, value)? {
+            break;
+        }
+    }
+    Ok(())
+}

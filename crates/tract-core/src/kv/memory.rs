@@ -1,0 +1,74 @@
+//! The store that forgets when it is dropped.
+
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+
+use bytes::Bytes;
+
+use super::{Durability, KvBatch, KvEngine, KvMap, KvOutcome, KvRead, KvStore, Scan, Space, Visit};
+use crate::store::{Capabilities, StoreResult, Threaded};
+
+/// An engine that keeps its keys in memory. A reader keeps writers waiting, not other readers.
+#[derive(Debug, Default)]
+pub struct MemoryEngine(RwLock<KvMap>);
+
+struct Guard<'a>(RwLockReadGuard<'a, KvMap>);
+
+impl KvRead for Guard<'_> {
+    fn get(&self, space: Space, key: &[u8]) -> StoreResult<Option<Bytes>> {
+        self.0.get(space, key)
+    }
+
+    fn scan(&self, scan: &Scan, visit: &mut Visit<'_>) -> StoreResult<()> {
+        self.0.scan(scan, visit)
+    }
+}
+
+impl MemoryEngine {
+    /// Makes an engine without keys.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl From<KvMap> for MemoryEngine {
+    fn from(map: KvMap) -> Self {
+        Self(RwLock::new(map))
+    }
+}
+
+impl KvEngine for MemoryEngine {
+    const NAME: &'static str = "memory";
+
+    fn read(&self) -> StoreResult<Box<dyn KvRead + '_>> {
+        // Putting keys into a map has no half-done state that a panic could leave behind.
+        Ok(Box::new(Guard(self.0.read().unwrap_or_else(PoisonError::into_inner))))
+    }
+
+    fn write(&self, batch: &KvBatch, _durability: Durability) -> StoreResult<KvOutcome> {
+        let mut map = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(conflict) = batch.check(&*map)? {
+            return Ok(conflict);
+        }
+        batch.apply_to(&mut map);
+        Ok(KvOutcome::Committed)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::IN_MEMORY
+    }
+}
+
+/// The store that forgets when it is dropped.
+pub type MemoryStore = Threaded<KvStore<MemoryEngine>>;
+
+/// Makes an empty store in memory.
+///
+/// ```
+/// use tract_core::{RepoName, Store, StoreExt, block_on, memory};
+/// let store: std::sync::Arc<dyn Store> = std::sync::Arc::new(memory());
+/// assert_eq!(block_on(store.repos())?, []);
+/// # Ok::<(), tract_core::StoreError>(())
+/// ```
+pub fn memory() -> MemoryStore {
+    Threaded::inline(KvStore::memory())
+}

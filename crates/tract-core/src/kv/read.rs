@@ -1,0 +1,362 @@
+//! Reading one repository in one snapshot. Every hash is checked here.
+
+use std::ops::ControlFlow;
+
+use bytes::Bytes;
+
+use super::keys::{self, Indexed, Repo};
+use super::value::{self, Move, Reader, Sighting, State};
+use super::{KvRead, Scan, Space};
+use crate::commit::Commit;
+use crate::id::{BatchId, BlobId, CommitId, RepoName, ToolId, ToolsetId};
+use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
+use crate::refs::{LogEntry, RefName, RefTarget};
+use crate::store::{LogQuery, StoreError, StoreErrorKind, StoreResult};
+
+/// A commit that was found, and where.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) place: u64,
+    pub(super) content: Option<u64>,
+    pub(super) commit: Commit,
+}
+
+/// One repository in one snapshot.
+#[derive(Clone, Copy)]
+pub(super) struct View<'a> {
+    pub(super) read: &'a dyn KvRead,
+    pub(super) repo: Repo,
+    pub(super) backend: &'static str,
+}
+
+/// Makes the error of a value that is damaged and is no object.
+pub(super) fn damaged(backend: &'static str, op: &'static str, what: &str) -> StoreError {
+    let kind = StoreErrorKind::Corrupt { object: None };
+    StoreError::new(kind, backend, op, format!("{what} is damaged"))
+}
+
+/// Reads the number of a repository.
+pub(super) fn repo_number(
+    read: &dyn KvRead,
+    backend: &'static str,
+    name: &RepoName,
+) -> StoreResult<Option<Repo>> {
+    let key = keys::repo_number(name);
+    let Some(sealed) = read.get(Space::Small, &key)? else { return Ok(None) };
+    let number = value::open(&key, &sealed).and_then(|value| value.try_into().ok());
+    match number {
+        Some(number) => Ok(Some(Repo(u32::from_be_bytes(number)))),
+        None => Err(damaged(backend, "open", &format!("the number of repository \"{name}\""))),
+    }
+}
+
+/// Collects the keys of a scan.
+pub(super) fn scan_keys(read: &dyn KvRead, scan: &Scan) -> StoreResult<Vec<Vec<u8>>> {
+    let mut keys = Vec::new();
+    read.scan(scan, &mut |key, _| {
+        keys.push(key.to_vec());
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(keys)
+}
+
+impl View<'_> {
+    fn corrupt(&self, object: ObjectId) -> StoreError {
+        StoreError::corrupt(self.backend, "read", object)
+    }
+
+    pub(super) fn damaged(&self, what: &str) -> StoreError {
+        damaged(self.backend, "read", what)
+    }
+
+    /// Reads a small value and checks its checksum.
+    pub(super) fn small(&self, key: &[u8], what: &str) -> StoreResult<Option<Bytes>> {
+        let Some(sealed) = self.read.get(Space::Small, key)? else { return Ok(None) };
+        match value::open(key, &sealed) {
+            Some(value) => Ok(Some(sealed.slice_ref(value))),
+            None => Err(self.damaged(what)),
+        }
+    }
+
+    pub(super) fn state(&self) -> StoreResult<State> {
+        let what = "the counters of a repository";
+        match self.small(&self.repo.state(), what)? {
+            Some(value) => State::decode(&value).ok_or_else(|| self.damaged(what)),
+            None => Err(self.damaged(what)),
+        }
+    }
+
+    /// Returns the numbers that an index has for a prefix.
+    pub(super) fn hits(&self, kind: Indexed, head: [u8; 8]) -> StoreResult<Vec<u64>> {
+        let mut numbers = Vec::new();
+        self.read.scan(&self.repo.indexed(kind, head), &mut |key, _| {
+            numbers.extend(Repo::number(key));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(numbers)
+    }
+
+    /// Reads the commit at a place, if it is the one with this id.
+    pub(super) fn commit_at(&self, place: u64, id: CommitId) -> StoreResult<Option<Found>> {
+        let value = self.read.get(Space::Commits, &self.repo.numbered(place))?;
+        Ok(value.and_then(|value| open_commit(place, id, &value)))
+    }
+
+    /// Finds a commit by its id.
+    ///
+    /// # Errors
+    /// `Corrupt` when the index knows it and no record hashes to it.
+    pub(super) fn commit(&self, id: CommitId) -> StoreResult<Option<Found>> {
+        let head = keys::head(id.as_bytes());
+        let mut suspect = false;
+        for place in self.hits(Indexed::Commit, head)? {
+            let Some(value) = self.read.get(Space::Commits, &self.repo.numbered(place))? else {
+                suspect = true;
+                continue;
+            };
+            if let Some(found) = open_commit(place, id, &value) {
+                return Ok(Some(found));
+            }
+            // Two commits may begin alike; damage cannot look like the other one.
+            let other = value::split_commit(place, &value)
+                .and_then(|(_, record)| Commit::decode_any(record).ok());
+            suspect |= other.is_none_or(|other| keys::head(other.id().as_bytes()) != head);
+        }
+        match suspect {
+            true => Err(self.corrupt(ObjectId::Commit(id))),
+            false => Ok(None),
+        }
+    }
+
+    /// Finds a blob by its id, first at the hint.
+    ///
+    /// # Errors
+    /// `Corrupt` when the index knows it and no bytes hash to it.
+    pub(super) fn blob(&self, id: BlobId, hint: Option<u64>) -> StoreResult<Option<(u64, Blob)>> {
+        let at = |place| self.read.get(Space::Blobs, &self.repo.numbered(place));
+        if let Some(place) = hint
+            && let Some(bytes) = at(place)?
+            && let Some(blob) = Blob::check(id, bytes)
+        {
+            return Ok(Some((place, blob)));
+        }
+        let head = keys::head(id.as_bytes());
+        let mut suspect = false;
+        for place in self.hits(Indexed::Blob, head)? {
+            let Some(bytes) = at(place)? else {
+                suspect = true;
+                continue;
+            };
+            let blob = Blob::seal(bytes);
+            if blob.id() == id {
+                return Ok(Some((place, blob)));
+            }
+            suspect |= keys::head(blob.id().as_bytes()) != head;
+        }
+        match suspect {
+            true => Err(self.corrupt(ObjectId::Blob(id))),
+            false => Ok(None),
+        }
+    }
+
+    /// Finds where a blob lies whose bytes are at hand: comparing is cheaper than hashing.
+    pub(super) fn place_of_blob(&self, blob: &Blob) -> StoreResult<Option<u64>> {
+        let hits = self.hits(Indexed::Blob, keys::head(blob.id().as_bytes()))?;
+        if hits.is_empty() {
+            return Ok(None);
+        }
+        for place in hits {
+            let stored = self.read.get(Space::Blobs, &self.repo.numbered(place))?;
+            if stored.is_some_and(|stored| stored == blob.bytes()) {
+                return Ok(Some(place));
+            }
+        }
+        // Damaged, or another blob that begins alike: hashing tells.
+        Ok(self.blob(blob.id(), None)?.map(|(place, _)| place))
+    }
+
+    pub(super) fn toolset(&self, id: ToolsetId) -> StoreResult<Option<Toolset>> {
+        let Some(bytes) = self.read.get(Space::Small, &self.repo.toolset(id))? else {
+            return Ok(None);
+        };
+        match Toolset::decode(id, &bytes) {
+            Some(toolset) => Ok(Some(toolset)),
+            None => Err(self.corrupt(ObjectId::Toolset(id))),
+        }
+    }
+
+    /// Reads one definition from the tool index.
+    pub(super) fn tool(&self, id: ToolId) -> StoreResult<Option<ToolDefinition>> {
+        let mut rows = Vec::new();
+        self.read.scan(&self.repo.tools(id.as_bytes()), &mut |key, sealed| {
+            let row = value::open(key, sealed).and_then(Sighting::decode);
+            match (Repo::tool_parts(key), row) {
+                (Some((_, schema)), Some(row)) => rows.push((schema, row)),
+                _ => return Err(self.damaged(&format!("the index entry of tool {id}"))),
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        rows.sort_by_key(|(schema, row)| (row.created_at, row.commit, *schema));
+        Ok(rows.first().map(|(_, first)| ToolDefinition {
+            id,
+            name: first.name.clone(),
+            schemas: rows.iter().map(|(schema, _)| *schema).collect(),
+            first: first.commit,
+            created_at: first.created_at,
+        }))
+    }
+
+    pub(super) fn tools_by_name(&self, name: &str) -> StoreResult<Vec<ToolDefinition>> {
+        let mut found = Vec::new();
+        for key in scan_keys(self.read, &self.repo.tools_named(name))? {
+            if let Some((_, tool)) = self.repo.tool_name_parts(&key) {
+                found.extend(self.tool(tool)?);
+            }
+        }
+        found.sort_by_key(|tool| (tool.created_at, tool.first, tool.id));
+        Ok(found)
+    }
+
+    pub(super) fn tool_names(&self) -> StoreResult<Vec<String>> {
+        let mut names = Vec::new();
+        self.read.scan(&self.repo.tool_names(), &mut |key, _| {
+            names.extend(self.repo.tool_name_parts(key).map(|(name, _)| name.to_owned()));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+
+    pub(super) fn ref_target(&self, name: &RefName) -> StoreResult<Option<RefTarget>> {
+        let what = format!("ref {name}");
+        let Some(value) = self.small(&self.repo.ref_key(name.as_str()), &what)? else {
+            return Ok(None);
+        };
+        value::target(&mut Reader(&value)).flatten().map(Some).ok_or_else(|| self.damaged(&what))
+    }
+
+    pub(super) fn list_refs(&self, prefix: &str) -> StoreResult<Vec<(RefName, RefTarget)>> {
+        let skip = self.repo.ref_key("").len();
+        let mut refs = Vec::new();
+        self.read.scan(&self.repo.refs(prefix), &mut |key, sealed| {
+            let name = key.get(skip..).and_then(|name| std::str::from_utf8(name).ok());
+            let target =
+                value::open(key, sealed).and_then(|value| value::target(&mut Reader(value)));
+            match (name.and_then(|name| RefName::new(name).ok()), target.flatten()) {
+                (Some(name), Some(target)) => refs.push((name, target)),
+                _ => return Err(self.damaged(&format!("a ref that begins with {prefix:?}"))),
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(refs)
+    }
+
+    pub(super) fn open_move(&self, key: &[u8], sealed: &[u8]) -> StoreResult<LogEntry> {
+        let seq = Repo::number(key).unwrap_or_default();
+        let opened = value::open(key, sealed).and_then(Move::decode);
+        let Move { name, before, after, batch, note } =
+            opened.ok_or_else(|| self.damaged(&format!("entry {seq} of the ref log")))?;
+        Ok(LogEntry { seq, name, before, after, batch, note })
+    }
+
+    /// Returns the log numbers of a batch, oldest first.
+    pub(super) fn moves_of(&self, batch: BatchId) -> StoreResult<Vec<LogEntry>> {
+        let mut entries = Vec::new();
+        for seq in self.hits(Indexed::Batch, keys::head(batch.as_bytes()))? {
+            let key = self.repo.numbered(seq);
+            let sealed = self.read.get(Space::Log, &key)?;
+            let sealed =
+                sealed.ok_or_else(|| self.damaged(&format!("entry {seq} of the ref log")))?;
+            let entry = self.open_move(&key, &sealed)?;
+            if entry.batch == batch {
+                entries.push(entry);
+            }
+        }
+        Ok(entries)
+    }
+
+    pub(super) fn ref_log(&self, query: &LogQuery) -> StoreResult<Vec<LogEntry>> {
+        let limit = if query.limit == 0 { usize::MAX } else { query.limit };
+        let wanted = |entry: &LogEntry| {
+            query.name.as_ref().is_none_or(|name| entry.name == *name)
+                && query.before.is_none_or(|before| entry.seq < before)
+        };
+        if let Some(batch) = query.batch {
+            let entries = self.moves_of(batch)?;
+            return Ok(entries.into_iter().rev().filter(wanted).take(limit).collect());
+        }
+        let last = match query.before {
+            Some(0) => return Ok(Vec::new()),
+            Some(before) => before - 1,
+            None => u64::MAX,
+        };
+        let mut entries = Vec::new();
+        self.read.scan(&self.repo.places(Space::Log, 0, last).reversed(), &mut |key, sealed| {
+            let entry = self.open_move(key, sealed)?;
+            if wanted(&entry) {
+                entries.push(entry);
+            }
+            Ok(match entries.len() >= limit {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            })
+        })?;
+        Ok(entries)
+    }
+
+    /// Finds all ids that begin with these digits.
+    pub(super) fn resolve(&self, prefix: &IdPrefix) -> StoreResult<Vec<ObjectId>> {
+        let mut found = Vec::new();
+        let (from, to) = prefix.range();
+        for kind in [Indexed::Commit, Indexed::Blob] {
+            for key in scan_keys(self.read, &self.repo.index_range(kind, from, to))? {
+                let Some(place) = Repo::number(&key) else { continue };
+                found.extend(self.object_at(kind, place)?);
+            }
+        }
+        for toolset in self.heads(prefix, |bytes| self.repo.toolsets(bytes))? {
+            found.push(ObjectId::Toolset(ToolsetId::from_bytes(toolset)));
+        }
+        for tool in self.heads(prefix, |bytes| self.repo.tools(bytes))? {
+            found.push(ObjectId::Tool(ToolId::from_bytes(tool)));
+        }
+        found.retain(|id| prefix.matches(id.as_bytes()));
+        found.sort();
+        found.dedup();
+        Ok(found)
+    }
+
+    /// Returns the id of what lies at a place; `None` for what is damaged.
+    fn object_at(&self, kind: Indexed, place: u64) -> StoreResult<Option<ObjectId>> {
+        let key = self.repo.numbered(place);
+        Ok(match kind {
+            Indexed::Commit => self.read.get(Space::Commits, &key)?.and_then(|value| {
+                let (_, record) = value::split_commit(place, &value)?;
+                Some(ObjectId::Commit(Commit::decode_any(record).ok()?.id()))
+            }),
+            Indexed::Blob => {
+                self.read.get(Space::Blobs, &key)?.map(|bytes| ObjectId::Blob(Blob::seal(bytes).id()))
+            }
+            Indexed::Batch => None,
+        })
+    }
+
+    /// Returns the ids that stand first in keys and begin with a prefix.
+    fn heads(&self, prefix: &IdPrefix, scan: impl Fn(&[u8]) -> Scan) -> StoreResult<Vec<[u8; 32]>> {
+        let whole = prefix.as_str().len().min(16) / 2;
+        let (from, _) = prefix.range();
+        let bytes = from.to_be_bytes();
+        let skip = scan(&[]).from.len();
+        let keys = scan_keys(self.read, &scan(bytes.get(..whole).unwrap_or_default()))?;
+        let id = |key: &Vec<u8>| key.get(skip..)?.first_chunk::<32>().copied();
+        Ok(keys.iter().filter_map(id).collect())
+    }
+}
+
+/// Opens a commit's value; `None` when it is not the commit with this id.
+pub(super) fn open_commit(place: u64, id: CommitId, value: &[u8]) -> Option<Found> {
+    let (content, record) = value::split_commit(place, value)?;
+    let commit = Commit::decode(id, record).ok()?;
+    Some(Found { place, content, commit })
+}

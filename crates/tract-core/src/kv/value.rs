@@ -1,0 +1,336 @@
+//! Values under checksums, and the little encodings they are made of.
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+use crate::id::{BatchId, BlobId, CommitId, OperationId};
+use crate::refs::{LogNote, RefName, RefTarget};
+
+/// Bytes of a checksum: enough to find accidents; tampering is found by the hashes of objects.
+pub(super) const CHECKSUM: usize = 8;
+
+/// Returns the checksum of a value, which also covers the key under which it stands.
+pub(super) fn checksum(key: &[u8], value: &[u8]) -> [u8; CHECKSUM] {
+    let mut hasher = Sha256::new();
+    hasher.update((key.len() as u64).to_be_bytes());
+    hasher.update(key);
+    hasher.update(value);
+    let sum: [u8; 32] = hasher.finalize().into();
+    *sum.first_chunk().expect("a hash is longer than a checksum")
+}
+
+/// Adds the checksum.
+pub(super) fn seal(key: &[u8], mut value: Vec<u8>) -> Bytes {
+    let sum = checksum(key, &value);
+    value.extend_from_slice(&sum);
+    value.into()
+}
+
+/// Checks and takes off the checksum; `None` when it is wrong.
+pub(super) fn open<'a>(key: &[u8], sealed: &'a [u8]) -> Option<&'a [u8]> {
+    let (value, sum) = sealed.split_last_chunk::<CHECKSUM>()?;
+    (checksum(key, value) == *sum).then_some(value)
+}
+
+pub(super) fn put_integer(out: &mut Vec<u8>, mut value: u64) {
+    while value > 127 {
+        out.push((value & 127) as u8 | 128);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_integer(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// Returns how many bytes `put_bytes` makes of so many.
+pub(super) fn bytes_len(length: usize) -> usize {
+    let bits = (u64::BITS - (length as u64).leading_zeros()).max(1);
+    bits.div_ceil(7) as usize + length
+}
+
+/// Takes values off the front of bytes; `None` where they end early.
+pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(super) fn byte(&mut self) -> Option<u8> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*head)
+    }
+
+    pub(super) fn integer(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 127) << shift;
+            if byte < 128 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    pub(super) fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.integer()?).ok()?;
+        let (head, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    fn text(&mut self) -> Option<&'a str> {
+        std::str::from_utf8(self.bytes()?).ok()
+    }
+
+    /// Says whether all was read.
+    pub(super) fn end(&self) -> Option<()> {
+        self.0.is_empty().then_some(())
+    }
+}
+
+/// What a repository counts; written by every write of it, so that comparing it is comparing all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    /// Grows with every write.
+    pub(super) generation: u64,
+    /// The segment opened next.
+    pub(super) next_segment: u32,
+    /// The segment of blobs that are no commit's content; 0 while there is none.
+    pub(super) loose_segment: u32,
+    /// The next position in it.
+    pub(super) loose_position: u32,
+    /// The number of the next log entry.
+    pub(super) next_seq: u64,
+}
+
+impl State {
+    pub(super) const NEW: Self =
+        Self { generation: 0, next_segment: 1, loose_segment: 0, loose_position: 0, next_seq: 1 };
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(28 + CHECKSUM);
+        out.extend_from_slice(&self.generation.to_be_bytes());
+        out.extend_from_slice(&self.next_segment.to_be_bytes());
+        out.extend_from_slice(&self.loose_segment.to_be_bytes());
+        out.extend_from_slice(&self.loose_position.to_be_bytes());
+        out.extend_from_slice(&self.next_seq.to_be_bytes());
+        out
+    }
+
+    pub(super) fn decode(value: &[u8]) -> Option<Self> {
+        let mut reader = Reader(value);
+        let state = Self {
+            generation: reader.array().map(u64::from_be_bytes)?,
+            next_segment: reader.array().map(u32::from_be_bytes)?,
+            loose_segment: reader.array().map(u32::from_be_bytes)?,
+            loose_position: reader.array().map(u32::from_be_bytes)?,
+            next_seq: reader.array().map(u64::from_be_bytes)?,
+        };
+        reader.end().map(|()| state)
+    }
+}
+
+/// A run of commits, each the first child of the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Segment {
+    /// The last position taken.
+    pub(super) tip: u32,
+    /// Where the first parent of its first commit lies.
+    pub(super) parent: Option<u64>,
+}
+
+impl Segment {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = self.tip.to_be_bytes().to_vec();
+        if let Some(parent) = self.parent {
+            out.extend_from_slice(&parent.to_be_bytes());
+        }
+        out
+    }
+
+    pub(super) fn decode(value: &[u8]) -> Option<Self> {
+        let mut reader = Reader(value);
+        let tip = reader.array().map(u32::from_be_bytes)?;
+        let parent = match reader.0.is_empty() {
+            true => None,
+            false => Some(reader.array().map(u64::from_be_bytes)?),
+        };
+        reader.end().map(|()| Self { tip, parent })
+    }
+}
+
+pub(super) fn put_target(out: &mut Vec<u8>, target: Option<&RefTarget>) {
+    match target {
+        None => out.push(0),
+        Some(RefTarget::Commit(id)) => {
+            out.push(1);
+            out.extend_from_slice(id.as_bytes());
+        }
+        Some(RefTarget::Blob(id)) => {
+            out.push(2);
+            out.extend_from_slice(id.as_bytes());
+        }
+        Some(RefTarget::Ref(name)) => {
+            out.push(3);
+            put_bytes(out, name.as_str().as_bytes());
+        }
+    }
+}
+
+pub(super) fn target(reader: &mut Reader<'_>) -> Option<Option<RefTarget>> {
+    Some(match reader.byte()? {
+        0 => None,
+        1 => Some(RefTarget::Commit(CommitId::from_bytes(reader.array()?))),
+        2 => Some(RefTarget::Blob(BlobId::from_bytes(reader.array()?))),
+        3 => Some(RefTarget::Ref(RefName::new(reader.text()?).ok()?)),
+        _ => return None,
+    })
+}
+
+/// A log entry without its number, which is its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Move {
+    pub(super) name: RefName,
+    pub(super) before: Option<RefTarget>,
+    pub(super) after: Option<RefTarget>,
+    pub(super) batch: BatchId,
+    pub(super) note: LogNote,
+}
+
+impl Move {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(192);
+        put_bytes(&mut out, self.name.as_str().as_bytes());
+        put_target(&mut out, self.before.as_ref());
+        put_target(&mut out, self.after.as_ref());
+        out.extend_from_slice(self.batch.as_bytes());
+        out.extend_from_slice(self.note.operation.as_bytes());
+        put_bytes(&mut out, self.note.what.as_bytes());
+        put_bytes(&mut out, self.note.who.as_bytes());
+        match &self.note.why {
+            Some(why) => {
+                out.push(1);
+                put_bytes(&mut out, why.as_bytes());
+            }
+            None => out.push(0),
+        }
+        match self.note.undoes {
+            Some(undoes) => {
+                out.push(1);
+                put_integer(&mut out, undoes);
+            }
+            None => out.push(0),
+        }
+        out.extend_from_slice(&self.note.at.to_be_bytes());
+        out
+    }
+
+    pub(super) fn decode(value: &[u8]) -> Option<Self> {
+        let mut reader = Reader(value);
+        let name = RefName::new(reader.text()?).ok()?;
+        let before = target(&mut reader)?;
+        let after = target(&mut reader)?;
+        let batch = BatchId::from_bytes(reader.array()?);
+        let operation = OperationId::from_bytes(reader.array()?);
+        let what = reader.text()?.to_owned();
+        let who = reader.text()?.to_owned();
+        let why = match reader.byte()? {
+            0 => None,
+            _ => Some(reader.text()?.to_owned()),
+        };
+        let undoes = match reader.byte()? {
+            0 => None,
+            _ => Some(reader.integer()?),
+        };
+        let at = i64::from_be_bytes(reader.array()?);
+        let note = LogNote { operation, what, who, why, undoes, at };
+        reader.end().map(|()| Self { name, before, after, batch, note })
+    }
+}
+
+/// What the tool index says of one schema text of one tool; both ids are its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sighting {
+    pub(super) created_at: i64,
+    pub(super) commit: CommitId,
+    pub(super) name: String,
+}
+
+impl Sighting {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(40 + self.name.len() + CHECKSUM);
+        out.extend_from_slice(&self.created_at.to_be_bytes());
+        out.extend_from_slice(self.commit.as_bytes());
+        out.extend_from_slice(self.name.as_bytes());
+        out
+    }
+
+    pub(super) fn decode(value: &[u8]) -> Option<Self> {
+        let mut reader = Reader(value);
+        let created_at = i64::from_be_bytes(reader.array()?);
+        let commit = CommitId::from_bytes(reader.array()?);
+        let name = std::str::from_utf8(reader.0).ok()?.to_owned();
+        Some(Self { created_at, commit, name })
+    }
+}
+
+/// Puts where a commit's content lies before its record. Most lie at the commit's own place.
+pub(super) fn commit_value(place: u64, content: Option<u64>, record: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(record.len() + 9);
+    match content {
+        None => out.push(0),
+        Some(content) if content == place => out.push(1),
+        Some(content) => {
+            out.push(2);
+            out.extend_from_slice(&content.to_be_bytes());
+        }
+    }
+    out.extend_from_slice(record);
+    out.into()
+}
+
+/// Takes apart what `commit_value` made: where the content lies, and the record.
+pub(super) fn split_commit(place: u64, value: &[u8]) -> Option<(Option<u64>, &[u8])> {
+    let mut reader = Reader(value);
+    let content = match reader.byte()? {
+        0 => None,
+        1 => Some(place),
+        2 => Some(u64::from_be_bytes(reader.array()?)),
+        _ => return None,
+    };
+    Some((content, reader.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checksum_covers_key_and_value() {
+        let sealed = seal(b"key", b"value".to_vec());
+        assert_eq!(open(b"key", &sealed), Some(b"value".as_slice()));
+        assert_eq!(open(b"kez", &sealed), None);
+        for flipped in 0..sealed.len() {
+            let mut damaged = sealed.to_vec();
+            damaged[flipped] ^= 1;
+            assert_eq!(open(b"key", &damaged), None, "byte {flipped}");
+        }
+        assert_ne!(checksum(b"ab", b"c"), checksum(b"a", b"bc"));
+    }
+
+    #[test]
+    fn lengths_are_as_written() {
+        for length in [0, 1, 127, 128, 16_383, 16_384, 3_000_000] {
+            let mut out = Vec::new();
+            put_bytes(&mut out, &vec![7; length]);
+            assert_eq!(out.len(), bytes_len(length));
+            assert_eq!(Reader(&out).bytes().map(<[u8]>::len), Some(length));
+        }
+    }
+}

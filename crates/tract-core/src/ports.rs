@@ -1,0 +1,565 @@
+//! Ports: what the layers above reach through a trait, so that tests and hosts bring their own.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+
+use crate::content::{Content, ToolCall};
+use crate::id::CommitId;
+use crate::message::{ActiveTool, Message};
+use crate::object::Blob;
+use crate::text::JsonText;
+
+/// Tells the time.
+pub trait Clock: Send + Sync {
+    /// Returns microseconds since 1970, UTC. It may run backwards.
+    fn now_us(&self) -> i64;
+}
+
+/// The operating system's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now_us(&self) -> i64 {
+        let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+        match SystemTime::now().duration_since(UNIX_EPOCH) {
+            Ok(since) => micros(since),
+            Err(before) => -micros(before.duration()),
+        }
+    }
+}
+
+/// A clock that stands still until it is moved, for tests. Clones are the same clock.
+///
+/// ```
+/// use tract_core::{Clock, ManualClock};
+/// let clock = ManualClock::at_us(1_000_000);
+/// clock.advance(std::time::Duration::from_millis(2));
+/// assert_eq!(clock.now_us(), 1_002_000);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct ManualClock(Arc<AtomicI64>);
+
+impl ManualClock {
+    /// Makes a clock that shows this time: microseconds since 1970, UTC.
+    pub fn at_us(now_us: i64) -> Self {
+        Self(Arc::new(AtomicI64::new(now_us)))
+    }
+
+    /// Sets the time, forwards or backwards.
+    pub fn set_us(&self, now_us: i64) {
+        self.0.store(now_us, Ordering::SeqCst);
+    }
+
+    /// Moves the time forwards.
+    pub fn advance(&self, by: Duration) {
+        let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
+        self.0.fetch_add(by, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now_us(&self) -> i64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Counts tokens. Pure: equal texts have equal counts.
+pub trait TokenCounter: Send + Sync {
+    /// Returns the name that counts are told and kept under, such as `tiktoken:o200k_base`.
+    fn name(&self) -> &str;
+
+    /// Returns how many tokens a text takes.
+    fn count(&self, text: &str) -> u64;
+}
+
+/// Estimates: one token for four characters, rounded up.
+///
+/// ```
+/// use tract_core::{ApproxCounter, TokenCounter};
+/// assert_eq!(ApproxCounter.count("café!"), 2);
+/// assert_eq!(ApproxCounter.count(""), 0);
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ApproxCounter;
+
+impl TokenCounter for ApproxCounter {
+    fn name(&self) -> &str {
+        "approx"
+    }
+
+    fn count(&self, text: &str) -> u64 {
+        text.chars().count().div_ceil(4) as u64
+    }
+}
+
+/// A request to a model, neutral: no provider's shape. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ModelRequest {
+    /// The context, in order.
+    pub messages: Arc<[Message]>,
+    /// The tools in force, in order; repeats are kept.
+    pub tools: Arc<[ActiveTool]>,
+    /// Model and sampling parameters: a JSON object.
+    pub parameters: Option<JsonText>,
+    /// The commit that the context was compiled from; a reply answers this head.
+    pub head: Option<CommitId>,
+}
+
+impl ModelRequest {
+    /// Makes a request of messages alone.
+    pub fn new(messages: impl Into<Arc<[Message]>>) -> Self {
+        Self { messages: messages.into(), ..Self::default() }
+    }
+
+    /// Sets the tools.
+    #[must_use]
+    pub fn tools(mut self, tools: impl Into<Arc<[ActiveTool]>>) -> Self {
+        self.tools = tools.into();
+        self
+    }
+
+    /// Sets model and sampling parameters: a JSON object.
+    #[must_use]
+    pub fn parameters(mut self, parameters: JsonText) -> Self {
+        self.parameters = Some(parameters);
+        self
+    }
+
+    /// Sets the commit that the context was compiled from.
+    #[must_use]
+    pub fn head(mut self, head: CommitId) -> Self {
+        self.head = Some(head);
+        self
+    }
+}
+
+/// Why a model stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StopReason {
+    /// It had said all.
+    EndTurn,
+    /// It wants tools to run.
+    ToolUse,
+    /// It reached the limit of tokens.
+    MaxTokens,
+    /// It came to a stop sequence.
+    StopSequence,
+    /// It, or a filter, refused.
+    Refusal,
+    /// The provider's word for anything else.
+    Other(String),
+}
+
+impl StopReason {
+    /// Returns the word.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::EndTurn => "end_turn",
+            Self::ToolUse => "tool_use",
+            Self::MaxTokens => "max_tokens",
+            Self::StopSequence => "stop_sequence",
+            Self::Refusal => "refusal",
+            Self::Other(word) => word,
+        }
+    }
+}
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Tokens, as the provider counted them; `None` where it did not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Usage {
+    /// Of the request, cached ones included.
+    pub input_tokens: Option<u64>,
+    /// Of the reply, reasoning included.
+    pub output_tokens: Option<u64>,
+    /// Of the request, read from the provider's cache.
+    pub cached_tokens: Option<u64>,
+    /// Of the reply, spent on reasoning.
+    pub reasoning_tokens: Option<u64>,
+}
+
+impl Usage {
+    /// Makes the usage of a request and its reply.
+    pub const fn new(input_tokens: u64, output_tokens: u64) -> Self {
+        Self {
+            input_tokens: Some(input_tokens),
+            output_tokens: Some(output_tokens),
+            cached_tokens: None,
+            reasoning_tokens: None,
+        }
+    }
+
+    /// Sets how many tokens came from the provider's cache.
+    #[must_use]
+    pub const fn cached(mut self, tokens: u64) -> Self {
+        self.cached_tokens = Some(tokens);
+        self
+    }
+
+    /// Sets how many tokens were spent on reasoning.
+    #[must_use]
+    pub const fn reasoning(mut self, tokens: u64) -> Self {
+        self.reasoning_tokens = Some(tokens);
+        self
+    }
+}
+
+/// What a model answered.
+///
+/// ```
+/// use tract_core::{Body, Content, Part, Reply, StopReason};
+/// let call = Part::call("c1", "get_weather", r#"{"city":"Paris"}"#);
+/// let reply = Reply::new(Content::Assistant(Body { parts: vec![call], name: None }))
+///     .stop_reason(StopReason::ToolUse);
+/// assert_eq!(reply.calls().next().map(|call| call.name.as_str()), Some("get_weather"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Reply {
+    /// What it says: text, calls and reasoning.
+    pub content: Content,
+    /// What it cost.
+    pub usage: Option<Usage>,
+    /// Why the model stopped.
+    pub stop_reason: Option<StopReason>,
+    /// The model that answered, as the provider names it.
+    pub model: Option<String>,
+    /// The provider's id of the answer.
+    pub id: Option<String>,
+    /// The answer as it was received.
+    pub verbatim: Option<Blob>,
+    /// Dialect and revision that it came in, such as `anthropic-1`.
+    pub form: Option<String>,
+    /// The head that it answers: committing it elsewhere is a conflict.
+    pub head: Option<CommitId>,
+}
+
+impl Reply {
+    /// Makes a reply of content alone.
+    pub fn new(content: Content) -> Self {
+        Self {
+            content,
+            usage: None,
+            stop_reason: None,
+            model: None,
+            id: None,
+            verbatim: None,
+            form: None,
+            head: None,
+        }
+    }
+
+    /// Sets what it cost.
+    #[must_use]
+    pub fn usage(mut self, usage: Usage) -> Self {
+        self.usage = Some(usage);
+        self
+    }
+
+    /// Sets why the model stopped.
+    #[must_use]
+    pub fn stop_reason(mut self, reason: StopReason) -> Self {
+        self.stop_reason = Some(reason);
+        self
+    }
+
+    /// Sets the model that answered.
+    #[must_use]
+    pub fn model(mut self, model: impl Into<String>) -> Self {
+        self.model = Some(model.into());
+        self
+    }
+
+    /// Sets the provider's id of the answer.
+    #[must_use]
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// Sets the answer as it was received, and the dialect that it came in.
+    #[must_use]
+    pub fn verbatim(mut self, form: impl Into<String>, received: Blob) -> Self {
+        self.form = Some(form.into());
+        self.verbatim = Some(received);
+        self
+    }
+
+    /// Sets the head that it answers.
+    #[must_use]
+    pub fn head(mut self, head: CommitId) -> Self {
+        self.head = Some(head);
+        self
+    }
+
+    /// Walks the calls that it asks for, in order.
+    pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.content.calls()
+    }
+
+    /// Returns its text.
+    pub fn text(&self) -> String {
+        self.content.text()
+    }
+}
+
+/// Answers requests. Cancelled by dropping the future.
+#[async_trait]
+pub trait ChatModel: Send + Sync {
+    /// Sends a request and waits for the whole answer.
+    ///
+    /// # Errors
+    /// [`ModelError`] when there is no answer.
+    async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError>;
+}
+
+/// What to make shorter, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SummaryRequest {
+    /// The text.
+    pub text: String,
+    /// What the text is, such as `result of grep`.
+    pub what: Option<String>,
+    /// What the caller wants kept.
+    pub instructions: Option<String>,
+    /// How long the summary should be.
+    pub target_tokens: Option<u64>,
+}
+
+impl SummaryRequest {
+    /// Asks for a summary of a text, with nothing said about how.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), what: None, instructions: None, target_tokens: None }
+    }
+
+    /// Says what the text is.
+    #[must_use]
+    pub fn what(mut self, what: impl Into<String>) -> Self {
+        self.what = Some(what.into());
+        self
+    }
+
+    /// Says what has to be kept.
+    #[must_use]
+    pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
+        self.instructions = Some(instructions.into());
+        self
+    }
+
+    /// Says how long the summary should be.
+    #[must_use]
+    pub fn target_tokens(mut self, tokens: u64) -> Self {
+        self.target_tokens = Some(tokens);
+        self
+    }
+}
+
+/// A shorter text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// The text.
+    pub text: String,
+    /// Who wrote it, such as a model's name.
+    pub by: Option<String>,
+    /// What it cost.
+    pub usage: Option<Usage>,
+}
+
+impl Summary {
+    /// Makes a summary of unknown origin and cost.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), by: None, usage: None }
+    }
+
+    /// Says who wrote it.
+    #[must_use]
+    pub fn by(mut self, by: impl Into<String>) -> Self {
+        self.by = Some(by.into());
+        self
+    }
+
+    /// Says what it cost.
+    #[must_use]
+    pub fn usage(mut self, usage: Usage) -> Self {
+        self.usage = Some(usage);
+        self
+    }
+}
+
+/// Makes texts shorter.
+#[async_trait]
+pub trait Summarizer: Send + Sync {
+    /// Summarises one text.
+    ///
+    /// # Errors
+    /// [`ModelError`] when there is no summary.
+    async fn summarize(&self, request: &SummaryRequest) -> Result<Summary, ModelError>;
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// The provider cannot be reached, or is out of order.
+    #[error("the model cannot be reached: {message}")]
+    Unavailable {
+        /// What happened.
+        message: String,
+        /// The cause.
+        #[source]
+        source: Option<BoxError>,
+    },
+    /// There was no answer in time.
+    #[error("the model did not answer within {after:?}")]
+    Timeout {
+        /// How long was waited.
+        after: Duration,
+    },
+    /// Too many requests.
+    #[error("the provider limits the rate of requests: {message}")]
+    RateLimited {
+        /// What the provider said.
+        message: String,
+        /// How long it asks to wait.
+        retry_after: Option<Duration>,
+    },
+    /// The provider does not accept the credentials.
+    #[error("the provider refused access: {message}")]
+    Unauthorized {
+        /// What the provider said.
+        message: String,
+    },
+    /// The provider does not accept the request.
+    #[error("the provider refused the request: {message}")]
+    InvalidRequest {
+        /// What the provider said.
+        message: String,
+    },
+    /// The answer is not what the provider's dialect says.
+    #[error("the answer could not be read: {message}")]
+    InvalidReply {
+        /// What was expected and what was found.
+        message: String,
+        /// The cause.
+        #[source]
+        source: Option<BoxError>,
+    },
+    /// Anything else.
+    #[error("{message}")]
+    Other {
+        /// What happened.
+        message: String,
+        /// The cause.
+        #[source]
+        source: Option<BoxError>,
+    },
+}
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+impl ModelError {
+    /// Makes an error that no other variant fits.
+    pub fn other(message: impl Into<String>) -> Self {
+        Self::Other { message: message.into(), source: None }
+    }
+
+    /// Returns the stable word for the variant.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unavailable { .. } => "model_unavailable",
+            Self::Timeout { .. } => "model_timeout",
+            Self::RateLimited { .. } => "rate_limited",
+            Self::Unauthorized { .. } => "unauthorized",
+            Self::InvalidRequest { .. } => "invalid_request",
+            Self::InvalidReply { .. } => "invalid_reply",
+            Self::Other { .. } => "model_error",
+        }
+    }
+
+    /// Returns whether the same request may succeed later.
+    pub fn retryable(&self) -> bool {
+        match self {
+            Self::Unavailable { .. } | Self::Timeout { .. } | Self::RateLimited { .. } => true,
+            Self::Unauthorized { .. }
+            | Self::InvalidRequest { .. }
+            | Self::InvalidReply { .. }
+            | Self::Other { .. } => false,
+        }
+    }
+
+    /// Returns what to do about it, where something helps.
+    pub fn notes(&self) -> Vec<String> {
+        match self {
+            Self::RateLimited { retry_after: Some(after), .. } => {
+                vec![format!("try again in {after:?}")]
+            }
+            Self::Unavailable { .. } | Self::Timeout { .. } | Self::RateLimited { .. } => {
+                vec!["try again later".to_owned()]
+            }
+            Self::Unauthorized { .. } => vec!["check the key and what it may be used for".to_owned()],
+            Self::InvalidRequest { .. } | Self::InvalidReply { .. } | Self::Other { .. } => {
+                Vec::new()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn estimates_count_characters_not_bytes() {
+        for (text, tokens) in [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("日本語日本", 2)] {
+            assert_eq!(ApproxCounter.count(text), tokens, "{text:?}");
+        }
+        assert_eq!(ApproxCounter.name(), "approx");
+    }
+
+    #[test]
+    fn the_system_clock_shows_this_century() {
+        let now = SystemClock.now_us();
+        assert!(now > 1_700_000_000_000_000 && now < 4_102_444_800_000_000, "{now}");
+    }
+
+    #[test]
+    fn a_manual_clock_goes_where_it_is_told() {
+        let clock = ManualClock::default();
+        let same = clock.clone();
+        clock.set_us(-5);
+        assert_eq!(same.now_us(), -5);
+        same.advance(Duration::from_secs(1));
+        assert_eq!(clock.now_us(), 999_995);
+    }
+
+    #[test]
+    fn ports_are_objects_and_errors_say_what_helps() {
+        fn object<T: ?Sized + Send + Sync>() {}
+        object::<dyn ChatModel>();
+        object::<dyn Summarizer>();
+        object::<dyn TokenCounter>();
+        object::<dyn Clock>();
+        let limited = ModelError::RateLimited {
+            message: "slow down".to_owned(),
+            retry_after: Some(Duration::from_secs(3)),
+        };
+        assert!(limited.retryable());
+        assert_eq!(limited.notes(), ["try again in 3s"]);
+        assert!(!ModelError::other("odd").retryable());
+    }
+}

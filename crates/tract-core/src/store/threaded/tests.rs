@@ -1,0 +1,241 @@
+use std::future::Future;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::*;
+use crate::batch::DerivedKind;
+use crate::commit::Commit;
+use crate::id::{BatchId, CommitId, OperationId, ToolId, ToolsetId};
+use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
+use crate::refs::{LogEntry, LogNote, RefName, RefTarget};
+use crate::store::{BlobKey, Capabilities, Damage, LogQuery, Store, StoreStats, Walk, WalkPage};
+
+/// Notes the size of each group, tells when a group begins and lets it end on request.
+#[derive(Debug)]
+struct Gate {
+    groups: Mutex<Vec<usize>>,
+    entered: Mutex<Sender<()>>,
+    leave: Mutex<Receiver<()>>,
+}
+
+fn gate() -> (Gate, Receiver<()>, Sender<()>) {
+    let (entered, has_entered) = channel();
+    let (may_leave, leave) = channel();
+    let gate = Gate { groups: Mutex::default(), entered: entered.into(), leave: leave.into() };
+    (gate, has_entered, may_leave)
+}
+
+fn no<T>() -> StoreResult<T> {
+    Err(StoreError::new(StoreErrorKind::Unsupported, "gate", "read", "nothing is read here"))
+}
+
+impl BlockingStore for Gate {
+    fn backend(&self) -> &'static str {
+        "gate"
+    }
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::IN_MEMORY
+    }
+    fn blobs(&self, _: &RepoName, _: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
+        no()
+    }
+    fn toolsets(&self, _: &RepoName, _: &[ToolsetId]) -> StoreResult<Vec<Option<Toolset>>> {
+        no()
+    }
+    fn resolve_prefix(
+        &self,
+        _: &RepoName,
+        _: &IdPrefix,
+        _: usize,
+    ) -> StoreResult<Vec<ObjectId>> {
+        no()
+    }
+    fn commits(&self, _: &RepoName, _: &[CommitId]) -> StoreResult<Vec<Option<Commit>>> {
+        no()
+    }
+    fn walk(&self, _: &RepoName, _: Walk) -> StoreResult<WalkPage> {
+        no()
+    }
+    fn tools(&self, _: &RepoName, _: &[ToolId]) -> StoreResult<Vec<Option<ToolDefinition>>> {
+        no()
+    }
+    fn tools_by_name(&self, _: &RepoName, _: &str) -> StoreResult<Vec<ToolDefinition>> {
+        no()
+    }
+    fn tool_names(&self, _: &RepoName) -> StoreResult<Vec<String>> {
+        no()
+    }
+    fn refs(&self, _: &RepoName, _: &[RefName]) -> StoreResult<Vec<Option<RefTarget>>> {
+        no()
+    }
+    fn list_refs(&self, _: &RepoName, _: &str) -> StoreResult<Vec<(RefName, RefTarget)>> {
+        no()
+    }
+    fn ref_log(&self, _: &RepoName, _: &LogQuery) -> StoreResult<Vec<LogEntry>> {
+        no()
+    }
+    fn derived(
+        &self,
+        _: &RepoName,
+        _: DerivedKind,
+        _: &[CommitId],
+    ) -> StoreResult<Vec<Option<Bytes>>> {
+        no()
+    }
+    fn drop_derived(&self, _: &RepoName) -> StoreResult<()> {
+        no()
+    }
+    fn repos(&self) -> StoreResult<Vec<RepoName>> {
+        no()
+    }
+    fn stats(&self, _: &RepoName) -> StoreResult<StoreStats> {
+        no()
+    }
+    fn check(&self, _: &RepoName, _: bool) -> StoreResult<Vec<Damage>> {
+        no()
+    }
+    fn apply_group(&self, group: &[(RepoName, Batch)]) -> Vec<StoreResult<Applied>> {
+        self.entered.lock().unwrap().send(()).unwrap();
+        self.leave.lock().unwrap().recv().unwrap();
+        self.groups.lock().unwrap().push(group.len());
+        match group.iter().any(|(_, batch)| batch.note.what == "panic") {
+            true => panic!("as asked"),
+            false => group.iter().map(|_| Ok(Applied::Done)).collect(),
+        }
+    }
+}
+
+fn batch(what: &str) -> Batch {
+    let note = LogNote {
+        operation: OperationId::from_bytes([0; 16]),
+        what: what.to_owned(),
+        who: "test".to_owned(),
+        why: None,
+        undoes: None,
+        at: 0,
+    };
+    Batch::new(BatchId::from_bytes([0; 16]), note)
+}
+
+fn apply(store: &Arc<Threaded<Gate>>) -> thread::JoinHandle<StoreResult<Applied>> {
+    let store = Arc::clone(store);
+    thread::spawn(move || {
+        crate::block_on(async { store.apply(&RepoName::default(), batch("test")).await })
+    })
+}
+
+/// Waits until so many batches stand in the queue.
+fn queued(store: &Threaded<Gate>, count: usize) {
+    while store.shared.queue.len() < count {
+        thread::yield_now();
+    }
+}
+
+#[track_caller]
+fn what_arrives_during_a_write_is_one_group(mode: WriteMode) {
+    let (gate, entered, leave) = gate();
+    let store = Arc::new(Threaded::new(gate, mode));
+    let first = apply(&store);
+    entered.recv().unwrap();
+    let others: Vec<_> = (0..5).map(|_| apply(&store)).collect();
+    queued(&store, 5);
+    leave.send(()).unwrap();
+    leave.send(()).unwrap();
+    assert_eq!(first.join().unwrap().unwrap(), Applied::Done);
+    for other in others {
+        assert_eq!(other.join().unwrap().unwrap(), Applied::Done);
+    }
+    assert_eq!(*store.store().groups.lock().unwrap(), [1, 5]);
+}
+
+#[test]
+fn the_thread_groups_what_is_queued() {
+    what_arrives_during_a_write_is_one_group(WriteMode::Thread);
+}
+
+#[test]
+fn in_place_groups_what_is_queued() {
+    what_arrives_during_a_write_is_one_group(WriteMode::InPlace);
+}
+
+#[test]
+fn in_place_and_inline_start_no_thread_for_a_lone_writer() {
+    for wrap in [|gate| Threaded::new(gate, WriteMode::InPlace), Threaded::inline] {
+        let (gate, _entered, leave) = gate();
+        leave.send(()).unwrap();
+        let store = wrap(gate);
+        let written = crate::block_on(store.apply(&RepoName::default(), batch("test")));
+        assert_eq!(written.unwrap(), Applied::Done);
+        assert!(store.thread.lock().unwrap().is_none());
+    }
+}
+
+#[test]
+fn dropping_writes_what_is_queued() {
+    let (gate, entered, leave) = gate();
+    let store = Arc::new(Threaded::new(gate, WriteMode::Thread));
+    let first = apply(&store);
+    entered.recv().unwrap();
+    let second = apply(&store);
+    queued(&store, 1);
+    let shared = Arc::clone(&store.shared);
+    leave.send(()).unwrap();
+    leave.send(()).unwrap();
+    drop(store);
+    assert_eq!(first.join().unwrap().unwrap(), Applied::Done);
+    assert_eq!(second.join().unwrap().unwrap(), Applied::Done);
+    assert_eq!(*shared.store.groups.lock().unwrap(), [1, 1]);
+}
+
+#[test]
+fn closed_means_closed() {
+    for mode in [WriteMode::Thread, WriteMode::InPlace] {
+        let (gate, _entered, _leave) = gate();
+        let store = Threaded::new(gate, mode);
+        crate::block_on(store.close()).unwrap();
+        crate::block_on(store.close()).unwrap();
+        let refused = crate::block_on(store.apply(&RepoName::default(), batch("test")));
+        assert_eq!(refused.unwrap_err().kind, StoreErrorKind::Unavailable);
+    }
+}
+
+#[test]
+fn a_panic_of_the_store_is_answered_and_ends_writing() {
+    for mode in [WriteMode::Thread, WriteMode::InPlace] {
+        let (gate, _entered, leave) = gate();
+        leave.send(()).unwrap();
+        let store = Threaded::new(gate, mode);
+        let repo = RepoName::default();
+        let first = crate::block_on(store.apply(&repo, batch("panic"))).unwrap_err();
+        assert_eq!(first.kind, StoreErrorKind::Unknown);
+        let second = crate::block_on(store.apply(&repo, batch("test"))).unwrap_err();
+        assert_eq!(second.kind, StoreErrorKind::Poisoned);
+    }
+}
+
+#[test]
+fn a_full_queue_makes_callers_wait_and_loses_nobody() {
+    let (gate, entered, leave) = gate();
+    let store = Arc::new(Threaded::new(gate, WriteMode::Thread));
+    let first = apply(&store);
+    entered.recv_timeout(Duration::from_secs(60)).unwrap();
+    let repo = RepoName::default();
+    let waker = std::task::Waker::noop();
+    let mut context = std::task::Context::from_waker(waker);
+    let mut waiting: Vec<_> =
+        (0..1100).map(|_| Box::pin(store.apply(&repo, batch("test")))).collect();
+    for future in &mut waiting {
+        assert!(future.as_mut().poll(&mut context).is_pending());
+    }
+    assert_eq!(store.shared.queue.len(), 1024);
+    (0..1101).for_each(|_| leave.send(()).unwrap());
+    assert_eq!(first.join().unwrap().unwrap(), Applied::Done);
+    for future in waiting {
+        assert_eq!(crate::block_on(future).unwrap(), Applied::Done);
+    }
+    let groups = store.store().groups.lock().unwrap();
+    assert_eq!(groups.iter().sum::<usize>(), 1101);
+    assert!(groups.iter().all(|size| *size <= 256), "{groups:?}");
+}

@@ -1,0 +1,315 @@
+//! What a running tool may reach: cancellation, time, progress, and what its host lends it.
+
+use std::any::{Any, TypeId, type_name};
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use crate::ports::{Clock, SystemClock};
+use crate::tool::ToolError;
+
+/// Tells work to stop. Clones are the same token; works with any executor, and without one.
+///
+/// ```
+/// use tract_core::CancellationToken;
+/// let turn = CancellationToken::new();
+/// let call = turn.child();
+/// turn.cancel();
+/// assert!(call.is_cancelled());
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct CancellationToken(Arc<TokenState>);
+
+#[derive(Debug, Default)]
+struct TokenState {
+    cancelled: AtomicBool,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    next: u64,
+    wakers: HashMap<u64, Waker>,
+    children: Vec<Weak<TokenState>>,
+}
+
+impl TokenState {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        // Every change under this lock is complete at each step, so a panic leaves it usable.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cancel(&self) {
+        let (wakers, children) = {
+            let mut waiting = self.waiting();
+            // Set under the lock: who registers afterwards sees it.
+            self.cancelled.store(true, Ordering::Release);
+            (std::mem::take(&mut waiting.wakers), std::mem::take(&mut waiting.children))
+        };
+        wakers.into_values().for_each(Waker::wake);
+        children.iter().filter_map(Weak::upgrade).for_each(|child| child.cancel());
+    }
+}
+
+impl CancellationToken {
+    /// Makes a token that is not cancelled.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes a token that is cancelled with this one, or alone.
+    #[must_use]
+    pub fn child(&self) -> Self {
+        let child = Self::new();
+        let mut waiting = self.0.waiting();
+        if self.is_cancelled() {
+            child.0.cancelled.store(true, Ordering::Release);
+        } else {
+            waiting.children.retain(|child| child.strong_count() > 0);
+            waiting.children.push(Arc::downgrade(&child.0));
+        }
+        drop(waiting);
+        child
+    }
+
+    /// Cancels this token and its children, and wakes all who wait. A second time does nothing.
+    pub fn cancel(&self) {
+        self.0.cancel();
+    }
+
+    /// Returns whether it was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.cancelled.load(Ordering::Acquire)
+    }
+
+    /// Waits until it is cancelled.
+    pub fn cancelled(&self) -> Cancelled {
+        Cancelled { state: Arc::clone(&self.0), key: None }
+    }
+}
+
+/// The future of [`CancellationToken::cancelled`].
+#[derive(Debug)]
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct Cancelled {
+    state: Arc<TokenState>,
+    key: Option<u64>,
+}
+
+impl Future for Cancelled {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let state = Arc::clone(&self.state);
+        let mut waiting = state.waiting();
+        if state.cancelled.load(Ordering::Acquire) {
+            return Poll::Ready(());
+        }
+        let key = self.key.unwrap_or_else(|| {
+            waiting.next += 1;
+            waiting.next
+        });
+        self.key = Some(key);
+        waiting.wakers.insert(key, context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Cancelled {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            let waker = self.state.waiting().wakers.remove(&key);
+            drop(waker);
+        }
+    }
+}
+
+/// Hears how far a call has come.
+///
+/// Every `Fn(&str, fmt::Arguments)` is one. It must return soon: the tool waits for it.
+pub trait ProgressSink: Send + Sync {
+    /// Takes one line about the call with this id.
+    fn report(&self, call_id: &str, line: fmt::Arguments<'_>);
+}
+
+impl<F: Fn(&str, fmt::Arguments<'_>) + Send + Sync> ProgressSink for F {
+    fn report(&self, call_id: &str, line: fmt::Arguments<'_>) {
+        self(call_id, line);
+    }
+}
+
+/// What a running tool may reach. Nothing in it can be changed by the tool.
+///
+/// ```
+/// use tract_core::ToolContext;
+/// struct Workspace { root: String }
+/// let context = ToolContext::new("c1").with_resource(Workspace { root: "/srv".into() });
+/// assert_eq!(context.resource::<Workspace>()?.root, "/srv");
+/// assert!(context.resource::<String>().is_err());
+/// # Ok::<(), tract_core::ToolError>(())
+/// ```
+#[derive(Clone)]
+pub struct ToolContext {
+    call_id: Arc<str>,
+    cancellation: CancellationToken,
+    clock: Arc<dyn Clock>,
+    deadline_us: Option<i64>,
+    progress: Option<Arc<dyn ProgressSink>>,
+    resources: Arc<HashMap<TypeId, Resource>>,
+}
+
+/// An `Arc<T>`, whose `T` may be a trait object.
+type Resource = Arc<dyn Any + Send + Sync>;
+
+impl ToolContext {
+    /// Makes the context of a call: never cancelled, no deadline, no resources, nobody listening.
+    pub fn new(call_id: impl Into<Arc<str>>) -> Self {
+        Self {
+            call_id: call_id.into(),
+            cancellation: CancellationToken::new(),
+            clock: Arc::new(SystemClock),
+            deadline_us: None,
+            progress: None,
+            resources: Arc::default(),
+        }
+    }
+
+    /// Makes the context of another call, with all else as it is here.
+    #[must_use]
+    pub fn for_call(&self, call_id: impl Into<Arc<str>>) -> Self {
+        Self { call_id: call_id.into(), ..self.clone() }
+    }
+
+    /// Sets the token that tells the call to stop.
+    #[must_use]
+    pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
+        self.cancellation = token;
+        self
+    }
+
+    /// Sets the clock by which the deadline is judged.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Sets the deadline: microseconds since 1970, UTC.
+    #[must_use]
+    pub fn with_deadline_us(mut self, deadline_us: i64) -> Self {
+        self.deadline_us = Some(deadline_us);
+        self
+    }
+
+    /// Sets who hears of progress.
+    #[must_use]
+    pub fn with_progress(mut self, sink: Arc<dyn ProgressSink>) -> Self {
+        self.progress = Some(sink);
+        self
+    }
+
+    /// Lends the tool a value; one of the same type is replaced.
+    #[must_use]
+    pub fn with_resource<T: Send + Sync + 'static>(self, value: T) -> Self {
+        self.with_shared_resource(Arc::new(value))
+    }
+
+    /// Lends the tool a shared value, which may be a trait object.
+    #[must_use]
+    pub fn with_shared_resource<T: Send + Sync + ?Sized + 'static>(
+        mut self,
+        value: Arc<T>,
+    ) -> Self {
+        Arc::make_mut(&mut self.resources).insert(TypeId::of::<T>(), Arc::new(value));
+        self
+    }
+
+    /// Returns the provider's id of the call.
+    pub fn call_id(&self) -> &str {
+        &self.call_id
+    }
+
+    /// Returns the token that tells the call to stop.
+    pub fn cancellation(&self) -> &CancellationToken {
+        &self.cancellation
+    }
+
+    /// Returns whether the call should stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancellation.is_cancelled()
+    }
+
+    /// Returns the clock by which the deadline is judged.
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    /// Returns the deadline: microseconds since 1970, UTC.
+    pub fn deadline_us(&self) -> Option<i64> {
+        self.deadline_us
+    }
+
+    /// Returns how much time is left, zero when it is over; `None` without a deadline.
+    pub fn remaining(&self) -> Option<Duration> {
+        let left = self.deadline_us?.saturating_sub(self.clock.now_us());
+        Some(Duration::from_micros(u64::try_from(left).unwrap_or(0)))
+    }
+
+    /// Checks that the call may go on; a long-running tool asks now and then.
+    ///
+    /// # Errors
+    /// [`ToolError::Evaluation`] when it was cancelled, [`ToolError::DeadlineExceeded`] when its
+    /// time is over.
+    pub fn check(&self) -> Result<(), ToolError> {
+        if self.is_cancelled() {
+            return Err(ToolError::evaluation("the call was cancelled"));
+        }
+        match self.remaining() {
+            Some(Duration::ZERO) => {
+                Err(ToolError::deadline_exceeded("the call's time is over")
+                    .note("ask for less in one call"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells whoever listens how far the call has come. Costs nothing when nobody does.
+    pub fn progress(&self, line: fmt::Arguments<'_>) {
+        if let Some(sink) = &self.progress {
+            sink.report(&self.call_id, line);
+        }
+    }
+
+    /// Returns the resource of this type.
+    ///
+    /// # Errors
+    /// [`ToolError::Other`] when the host lent none.
+    pub fn resource<T: ?Sized + 'static>(&self) -> Result<&T, ToolError> {
+        self.optional_resource().ok_or_else(|| {
+            ToolError::other("the tool cannot run here: something that it needs is not available")
+                .operator(format!("no resource of type {}", type_name::<T>()))
+        })
+    }
+
+    /// Returns the resource of this type, where the host lent one.
+    pub fn optional_resource<T: ?Sized + 'static>(&self) -> Option<&T> {
+        let found = self.resources.get(&TypeId::of::<T>())?;
+        found.downcast_ref::<Arc<T>>().map(|shared| &**shared)
+    }
+}
+
+impl fmt::Debug for ToolContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolContext")
+            .field("call_id", &self.call_id)
+            .field("cancelled", &self.is_cancelled())
+            .field("deadline_us", &self.deadline_us)
+            .field("resources", &self.resources.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,252 @@
+//! Why a call failed, for the model and for the operator.
+
+use std::error::Error;
+use std::fmt;
+
+/// What every failure says.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ToolFailure {
+    /// What the model reads.
+    pub message: String,
+    /// Where in the arguments, such as `edits[0].line`.
+    pub path: Option<String>,
+    /// Ways out, for the model.
+    pub notes: Vec<String>,
+    /// What only the operator reads.
+    pub operator: Option<String>,
+    /// The cause, for the operator.
+    pub source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+impl ToolFailure {
+    fn new(message: impl Into<String>) -> Box<Self> {
+        Box::new(Self {
+            message: message.into(),
+            path: None,
+            notes: Vec::new(),
+            operator: None,
+            source: None,
+        })
+    }
+}
+
+impl fmt::Display for ToolFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.path {
+            Some(path) => write!(f, "{path}: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+/// Why a call failed.
+///
+/// ```
+/// use tract_core::ToolError;
+/// let error = ToolError::validation("expected a number, found \"many\"")
+///     .at("limit")
+///     .note("limit is between 1 and 500");
+/// assert_eq!(error.code(), "validation");
+/// assert_eq!(error.to_string(), "limit: expected a number, found \"many\"");
+/// assert_eq!(error.model_text(), "limit: expected a number, found \"many\"\nnote: limit is between 1 and 500");
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ToolError {
+    /// The arguments are not acceptable; the model can send better ones.
+    Validation(Box<ToolFailure>),
+    /// The tool asks for hidden parts of the prompt to be shown before it goes on.
+    VisibilityExpansion {
+        /// The keys of the sections to show.
+        sections: Vec<String>,
+        /// Why.
+        failure: Box<ToolFailure>,
+    },
+    /// The whole evaluation cannot go on: it was cancelled, or something that it stands on is gone.
+    Evaluation(Box<ToolFailure>),
+    /// Time ran out.
+    DeadlineExceeded(Box<ToolFailure>),
+    /// A value is of another type than the tool's definition says: a fault of the tool.
+    Type(Box<ToolFailure>),
+    /// Anything else.
+    Other(Box<ToolFailure>),
+}
+
+impl ToolError {
+    /// Says that the arguments are not acceptable.
+    pub fn validation(message: impl Into<String>) -> Self {
+        Self::Validation(ToolFailure::new(message))
+    }
+
+    /// Asks for sections of the prompt to be shown.
+    pub fn visibility_expansion<S: Into<String>>(
+        sections: impl IntoIterator<Item = S>,
+        reason: impl Into<String>,
+    ) -> Self {
+        Self::VisibilityExpansion {
+            sections: sections.into_iter().map(Into::into).collect(),
+            failure: ToolFailure::new(reason),
+        }
+    }
+
+    /// Says that the whole evaluation cannot go on.
+    pub fn evaluation(message: impl Into<String>) -> Self {
+        Self::Evaluation(ToolFailure::new(message))
+    }
+
+    /// Says that time ran out.
+    pub fn deadline_exceeded(message: impl Into<String>) -> Self {
+        Self::DeadlineExceeded(ToolFailure::new(message))
+    }
+
+    /// Says that a value is of another type than was promised.
+    pub fn type_error(message: impl Into<String>) -> Self {
+        Self::Type(ToolFailure::new(message))
+    }
+
+    /// Says what went wrong, where no other variant fits.
+    pub fn other(message: impl Into<String>) -> Self {
+        Self::Other(ToolFailure::new(message))
+    }
+
+    /// Names the place in the arguments, such as `edits[0].line`.
+    #[must_use]
+    pub fn at(mut self, path: impl Into<String>) -> Self {
+        self.failure_mut().path = Some(path.into());
+        self
+    }
+
+    /// Adds a way out, for the model.
+    #[must_use]
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.failure_mut().notes.push(note.into());
+        self
+    }
+
+    /// Sets what only the operator reads.
+    #[must_use]
+    pub fn operator(mut self, text: impl Into<String>) -> Self {
+        self.failure_mut().operator = Some(text.into());
+        self
+    }
+
+    /// Sets the cause, for the operator.
+    #[must_use]
+    pub fn caused_by(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        self.failure_mut().source = Some(source.into());
+        self
+    }
+
+    /// Returns the stable word for the variant.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Validation(_) => "validation",
+            Self::VisibilityExpansion { .. } => "visibility_expansion",
+            Self::Evaluation(_) => "evaluation",
+            Self::DeadlineExceeded(_) => "deadline_exceeded",
+            Self::Type(_) => "type",
+            Self::Other(_) => "other",
+        }
+    }
+
+    /// Returns what every failure says.
+    pub fn failure(&self) -> &ToolFailure {
+        match self {
+            Self::Validation(failure)
+            | Self::VisibilityExpansion { failure, .. }
+            | Self::Evaluation(failure)
+            | Self::DeadlineExceeded(failure)
+            | Self::Type(failure)
+            | Self::Other(failure) => failure,
+        }
+    }
+
+    fn failure_mut(&mut self) -> &mut ToolFailure {
+        match self {
+            Self::Validation(failure)
+            | Self::VisibilityExpansion { failure, .. }
+            | Self::Evaluation(failure)
+            | Self::DeadlineExceeded(failure)
+            | Self::Type(failure)
+            | Self::Other(failure) => failure,
+        }
+    }
+
+    /// Returns the ways out.
+    pub fn notes(&self) -> &[String] {
+        &self.failure().notes
+    }
+
+    /// Returns what the model reads: the message, and a line for each note.
+    pub fn model_text(&self) -> String {
+        let mut out = self.to_string();
+        for note in self.notes() {
+            out.push_str("\nnote: ");
+            out.push_str(note);
+        }
+        out
+    }
+
+    /// Returns what the operator reads: the message, the operator's text, and all causes.
+    pub fn operator_text(&self) -> String {
+        let mut out = format!("{}: {self}", self.code());
+        if let Some(text) = &self.failure().operator {
+            out.push_str("; ");
+            out.push_str(text);
+        }
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            out.push_str("; caused by: ");
+            out.push_str(&error.to_string());
+            cause = error.source();
+        }
+        out
+    }
+
+    /// Returns whether the evaluation ends with this call. The call is answered all the same.
+    pub fn ends_evaluation(&self) -> bool {
+        match self {
+            Self::VisibilityExpansion { .. } | Self::Evaluation(_) | Self::DeadlineExceeded(_) => {
+                true
+            }
+            Self::Validation(_) | Self::Type(_) | Self::Other(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for ToolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.failure().fmt(f)
+    }
+}
+
+impl Error for ToolError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.failure().source.as_deref().map(|source| source as &(dyn Error + 'static))
+    }
+}
+
+impl From<std::io::Error> for ToolError {
+    fn from(error: std::io::Error) -> Self {
+        Self::other(error.to_string()).caused_by(error)
+    }
+}
+
+impl From<std::fmt::Error> for ToolError {
+    fn from(error: std::fmt::Error) -> Self {
+        Self::other("the result could not be written").caused_by(error)
+    }
+}
+
+impl From<serde_json::Error> for ToolError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::type_error(error.to_string()).caused_by(error)
+    }
+}
+
+impl From<Box<dyn Error + Send + Sync>> for ToolError {
+    fn from(error: Box<dyn Error + Send + Sync>) -> Self {
+        Self::other(error.to_string()).caused_by(error)
+    }
+}

@@ -1,0 +1,172 @@
+//! What a call gives: text for the model, text for the operator, and a value for the program.
+
+use serde::Serialize;
+
+use crate::text::JsonText;
+use crate::tool::ToolError;
+
+/// What a call gave.
+///
+/// A failure the model should read is a result too: [`ToolResult::error`].
+///
+/// ```
+/// use tract_core::ToolResult;
+/// let found = ToolResult::ok(vec!["notes.md"]).message("1 file");
+/// assert!(found.success);
+/// let missing: ToolResult<Vec<&str>> = ToolResult::error("no such folder").operator("ENOENT /srv");
+/// assert!(!missing.success && missing.value.is_none());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolResult<T> {
+    /// What the model reads before the value; may be empty.
+    pub message: String,
+    /// What only the operator reads: logged, never sent to a model.
+    pub operator: Option<String>,
+    /// The value. A failed result may have one.
+    pub value: Option<T>,
+    /// Whether the tool did what was asked.
+    pub success: bool,
+    /// Keeps the value from the model, which then reads the message alone. This saves context;
+    /// it protects nothing.
+    pub exclude_value_from_context: bool,
+}
+
+impl<T> ToolResult<T> {
+    /// Makes a success with a value and no message.
+    pub fn ok(value: T) -> Self {
+        Self { value: Some(value), ..Self::done("") }
+    }
+
+    /// Makes a success with a message and no value.
+    pub fn done(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            operator: None,
+            value: None,
+            success: true,
+            exclude_value_from_context: false,
+        }
+    }
+
+    /// Makes a failure with what the model should know about it.
+    pub fn error(message: impl Into<String>) -> Self {
+        Self { success: false, ..Self::done(message) }
+    }
+
+    /// Sets what the model reads before the value.
+    #[must_use]
+    pub fn message(mut self, message: impl Into<String>) -> Self {
+        self.message = message.into();
+        self
+    }
+
+    /// Sets what only the operator reads.
+    #[must_use]
+    pub fn operator(mut self, text: impl Into<String>) -> Self {
+        self.operator = Some(text.into());
+        self
+    }
+
+    /// Adds a value to a failure.
+    #[must_use]
+    pub fn value(mut self, value: T) -> Self {
+        self.value = Some(value);
+        self
+    }
+
+    /// Keeps the value from the model.
+    #[must_use]
+    pub fn exclude_value_from_context(mut self) -> Self {
+        self.exclude_value_from_context = true;
+        self
+    }
+
+    /// Puts another value in the place of this one; the rest stays.
+    ///
+    /// # Errors
+    /// What `map` gives.
+    pub fn try_map<U, E>(self, map: impl FnOnce(T) -> Result<U, E>) -> Result<ToolResult<U>, E> {
+        Ok(ToolResult {
+            message: self.message,
+            operator: self.operator,
+            value: self.value.map(map).transpose()?,
+            success: self.success,
+            exclude_value_from_context: self.exclude_value_from_context,
+        })
+    }
+}
+
+impl<T> From<T> for ToolResult<T> {
+    fn from(value: T) -> Self {
+        Self::ok(value)
+    }
+}
+
+impl ToolResult<RenderedValue> {
+    /// Returns what the model reads: the message, a blank line, the value; a half that is empty
+    /// or excluded is left out.
+    ///
+    /// ```
+    /// use tract_core::{RenderedValue, ToolResult};
+    /// let result = ToolResult::ok(RenderedValue::of(&[1, 2])?).message("two");
+    /// assert_eq!(result.model_text(), "two\n\n[1,2]");
+    /// assert_eq!(result.exclude_value_from_context().model_text(), "two");
+    /// # Ok::<(), tract_core::ToolError>(())
+    /// ```
+    pub fn model_text(&self) -> String {
+        let value = match &self.value {
+            Some(value) if !self.exclude_value_from_context => value.text.as_str(),
+            _ => "",
+        };
+        match (self.message.is_empty(), value.is_empty()) {
+            (true, _) => value.to_owned(),
+            (false, true) => self.message.clone(),
+            (false, false) => format!("{}\n\n{value}", self.message),
+        }
+    }
+}
+
+/// A value whose type is gone: its JSON for programs, its text for the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RenderedValue {
+    /// The value as canonical JSON.
+    pub json: JsonText,
+    /// What the model reads.
+    pub text: String,
+}
+
+impl RenderedValue {
+    /// Renders a value: text as it is, null as nothing, all else as canonical JSON.
+    ///
+    /// # Errors
+    /// [`ToolError::Type`] when the value has no JSON form.
+    pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, ToolError> {
+        let json = JsonText::of(value).map_err(|error| {
+            ToolError::type_error("the tool's value has no JSON form")
+                .operator(error.to_string())
+                .caused_by(error)
+        })?;
+        Ok(Self::from_json(json))
+    }
+
+    /// Renders JSON that is at hand already.
+    pub fn from_json(json: JsonText) -> Self {
+        let text = match json.as_str() {
+            "null" => String::new(),
+            text if text.starts_with('"') => {
+                serde_json::from_str(text).expect("canonical text of a string is JSON")
+            }
+            text => text.to_owned(),
+        };
+        Self { json, text }
+    }
+
+    /// Sets what the model reads.
+    #[must_use]
+    pub fn shown_as(mut self, text: impl Into<String>) -> Self {
+        self.text = text.into();
+        self
+    }
+}

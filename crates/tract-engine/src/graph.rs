@@ -1,0 +1,334 @@
+//! The graph beside a log: which line each commit stands on, drawn with `*`, `|`, `/`, `\` and `_`.
+//!
+//! Pure layout over ids and parents; colour and text are the terminal's business.
+
+use std::collections::{HashMap, HashSet};
+
+use tract_core::CommitId;
+
+/// One character of the graph and the line that it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Glyph {
+    /// `*`, `|`, `/`, `\`, `_` or a space.
+    pub symbol: char,
+    /// The number of the line, for its colour: lines are numbered as they first appear, from 0.
+    pub line: usize,
+}
+
+/// One row of the graph: a commit's own, or one that leads from a commit to the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GraphRow {
+    /// The characters from the left, without trailing spaces.
+    pub glyphs: Vec<Glyph>,
+    /// The commit that the row is of: its place in what was laid out.
+    pub commit: Option<usize>,
+}
+
+impl GraphRow {
+    /// Returns the characters as text.
+    pub fn text(&self) -> String {
+        self.glyphs.iter().map(|glyph| glyph.symbol).collect()
+    }
+}
+
+/// One line going down the page: the commit that it comes to next.
+#[derive(Clone, Copy)]
+struct Lane {
+    next: CommitId,
+    line: usize,
+}
+
+#[derive(Default)]
+struct Layout {
+    lanes: Vec<Option<Lane>>,
+    lines: usize,
+    rows: Vec<GraphRow>,
+}
+
+/// Lays out commits, given newest first with their parents; no commit may stand before one of its
+/// children. Parents that are not given run off the lower end.
+///
+/// ```
+/// use tract_core::CommitId;
+/// use tract_engine::graph::layout;
+/// let [root, left, right] = [0, 1, 2].map(|n| CommitId::from_bytes([n; 32]));
+/// let rows = layout(&[(left, vec![root]), (right, vec![root]), (root, vec![])]);
+/// let text: Vec<String> = rows.iter().map(|row| row.text()).collect();
+/// assert_eq!(text, ["*", "| *", "|/", "*"]);
+/// ```
+///
+/// # Complexity
+/// Linear in the commits times the lines that stand beside each other.
+pub fn layout(commits: &[(CommitId, Vec<CommitId>)]) -> Vec<GraphRow> {
+    let mut layout = Layout::default();
+    for (place, (id, parents)) in commits.iter().enumerate() {
+        layout.commit(place, *id, parents);
+    }
+    layout.rows
+}
+
+impl Layout {
+    fn commit(&mut self, place: usize, id: CommitId, parents: &[CommitId]) {
+        let mut coming: Vec<usize> = Vec::new();
+        for (lane, at) in self.lanes.iter().enumerate() {
+            if at.is_some_and(|at| at.next == id) {
+                coming.push(lane);
+            }
+        }
+        let own = match coming.split_first() {
+            Some((own, others)) => {
+                let own = *own;
+                for from in others {
+                    self.join(*from, own);
+                }
+                own
+            }
+            None => self.open(0, id),
+        };
+        let mut row = self.bars();
+        if let Some(glyph) = row.get_mut(own * 2) {
+            glyph.symbol = '*';
+        }
+        self.push(row, Some(place));
+
+        let line = self.lanes[own].map_or(0, |lane| lane.line);
+        // Edges to further parents are drawn while the own lane still goes on from the commit.
+        self.lanes[own] = parents.first().map(|parent| Lane { next: *parent, line });
+        for parent in parents.iter().skip(1) {
+            let there = self
+                .lanes
+                .iter()
+                .position(|lane| lane.is_some_and(|lane| lane.next == *parent));
+            match there {
+                Some(lane) if lane < own => self.edge_left(own, lane),
+                Some(lane) => self.edge_right(own, lane, None),
+                None => {
+                    let lane = self.free(own + 1);
+                    let line = self.line();
+                    self.edge_right(own, lane, Some(line));
+                    self.lanes[lane] = Some(Lane { next: *parent, line });
+                }
+            }
+        }
+        while self.lanes.last().is_some_and(Option::is_none) {
+            self.lanes.pop();
+        }
+    }
+
+    fn line(&mut self) -> usize {
+        self.lines += 1;
+        self.lines - 1
+    }
+
+    /// Returns the first free lane from `from` on, making one at the end when all are taken.
+    fn free(&mut self, from: usize) -> usize {
+        let found = (from..self.lanes.len()).find(|lane| self.lanes[*lane].is_none());
+        found.unwrap_or_else(|| {
+            self.lanes.resize(self.lanes.len().max(from) + 1, None);
+            self.lanes.len() - 1
+        })
+    }
+
+    fn open(&mut self, from: usize, next: CommitId) -> usize {
+        let lane = self.free(from);
+        let line = self.line();
+        self.lanes[lane] = Some(Lane { next, line });
+        lane
+    }
+
+    /// Returns a row in which every lane goes straight on.
+    fn bars(&self) -> Vec<Glyph> {
+        let mut row = vec![Glyph { symbol: ' ', line: 0 }; self.lanes.len() * 2];
+        for (lane, at) in self.lanes.iter().enumerate() {
+            if let Some(at) = at {
+                row[lane * 2] = Glyph { symbol: '|', line: at.line };
+            }
+        }
+        row
+    }
+
+    fn push(&mut self, mut glyphs: Vec<Glyph>, commit: Option<usize>) {
+        while glyphs.last().is_some_and(|glyph| glyph.symbol == ' ') {
+            glyphs.pop();
+        }
+        self.rows.push(GraphRow { glyphs, commit });
+    }
+
+    /// Ends lane `from` in lane `to`, which stands left of it.
+    fn join(&mut self, from: usize, to: usize) {
+        let line = self.lanes[from].map_or(0, |lane| lane.line);
+        self.lanes[from] = None;
+        self.slant_left(from, to, line);
+    }
+
+    /// Leads from the commit in lane `from` to lane `to`, which stands left of it.
+    fn edge_left(&mut self, from: usize, to: usize) {
+        let line = self.lanes[from].map_or(0, |lane| lane.line);
+        self.slant_left(from, to, line);
+    }
+
+    /// One row for neighbours, two for any other distance.
+    fn slant_left(&mut self, from: usize, to: usize, line: usize) {
+        let mut row = self.bars();
+        set(&mut row, from * 2 - 1, '/', line);
+        if from - to > 1 {
+            for lane in to + 1..from - 1 {
+                set(&mut row, lane * 2 + 1, '_', line);
+            }
+            self.push(row, None);
+            row = self.bars();
+            set(&mut row, to * 2 + 1, '/', line);
+        }
+        self.push(row, None);
+    }
+
+    /// Leads from the commit in lane `from` to lane `to`, which stands right of it; `line` is
+    /// that of a lane which begins with this edge.
+    fn edge_right(&mut self, from: usize, to: usize, line: Option<usize>) {
+        let line = line
+            .or_else(|| self.lanes.get(to).copied().flatten().map(|lane| lane.line))
+            .unwrap_or(0);
+        let mut row = self.bars();
+        set(&mut row, from * 2 + 1, '\\', line);
+        if to - from > 1 {
+            self.push(row, None);
+            row = self.bars();
+            for lane in from + 1..to - 1 {
+                set(&mut row, lane * 2 + 1, '_', line);
+            }
+            set(&mut row, to * 2 - 1, '\\', line);
+        }
+        self.push(row, None);
+    }
+}
+
+fn set(row: &mut Vec<Glyph>, column: usize, symbol: char, line: usize) {
+    if row.len() <= column {
+        row.resize(column + 1, Glyph { symbol: ' ', line: 0 });
+    }
+    row[column] = Glyph { symbol, line };
+}
+
+/// Orders commits so that every child stands before its parents and a line is followed as far as
+/// it goes before another one is begun; `heads` come in the order given.
+///
+/// What a head leads to but `commits` does not hold is left out.
+///
+/// # Complexity
+/// Linear in the commits.
+pub fn order(heads: &[CommitId], commits: &HashMap<CommitId, Vec<CommitId>>) -> Vec<CommitId> {
+    let known = |id: &CommitId| commits.get(id).map(Vec::as_slice).unwrap_or_default();
+    let mut children: HashMap<CommitId, usize> = HashMap::new();
+    let mut open: Vec<CommitId> = heads.to_vec();
+    let mut seen: HashSet<CommitId> = HashSet::new();
+    while let Some(id) = open.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        for parent in known(&id) {
+            *children.entry(*parent).or_default() += 1;
+            open.push(*parent);
+        }
+    }
+    let mut ready: Vec<CommitId> = Vec::new();
+    let mut given: HashSet<CommitId> = HashSet::new();
+    for head in heads.iter().rev() {
+        if !children.contains_key(head) && given.insert(*head) {
+            ready.push(*head);
+        }
+    }
+    let mut ordered = Vec::with_capacity(seen.len());
+    while let Some(id) = ready.pop() {
+        if commits.contains_key(&id) {
+            ordered.push(id);
+        }
+        for parent in known(&id).iter().rev() {
+            if let Some(left) = children.get_mut(parent) {
+                *left -= 1;
+                if *left == 0 {
+                    ready.push(*parent);
+                }
+            }
+        }
+    }
+    ordered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(name: char) -> CommitId {
+        CommitId::from_bytes([name as u8; 32])
+    }
+
+    /// `"c:b b:a a:"`: each commit with its parents, newest first.
+    fn history(text: &str) -> Vec<(CommitId, Vec<CommitId>)> {
+        text.split_whitespace()
+            .map(|entry| {
+                let (name, parents) = entry.split_once(':').expect("a name and a colon");
+                (id(name.chars().next().expect("a name")), parents.chars().map(id).collect())
+            })
+            .collect()
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &[&str]) {
+        let commits = history(text);
+        let rows: Vec<String> = layout(&commits).iter().map(GraphRow::text).collect();
+        assert_eq!(rows, expected, "{text}");
+        let own: Vec<usize> = layout(&commits).iter().filter_map(|row| row.commit).collect();
+        assert_eq!(own, (0..commits.len()).collect::<Vec<_>>(), "each commit has one row: {text}");
+    }
+
+    #[test]
+    fn lines_forks_and_merges_are_drawn() {
+        check("", &[]);
+        check("c:b b:a a:", &["*", "*", "*"]);
+        check("c:a b:a a:", &["*", "| *", "|/", "*"]);
+        // The fork of UX.md: three commits on one line, two on the other.
+        check("e:d d:a c:b b:a a:", &["*", "*", "| *", "| *", "|/", "*"]);
+        check("m:ab b:r a:r r:", &["*", "|\\", "| *", "* |", "|/", "*"]);
+        check("c:r b:r a:r r:", &["*", "| *", "| | *", "|/  |", "|  /", "|/", "*"]);
+        check("a: b: c:", &["*", "*", "*"]);
+        check("c:x b:y a:x", &["*", "| *", "| | *"]);
+    }
+
+    #[test]
+    fn edges_that_cross_lines_keep_those_lines() {
+        check(
+            "a:p b:q c:r d:p p: q: r:",
+            &["*", "| *", "| | *", "| | | *", "| |_|/", "|/| |", "*", "  *", "    *"],
+        );
+        check("a:p b:q c:r m:as s: a: p:", &[
+            "*", "| *", "| | *", "| | | *", "| | | |\\", "| | | | *", "| | | *", "* | |",
+        ]);
+        // A merge whose second parent is already awaited further left.
+        check("a:s b:q m:ns n:t s:", &["*", "| *", "| | *", "| |/|", "|/| |", "| | *", "* | |"]);
+        // ... and further right.
+        check("a:x b:s c:s x:ys y: s:", &[
+            "*", "| *", "| | *", "* | |", "|\\| |", "* | |", "  |/", "  *",
+        ]);
+    }
+
+    #[test]
+    fn every_line_has_a_number_of_its_own() {
+        let rows = layout(&history("c:a b:a a:"));
+        let lines: Vec<Vec<usize>> = rows
+            .iter()
+            .map(|row| row.glyphs.iter().filter(|g| g.symbol != ' ').map(|g| g.line).collect())
+            .collect();
+        assert_eq!(lines, [vec![0], vec![0, 1], vec![0, 1], vec![0]]);
+    }
+
+    #[test]
+    fn children_stand_before_parents_and_lines_stay_together() {
+        let commits = history("m:ab b:r a:r r:");
+        let map: HashMap<_, _> = commits.iter().cloned().collect();
+        assert_eq!(order(&[id('m')], &map), [id('m'), id('a'), id('b'), id('r')]);
+        // A head below another head comes where its line comes.
+        assert_eq!(order(&[id('a'), id('m')], &map), [id('m'), id('a'), id('b'), id('r')]);
+        assert_eq!(order(&[id('a'), id('b')], &map), [id('a'), id('b'), id('r')]);
+        assert_eq!(order(&[id('b'), id('b')], &map), [id('b'), id('r')]);
+    }
+}

@@ -1,0 +1,2 @@
+//! Events, actions and the chain of handlers.
+#![forbid(unsafe_code)]

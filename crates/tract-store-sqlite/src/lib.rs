@@ -1,0 +1,2 @@
+//! The SQLite store of tract.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! The public contract for stores, strategies and faults.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! Version control for the context of LLM agents.
+#![forbid(unsafe_code)]

@@ -1,0 +1,117 @@
+//! The dependency direction is law: it is read from `cargo metadata` and `cargo tree`.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+/// What each crate may depend on, in the words of `docs/architecture.md`.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("tract-core", &[]),
+    ("tract-testkit", &["tract-core"]),
+    ("tract-compile", &["tract-core"]),
+    ("tract-hooks", &["tract-core"]),
+    ("tract-schema", &["tract-core"]),
+    ("tract-store-sqlite", &["tract-core"]),
+    ("tract-engine", &["tract-core", "tract-compile", "tract-hooks"]),
+    ("tract-providers", &["tract-core", "tract-compile", "tract-schema"]),
+    (
+        "tract",
+        &[
+            "tract-core",
+            "tract-compile",
+            "tract-hooks",
+            "tract-engine",
+            "tract-providers",
+            "tract-schema",
+            "tract-store-sqlite",
+        ],
+    ),
+    ("tract-cli", &["tract"]),
+];
+
+/// Crates whose dependencies are free: they test, measure or check, and nobody depends on them.
+const FREE: &[&str] = &["tract-tests", "tract-benches", "xtask"];
+
+fn root() -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+#[test]
+fn dependencies_point_down() {
+    let metadata = cargo_metadata::MetadataCommand::new()
+        .manifest_path(root().join("Cargo.toml"))
+        .no_deps()
+        .exec()
+        .expect("cargo metadata");
+    let allowed: BTreeMap<&str, &[&str]> = ALLOWED.iter().copied().collect();
+    let mut seen = 0;
+    for package in &metadata.packages {
+        assert_eq!(package.publish.as_deref(), Some(&[][..]), "{}: publish = false", package.name);
+        if FREE.contains(&package.name.as_str()) {
+            continue;
+        }
+        seen += 1;
+        let Some(may) = allowed.get(package.name.as_str()) else {
+            panic!("{} is a new crate: say here what it may depend on", package.name);
+        };
+        for dependency in &package.dependencies {
+            let normal = dependency.kind == cargo_metadata::DependencyKind::Normal;
+            if normal && dependency.name.starts_with("tract") {
+                assert!(
+                    may.contains(&dependency.name.as_str()),
+                    "{} may not depend on {}",
+                    package.name,
+                    dependency.name
+                );
+            }
+        }
+    }
+    assert_eq!(seen, ALLOWED.len(), "every crate named here exists");
+}
+
+/// The crates of ours that a build of the facade with these features contains.
+fn tree(features: &str) -> Vec<String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--package", "tract", "--no-default-features"])
+        .args(["--features", features, "--edges", "normal", "--prefix", "none"])
+        .current_dir(root())
+        .output()
+        .expect("cargo tree");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[track_caller]
+fn check(features: &str, present: &[&str], absent: &[&str]) {
+    let tree = tree(features);
+    for name in present {
+        assert!(tree.iter().any(|found| found == name), "{features:?} lacks {name}");
+    }
+    for name in absent {
+        assert!(!tree.iter().any(|found| found == name), "{features:?} contains {name}");
+    }
+}
+
+#[test]
+fn features_bring_their_layer_and_no_other() {
+    let engine = ["tract-engine", "tract-providers", "tract-schema"];
+    let upper = |more: &[&'static str]| [&engine[..], more].concat();
+    check("", &["tract-core"], &upper(&["tract-compile", "tract-hooks", "tract-store-sqlite"]));
+    check(
+        "sqlite",
+        &["tract-core", "tract-store-sqlite"],
+        &upper(&["tract-compile", "tract-hooks", "imbl"]),
+    );
+    check("compile", &["tract-compile"], &upper(&["tract-hooks", "tract-store-sqlite", "rusqlite"]));
+    check("hooks", &["tract-hooks"], &upper(&["tract-compile", "tract-store-sqlite"]));
+    check("engine", &["tract-engine", "tract-compile", "tract-hooks"], &["rusqlite"]);
+}
+
+/// The default build stays light: no HTTP, no TLS, no async runtime.
+#[test]
+fn the_default_build_is_light() {
+    check("sqlite,engine", &["tract-engine"], &["tokio", "reqwest", "rustls", "hyper", "jsonschema"]);
+}

@@ -1,0 +1,2 @@
+//! Whole walks through tract live in `main.rs`; this file only makes the folder a package.
+#![forbid(unsafe_code)]

@@ -1,0 +1,5 @@
+//! Whole walks through tract, on recorded data: one binary.
+#![forbid(unsafe_code)]
+
+// Who may depend on whom, and what each feature brings in.
+mod architecture;

@@ -1,0 +1,35 @@
+//! Each feature alone and all together must build without warnings.
+
+use crate::{Outcome, cargo};
+
+/// What a user can ask of the facade: the features, and what they are for.
+const COMBINATIONS: &[&str] = &[
+    "",
+    "sqlite",
+    "compile",
+    "hooks",
+    "sqlite,compile",
+    "sqlite,hooks",
+    "sqlite,engine",
+    "engine",
+];
+
+pub(crate) fn run() -> Outcome {
+    for features in COMBINATIONS {
+        cargo(&[
+            "clippy",
+            "--quiet",
+            "--package",
+            "tract",
+            "--no-default-features",
+            "--features",
+            features,
+            "--",
+            "-D",
+            "warnings",
+        ])?;
+    }
+    // Core alone must hash as everything together does: features of its dependencies that others
+    // switch on must not reach what is hashed.
+    cargo(&["test", "--quiet", "--package", "tract-core", "--test", "canonical_json"])
+}

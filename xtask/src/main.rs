@@ -1,0 +1,129 @@
+//! `cargo xtask`: the checks that continuous integration runs beside the tests, and the benches.
+#![forbid(unsafe_code)]
+
+mod features;
+mod tidy;
+
+use std::process::{Command, ExitCode};
+
+const HELP: &str = "\
+cargo xtask <what>
+
+  ci        all of: fmt, clippy, tidy, docs, features, deny
+  fmt       is everything formatted
+  clippy    lints, warnings denied
+  tidy      file lengths, unfinished marks, words that do not belong here
+  docs      the documentation builds without warnings
+  features  each feature alone, each layer, all together
+  deny      licences, bans and sources (needs cargo-deny; says so when advisories are not checked)
+  bench     the table of docs/performance.md, measured here and now: cargo xtask bench [-- ARGS]
+";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let what = arguments.next().unwrap_or_default();
+    let rest: Vec<String> = arguments.filter(|argument| argument != "--").collect();
+    let result = match what.as_str() {
+        "ci" => ci(),
+        "fmt" => fmt(),
+        "clippy" => clippy(),
+        "tidy" => tidy::run(),
+        "docs" => docs(),
+        "features" => features::run(),
+        "deny" => deny(),
+        "bench" => bench(&rest),
+        _ => {
+            eprint!("{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("xtask {what}: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+type Outcome = Result<(), String>;
+
+fn ci() -> Outcome {
+    tidy::run()?;
+    fmt()?;
+    clippy()?;
+    docs()?;
+    features::run()?;
+    deny()
+}
+
+fn fmt() -> Outcome {
+    cargo(&["fmt", "--all", "--", "--check"])
+}
+
+fn clippy() -> Outcome {
+    cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])
+}
+
+fn docs() -> Outcome {
+    step("RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --all-features");
+    let status = Command::new(cargo_program())
+        .args(["doc", "--quiet", "--workspace", "--no-deps", "--all-features"])
+        .env("RUSTDOCFLAGS", "-Dwarnings")
+        .status();
+    finished("cargo doc", status)
+}
+
+fn deny() -> Outcome {
+    let present = Command::new(cargo_program()).args(["deny", "--version"]).output();
+    if !present.is_ok_and(|output| output.status.success()) {
+        return Err("cargo-deny is not installed: cargo install --locked cargo-deny".to_owned());
+    }
+    cargo(&["deny", "--all-features", "check", "licenses", "bans", "sources"])?;
+    step("cargo deny check advisories (only where the advisory database can be reached)");
+    let advisories = Command::new(cargo_program())
+        .args(["deny", "--all-features", "check", "advisories"])
+        .output();
+    match advisories {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            match said.contains("failed to fetch") || said.contains("advisory database") {
+                true => {
+                    println!("NOT RUN: advisories; the advisory database cannot be reached here");
+                    Ok(())
+                }
+                false => Err(said),
+            }
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn bench(arguments: &[String]) -> Outcome {
+    let mut all = vec!["run", "--release", "--quiet", "--package", "tract-benches", "--"];
+    all.extend(arguments.iter().map(String::as_str));
+    cargo(&all)
+}
+
+fn cargo_program() -> String {
+    std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
+}
+
+pub(crate) fn cargo(arguments: &[&str]) -> Outcome {
+    step(&format!("cargo {}", arguments.join(" ")));
+    let status = Command::new(cargo_program()).args(arguments).status();
+    finished(&format!("cargo {}", arguments.join(" ")), status)
+}
+
+fn step(what: &str) {
+    println!("--- {what}");
+}
+
+fn finished(what: &str, status: std::io::Result<std::process::ExitStatus>) -> Outcome {
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{what} ended with {status}")),
+        Err(error) => Err(format!("{what} did not start: {error}")),
+    }
+}
