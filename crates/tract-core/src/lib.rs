@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
+mod block_on;
 pub mod commit;
 pub mod content;
 pub mod draft;
@@ -26,6 +27,7 @@ pub mod text;
 pub mod tool;
 
 pub use crate::batch::{Applied, Batch, DerivedKind, DerivedRow, ToolRow};
+pub use crate::block_on::block_on;
 pub use crate::commit::{
     By, CallRef, Change, Changes, Commit, CommitRecord, Op, Origin, RecordError, RowFields, This,
 };
@@ -50,6 +52,6 @@ pub use crate::schema::ToolSchema;
 pub use crate::store::{Store, StoreError, StoreErrorKind, StoreExt, StoreResult};
 pub use crate::text::JsonText;
 pub use crate::tool::{
-    CancellationToken, DynTool, NoParams, ProgressSink, RenderedValue, Tool, ToolContext, ToolError,
-    ToolFailure, ToolParams, ToolResult, ToolSpec, ToolTraits,
+    CancellationToken, DynTool, NoParams, ProgressSink, RenderedValue, Tool, ToolContext,
+    ToolError, ToolFailure, ToolParams, ToolResult, ToolSpec, ToolTraits,
 };

@@ -511,7 +511,9 @@ impl ModelError {
             Self::Unavailable { .. } | Self::Timeout { .. } | Self::RateLimited { .. } => {
                 vec!["try again later".to_owned()]
             }
-            Self::Unauthorized { .. } => vec!["check the key and what it may be used for".to_owned()],
+            Self::Unauthorized { .. } => {
+                vec!["check the key and what it may be used for".to_owned()]
+            }
             Self::InvalidRequest { .. } | Self::InvalidReply { .. } | Self::Other { .. } => {
                 Vec::new()
             }
@@ -525,7 +527,8 @@ mod tests {
 
     #[test]
     fn estimates_count_characters_not_bytes() {
-        for (text, tokens) in [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("日本語日本", 2)] {
+        for (text, tokens) in [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("日本語日本", 2)]
+        {
             assert_eq!(ApproxCounter.count(text), tokens, "{text:?}");
         }
         assert_eq!(ApproxCounter.name(), "approx");

@@ -93,11 +93,9 @@ fn name_of(text: &str) -> String {
         Some(Name::Text(name)) => Some(name),
         Some(Name::Other(_)) | None => None,
     };
-    let nested = member("function").and_then(|raw| {
-        match serde_json::from_str::<Function>(&raw) {
-            Ok(Function::Named(named)) => text_of(named.name),
-            Ok(Function::Other(_)) | Err(_) => None,
-        }
+    let nested = member("function").and_then(|raw| match serde_json::from_str::<Function>(&raw) {
+        Ok(Function::Named(named)) => text_of(named.name),
+        Ok(Function::Other(_)) | Err(_) => None,
     });
     nested
         .or_else(|| member("name").and_then(|raw| serde_json::from_str(&raw).ok()))

@@ -2,3 +2,8 @@
 #![forbid(unsafe_code)]
 
 pub mod graph;
+mod diff;
+mod tools;
+
+pub use crate::diff::{ConfigChange, Diff, MessageChange, diff, plain};
+pub use crate::tools::{SchemaDiff, ToolChange, ToolDiff, no_schema_diff, tool_diff};

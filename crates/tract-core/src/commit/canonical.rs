@@ -332,9 +332,7 @@ pub(super) fn parse_op(text: &str) -> Result<Op, RecordError> {
             reason: asked.reason,
             retention: asked.retention,
         },
-        "compress" => {
-            Op::Compress { targets: asked.targets.ok_or_else(|| missing("targets"))? }
-        }
+        "compress" => Op::Compress { targets: asked.targets.ok_or_else(|| missing("targets"))? },
         "revert" => Op::Revert {
             targets: asked.targets.ok_or_else(|| missing("targets"))?,
             cascade: asked.cascade,

@@ -86,7 +86,10 @@ pub(super) fn check(record: &CommitRecord) -> Result<(), RecordError> {
             "append" | "edit" | "annotate" | "compress" | "revert" | "merge" | "tools" | "note"
         );
         let object = asked.as_str().starts_with('{');
-        if known || !object || crate::json::split_object(asked.as_str())?.iter().any(|(key, _)| key == "name") {
+        if known
+            || !object
+            || crate::json::split_object(asked.as_str())?.iter().any(|(key, _)| key == "name")
+        {
             return Err(RecordError::Malformed { what: format!("operation {name:?}") });
         }
     }
@@ -409,7 +412,8 @@ impl<'a> Reader<'a> {
 
     fn json(&mut self) -> Result<JsonText, RecordError> {
         let text = self.text()?;
-        JsonText::from_canonical(&text).ok_or_else(|| malformed("a JSON text that is not canonical"))
+        JsonText::from_canonical(&text)
+            .ok_or_else(|| malformed("a JSON text that is not canonical"))
     }
 
     fn id(&mut self) -> Result<CommitId, RecordError> {

@@ -253,7 +253,10 @@ impl CommitRecord {
             Changes::Blob(id) => Some(*id),
             Changes::List(_) => None,
         };
-        [changes, self.content, self.verbatim].into_iter().flatten().chain(self.keeps.iter().copied())
+        [changes, self.content, self.verbatim]
+            .into_iter()
+            .flatten()
+            .chain(self.keeps.iter().copied())
     }
 }
 

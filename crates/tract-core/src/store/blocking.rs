@@ -4,9 +4,7 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use super::{
-    BlobKey, Capabilities, Damage, LogQuery, StoreResult, StoreStats, Walk, WalkPage,
-};
+use super::{BlobKey, Capabilities, Damage, LogQuery, StoreResult, StoreStats, Walk, WalkPage};
 use crate::batch::{Applied, Batch, DerivedKind};
 use crate::commit::Commit;
 use crate::id::{CommitId, RepoName, ToolId, ToolsetId};

@@ -253,7 +253,12 @@ pub trait ToolRepository: ObjectRepository + CommitRepository {
     /// # Errors
     /// `Missing` when the commit or its toolset is not stored.
     async fn tool_ids_of(&self, repo: &RepoName, commit: CommitId) -> StoreResult<Vec<ToolId>> {
-        Ok(toolset_of(self, repo, commit).await?.iter().flat_map(|set| set.entries()).map(|entry| entry.tool).collect())
+        Ok(toolset_of(self, repo, commit)
+            .await?
+            .iter()
+            .flat_map(|set| set.entries())
+            .map(|entry| entry.tool)
+            .collect())
     }
 
     /// Reads the schemas of the tools in force after a commit, as they were given to it.
@@ -265,9 +270,11 @@ pub trait ToolRepository: ObjectRepository + CommitRepository {
     /// `Missing` when the commit, its toolset or a schema is not stored.
     async fn tools_of(&self, repo: &RepoName, commit: CommitId) -> StoreResult<Vec<Blob>> {
         let Some(toolset) = toolset_of(self, repo, commit).await? else { return Ok(Vec::new()) };
-        let keys: Vec<BlobKey> = toolset.entries().iter().map(|entry| entry.schema.into()).collect();
+        let keys: Vec<BlobKey> =
+            toolset.entries().iter().map(|entry| entry.schema.into()).collect();
         let blobs = self.blobs(repo, &keys).await?;
-        let missing = |key: &BlobKey| StoreError::missing("store", "tools_of", ObjectId::Blob(key.id));
+        let missing =
+            |key: &BlobKey| StoreError::missing("store", "tools_of", ObjectId::Blob(key.id));
         keys.iter().zip(blobs).map(|(key, blob)| blob.ok_or_else(|| missing(key))).collect()
     }
 }
@@ -293,11 +300,8 @@ pub trait RefRepository: Send + Sync {
     /// # Behavior
     /// - Gives one answer per name, in order; `None` for what does not exist.
     /// - A symbolic ref is given as it is, not followed.
-    async fn refs(
-        &self,
-        repo: &RepoName,
-        names: &[RefName],
-    ) -> StoreResult<Vec<Option<RefTarget>>>;
+    async fn refs(&self, repo: &RepoName, names: &[RefName])
+    -> StoreResult<Vec<Option<RefTarget>>>;
 
     /// Lists the refs whose name begins with `prefix`, sorted by name.
     async fn list_refs(

@@ -68,10 +68,13 @@ struct Shared<S> {
 impl<S: BlockingStore> Threaded<S> {
     /// Wraps a store whose writes block for long.
     pub fn new(store: S, mode: WriteMode) -> Self {
-        Self::with_mode(store, match mode {
-            WriteMode::Thread => Mode::Thread,
-            WriteMode::InPlace => Mode::InPlace,
-        })
+        Self::with_mode(
+            store,
+            match mode {
+                WriteMode::Thread => Mode::Thread,
+                WriteMode::InPlace => Mode::InPlace,
+            },
+        )
     }
 
     /// Wraps a store that never blocks for long, such as one in memory: every write happens on
@@ -96,35 +99,39 @@ impl<S: BlockingStore> Threaded<S> {
     }
 
     async fn write(&self, repo: RepoName, batch: Batch) -> StoreResult<Applied> {
-        let shared = &*self.shared;
         let bytes = weigh(&batch);
-        let guard = match self.mode {
-            Mode::Thread => None,
-            Mode::InPlace => match shared.writing.try_lock() {
-                Ok(guard) => Some(guard),
-                Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-                Err(TryLockError::WouldBlock) => None,
-            },
-            Mode::Inline => Some(shared.lock()),
-        };
         let (answer, receiver) = oneshot::channel();
         let job = Job { repo, batch, answer, bytes };
-        if let Some(guard) = guard {
-            if shared.queue.is_closed() {
-                return Err(shared.closed());
-            }
-            // What waits arrived earlier, so it goes first.
-            let mut group = shared.queue.drain(1, bytes);
-            group.push(job);
-            shared.write_group(guard, group);
-        } else {
+        if let Some(job) = self.write_in_place(job)? {
             self.start_thread()?;
             let mut job = Some(job);
-            poll_fn(|context| shared.queue.poll_push(&mut job, context))
+            poll_fn(|context| self.shared.queue.poll_push(&mut job, context))
                 .await
-                .map_err(|_| shared.closed())?;
+                .map_err(|_| self.shared.closed())?;
         }
-        receiver.await.unwrap_or_else(|| Err(shared.unanswered()))
+        receiver.await.unwrap_or_else(|| Err(self.shared.unanswered()))
+    }
+
+    /// Writes the job and what is queued on this thread, if it may; else gives the job back.
+    fn write_in_place(&self, job: Job) -> StoreResult<Option<Job>> {
+        let shared = &*self.shared;
+        let writing = match self.mode {
+            Mode::Thread => return Ok(Some(job)),
+            Mode::InPlace => match shared.writing.try_lock() {
+                Ok(writing) => writing,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => return Ok(Some(job)),
+            },
+            Mode::Inline => shared.lock(),
+        };
+        if shared.queue.is_closed() {
+            return Err(shared.closed());
+        }
+        // What waits arrived earlier, so it goes first.
+        let mut group = shared.queue.drain(1, job.bytes);
+        group.push(job);
+        shared.write_group(writing, group);
+        Ok(None)
     }
 
     fn start_thread(&self) -> StoreResult<()> {

@@ -270,10 +270,8 @@ impl ToolContext {
             return Err(ToolError::evaluation("the call was cancelled"));
         }
         match self.remaining() {
-            Some(Duration::ZERO) => {
-                Err(ToolError::deadline_exceeded("the call's time is over")
-                    .note("ask for less in one call"))
-            }
+            Some(Duration::ZERO) => Err(ToolError::deadline_exceeded("the call's time is over")
+                .note("ask for less in one call")),
             _ => Ok(()),
         }
     }

@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-pub use self::context::{Cancelled, CancellationToken, ProgressSink, ToolContext};
+pub use self::context::{CancellationToken, Cancelled, ProgressSink, ToolContext};
 pub use self::error::{ToolError, ToolFailure};
 pub use self::result::{RenderedValue, ToolResult};
 use crate::json::{self, Escapes};

@@ -83,7 +83,9 @@ fn a_spec_is_the_definition_that_is_hashed() {
     assert!(spec.traits.read_only && spec.traits.idempotent && !spec.traits.destructive);
     assert_eq!(spec.timeout, Some(Duration::from_secs(5)));
     let definition = spec.definition();
-    assert!(definition.starts_with(r#"{"name":"add","description":"Adds \"numbers\".","parameters":{"#));
+    assert!(
+        definition.starts_with(r#"{"name":"add","description":"Adds \"numbers\".","parameters":{"#)
+    );
     crate::hash::tool_schema(&definition).unwrap();
 }
 
@@ -191,9 +193,8 @@ fn a_cancelled_child_leaves_its_parent_alone() {
 #[test]
 fn a_context_judges_time_by_its_clock() {
     let clock = ManualClock::at_us(10);
-    let context = ToolContext::new("c1")
-        .with_clock(Arc::new(clock.clone()))
-        .with_deadline_us(1_010);
+    let context =
+        ToolContext::new("c1").with_clock(Arc::new(clock.clone())).with_deadline_us(1_010);
     assert_eq!(context.remaining(), Some(Duration::from_millis(1)));
     context.check().unwrap();
     clock.set_us(5_000);

@@ -44,12 +44,7 @@ impl BlockingStore for Gate {
     fn toolsets(&self, _: &RepoName, _: &[ToolsetId]) -> StoreResult<Vec<Option<Toolset>>> {
         no()
     }
-    fn resolve_prefix(
-        &self,
-        _: &RepoName,
-        _: &IdPrefix,
-        _: usize,
-    ) -> StoreResult<Vec<ObjectId>> {
+    fn resolve_prefix(&self, _: &RepoName, _: &IdPrefix, _: usize) -> StoreResult<Vec<ObjectId>> {
         no()
     }
     fn commits(&self, _: &RepoName, _: &[CommitId]) -> StoreResult<Vec<Option<Commit>>> {

@@ -1,0 +1,215 @@
+//! Typed access to the fields of one line; what nobody asked for is refused at the end.
+
+use std::borrow::Cow;
+
+use super::StepError;
+use crate::content::Part;
+use crate::json;
+use crate::nearest::nearest;
+use crate::schema::ToolSchema;
+use crate::text::JsonText;
+
+pub(super) struct Line<'a> {
+    pub(super) op: &'static str,
+    members: Vec<(String, &'a str)>,
+    asked: Vec<&'static str>,
+}
+
+pub(super) fn cut(text: &str) -> String {
+    text.chars().take(80).collect()
+}
+
+fn type_of(raw: &str) -> &'static str {
+    match raw.as_bytes().first() {
+        Some(b'{') => "an object",
+        Some(b'[') => "a list",
+        Some(b'"') => "text",
+        Some(b't' | b'f') => "a truth value",
+        Some(b'n') => "null",
+        _ => "a number",
+    }
+}
+
+/// Reads a value that was checked to be one of JSON.
+fn text(raw: &str) -> Option<String> {
+    raw.starts_with('"').then(|| serde_json::from_str(raw).ok()).flatten()
+}
+
+impl<'a> Line<'a> {
+    /// Splits a line and finds out which operation it is.
+    pub(super) fn open(line: &'a str) -> Result<Self, StepError> {
+        let members = json::split_object(line)?;
+        for (n, (key, _)) in members.iter().enumerate() {
+            if members.iter().take(n).any(|(earlier, _)| earlier == key) {
+                return Err(StepError::RepeatedField { field: cut(key) });
+            }
+        }
+        let mut line = Self { op: "", members, asked: Vec::new() };
+        let name = line.optional_text("op")?.ok_or(StepError::MissingOp)?;
+        line.op = super::OPS.iter().find(|op| **op == name).copied().ok_or_else(|| {
+            StepError::UnknownOp {
+                nearest: nearest(&name, super::OPS.iter().copied()),
+                found: cut(&name),
+            }
+        })?;
+        Ok(line)
+    }
+
+    /// Refuses what nobody asked for.
+    pub(super) fn close(self) -> Result<(), StepError> {
+        match self.members.first() {
+            None => Ok(()),
+            Some((found, _)) => Err(StepError::UnknownField {
+                op: self.op,
+                nearest: nearest(found, self.asked.iter().copied()),
+                found: cut(found),
+            }),
+        }
+    }
+
+    /// Takes a field as written; null counts as absent.
+    pub(super) fn raw(&mut self, field: &'static str) -> Option<&'a str> {
+        self.asked.push(field);
+        let place = self.members.iter().position(|(key, _)| key == field)?;
+        let (_, raw) = self.members.remove(place);
+        (raw != "null").then_some(raw)
+    }
+
+    pub(super) fn missing(&self, field: &'static str) -> StepError {
+        StepError::MissingField { op: self.op, field }
+    }
+
+    fn wrong(field: &'static str, expected: &'static str, raw: &str) -> StepError {
+        StepError::WrongType { field, expected, found: type_of(raw) }
+    }
+
+    pub(super) fn optional_text(
+        &mut self,
+        field: &'static str,
+    ) -> Result<Option<String>, StepError> {
+        self.raw(field)
+            .map(|raw| text(raw).ok_or_else(|| Self::wrong(field, "text", raw)))
+            .transpose()
+    }
+
+    pub(super) fn text(&mut self, field: &'static str) -> Result<String, StepError> {
+        self.optional_text(field)?.ok_or_else(|| self.missing(field))
+    }
+
+    /// Takes a text that names something, so cannot be empty.
+    pub(super) fn optional_name(
+        &mut self,
+        field: &'static str,
+    ) -> Result<Option<String>, StepError> {
+        match self.optional_text(field)? {
+            Some(name) if name.is_empty() => Err(StepError::BadValue {
+                field,
+                why: "expected a name, found an empty text".to_owned(),
+            }),
+            name => Ok(name),
+        }
+    }
+
+    pub(super) fn name(&mut self, field: &'static str) -> Result<String, StepError> {
+        self.optional_name(field)?.ok_or_else(|| self.missing(field))
+    }
+
+    pub(super) fn flag(&mut self, field: &'static str) -> Result<bool, StepError> {
+        match self.raw(field) {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(raw) => Err(Self::wrong(field, "a truth value", raw)),
+        }
+    }
+
+    pub(super) fn json(&mut self, field: &'static str) -> Result<Option<JsonText>, StepError> {
+        Ok(self.raw(field).map(JsonText::new).transpose()?)
+    }
+
+    pub(super) fn object(&mut self, field: &'static str) -> Result<Option<JsonText>, StepError> {
+        match self.raw(field) {
+            Some(raw) if !raw.starts_with('{') => Err(Self::wrong(field, "an object", raw)),
+            raw => Ok(raw.map(JsonText::new).transpose()?),
+        }
+    }
+
+    fn list(raw: &'a str, field: &'static str) -> Result<Vec<&'a str>, StepError> {
+        match raw.starts_with('[') {
+            true => Ok(json::split_array(raw)?),
+            false => Err(Self::wrong(field, "a list", raw)),
+        }
+    }
+
+    pub(super) fn optional_list(
+        &mut self,
+        field: &'static str,
+    ) -> Result<Option<Vec<&'a str>>, StepError> {
+        self.raw(field).map(|raw| Self::list(raw, field)).transpose()
+    }
+
+    /// Takes `one` revision or a list of `many`.
+    pub(super) fn targets(
+        &mut self,
+        one: &'static str,
+        many: &'static str,
+    ) -> Result<Option<Vec<String>>, StepError> {
+        let single = self.optional_name(one)?;
+        let Some(list) = self.optional_list(many)? else {
+            return Ok(single.map(|target| vec![target]));
+        };
+        if single.is_some() {
+            return Err(StepError::BothFields { op: self.op, one, other: many });
+        }
+        if list.is_empty() {
+            let why = "expected at least one revision, found none".to_owned();
+            return Err(StepError::BadValue { field: many, why });
+        }
+        let revision = |raw: &str| {
+            text(raw)
+                .filter(|revision| !revision.is_empty())
+                .ok_or_else(|| Self::wrong(many, "a list of revisions as text", raw))
+        };
+        list.into_iter().map(revision).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// Takes schemas: objects kept as written, or texts that hold one.
+    pub(super) fn schemas(
+        &mut self,
+        field: &'static str,
+    ) -> Result<Option<Vec<ToolSchema>>, StepError> {
+        let Some(list) = self.optional_list(field)? else { return Ok(None) };
+        let schema = |(n, raw): (usize, &'a str)| {
+            let schema: Cow<'a, str> = match type_of(raw) {
+                "an object" => raw.into(),
+                "text" => text(raw).unwrap_or_default().into(),
+                _ => return Err(Self::wrong(field, "a list of objects", raw)),
+            };
+            ToolSchema::parse(&schema).map_err(|error| StepError::BadValue {
+                field,
+                why: format!("tool {}: {error}", n + 1),
+            })
+        };
+        list.into_iter().enumerate().map(schema).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// Takes one text, which is a text part, or a list of parts.
+    pub(super) fn text_or_parts(
+        &mut self,
+        field: &'static str,
+    ) -> Result<Option<Vec<Part>>, StepError> {
+        match self.raw(field) {
+            None => Ok(None),
+            Some(raw) => match text(raw) {
+                Some(text) => Ok(Some(vec![Part::Text { text }])),
+                None if raw.starts_with('[') => parts(raw, field).map(Some),
+                None => Err(Self::wrong(field, "text or a list of parts", raw)),
+            },
+        }
+    }
+}
+
+/// Reads a list of parts as content blobs write them.
+pub(super) fn parts(raw: &str, field: &'static str) -> Result<Vec<Part>, StepError> {
+    serde_json::from_str(raw)
+        .map_err(|error| StepError::BadValue { field, why: format!("expected parts: {error}") })
+}

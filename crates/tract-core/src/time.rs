@@ -1,0 +1,267 @@
+//! Times as text: RFC 3339 in and out, to the microsecond.
+
+/// A text that is no RFC 3339 time.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected an RFC 3339 time such as 2026-01-31T09:30:00Z, found {found:?}: {why}")]
+pub struct TimeError {
+    /// The text, cut at 80 characters.
+    pub found: String,
+    /// What is wrong with it.
+    pub why: &'static str,
+}
+
+const DAY: i64 = 86_400;
+
+/// Reads a time: microseconds since 1970, UTC.
+///
+/// # Behavior
+/// - `T` and `Z` may be in lower case; an offset such as `+02:00` is taken into account.
+/// - Digits of a second beyond the sixth are dropped, towards the past.
+/// - The 61st second of a minute is refused: it has no number of its own.
+///
+/// ```
+/// use tract_core::time::parse_rfc3339;
+/// assert_eq!(parse_rfc3339("1970-01-01T01:00:00.5+01:00")?, 500_000);
+/// assert!(parse_rfc3339("2026-02-30T00:00:00Z").is_err());
+/// # Ok::<(), tract_core::time::TimeError>(())
+/// ```
+///
+/// # Errors
+/// [`TimeError`] when the text is anything else.
+pub fn parse_rfc3339(text: &str) -> Result<i64, TimeError> {
+    parse(text).map_err(|why| TimeError { found: text.chars().take(80).collect(), why })
+}
+
+fn parse(text: &str) -> Result<i64, &'static str> {
+    let mut rest = text.as_bytes();
+    let year = number(&mut rest, 4, "the year has four digits")?;
+    literal(&mut rest, b"-", "\"-\" follows the year")?;
+    let month = number(&mut rest, 2, "the month has two digits")?;
+    literal(&mut rest, b"-", "\"-\" follows the month")?;
+    let day = number(&mut rest, 2, "the day has two digits")?;
+    literal(&mut rest, b"Tt", "\"T\" follows the day")?;
+    let hour = number(&mut rest, 2, "the hour has two digits")?;
+    literal(&mut rest, b":", "\":\" follows the hour")?;
+    let minute = number(&mut rest, 2, "the minute has two digits")?;
+    literal(&mut rest, b":", "\":\" follows the minute")?;
+    let second = number(&mut rest, 2, "the second has two digits")?;
+    let micros = fraction(&mut rest)?;
+    let offset = offset(&mut rest)?;
+    if !rest.is_empty() {
+        return Err("something follows the offset");
+    }
+    if !(1..=12).contains(&month) {
+        return Err("there is no such month");
+    }
+    if !(1..=days_in_month(year, month)).contains(&day) {
+        return Err("the month has no such day");
+    }
+    if hour > 23 || minute > 59 {
+        return Err("there is no such time of day");
+    }
+    match second {
+        0..=59 => {}
+        60 => return Err("leap seconds have no number of their own"),
+        _ => return Err("there is no such second"),
+    }
+    let seconds = days_since_1970(year, month, day) * DAY + hour * 3600 + minute * 60 + second;
+    Ok((seconds - offset) * 1_000_000 + micros)
+}
+
+/// Writes a time given in microseconds since 1970, UTC: with six digits of a second, or none.
+///
+/// Returns `None` outside of the years 0 to 9999, which RFC 3339 cannot name.
+///
+/// ```
+/// use tract_core::time::format_rfc3339;
+/// assert_eq!(format_rfc3339(-1).as_deref(), Some("1969-12-31T23:59:59.999999Z"));
+/// assert_eq!(format_rfc3339(0).as_deref(), Some("1970-01-01T00:00:00Z"));
+/// ```
+pub fn format_rfc3339(at_us: i64) -> Option<String> {
+    let (seconds, micros) = (at_us.div_euclid(1_000_000), at_us.rem_euclid(1_000_000));
+    let (days, time) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
+    let (year, month, day) = date(days);
+    if !(0..=9999).contains(&year) {
+        return None;
+    }
+    let (hour, minute, second) = (time / 3600, time / 60 % 60, time % 60);
+    Some(match micros {
+        0 => format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z"),
+        _ => format!(
+            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z"
+        ),
+    })
+}
+
+fn number(rest: &mut &[u8], digits: usize, why: &'static str) -> Result<i64, &'static str> {
+    let (head, tail) = rest.split_at_checked(digits).ok_or(why)?;
+    if !head.iter().all(u8::is_ascii_digit) {
+        return Err(why);
+    }
+    *rest = tail;
+    Ok(head.iter().fold(0, |value, digit| value * 10 + i64::from(digit - b'0')))
+}
+
+fn literal(rest: &mut &[u8], any_of: &[u8], why: &'static str) -> Result<(), &'static str> {
+    match rest.split_first() {
+        Some((byte, tail)) if any_of.contains(byte) => {
+            *rest = tail;
+            Ok(())
+        }
+        _ => Err(why),
+    }
+}
+
+/// Reads `.` and digits, where they stand: microseconds.
+fn fraction(rest: &mut &[u8]) -> Result<i64, &'static str> {
+    let Some(tail) = rest.strip_prefix(b".") else { return Ok(0) };
+    let digits = tail.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if digits == 0 {
+        return Err("digits follow \".\"");
+    }
+    let (head, tail) = tail.split_at(digits);
+    *rest = tail;
+    let six = head.iter().copied().chain(std::iter::repeat(b'0')).take(6);
+    Ok(six.fold(0, |value, digit| value * 10 + i64::from(digit - b'0')))
+}
+
+/// Reads `Z` or an offset: seconds east of UTC.
+fn offset(rest: &mut &[u8]) -> Result<i64, &'static str> {
+    let why = "\"Z\" or an offset such as \"+02:00\" follows the time";
+    let (sign, tail) = rest.split_first().ok_or(why)?;
+    *rest = tail;
+    let sign = match sign {
+        b'Z' | b'z' => return Ok(0),
+        b'+' => 1,
+        b'-' => -1,
+        _ => return Err(why),
+    };
+    let hours = number(rest, 2, why)?;
+    literal(rest, b":", why)?;
+    let minutes = number(rest, 2, why)?;
+    match hours <= 23 && minutes <= 59 {
+        true => Ok(sign * (hours * 3600 + minutes * 60)),
+        false => Err("there is no such offset"),
+    }
+}
+
+fn days_in_month(year: i64, month: i64) -> i64 {
+    match month {
+        4 | 6 | 9 | 11 => 30,
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        _ => 31,
+    }
+}
+
+// Both follow Howard Hinnant's "chrono-compatible low-level date algorithms": eras of 400 years,
+// years that begin in March, so that the leap day is a year's last.
+
+fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
+fn date(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn times_read_as_the_number_that_others_give() {
+        // The numbers are those of CPython's datetime.
+        for (text, seconds, micros) in [
+            ("1970-01-01T00:00:00Z", 0, 0),
+            ("1969-12-31T23:59:59Z", -1, 0),
+            ("2000-02-29T12:30:45Z", 951_827_445, 0),
+            ("2024-02-29T00:00:00.000001Z", 1_709_164_800, 1),
+            ("2026-11-21T23:04:40.25Z", 1_795_302_280, 250_000),
+            ("2026-11-21T23:04:40.123456789Z", 1_795_302_280, 123_456),
+            ("2026-11-22T01:04:40+02:00", 1_795_302_280, 0),
+            ("2026-11-21T17:34:40-05:30", 1_795_302_280, 0),
+            ("2026-11-21t23:04:40z", 1_795_302_280, 0),
+            ("2026-11-21T23:04:40-00:00", 1_795_302_280, 0),
+            ("1900-03-01T00:00:00Z", -2_203_891_200, 0),
+            ("0001-01-01T00:00:00Z", -62_135_596_800, 0),
+            ("0000-01-01T00:00:00Z", -62_167_219_200, 0),
+            ("9999-12-31T23:59:59.999999Z", 253_402_300_799, 999_999),
+            ("1969-12-31T23:59:59.9999999Z", -1, 999_999),
+        ] {
+            assert_eq!(parse_rfc3339(text), Ok(seconds * 1_000_000 + micros), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused_with_the_reason() {
+        for (text, why) in [
+            ("", "the year has four digits"),
+            ("now", "the year has four digits"),
+            ("26-11-21T00:00:00Z", "the year has four digits"),
+            ("+2026-11-21T00:00:00Z", "the year has four digits"),
+            ("20261121T000000Z", "\"-\" follows the year"),
+            ("2026-1-21T00:00:00Z", "the month has two digits"),
+            ("2026-11-21", "\"T\" follows the day"),
+            ("2026-11-21 00:00:00Z", "\"T\" follows the day"),
+            ("2026-11-21T24:00:00Z", "there is no such time of day"),
+            ("2026-11-21T23:60:00Z", "there is no such time of day"),
+            ("2026-11-21T23:59:60Z", "leap seconds have no number of their own"),
+            ("2026-11-21T23:59:61Z", "there is no such second"),
+            ("2026-11-21T23:59", "\":\" follows the minute"),
+            ("2026-11-21T23:59:59", "\"Z\" or an offset such as \"+02:00\" follows the time"),
+            ("2026-11-21T23:59:59.Z", "digits follow \".\""),
+            ("2026-11-21T23:59:59,5Z", "\"Z\" or an offset such as \"+02:00\" follows the time"),
+            ("2026-11-21T23:59:59+0200", "\"Z\" or an offset such as \"+02:00\" follows the time"),
+            ("2026-11-21T23:59:59+24:00", "there is no such offset"),
+            ("2026-11-21T23:59:59Z ", "something follows the offset"),
+            ("2026-13-01T00:00:00Z", "there is no such month"),
+            ("2026-00-01T00:00:00Z", "there is no such month"),
+            ("2025-02-29T00:00:00Z", "the month has no such day"),
+            ("1900-02-29T00:00:00Z", "the month has no such day"),
+            ("2026-04-31T00:00:00Z", "the month has no such day"),
+            ("2026-04-00T00:00:00Z", "the month has no such day"),
+            ("２０２６-04-01T00:00:00Z", "the year has four digits"),
+        ] {
+            assert_eq!(parse_rfc3339(text).map_err(|error| error.why), Err(why), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_that_has_no_text_has_none() {
+        assert_eq!(format_rfc3339(i64::MAX), None);
+        assert_eq!(format_rfc3339(i64::MIN), None);
+        assert_eq!(format_rfc3339(253_402_300_800_000_000), None);
+        assert_eq!(format_rfc3339(-62_167_219_200_000_001), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_reads_back(at in -62_167_219_200_000_000_i64..253_402_300_800_000_000) {
+            let text = format_rfc3339(at).unwrap();
+            prop_assert_eq!(parse_rfc3339(&text), Ok(at), "{}", text);
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in "\\PC*|[0-9TZ:.+-]{0,30}") {
+            let _ = parse_rfc3339(&text);
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! What differs between two compiled contexts: messages, tools, tokens, configuration.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::{self, Write as _};
+
+use similar::{Algorithm, DiffOp, TextDiff, capture_diff_slices};
+use tract_compile::Compiled;
+use tract_core::{CommitId, Content, JsonText, Message, Part, json};
+
+use crate::tools::{SchemaDiff, ToolDiff, tool_diff};
+
+/// One message that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MessageChange {
+    /// The second context has it, the first has not.
+    Added {
+        /// Its place in the second context, from 1.
+        place: usize,
+        /// The message.
+        message: Message,
+    },
+    /// The first context has it, the second has not.
+    Removed {
+        /// Its place in the first context, from 1.
+        place: usize,
+        /// The message.
+        message: Message,
+    },
+    /// Both have it, and it says something else.
+    Changed {
+        /// Its place in the second context, from 1.
+        place: usize,
+        /// The message in the first context.
+        before: Message,
+        /// The message in the second context.
+        after: Message,
+        /// A unified diff of what it says, tool calls included; without headers. Empty when only
+        /// something beside the text differs, such as a picture or a signature.
+        text: String,
+    },
+}
+
+/// One key of the generation config in force that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigChange {
+    /// The key.
+    pub key: String,
+    /// Its value in the first context.
+    pub before: Option<JsonText>,
+    /// Its value in the second context.
+    pub after: Option<JsonText>,
+}
+
+/// What differs between two compiled contexts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Diff {
+    /// The messages that differ, in the order in which a reader meets them.
+    pub messages: Vec<MessageChange>,
+    /// How many messages are in both contexts and say the same.
+    pub unchanged_count: usize,
+    /// The tools that differ.
+    pub tools: ToolDiff,
+    /// The tokens of the first and of the second context.
+    pub token_counts: (u64, u64),
+    /// The keys of the last generation config that differ, sorted.
+    pub config: Vec<ConfigChange>,
+}
+
+impl Diff {
+    /// Returns how many tokens the second context takes more than the first.
+    pub fn token_delta(&self) -> i64 {
+        let (before, after) = self.token_counts;
+        after as i64 - before as i64
+    }
+
+    /// Returns whether a model would see the same in both.
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty() && self.tools.is_empty() && self.config.is_empty()
+    }
+}
+
+/// Compares two compiled contexts.
+///
+/// Messages are aligned by what they say; of those that remain, one slot in both contexts is one
+/// message that changed, and so are neighbours of one role that stand in the same place.
+/// `schemas` says what differs between two schemas of one tool.
+pub fn diff(before: &Compiled, after: &Compiled, schemas: SchemaDiff<'_>) -> Diff {
+    let old: Vec<&Message> = before.messages().collect();
+    let new: Vec<&Message> = after.messages().collect();
+    let (messages, unchanged_count) = messages(&old, &new);
+    Diff {
+        messages,
+        unchanged_count,
+        tools: tool_diff(before.tools(), after.tools(), schemas),
+        token_counts: (before.token_count().count, after.token_count().count),
+        config: config(last_config(before), last_config(after)),
+    }
+}
+
+/// What of a message a model sees.
+fn says(message: &Message) -> (&Content, &str) {
+    (&message.content, message.role.as_str())
+}
+
+fn messages(old: &[&Message], new: &[&Message]) -> (Vec<MessageChange>, usize) {
+    let old_keys: Vec<_> = old.iter().map(|message| says(message)).collect();
+    let new_keys: Vec<_> = new.iter().map(|message| says(message)).collect();
+    let ops = capture_diff_slices(Algorithm::Myers, &old_keys, &new_keys);
+    // What the alignment by text leaves over is matched by slot, wherever it stands.
+    let mut loose_old: HashMap<CommitId, usize> = HashMap::new();
+    let mut loose_new: HashMap<CommitId, usize> = HashMap::new();
+    for op in &ops {
+        if !matches!(op, DiffOp::Equal { .. }) {
+            loose_old.extend(op.old_range().map(|place| (old[place].slot, place)));
+            loose_new.extend(op.new_range().map(|place| (new[place].slot, place)));
+        }
+    }
+    let moved: HashSet<usize> = loose_old
+        .iter()
+        .filter(|(slot, _)| loose_new.contains_key(slot))
+        .map(|(_, place)| *place)
+        .collect();
+    let (mut changes, mut unchanged) = (Vec::new(), 0);
+    for op in &ops {
+        if let DiffOp::Equal { len, .. } = op {
+            unchanged += len;
+            continue;
+        }
+        let mut left: Vec<usize> =
+            op.old_range().filter(|place| !moved.contains(place)).rev().collect();
+        for place in op.new_range() {
+            let message = new[place];
+            let pair = match loose_old.get(&message.slot) {
+                Some(pair) => Some(*pair),
+                None => {
+                    let same_role = |pair: &&usize| old[**pair].role == message.role;
+                    left.last().filter(same_role).copied().inspect(|_| {
+                        left.pop();
+                    })
+                }
+            };
+            match pair {
+                None => changes
+                    .push(MessageChange::Added { place: place + 1, message: message.clone() }),
+                Some(pair) => changes.push(MessageChange::Changed {
+                    place: place + 1,
+                    before: old[pair].clone(),
+                    after: message.clone(),
+                    text: unified(&plain(old[pair]), &plain(message)),
+                }),
+            }
+        }
+        left.reverse();
+        let removed = left.into_iter().map(|place| MessageChange::Removed {
+            place: place + 1,
+            message: old[place].clone(),
+        });
+        changes.extend(removed);
+    }
+    (changes, unchanged)
+}
+
+/// Lines of both texts together above which no line diff is made: it is quadratic at worst.
+const MAX_DIFF_LINES: usize = 40_000;
+
+fn unified(before: &str, after: &str) -> String {
+    if before == after {
+        return String::new();
+    }
+    let mut out = String::new();
+    if before.lines().count() + after.lines().count() > MAX_DIFF_LINES {
+        for (sign, text) in [('-', before), ('+', after)] {
+            for line in text.lines() {
+                let _ = writeln!(out, "{sign}{line}");
+            }
+        }
+        return out;
+    }
+    let diff = TextDiff::from_lines(before, after);
+    let _ = write!(out, "{}", diff.unified_diff().context_radius(3).missing_newline_hint(false));
+    out
+}
+
+/// Returns a message as lines of text: what it says, then its calls as `name(arguments)`.
+pub fn plain(message: &Message) -> String {
+    let mut out = String::new();
+    let mut line = |text: &str| {
+        out.push_str(text);
+        out.push('\n');
+    };
+    match &message.content {
+        Content::Artifact(artifact) => line(&artifact.text),
+        Content::Note(note) => line(note.as_str()),
+        Content::ToolResult(answer) => {
+            if answer.is_error {
+                line("(error)");
+            }
+            answer.parts.iter().for_each(|part| line(&plain_part(part)));
+        }
+        Content::System(body)
+        | Content::User(body)
+        | Content::Assistant(body)
+        | Content::Reasoning(body)
+        | Content::Custom { body, .. } => {
+            body.parts.iter().for_each(|part| line(&plain_part(part)));
+        }
+    }
+    out
+}
+
+fn plain_part(part: &Part) -> String {
+    match part {
+        Part::Text { text } => text.clone(),
+        Part::ToolCall(call) => format!("{}({})", call.name, call.arguments),
+        Part::Reasoning { text, .. } => format!("(reasoning) {text}"),
+        Part::Image { media_type, .. } => {
+            format!("(image {})", media_type.as_deref().unwrap_or("of unknown type"))
+        }
+        Part::Opaque { dialect, json } => format!("({dialect}) {json}"),
+    }
+}
+
+fn last_config(compiled: &Compiled) -> Option<&JsonText> {
+    compiled.messages().rev().find_map(|message| message.generation_config.as_ref())
+}
+
+fn config(before: Option<&JsonText>, after: Option<&JsonText>) -> Vec<ConfigChange> {
+    let members = |config: Option<&JsonText>| -> BTreeMap<String, JsonText> {
+        let split = config.and_then(|config| json::split_object(config.as_str()).ok());
+        let members = split.unwrap_or_default().into_iter();
+        members.filter_map(|(key, raw)| Some((key, JsonText::new(raw).ok()?))).collect()
+    };
+    let (mut before, mut after) = (members(before), members(after));
+    let keys: std::collections::BTreeSet<String> =
+        before.keys().chain(after.keys()).cloned().collect();
+    keys.into_iter()
+        .map(|key| ConfigChange { before: before.remove(&key), after: after.remove(&key), key })
+        .filter(|change| change.before != change.after)
+        .collect()
+}
+
+impl fmt::Display for Diff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for change in &self.messages {
+            match change {
+                MessageChange::Added { place, message } => {
+                    writeln!(f, "+ #{place} {}", message.role)?;
+                    plain(message).lines().try_for_each(|line| writeln!(f, "+ {line}"))?;
+                }
+                MessageChange::Removed { place, message } => {
+                    writeln!(f, "- #{place} {}", message.role)?;
+                    plain(message).lines().try_for_each(|line| writeln!(f, "- {line}"))?;
+                }
+                MessageChange::Changed { place, before, after, text } => {
+                    match before.role == after.role {
+                        true => writeln!(f, "~ #{place} {}", after.role)?,
+                        false => writeln!(f, "~ #{place} {} → {}", before.role, after.role)?,
+                    }
+                    f.write_str(text)?;
+                }
+            }
+        }
+        if !self.tools.is_empty() {
+            writeln!(f, "tools\n{}", self.tools)?;
+        }
+        for ConfigChange { key, before, after } in &self.config {
+            let value = |value: &Option<JsonText>| match value {
+                Some(value) => value.to_string(),
+                None => "absent".to_owned(),
+            };
+            writeln!(f, "config {key}: {} → {}", value(before), value(after))?;
+        }
+        let (before, after) = self.token_counts;
+        let delta = self.token_delta();
+        write!(f, "{} messages unchanged, {before} → {after} tokens ({delta:+})", self.unchanged_count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tract_compile::{Row, TokenCount, View};
+    use tract_core::{Priority, Role, ToolCall};
+
+    use super::*;
+    use crate::tools::no_schema_diff;
+
+    fn id(n: u8) -> CommitId {
+        CommitId::from_bytes([n; 32])
+    }
+
+    fn message(slot: u8, content: Content) -> Message {
+        Message {
+            commit: id(slot),
+            slot: id(slot),
+            role: content.kind().default_role(),
+            content,
+            priority: Priority::Normal,
+            answers: None,
+            joins: None,
+            form: None,
+            verbatim: None,
+            generation_config: None,
+            token_count: 1,
+        }
+    }
+
+    fn compiled(messages: Vec<Message>) -> Compiled {
+        let rows = messages.iter().enumerate().map(|(key, message)| Row {
+            slot: message.slot,
+            key: key as u64,
+            version: message.commit,
+            mark: None,
+            answers: None,
+        });
+        let view = View::from_parts(rows.collect::<Vec<_>>(), None, messages.len() as u64);
+        let count = messages.iter().map(|message| message.token_count).sum();
+        let tokens = TokenCount { count, source: "approx".into() };
+        Compiled::new(None, view, messages, Vec::new(), tokens, 0)
+    }
+
+    #[track_caller]
+    fn check(before: Vec<Message>, after: Vec<Message>, expected: &str) {
+        let diff = diff(&compiled(before), &compiled(after), &no_schema_diff);
+        assert_eq!(diff.to_string(), expected);
+    }
+
+    #[test]
+    fn an_edit_is_a_change_of_one_message() {
+        check(
+            vec![message(1, Content::user("one\ntwo")), message(2, Content::assistant("ok"))],
+            vec![message(1, Content::user("one\n2")), message(2, Content::assistant("ok"))],
+            "~ #1 user\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n1 messages unchanged, 2 → 2 tokens (+0)",
+        );
+    }
+
+    #[test]
+    fn tool_calls_are_part_of_the_diff() {
+        let call = |arguments: &str| {
+            let mut content = Content::assistant("");
+            if let Content::Assistant(body) = &mut content {
+                body.parts.push(Part::ToolCall(ToolCall {
+                    id: "c1".into(),
+                    name: "grep".into(),
+                    arguments: arguments.into(),
+                }));
+            }
+            content
+        };
+        check(
+            vec![message(1, call(r#"{"p":"a"}"#))],
+            vec![message(1, call(r#"{"p":"b"}"#))],
+            "~ #1 assistant\n@@ -1 +1 @@\n-grep({\"p\":\"a\"})\n+grep({\"p\":\"b\"})\n\
+             0 messages unchanged, 1 → 1 tokens (+0)",
+        );
+    }
+
+    #[test]
+    fn conversations_without_common_slots_align_by_text() {
+        check(
+            vec![message(1, Content::user("hello")), message(2, Content::assistant("hi"))],
+            vec![
+                message(3, Content::user("hello")),
+                message(4, Content::assistant("hi there")),
+                message(5, Content::user("bye")),
+            ],
+            "~ #2 assistant\n@@ -1 +1 @@\n-hi\n+hi there\n+ #3 user\n+ bye\n\
+             1 messages unchanged, 2 → 3 tokens (+1)",
+        );
+        check(vec![message(1, Content::user("x"))], vec![], "- #1 user\n- x\n0 messages unchanged, 1 → 0 tokens (-1)");
+    }
+
+    #[test]
+    fn roles_and_configs_are_compared() {
+        let mut before = message(1, Content::system("be brief"));
+        before.generation_config = Some(JsonText::new(r#"{"model":"a","top_p":1}"#).expect("JSON"));
+        let mut after = message(1, Content::system("be brief"));
+        after.role = Role::Developer;
+        after.generation_config = Some(JsonText::new(r#"{"model":"b"}"#).expect("JSON"));
+        check(
+            vec![before],
+            vec![after],
+            "~ #1 system → developer\nconfig model: \"a\" → \"b\"\nconfig top_p: 1 → absent\n\
+             0 messages unchanged, 1 → 1 tokens (+0)",
+        );
+    }
+
+    #[test]
+    fn equal_contexts_have_an_empty_diff() {
+        let context = compiled(vec![message(1, Content::user("x"))]);
+        assert!(diff(&context, &context, &no_schema_diff).is_empty());
+    }
+}
