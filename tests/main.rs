@@ -3,3 +3,9 @@
 
 // Who may depend on whom, and what each feature brings in.
 mod architecture;
+
+// Where the recordings are.
+mod data;
+
+// What providers refuse, apart from the compiler.
+mod rules;

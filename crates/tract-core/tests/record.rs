@@ -1,5 +1,6 @@
 //! The record's two forms: canonical text, which is hashed, and compact bytes, which are kept.
 
+#![allow(clippy::unwrap_used, reason = "a test may end at the first surprise")]
 use std::path::Path;
 use std::process::{Command, Stdio};
 

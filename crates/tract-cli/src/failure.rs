@@ -1,0 +1,192 @@
+//! Why a command did not do what was asked, and what its exit code is.
+
+use std::error::Error as _;
+use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::escape;
+use crate::style::{BAD, BOLD, Styled};
+
+/// The result of a step of a command.
+pub(crate) type Outcome<T> = Result<T, Failure>;
+
+/// Done.
+pub(crate) const DONE: u8 = 0;
+/// The answer is no: a conflict, a refused line, damage.
+pub(crate) const NO: u8 = 1;
+/// The command line is wrong.
+pub(crate) const USAGE: u8 = 2;
+/// The store is unavailable or damaged.
+pub(crate) const STORE: u8 = 3;
+
+/// Why a command ends early.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exit: u8,
+    code: &'static str,
+    message: String,
+    notes: Vec<String>,
+    causes: Vec<String>,
+    silent: bool,
+}
+
+/// What `--json` says of a failure, and a stream of a refused line.
+#[derive(Serialize)]
+pub(crate) struct Document<'a> {
+    error: Problem<'a>,
+}
+
+/// The word, the sentence, the way out.
+#[derive(Clone, Serialize)]
+pub(crate) struct Problem<'a> {
+    code: &'a str,
+    message: &'a str,
+    notes: &'a [String],
+}
+
+impl Failure {
+    fn new(exit: u8, code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            exit,
+            code,
+            message: message.into(),
+            notes: Vec::new(),
+            causes: Vec::new(),
+            silent: false,
+        }
+    }
+
+    /// The command line asks for something that makes no sense.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(USAGE, "usage", message)
+    }
+
+    /// The command did its work, and the answer is no.
+    pub(crate) fn no(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(NO, code, message)
+    }
+
+    /// The command did its work, and has said already that the answer is no.
+    pub(crate) fn said_no() -> Self {
+        Self { silent: true, ..Self::new(NO, "no", "") }
+    }
+
+    /// There is no store to work on.
+    pub(crate) fn no_store(folder: &Path) -> Self {
+        let folder = folder.display();
+        Self::new(STORE, "no_store", format!("no store in {folder} nor above it"))
+            .note("`tract init` makes one here; `--store sqlite:PATH` or TRACT_STORE names another")
+    }
+
+    /// A file named on the command line cannot be read or written.
+    pub(crate) fn file(path: &Path, error: &io::Error) -> Self {
+        let failure = Self::new(USAGE, "file", format!("{}: {error}", path.display()));
+        match error.kind() {
+            io::ErrorKind::NotFound => failure.note("check the path; `-` reads standard input"),
+            _ => failure,
+        }
+    }
+
+    /// Stdout does not take what is written. A closed pipe is how `head` says that it has enough.
+    pub(crate) fn stdout(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self { silent: true, ..Self::new(DONE, "pipe", "") },
+            _ => Self::new(NO, "output", format!("standard output: {error}")),
+        }
+    }
+
+    /// Something does not become JSON.
+    pub(crate) fn json(error: serde_json::Error) -> Self {
+        Self::new(NO, "json", error.to_string())
+    }
+
+    /// Adds a way out.
+    #[must_use]
+    pub(crate) fn note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+
+    pub(crate) fn exit(&self) -> u8 {
+        self.exit
+    }
+
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silent
+    }
+
+    pub(crate) fn problem(&self) -> Problem<'_> {
+        Problem { code: self.code, message: &self.message, notes: &self.notes }
+    }
+
+    pub(crate) fn document(&self) -> Document<'_> {
+        Document { error: self.problem() }
+    }
+
+    /// Returns the lines that people read.
+    pub(crate) fn for_people(&self) -> String {
+        let label = format!("error[{}]", self.code);
+        let mut out = format!("{}: {}\n", Styled(BAD, label), escape::line(&self.message));
+        for cause in &self.causes {
+            let _ = writeln!(out, "  {}: {}", Styled(BOLD, "cause"), escape::line(cause));
+        }
+        for note in &self.notes {
+            let _ = writeln!(out, "  {}: {}", Styled(BOLD, "note"), escape::line(note));
+        }
+        out
+    }
+}
+
+impl<E: Into<tract::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        let error: tract::Error = error.into();
+        let mut causes = Vec::new();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let text = cause.to_string();
+            // Many errors repeat their cause in their own sentence.
+            if !error.to_string().contains(&text) {
+                causes.push(text);
+            }
+            source = cause.source();
+        }
+        let exit = match error.is_store_failure() {
+            true => STORE,
+            false => NO,
+        };
+        Self {
+            causes,
+            notes: error.notes(),
+            ..Self::new(exit, error.code(), error.to_string())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_says_the_way_out() {
+        let failure = Failure::usage("no such thing: \"\u{1b}[31m\"").note("try another");
+        let people = anstream::adapter::strip_str(&failure.for_people()).to_string();
+        assert_eq!(
+            people,
+            "error[usage]: no such thing: \"\\x1b[31m\"\n  note: try another\n"
+        );
+        let json = serde_json::to_string(&failure.document()).expect("it serializes");
+        assert!(json.starts_with(r#"{"error":{"code":"usage","message":"#), "{json}");
+        assert!(json.contains(r#""notes":["try another"]"#), "{json}");
+        assert_eq!(failure.exit(), USAGE);
+    }
+
+    #[test]
+    fn a_closed_pipe_is_no_failure() {
+        let failure = Failure::stdout(io::ErrorKind::BrokenPipe.into());
+        assert!(failure.is_silent());
+        assert_eq!(failure.exit(), DONE);
+    }
+}

@@ -1,0 +1,266 @@
+//! Reads the compact bytes of a record.
+
+use super::flags::*;
+use super::{RecordError, check, encode};
+use crate::commit::{
+    By, CallRef, Change, Changes, CommitRecord, Op, Origin, RECORD_VERSION, RowFields, This,
+    canonical,
+};
+use crate::content::{Kind, Priority, Role};
+use crate::id::{BatchId, BlobId, CommitId, ToolsetId};
+use crate::text::JsonText;
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], RecordError> {
+        let (head, rest) = self.0.split_at_checked(count).ok_or_else(ends_early)?;
+        self.0 = rest;
+        Ok(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], RecordError> {
+        let (head, rest) = self.0.split_first_chunk::<N>().ok_or_else(ends_early)?;
+        self.0 = rest;
+        Ok(*head)
+    }
+
+    fn byte(&mut self) -> Result<u8, RecordError> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    fn integer(&mut self) -> Result<u64, RecordError> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(malformed("an integer of more than 64 bits"))
+    }
+
+    /// Reads a count of things that take at least one byte each.
+    fn count(&mut self) -> Result<usize, RecordError> {
+        let count = self.integer()?;
+        match usize::try_from(count) {
+            Ok(count) if count <= self.0.len() => Ok(count),
+            _ => Err(ends_early()),
+        }
+    }
+
+    fn text(&mut self) -> Result<String, RecordError> {
+        let length = self.count()?;
+        let bytes = self.take(length)?;
+        std::str::from_utf8(bytes)
+            .map(str::to_owned)
+            .map_err(|_| malformed("a text that is not UTF-8"))
+    }
+
+    fn json(&mut self) -> Result<JsonText, RecordError> {
+        let text = self.text()?;
+        JsonText::from_canonical(&text)
+            .ok_or_else(|| malformed("a JSON text that is not canonical"))
+    }
+
+    fn id(&mut self) -> Result<CommitId, RecordError> {
+        self.array().map(CommitId::from_bytes)
+    }
+
+    fn ids(&mut self) -> Result<Vec<CommitId>, RecordError> {
+        let count = self.count()?;
+        (0..count).map(|_| self.id()).collect()
+    }
+
+    fn this(&mut self) -> Result<This, RecordError> {
+        match self.byte()? {
+            0 => Ok(This::This),
+            1 => self.id().map(This::Id),
+            _ => Err(malformed("an unknown mark before an id")),
+        }
+    }
+
+    fn option<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, RecordError>,
+    ) -> Result<Option<T>, RecordError> {
+        match self.byte()? {
+            0 => Ok(None),
+            1 => read(self).map(Some),
+            _ => Err(malformed("an unknown mark before an optional field")),
+        }
+    }
+
+    fn call(&mut self) -> Result<CallRef, RecordError> {
+        let slot = self.id()?;
+        let index =
+            u32::try_from(self.integer()?).map_err(|_| malformed("a call index over 32 bits"))?;
+        Ok(CallRef { slot, index })
+    }
+
+    fn row(&mut self) -> Result<RowFields, RecordError> {
+        Ok(RowFields {
+            key: self.integer()?,
+            version: self.this()?,
+            mark: self.option(Self::this)?,
+            answers: self.option(Self::call)?,
+        })
+    }
+}
+
+fn ends_early() -> RecordError {
+    malformed("it ends too early")
+}
+
+fn malformed(what: &str) -> RecordError {
+    RecordError::Malformed { what: what.to_owned() }
+}
+
+pub(in crate::commit) fn decode(bytes: &[u8]) -> Result<CommitRecord, RecordError> {
+    let mut r = Reader(bytes);
+    let version = r.byte()?;
+    if version != RECORD_VERSION {
+        return Err(RecordError::Version { found: version });
+    }
+    let flags = r.integer()?;
+    let has = |bit: u32| flags & u64::from(bit) != 0;
+    let parents = r.ids()?;
+    let op = decode_op(&mut r)?;
+    let changes = if has(CHANGES) {
+        let count = r.count()?;
+        Changes::List((0..count).map(|_| decode_change(&mut r)).collect::<Result<_, _>>()?)
+    } else if has(CHANGES_BLOB) {
+        Changes::Blob(BlobId::from_bytes(r.array()?))
+    } else {
+        Changes::default()
+    };
+    let content = has(CONTENT).then(|| r.array().map(BlobId::from_bytes)).transpose()?;
+    let verbatim = has(VERBATIM).then(|| r.array().map(BlobId::from_bytes)).transpose()?;
+    let form = has(FORM).then(|| r.text()).transpose()?;
+    let joins = has(JOINS).then(|| r.id()).transpose()?;
+    let kind = has(KIND).then(|| decode_kind(&mut r)).transpose()?;
+    let role = has(ROLE).then(|| r.text()).transpose()?.map(|word| Role::parse(&word));
+    let message = has(MESSAGE).then(|| r.text()).transpose()?;
+    let metadata = has(METADATA).then(|| r.json()).transpose()?;
+    let generation_config = has(CONFIG).then(|| r.json()).transpose()?;
+    let toolset = has(TOOLSET).then(|| r.array().map(ToolsetId::from_bytes)).transpose()?;
+    let active = has(ACTIVE).then(|| r.array().map(ToolsetId::from_bytes)).transpose()?;
+    let by = match r.byte()? {
+        0 => By::User,
+        1 => By::Model,
+        2 => By::Tool,
+        3 => By::Hook,
+        4 => By::Import,
+        _ => return Err(malformed("an unknown origin")),
+    };
+    let mut origin = Origin::from(by);
+    if has(ORIGIN) {
+        origin.id = r.option(Reader::text)?;
+        origin.triggered_by = r.option(Reader::text)?;
+        origin.picked_from = r.option(Reader::id)?;
+        origin.detail = r.option(Reader::json)?;
+    }
+    let keeps = match has(KEEPS) {
+        true => {
+            let count = r.count()?;
+            (0..count).map(|_| r.array().map(BlobId::from_bytes)).collect::<Result<_, _>>()?
+        }
+        false => Vec::new(),
+    };
+    let created_at = has(CREATED_AT)
+        .then(|| r.integer())
+        .transpose()?
+        .map(|value| (value >> 1) as i64 ^ -((value & 1) as i64));
+    let batch = has(BATCH).then(|| r.array().map(BatchId::from_bytes)).transpose()?;
+    if !r.0.is_empty() {
+        return Err(malformed("it goes on after its end"));
+    }
+    let record = CommitRecord {
+        parents,
+        op,
+        changes,
+        content,
+        verbatim,
+        form,
+        joins,
+        kind,
+        role,
+        message,
+        metadata,
+        generation_config,
+        toolset,
+        active,
+        origin,
+        keeps,
+        created_at,
+        batch,
+    };
+    check(&record)?;
+    match encode(&record) == bytes {
+        true => Ok(record),
+        false => Err(malformed("bytes that this version would not write")),
+    }
+}
+
+fn decode_kind(r: &mut Reader<'_>) -> Result<Kind, RecordError> {
+    Ok(match r.byte()? {
+        0 => Kind::parse(&r.text()?),
+        1 => Kind::System,
+        2 => Kind::User,
+        3 => Kind::Assistant,
+        4 => Kind::ToolResult,
+        5 => Kind::Reasoning,
+        6 => Kind::Artifact,
+        7 => Kind::Note,
+        _ => return Err(malformed("an unknown kind")),
+    })
+}
+
+fn decode_op(r: &mut Reader<'_>) -> Result<Op, RecordError> {
+    Ok(match r.byte()? {
+        0 => Op::append(),
+        1 => Op::Append {
+            slot: r.option(Reader::id)?,
+            answers: r.option(Reader::call)?,
+            priority: r.option(decode_priority)?,
+            retention: r.option(Reader::json)?,
+        },
+        2 => Op::Edit { target: r.id()? },
+        3 => Op::Annotate {
+            targets: r.ids()?,
+            priority: decode_priority(r)?,
+            reason: r.option(Reader::text)?,
+            retention: r.option(Reader::json)?,
+        },
+        4 => Op::Compress { targets: r.ids()? },
+        5 => Op::Revert { targets: r.ids()?, cascade: r.byte()? == 1 },
+        6 => Op::Merge { sources: r.ids()? },
+        7 => Op::Tools,
+        8 => Op::Note,
+        255 => canonical::parse_op(&r.text()?)?,
+        _ => return Err(malformed("an unknown operation")),
+    })
+}
+
+fn decode_priority(r: &mut Reader<'_>) -> Result<Priority, RecordError> {
+    Ok(match r.byte()? {
+        0 => Priority::Skip,
+        1 => Priority::Normal,
+        2 => Priority::Important,
+        3 => Priority::Pinned,
+        _ => return Err(malformed("an unknown priority")),
+    })
+}
+
+fn decode_change(r: &mut Reader<'_>) -> Result<Change, RecordError> {
+    let tag = r.byte()?;
+    let slot = r.this()?;
+    Ok(match tag {
+        0 => Change::Add { slot, row: r.row()? },
+        1 => Change::Remove { slot, row: r.row()? },
+        2 => Change::Version { slot, from: r.this()?, to: r.this()? },
+        3 => Change::Mark { slot, from: r.option(Reader::this)?, to: r.option(Reader::this)? },
+        _ => return Err(malformed("an unknown change")),
+    })
+}

@@ -1,0 +1,118 @@
+//! The compact bytes of a record, as stores keep them.
+//!
+//! One version byte, then the fields in a fixed order; what is present is told by a set of flags.
+//! Integers are LEB128, times zigzag, ids raw. Every record has exactly one encoding: reading
+//! encodes again and compares.
+
+mod decode;
+mod encode;
+
+pub(super) use self::decode::decode;
+pub(super) use self::encode::encode;
+use super::{Changes, CommitRecord, MAX_INLINE_CHANGES, MAX_PARENTS, Op, RECORD_VERSION};
+use crate::id::CommitId;
+use crate::json::JsonError;
+
+/// A record that cannot be written, or bytes that are no record.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The record was written by a later version.
+    #[error("record version {found} is newer than {RECORD_VERSION}, the newest that is known here")]
+    Version {
+        /// The version found.
+        found: u8,
+    },
+    /// The bytes end too early, or go on too long, or hold an unknown word.
+    #[error("malformed commit record: {what}")]
+    Malformed {
+        /// What is wrong.
+        what: String,
+    },
+    /// The bytes are a record, but not the one that was asked for.
+    #[error("commit {expected} reads as {found}")]
+    OtherId {
+        /// The id asked for.
+        expected: CommitId,
+        /// The id of what was read.
+        found: CommitId,
+    },
+    /// A limit of the format is exceeded.
+    #[error("{found} {what} in one commit; {limit} are the most")]
+    TooMany {
+        /// What there are too many of.
+        what: &'static str,
+        /// How many are allowed.
+        limit: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// Something in it has no canonical form.
+    #[error("malformed commit record: {0}")]
+    Json(#[from] JsonError),
+}
+
+/// Checks what the format demands of any record.
+pub(super) fn check(record: &CommitRecord) -> Result<(), RecordError> {
+    if record.parents.len() > MAX_PARENTS {
+        return Err(RecordError::TooMany {
+            what: "parents",
+            limit: MAX_PARENTS,
+            found: record.parents.len(),
+        });
+    }
+    for (n, parent) in record.parents.iter().enumerate() {
+        if record.parents.iter().skip(n + 1).any(|other| other == parent) {
+            return Err(RecordError::Malformed { what: format!("parent {parent} twice") });
+        }
+    }
+    if let Changes::List(list) = &record.changes
+        && list.len() > MAX_INLINE_CHANGES
+    {
+        return Err(RecordError::TooMany {
+            what: "inline changes",
+            limit: MAX_INLINE_CHANGES,
+            found: list.len(),
+        });
+    }
+    if record.active.is_some() && record.active == record.toolset {
+        return Err(RecordError::Malformed {
+            what: "active stated although it equals toolset".to_owned(),
+        });
+    }
+    if let Op::Unknown { name, asked } = &record.op {
+        let known = matches!(
+            name.as_str(),
+            "append" | "edit" | "annotate" | "compress" | "revert" | "merge" | "tools" | "note"
+        );
+        let object = asked.as_str().starts_with('{');
+        if known
+            || !object
+            || crate::json::split_object(asked.as_str())?.iter().any(|(key, _)| key == "name")
+        {
+            return Err(RecordError::Malformed { what: format!("operation {name:?}") });
+        }
+    }
+    Ok(())
+}
+
+/// What is present in a record: one bit each.
+mod flags {
+    pub(super) const CHANGES: u32 = 1;
+    pub(super) const CHANGES_BLOB: u32 = 1 << 1;
+    pub(super) const CONTENT: u32 = 1 << 2;
+    pub(super) const VERBATIM: u32 = 1 << 3;
+    pub(super) const FORM: u32 = 1 << 4;
+    pub(super) const JOINS: u32 = 1 << 5;
+    pub(super) const KIND: u32 = 1 << 6;
+    pub(super) const ROLE: u32 = 1 << 7;
+    pub(super) const MESSAGE: u32 = 1 << 8;
+    pub(super) const METADATA: u32 = 1 << 9;
+    pub(super) const CONFIG: u32 = 1 << 10;
+    pub(super) const TOOLSET: u32 = 1 << 11;
+    pub(super) const ACTIVE: u32 = 1 << 12;
+    pub(super) const KEEPS: u32 = 1 << 13;
+    pub(super) const CREATED_AT: u32 = 1 << 14;
+    pub(super) const BATCH: u32 = 1 << 15;
+    pub(super) const ORIGIN: u32 = 1 << 16;
+}

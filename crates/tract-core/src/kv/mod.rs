@@ -1,0 +1,86 @@
+//! The shortest way to a store: an engine of ordered keys.
+//!
+//! [`KvEngine`] asks for two functions, a snapshot to read from ([`KvRead`]) and a write that
+//! compares before it swaps ([`KvBatch`]). [`KvStore`] brings all else: layout, walks, refs and
+//! their log, group commit, poisoning, checks. The store in memory, [`memory`], is made so.
+//!
+//! An engine that keeps its keys in memory and a journal on disk:
+//!
+//! ```
+//! use std::fs::File;
+//! use std::io::{Read, Seek, SeekFrom, Write};
+//! use std::path::Path;
+//! use std::sync::{Arc, Mutex, PoisonError};
+//! use tract_core::StoreResult;
+//! use tract_core::kv::{Durability, KvBatch, KvEngine, KvMap, KvOutcome, KvRead, KvStore};
+//!
+//! pub struct Journal(Mutex<(File, Arc<KvMap>)>);
+//!
+//! impl Journal {
+//!     pub fn open(path: &Path) -> StoreResult<Self> {
+//!         let (mut bytes, mut map, mut end) = (Vec::new(), KvMap::default(), 0);
+//!         let mut file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
+//!         file.read_to_end(&mut bytes)?;
+//!         for batch in KvBatch::decode_all(&bytes)? {
+//!             batch.apply_to(&mut map);
+//!             end += batch.encoded_len() as u64;
+//!         }
+//!         file.set_len(end)?; // a torn tail was never acknowledged
+//!         file.seek(SeekFrom::Start(end))?;
+//!         Ok(Self(Mutex::new((file, Arc::new(map)))))
+//!     }
+//! }
+//!
+//! impl KvEngine for Journal {
+//!     const NAME: &'static str = "journal";
+//!
+//!     fn read(&self) -> StoreResult<Box<dyn KvRead + '_>> {
+//!         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+//!         Ok(Box::new(Arc::clone(&state.1))) // a snapshot
+//!     }
+//!
+//!     fn write(&self, batch: &KvBatch, durability: Durability) -> StoreResult<KvOutcome> {
+//!         let (file, map) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+//!         if let Some(conflict) = batch.check(&**map)? {
+//!             return Ok(conflict);
+//!         }
+//!         file.write_all(&batch.encode())?;
+//!         if durability == Durability::Immediate {
+//!             file.sync_data()?;
+//!         }
+//!         batch.apply_to(Arc::make_mut(map));
+//!         Ok(KvOutcome::Committed)
+//!     }
+//! }
+//!
+//! # let dir = tempfile::tempdir()?;
+//! let store = KvStore::new(Journal::open(&dir.path().join("journal"))?)?;
+//! # drop(store);
+//! # KvStore::new(Journal::open(&dir.path().join("journal"))?)?;
+//! # Ok::<(), tract_core::StoreError>(())
+//! ```
+
+mod batch;
+mod check;
+mod engine;
+mod keys;
+mod map;
+mod memory;
+mod overlay;
+mod read;
+mod repair;
+mod store;
+mod value;
+mod walk;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use bytes::Bytes;
+
+pub use self::batch::{KvBatch, KvEntry};
+pub use self::engine::{Durability, KvEngine, KvOutcome, KvRead, Scan, Space, Visit};
+pub use self::map::KvMap;
+pub use self::memory::{MemoryEngine, MemoryStore, memory};
+pub use self::store::{FORMAT, KvStore};

@@ -1,0 +1,362 @@
+//! A store over any engine of ordered keys.
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+
+use super::overlay::Overlay;
+use super::read::{self, View};
+use super::{
+    Durability, KvBatch, KvEngine, KvOutcome, KvRead, MemoryEngine, Scan, Space, keys, value, write,
+};
+use crate::batch::{Applied, Batch, DerivedKind};
+use crate::commit::Commit;
+use crate::id::{CommitId, RepoName, ToolId, ToolsetId};
+use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
+use crate::refs::{LogEntry, RefName, RefTarget};
+use crate::store::{
+    BlobKey, BlockingStore, Capabilities, Damage, LogQuery, StoreError, StoreErrorKind,
+    StoreResult, StoreStats, Threaded, Walk, WalkPage, WriteMode,
+};
+
+/// The format that this build writes, and the newest that it reads.
+pub const FORMAT: u32 = 1;
+
+/// How often a write is tried again when other handles on the same engine keep coming first.
+const ATTEMPTS: usize = 64;
+
+/// A store over any engine of ordered keys: layout, walks, compare-and-swap of refs, group
+/// commit, checks.
+pub struct KvStore<E> {
+    engine: E,
+    poisoned: AtomicBool,
+    closed: AtomicBool,
+}
+
+impl<E: KvEngine> fmt::Debug for KvStore<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let poisoned = self.poisoned.load(Ordering::Relaxed);
+        f.debug_struct("KvStore")
+            .field("engine", &E::NAME)
+            .field("poisoned", &poisoned)
+            .finish_non_exhaustive()
+    }
+}
+
+impl KvStore<MemoryEngine> {
+    pub(super) fn memory() -> Self {
+        Self::new(MemoryEngine::new()).expect("an empty map takes the format")
+    }
+}
+
+impl<E: KvEngine> KvStore<E> {
+    /// Opens a store and gives it a thread for its writes. An engine without keys becomes an empty
+    /// store.
+    ///
+    /// # Errors
+    /// `TooNew` when a later version wrote it, `NotAStore` when its keys are not a store's, or the
+    /// engine's failure.
+    pub fn open(engine: E) -> StoreResult<Threaded<Self>> {
+        Ok(Threaded::new(Self::new(engine)?, WriteMode::default()))
+    }
+
+    /// Opens a store without a thread, for [`Threaded`] with other choices or for blocking use.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub fn new(engine: E) -> StoreResult<Self> {
+        let store = Self { engine, poisoned: AtomicBool::new(false), closed: AtomicBool::new(false) };
+        loop {
+            let Some(batch) = store.check_format()? else { return Ok(store) };
+            // Somebody else making the same store at this moment is as good.
+            match store.engine.write(&batch, Durability::Immediate)? {
+                KvOutcome::Committed => return Ok(store),
+                KvOutcome::Conflict { .. } => {}
+            }
+        }
+    }
+
+    /// Returns the engine.
+    pub fn engine(&self) -> &E {
+        &self.engine
+    }
+
+    /// Checks the format; gives what to write where there is none yet.
+    fn check_format(&self) -> StoreResult<Option<KvBatch>> {
+        let read = self.engine.read()?;
+        let not_a_store = |message: &str| {
+            Err(StoreError::new(StoreErrorKind::NotAStore, E::NAME, "open", message))
+        };
+        let Some(sealed) = read.get(Space::Small, keys::FORMAT)? else {
+            for space in Space::ALL {
+                let all = Scan::prefix(space, Vec::new());
+                let mut found = false;
+                read.scan(&all, &mut |_, _| {
+                    found = true;
+                    Ok(ControlFlow::Break(()))
+                })?;
+                if found {
+                    return not_a_store("expected a format version, found keys without one");
+                }
+            }
+            let mut overlay = Overlay::new(&*read);
+            overlay.require(Space::Small, keys::FORMAT.to_vec())?;
+            let sealed = value::seal(keys::FORMAT, FORMAT.to_be_bytes().to_vec());
+            overlay.put(Space::Small, keys::FORMAT.to_vec(), sealed);
+            return Ok(Some(overlay.into_batch()));
+        };
+        let version = value::open(keys::FORMAT, &sealed).and_then(|value| value.try_into().ok());
+        match version.map(u32::from_be_bytes) {
+            Some(FORMAT) => Ok(None),
+            Some(found) if found > FORMAT => {
+                let kind = StoreErrorKind::TooNew { found, known: FORMAT };
+                let message = format!("expected format {FORMAT} or older, found {found}");
+                Err(StoreError::new(kind, E::NAME, "open", message))
+            }
+            _ => not_a_store("the format version is damaged"),
+        }
+    }
+
+    fn error(&self, kind: StoreErrorKind, op: &'static str, message: &str) -> StoreError {
+        StoreError::new(kind, E::NAME, op, message)
+    }
+
+    fn check_open(&self, op: &'static str) -> StoreResult<()> {
+        match self.closed.load(Ordering::Acquire) {
+            true => Err(self.error(StoreErrorKind::Unavailable, op, "the store is closed")),
+            false => Ok(()),
+        }
+    }
+
+    fn check_writable(&self, op: &'static str) -> StoreResult<()> {
+        self.check_open(op)?;
+        match self.poisoned.load(Ordering::Acquire) {
+            true => {
+                Err(self.error(StoreErrorKind::Poisoned, op, "an earlier write failed to become durable"))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Reads one repository in one snapshot; `None` when there is no such repository.
+    pub(super) fn with<T>(
+        &self,
+        op: &'static str,
+        repo: &RepoName,
+        reader: impl FnOnce(&View<'_>) -> StoreResult<T>,
+    ) -> StoreResult<Option<T>> {
+        self.check_open(op)?;
+        let read = self.engine.read()?;
+        match read::repo_number(&*read, E::NAME, repo)? {
+            Some(repo) => reader(&View { read: &*read, repo, backend: E::NAME }).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Plans a write on a snapshot and writes it, again if somebody else came first.
+    pub(super) fn write<T>(
+        &self,
+        op: &'static str,
+        mut plan: impl FnMut(&mut Overlay<'_>) -> StoreResult<T>,
+    ) -> StoreResult<T> {
+        self.check_writable(op)?;
+        for _ in 0..ATTEMPTS {
+            let (planned, batch) = {
+                let read = self.engine.read()?;
+                let mut overlay = Overlay::new(&*read);
+                let planned = plan(&mut overlay)?;
+                (planned, overlay.into_batch())
+            };
+            if batch.writes.is_empty() {
+                return Ok(planned);
+            }
+            match self.engine.write(&batch, Durability::Immediate) {
+                Ok(KvOutcome::Committed) => return Ok(planned),
+                Ok(KvOutcome::Conflict { .. }) => {}
+                Err(error) => return Err(self.failed(op, error)),
+            }
+        }
+        let message = "other writers came first, again and again";
+        Err(self.error(StoreErrorKind::Busy, op, message))
+    }
+
+    /// Judges a failed write: unless the engine says that nothing was written, nobody knows.
+    fn failed(&self, op: &'static str, error: StoreError) -> StoreError {
+        use StoreErrorKind::{Busy, ReadOnly, TooLarge, Unsupported};
+        if matches!(error.kind, Busy | ReadOnly | TooLarge | Unsupported) {
+            return error;
+        }
+        self.poisoned.store(true, Ordering::Release);
+        let message = format!("the write may have happened or not: {}", error.message);
+        self.error(StoreErrorKind::Unknown, op, &message).with_source(error)
+    }
+}
+
+fn none<T>(count: usize) -> Vec<Option<T>> {
+    std::iter::repeat_with(|| None).take(count).collect()
+}
+
+impl<E: KvEngine> BlockingStore for KvStore<E> {
+    fn backend(&self) -> &'static str {
+        E::NAME
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.engine.capabilities()
+    }
+
+    fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
+        let found = self.with("blobs", repo, |view| {
+            let blob = |key: &BlobKey| {
+                let found = view.blob(key.id, key.hint.map(|hint| hint.0))?;
+                Ok(found.map(|(_, blob)| blob))
+            };
+            keys.iter().map(blob).collect()
+        })?;
+        Ok(found.unwrap_or_else(|| none(keys.len())))
+    }
+
+    fn toolsets(&self, repo: &RepoName, ids: &[ToolsetId]) -> StoreResult<Vec<Option<Toolset>>> {
+        let found =
+            self.with("toolsets", repo, |view| ids.iter().map(|id| view.toolset(*id)).collect())?;
+        Ok(found.unwrap_or_else(|| none(ids.len())))
+    }
+
+    fn resolve_prefix(
+        &self,
+        repo: &RepoName,
+        prefix: &IdPrefix,
+        limit: usize,
+    ) -> StoreResult<Vec<ObjectId>> {
+        let mut found =
+            self.with("resolve_prefix", repo, |view| view.resolve(prefix))?.unwrap_or_default();
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    fn commits(&self, repo: &RepoName, ids: &[CommitId]) -> StoreResult<Vec<Option<Commit>>> {
+        let found = self.with("commits", repo, |view| {
+            ids.iter().map(|id| Ok(view.commit(*id)?.map(|found| found.commit))).collect()
+        })?;
+        Ok(found.unwrap_or_else(|| none(ids.len())))
+    }
+
+    fn walk(&self, repo: &RepoName, walk: Walk) -> StoreResult<WalkPage> {
+        match self.with("walk", repo, |view| view.walk(&walk))? {
+            Some(page) => Ok(page),
+            None if walk.until == Some(walk.head) => Ok(WalkPage::default()),
+            None => Err(StoreError::missing(E::NAME, "walk", ObjectId::Commit(walk.head))),
+        }
+    }
+
+    fn tools(&self, repo: &RepoName, ids: &[ToolId]) -> StoreResult<Vec<Option<ToolDefinition>>> {
+        let found =
+            self.with("tools", repo, |view| ids.iter().map(|id| view.tool(*id)).collect())?;
+        Ok(found.unwrap_or_else(|| none(ids.len())))
+    }
+
+    fn tools_by_name(&self, repo: &RepoName, name: &str) -> StoreResult<Vec<ToolDefinition>> {
+        Ok(self.with("tools_by_name", repo, |view| view.tools_by_name(name))?.unwrap_or_default())
+    }
+
+    fn tool_names(&self, repo: &RepoName) -> StoreResult<Vec<String>> {
+        Ok(self.with("tool_names", repo, View::tool_names)?.unwrap_or_default())
+    }
+
+    fn refs(&self, repo: &RepoName, names: &[RefName]) -> StoreResult<Vec<Option<RefTarget>>> {
+        let found =
+            self.with("refs", repo, |view| names.iter().map(|name| view.ref_target(name)).collect())?;
+        Ok(found.unwrap_or_else(|| none(names.len())))
+    }
+
+    fn list_refs(&self, repo: &RepoName, prefix: &str) -> StoreResult<Vec<(RefName, RefTarget)>> {
+        Ok(self.with("list_refs", repo, |view| view.list_refs(prefix))?.unwrap_or_default())
+    }
+
+    fn ref_log(&self, repo: &RepoName, query: &LogQuery) -> StoreResult<Vec<LogEntry>> {
+        Ok(self.with("ref_log", repo, |view| view.ref_log(query))?.unwrap_or_default())
+    }
+
+    fn derived(
+        &self,
+        repo: &RepoName,
+        kind: DerivedKind,
+        commits: &[CommitId],
+    ) -> StoreResult<Vec<Option<Bytes>>> {
+        let found = self.with("derived", repo, |view| {
+            let row = |id: &CommitId| match view.commit(*id)? {
+                Some(found) => view.read.get(Space::Small, &view.repo.derived(kind, found.place)),
+                None => Ok(None),
+            };
+            commits.iter().map(row).collect()
+        })?;
+        Ok(found.unwrap_or_else(|| none(commits.len())))
+    }
+
+    fn drop_derived(&self, repo: &RepoName) -> StoreResult<()> {
+        self.write("drop_derived", |overlay| {
+            let Some(repo) = read::repo_number(overlay, E::NAME, repo)? else { return Ok(()) };
+            // Rows written meanwhile are written by a write that changes the counters.
+            overlay.require(Space::Small, repo.state())?;
+            for key in read::scan_keys(overlay, &repo.all_derived())? {
+                overlay.delete(Space::Small, key);
+            }
+            Ok(())
+        })
+    }
+
+    fn repos(&self) -> StoreResult<Vec<RepoName>> {
+        self.check_open("repos")?;
+        let skip = keys::repos().from.len();
+        let mut names = Vec::new();
+        self.engine.read()?.scan(&keys::repos(), &mut |key, _| {
+            let name = key.get(skip..).and_then(|name| std::str::from_utf8(name).ok());
+            names.extend(name.and_then(|name| RepoName::new(name).ok()));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        names.sort();
+        Ok(names)
+    }
+
+    fn stats(&self, repo: &RepoName) -> StoreResult<StoreStats> {
+        let mut stats = self.with("stats", repo, View::stats)?.unwrap_or_default();
+        stats.disk_bytes = self.engine.disk_bytes()?;
+        Ok(stats)
+    }
+
+    fn check(&self, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>> {
+        let mut damage = self.engine.check()?;
+        damage.extend(self.with("check", repo, View::check)?.unwrap_or_default());
+        if repair && damage.iter().any(|damage| damage.derived) {
+            self.repair(repo)?;
+        }
+        Ok(damage)
+    }
+
+    fn apply_group(&self, group: &[(RepoName, Batch)]) -> Vec<StoreResult<Applied>> {
+        let written = self.write("apply", |overlay| {
+            Ok(group.iter().map(|(repo, batch)| write::apply(overlay, E::NAME, repo, batch)).collect::<Vec<_>>())
+        });
+        match written {
+            Ok(answers) => answers,
+            // Nobody's write is known to last, also not of those who would have been refused.
+            Err(error) => {
+                let again = || self.error(error.kind.clone(), error.op, &error.message);
+                let mut answers: Vec<_> = group.iter().skip(1).map(|_| Err(again())).collect();
+                if !group.is_empty() {
+                    answers.insert(0, Err(error));
+                }
+                answers
+            }
+        }
+    }
+
+    fn close(&self) -> StoreResult<()> {
+        match self.closed.swap(true, Ordering::AcqRel) {
+            true => Ok(()),
+            false => self.engine.close(),
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! Applying batches: first every check, then every write, all of it staged.
+
+use std::collections::{HashMap, HashSet};
+
+use bytes::Bytes;
+
+use super::keys::{self, Indexed, Repo};
+use super::overlay::Overlay;
+use super::read::{self, View};
+use super::value::{self, Move, Segment, Sighting, State};
+use super::{KvRead, Space};
+use crate::batch::{Applied, Batch};
+use crate::commit::Commit;
+use crate::id::{BlobId, CommitId, RepoName};
+use crate::object::{Blob, ObjectId, ToolEntry};
+use crate::refs::{Conflict, Expect, RefTarget};
+use crate::store::{StoreError, StoreErrorKind, StoreResult};
+
+/// Stages one batch on top of what is staged already. A batch that is refused leaves nothing.
+pub(super) fn apply(
+    overlay: &mut Overlay<'_>,
+    backend: &'static str,
+    repo: &RepoName,
+    batch: &Batch,
+) -> StoreResult<Applied> {
+    let mark = overlay.mark();
+    let applied = stage(overlay, backend, repo, batch);
+    if !matches!(applied, Ok((Applied::Done, true))) {
+        overlay.roll_back(mark);
+    }
+    applied.map(|(applied, _)| applied)
+}
+
+/// Stages a batch; the flag says whether it changes anything.
+fn stage(
+    overlay: &mut Overlay<'_>,
+    backend: &'static str,
+    name: &RepoName,
+    batch: &Batch,
+) -> StoreResult<(Applied, bool)> {
+    let mut names = HashSet::new();
+    if let Some(twice) = batch.refs.iter().find(|edit| !names.insert(&edit.name)) {
+        let message = format!("expected one edit of each ref, found two of {}", twice.name);
+        return Err(StoreError::new(StoreErrorKind::Invalid, backend, "apply", message));
+    }
+    let repo = open_repo(overlay, backend, name)?;
+    let view = View { read: overlay, repo, backend };
+    if !view.moves_of(batch.id)?.is_empty() {
+        return Ok((Applied::Already, false));
+    }
+    let moves = match check_refs(&view, batch)? {
+        Ok(moves) => moves,
+        Err(conflict) => return Ok((Applied::Conflict(conflict), false)),
+    };
+    let known = Known::check(&view, batch)?;
+    let mut writer = Writer { state: view.state()?, overlay, repo, backend, wrote: false };
+    writer.objects(batch, known)?;
+    writer.moves(batch, moves);
+    let wrote = writer.finish();
+    Ok((Applied::Done, wrote))
+}
+
+/// Returns the number of a repository, staging a new one when there is none.
+fn open_repo(
+    overlay: &mut Overlay<'_>,
+    backend: &'static str,
+    name: &RepoName,
+) -> StoreResult<Repo> {
+    if let Some(repo) = read::repo_number(overlay, backend, name)? {
+        overlay.require(Space::Small, repo.state())?;
+        return Ok(repo);
+    }
+    let number = match overlay.get(Space::Small, keys::NEXT_REPO)? {
+        None => 1,
+        Some(sealed) => {
+            let number = value::open(keys::NEXT_REPO, &sealed).and_then(|n| n.try_into().ok());
+            let number = number.map(u32::from_be_bytes);
+            number.ok_or_else(|| read::damaged(backend, "apply", "the count of repositories"))?
+        }
+    };
+    let next = number.checked_add(1).ok_or_else(|| full(backend, "repositories"))?;
+    let repo = Repo(number);
+    overlay.require(Space::Small, keys::NEXT_REPO.to_vec())?;
+    let mut put = |key: Vec<u8>, bytes: Vec<u8>| {
+        let sealed = value::seal(&key, bytes);
+        overlay.put(Space::Small, key, sealed);
+    };
+    put(keys::NEXT_REPO.to_vec(), next.to_be_bytes().to_vec());
+    put(keys::repo_number(name), number.to_be_bytes().to_vec());
+    put(repo.state(), State::NEW.encode());
+    Ok(repo)
+}
+
+fn full(backend: &'static str, what: &str) -> StoreError {
+    let message = format!("expected at most {} {what}", u32::MAX);
+    StoreError::new(StoreErrorKind::TooLarge, backend, "apply", message)
+}
+
+/// What a ref was, for each edit that changes it, by the edit's index.
+type Moves = Vec<(usize, Option<RefTarget>)>;
+
+fn check_refs(view: &View<'_>, batch: &Batch) -> StoreResult<Result<Moves, Conflict>> {
+    let mut moves = Vec::new();
+    for (index, edit) in batch.refs.iter().enumerate() {
+        let found = view.ref_target(&edit.name)?;
+        if found == edit.to {
+            continue;
+        }
+        let as_expected = match &edit.expect {
+            Expect::Any => true,
+            Expect::Absent => found.is_none(),
+            Expect::Is(target) => found.as_ref() == Some(target),
+        };
+        if !as_expected {
+            let (name, expected) = (edit.name.clone(), edit.expect.clone());
+            return Ok(Err(Conflict { name, expected, found }));
+        }
+        moves.push((index, found));
+    }
+    Ok(Ok(moves))
+}
+
+/// What a batch brings and links to: where it lies, as far as it is stored.
+struct Known<'b> {
+    /// Commits of the batch and those it links to; `None` is to be stored.
+    commits: HashMap<CommitId, Option<u64>>,
+    blobs: HashMap<BlobId, Option<u64>>,
+    new_blobs: Vec<&'b Blob>,
+}
+
+impl<'b> Known<'b> {
+    /// Checks that all that is required or linked to is stored or in the batch.
+    fn check(view: &View<'_>, batch: &'b Batch) -> StoreResult<Self> {
+        let mut known =
+            Self { commits: HashMap::new(), blobs: HashMap::new(), new_blobs: Vec::new() };
+        for blob in &batch.blobs {
+            if !known.blobs.contains_key(&blob.id()) {
+                let place = view.place_of_blob(blob)?;
+                known.blobs.insert(blob.id(), place);
+                if place.is_none() {
+                    known.new_blobs.push(blob);
+                }
+            }
+        }
+        for commit in &batch.commits {
+            if !known.commits.contains_key(&commit.id()) {
+                let place = view.commit(commit.id())?.map(|found| found.place);
+                known.commits.insert(commit.id(), place);
+            }
+        }
+        for object in &batch.requires {
+            known.need(view, batch, *object)?;
+        }
+        for commit in &batch.commits {
+            if known.commits.get(&commit.id()).is_some_and(Option::is_some) {
+                continue;
+            }
+            for parent in &commit.parents {
+                known.need(view, batch, ObjectId::Commit(*parent))?;
+            }
+            for blob in commit.linked_blobs() {
+                known.need(view, batch, ObjectId::Blob(blob))?;
+            }
+            for toolset in [commit.toolset, commit.active].into_iter().flatten() {
+                known.need(view, batch, ObjectId::Toolset(toolset))?;
+            }
+        }
+        for toolset in &batch.toolsets {
+            for ToolEntry { schema, .. } in toolset.entries() {
+                known.need(view, batch, ObjectId::Blob(*schema))?;
+            }
+        }
+        for row in &batch.tools {
+            known.need(view, batch, ObjectId::Commit(row.commit))?;
+            known.need(view, batch, ObjectId::Blob(row.schema))?;
+        }
+        for row in &batch.derived {
+            known.need(view, batch, ObjectId::Commit(row.commit))?;
+        }
+        Ok(known)
+    }
+
+    fn need(&mut self, view: &View<'_>, batch: &Batch, object: ObjectId) -> StoreResult<()> {
+        let is_known = match object {
+            ObjectId::Commit(id) => self.commits.contains_key(&id) || {
+                let found = view.commit(id)?.map(|found| found.place);
+                found.is_some_and(|place| self.commits.insert(id, Some(place)).is_none())
+            },
+            ObjectId::Blob(id) => self.blobs.contains_key(&id) || {
+                let found = view.blob(id, None)?.map(|(place, _)| place);
+                found.is_some_and(|place| self.blobs.insert(id, Some(place)).is_none())
+            },
+            ObjectId::Toolset(id) => {
+                batch.toolsets.iter().any(|toolset| toolset.id() == id)
+                    || view.toolset(id)?.is_some()
+            }
+            ObjectId::Tool(id) => {
+                batch.tools.iter().any(|row| row.id == id) || view.tool(id)?.is_some()
+            }
+        };
+        match is_known {
+            true => Ok(()),
+            false => Err(StoreError::missing(view.backend, "apply", object)),
+        }
+    }
+}
+
+/// Returns the commits with every one after its first parent, where that is among them.
+fn parents_first(commits: &[Commit]) -> Vec<&Commit> {
+    let mut waiting: HashMap<CommitId, &Commit> =
+        commits.iter().map(|commit| (commit.id(), commit)).collect();
+    let mut ordered = Vec::with_capacity(waiting.len());
+    for commit in commits {
+        // Ids are hashes of their parents' ids, so that this chain has an end.
+        let mut chain = Vec::new();
+        let mut next = waiting.remove(&commit.id());
+        while let Some(commit) = next {
+            chain.push(commit);
+            next = commit.parent().and_then(|parent| waiting.remove(&parent));
+        }
+        ordered.extend(chain.into_iter().rev());
+    }
+    ordered
+}
+
+/// Stages what was checked.
+struct Writer<'w, 'a> {
+    overlay: &'w mut Overlay<'a>,
+    repo: Repo,
+    backend: &'static str,
+    state: State,
+    wrote: bool,
+}
+
+impl Writer<'_, '_> {
+    fn put(&mut self, space: Space, key: Vec<u8>, value: Bytes) {
+        self.overlay.put(space, key, value);
+        self.wrote = true;
+    }
+
+    fn seal(&mut self, space: Space, key: Vec<u8>, value: Vec<u8>) {
+        let sealed = value::seal(&key, value);
+        self.put(space, key, sealed);
+    }
+
+    fn view(&self) -> View<'_> {
+        View { read: self.overlay, repo: self.repo, backend: self.backend }
+    }
+
+    fn objects(&mut self, batch: &Batch, mut known: Known<'_>) -> StoreResult<()> {
+        let bytes: HashMap<BlobId, &Blob> =
+            known.new_blobs.iter().map(|blob| (blob.id(), *blob)).collect();
+        for commit in parents_first(&batch.commits) {
+            if known.commits.get(&commit.id()).is_some_and(Option::is_some) {
+                continue;
+            }
+            let parent = commit.parent().and_then(|id| known.commits.get(&id).copied().flatten());
+            let place = self.next_place(parent)?;
+            known.commits.insert(commit.id(), Some(place));
+            let content = match commit.content {
+                None => None,
+                Some(id) => match (known.blobs.get(&id).copied().flatten(), bytes.get(&id)) {
+                    (None, Some(blob)) => {
+                        self.blob(blob, place);
+                        known.blobs.insert(id, Some(place));
+                        Some(place)
+                    }
+                    (stored, _) => stored,
+                },
+            };
+            let value = value::commit_value(place, content, &commit.encode());
+            self.put(Space::Commits, self.repo.numbered(place), value);
+            let head = keys::head(commit.id().as_bytes());
+            self.put(Space::Index, self.repo.index(Indexed::Commit, head, place), Bytes::new());
+        }
+        for blob in &known.new_blobs {
+            if known.blobs.get(&blob.id()).is_some_and(Option::is_none) {
+                let place = self.loose_place()?;
+                self.blob(blob, place);
+                known.blobs.insert(blob.id(), Some(place));
+            }
+        }
+        for toolset in &batch.toolsets {
+            let key = self.repo.toolset(toolset.id());
+            if self.overlay.get(Space::Small, &key)?.is_none() {
+                self.put(Space::Small, key, toolset.encode().into());
+            }
+        }
+        self.tools(batch)?;
+        for row in &batch.derived {
+            let Some(place) = known.commits.get(&row.commit).copied().flatten() else { continue };
+            let key = self.repo.derived(row.kind, place);
+            if self.overlay.get(Space::Small, &key)?.as_ref() != Some(&row.bytes) {
+                self.put(Space::Small, key, row.bytes.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn tools(&mut self, batch: &Batch) -> StoreResult<()> {
+        for row in &batch.tools {
+            let key = self.repo.tool(row.id, row.schema);
+            if self.overlay.get(Space::Small, &key)?.is_some() {
+                continue;
+            }
+            let (created_at, commit, name) = (row.created_at, row.commit, row.name.clone());
+            let sighting = Sighting { created_at, commit, name };
+            self.seal(Space::Small, key, sighting.encode());
+            self.put(Space::Small, self.repo.tool_name(&row.name, row.id), Bytes::new());
+        }
+        Ok(())
+    }
+
+    fn blob(&mut self, blob: &Blob, place: u64) {
+        self.put(Space::Blobs, self.repo.numbered(place), blob.bytes().clone());
+        let head = keys::head(blob.id().as_bytes());
+        self.put(Space::Index, self.repo.index(Indexed::Blob, head, place), Bytes::new());
+    }
+
+    /// Takes the place after the parent's, if that is its segment's tip; else opens a segment.
+    /// The whole write rests on the repository's counters, so nobody else can take it as well.
+    fn next_place(&mut self, parent: Option<u64>) -> StoreResult<u64> {
+        if let Some(parent) = parent {
+            let (number, position) = (keys::segment_of(parent), keys::position_of(parent));
+            let segment = self.view().segment(number)?;
+            if let (Some(segment), Some(next)) = (segment, position.checked_add(1))
+                && segment.tip == position
+            {
+                let value = Segment { tip: next, ..segment }.encode();
+                self.seal(Space::Small, self.repo.segment(number), value);
+                return Ok(keys::place(number, next));
+            }
+        }
+        let number = self.open_segment()?;
+        let value = Segment { tip: 0, parent }.encode();
+        self.seal(Space::Small, self.repo.segment(number), value);
+        Ok(keys::place(number, 0))
+    }
+
+    fn open_segment(&mut self) -> StoreResult<u32> {
+        let number = self.state.next_segment;
+        self.state.next_segment =
+            number.checked_add(1).ok_or_else(|| full(self.backend, "segments"))?;
+        Ok(number)
+    }
+
+    /// Takes a place for a blob that is no commit's content.
+    fn loose_place(&mut self) -> StoreResult<u64> {
+        if self.state.loose_segment == 0 || self.state.loose_position == u32::MAX {
+            self.state.loose_segment = self.open_segment()?;
+            self.state.loose_position = 0;
+        }
+        let place = keys::place(self.state.loose_segment, self.state.loose_position);
+        self.state.loose_position += 1;
+        Ok(place)
+    }
+
+    fn moves(&mut self, batch: &Batch, moves: Moves) {
+        for (edit, before) in moves.into_iter().filter_map(|(n, was)| Some((batch.refs.get(n)?, was)))
+        {
+            let key = self.repo.ref_key(edit.name.as_str());
+            match &edit.to {
+                Some(target) => {
+                    let mut value = Vec::with_capacity(48);
+                    value::put_target(&mut value, Some(target));
+                    self.seal(Space::Small, key, value);
+                }
+                None => {
+                    self.overlay.delete(Space::Small, key);
+                    self.wrote = true;
+                }
+            }
+            let seq = self.state.next_seq;
+            self.state.next_seq += 1;
+            let entry = Move {
+                name: edit.name.clone(),
+                before,
+                after: edit.to.clone(),
+                batch: batch.id,
+                note: batch.note.clone(),
+            };
+            self.seal(Space::Log, self.repo.numbered(seq), entry.encode());
+            let head = keys::head(batch.id.as_bytes());
+            self.put(Space::Index, self.repo.index(Indexed::Batch, head, seq), Bytes::new());
+        }
+    }
+
+    /// Writes the counters, if anything was written; says whether.
+    fn finish(mut self) -> bool {
+        if self.wrote {
+            self.state.generation += 1;
+            let value = self.state.encode();
+            self.seal(Space::Small, self.repo.state(), value);
+        }
+        self.wrote
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commit::{By, CommitRecord, Op};
+
+    #[test]
+    fn children_are_placed_after_their_parents_in_any_order() {
+        let mut chain: Vec<Commit> = Vec::new();
+        for number in 0..6 {
+            let mut record = CommitRecord::new(Op::Note, By::User);
+            record.parents = chain.last().map(Commit::id).into_iter().collect();
+            record.created_at = Some(number);
+            chain.push(Commit::seal(record).unwrap());
+        }
+        let shuffled: Vec<Commit> = [4, 1, 5, 0, 3, 2, 4].map(|n| chain[n].clone()).into();
+        let ordered: Vec<Commit> = parents_first(&shuffled).into_iter().cloned().collect();
+        assert_eq!(ordered, chain);
+    }
+}

@@ -1,0 +1,219 @@
+//! What can go wrong in the engine.
+
+use tract_compile::{BadShape, InvalidChange};
+use tract_core::json::JsonError;
+use tract_core::{
+    BadName, CommitId, ContentError, Expect, ObjectId, RecordError, RefName, RefTarget, StoreError,
+    TooLarge,
+};
+
+use crate::plan::Refusal;
+
+/// The result of an engine call.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failure of the engine. Unless a variant says otherwise, nothing was written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A planner refuses the request.
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+    /// A ref is not where the caller expected it, or kept moving while this write was tried.
+    #[error("{name} moved: expected {}, found {}", expected_text(.expected), found_text(.found))]
+    Conflict {
+        /// The ref.
+        name: RefName,
+        /// Where it was expected.
+        expected: Expect,
+        /// Where it is.
+        found: Option<RefTarget>,
+    },
+    /// A revision names nothing.
+    #[error("unknown revision {text:?}")]
+    UnknownRevision {
+        /// The revision as it was given.
+        text: String,
+        /// Names that are like it.
+        nearest: Vec<String>,
+    },
+    /// A prefix fits several commits.
+    #[error("ambiguous revision {text:?}: {} commits begin so", .ids.len())]
+    Ambiguous {
+        /// The revision as it was given.
+        text: String,
+        /// The commits, at most 20.
+        ids: Vec<CommitId>,
+    },
+    /// A revision that breaks the rules of writing one, or goes beyond what is there.
+    #[error("bad revision {text:?}: {what}")]
+    BadRevision {
+        /// The revision as it was given.
+        text: String,
+        /// What does not fit.
+        what: String,
+    },
+    /// There is no branch of this name.
+    #[error("unknown branch {name:?}")]
+    UnknownBranch {
+        /// The name.
+        name: String,
+        /// Branches that are like it.
+        nearest: Vec<String>,
+    },
+    /// A branch or tag of this name is there already.
+    #[error("{name} exists already and points at {at}")]
+    Exists {
+        /// The ref.
+        name: RefName,
+        /// Where it points.
+        at: RefTarget,
+    },
+    /// A branch that cannot be deleted, since `HEAD` stands on it.
+    #[error("branch {name:?} is checked out")]
+    CheckedOut {
+        /// The name.
+        name: String,
+    },
+    /// There is no operation to undo or redo.
+    #[error("nothing to {what}")]
+    NothingToUndo {
+        /// `undo` or `redo`.
+        what: &'static str,
+    },
+    /// A hook refuses the commit.
+    #[error("refused by hook {handler:?}: {reason}")]
+    Rejected {
+        /// The handler's name.
+        handler: String,
+        /// Why.
+        reason: String,
+    },
+    /// A hook asks for something that the engine does not carry out.
+    #[error("hook {handler:?} asks for {action}, which is not supported here")]
+    Unsupported {
+        /// The handler's name.
+        handler: String,
+        /// The action.
+        action: &'static str,
+    },
+    /// Something exceeds a limit.
+    #[error("{0}")]
+    TooLarge(#[from] TooLarge),
+    /// A name breaks the rules.
+    #[error("{0}")]
+    BadName(#[from] BadName),
+    /// A record that breaks a limit or a rule of the format.
+    #[error("{0}")]
+    Record(#[from] RecordError),
+    /// A commit that changes what its operation may not change.
+    #[error("{0}")]
+    Shape(#[from] BadShape),
+    /// A commit that does not fit its parent's view.
+    #[error("{0}")]
+    Change(#[from] InvalidChange),
+    /// A content blob that is not what its kind requires.
+    #[error("{0}")]
+    Content(#[from] ContentError),
+    /// A text that is no JSON, or has no canonical form.
+    #[error("{0}")]
+    Json(#[from] JsonError),
+    /// Something that the repository needs is not in the store.
+    #[error("{0} is not stored")]
+    Missing(ObjectId),
+    /// A failure of the store.
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    /// The operating system has no randomness to give.
+    #[error("no randomness from the operating system: {0}")]
+    Random(#[source] std::io::Error),
+}
+
+fn expected_text(expected: &Expect) -> String {
+    match expected {
+        Expect::Any => "anything".to_owned(),
+        Expect::Absent => "nothing".to_owned(),
+        Expect::Is(target) => target_text(target),
+    }
+}
+
+fn found_text(found: &Option<RefTarget>) -> String {
+    found.as_ref().map_or_else(|| "nothing".to_owned(), target_text)
+}
+
+fn target_text(target: &RefTarget) -> String {
+    match target {
+        RefTarget::Commit(id) => id.short(),
+        RefTarget::Blob(id) => id.short(),
+        RefTarget::Ref(name) => name.to_string(),
+    }
+}
+
+impl Error {
+    /// Returns the stable word for it, which the command line prints too.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Refused(refusal) => refusal.code(),
+            Self::Conflict { .. } => "conflict",
+            Self::UnknownRevision { .. } => "unknown_revision",
+            Self::Ambiguous { .. } => "ambiguous_revision",
+            Self::BadRevision { .. } => "bad_revision",
+            Self::UnknownBranch { .. } => "unknown_branch",
+            Self::Exists { .. } => "exists",
+            Self::CheckedOut { .. } => "checked_out",
+            Self::NothingToUndo { .. } => "nothing_to_undo",
+            Self::Rejected { .. } => "rejected",
+            Self::Unsupported { .. } => "unsupported_action",
+            Self::TooLarge(_) => "too_large",
+            Self::BadName(_) => "bad_name",
+            Self::Record(_) => "bad_record",
+            Self::Shape(_) => "bad_shape",
+            Self::Change(_) => "invalid_change",
+            Self::Content(_) => "bad_content",
+            Self::Json(_) => "bad_json",
+            Self::Missing(_) => "missing_object",
+            Self::Store(error) => error.kind.code(),
+            Self::Random(_) => "no_randomness",
+        }
+    }
+
+    /// Returns what to do about it, where something helps.
+    pub fn notes(&self) -> Vec<String> {
+        match self {
+            Self::Refused(refusal) => refusal.notes(),
+            Self::Conflict { .. } => {
+                vec!["compile again and answer the new head, or keep the work on a branch of its own".to_owned()]
+            }
+            Self::UnknownRevision { nearest, .. } | Self::UnknownBranch { nearest, .. } => {
+                nearest.iter().map(|name| format!("did you mean {name:?}?")).collect()
+            }
+            Self::Ambiguous { ids, .. } => {
+                let ids: Vec<String> =
+                    ids.iter().map(|id| id.to_hex().chars().take(12).collect()).collect();
+                vec![format!("more digits tell them apart: {}", ids.join(", "))]
+            }
+            Self::BadRevision { .. } => vec![
+                "a revision is a branch, a tag or an id of 4 digits or more; then ~n, #n, @{n} or @{time}"
+                    .to_owned(),
+            ],
+            Self::Exists { name, .. } => match name.tag_name() {
+                Some(_) => vec!["tags never move; choose another name".to_owned()],
+                None => vec!["choose another name, or check that one out".to_owned()],
+            },
+            Self::CheckedOut { .. } => vec!["check out another branch first".to_owned()],
+            Self::Store(error) => error.notes(),
+            Self::NothingToUndo { .. }
+            | Self::Rejected { .. }
+            | Self::Unsupported { .. }
+            | Self::TooLarge(_)
+            | Self::BadName(_)
+            | Self::Record(_)
+            | Self::Shape(_)
+            | Self::Change(_)
+            | Self::Content(_)
+            | Self::Json(_)
+            | Self::Missing(_)
+            | Self::Random(_) => Vec::new(),
+        }
+    }
+}

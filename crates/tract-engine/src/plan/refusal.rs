@@ -1,0 +1,285 @@
+//! What a planner answers when a request cannot be carried out.
+
+use std::fmt;
+
+use tract_core::{CallRef, CommitId};
+
+/// A call that nothing has answered yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenCall {
+    /// The provider's id of the call.
+    pub call_id: String,
+    /// The tool's name.
+    pub name: String,
+    /// The message that bears it, and its place there.
+    pub call: CallRef,
+}
+
+/// What two sides of a merge cannot agree on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ConflictKind {
+    /// Both changed what a message says.
+    Version,
+    /// Both changed a message's priority or retention.
+    Mark,
+    /// One removed what the other changed, or both added it differently.
+    Presence,
+    /// Both answered one call, or one answered a call that the other has not.
+    Answer,
+    /// Two summaries overlap, or one covers what the other side changed.
+    Summary,
+    /// Both changed the tools.
+    Tools,
+}
+
+impl ConflictKind {
+    /// Returns the stable word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Version => "version",
+            Self::Mark => "mark",
+            Self::Presence => "presence",
+            Self::Answer => "answer",
+            Self::Summary => "summary",
+            Self::Tools => "tools",
+        }
+    }
+}
+
+/// One conflict of a merge.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MergeConflict {
+    /// What they disagree on.
+    pub kind: ConflictKind,
+    /// The message concerned; none for the tools.
+    pub slot: Option<CommitId>,
+    /// The commit that speaks for our side, where there is one.
+    pub ours: Option<CommitId>,
+    /// The commit that speaks for their side, where there is one.
+    pub theirs: Option<CommitId>,
+}
+
+impl fmt::Display for MergeConflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind.as_str())?;
+        if let Some(slot) = self.slot {
+            write!(f, " of {}", slot.short())?;
+        }
+        let side = |id: Option<CommitId>| id.map_or_else(|| "absent".to_owned(), |id| id.short());
+        match (self.ours, self.theirs) {
+            (None, None) => Ok(()),
+            (ours, theirs) => write!(f, " (ours {}, theirs {})", side(ours), side(theirs)),
+        }
+    }
+}
+
+/// Why a request is refused. Nothing was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The message is not a row of the view.
+    NotVisible {
+        /// The commit that was named.
+        target: CommitId,
+        /// The summary that it lies under, or the commit of this line that took it out; none
+        /// when it never stood on this line.
+        hidden_by: Option<CommitId>,
+    },
+    /// The commit that was named is no version of a message.
+    NoMessage {
+        /// The commit that was named.
+        target: CommitId,
+        /// The name of its operation.
+        op: String,
+    },
+    /// Later commits have changed what the target changed.
+    Superseded {
+        /// The commit that should be taken back.
+        target: CommitId,
+        /// The commits that have to be taken back first.
+        by: Vec<CommitId>,
+    },
+    /// A message would stand beside a summary that it lies under, or lie under two.
+    Hidden {
+        /// The message.
+        target: CommitId,
+        /// The summary.
+        by: CommitId,
+    },
+    /// The two sides of a merge disagree.
+    Conflicts(Vec<MergeConflict>),
+    /// A result names a call that is not open.
+    NoOpenCall {
+        /// The id of the call.
+        call_id: String,
+        /// The calls that are open, nearest first.
+        open: Vec<OpenCall>,
+    },
+    /// A result names a call that has its answer.
+    AlreadyAnswered {
+        /// The id of the call.
+        call_id: String,
+        /// The message that answers it.
+        by: CommitId,
+    },
+    /// An edit would make another kind of message of it.
+    OtherKind {
+        /// The message that was named.
+        target: CommitId,
+        /// The kind or role that it has.
+        expected: String,
+        /// The kind or role of the edit.
+        found: String,
+    },
+    /// An edit would change the tool calls of a message.
+    OtherCalls {
+        /// The message that was named.
+        target: CommitId,
+        /// The ids of the calls that it has.
+        calls: Vec<String>,
+    },
+    /// Nothing is left to be summarised.
+    NothingLeft {
+        /// How many of the messages asked for are pinned, or belong together with one that is.
+        pinned: usize,
+        /// How many belong to a call that is still open.
+        open: usize,
+    },
+}
+
+impl Refusal {
+    /// Returns the stable word for it.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotVisible { .. } => "not_visible",
+            Self::NoMessage { .. } => "no_message",
+            Self::Superseded { .. } => "superseded",
+            Self::Hidden { .. } => "hidden",
+            Self::Conflicts(_) => "merge_conflicts",
+            Self::NoOpenCall { .. } => "no_open_call",
+            Self::AlreadyAnswered { .. } => "already_answered",
+            Self::OtherKind { .. } => "other_kind",
+            Self::OtherCalls { .. } => "other_calls",
+            Self::NothingLeft { .. } => "nothing_left",
+        }
+    }
+
+    /// Returns the ways out.
+    pub fn notes(&self) -> Vec<String> {
+        match self {
+            Self::NotVisible { hidden_by: Some(by), .. } => vec![format!(
+                "{by} took it out of the view: revert that, or name what stands there now",
+                by = by.short()
+            )],
+            Self::NotVisible { hidden_by: None, .. } => {
+                vec!["it never stood on this line; check out the branch that has it".to_owned()]
+            }
+            Self::NoMessage { .. } => {
+                vec!["name the commit that added the message, or an edit of it".to_owned()]
+            }
+            Self::Superseded { by, .. } => vec![format!(
+                "revert {} first, or revert with cascade",
+                list(by.iter().map(CommitId::short))
+            )],
+            Self::Hidden { by, .. } => {
+                vec![format!("revert the summary {} first", by.short())]
+            }
+            Self::Conflicts(conflicts) => {
+                let mut notes: Vec<String> =
+                    conflicts.iter().take(20).map(MergeConflict::to_string).collect();
+                if conflicts.len() > notes.len() {
+                    notes.push(format!("and {} more", conflicts.len() - notes.len()));
+                }
+                notes.push(
+                    "make the two sides say the same, or revert one side's change, then merge again"
+                        .to_owned(),
+                );
+                notes
+            }
+            Self::NoOpenCall { open, .. } if open.is_empty() => {
+                vec!["no call is open".to_owned()]
+            }
+            Self::NoOpenCall { open, .. } => {
+                let calls = open.iter().take(10).map(|open| {
+                    format!("\"{}\" {} ({})", open.call_id, open.name, open.call.slot.short())
+                });
+                let more = match open.len() {
+                    0..=10 => String::new(),
+                    n => format!(" and {} more", n - 10),
+                };
+                vec![format!("open calls: {}{more}", list(calls))]
+            }
+            Self::AlreadyAnswered { by, .. } => vec![format!(
+                "edit the answer {by} instead, or revert it first",
+                by = by.short()
+            )],
+            Self::OtherKind { .. } => {
+                vec!["skip the message and commit a new one of the other kind".to_owned()]
+            }
+            Self::OtherCalls { calls, .. } => vec![format!(
+                "keep the calls as they are ({}), or revert the answers first",
+                list(calls.iter().map(|id| format!("\"{id}\"")))
+            )],
+            Self::NothingLeft { pinned, open } => {
+                let mut notes = Vec::new();
+                if *pinned > 0 {
+                    notes.push(format!("{pinned} pinned: annotate them as normal first"));
+                }
+                if *open > 0 {
+                    notes.push(format!("{open} belong to open calls: answer those first"));
+                }
+                notes
+            }
+        }
+    }
+}
+
+fn list(items: impl Iterator<Item = String>) -> String {
+    items.collect::<Vec<_>>().join(", ")
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotVisible { target, hidden_by: Some(by) } => {
+                write!(f, "message {} is not visible: hidden by {}", target.short(), by.short())
+            }
+            Self::NotVisible { target, hidden_by: None } => {
+                write!(f, "message {} is not visible here", target.short())
+            }
+            Self::NoMessage { target, op } => {
+                write!(f, "expected a message, found {} ({op})", target.short())
+            }
+            Self::Superseded { target, by } => write!(
+                f,
+                "{} cannot be taken back: {} changed the same since",
+                target.short(),
+                list(by.iter().map(CommitId::short))
+            ),
+            Self::Hidden { target, by } => write!(
+                f,
+                "message {} would show beside its summary {}",
+                target.short(),
+                by.short()
+            ),
+            Self::Conflicts(conflicts) => match conflicts.len() {
+                1 => f.write_str("1 conflict"),
+                n => write!(f, "{n} conflicts"),
+            },
+            Self::NoOpenCall { call_id, .. } => write!(f, "no open call \"{call_id}\""),
+            Self::AlreadyAnswered { call_id, by } => {
+                write!(f, "call \"{call_id}\" is answered already by {}", by.short())
+            }
+            Self::OtherKind { target, expected, found } => {
+                write!(f, "edit of {}: expected {expected}, found {found}", target.short())
+            }
+            Self::OtherCalls { target, .. } => {
+                write!(f, "edit of {} would change its tool calls", target.short())
+            }
+            Self::NothingLeft { .. } => f.write_str("nothing is left to be summarised"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}

@@ -1,0 +1,261 @@
+//! What is reachable from given commits: the links that closure, export and verify follow.
+
+use std::collections::{HashMap, HashSet};
+
+use tract_core::store::{Damage, StoreError, StoreErrorKind, StoreResult, Walk};
+use tract_core::{
+    Blob, BlobId, Change, Changes, Commit, CommitId, ObjectId, RepoName, Store, This,
+};
+
+/// Returns the other commits that a commit links to: its parents, then the versions and marks in
+/// its changes. Anything else that looks like an id is a name.
+pub(crate) fn links(commit: &Commit, changes: &[Change]) -> Vec<CommitId> {
+    let mut found = commit.parents.clone();
+    let mut link = |this: This| {
+        if let This::Id(id) = this
+            && !found.contains(&id)
+        {
+            found.push(id);
+        }
+    };
+    for change in changes {
+        match change {
+            Change::Add { row, .. } | Change::Remove { row, .. } => {
+                link(row.version);
+                row.mark.into_iter().for_each(&mut link);
+            }
+            Change::Version { from, to, .. } => [*from, *to].into_iter().for_each(&mut link),
+            Change::Mark { from, to, .. } => {
+                [*from, *to].into_iter().flatten().for_each(&mut link);
+            }
+        }
+    }
+    found
+}
+
+/// Returns a commit's list of changes, wherever the record keeps it.
+///
+/// The inner error says what is wrong with the blob that should hold them.
+pub(crate) async fn changes_of(
+    store: &dyn Store,
+    repo: &RepoName,
+    commit: &Commit,
+) -> StoreResult<Result<Vec<Change>, Damage>> {
+    let id = match &commit.changes {
+        Changes::List(list) => return Ok(Ok(list.clone())),
+        Changes::Blob(id) => *id,
+    };
+    Ok(match blob(store, repo, id).await? {
+        Err(damage) => Err(damage),
+        Ok(blob) => Changes::from_blob(blob.bytes()).map_err(|error| Damage {
+            object: Some(ObjectId::Blob(id)),
+            what: format!("as the changes of commit {}: {error}", commit.id()),
+            derived: false,
+        }),
+    })
+}
+
+/// Reads one blob; the inner error says that it is damaged or not there.
+pub(crate) async fn blob(
+    store: &dyn Store,
+    repo: &RepoName,
+    id: BlobId,
+) -> StoreResult<Result<Blob, Damage>> {
+    let object = ObjectId::Blob(id);
+    match store.blobs(repo, &[id.into()]).await {
+        Ok(found) => match found.into_iter().flatten().next() {
+            Some(blob) if blob.id() == id => Ok(Ok(blob)),
+            Some(blob) => Ok(Err(damage(object, format!("it reads as blob {}", blob.id())))),
+            None => Ok(Err(damage(object, "it is linked to, but not stored"))),
+        },
+        Err(error) => harm(object, error).map(Err),
+    }
+}
+
+/// Turns an error that speaks of one object into damage of that object; others stay errors.
+pub(crate) fn harm(object: ObjectId, error: StoreError) -> StoreResult<Damage> {
+    match error.kind {
+        StoreErrorKind::Corrupt { .. } => Ok(damage(object, error.message)),
+        StoreErrorKind::Missing { .. } => Ok(damage(object, "it is linked to, but not stored")),
+        _ => Err(error),
+    }
+}
+
+pub(crate) fn damage(object: ObjectId, what: impl Into<String>) -> Damage {
+    Damage { object: Some(object), what: what.into(), derived: false }
+}
+
+/// The commits that can be reached, without their records: 32 bytes and the links each.
+#[derive(Debug, Default)]
+pub(crate) struct Reach {
+    links: HashMap<CommitId, Vec<CommitId>>,
+    /// Where reading began, in that order.
+    roots: Vec<CommitId>,
+    /// Commits that are linked to and could not be read.
+    lost: HashSet<CommitId>,
+    /// What was found wrong on the way.
+    pub(crate) damage: Vec<Damage>,
+}
+
+/// Commits asked for in one page of a walk: short for the many short forks, long for long lines.
+const PAGES: [usize; 2] = [32, 4096];
+
+impl Reach {
+    /// Reads everything that `root` leads to and was not reached before.
+    ///
+    /// Lines are read by range walks whose every step is compared with the parent that the step
+    /// before it names.
+    pub(crate) async fn add(
+        &mut self,
+        store: &dyn Store,
+        repo: &RepoName,
+        root: CommitId,
+    ) -> StoreResult<()> {
+        self.roots.push(root);
+        let mut open = vec![root];
+        while let Some(id) = open.pop() {
+            self.line(store, repo, id, &mut open).await?;
+        }
+        Ok(())
+    }
+
+    async fn line(
+        &mut self,
+        store: &dyn Store,
+        repo: &RepoName,
+        head: CommitId,
+        open: &mut Vec<CommitId>,
+    ) -> StoreResult<()> {
+        let [mut limit, most] = PAGES;
+        let mut one_by_one = 0;
+        let mut next = Some(head);
+        while let Some(at) = next.filter(|id| !self.knows(*id)) {
+            if one_by_one > 0 {
+                one_by_one -= 1;
+                next = self.single(store, repo, at, open).await?;
+                continue;
+            }
+            let walk = Walk { head: at, until: None, limit, stop_at: None };
+            let page = match store.walk(repo, walk).await {
+                Ok(page) => page,
+                Err(error) => {
+                    harm(ObjectId::Commit(at), error)?;
+                    // Which commit of the page it is, reading them singly tells.
+                    one_by_one = limit;
+                    continue;
+                }
+            };
+            for step in page.steps {
+                if next != Some(step.commit.id()) {
+                    break;
+                }
+                if self.knows(step.commit.id()) {
+                    return Ok(());
+                }
+                next = self.take(store, repo, &step.commit, open).await?;
+            }
+            if next != page.next || next == Some(at) {
+                let (place, found) = (ObjectId::Commit(at), page.next);
+                let said = found.map_or("the end".to_owned(), |id| format!("commit {id}"));
+                let so = next.map_or("the end".to_owned(), |id| format!("commit {id}"));
+                self.damage.push(Damage {
+                    object: Some(place),
+                    what: format!("a range walk from here goes on at {said}, parents lead to {so}"),
+                    derived: true,
+                });
+                one_by_one = limit;
+            }
+            limit = (limit * 2).min(most);
+        }
+        Ok(())
+    }
+
+    /// Reads one commit by its id; returns its first parent.
+    async fn single(
+        &mut self,
+        store: &dyn Store,
+        repo: &RepoName,
+        id: CommitId,
+        open: &mut Vec<CommitId>,
+    ) -> StoreResult<Option<CommitId>> {
+        let object = ObjectId::Commit(id);
+        let lost = match store.commits(repo, &[id]).await {
+            Ok(found) => match found.into_iter().flatten().next() {
+                Some(commit) if commit.id() == id => {
+                    return self.take(store, repo, &commit, open).await;
+                }
+                Some(commit) => damage(object, format!("it reads as commit {}", commit.id())),
+                None => damage(object, "it is linked to, but not stored"),
+            },
+            Err(error) => harm(object, error)?,
+        };
+        self.damage.push(lost);
+        self.lost.insert(id);
+        Ok(None)
+    }
+
+    async fn take(
+        &mut self,
+        store: &dyn Store,
+        repo: &RepoName,
+        commit: &Commit,
+        open: &mut Vec<CommitId>,
+    ) -> StoreResult<Option<CommitId>> {
+        let changes = match changes_of(store, repo, commit).await? {
+            Ok(changes) => changes,
+            Err(damage) => {
+                self.damage.push(damage);
+                Vec::new()
+            }
+        };
+        let links = links(commit, &changes);
+        open.extend(links.iter().skip(1).filter(|id| !self.knows(**id)));
+        let parent = commit.parent();
+        if parent.is_none() {
+            open.extend(links.first().filter(|id| !self.knows(**id)));
+        }
+        self.links.insert(commit.id(), links);
+        Ok(parent)
+    }
+
+    fn knows(&self, id: CommitId) -> bool {
+        self.links.contains_key(&id) || self.lost.contains(&id)
+    }
+
+    /// Returns whether the commit was reached and could be read.
+    pub(crate) fn holds(&self, id: CommitId) -> bool {
+        self.links.contains_key(&id)
+    }
+
+    /// Returns how many commits were reached.
+    pub(crate) fn len(&self) -> usize {
+        self.links.len()
+    }
+
+    /// Returns the commits so that each stands behind all that it links to, lines together.
+    pub(crate) fn parents_first(&self) -> Vec<CommitId> {
+        enum Visit {
+            Enter(CommitId),
+            Leave(CommitId),
+        }
+        let mut entered: HashSet<CommitId> = HashSet::with_capacity(self.links.len());
+        let mut order = Vec::with_capacity(self.links.len());
+        for root in &self.roots {
+            let mut open = vec![Visit::Enter(*root)];
+            while let Some(visit) = open.pop() {
+                match visit {
+                    Visit::Leave(id) => order.push(id),
+                    Visit::Enter(id) => {
+                        let Some(links) = self.links.get(&id) else { continue };
+                        if !entered.insert(id) {
+                            continue;
+                        }
+                        open.push(Visit::Leave(id));
+                        open.extend(links.iter().rev().map(|link| Visit::Enter(*link)));
+                    }
+                }
+            }
+        }
+        order
+    }
+}

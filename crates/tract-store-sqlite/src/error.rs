@@ -1,0 +1,71 @@
+//! SQLite's failures as those of the store border.
+
+use rusqlite::ErrorCode;
+use tract_core::{ObjectId, StoreError, StoreErrorKind};
+
+pub(crate) const BACKEND: &str = "sqlite";
+
+/// Makes an error of SQLite one of the store's.
+pub(crate) fn engine(op: &'static str) -> impl Fn(rusqlite::Error) -> StoreError {
+    move |error| {
+        let message = match kind(&error) {
+            StoreErrorKind::Busy => {
+                "the database is locked by another process or connection".to_owned()
+            }
+            StoreErrorKind::NotAStore => "the file is no database".to_owned(),
+            _ => error.to_string(),
+        };
+        StoreError::new(kind(&error), BACKEND, op, message).with_source(error)
+    }
+}
+
+fn kind(error: &rusqlite::Error) -> StoreErrorKind {
+    match error {
+        rusqlite::Error::SqliteFailure(failure, _) => match failure.code {
+            ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => StoreErrorKind::Busy,
+            ErrorCode::ReadOnly => StoreErrorKind::ReadOnly,
+            ErrorCode::DiskFull => StoreErrorKind::Full,
+            ErrorCode::NotADatabase => StoreErrorKind::NotAStore,
+            ErrorCode::DatabaseCorrupt => StoreErrorKind::Corrupt { object: None },
+            ErrorCode::CannotOpen | ErrorCode::PermissionDenied => StoreErrorKind::Unavailable,
+            ErrorCode::TooBig => StoreErrorKind::TooLarge,
+            _ => StoreErrorKind::Engine,
+        },
+        // Tables are strict: a value of another type was not written by us.
+        rusqlite::Error::InvalidColumnType(..)
+        | rusqlite::Error::FromSqlConversionFailure(..)
+        | rusqlite::Error::IntegralValueOutOfRange(..)
+        | rusqlite::Error::Utf8Error(..) => StoreErrorKind::Corrupt { object: None },
+        _ => StoreErrorKind::Engine,
+    }
+}
+
+/// Returns whether the operating system failed to read, write or flush: what was written since
+/// the last flush may or may not be there.
+pub(crate) fn is_io(error: &StoreError) -> bool {
+    let source = error.source.as_deref().and_then(|source| source.downcast_ref());
+    matches!(
+        source,
+        Some(rusqlite::Error::SqliteFailure(failure, _)) if failure.code == ErrorCode::SystemIoFailure
+    )
+}
+
+/// Makes an error of our own.
+pub(crate) fn new(kind: StoreErrorKind, op: &'static str, message: impl Into<String>) -> StoreError {
+    StoreError::new(kind, BACKEND, op, message)
+}
+
+/// Makes the error of something stored, but no object, whose bytes are wrong.
+pub(crate) fn damaged(op: &'static str, what: impl Into<String>) -> StoreError {
+    new(StoreErrorKind::Corrupt { object: None }, op, what)
+}
+
+/// Makes the error of an object whose stored bytes are wrong.
+pub(crate) fn corrupt(op: &'static str, object: ObjectId) -> StoreError {
+    StoreError::corrupt(BACKEND, op, object)
+}
+
+/// Says the same once more: every batch of a group gets an answer of its own.
+pub(crate) fn again(error: &StoreError) -> StoreError {
+    StoreError::new(error.kind.clone(), error.backend, error.op, error.message.clone())
+}

@@ -1,0 +1,70 @@
+//! What a handle remembers: facts that no other process can make untrue.
+//!
+//! A place never changes, an object never changes, a repository and a text keep their numbers.
+//! Nothing enters here before the transaction that made it true is durable. Refs and tips, which
+//! others move, are never remembered.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use tract_core::store::Hint;
+use tract_core::{Blob, BlobId, Commit, CommitId, ObjectId};
+
+/// A map that forgets what has not been put in for a while.
+#[derive(Debug)]
+pub(crate) struct Aging<K, V> {
+    young: HashMap<K, V>,
+    old: HashMap<K, V>,
+    weight: usize,
+    limit: usize,
+}
+
+impl<K: Eq + Hash, V> Aging<K, V> {
+    fn new(limit: usize) -> Self {
+        Self { young: HashMap::new(), old: HashMap::new(), weight: 0, limit }
+    }
+
+    pub(crate) fn get(&self, key: &K) -> Option<&V> {
+        self.young.get(key).or_else(|| self.old.get(key))
+    }
+
+    pub(crate) fn insert(&mut self, key: K, value: V, weight: usize) {
+        if self.weight + weight > self.limit {
+            self.old = std::mem::take(&mut self.young);
+            self.weight = 0;
+        }
+        self.weight += weight;
+        self.young.insert(key, value);
+    }
+}
+
+/// Where a repository's objects lie, and the objects last written.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    /// Numbers of repositories, by name.
+    pub(crate) repos: HashMap<String, i64>,
+    /// Row numbers of objects.
+    pub(crate) places: Aging<(i64, ObjectId), i64>,
+    /// Row numbers of texts.
+    pub(crate) texts: Aging<(i64, Box<[u8]>), i64>,
+    /// Commits last written, so that reading them back need not wait for SQLite, which drops the
+    /// pages of a reader whenever somebody else commits.
+    pub(crate) commits: Aging<(i64, CommitId), (Commit, Option<Hint>)>,
+    /// Blobs last written.
+    pub(crate) blobs: Aging<(i64, BlobId), Blob>,
+}
+
+/// Blobs above this size are not remembered.
+pub(crate) const BLOB_BYTES: usize = 64 << 10;
+
+impl Memory {
+    pub(crate) fn new() -> Self {
+        Self {
+            repos: HashMap::new(),
+            places: Aging::new(16 << 10),
+            texts: Aging::new(1 << 10),
+            commits: Aging::new(512),
+            blobs: Aging::new(512 << 10),
+        }
+    }
+}

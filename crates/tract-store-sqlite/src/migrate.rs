@@ -1,0 +1,212 @@
+//! Opening a file: what it must be, and how it is made.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use tract_core::{StoreErrorKind, StoreResult};
+
+use crate::SqliteOptions;
+use crate::error::{damaged, engine, new};
+use crate::schema::{APPLICATION_ID, FORMAT, TABLES};
+
+/// The oldest SQLite without a known way to damage a database in WAL mode.
+const OLDEST_SQLITE: i32 = 3_051_003;
+
+/// Looks at the file before SQLite does, so that nothing foreign is touched.
+pub(crate) fn look(path: &Path, options: &SqliteOptions) -> StoreResult<()> {
+    let refused = |kind, message: String| Err(new(kind, "open", message));
+    if rusqlite::version_number() < OLDEST_SQLITE {
+        let found = rusqlite::version();
+        return refused(
+            StoreErrorKind::Unsupported,
+            format!("expected SQLite 3.51.3 or later, found {found}"),
+        );
+    }
+    let shown = path.display();
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            if options.create && !options.read_only {
+                let Some(folder) = path.parent() else { return Ok(()) };
+                return std::fs::create_dir_all(folder).map_err(|error| {
+                    let message = format!("the folder {} cannot be made", folder.display());
+                    new(StoreErrorKind::Unavailable, "open", message).with_source(error)
+                });
+            }
+            return refused(StoreErrorKind::NoStore, format!("there is no file {shown}"));
+        }
+        Err(error) => {
+            let message = format!("{shown} cannot be opened: {error}");
+            return Err(new(StoreErrorKind::Unavailable, "open", message).with_source(error));
+        }
+    };
+    if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
+        return refused(StoreErrorKind::NotAStore, format!("{shown} is a folder"));
+    }
+    let mut head = Vec::with_capacity(16);
+    if let Err(error) = file.by_ref().take(16).read_to_end(&mut head) {
+        let message = format!("{shown} cannot be read: {error}");
+        return Err(new(StoreErrorKind::Unavailable, "open", message).with_source(error));
+    }
+    match head.as_slice() {
+        b"SQLite format 3\0" => Ok(()),
+        // A process may have died right after it made the file.
+        [] if options.create && !options.read_only => Ok(()),
+        [] => refused(StoreErrorKind::NoStore, format!("{shown} is empty")),
+        _ => refused(
+            StoreErrorKind::NotAStore,
+            format!("expected an SQLite database, found something else in {shown}"),
+        ),
+    }
+}
+
+/// Opens a connection and sets what every connection needs.
+pub(crate) fn connect(
+    path: &Path,
+    read_only: bool,
+    options: &SqliteOptions,
+) -> StoreResult<Connection> {
+    let access = match read_only {
+        true => OpenFlags::SQLITE_OPEN_READ_ONLY,
+        false => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+    };
+    let open = || {
+        let connection =
+            Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        connection.busy_timeout(options.busy_timeout)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        connection.execute_batch(
+            "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; \
+             PRAGMA temp_store = MEMORY; PRAGMA fullfsync = ON;",
+        )?;
+        Ok(connection)
+    };
+    open().map_err(engine("open"))
+}
+
+/// Sets what the one connection that writes needs.
+pub(crate) fn prepare_writer(
+    connection: &Connection,
+    options: &SqliteOptions,
+) -> StoreResult<()> {
+    let synchronous = match options.unsafe_lose_on_power_loss {
+        true => "NORMAL",
+        false => "FULL",
+    };
+    // A checkpoint every 16 MiB of log: with the default of 4 they are a third of a batched write.
+    connection
+        .execute_batch(&format!(
+            "PRAGMA synchronous = {synchronous}; PRAGMA wal_autocheckpoint = 4000; \
+             PRAGMA cache_size = -8000;"
+        ))
+        .map_err(engine("open"))
+}
+
+/// What a database says of itself.
+enum Found {
+    Empty,
+    Ours,
+}
+
+fn inspect(connection: &Connection, path: &Path) -> StoreResult<Found> {
+    let read = |name: &str| {
+        connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(engine("open"))
+    };
+    let (application, version) = (read("application_id")?, read("user_version")?);
+    let mut schema = connection
+        .prepare(
+            "SELECT name, sql FROM sqlite_schema \
+             WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name",
+        )
+        .map_err(engine("open"))?;
+    let tables = schema
+        .query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(engine("open"))?;
+    if application == 0 && version == 0 && tables.is_empty() {
+        return Ok(Found::Empty);
+    }
+    if application != i64::from(APPLICATION_ID) {
+        let message = format!("{} is a database of another program", path.display());
+        return Err(new(StoreErrorKind::NotAStore, "open", message));
+    }
+    if version > i64::from(FORMAT) {
+        let found = u32::try_from(version).unwrap_or(u32::MAX);
+        let message = format!("the store has format {found}, the newest known is {FORMAT}");
+        return Err(new(StoreErrorKind::TooNew { found, known: FORMAT }, "open", message));
+    }
+    let expected = TABLES.iter().map(|(name, sql)| (*name, *sql));
+    match version == i64::from(FORMAT)
+        && expected.eq(tables.iter().map(|(name, sql)| (name.as_str(), sql.as_str())))
+    {
+        true => Ok(Found::Ours),
+        false => {
+            Err(damaged("open", format!("the tables are not those of format {version}")))
+        }
+    }
+}
+
+/// Checks that the database is a store of a known format; makes it one when it is empty.
+pub(crate) fn prepare(
+    connection: &mut Connection,
+    path: &Path,
+    options: &SqliteOptions,
+    read_only: bool,
+) -> StoreResult<()> {
+    match inspect(connection, path)? {
+        Found::Ours if read_only => return Ok(()),
+        Found::Ours => return enter_wal(connection, options.busy_timeout),
+        Found::Empty if read_only || !options.create => {
+            let message = format!("{} is an empty database", path.display());
+            return Err(new(StoreErrorKind::NoStore, "open", message));
+        }
+        Found::Empty => {}
+    }
+    enter_wal(connection, options.busy_timeout)?;
+    let begun = connection
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(engine("open"))?;
+    // Another process may have been faster.
+    if let Found::Ours = inspect(&begun, path)? {
+        return Ok(());
+    }
+    for (_, sql) in TABLES {
+        begun.execute_batch(sql).map_err(engine("open"))?;
+    }
+    begun
+        .execute_batch(&format!(
+            "PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT};"
+        ))
+        .and_then(|()| begun.commit())
+        .map_err(engine("open"))?;
+    // So that the file's name lasts like its content; where folders cannot be flushed, the
+    // operating system does it by itself.
+    if let Some(folder) = path.parent().and_then(|folder| File::open(folder).ok()) {
+        let _ = folder.sync_all();
+    }
+    Ok(())
+}
+
+/// Switches to the write-ahead log. SQLite does not wait for others here, so we do.
+fn enter_wal(connection: &Connection, patience: Duration) -> StoreResult<()> {
+    let start = Instant::now();
+    loop {
+        let mode = connection
+            .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0))
+            .map_err(engine("open"));
+        match mode {
+            Ok(mode) if mode.eq_ignore_ascii_case("wal") => return Ok(()),
+            Ok(mode) => {
+                let message = format!("expected journal mode wal, found {mode}");
+                return Err(new(StoreErrorKind::Unsupported, "open", message));
+            }
+            Err(error) if error.kind == StoreErrorKind::Busy && start.elapsed() < patience => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! Reading objects: by place where one is known, by the first eight bytes of the id otherwise,
+//! and never without hashing what was read.
+
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
+use tract_core::store::{BlobKey, Hint};
+use tract_core::{
+    Blob, BlobId, Commit, CommitId, IdPrefix, ObjectId, StoreResult, Toolset, ToolsetId,
+};
+
+use crate::error::{corrupt, engine};
+use crate::schema::{TOOL, TOOLSET, bytes_of, prefix, small_sum};
+
+/// Prepares a statement, or takes it from the connection's cache.
+pub(crate) fn statement<'c>(
+    connection: &'c Connection,
+    op: &'static str,
+    sql: &str,
+) -> StoreResult<CachedStatement<'c>> {
+    connection.prepare_cached(sql).map_err(engine(op))
+}
+
+/// A transaction that reads: all its statements see the same state.
+pub(crate) struct Snapshot<'c>(&'c Connection);
+
+impl<'c> Snapshot<'c> {
+    pub(crate) fn begin(connection: &'c Connection, op: &'static str) -> StoreResult<Self> {
+        statement(connection, op, "BEGIN")?.execute([]).map_err(engine(op))?;
+        Ok(Self(connection))
+    }
+}
+
+impl Drop for Snapshot<'_> {
+    fn drop(&mut self) {
+        // It wrote nothing, so there is nothing to fail but what the next BEGIN will tell.
+        if let Ok(mut end) = self.0.prepare_cached("COMMIT") {
+            let _ = end.execute([]);
+        }
+    }
+}
+
+/// A commit and where it lies.
+pub(crate) struct Found {
+    pub(crate) place: i64,
+    pub(crate) commit: Commit,
+    pub(crate) content: Option<Hint>,
+}
+
+/// Reads the column `content`: 0 says that the content lies at the commit's own place.
+pub(crate) fn content_place(place: i64, content: Option<i64>) -> Option<i64> {
+    content.map(|content| if content == 0 { place } else { content })
+}
+
+fn hint(place: i64, content: Option<i64>) -> Option<Hint> {
+    content_place(place, content).map(|place| Hint(place as u64))
+}
+
+/// What one row of `commits` holds.
+pub(crate) enum Read {
+    /// The commit that was looked for.
+    It(Commit, Option<Hint>),
+    /// A sound commit of another id.
+    Other,
+    /// Bytes that are not what its index says.
+    Damaged,
+}
+
+/// Reads a row of `id, h, content, rec`.
+pub(crate) fn commit_row(row: &Row<'_>, wanted: CommitId) -> Result<(i64, Read), rusqlite::Error> {
+    let place: i64 = row.get(0)?;
+    let h: i64 = row.get(1)?;
+    let content: Option<i64> = row.get(2)?;
+    let read = match Commit::decode_any(bytes_of(row.get_ref(3)?)) {
+        Ok(commit) if commit.id() == wanted => Read::It(commit, hint(place, content)),
+        Ok(commit) if prefix(commit.id().as_bytes()) == h => Read::Other,
+        Ok(_) | Err(_) => Read::Damaged,
+    };
+    Ok((place, read))
+}
+
+const COMMIT_BY_H: &str = "SELECT id, h, content, rec FROM commits WHERE repo = ?1 AND h = ?2";
+
+/// Finds a commit by its id.
+pub(crate) fn find_commit(
+    connection: &Connection,
+    op: &'static str,
+    repo: i64,
+    id: CommitId,
+) -> StoreResult<Option<Found>> {
+    let mut select = statement(connection, op, COMMIT_BY_H)?;
+    let mut rows = select.query(params![repo, prefix(id.as_bytes())]).map_err(engine(op))?;
+    let mut damaged = false;
+    while let Some(row) = rows.next().map_err(engine(op))? {
+        match commit_row(row, id).map_err(engine(op))? {
+            (place, Read::It(commit, content)) => {
+                return Ok(Some(Found { place, commit, content }));
+            }
+            (_, Read::Other) => {}
+            (_, Read::Damaged) => damaged = true,
+        }
+    }
+    match damaged {
+        true => Err(corrupt(op, ObjectId::Commit(id))),
+        false => Ok(None),
+    }
+}
+
+/// Finds a blob by its id.
+pub(crate) fn find_blob(
+    connection: &Connection,
+    op: &'static str,
+    repo: i64,
+    id: BlobId,
+) -> StoreResult<Option<(i64, Blob)>> {
+    let h = prefix(id.as_bytes());
+    let sql = "SELECT id, data FROM blobs WHERE repo = ?1 AND h = ?2";
+    let mut select = statement(connection, op, sql)?;
+    let mut rows = select.query(params![repo, h]).map_err(engine(op))?;
+    let mut damaged = false;
+    while let Some(row) = rows.next().map_err(engine(op))? {
+        let blob = Blob::seal(bytes_of(row.get_ref(1).map_err(engine(op))?).to_vec());
+        if blob.id() == id {
+            return Ok(Some((row.get(0).map_err(engine(op))?, blob)));
+        }
+        damaged |= prefix(blob.id().as_bytes()) != h;
+    }
+    match damaged {
+        true => Err(corrupt(op, ObjectId::Blob(id))),
+        false => Ok(None),
+    }
+}
+
+fn blob_at(
+    connection: &Connection,
+    repo: i64,
+    id: BlobId,
+    place: Hint,
+) -> StoreResult<Option<Blob>> {
+    let sql = "SELECT data FROM blobs WHERE id = ?1 AND repo = ?2";
+    let mut select = statement(connection, "blobs", sql)?;
+    let data = select
+        .query_row(params![place.0 as i64, repo], |row| Ok(bytes_of(row.get_ref(0)?).to_vec()))
+        .optional()
+        .map_err(engine("blobs"))?;
+    Ok(data.and_then(|data| Blob::check(id, data)))
+}
+
+/// Reads one blob: at the hint, else by its id.
+pub(crate) fn blob(
+    connection: &Connection,
+    repo: i64,
+    key: &BlobKey,
+) -> StoreResult<Option<Blob>> {
+    if let Some(place) = key.hint
+        && let Some(blob) = blob_at(connection, repo, key.id, place)?
+    {
+        return Ok(Some(blob));
+    }
+    Ok(find_blob(connection, "blobs", repo, key.id)?.map(|(_, blob)| blob))
+}
+
+/// A sound row of `small`.
+pub(crate) struct Small {
+    pub(crate) id: i64,
+    pub(crate) data: Vec<u8>,
+}
+
+/// Reads the rows of one kind and key, in the order in which they were written; the second value
+/// says whether any row was left out because its checksum is wrong.
+pub(crate) fn small(
+    connection: &Connection,
+    op: &'static str,
+    repo: i64,
+    kind: i64,
+    key: i64,
+) -> StoreResult<(Vec<Small>, bool)> {
+    let sql =
+        "SELECT id, data, sum FROM small WHERE repo = ?1 AND kind = ?2 AND key = ?3 ORDER BY id";
+    let mut select = statement(connection, op, sql)?;
+    let mut rows = select.query(params![repo, kind, key]).map_err(engine(op))?;
+    let (mut sound, mut damaged) = (Vec::new(), false);
+    while let Some(row) = rows.next().map_err(engine(op))? {
+        let data = bytes_of(row.get_ref(1).map_err(engine(op))?);
+        let sum: i64 = row.get(2).map_err(engine(op))?;
+        match small_sum(repo, kind, key, data) == sum {
+            true => {
+                sound.push(Small { id: row.get(0).map_err(engine(op))?, data: data.to_vec() });
+            }
+            false => damaged = true,
+        }
+    }
+    Ok((sound, damaged))
+}
+
+/// Finds a toolset by its id.
+pub(crate) fn find_toolset(
+    connection: &Connection,
+    op: &'static str,
+    repo: i64,
+    id: ToolsetId,
+) -> StoreResult<Option<(i64, Toolset)>> {
+    let (rows, damaged) = small(connection, op, repo, TOOLSET, prefix(id.as_bytes()))?;
+    for row in rows {
+        if let Some(toolset) = Toolset::decode(id, &row.data) {
+            return Ok(Some((row.id, toolset)));
+        }
+    }
+    match damaged {
+        true => Err(corrupt(op, ObjectId::Toolset(id))),
+        false => Ok(None),
+    }
+}
+
+/// Finds where an object lies, by reading it.
+pub(crate) fn find_place(
+    connection: &Connection,
+    op: &'static str,
+    repo: i64,
+    object: ObjectId,
+) -> StoreResult<Option<i64>> {
+    match object {
+        ObjectId::Commit(id) => {
+            Ok(find_commit(connection, op, repo, id)?.map(|found| found.place))
+        }
+        ObjectId::Blob(id) => Ok(find_blob(connection, op, repo, id)?.map(|(place, _)| place)),
+        ObjectId::Toolset(id) => {
+            Ok(find_toolset(connection, op, repo, id)?.map(|(place, _)| place))
+        }
+        ObjectId::Tool(id) => Ok(crate::tools::rows(connection, op, repo, id)?
+            .first()
+            .map(|row| row.place)),
+        _ => Ok(None),
+    }
+}
+
+/// Reads the id of the commit at a place; `None` when no sound one lies there.
+pub(crate) fn commit_at(
+    connection: &Connection,
+    op: &'static str,
+    repo: i64,
+    place: i64,
+) -> StoreResult<Option<CommitId>> {
+    let sql = "SELECT h, rec FROM commits WHERE id = ?1 AND repo = ?2";
+    id_at(connection, op, sql, repo, place, |bytes| {
+        Commit::decode_any(bytes).ok().map(|commit| *commit.id().as_bytes())
+    })
+    .map(|id| id.map(CommitId::from_bytes))
+}
+
+/// Reads the id of the blob at a place; `None` when no sound one lies there.
+pub(crate) fn blob_id_at(
+    connection: &Connection,
+    op: &'static str,
+    repo: i64,
+    place: i64,
+) -> StoreResult<Option<BlobId>> {
+    let sql = "SELECT h, data FROM blobs WHERE id = ?1 AND repo = ?2";
+    id_at(connection, op, sql, repo, place, |bytes| {
+        Some(*tract_core::hash::blob(bytes).as_bytes())
+    })
+    .map(|id| id.map(BlobId::from_bytes))
+}
+
+fn id_at(
+    connection: &Connection,
+    op: &'static str,
+    sql: &str,
+    repo: i64,
+    place: i64,
+    id: impl Fn(&[u8]) -> Option<[u8; 32]>,
+) -> StoreResult<Option<[u8; 32]>> {
+    let mut select = statement(connection, op, sql)?;
+    let found = select
+        .query_row(params![place, repo], |row| {
+            let h: i64 = row.get(0)?;
+            Ok(id(bytes_of(row.get_ref(1)?)).filter(|id| prefix(id) == h))
+        })
+        .optional()
+        .map_err(engine(op))?;
+    Ok(found.flatten())
+}
+
+/// Finds the objects whose id begins with these digits.
+pub(crate) fn resolve_prefix(
+    connection: &Connection,
+    repo: i64,
+    digits: &IdPrefix,
+    limit: usize,
+) -> StoreResult<Vec<ObjectId>> {
+    const OP: &str = "resolve_prefix";
+    // A prefix has four digits at least, so the range lies on one side of the sign.
+    let (low, high) = digits.range();
+    let (low, high) = (low as i64, high as i64);
+    let mut found = Vec::new();
+    let mut scan = |sql: &str, object: &dyn Fn(&[u8]) -> Option<ObjectId>| -> StoreResult<()> {
+        let mut select = statement(connection, OP, sql)?;
+        let mut rows = select.query(params![repo, low, high]).map_err(engine(OP))?;
+        let mut here: Vec<ObjectId> = Vec::new();
+        while let Some(row) = rows.next().map_err(engine(OP))? {
+            let h: i64 = row.get(0).map_err(engine(OP))?;
+            // A damaged row is no answer to a question about ids; reading it by id tells.
+            let object = object(bytes_of(row.get_ref(1).map_err(engine(OP))?))
+                .filter(|object| prefix(object.as_bytes()) == h);
+            if let Some(object) = object
+                && digits.matches(object.as_bytes())
+                && !here.contains(&object)
+            {
+                here.push(object);
+            }
+            // Rows come in the order of their first eight bytes.
+            if here.len() > limit {
+                break;
+            }
+        }
+        found.append(&mut here);
+        Ok(())
+    };
+    scan("SELECT h, rec FROM commits WHERE repo = ?1 AND h BETWEEN ?2 AND ?3 ORDER BY h", &|rec| {
+        Commit::decode_any(rec).ok().map(|commit| ObjectId::Commit(commit.id()))
+    })?;
+    scan("SELECT h, data FROM blobs WHERE repo = ?1 AND h BETWEEN ?2 AND ?3 ORDER BY h", &|data| {
+        Some(ObjectId::Blob(tract_core::hash::blob(data)))
+    })?;
+    let small = |kind: i64| {
+        format!(
+            "SELECT key, data FROM small WHERE repo = ?1 AND kind = {kind} \
+             AND key BETWEEN ?2 AND ?3 ORDER BY key"
+        )
+    };
+    scan(&small(TOOLSET), &|data| {
+        crate::tools::decode_entries(data).map(|entries| ObjectId::Toolset(Toolset::seal(entries).id()))
+    })?;
+    scan(&small(TOOL), &|data| crate::tools::decode(data).map(|row| ObjectId::Tool(row.id)))?;
+    found.sort_unstable();
+    found.truncate(limit);
+    Ok(found)
+}

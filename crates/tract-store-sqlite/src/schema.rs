@@ -1,0 +1,167 @@
+//! Tables, numbers and checksums of format 1.
+
+use rusqlite::types::ValueRef;
+use sha2::{Digest, Sha256};
+use tract_core::{BlobId, ObjectId, RefName, RefTarget};
+
+/// Marks a file as a tract store: `trac`.
+pub(crate) const APPLICATION_ID: i32 = 0x7472_6163;
+/// The format that this build writes, and the newest that it reads.
+pub(crate) const FORMAT: u32 = 1;
+/// The largest value that one row may hold; SQLite's own limit is 1,000,000,000 bytes a row.
+pub(crate) const MAX_BYTES: usize = 999_000_000;
+
+/// All tables and indexes, by name. An opened file has exactly these.
+pub(crate) const TABLES: [(&str, &str); 9] = [
+    (
+        "blobs",
+        "CREATE TABLE blobs (id INTEGER PRIMARY KEY, repo INTEGER NOT NULL, h INTEGER NOT NULL, \
+         data BLOB NOT NULL) STRICT",
+    ),
+    ("blobs_h", "CREATE INDEX blobs_h ON blobs (repo, h)"),
+    (
+        "commits",
+        "CREATE TABLE commits (id INTEGER PRIMARY KEY, repo INTEGER NOT NULL, h INTEGER NOT NULL, \
+         content INTEGER, rec BLOB NOT NULL) STRICT",
+    ),
+    ("commits_h", "CREATE INDEX commits_h ON commits (repo, h)"),
+    (
+        "ref_log",
+        "CREATE TABLE ref_log (id INTEGER PRIMARY KEY, ref INTEGER NOT NULL, \
+         kinds INTEGER NOT NULL, before INTEGER NOT NULL, after INTEGER NOT NULL, \
+         b1 INTEGER NOT NULL, b2 INTEGER NOT NULL, operation BLOB, what INTEGER NOT NULL, \
+         who INTEGER NOT NULL, why INTEGER, undoes INTEGER, at INTEGER NOT NULL, \
+         sum INTEGER NOT NULL) STRICT",
+    ),
+    ("ref_log_batch", "CREATE INDEX ref_log_batch ON ref_log (b1)"),
+    (
+        "refs",
+        "CREATE TABLE refs (repo INTEGER NOT NULL, name TEXT NOT NULL, target BLOB NOT NULL, \
+         sum INTEGER NOT NULL, PRIMARY KEY (repo, name)) STRICT, WITHOUT ROWID",
+    ),
+    (
+        "small",
+        "CREATE TABLE small (id INTEGER PRIMARY KEY, repo INTEGER NOT NULL, \
+         kind INTEGER NOT NULL, key INTEGER NOT NULL, data BLOB NOT NULL, sum INTEGER NOT NULL) \
+         STRICT",
+    ),
+    ("small_key", "CREATE INDEX small_key ON small (repo, kind, key)"),
+];
+
+/// The kinds of rows in `small`; derived rows have [`DERIVED`] plus their own number.
+pub(crate) const REPO: i64 = 1;
+pub(crate) const TEXT: i64 = 2;
+pub(crate) const TOOLSET: i64 = 3;
+pub(crate) const TOOL: i64 = 4;
+pub(crate) const TOOL_NAME: i64 = 5;
+pub(crate) const DERIVED: i64 = 16;
+pub(crate) const DERIVED_LAST: i64 = DERIVED + 255;
+
+/// A place: segment in the upper half, position in the lower. Commits live in even segments;
+/// blobs that no commit of their batch has as its content in the odd one of their repository.
+pub(crate) const fn place(segment: i64, position: i64) -> i64 {
+    segment << 32 | position
+}
+
+/// Returns the place of the first row of the segment that `place` lies in.
+pub(crate) const fn segment_start(place: i64) -> i64 {
+    place >> 32 << 32
+}
+
+/// Returns the segment of the blobs of a repository that are no commit's content.
+pub(crate) const fn blob_segment(repo: i64) -> i64 {
+    repo * 2 - 1
+}
+
+/// Returns the number before the first entry of a repository's ref log.
+pub(crate) const fn log_base(repo: i64) -> i64 {
+    (repo - 1) << 40
+}
+
+/// Returns the first eight bytes of an id: what the indexes hold.
+pub(crate) fn prefix(id: &[u8; 32]) -> i64 {
+    let (first, _) = id.split_first_chunk::<8>().expect("an id has 32 bytes");
+    i64::from_be_bytes(*first)
+}
+
+/// Returns the index key of a text.
+pub(crate) fn text_key(text: &[u8]) -> i64 {
+    prefix(&Sha256::digest(text).into())
+}
+
+fn short_sum(digest: Sha256) -> i64 {
+    let digest: [u8; 32] = digest.finalize().into();
+    let (first, _) = digest.split_first_chunk::<4>().expect("a digest has 32 bytes");
+    // Four bytes in a row, whatever their sign.
+    i64::from(i32::from_be_bytes(*first))
+}
+
+/// Returns the checksum of a row of `small`.
+pub(crate) fn small_sum(repo: i64, kind: i64, key: i64, data: &[u8]) -> i64 {
+    let mut digest = Sha256::new();
+    [repo, kind, key].iter().for_each(|number| digest.update(number.to_le_bytes()));
+    digest.update(data);
+    short_sum(digest)
+}
+
+/// Returns the checksum of a row of `refs`.
+pub(crate) fn ref_sum(repo: i64, name: &str, target: &[u8]) -> i64 {
+    let mut digest = Sha256::new();
+    digest.update(repo.to_le_bytes());
+    digest.update(target);
+    digest.update(name.as_bytes());
+    short_sum(digest)
+}
+
+/// Returns the checksum of a row of `ref_log`.
+pub(crate) fn log_sum(numbers: &[i64], operation: Option<&[u8]>) -> i64 {
+    let mut digest = Sha256::new();
+    numbers.iter().for_each(|number| digest.update(number.to_le_bytes()));
+    digest.update(operation.unwrap_or_default());
+    short_sum(digest)
+}
+
+/// Writes what a ref points at; `None` for a target that this format does not know.
+pub(crate) fn encode_target(target: &RefTarget) -> Option<Vec<u8>> {
+    let (tag, bytes): (u8, &[u8]) = match target {
+        RefTarget::Commit(id) => (1, id.as_bytes()),
+        RefTarget::Blob(id) => (2, id.as_bytes()),
+        RefTarget::Ref(name) => (3, name.as_str().as_bytes()),
+        _ => return None,
+    };
+    Some([&[tag], bytes].concat())
+}
+
+/// Reads what [`encode_target`] wrote.
+pub(crate) fn decode_target(bytes: &[u8]) -> Option<RefTarget> {
+    let (tag, rest) = bytes.split_first()?;
+    match tag {
+        1 => object(rest).map(|id| RefTarget::Commit(tract_core::CommitId::from_bytes(id))),
+        2 => object(rest).map(|id| RefTarget::Blob(BlobId::from_bytes(id))),
+        3 => RefName::new(std::str::from_utf8(rest).ok()?).ok().map(RefTarget::Ref),
+        _ => None,
+    }
+}
+
+/// Reads the bytes of an id.
+pub(crate) fn object(bytes: &[u8]) -> Option<[u8; 32]> {
+    bytes.try_into().ok()
+}
+
+/// Returns the object that a ref points at, where it is one.
+pub(crate) fn target_object(target: &RefTarget) -> Option<ObjectId> {
+    match target {
+        RefTarget::Commit(id) => Some(ObjectId::Commit(*id)),
+        RefTarget::Blob(id) => Some(ObjectId::Blob(*id)),
+        _ => None,
+    }
+}
+
+/// Returns the bytes of a text or blob value; of anything else, which only damage can bring,
+/// none.
+pub(crate) fn bytes_of(value: ValueRef<'_>) -> &[u8] {
+    match value {
+        ValueRef::Blob(bytes) | ValueRef::Text(bytes) => bytes,
+        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => &[],
+    }
+}

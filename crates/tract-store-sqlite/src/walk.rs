@@ -1,0 +1,164 @@
+//! Walking first parents: a range of places, checked link by link.
+
+use bytes::Bytes;
+use rusqlite::{Connection, OptionalExtension, params};
+use tract_core::store::{Step, Walk, WalkPage};
+use tract_core::{CommitId, DerivedKind, ObjectId, StoreError, StoreResult};
+
+use crate::error::{BACKEND, corrupt, engine};
+use crate::read::{Read, commit_row, find_commit, statement};
+use crate::schema::{DERIVED, bytes_of, prefix, segment_start, small_sum};
+
+const OP: &str = "walk";
+
+/// Walks from `walk.head`; `place` is where that commit lies, when it is remembered.
+///
+/// Neighbours of a branch lie side by side, so the walk reads a range of rows backwards and
+/// checks that each is the first parent of the one before it. Where it is not (another segment
+/// begins, or a place is wrong), it looks the parent up by id and goes on from there.
+pub(crate) fn walk(
+    connection: &Connection,
+    repo: i64,
+    walk: &Walk,
+    place: Option<i64>,
+) -> StoreResult<WalkPage> {
+    let limit = walk.limit.max(1);
+    let mut page = WalkPage::default();
+    let mut at = Position { id: walk.head, place, sure: false };
+    loop {
+        if walk.until == Some(at.id) {
+            return Ok(page);
+        }
+        if page.steps.len() >= limit {
+            page.next = Some(at.id);
+            return Ok(page);
+        }
+        let place = match at.place {
+            Some(place) => place,
+            None => locate(connection, repo, &mut at)?,
+        };
+        let stop = match walk.stop_at {
+            Some(kind) => newest_derived(connection, repo, kind, place)?,
+            None => None,
+        };
+        match range(connection, repo, walk, limit, place, stop, at, &mut page)? {
+            Some(next) => at = next,
+            None => return Ok(page),
+        }
+    }
+}
+
+/// The commit to be read next.
+#[derive(Clone, Copy)]
+struct Position {
+    id: CommitId,
+    /// Where it may lie; checked when it is read.
+    place: Option<i64>,
+    /// The place was found by reading the commit there.
+    sure: bool,
+}
+
+/// Finds a commit by id: the only row with these first eight bytes, else by reading all of them.
+fn locate(connection: &Connection, repo: i64, at: &mut Position) -> StoreResult<i64> {
+    if !at.sure {
+        let sql = "SELECT id FROM commits WHERE repo = ?1 AND h = ?2 LIMIT 2";
+        let mut select = statement(connection, OP, sql)?;
+        let places = select
+            .query_map(params![repo, prefix(at.id.as_bytes())], |row| row.get::<_, i64>(0))
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .map_err(engine(OP))?;
+        if let [place] = places.as_slice() {
+            return Ok(*place);
+        }
+    }
+    at.sure = true;
+    match find_commit(connection, OP, repo, at.id)? {
+        Some(found) => Ok(found.place),
+        None => Err(StoreError::missing(BACKEND, OP, ObjectId::Commit(at.id))),
+    }
+}
+
+type Stop = Option<(i64, Bytes)>;
+
+/// Reads down from `place` to the begin of its segment; gives the commit to go on with, or
+/// `None` at the end of the walk.
+#[allow(clippy::too_many_arguments, reason = "one loop, cut in two to be readable")]
+fn range(
+    connection: &Connection,
+    repo: i64,
+    walk: &Walk,
+    limit: usize,
+    place: i64,
+    stop: Stop,
+    mut at: Position,
+    page: &mut WalkPage,
+) -> StoreResult<Option<Position>> {
+    let sql = "SELECT id, h, content, rec, repo FROM commits WHERE id BETWEEN ?1 AND ?2 \
+               ORDER BY id DESC LIMIT ?3";
+    let mut select = statement(connection, OP, sql)?;
+    let wanted = i64::try_from(limit - page.steps.len()).unwrap_or(i64::MAX).saturating_add(1);
+    let mut rows =
+        select.query(params![segment_start(place), place, wanted]).map_err(engine(OP))?;
+    let mut expected = place;
+    while let Some(row) = rows.next().map_err(engine(OP))? {
+        if walk.until == Some(at.id) || page.steps.len() >= limit {
+            break;
+        }
+        let (found, read) = commit_row(row, at.id).map_err(engine(OP))?;
+        let owner: i64 = row.get(4).map_err(engine(OP))?;
+        let Read::It(commit, content) = read else {
+            // Either the parent lies elsewhere, or this row is damaged: the index knows.
+            if at.sure {
+                return Err(corrupt(OP, ObjectId::Commit(at.id)));
+            }
+            // The very place that the index gave: read all rows that it could mean.
+            at.sure = expected == place;
+            return Ok(Some(Position { place: None, ..at }));
+        };
+        if found != expected || owner != repo {
+            return Ok(Some(Position { place: None, ..at }));
+        }
+        if let Some((stop, bytes)) = &stop
+            && *stop == found
+        {
+            page.stopped = Some((at.id, bytes.clone()));
+            return Ok(None);
+        }
+        let parent = commit.parent();
+        page.steps.push(Step { commit, content });
+        match parent {
+            Some(parent) => at = Position { id: parent, place: None, sure: false },
+            None => return Ok(None),
+        }
+        expected -= 1;
+    }
+    Ok(Some(match expected == place && page.steps.len() < limit && walk.until != Some(at.id) {
+        // Nothing was read at this place, so it cannot be trusted.
+        true => Position { place: None, sure: true, ..at },
+        false => at,
+    }))
+}
+
+/// Finds the newest derived row of a kind at or before a place of the same segment. A damaged
+/// one counts as none: what it says can be had from further back.
+fn newest_derived(
+    connection: &Connection,
+    repo: i64,
+    kind: DerivedKind,
+    place: i64,
+) -> StoreResult<Stop> {
+    let sql = "SELECT key, data, sum FROM small WHERE repo = ?1 AND kind = ?2 \
+               AND key BETWEEN ?3 AND ?4 ORDER BY key DESC LIMIT 1";
+    let kind = DERIVED + i64::from(kind.number());
+    let mut select = statement(connection, OP, sql)?;
+    let found = select
+        .query_row(params![repo, kind, segment_start(place), place], |row| {
+            let key: i64 = row.get(0)?;
+            let data = bytes_of(row.get_ref(1)?);
+            let sound = small_sum(repo, kind, key, data) == row.get::<_, i64>(2)?;
+            Ok(sound.then(|| (key, Bytes::copy_from_slice(data))))
+        })
+        .optional()
+        .map_err(engine(OP))?;
+    Ok(found.flatten())
+}

@@ -1,0 +1,196 @@
+//! From a url to a store.
+//!
+//! `memory:` is always there; every other scheme comes with the feature that names its engine.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::Error;
+use crate::error::Result;
+pub use tract_core::store::*;
+
+/// A scheme that urls may have: its feature, and whether this build has it.
+struct Scheme {
+    name: &'static str,
+    feature: &'static str,
+    built: bool,
+}
+
+const SCHEMES: &[Scheme] = &[
+    Scheme { name: "memory", feature: "", built: true },
+    Scheme { name: "sqlite", feature: "sqlite", built: cfg!(feature = "sqlite") },
+];
+
+/// Schemes that a later version opens.
+const LATER: &[&str] = &["redb", "sled", "postgres", "postgresql"];
+
+/// How a store is opened.
+///
+/// ```
+/// use tract::store::{StoreOptions, WriteMode};
+/// let options = StoreOptions::new().create(false).write_mode(WriteMode::InPlace);
+/// assert!(!options.creates());
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct StoreOptions {
+    create: bool,
+    write_mode: WriteMode,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self { create: true, write_mode: WriteMode::default() }
+    }
+}
+
+impl StoreOptions {
+    /// Makes the defaults: the store is made when it is missing, and writes go through the
+    /// store's own thread.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets whether a missing store is made.
+    #[must_use]
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// Returns whether a missing store is made.
+    pub fn creates(&self) -> bool {
+        self.create
+    }
+
+    /// Sets how writes reach an embedded store.
+    #[must_use]
+    pub fn write_mode(mut self, mode: WriteMode) -> Self {
+        self.write_mode = mode;
+        self
+    }
+}
+
+/// What a url names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    Memory,
+    Sqlite(PathBuf),
+}
+
+/// Opens the store that a url names, making it when it is missing.
+///
+/// Urls are `memory:`, and with the feature of that name `sqlite:PATH` or `sqlite://PATH`.
+///
+/// ```
+/// # tract::block_on(async {
+/// let store = tract::store::open("memory:").await?;
+/// assert_eq!(store.backend(), "memory");
+/// # Ok::<(), tract::Error>(())
+/// # }).unwrap();
+/// ```
+///
+/// # Errors
+/// [`Error::NoSuchStore`] when this build has no engine for the url, else what the engine says.
+pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
+    open_with(url, &StoreOptions::new()).await
+}
+
+/// Opens the store that a url names.
+///
+/// # Errors
+/// As [`open`]; with `create(false)` also when there is no store.
+pub async fn open_with(url: &str, options: &StoreOptions) -> Result<Arc<dyn Store>> {
+    match place(url)? {
+        Place::Memory => Ok(Arc::new(tract_core::memory())),
+        Place::Sqlite(path) => sqlite(url, path, options),
+    }
+}
+
+/// Returns the file that a url names; `None` when its store is not a file.
+///
+/// # Errors
+/// [`Error::NoSuchStore`] when this build has no engine for the url.
+pub fn file_of(url: &str) -> Result<Option<PathBuf>> {
+    Ok(match place(url)? {
+        Place::Memory => None,
+        Place::Sqlite(path) => Some(path),
+    })
+}
+
+#[cfg(feature = "sqlite")]
+fn sqlite(_url: &str, path: PathBuf, options: &StoreOptions) -> Result<Arc<dyn Store>> {
+    let sqlite =
+        tract_store_sqlite::SqliteOptions::new().create(options.create).write_mode(options.write_mode);
+    Ok(Arc::new(tract_store_sqlite::open(path, &sqlite)?))
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn sqlite(url: &str, _path: PathBuf, _options: &StoreOptions) -> Result<Arc<dyn Store>> {
+    Err(no_such_store(url, "sqlite"))
+}
+
+fn place(url: &str) -> Result<Place> {
+    let (scheme, rest) = url.split_once(':').unwrap_or(("", url));
+    let path = rest.strip_prefix("//").unwrap_or(rest);
+    match scheme {
+        "memory" if path.is_empty() => Ok(Place::Memory),
+        "sqlite" if cfg!(feature = "sqlite") && !path.is_empty() => Ok(Place::Sqlite(path.into())),
+        _ => Err(no_such_store(url, scheme)),
+    }
+}
+
+fn no_such_store(url: &str, scheme: &str) -> Error {
+    let built: Vec<&str> = SCHEMES.iter().filter(|s| s.built).map(|s| s.name).collect();
+    let has = format!("it has {}", built.join(" and "));
+    let known = SCHEMES.iter().find(|known| known.name == scheme);
+    let note = match known {
+        Some(known) if !known.built => format!("{has}; add features = [{:?}]", known.feature),
+        Some(known) if known.name == "memory" => "write memory: and nothing after it".to_owned(),
+        Some(known) => format!("name the file: {}:PATH", known.name),
+        None if LATER.contains(&scheme) => format!("{has}; {scheme} comes with a later version"),
+        None if scheme.is_empty() || scheme.len() == 1 => {
+            format!("{has}; a url begins with its scheme: sqlite:{url}")
+        }
+        None => format!("{has}; urls look like sqlite:PATH or memory:"),
+    };
+    Error::NoSuchStore { url: url.to_owned(), note }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn refused(url: &str, note: &str) {
+        let error = place(url).expect_err(url);
+        assert_eq!(error.code(), "no_such_store", "{url}");
+        assert!(error.notes().iter().any(|found| found.contains(note)), "{url}: {error:?}");
+    }
+
+    #[cfg(feature = "sqlite")]
+    #[test]
+    fn urls_name_places() {
+        let at = |url: &str| file_of(url).expect(url);
+        assert_eq!(at("memory:"), None);
+        assert_eq!(at("memory://"), None);
+        assert_eq!(at("sqlite:a/b.db"), Some("a/b.db".into()));
+        assert_eq!(at("sqlite://a/b.db"), Some("a/b.db".into()));
+        assert_eq!(at("sqlite:///a/b.db"), Some("/a/b.db".into()));
+        assert_eq!(at("sqlite:/a b.db"), Some("/a b.db".into()));
+    }
+
+    #[test]
+    fn urls_without_an_engine_say_the_way_out() {
+        refused("redb:agent.redb", "it has memory");
+        refused("postgres://db/agents", "later version");
+        refused("agent.db", "sqlite:agent.db");
+        refused("", "sqlite:");
+        refused("mysql:x", "sqlite:PATH");
+        refused("memory:x", "nothing after it");
+        match cfg!(feature = "sqlite") {
+            true => refused("sqlite:", "sqlite:PATH"),
+            false => refused("sqlite:a.db", "features = [\"sqlite\"]"),
+        }
+    }
+}
