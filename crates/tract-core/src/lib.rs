@@ -16,14 +16,18 @@ pub mod draft;
 pub mod hash;
 pub mod id;
 pub mod json;
+pub mod kv;
 pub mod limits;
 pub mod message;
+mod nearest;
 pub mod object;
 pub mod ports;
 pub mod refs;
 pub mod schema;
+pub mod step;
 pub mod store;
 pub mod text;
+pub mod time;
 pub mod tool;
 
 pub use crate::batch::{Applied, Batch, DerivedKind, DerivedRow, ToolRow};
@@ -40,8 +44,10 @@ pub use crate::id::{
     BadName, BatchId, BlobId, CommitId, OperationId, ParseIdError, RepoName, ToolId, ToolsetId,
     ViewId,
 };
+pub use crate::kv::{MemoryStore, memory};
 pub use crate::limits::{Limits, TooLarge};
 pub use crate::message::{ActiveTool, Message};
+pub use crate::nearest::nearest;
 pub use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, ToolEntry, Toolset};
 pub use crate::ports::{
     ApproxCounter, ChatModel, Clock, ManualClock, ModelError, ModelRequest, Reply, StopReason,
@@ -49,6 +55,7 @@ pub use crate::ports::{
 };
 pub use crate::refs::{Conflict, Expect, LogEntry, LogNote, RefEdit, RefName, RefTarget};
 pub use crate::schema::ToolSchema;
+pub use crate::step::{Step, StepError, StepFields, StepOp};
 pub use crate::store::{Store, StoreError, StoreErrorKind, StoreExt, StoreResult};
 pub use crate::text::JsonText;
 pub use crate::tool::{

@@ -39,7 +39,7 @@ pub(super) fn position_of(place: u64) -> u32 {
 }
 
 /// Which index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Indexed {
     Commit,
     Blob,

@@ -70,6 +70,7 @@ mod overlay;
 mod read;
 mod repair;
 mod store;
+mod survey;
 mod value;
 mod walk;
 mod write;

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::overlay::Overlay;
 use super::read::{self, View};
 use super::{
-    Durability, KvBatch, KvEngine, KvOutcome, KvRead, MemoryEngine, Scan, Space, keys, value, write,
+    Durability, KvBatch, KvEngine, KvOutcome, MemoryEngine, Scan, Space, keys, value, write,
 };
 use crate::batch::{Applied, Batch, DerivedKind};
 use crate::commit::Commit;

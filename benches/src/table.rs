@@ -1,0 +1,60 @@
+//! Figures, and the table that they are printed in.
+
+use std::time::{Duration, Instant};
+
+/// One line of the table.
+pub(crate) struct Figure {
+    pub(crate) what: String,
+    pub(crate) ours: String,
+    pub(crate) floor: String,
+    pub(crate) ratio: Option<f64>,
+    pub(crate) wanted: &'static str,
+    pub(crate) met: Option<bool>,
+}
+
+#[derive(Default)]
+pub(crate) struct Table(Vec<Figure>);
+
+impl Table {
+    pub(crate) fn add(&mut self, figure: Figure) {
+        eprintln!("  {}: {} (floor {})", figure.what, figure.ours, figure.floor);
+        self.0.push(figure);
+    }
+
+    /// Adds a figure that has no floor, and a wish that is a plain limit.
+    pub(crate) fn limit(&mut self, what: impl Into<String>, ours: String, wanted: &'static str, met: bool) {
+        self.add(Figure {
+            what: what.into(),
+            ours,
+            floor: "–".to_owned(),
+            ratio: None,
+            wanted,
+            met: Some(met),
+        });
+    }
+
+    pub(crate) fn print(&self) {
+        println!("| figure | measured | floor of the same run | ratio | wanted | met |");
+        println!("| --- | --- | --- | --- | --- | --- |");
+        for Figure { what, ours, floor, ratio, wanted, met } in &self.0 {
+            let ratio = ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}"));
+            let met = met.map_or("–", |met| if met { "yes" } else { "no" });
+            println!("| {what} | {ours} | {floor} | {ratio} | {wanted} | {met} |");
+        }
+    }
+}
+
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+pub(crate) fn timed<T>(run: impl FnOnce() -> T) -> (T, Duration) {
+    let start = Instant::now();
+    let value = run();
+    (value, start.elapsed())
+}
+
+pub(crate) fn micros(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e6
+}

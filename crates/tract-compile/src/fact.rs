@@ -1,0 +1,95 @@
+//! What a row shows, taken from the records of its version and its mark.
+
+use std::sync::Arc;
+
+use tract_core::store::Hint;
+use tract_core::{BlobId, Commit, CommitId, JsonText, Kind, Message, Op, Priority, Role};
+
+use crate::cache::Charge;
+use crate::view::Row;
+
+/// What a row shows, as far as records tell: everything but the content itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Fact {
+    /// The content of its version.
+    pub content: Option<BlobId>,
+    /// The kind of that content.
+    pub kind: Option<Kind>,
+    /// Who says it.
+    pub role: Role,
+    /// Dialect and revision that it came in.
+    pub form: Option<Arc<str>>,
+    /// The slot whose provider message it continues, as its record says.
+    pub joins: Option<CommitId>,
+    /// Whether that slot's row stands right before it in the view.
+    pub joined: bool,
+    /// The provider's own bytes.
+    pub verbatim: Option<BlobId>,
+    /// Model and parameters of its version.
+    pub generation_config: Option<JsonText>,
+    /// How much it matters: what its mark says, else its kind's default.
+    pub priority: Priority,
+    pub(crate) hint: Option<Hint>,
+}
+
+impl Fact {
+    /// Returns whether the row is compiled, that is, its priority is above `Skip`.
+    pub fn is_shown(&self) -> bool {
+        self.priority > Priority::Skip
+    }
+
+    /// Returns what a version says; its priority is the kind's default until a mark is read.
+    pub(crate) fn of_version(version: &Commit, hint: Option<Hint>) -> Self {
+        let kind = version.kind.clone();
+        Self {
+            content: version.content,
+            role: version.effective_role().unwrap_or(Role::User),
+            form: version.form.as_deref().map(Arc::from),
+            joins: version.joins,
+            joined: false,
+            verbatim: version.verbatim,
+            generation_config: version.generation_config.clone(),
+            priority: default_priority(kind.as_ref()),
+            kind,
+            hint,
+        }
+    }
+}
+
+/// A row that nothing can be shown of is skipped unless a mark insists.
+pub(crate) fn default_priority(kind: Option<&Kind>) -> Priority {
+    kind.map_or(Priority::Skip, Kind::default_priority)
+}
+
+/// Returns the priority that a commit states; `None` when its operation states none.
+pub(crate) fn stated_priority(mark: &Commit) -> Option<Priority> {
+    match &mark.op {
+        Op::Append { priority, .. } => *priority,
+        Op::Annotate { priority, .. } => Some(*priority),
+        Op::Edit { .. }
+        | Op::Compress { .. }
+        | Op::Revert { .. }
+        | Op::Merge { .. }
+        | Op::Tools
+        | Op::Note
+        | Op::Unknown { .. } => None,
+    }
+}
+
+/// A row that counts for what is compiled: one that is shown, or a skipped one on the other side
+/// of a call from one that is.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) row: Row,
+    pub(crate) fact: Arc<Fact>,
+    /// Its message, once it was loaded; never for a skipped row.
+    pub(crate) message: Option<Arc<Loaded>>,
+}
+
+/// A message and the memory it takes.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) message: Message,
+    pub(crate) charge: Option<Arc<Charge>>,
+}

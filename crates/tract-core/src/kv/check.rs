@@ -1,0 +1,239 @@
+//! Checking what the store keeps besides objects, and that every object is where it should be.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::ControlFlow;
+
+use super::Space;
+use super::keys::{self, Indexed, Repo};
+use super::read::View;
+use super::survey::{Seen, Survey, derived, lost, place_text, tool_name};
+use super::value::{self, Segment, Sighting};
+use crate::batch::DerivedKind;
+use crate::id::{BlobId, CommitId, ToolId};
+use crate::object::ObjectId;
+use crate::refs::{RefName, RefTarget};
+use crate::store::{Damage, LogQuery, StoreError, StoreErrorKind, StoreResult, StoreStats};
+
+impl View<'_> {
+    pub(super) fn check(&self) -> StoreResult<Vec<Damage>> {
+        let mut damage = Vec::new();
+        if let Err(error) = self.state() {
+            damage.push(derived(None, error.message));
+        }
+        let survey = self.survey(&mut damage)?;
+        for misfit in self.misfits(&survey)? {
+            damage.push(misfit.damage());
+        }
+        self.check_places(&survey, &mut damage);
+        self.check_segments(&survey, &mut damage)?;
+        self.check_tools(&survey, &mut damage)?;
+        self.check_log(&mut damage)?;
+        self.check_derived(&survey, &mut damage)?;
+        Ok(damage)
+    }
+
+    fn check_places(&self, survey: &Survey, damage: &mut Vec<Damage>) {
+        for place in survey.misplaced() {
+            if let Some(seen) = survey.commits.get(&place) {
+                let object = Some(ObjectId::Commit(seen.commit.id()));
+                let what = format!("{}: what lies before it is not its parent", place_text(place));
+                damage.push(derived(object, what));
+            }
+        }
+        for (place, seen) in &survey.commits {
+            let object = Some(ObjectId::Commit(seen.commit.id()));
+            match (seen.commit.content, seen.content) {
+                (None, None) => {}
+                (Some(content), Some(at)) if survey.blobs.get(&at) == Some(&content) => {}
+                (Some(content), Some(at)) if survey.blobs.contains_key(&at) => {
+                    // The bytes may be damaged instead; that is reported by the blob's name.
+                    if survey.blobs.values().any(|id| *id == content) {
+                        let what = format!("{}: its content lies elsewhere", place_text(*place));
+                        damage.push(derived(object, what));
+                    }
+                }
+                _ => damage.push(derived(
+                    object,
+                    format!("{}: wrong about where its content lies", place_text(*place)),
+                )),
+            }
+        }
+    }
+
+    fn check_segments(&self, survey: &Survey, damage: &mut Vec<Damage>) -> StoreResult<()> {
+        let mut segments: HashMap<u32, Option<Segment>> = HashMap::new();
+        self.read.scan(&self.repo.segments(), &mut |key, sealed| {
+            if let Some(number) = key.last_chunk() {
+                let segment = value::open(key, sealed).and_then(Segment::decode);
+                segments.insert(u32::from_be_bytes(*number), segment);
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let places = survey.places();
+        for (number, expected) in survey.segments() {
+            let right = match segments.remove(&number) {
+                Some(Some(found)) => {
+                    // A tip may lie beyond the last commit once commits were moved away.
+                    let parent_known = survey.parent_of(number).is_none_or(|id| places.contains_key(&id));
+                    found.tip >= expected.tip && (!parent_known || found.parent == expected.parent)
+                }
+                Some(None) | None => false,
+            };
+            if !right {
+                damage.push(derived(None, format!("segment {number}: wrong tip or parent")));
+            }
+        }
+        for (number, _) in segments.into_iter().filter(|(_, segment)| segment.is_none()) {
+            damage.push(derived(None, format!("segment {number}: damaged, and without commits")));
+        }
+        Ok(())
+    }
+
+    fn check_tools(&self, survey: &Survey, damage: &mut Vec<Damage>) -> StoreResult<()> {
+        let mut rows: HashMap<(ToolId, BlobId), Sighting> = HashMap::new();
+        self.read.scan(&self.repo.tools(&[]), &mut |key, sealed| {
+            let row = value::open(key, sealed).and_then(Sighting::decode);
+            match (Repo::tool_parts(key), row) {
+                (Some(pair), Some(row)) => drop(rows.insert(pair, row)),
+                (Some((tool, _)), None) => damage
+                    .push(derived(Some(ObjectId::Tool(tool)), "its tool index entry is damaged")),
+                (None, _) => damage.push(derived(None, "a tool index entry has a damaged key")),
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let mut names = HashSet::new();
+        self.read.scan(&self.repo.tool_names(), &mut |key, _| {
+            match self.repo.tool_name_parts(key) {
+                Some((name, tool)) => drop(names.insert((name.to_owned(), tool))),
+                None => damage.push(derived(None, "a tool name's entry has a damaged key")),
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let by_id: HashMap<CommitId, &Seen> =
+            survey.commits.values().map(|seen| (seen.commit.id(), seen)).collect();
+        for (pair, row) in &rows {
+            let entry = by_id.get(&row.commit).and_then(|seen| {
+                let toolset = survey.toolsets.get(&seen.commit.toolset?)?;
+                toolset.entries().iter().find(|entry| (entry.tool, entry.schema) == *pair)
+            });
+            let schema = match entry {
+                Some(entry) => self.blob(entry.schema, None).unwrap_or_default(),
+                None => None,
+            };
+            let name_is_right = schema.is_none_or(|(_, blob)| tool_name(&blob) == row.name);
+            if entry.is_none() || !name_is_right || !names.contains(&(row.name.clone(), pair.0)) {
+                let what = "the tool index is wrong about its name or its first commit";
+                damage.push(derived(Some(ObjectId::Tool(pair.0)), what));
+            }
+        }
+        for (name, tool) in names {
+            if !rows.iter().any(|((id, _), row)| *id == tool && row.name == name) {
+                let what = format!("the tool index has it under the wrong name {name:?}");
+                damage.push(derived(Some(ObjectId::Tool(tool)), what));
+            }
+        }
+        let mut reported = HashSet::new();
+        for pair in survey.tools_in_force().keys() {
+            if !rows.contains_key(pair) && reported.insert(pair.0) {
+                let what = "it is in force at a commit and not in the tool index";
+                damage.push(derived(Some(ObjectId::Tool(pair.0)), what));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_log(&self, damage: &mut Vec<Damage>) -> StoreResult<()> {
+        let entries = match self.ref_log(&LogQuery::default()) {
+            Ok(entries) => entries,
+            Err(error) => return corrupt_as_damage(error, damage),
+        };
+        let refs = match self.list_refs("") {
+            Ok(refs) => refs,
+            Err(error) => return corrupt_as_damage(error, damage),
+        };
+        let mut replayed: BTreeMap<RefName, RefTarget> = BTreeMap::new();
+        let mut batches = HashSet::new();
+        for entry in entries.into_iter().rev() {
+            if replayed.get(&entry.name) != entry.before.as_ref() {
+                let what = format!("entry {} of the ref log does not follow the one before", entry.seq);
+                damage.push(lost(None, what));
+            }
+            batches.insert((keys::head(entry.batch.as_bytes()), entry.seq));
+            match entry.after {
+                Some(after) => drop(replayed.insert(entry.name, after)),
+                None => drop(replayed.remove(&entry.name)),
+            }
+        }
+        if replayed.into_iter().ne(refs) {
+            damage.push(lost(None, "replaying the ref log does not give the refs"));
+        }
+        let mut indexed = HashSet::new();
+        self.read.scan(&self.repo.whole_index(Indexed::Batch), &mut |key, _| {
+            indexed.extend(Repo::index_parts(key));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if indexed != batches {
+            damage.push(derived(None, "the index of batches does not fit the ref log"));
+        }
+        Ok(())
+    }
+
+    fn check_derived(&self, survey: &Survey, damage: &mut Vec<Damage>) -> StoreResult<()> {
+        let known: Vec<u8> = DerivedKind::ALL.iter().map(|kind| kind.number()).collect();
+        let skip = self.repo.all_derived().from.len();
+        self.read.scan(&self.repo.all_derived(), &mut |key, _| {
+            let kind_known = key.get(skip).is_some_and(|kind| known.contains(kind));
+            let place = Repo::number(key).unwrap_or_default();
+            let has_commit = survey.commits.contains_key(&place) || survey.broken.contains(&place);
+            if !kind_known || !has_commit {
+                damage.push(derived(None, format!("a derived row of no commit, {}", place_text(place))));
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
+    pub(super) fn stats(&self) -> StoreResult<StoreStats> {
+        let count = |scan| {
+            let (mut rows, mut bytes) = (0u64, 0u64);
+            self.read.scan(&scan, &mut |_, value| {
+                rows += 1;
+                bytes += value.len() as u64;
+                Ok(ControlFlow::Continue(()))
+            })?;
+            Ok::<_, StoreError>((rows, bytes))
+        };
+        let (commits, commit_bytes) = count(self.repo.all(Space::Commits))?;
+        let (blobs, blob_bytes) = count(self.repo.all(Space::Blobs))?;
+        let (derived, derived_bytes) = count(self.repo.all_derived())?;
+        let mut tools = HashSet::new();
+        self.read.scan(&self.repo.tools(&[]), &mut |key, _| {
+            tools.extend(Repo::tool_parts(key).map(|(tool, _)| tool));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(StoreStats {
+            commits,
+            blobs,
+            blob_bytes,
+            commit_bytes,
+            toolsets: count(self.repo.toolsets(&[]))?.0,
+            tools: tools.len() as u64,
+            refs: count(self.repo.refs(""))?.0,
+            log_entries: count(self.repo.all(Space::Log))?.0,
+            derived,
+            derived_bytes,
+            disk_bytes: 0,
+        })
+    }
+}
+
+fn corrupt_as_damage(
+    error: StoreError,
+    damage: &mut Vec<Damage>,
+) -> StoreResult<()> {
+    match error.kind {
+        StoreErrorKind::Corrupt { object } => damage.push(lost(object, error.message)),
+        _ => return Err(error),
+    }
+    Ok(())
+}
+

@@ -1,0 +1,188 @@
+//! Building anew what can be derived: indexes, places, counters, the tool index.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+
+use super::keys::{self, Indexed, Repo};
+use super::overlay::Overlay;
+use super::read::{self, View, scan_keys};
+use super::survey::{Survey, tool_name};
+use super::value::{self, Segment, Sighting, State};
+use super::{KvEngine, KvRead, KvStore, Space};
+use crate::batch::DerivedKind;
+use crate::id::RepoName;
+use crate::refs::LogEntry;
+use crate::store::{LogQuery, StoreResult};
+
+impl<E: KvEngine> KvStore<E> {
+    /// Builds anew what is derived; objects, refs and their log stay as they are.
+    pub(super) fn repair(&self, repo: &RepoName) -> StoreResult<()> {
+        self.write("repair", |overlay| {
+            let Some(repo) = read::repo_number(overlay, E::NAME, repo)? else { return Ok(()) };
+            overlay.require(Space::Small, repo.state())?;
+            repair(overlay, repo, E::NAME)
+        })
+    }
+}
+
+fn seal(overlay: &mut Overlay<'_>, key: Vec<u8>, value: Vec<u8>) {
+    let sealed = value::seal(&key, value);
+    overlay.put(Space::Small, key, sealed);
+}
+
+fn repair(overlay: &mut Overlay<'_>, repo: Repo, backend: &'static str) -> StoreResult<()> {
+    // All reading comes first: what is staged would make every scan slow.
+    let view = View { read: overlay, repo, backend };
+    let survey = view.survey(&mut Vec::new())?;
+    let mut state = counters(&view, &survey)?;
+    let misfits = view.misfits(&survey)?;
+    let mut rows = Vec::new();
+    for ((tool, schema), (created_at, commit)) in survey.tools_in_force() {
+        let name = match view.blob(schema, None) {
+            Ok(Some((_, blob))) => tool_name(&blob),
+            // A damaged schema has no name to give; the damage itself is reported.
+            _ => continue,
+        };
+        rows.push(((tool, schema), Sighting { created_at, commit, name }));
+    }
+    let stale: Vec<Vec<u8>> = [repo.tools(&[]), repo.tool_names()]
+        .iter()
+        .map(|scan| scan_keys(overlay, scan))
+        .collect::<StoreResult<Vec<_>>>()?
+        .concat();
+    let log = view.ref_log(&LogQuery::default()).unwrap_or_default();
+    let stale_batches = match log.is_empty() {
+        true => Vec::new(),
+        false => scan_keys(overlay, &repo.whole_index(Indexed::Batch))?,
+    };
+    let orphans = orphans(&view, &survey)?;
+
+    for key in stale.into_iter().chain(orphans) {
+        overlay.delete(Space::Small, key);
+    }
+    for ((tool, schema), row) in rows {
+        seal(overlay, repo.tool(tool, schema), row.encode());
+        overlay.put(Space::Small, repo.tool_name(&row.name, tool), Bytes::new());
+    }
+    for key in stale_batches {
+        overlay.delete(Space::Index, key);
+    }
+    for LogEntry { seq, batch, .. } in log {
+        let key = repo.index(Indexed::Batch, keys::head(batch.as_bytes()), seq);
+        overlay.put(Space::Index, key, Bytes::new());
+    }
+    for misfit in misfits.iter().filter(|misfit| misfit.is_derived()) {
+        if let Some(head) = misfit.found {
+            overlay.delete(Space::Index, repo.index(misfit.kind, head, misfit.place));
+        }
+        if let Some(head) = misfit.expected {
+            overlay.put(Space::Index, repo.index(misfit.kind, head, misfit.place), Bytes::new());
+        }
+    }
+    lay_anew(overlay, repo, &survey, &mut state)?;
+    state.generation += 1;
+    seal(overlay, repo.state(), state.encode());
+    Ok(())
+}
+
+/// Returns the counters: those stored, or at least beyond all that is there.
+fn counters(view: &View<'_>, survey: &Survey) -> StoreResult<State> {
+    if let Ok(state) = view.state() {
+        return Ok(state);
+    }
+    let commits = survey.commits.keys().chain(&survey.broken).chain(survey.blobs.keys());
+    let last = commits.map(|place| keys::segment_of(*place)).max().unwrap_or_default();
+    let rows = scan_keys(view.read, &view.repo.all(Space::Log))?;
+    let last_seq = rows.last().and_then(|key| Repo::number(key)).unwrap_or_default();
+    Ok(State {
+        generation: last_seq,
+        next_segment: last.saturating_add(1),
+        next_seq: last_seq.saturating_add(1),
+        ..State::NEW
+    })
+}
+
+/// Returns the keys of derived rows that belong to no commit.
+fn orphans(view: &View<'_>, survey: &Survey) -> StoreResult<Vec<Vec<u8>>> {
+    let skip = view.repo.all_derived().from.len();
+    let mut keys = scan_keys(view.read, &view.repo.all_derived())?;
+    keys.retain(|key| {
+        let known = DerivedKind::ALL.iter().any(|kind| key.get(skip) == Some(&kind.number()));
+        let place = Repo::number(key).unwrap_or_default();
+        !known || !(survey.commits.contains_key(&place) || survey.broken.contains(&place))
+    });
+    Ok(keys)
+}
+
+/// Moves each run of commits that does not continue what lies before it to a segment of its own,
+/// and writes all segments' rows.
+fn lay_anew(
+    overlay: &mut Overlay<'_>,
+    repo: Repo,
+    survey: &Survey,
+    state: &mut State,
+) -> StoreResult<()> {
+    let mut places = survey.places();
+    let blob_places: HashMap<_, _> =
+        survey.blobs.iter().map(|(place, id)| (*id, *place)).collect();
+    let misplaced = survey.misplaced();
+    let mut segments = survey.segments();
+    let mut moved: Vec<u32> = Vec::new();
+    for start in &misplaced {
+        let number = state.next_segment;
+        state.next_segment = number.saturating_add(1);
+        moved.push(number);
+        let mut position = 0;
+        for (place, seen) in survey.commits.range(*start..) {
+            let runs_on = *place == *start + u64::from(position)
+                && (position == 0 || !misplaced.contains(place))
+                && keys::segment_of(*place) == keys::segment_of(*start);
+            if !runs_on {
+                break;
+            }
+            let to = keys::place(number, position);
+            let id = seen.commit.id();
+            places.insert(id, to);
+            let content = seen.commit.content.and_then(|id| blob_places.get(&id).copied());
+            let value = value::commit_value(to, content, &seen.commit.encode());
+            overlay.delete(Space::Commits, repo.numbered(*place));
+            overlay.put(Space::Commits, repo.numbered(to), value);
+            let head = keys::head(id.as_bytes());
+            overlay.delete(Space::Index, repo.index(Indexed::Commit, head, *place));
+            overlay.put(Space::Index, repo.index(Indexed::Commit, head, to), Bytes::new());
+            for kind in DerivedKind::ALL {
+                let from = repo.derived(kind, *place);
+                if let Some(row) = KvRead::get(overlay, Space::Small, &from)? {
+                    overlay.delete(Space::Small, from);
+                    overlay.put(Space::Small, repo.derived(kind, to), row);
+                }
+            }
+            position += 1;
+        }
+        // The old tip stays: the places that were left may still be those of blobs.
+        let tip = position.saturating_sub(1);
+        segments.insert(number, Segment { tip, parent: None });
+    }
+    for (place, seen) in &survey.commits {
+        let at = places.get(&seen.commit.id()).copied();
+        let content = seen.commit.content.and_then(|id| blob_places.get(&id).copied());
+        if at == Some(*place) && content.is_some() && content != seen.content {
+            let value = value::commit_value(*place, content, &seen.commit.encode());
+            overlay.put(Space::Commits, repo.numbered(*place), value);
+        }
+    }
+    // Parents may have moved: take them from where their children lie now.
+    for (number, segment) in &mut segments {
+        let first = match moved.iter().position(|known| known == number) {
+            Some(index) => misplaced.get(index).copied(),
+            None => Some(keys::place(*number, 0)),
+        };
+        let parent = first.and_then(|place| survey.commits.get(&place)?.commit.parent());
+        segment.parent = parent.and_then(|id| places.get(&id).copied());
+    }
+    for (number, segment) in segments {
+        seal(overlay, repo.segment(number), segment.encode());
+    }
+    Ok(())
+}

@@ -1,0 +1,519 @@
+//! The lines of a stream: what `tract apply` runs and `tract export` writes.
+//!
+//! A line is one JSON object with an `op`. [`Step::parse`] reads it, [`Step::to_line`] writes it;
+//! what a step does is the engine's business. Fields that the operation does not take are refused,
+//! as are fields that stand there twice; a field that is null counts as absent.
+//!
+//! | op | fields |
+//! | --- | --- |
+//! | `system` `user` `reasoning` | `text` |
+//! | `assistant` | `text`, `tool_calls` `[{id, name, arguments}]`, `reasoning` |
+//! | `tool_result` | `call_id`, `content` (text or parts), `name`?, `is_error`? |
+//! | `commit` | `kind`, `role`?, `parts` or `content` (what the kind's blob says) |
+//! | `edit` | `target`, `text` or `content` (text or parts) |
+//! | `annotate` | `target` or `targets`, `priority`, `reason`?, `retention`? |
+//! | `compress` | `from` and `to`, or `targets`; `content`, `kind`? |
+//! | `revert` | `target` or `targets`, `cascade`? |
+//! | `merge` | `from` |
+//! | `set_tools` | `tools` |
+//! | `note` | `text` |
+//! | `branch` | `name`, `from`? |
+//! | `checkout` | `name` |
+//! | `tag` | `name`, `target`? |
+//! | `blob` | `id`, `text` or `base64` (export) |
+//! | `ref` | `name`, `to` (export) |
+//! | `record` | `commit`, `record` alone (export) |
+//!
+//! Every line takes `mark`. Every line that makes a commit takes `message`, `metadata` and `at`, and
+//! the pair of `commit` and `record` that export writes. Those with text take `generation_config` and
+//! `tools` as well, those that add a message also `priority`.
+
+mod base64;
+mod error;
+mod line;
+mod parse;
+mod write;
+
+pub use self::error::StepError;
+use crate::commit::{By, Commit};
+use crate::content::{Body, Content, Kind, Part, Priority, Role, ToolAnswer, ToolCall};
+use crate::draft::Draft;
+use crate::object::Blob;
+use crate::refs::{RefName, RefTarget};
+use crate::schema::ToolSchema;
+use crate::text::JsonText;
+
+/// The names of all operations.
+pub(crate) const OPS: [&str; 19] = [
+    "system",
+    "user",
+    "assistant",
+    "tool_result",
+    "reasoning",
+    "commit",
+    "edit",
+    "annotate",
+    "compress",
+    "revert",
+    "merge",
+    "set_tools",
+    "note",
+    "branch",
+    "checkout",
+    "tag",
+    "blob",
+    "ref",
+    "record",
+];
+
+/// One line of a stream.
+///
+/// ```
+/// use tract_core::step::{Step, StepOp};
+/// let step = Step::parse(r#"{"op":"user","text":"Do I need a coat?","mark":"q"}"#)?;
+/// assert_eq!(step.mark.as_deref(), Some("q"));
+/// assert_eq!(step.op, StepOp::User { text: "Do I need a coat?".to_owned() });
+/// assert_eq!(Step::parse(&step.to_line()?)?, step);
+/// # Ok::<(), tract_core::step::StepError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Step {
+    /// The name by which later lines refer to the commit that it makes, as `:name`.
+    pub mark: Option<String>,
+    /// What it asks for.
+    pub op: StepOp,
+    /// What else it says of the commit that it makes.
+    pub fields: StepFields,
+    /// The commit that it made where it was exported: its record, checked against its id.
+    pub recorded: Option<Commit>,
+}
+
+/// What a step says of the commit that it makes, whatever the operation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StepFields {
+    /// A line for the log.
+    pub message: Option<String>,
+    /// Facts of the caller's: a JSON object.
+    pub metadata: Option<JsonText>,
+    /// Model and parameters that produced it, or that the next request should use: a JSON object.
+    pub generation_config: Option<JsonText>,
+    /// The tools of this commit alone.
+    pub tools: Option<Vec<ToolSchema>>,
+    /// The priority of the message that it adds.
+    pub priority: Option<Priority>,
+    /// When: microseconds since 1970, UTC. A line has it in RFC 3339, or as a whole number where
+    /// that cannot name it.
+    pub at: Option<i64>,
+}
+
+/// What a step asks for. Revisions are text, and may be marks of earlier lines: `:name`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StepOp {
+    /// Adds instructions.
+    System {
+        /// The text.
+        text: String,
+    },
+    /// Adds a user's message.
+    User {
+        /// The text.
+        text: String,
+    },
+    /// Adds a model's message.
+    Assistant {
+        /// The text; an empty one makes no part.
+        text: String,
+        /// What was thought, without a signature; it stands first.
+        reasoning: Option<String>,
+        /// The calls, in order; they stand last.
+        tool_calls: Vec<ToolCall>,
+    },
+    /// Answers the nearest open call with this id.
+    ToolResult {
+        /// The id of the call.
+        call_id: String,
+        /// The tool's name.
+        name: Option<String>,
+        /// What the model reads.
+        content: Vec<Part>,
+        /// Whether the tool failed.
+        is_error: bool,
+    },
+    /// Adds reasoning that stands apart from a message.
+    Reasoning {
+        /// The text.
+        text: String,
+    },
+    /// Adds a message of any kind.
+    Commit {
+        /// What it says.
+        content: Content,
+        /// Its role, where that is not the kind's own.
+        role: Option<Role>,
+    },
+    /// Replaces what a message says.
+    Edit {
+        /// The message, by any of its versions.
+        target: String,
+        /// What it says from now on.
+        content: Vec<Part>,
+    },
+    /// Sets the priority of messages.
+    Annotate {
+        /// The messages, by any of their versions.
+        targets: Vec<String>,
+        /// Their new priority.
+        priority: Priority,
+        /// Why.
+        reason: Option<String>,
+        /// What compression has to keep of them.
+        retention: Option<JsonText>,
+    },
+    /// Puts one summary in the place of messages.
+    Compress {
+        /// The messages.
+        what: CompressWhat,
+        /// The summary.
+        content: String,
+        /// The kind of the summary's message; `assistant` when absent.
+        kind: Option<Kind>,
+    },
+    /// Takes back what commits changed.
+    Revert {
+        /// The commits.
+        targets: Vec<String>,
+        /// Takes back what stands on them as well.
+        cascade: bool,
+    },
+    /// Brings in what another head has.
+    Merge {
+        /// The other head.
+        from: String,
+    },
+    /// Sets the tools in force; none at all is a choice too.
+    SetTools {
+        /// The tools, in order; repeats are kept.
+        tools: Vec<ToolSchema>,
+    },
+    /// Leaves a line in the log.
+    Note {
+        /// The line.
+        text: String,
+    },
+    /// Makes a branch.
+    Branch {
+        /// Its name.
+        name: String,
+        /// Where it begins; at the head when absent.
+        from: Option<String>,
+    },
+    /// Goes on with another branch.
+    Checkout {
+        /// Its name.
+        name: String,
+    },
+    /// Makes a tag.
+    Tag {
+        /// Its name.
+        name: String,
+        /// What it names; the head when absent.
+        target: Option<String>,
+    },
+    /// Brings a blob that later lines link to.
+    Blob(Blob),
+    /// Says where a ref points.
+    Ref {
+        /// The ref.
+        name: RefName,
+        /// What it points at.
+        to: RefTarget,
+    },
+    /// Brings a commit that is told by its record alone.
+    Record,
+}
+
+/// Which messages a summary replaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CompressWhat {
+    /// From one message to another, both included.
+    Range {
+        /// The first.
+        from: String,
+        /// The last.
+        to: String,
+    },
+    /// These.
+    Targets(Vec<String>),
+}
+
+impl From<StepOp> for Step {
+    fn from(op: StepOp) -> Self {
+        Self { mark: None, op, fields: StepFields::default(), recorded: None }
+    }
+}
+
+impl Step {
+    /// Reads one line.
+    ///
+    /// ```
+    /// use tract_core::step::Step;
+    /// let error = Step::parse(r#"{"op":"asistant","text":"Yes."}"#).unwrap_err();
+    /// assert_eq!(error.to_string(), "unknown op \"asistant\"");
+    /// assert_eq!(error.notes(), ["did you mean \"assistant\"?"]);
+    /// ```
+    ///
+    /// # Errors
+    /// [`StepError`] when the line is not one that [`to_line`](Self::to_line) could have written
+    /// in another spelling.
+    pub fn parse(line: &str) -> Result<Self, StepError> {
+        parse::step(line)
+    }
+
+    /// Writes the one line for this step, without a line break in or after it.
+    ///
+    /// # Errors
+    /// [`StepError`] when the step says what its operation does not take.
+    pub fn to_line(&self) -> Result<String, StepError> {
+        write::step(self)
+    }
+
+    /// Sets the name by which later lines refer to it.
+    #[must_use]
+    pub fn mark(mut self, mark: impl Into<String>) -> Self {
+        self.mark = Some(mark.into());
+        self
+    }
+
+    /// Sets what else it says of the commit that it makes.
+    #[must_use]
+    pub fn fields(mut self, fields: StepFields) -> Self {
+        self.fields = fields;
+        self
+    }
+
+    /// Sets the commit that it made.
+    #[must_use]
+    pub fn recorded(mut self, commit: Commit) -> Self {
+        self.recorded = Some(commit);
+        self
+    }
+
+    /// Returns the message that it adds, as a draft; `None` when it adds none.
+    pub fn to_draft(&self) -> Option<Draft> {
+        let mut draft = self.op.to_draft()?;
+        let fields = self.fields.clone();
+        draft.message = fields.message;
+        draft.metadata = fields.metadata;
+        draft.generation_config = fields.generation_config;
+        draft.tools = fields.tools;
+        draft.priority = fields.priority;
+        draft.created_at = fields.at;
+        Some(draft)
+    }
+}
+
+impl StepOp {
+    /// Returns the name that stands in a line.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::System { .. } => "system",
+            Self::User { .. } => "user",
+            Self::Assistant { .. } => "assistant",
+            Self::ToolResult { .. } => "tool_result",
+            Self::Reasoning { .. } => "reasoning",
+            Self::Commit { .. } => "commit",
+            Self::Edit { .. } => "edit",
+            Self::Annotate { .. } => "annotate",
+            Self::Compress { .. } => "compress",
+            Self::Revert { .. } => "revert",
+            Self::Merge { .. } => "merge",
+            Self::SetTools { .. } => "set_tools",
+            Self::Note { .. } => "note",
+            Self::Branch { .. } => "branch",
+            Self::Checkout { .. } => "checkout",
+            Self::Tag { .. } => "tag",
+            Self::Blob(_) => "blob",
+            Self::Ref { .. } => "ref",
+            Self::Record => "record",
+        }
+    }
+
+    /// Returns the operation that adds this content: the shortest that loses nothing of it.
+    pub fn adding(content: Content, role: Option<Role>) -> Self {
+        let short = match (&content, &role) {
+            (Content::System(body), None) => {
+                only_text(body).map(|text| Self::System { text: text.to_owned() })
+            }
+            (Content::User(body), None) => {
+                only_text(body).map(|text| Self::User { text: text.to_owned() })
+            }
+            (Content::Reasoning(body), None) => {
+                only_text(body).map(|text| Self::Reasoning { text: text.to_owned() })
+            }
+            (Content::Assistant(body), None) => short_assistant(body),
+            (Content::ToolResult(answer), None) => Some(Self::ToolResult {
+                call_id: answer.call_id.clone(),
+                name: answer.name.clone(),
+                content: answer.parts.clone(),
+                is_error: answer.is_error,
+            }),
+            _ => None,
+        };
+        short.unwrap_or(Self::Commit { content, role })
+    }
+
+    /// Returns the content that it adds; `None` when it adds none.
+    pub fn content(&self) -> Option<Content> {
+        Some(match self {
+            Self::System { text } => Content::system(text),
+            Self::User { text } => Content::user(text),
+            Self::Reasoning { text } => Content::Reasoning(Body::text(text)),
+            Self::Assistant { text, reasoning, tool_calls } => {
+                let thought = reasoning.iter().map(|text| Part::Reasoning {
+                    text: text.clone(),
+                    signature: None,
+                    encrypted: None,
+                });
+                let said = Some(text).filter(|text| !text.is_empty()).map(Part::text);
+                let calls = tool_calls.iter().cloned().map(Part::ToolCall);
+                let parts = thought.chain(said).chain(calls).collect();
+                Content::Assistant(Body { parts, name: None })
+            }
+            Self::ToolResult { call_id, name, content, is_error } => {
+                Content::ToolResult(ToolAnswer {
+                    call_id: call_id.clone(),
+                    name: name.clone(),
+                    is_error: *is_error,
+                    parts: content.clone(),
+                })
+            }
+            Self::Commit { content, .. } => content.clone(),
+            Self::Edit { .. }
+            | Self::Annotate { .. }
+            | Self::Compress { .. }
+            | Self::Revert { .. }
+            | Self::Merge { .. }
+            | Self::SetTools { .. }
+            | Self::Note { .. }
+            | Self::Branch { .. }
+            | Self::Checkout { .. }
+            | Self::Tag { .. }
+            | Self::Blob(_)
+            | Self::Ref { .. }
+            | Self::Record => return None,
+        })
+    }
+
+    /// Returns the message that it adds, as a draft; `None` when it adds none.
+    ///
+    /// The origin follows the kind: what an assistant says comes from the model, a result from
+    /// the tool, all else from the user.
+    pub fn to_draft(&self) -> Option<Draft> {
+        let content = self.content()?;
+        let by = match content.kind() {
+            Kind::Assistant | Kind::Reasoning => By::Model,
+            Kind::ToolResult => By::Tool,
+            Kind::System | Kind::User | Kind::Artifact | Kind::Note | Kind::Custom(_) => By::User,
+        };
+        let mut draft = Draft::new(content).origin(by);
+        if let Self::Commit { role, .. } = self {
+            draft.role = role.clone();
+        }
+        Some(draft)
+    }
+}
+
+fn only_text(body: &Body) -> Option<&str> {
+    match (body.parts.as_slice(), &body.name) {
+        ([Part::Text { text }], None) => Some(text),
+        _ => None,
+    }
+}
+
+/// Takes apart `[reasoning] [text] [call…]`; anything else is not short.
+fn short_assistant(body: &Body) -> Option<StepOp> {
+    if body.name.is_some() {
+        return None;
+    }
+    let mut rest = body.parts.as_slice();
+    let mut reasoning = None;
+    if let [Part::Reasoning { text, signature: None, encrypted: None }, tail @ ..] = rest {
+        reasoning = Some(text.clone());
+        rest = tail;
+    }
+    let mut said = "";
+    if let [Part::Text { text }, tail @ ..] = rest
+        && !text.is_empty()
+    {
+        said = text;
+        rest = tail;
+    }
+    let call = |part: &Part| match part {
+        Part::ToolCall(call) => Some(call.clone()),
+        Part::Text { .. }
+        | Part::Image { .. }
+        | Part::Reasoning { .. }
+        | Part::Opaque { .. } => None,
+    };
+    let tool_calls = rest.iter().map(call).collect::<Option<Vec<_>>>()?;
+    let empty = said.is_empty() && reasoning.is_none() && tool_calls.is_empty();
+    // A line needs something to say, so that a forgotten text is noticed.
+    (!empty).then(|| StepOp::Assistant { text: said.to_owned(), reasoning, tool_calls })
+}
+
+/// Which of the shared fields an operation takes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Takes {
+    /// None: it makes no commit, or one that is told by its record alone.
+    Nothing,
+    /// `message`, `metadata`, `at`.
+    CommitFields,
+    /// Those, `generation_config` and `tools`.
+    TextFields,
+    /// All.
+    MessageFields,
+}
+
+fn takes(op: &str) -> Takes {
+    match op {
+        "system" | "user" | "assistant" | "tool_result" | "reasoning" | "commit" => {
+            Takes::MessageFields
+        }
+        "edit" | "compress" | "note" => Takes::TextFields,
+        "annotate" | "revert" | "merge" | "set_tools" => Takes::CommitFields,
+        _ => Takes::Nothing,
+    }
+}
+
+/// A line of this operation, for notes.
+fn example(op: &str) -> &'static str {
+    match op {
+        "system" => r#"{"op":"system","text":"You are brief."}"#,
+        "user" => r#"{"op":"user","text":"Do I need a coat?"}"#,
+        "assistant" => {
+            r#"{"op":"assistant","text":"","tool_calls":[{"id":"c1","name":"grep","arguments":{}}]}"#
+        }
+        "tool_result" => r#"{"op":"tool_result","call_id":"c1","content":"3 lines"}"#,
+        "reasoning" => r#"{"op":"reasoning","text":"It may rain."}"#,
+        "commit" => r#"{"op":"commit","kind":"user","parts":[{"type":"text","text":"Hello."}]}"#,
+        "edit" => r#"{"op":"edit","target":":m1","text":"Do I need an umbrella?"}"#,
+        "annotate" => r#"{"op":"annotate","target":":m1","priority":"skip"}"#,
+        "compress" => r#"{"op":"compress","from":":m1","to":":m9","content":"They greeted."}"#,
+        "revert" => r#"{"op":"revert","target":":m1"}"#,
+        "merge" => r#"{"op":"merge","from":"draft"}"#,
+        "set_tools" => r#"{"op":"set_tools","tools":[]}"#,
+        "note" => r#"{"op":"note","text":"The test run begins."}"#,
+        "branch" => r#"{"op":"branch","name":"draft","from":":m1"}"#,
+        "checkout" => r#"{"op":"checkout","name":"draft"}"#,
+        "tag" => r#"{"op":"tag","name":"v1","target":":m1"}"#,
+        "blob" => r#"{"op":"blob","id":"1e1ffef5…","text":"hello"}"#,
+        "ref" => r#"{"op":"ref","name":"HEAD","to":"heads/main"}"#,
+        _ => r#"{"op":"record","commit":"1e1ffef5…","record":{}}"#,
+    }
+}
+
+#[cfg(test)]
+mod tests;

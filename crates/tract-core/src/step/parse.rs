@@ -1,0 +1,311 @@
+//! From a line to a step.
+
+use std::str::FromStr;
+
+use super::line::{Line, cut, parts};
+use super::{CompressWhat, Step, StepError, StepFields, StepOp, Takes, base64, takes};
+use crate::commit::Commit;
+use crate::content::{Body, Content, Kind, Part, Priority, Role, ToolCall};
+use crate::id::{BlobId, CommitId};
+use crate::json;
+use crate::nearest::nearest;
+use crate::object::Blob;
+use crate::refs::{RefName, RefTarget};
+use crate::time;
+
+pub(super) fn step(text: &str) -> Result<Step, StepError> {
+    let mut line = Line::open(text)?;
+    let mark = mark(&mut line)?;
+    let op = op(&mut line)?;
+    let fields = fields(&mut line)?;
+    let recorded = match line.op {
+        "record" => recorded(&mut line)?.ok_or_else(|| line.missing("record")).map(Some)?,
+        op if takes(op) > Takes::Nothing => recorded(&mut line)?,
+        _ => None,
+    };
+    line.close()?;
+    Ok(Step { mark, op, fields, recorded })
+}
+
+fn mark(line: &mut Line<'_>) -> Result<Option<String>, StepError> {
+    let mark = line.optional_name("mark")?;
+    if let Some(mark) = &mark {
+        // A mark stands in revisions, as the name of a ref does.
+        RefName::new(mark.as_str())
+            .map_err(|bad| StepError::BadValue { field: "mark", why: bad.to_string() })?;
+    }
+    Ok(mark)
+}
+
+fn op(line: &mut Line<'_>) -> Result<StepOp, StepError> {
+    Ok(match line.op {
+        "system" => StepOp::System { text: line.text("text")? },
+        "user" => StepOp::User { text: line.text("text")? },
+        "reasoning" => StepOp::Reasoning { text: line.text("text")? },
+        "assistant" => assistant(line)?,
+        "tool_result" => StepOp::ToolResult {
+            call_id: line.text("call_id")?,
+            name: line.optional_text("name")?,
+            content: line.text_or_parts("content")?.ok_or_else(|| line.missing("content"))?,
+            is_error: line.flag("is_error")?,
+        },
+        "commit" => commit(line)?,
+        "edit" => edit(line)?,
+        "annotate" => StepOp::Annotate {
+            targets: line
+                .targets("target", "targets")?
+                .ok_or_else(|| line.missing("target"))?,
+            priority: priority(line)?.ok_or_else(|| line.missing("priority"))?,
+            reason: line.optional_text("reason")?,
+            retention: line.json("retention")?,
+        },
+        "compress" => compress(line)?,
+        "revert" => StepOp::Revert {
+            targets: line
+                .targets("target", "targets")?
+                .ok_or_else(|| line.missing("target"))?,
+            cascade: line.flag("cascade")?,
+        },
+        "merge" => StepOp::Merge { from: line.name("from")? },
+        "set_tools" => StepOp::SetTools {
+            tools: line.schemas("tools")?.ok_or_else(|| line.missing("tools"))?,
+        },
+        "note" => StepOp::Note { text: line.text("text")? },
+        "branch" => {
+            StepOp::Branch { name: line.name("name")?, from: line.optional_name("from")? }
+        }
+        "checkout" => StepOp::Checkout { name: line.name("name")? },
+        "tag" => StepOp::Tag { name: line.name("name")?, target: line.optional_name("target")? },
+        "blob" => blob(line)?,
+        "ref" => reference(line)?,
+        _ => StepOp::Record,
+    })
+}
+
+fn fields(line: &mut Line<'_>) -> Result<StepFields, StepError> {
+    let mut fields = StepFields::default();
+    let takes = takes(line.op);
+    if takes >= Takes::CommitFields {
+        fields.message = line.optional_text("message")?;
+        fields.metadata = line.object("metadata")?;
+        fields.at = at(line)?;
+    }
+    if takes >= Takes::TextFields {
+        fields.generation_config = line.object("generation_config")?;
+        fields.tools = line.schemas("tools")?;
+    }
+    if takes >= Takes::MessageFields {
+        fields.priority = priority(line)?;
+    }
+    Ok(fields)
+}
+
+fn at(line: &mut Line<'_>) -> Result<Option<i64>, StepError> {
+    let bad = |why: String| StepError::BadValue { field: "at", why };
+    let Some(raw) = line.raw("at") else { return Ok(None) };
+    if let Ok(text) = serde_json::from_str::<String>(raw) {
+        return time::parse_rfc3339(&text).map(Some).map_err(|error| bad(error.to_string()));
+    }
+    match raw.parse::<i64>() {
+        Ok(at_us) => Ok(Some(at_us)),
+        Err(_) => Err(bad(format!(
+            "expected an RFC 3339 time or whole microseconds since 1970, found {}",
+            cut(raw)
+        ))),
+    }
+}
+
+fn priority(line: &mut Line<'_>) -> Result<Option<Priority>, StepError> {
+    let Some(word) = line.optional_text("priority")? else { return Ok(None) };
+    Priority::parse(&word).map(Some).ok_or_else(|| StepError::BadValue {
+        field: "priority",
+        why: format!("expected skip, normal, important or pinned, found {:?}", cut(&word)),
+    })
+}
+
+fn assistant(line: &mut Line<'_>) -> Result<StepOp, StepError> {
+    let text = line.optional_text("text")?;
+    let reasoning = line.optional_text("reasoning")?;
+    let calls = line.optional_list("tool_calls")?;
+    if text.is_none() && reasoning.is_none() && calls.is_none() {
+        return Err(line.missing("text"));
+    }
+    let tool_calls = calls
+        .unwrap_or_default()
+        .into_iter()
+        .enumerate()
+        .map(|(n, raw)| tool_call(raw).map_err(|why| format!("call {}: {why}", n + 1)))
+        .collect::<Result<_, _>>()
+        .map_err(|why| StepError::BadValue { field: "tool_calls", why })?;
+    Ok(StepOp::Assistant { text: text.unwrap_or_default(), reasoning, tool_calls })
+}
+
+fn tool_call(raw: &str) -> Result<ToolCall, String> {
+    const FIELDS: [&str; 3] = ["id", "name", "arguments"];
+    if !raw.starts_with('{') {
+        return Err("expected an object with id, name and arguments".to_owned());
+    }
+    let members = json::split_object(raw).map_err(|error| error.to_string())?;
+    let mut found: [Option<&str>; 3] = [None; 3];
+    for (key, value) in &members {
+        let Some(place) = FIELDS.iter().position(|field| field == key) else {
+            let note = match nearest(key, FIELDS) {
+                Some(field) => format!("; did you mean {field:?}?"),
+                None => String::new(),
+            };
+            return Err(format!("takes no field {:?}{note}", cut(key)));
+        };
+        if found[place].replace(value).is_some() {
+            return Err(format!("field {key:?} stands there twice"));
+        }
+    }
+    let text = |place: usize| {
+        let raw = found[place].ok_or_else(|| format!("expects a field {:?}", FIELDS[place]))?;
+        serde_json::from_str::<String>(raw)
+            .map_err(|_| format!("field {:?} expects text, found {}", FIELDS[place], cut(raw)))
+    };
+    let arguments = match found[2] {
+        // An object is kept as it was written.
+        Some(raw) if raw.starts_with('{') => raw.to_owned(),
+        None => return Err("expects a field \"arguments\"".to_owned()),
+        Some(raw) => serde_json::from_str(raw).map_err(|_| {
+            format!("field \"arguments\" expects an object or text, found {}", cut(raw))
+        })?,
+    };
+    Ok(ToolCall { id: text(0)?, name: text(1)?, arguments })
+}
+
+fn commit(line: &mut Line<'_>) -> Result<StepOp, StepError> {
+    let kind = Kind::parse(&line.name("kind")?);
+    let role = line.optional_name("role")?.map(|word| Role::parse(&word));
+    let (list, content) = (line.raw("parts"), line.raw("content"));
+    let content = match (list, content) {
+        (Some(_), Some(_)) => {
+            return Err(StepError::BothFields { op: "commit", one: "parts", other: "content" });
+        }
+        (None, None) => return Err(line.missing("parts")),
+        (None, Some(raw)) => Content::from_blob(&kind, raw)
+            .map_err(|error| StepError::BadValue { field: "content", why: error.to_string() })?,
+        (Some(raw), None) => {
+            let body = Body { parts: parts(raw, "parts")?, name: None };
+            match kind {
+                Kind::System => Content::System(body),
+                Kind::User => Content::User(body),
+                Kind::Assistant => Content::Assistant(body),
+                Kind::Reasoning => Content::Reasoning(body),
+                Kind::Custom(kind) => Content::Custom { kind, body },
+                Kind::ToolResult | Kind::Artifact | Kind::Note => {
+                    return Err(StepError::BadValue {
+                        field: "parts",
+                        why: format!("kind {kind} has none; use \"content\""),
+                    });
+                }
+            }
+        }
+    };
+    Ok(StepOp::Commit { content, role })
+}
+
+fn edit(line: &mut Line<'_>) -> Result<StepOp, StepError> {
+    let target = line.name("target")?;
+    let text = line.optional_text("text")?;
+    let content = line.text_or_parts("content")?;
+    let content = match (text, content) {
+        (Some(_), Some(_)) => {
+            return Err(StepError::BothFields { op: "edit", one: "text", other: "content" });
+        }
+        (Some(text), None) => vec![Part::Text { text }],
+        (None, Some(parts)) => parts,
+        (None, None) => return Err(line.missing("text")),
+    };
+    Ok(StepOp::Edit { target, content })
+}
+
+fn compress(line: &mut Line<'_>) -> Result<StepOp, StepError> {
+    let (from, to) = (line.optional_name("from")?, line.optional_name("to")?);
+    // `target` is no field of this operation, but a message named alone is a list of one.
+    let targets = line.targets("target", "targets")?;
+    let what = match (from, to, targets) {
+        (None, None, Some(targets)) => CompressWhat::Targets(targets),
+        (Some(from), Some(to), None) => CompressWhat::Range { from, to },
+        (None, None, None) => return Err(line.missing("from")),
+        (None, Some(_), None) => return Err(line.missing("from")),
+        (Some(_), None, None) => return Err(line.missing("to")),
+        (Some(_), _, Some(_)) | (_, Some(_), Some(_)) => {
+            return Err(StepError::BothFields { op: "compress", one: "from", other: "targets" });
+        }
+    };
+    Ok(StepOp::Compress {
+        what,
+        content: line.text("content")?,
+        kind: line.optional_name("kind")?.map(|word| Kind::parse(&word)),
+    })
+}
+
+fn blob(line: &mut Line<'_>) -> Result<StepOp, StepError> {
+    let id: BlobId = id(&line.text("id")?, "id")?;
+    let bytes = match (line.optional_text("text")?, line.optional_text("base64")?) {
+        (Some(_), Some(_)) => {
+            return Err(StepError::BothFields { op: "blob", one: "text", other: "base64" });
+        }
+        (Some(text), None) => text.into_bytes(),
+        (None, Some(text)) => base64::decode(&text).ok_or_else(|| StepError::BadValue {
+            field: "base64",
+            why: "expected standard base64 with padding".to_owned(),
+        })?,
+        (None, None) => return Err(line.missing("text")),
+    };
+    let blob = Blob::seal(bytes);
+    match blob.id() == id {
+        true => Ok(StepOp::Blob(blob)),
+        false => Err(StepError::OtherId {
+            what: "blob",
+            stated: id.to_hex(),
+            found: blob.id().to_hex(),
+        }),
+    }
+}
+
+fn reference(line: &mut Line<'_>) -> Result<StepOp, StepError> {
+    let name = ref_name(&line.text("name")?, "name")?;
+    let text = line.text("to")?;
+    let to = match text.split_once(' ') {
+        Some(("commit", hex)) => RefTarget::Commit(id(hex, "to")?),
+        Some(("blob", hex)) => RefTarget::Blob(id(hex, "to")?),
+        Some(("ref", name)) => RefTarget::Ref(ref_name(name, "to")?),
+        _ => match text.parse::<CommitId>() {
+            Ok(id) => RefTarget::Commit(id),
+            Err(_) => RefTarget::Ref(ref_name(&text, "to")?),
+        },
+    };
+    Ok(StepOp::Ref { name, to })
+}
+
+fn ref_name(text: &str, field: &'static str) -> Result<RefName, StepError> {
+    RefName::new(text).map_err(|bad| StepError::BadValue { field, why: bad.to_string() })
+}
+
+fn id<T: FromStr<Err: std::fmt::Display>>(text: &str, field: &'static str) -> Result<T, StepError> {
+    text.parse().map_err(|error: T::Err| StepError::BadValue { field, why: error.to_string() })
+}
+
+fn recorded(line: &mut Line<'_>) -> Result<Option<Commit>, StepError> {
+    let stated = line.optional_text("commit")?;
+    let record = line.object("record")?;
+    let (stated, record) = match (stated, record) {
+        (None, None) => return Ok(None),
+        (Some(_), None) => return Err(line.missing("record")),
+        (None, Some(_)) => return Err(line.missing("commit")),
+        (Some(stated), Some(record)) => (stated, record),
+    };
+    let stated: CommitId = id(&stated, "commit")?;
+    let commit = Commit::from_canonical(record.as_str())?;
+    match commit.id() == stated {
+        true => Ok(Some(commit)),
+        false => Err(StepError::OtherId {
+            what: "commit",
+            stated: stated.to_hex(),
+            found: commit.id().to_hex(),
+        }),
+    }
+}

@@ -1,0 +1,318 @@
+//! From a step to its line: `op`, `mark`, the operation's fields, the shared ones, the record.
+
+use super::{CompressWhat, OPS, Step, StepError, StepFields, StepOp, Takes, base64, takes};
+use crate::content::{Content, Part, ToolCall};
+use crate::json::{self, Escapes, MAX_DEPTH};
+use crate::object::Blob;
+use crate::refs::RefTarget;
+use crate::schema::ToolSchema;
+use crate::time;
+
+struct Fields(String);
+
+impl Fields {
+    fn key(&mut self, key: &str) -> &mut String {
+        self.0.push(if self.0.is_empty() { '{' } else { ',' });
+        json::write_string(&mut self.0, key, Escapes::Raw);
+        self.0.push(':');
+        &mut self.0
+    }
+
+    fn text(&mut self, key: &str, text: &str) {
+        json::write_string(self.key(key), text, Escapes::Raw);
+    }
+
+    fn optional(&mut self, key: &str, text: Option<&str>) {
+        if let Some(text) = text {
+            self.text(key, text);
+        }
+    }
+
+    fn raw(&mut self, key: &str, raw: &str) {
+        self.key(key).push_str(raw);
+    }
+
+    fn flag(&mut self, key: &str, flag: bool) {
+        if flag {
+            self.raw(key, "true");
+        }
+    }
+
+    fn list<T>(&mut self, key: &str, items: &[T], mut write: impl FnMut(&mut String, &T)) {
+        let out = self.key(key);
+        out.push('[');
+        for (n, item) in items.iter().enumerate() {
+            if n > 0 {
+                out.push(',');
+            }
+            write(out, item);
+        }
+        out.push(']');
+    }
+
+    fn targets(&mut self, targets: &[String]) {
+        match targets {
+            [target] => self.text("target", target),
+            _ => self.list("targets", targets, |out, target| {
+                json::write_string(out, target, Escapes::Raw);
+            }),
+        }
+    }
+
+    fn schemas(&mut self, schemas: &[ToolSchema]) {
+        self.list("tools", schemas, |out, schema| embed(out, schema.text(), 2));
+    }
+
+    /// Writes parts as a text where they are one, as content blobs do.
+    fn parts_or_text(&mut self, key: &str, parts: &[Part]) -> Result<(), StepError> {
+        match parts {
+            [Part::Text { text }] => {
+                self.text(key, text);
+                Ok(())
+            }
+            _ => self.parts(key, parts),
+        }
+    }
+
+    fn parts(&mut self, key: &str, parts: &[Part]) -> Result<(), StepError> {
+        let text = serde_json::to_string(parts).map_err(|error| StepError::BadValue {
+            field: "parts",
+            why: error.to_string(),
+        })?;
+        self.raw(key, &text);
+        Ok(())
+    }
+}
+
+/// Writes an object as it is where a line can hold it `depth` levels down and give it back byte
+/// for byte; else as text.
+fn embed(out: &mut String, object: &str, depth: usize) {
+    match one_line_object(object, depth) {
+        true => out.push_str(object),
+        false => json::write_string(out, object, Escapes::Raw),
+    }
+}
+
+fn one_line_object(text: &str, depth: usize) -> bool {
+    text.starts_with('{')
+        && text.ends_with('}')
+        && !text.contains(['\n', '\r'])
+        && json::check(text).is_ok()
+        && depth + nesting(text) <= MAX_DEPTH
+}
+
+fn nesting(text: &str) -> usize {
+    let (mut depth, mut most, mut quoted, mut escaped) = (0_usize, 0, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'{' | b'[' if !quoted => {
+                depth += 1;
+                most = most.max(depth);
+            }
+            b'}' | b']' if !quoted => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    most
+}
+
+pub(super) fn step(step: &Step) -> Result<String, StepError> {
+    let name = step.op.name();
+    let op = OPS.iter().find(|op| **op == name).copied().unwrap_or(name);
+    let mut out = Fields(String::with_capacity(128));
+    out.text("op", op);
+    out.optional("mark", step.mark.as_deref());
+    write_op(&mut out, &step.op)?;
+    shared(&mut out, op, &step.fields)?;
+    match &step.recorded {
+        Some(_) if takes(op) == Takes::Nothing && op != "record" => {
+            return Err(unknown(op, "record"));
+        }
+        None if op == "record" => return Err(StepError::MissingField { op, field: "record" }),
+        None => {}
+        Some(commit) => {
+            out.text("commit", &commit.id().to_hex());
+            out.raw("record", &commit.canonical());
+        }
+    }
+    out.0.push('}');
+    Ok(out.0)
+}
+
+fn unknown(op: &'static str, field: &str) -> StepError {
+    StepError::UnknownField { op, found: field.to_owned(), nearest: None }
+}
+
+fn write_op(out: &mut Fields, op: &StepOp) -> Result<(), StepError> {
+    match op {
+        StepOp::System { text }
+        | StepOp::User { text }
+        | StepOp::Reasoning { text }
+        | StepOp::Note { text } => out.text("text", text),
+        StepOp::Assistant { text, reasoning, tool_calls } => {
+            out.text("text", text);
+            out.optional("reasoning", reasoning.as_deref());
+            if !tool_calls.is_empty() {
+                out.list("tool_calls", tool_calls, write_call);
+            }
+        }
+        StepOp::ToolResult { call_id, name, content, is_error } => {
+            out.text("call_id", call_id);
+            out.optional("name", name.as_deref());
+            out.parts_or_text("content", content)?;
+            out.flag("is_error", *is_error);
+        }
+        StepOp::Commit { content, role } => {
+            out.text("kind", content.kind().as_str());
+            out.optional("role", role.as_ref().map(|role| role.as_str()));
+            write_content(out, content)?;
+        }
+        StepOp::Edit { target, content } => {
+            out.text("target", target);
+            match content.as_slice() {
+                [Part::Text { text }] => out.text("text", text),
+                parts => out.parts("content", parts)?,
+            }
+        }
+        StepOp::Annotate { targets, priority, reason, retention } => {
+            out.targets(targets);
+            out.text("priority", priority.as_str());
+            out.optional("reason", reason.as_deref());
+            if let Some(retention) = retention {
+                out.raw("retention", retention.as_str());
+            }
+        }
+        StepOp::Compress { what, content, kind } => {
+            match what {
+                CompressWhat::Range { from, to } => {
+                    out.text("from", from);
+                    out.text("to", to);
+                }
+                CompressWhat::Targets(targets) => {
+                    out.list("targets", targets, |out, target| {
+                        json::write_string(out, target, Escapes::Raw);
+                    });
+                }
+            }
+            out.text("content", content);
+            out.optional("kind", kind.as_ref().map(|kind| kind.as_str()));
+        }
+        StepOp::Revert { targets, cascade } => {
+            out.targets(targets);
+            out.flag("cascade", *cascade);
+        }
+        StepOp::Merge { from } => out.text("from", from),
+        StepOp::SetTools { tools } => out.schemas(tools),
+        StepOp::Branch { name, from } => {
+            out.text("name", name);
+            out.optional("from", from.as_deref());
+        }
+        StepOp::Checkout { name } => out.text("name", name),
+        StepOp::Tag { name, target } => {
+            out.text("name", name);
+            out.optional("target", target.as_deref());
+        }
+        StepOp::Blob(blob) => write_blob(out, blob),
+        StepOp::Ref { name, to } => {
+            out.text("name", name.as_str());
+            out.text("to", &ref_target(to));
+        }
+        StepOp::Record => {}
+    }
+    Ok(())
+}
+
+fn write_call(out: &mut String, call: &ToolCall) {
+    out.push_str("{\"id\":");
+    json::write_string(out, &call.id, Escapes::Raw);
+    out.push_str(",\"name\":");
+    json::write_string(out, &call.name, Escapes::Raw);
+    out.push_str(",\"arguments\":");
+    embed(out, &call.arguments, 3);
+    out.push('}');
+}
+
+fn write_content(out: &mut Fields, content: &Content) -> Result<(), StepError> {
+    match content {
+        Content::System(body)
+        | Content::User(body)
+        | Content::Assistant(body)
+        | Content::Reasoning(body)
+        | Content::Custom { body, .. }
+            if body.name.is_none() =>
+        {
+            out.parts("parts", &body.parts)
+        }
+        Content::System(_)
+        | Content::User(_)
+        | Content::Assistant(_)
+        | Content::Reasoning(_)
+        | Content::Custom { .. }
+        | Content::ToolResult(_)
+        | Content::Artifact(_)
+        | Content::Note(_) => {
+            let blob = content.to_blob().map_err(|error| StepError::BadValue {
+                field: "content",
+                why: error.to_string(),
+            })?;
+            out.raw("content", &blob);
+            Ok(())
+        }
+    }
+}
+
+fn write_blob(out: &mut Fields, blob: &Blob) {
+    out.text("id", &blob.id().to_hex());
+    match blob.text() {
+        Some(text) => out.text("text", text),
+        None => out.text("base64", &base64::encode(blob.bytes())),
+    }
+}
+
+/// Writes commits and names as they are, and says what else it is where that could be mistaken.
+fn ref_target(to: &RefTarget) -> String {
+    match to {
+        RefTarget::Commit(id) => id.to_hex(),
+        RefTarget::Blob(id) => format!("blob {id}"),
+        RefTarget::Ref(name) if name.as_str().parse::<crate::id::CommitId>().is_ok() => {
+            format!("ref {name}")
+        }
+        RefTarget::Ref(name) => name.as_str().to_owned(),
+    }
+}
+
+fn shared(out: &mut Fields, op: &'static str, fields: &StepFields) -> Result<(), StepError> {
+    let takes = takes(op);
+    let given = [
+        ("message", fields.message.is_some(), Takes::CommitFields),
+        ("metadata", fields.metadata.is_some(), Takes::CommitFields),
+        ("at", fields.at.is_some(), Takes::CommitFields),
+        ("generation_config", fields.generation_config.is_some(), Takes::TextFields),
+        ("tools", fields.tools.is_some(), Takes::TextFields),
+        ("priority", fields.priority.is_some(), Takes::MessageFields),
+    ];
+    if let Some((field, ..)) = given.iter().find(|(_, given, least)| *given && takes < *least) {
+        return Err(unknown(op, field));
+    }
+    out.optional("message", fields.message.as_deref());
+    if let Some(metadata) = &fields.metadata {
+        out.raw("metadata", metadata.as_str());
+    }
+    if let Some(config) = &fields.generation_config {
+        out.raw("generation_config", config.as_str());
+    }
+    if let Some(tools) = &fields.tools {
+        out.schemas(tools);
+    }
+    out.optional("priority", fields.priority.map(|priority| priority.as_str()));
+    if let Some(at) = fields.at {
+        match time::format_rfc3339(at) {
+            Some(text) => out.text("at", &text),
+            None => out.raw("at", &at.to_string()),
+        }
+    }
+    Ok(())
+}

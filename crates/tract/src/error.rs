@@ -1,0 +1,282 @@
+//! What can go wrong, in one type.
+
+use std::fmt;
+
+use tract_core::json::JsonError;
+use tract_core::{BadName, Expect, RefName, RefTarget, StoreError, StoreErrorKind, TooLarge};
+
+/// The result of what this crate does.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failure. `Display` is one line; `Debug` also prints what to do about it and the causes, so
+/// that `fn main() -> tract::Result<()>` reads well.
+///
+/// ```
+/// let error = tract::block_on(tract::store::open("redb:agent.redb")).unwrap_err();
+/// assert_eq!(error.code(), "no_such_store");
+/// assert_eq!(error.to_string(), r#"this build cannot open "redb:agent.redb""#);
+/// assert!(!error.notes().is_empty());
+/// ```
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// This build has no engine for a url.
+    #[error("this build cannot open {url:?}")]
+    NoSuchStore {
+        /// The url.
+        url: String,
+        /// What this build has, and how to get the rest.
+        note: String,
+    },
+    /// A ref is not where it was expected; nothing was written.
+    #[error("{} moved from {} to {}", plain(.name), expected_text(.expected), found_text(.found.as_ref()))]
+    Conflict {
+        /// The ref.
+        name: RefName,
+        /// Where it was expected.
+        expected: Expect,
+        /// Where it is.
+        found: Option<RefTarget>,
+    },
+    /// A revision names nothing.
+    #[error("unknown revision {text:?}")]
+    UnknownRevision {
+        /// The revision as it was given.
+        text: String,
+        /// Names that are like it.
+        nearest: Vec<String>,
+    },
+    /// What is stored is not what was stored.
+    #[error(transparent)]
+    Damaged(StoreError),
+    /// The store cannot be used, or not now.
+    #[error(transparent)]
+    Unavailable(StoreError),
+    /// The store refuses the call.
+    #[error(transparent)]
+    Store(StoreError),
+    /// The engine refuses the request.
+    #[cfg(feature = "engine")]
+    #[error(transparent)]
+    Engine(tract_engine::Error),
+    /// A context cannot be compiled.
+    #[cfg(feature = "compile")]
+    #[error(transparent)]
+    Compile(tract_compile::CompileError),
+    /// A context cannot be brought into a provider's form.
+    #[cfg(feature = "engine")]
+    #[error(transparent)]
+    Form(#[from] tract_providers::FormError),
+    /// What should be imported is not what its format says.
+    #[cfg(feature = "engine")]
+    #[error(transparent)]
+    Import(#[from] tract_providers::ImportError),
+    /// A line of a stream is no operation.
+    #[error(transparent)]
+    Step(#[from] tract_core::step::StepError),
+    /// A text is no JSON, or JSON that has no canonical form.
+    #[error(transparent)]
+    Json(#[from] JsonError),
+    /// A value does not become JSON.
+    #[error(transparent)]
+    Serialize(#[from] serde_json::Error),
+    /// A name breaks the rules.
+    #[error(transparent)]
+    BadName(#[from] BadName),
+    /// Something exceeds a limit; nothing of it was stored.
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
+    /// What was asked makes no sense.
+    #[error("{message}")]
+    Invalid {
+        /// What was expected and what was found.
+        message: String,
+        /// The way out.
+        note: Option<String>,
+    },
+}
+
+/// Branches and tags go by their own name, as people write them.
+fn plain(name: &RefName) -> &str {
+    name.branch_name().or_else(|| name.tag_name()).unwrap_or(name.as_str())
+}
+
+fn expected_text(expected: &Expect) -> String {
+    match expected {
+        Expect::Any => "anything".to_owned(),
+        Expect::Absent => "nothing".to_owned(),
+        Expect::Is(target) => found_text(Some(target)),
+    }
+}
+
+fn found_text(target: Option<&RefTarget>) -> String {
+    match target {
+        Some(RefTarget::Commit(id)) => id.short(),
+        Some(RefTarget::Blob(id)) => id.short(),
+        Some(RefTarget::Ref(name)) => plain(name).to_owned(),
+        None => "nothing".to_owned(),
+    }
+}
+
+impl Error {
+    /// Returns the stable word for it, which the command line prints too.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoSuchStore { .. } => "no_such_store",
+            Self::Conflict { .. } => "conflict",
+            Self::UnknownRevision { .. } => "unknown_revision",
+            Self::Damaged(error) | Self::Unavailable(error) | Self::Store(error) => {
+                error.kind.code()
+            }
+            #[cfg(feature = "engine")]
+            Self::Engine(error) => error.code(),
+            #[cfg(feature = "compile")]
+            Self::Compile(error) => error.code(),
+            #[cfg(feature = "engine")]
+            Self::Form(error) => error.code(),
+            #[cfg(feature = "engine")]
+            Self::Import(error) => error.code(),
+            Self::Step(_) => "bad_line",
+            Self::Json(_) => "bad_json",
+            Self::Serialize(_) => "bad_value",
+            Self::BadName(_) => "bad_name",
+            Self::TooLarge(_) => "too_large",
+            Self::Invalid { .. } => "invalid",
+        }
+    }
+
+    /// Returns what to do about it, where something helps.
+    pub fn notes(&self) -> Vec<String> {
+        match self {
+            Self::NoSuchStore { note, .. } => vec![note.clone()],
+            Self::Conflict { expected: Expect::Is(RefTarget::Commit(expected)), .. } => {
+                vec![format!(
+                    "compile again, or keep the reply: fork(\"late\", \"{}\")",
+                    expected.short()
+                )]
+            }
+            Self::Conflict { .. } => vec!["look at what is there now, then try again".to_owned()],
+            Self::UnknownRevision { nearest, .. } => {
+                nearest.iter().map(|name| format!("did you mean {name:?}?")).collect()
+            }
+            Self::Damaged(error) | Self::Unavailable(error) | Self::Store(error) => error.notes(),
+            #[cfg(feature = "engine")]
+            Self::Engine(error) => error.notes(),
+            #[cfg(feature = "compile")]
+            Self::Compile(_) => Vec::new(),
+            #[cfg(feature = "engine")]
+            Self::Form(error) => error.notes(),
+            #[cfg(feature = "engine")]
+            Self::Import(error) => error.notes(),
+            Self::Invalid { note, .. } => note.iter().cloned().collect(),
+            Self::Step(_)
+            | Self::Json(_)
+            | Self::Serialize(_)
+            | Self::BadName(_)
+            | Self::TooLarge(_) => Vec::new(),
+        }
+    }
+
+    /// Returns whether the store is what failed, not the request.
+    pub fn is_store_failure(&self) -> bool {
+        match self {
+            Self::NoSuchStore { .. } | Self::Damaged(_) | Self::Unavailable(_) => true,
+            #[cfg(feature = "engine")]
+            Self::Engine(error) => matches!(
+                error,
+                tract_engine::Error::Missing(_)
+                    | tract_engine::Error::Shape(_)
+                    | tract_engine::Error::Change(_)
+            ),
+            #[cfg(feature = "compile")]
+            Self::Compile(_) => true,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{}] {self}", self.code())?;
+        for note in self.notes() {
+            write!(f, "\n  note: {note}")?;
+        }
+        let mut source = std::error::Error::source(self);
+        while let Some(cause) = source {
+            write!(f, "\n  cause: {cause}")?;
+            source = cause.source();
+        }
+        Ok(())
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        match &error.kind {
+            StoreErrorKind::Corrupt { .. } | StoreErrorKind::Missing { .. } => Self::Damaged(error),
+            StoreErrorKind::TooLarge | StoreErrorKind::Invalid | StoreErrorKind::Unsupported => {
+                Self::Store(error)
+            }
+            _ => Self::Unavailable(error),
+        }
+    }
+}
+
+#[cfg(feature = "compile")]
+impl From<tract_compile::CompileError> for Error {
+    fn from(error: tract_compile::CompileError) -> Self {
+        match error {
+            tract_compile::CompileError::Store(error) => error.into(),
+            other => Self::Compile(other),
+        }
+    }
+}
+
+#[cfg(feature = "engine")]
+impl From<tract_engine::Error> for Error {
+    fn from(error: tract_engine::Error) -> Self {
+        match error {
+            tract_engine::Error::Conflict { name, expected, found } => {
+                Self::Conflict { name, expected, found }
+            }
+            tract_engine::Error::UnknownRevision { text, nearest } => {
+                Self::UnknownRevision { text, nearest }
+            }
+            tract_engine::Error::Store(error) => error.into(),
+            tract_engine::Error::BadName(error) => Self::BadName(error),
+            tract_engine::Error::TooLarge(error) => Self::TooLarge(error),
+            other => Self::Engine(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_reads_like_a_report() {
+        let cause = std::io::Error::other("disk I/O error");
+        let error: Error = StoreError::new(StoreErrorKind::Busy, "sqlite", "apply", "locked")
+            .with_source(cause)
+            .into();
+        assert_eq!(
+            format!("{error:?}"),
+            "[busy] sqlite: apply: locked\n  note: another process is writing; try again, or \
+             raise the timeout\n  cause: disk I/O error"
+        );
+        assert!(error.is_store_failure());
+    }
+
+    #[test]
+    fn a_conflict_names_the_branch_and_both_commits() {
+        let [old, new] = [1, 2].map(|n| tract_core::CommitId::from_bytes([n; 32]));
+        let error = Error::Conflict {
+            name: RefName::branch("main").expect("a good name"),
+            expected: Expect::Is(old.into()),
+            found: Some(new.into()),
+        };
+        assert_eq!(error.to_string(), "main moved from 01010101 to 02020202");
+        assert!(error.notes()[0].contains("fork(\"late\", \"01010101\")"));
+    }
+}
