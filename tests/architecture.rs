@@ -115,3 +115,24 @@ fn features_bring_their_layer_and_no_other() {
 fn the_default_build_is_light() {
     check("sqlite,engine", &["tract-engine"], &["tokio", "reqwest", "rustls", "hyper", "jsonschema"]);
 }
+
+/// A low minimum is a reason to choose us: nothing that we build on may ask for a newer Rust.
+#[test]
+fn every_dependency_builds_with_the_lowest_rust() {
+    let metadata = cargo_metadata::MetadataCommand::new()
+        .manifest_path(root().join("Cargo.toml"))
+        .other_options(["--offline".to_owned(), "--all-features".to_owned()])
+        .exec()
+        .expect("cargo metadata");
+    let version = |package: &cargo_metadata::Package| package.rust_version.clone();
+    let ours = metadata.packages.iter().find(|package| package.name.as_str() == "tract-core");
+    let lowest = ours.and_then(version).expect("tract-core states rust-version");
+    let newer: Vec<String> = metadata
+        .packages
+        .iter()
+        .filter(|package| version(package).is_some_and(|asked| asked > lowest))
+        .map(|package| format!("{} {}", package.name, package.version))
+        .collect();
+    assert!(metadata.packages.len() > 50, "the whole tree was read");
+    assert!(newer.is_empty(), "these ask for more than Rust {lowest}: {newer:?}");
+}

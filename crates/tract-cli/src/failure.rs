@@ -103,6 +103,11 @@ impl Failure {
         Self::new(NO, "json", error.to_string())
     }
 
+    /// A line of a stream is refused.
+    pub(crate) fn of_line(error: &tract::engine::LineError) -> Self {
+        Self { notes: error.notes(), ..Self::new(NO, error.code(), error.to_string()) }
+    }
+
     /// Adds a way out.
     #[must_use]
     pub(crate) fn note(mut self, note: impl Into<String>) -> Self {
@@ -112,6 +117,11 @@ impl Failure {
 
     pub(crate) fn exit(&self) -> u8 {
         self.exit
+    }
+
+    /// Whether it is the store that failed, so that going on makes no sense.
+    pub(crate) fn is_of_store(&self) -> bool {
+        self.exit == STORE
     }
 
     pub(crate) fn is_silent(&self) -> bool {
@@ -140,9 +150,27 @@ impl Failure {
     }
 }
 
-impl<E: Into<tract::Error>> From<E> for Failure {
-    fn from(error: E) -> Self {
-        let error: tract::Error = error.into();
+/// What `?` meets in the verbs, each by way of the library's own error.
+macro_rules! from {
+    ($($error:ty),* $(,)?) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                tract::Error::from(error).into()
+            }
+        }
+    )*};
+}
+
+from!(
+    tract::engine::Error,
+    tract::core::StoreError,
+    tract::core::json::JsonError,
+    tract::core::BadName,
+    tract::forms::FormError,
+);
+
+impl From<tract::Error> for Failure {
+    fn from(error: tract::Error) -> Self {
         let mut causes = Vec::new();
         let mut source = error.source();
         while let Some(cause) = source {

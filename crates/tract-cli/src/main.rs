@@ -1,3 +1,6 @@
-//! The `tract` command line.
+//! The `tract` binary.
 #![forbid(unsafe_code)]
-fn main() {}
+
+fn main() -> std::process::ExitCode {
+    tract_cli::main()
+}

@@ -29,6 +29,12 @@ pub(crate) struct Charge {
     bytes: u64,
 }
 
+impl Charge {
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes as usize
+    }
+}
+
 impl Drop for Charge {
     fn drop(&mut self) {
         self.meter.0.fetch_sub(self.bytes, Ordering::Relaxed);
@@ -115,6 +121,10 @@ impl<K: Copy + Eq + Hash, V: Clone> Lru<K, V> {
         let dropped = std::mem::take(&mut kept.entries);
         drop(kept);
         drop(dropped);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).entries.is_empty()
     }
 
     #[cfg(test)]

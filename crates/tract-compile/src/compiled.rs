@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use imbl::OrdMap;
-use tract_core::{ActiveTool, CommitId, JsonText, Message};
+use tract_core::{ActiveTool, CommitId, JsonText, Message, ToolsetId, ViewId};
 
+use crate::fact::{Entry, Fact, Loaded};
 use crate::view::{Row, RowKey, View};
 
 /// How many tokens a context takes, and who says so.
@@ -22,7 +23,8 @@ pub struct TokenCount {
 pub struct Compiled {
     pub(crate) head: Option<CommitId>,
     pub(crate) view: View,
-    pub(crate) messages: OrdMap<RowKey, Arc<Message>>,
+    pub(crate) context: OrdMap<RowKey, Entry>,
+    pub(crate) message_count: usize,
     pub(crate) tools: Arc<[ActiveTool]>,
     pub(crate) tokens: TokenCount,
     pub(crate) commit_count: u64,
@@ -38,14 +40,22 @@ impl Compiled {
         tokens: TokenCount,
         commit_count: u64,
     ) -> Self {
-        let messages = messages
-            .into_iter()
-            .filter_map(|message| {
-                let place = view.get(message.slot)?.row_key();
-                Some((place, Arc::new(message)))
+        let mut context: OrdMap<RowKey, Entry> = view
+            .rows()
+            .map(|row| {
+                let fact = Arc::new(Fact::nothing());
+                (row.row_key(), Entry { row: Arc::new(*row), fact, message: None })
             })
             .collect();
-        Self { head, view, messages, tools: tools.into(), tokens, commit_count }
+        let mut message_count = 0;
+        for message in messages {
+            let place = view.get(message.slot).map(Row::row_key);
+            let Some(entry) = place.and_then(|place| context.get_mut(&place)) else { continue };
+            message_count += usize::from(entry.message.is_none());
+            entry.fact = Arc::new(Fact::of_message(&message));
+            entry.message = Some(Arc::new(Loaded { message, charge: None }));
+        }
+        Self { head, view, context, message_count, tools: tools.into(), tokens, commit_count }
     }
 
     /// Returns the commit that was compiled; `None` before the first one.
@@ -54,32 +64,37 @@ impl Compiled {
     }
 
     /// Walks the messages shown, in order.
-    pub fn messages(&self) -> impl DoubleEndedIterator<Item = &Message> {
-        self.messages.values().map(Arc::as_ref)
+    pub fn messages(&self) -> impl DoubleEndedIterator<Item = &Message> + Clone {
+        self.context.iter().filter_map(|(_, entry)| entry.message())
     }
 
     /// Returns the message of a slot, when it is shown.
     pub fn message(&self, slot: CommitId) -> Option<&Message> {
         let place = self.view.get(slot)?.row_key();
-        self.messages.get(&place).map(Arc::as_ref)
+        self.context.get(&place)?.message()
     }
 
-    /// Walks all rows of the view in order, each with its message when it is shown. A row
-    /// without one is skipped.
-    pub fn rows(&self) -> impl DoubleEndedIterator<Item = (&Row, Option<&Message>)> {
-        self.view
-            .rows()
-            .map(|row| (row, self.messages.get(&row.row_key()).map(Arc::as_ref)))
+    /// Walks the rows that count for what is compiled, in order, each with its message when it is
+    /// shown. A row without one is skipped; such a row is here when it answers a call of a row
+    /// that is shown, or has a call that one answers.
+    pub fn rows(&self) -> impl DoubleEndedIterator<Item = (&Row, Option<&Message>)> + Clone {
+        self.context.iter().map(|(_, entry)| (entry.row.as_ref(), entry.message()))
     }
 
-    /// Returns the view.
-    pub fn view(&self) -> &View {
-        &self.view
+    /// Returns the row of a slot, when it is one of [`rows`](Self::rows).
+    pub fn row(&self, slot: CommitId) -> Option<&Row> {
+        let place = self.view.get(slot)?.row_key();
+        self.context.get(&place).map(|entry| entry.row.as_ref())
     }
 
     /// Returns the tools in force, as they were given.
     pub fn tools(&self) -> &[ActiveTool] {
         &self.tools
+    }
+
+    /// Returns the id of the tools in force; `None` when none were ever given.
+    pub fn toolset(&self) -> Option<ToolsetId> {
+        self.view.tools()
     }
 
     /// Returns how many commits the line has up to the head.
@@ -89,7 +104,7 @@ impl Compiled {
 
     /// Returns how many messages are shown.
     pub fn message_count(&self) -> usize {
-        self.messages.len()
+        self.message_count
     }
 
     /// Returns the tokens of messages and tools.
@@ -105,5 +120,17 @@ impl Compiled {
     /// Walks the commits whose content the messages show, parallel to the messages.
     pub fn commit_ids(&self) -> impl Iterator<Item = CommitId> {
         self.messages().map(|message| message.commit)
+    }
+
+    /// Returns the view id: equal view ids are equal neutral messages and tools, whatever commits
+    /// they come from. Linear in the messages shown.
+    pub fn view_id(&self) -> ViewId {
+        crate::view_id::view_id(self)
+    }
+}
+
+impl Entry {
+    pub(crate) fn message(&self) -> Option<&Message> {
+        self.message.as_ref().map(|loaded| &loaded.message)
     }
 }

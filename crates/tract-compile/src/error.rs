@@ -67,7 +67,9 @@ pub enum CompileError {
         source: JsonError,
     },
     /// Commits that do not continue the line which they were to continue.
-    #[error("commit {commit} does not continue the line: expected parent {expected}, found {found}")]
+    #[error(
+        "commit {commit} does not continue the line: expected parent {expected}, found {found}"
+    )]
     NotNext {
         /// The commit.
         commit: CommitId,

@@ -30,6 +30,8 @@ pub struct Fact {
     pub generation_config: Option<JsonText>,
     /// How much it matters: what its mark says, else its kind's default.
     pub priority: Priority,
+    /// What its mark says.
+    pub(crate) marked: Option<Priority>,
     pub(crate) hint: Option<Hint>,
 }
 
@@ -37,6 +39,11 @@ impl Fact {
     /// Returns whether the row is compiled, that is, its priority is above `Skip`.
     pub fn is_shown(&self) -> bool {
         self.priority > Priority::Skip
+    }
+
+    /// Whether this was looked up; else it stands in for a fact of a skipped row that nobody needed.
+    pub(crate) fn is_known(&self) -> bool {
+        self.kind.is_some() || self.is_shown()
     }
 
     /// Returns what a version says; its priority is the kind's default until a mark is read.
@@ -51,14 +58,56 @@ impl Fact {
             verbatim: version.verbatim,
             generation_config: version.generation_config.clone(),
             priority: default_priority(kind.as_ref()),
+            marked: None,
             kind,
             hint,
+        }
+    }
+
+    /// Sets what the mark says.
+    pub(crate) fn mark(&mut self, marked: Option<Priority>) {
+        self.marked = marked;
+        self.priority = marked.unwrap_or_else(|| default_priority(self.kind.as_ref()));
+    }
+}
+
+impl Fact {
+    /// Returns what a row shows whose version cannot be read: nothing.
+    pub(crate) fn nothing() -> Self {
+        Self {
+            content: None,
+            kind: None,
+            role: Role::User,
+            form: None,
+            joins: None,
+            joined: false,
+            verbatim: None,
+            generation_config: None,
+            priority: Priority::Skip,
+            marked: None,
+            hint: None,
+        }
+    }
+
+    /// Returns what a message says of itself.
+    pub(crate) fn of_message(message: &Message) -> Self {
+        Self {
+            kind: Some(message.content.kind()),
+            role: message.role.clone(),
+            form: message.form.as_deref().map(Arc::from),
+            joins: message.joins,
+            joined: message.joins.is_some(),
+            verbatim: message.verbatim.as_ref().map(|blob| blob.id()),
+            generation_config: message.generation_config.clone(),
+            priority: message.priority,
+            marked: Some(message.priority),
+            ..Self::nothing()
         }
     }
 }
 
 /// A row that nothing can be shown of is skipped unless a mark insists.
-pub(crate) fn default_priority(kind: Option<&Kind>) -> Priority {
+fn default_priority(kind: Option<&Kind>) -> Priority {
     kind.map_or(Priority::Skip, Kind::default_priority)
 }
 
@@ -81,7 +130,7 @@ pub(crate) fn stated_priority(mark: &Commit) -> Option<Priority> {
 /// of a call from one that is.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    pub(crate) row: Row,
+    pub(crate) row: Arc<Row>,
     pub(crate) fact: Arc<Fact>,
     /// Its message, once it was loaded; never for a skipped row.
     pub(crate) message: Option<Arc<Loaded>>,

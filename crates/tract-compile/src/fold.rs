@@ -27,14 +27,25 @@ pub struct InvalidChange {
 /// is untouched then: views are values.
 pub fn fold(view: &View, commit: &Commit, changes: &[Change]) -> Result<View, InvalidChange> {
     let mut folded = view.clone();
+    fold_onto(&mut folded, commit, changes)?;
+    Ok(folded)
+}
+
+/// Folds in place, which spares a long line the copies that a shared view would need. After an
+/// error the view is worth nothing.
+pub(crate) fn fold_onto(
+    view: &mut View,
+    commit: &Commit,
+    changes: &[Change],
+) -> Result<(), InvalidChange> {
     if let Some(change) = appended(view, commit) {
-        apply(&mut folded, commit.id(), 0, &change)?;
+        apply(view, commit.id(), 0, &change)?;
     }
     for (index, change) in changes.iter().enumerate() {
-        apply(&mut folded, commit.id(), index, change)?;
+        apply(view, commit.id(), index, change)?;
     }
-    folded.set_tools(commit.toolset);
-    Ok(folded)
+    view.set_tools(commit.toolset);
+    Ok(())
 }
 
 /// Returns the change that an `Append` means on this view; `None` for other operations.
@@ -72,11 +83,8 @@ pub fn inverse(change: &Change) -> Change {
 /// Returns a change with every `.` replaced by the id of the commit that bears it.
 pub fn resolved(change: &Change, commit: CommitId) -> Change {
     let id = |this: This| This::Id(this.resolve(commit));
-    let fields = |row: RowFields| RowFields {
-        version: id(row.version),
-        mark: row.mark.map(id),
-        ..row
-    };
+    let fields =
+        |row: RowFields| RowFields { version: id(row.version), mark: row.mark.map(id), ..row };
     match *change {
         Change::Add { slot, row } => Change::Add { slot: id(slot), row: fields(row) },
         Change::Remove { slot, row } => Change::Remove { slot: id(slot), row: fields(row) },

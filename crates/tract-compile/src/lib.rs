@@ -1,12 +1,39 @@
 //! From commits to a view, and from a view to a neutral compiled context.
 #![forbid(unsafe_code)]
 
+mod cache;
+mod chain;
 mod compiled;
+mod compiler;
+mod error;
+mod fact;
+mod fetch;
 mod fold;
+mod ids;
+mod line;
+mod load;
+mod pair;
+mod settle;
 mod shape;
+mod snapshot;
+mod state;
+mod time;
+mod tokens;
+mod tools;
+mod verify;
 mod view;
+mod view_id;
 
 pub use crate::compiled::{Compiled, TokenCount};
+pub use crate::compiler::{Compiler, DEFAULT_CACHE_BYTES};
+pub use crate::error::{CompileError, Result};
+pub use crate::fact::Fact;
 pub use crate::fold::{InvalidChange, appended, fold, inverse, resolved};
+pub use crate::line::Line;
+pub use crate::pair::{
+    Item, Paired, Pairing, Repair, RepairKind, Rules, Speaker, StandIn, Unpaired, pair, speaker,
+};
 pub use crate::shape::{BadShape, Changed, shape};
+pub use crate::tokens::count_content;
+pub use crate::verify::SnapshotCheck;
 pub use crate::view::{Row, RowKey, View};

@@ -34,9 +34,8 @@ pub struct Changed<'a> {
 /// [`BadShape`] when it does not.
 pub fn shape(of: Changed<'_>, targets: &[Changed<'_>]) -> Result<(), BadShape> {
     let Changed { commit, changes } = of;
-    let refuse = |what| {
-        Err(BadShape { commit: commit.id(), op: commit.op.name().to_owned(), what })
-    };
+    let refuse =
+        |what| Err(BadShape { commit: commit.id(), op: commit.op.name().to_owned(), what });
     if changes.len() > MAX_CHANGES {
         return refuse("it bears more than 1,000,000 changes");
     }

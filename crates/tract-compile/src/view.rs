@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use imbl::{HashMap, OrdMap};
+use imbl::OrdMap;
 use tract_core::{CallRef, CommitId, RowFields, This, ToolsetId};
+
+use crate::ids::SharedIdMap;
 
 /// Where a row stands: rows are ordered by key, then by slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,7 +53,7 @@ impl Row {
 #[derive(Clone, Debug, Default)]
 pub struct View {
     rows: OrdMap<RowKey, Arc<Row>>,
-    keys: HashMap<CommitId, u64>,
+    by_slot: SharedIdMap<CommitId, Arc<Row>>,
     tools: Option<ToolsetId>,
     next: u64,
 }
@@ -77,13 +79,16 @@ impl View {
 
     /// Returns the row of a message, where it has one.
     pub fn get(&self, slot: CommitId) -> Option<&Row> {
-        let key = *self.keys.get(&slot)?;
-        self.rows.get(&RowKey { key, slot }).map(Arc::as_ref)
+        self.by_slot.get(&slot).map(Arc::as_ref)
+    }
+
+    pub(crate) fn shared(&self, slot: CommitId) -> Option<&Arc<Row>> {
+        self.by_slot.get(&slot)
     }
 
     /// Returns whether the message has a row.
     pub fn contains(&self, slot: CommitId) -> bool {
-        self.keys.contains_key(&slot)
+        self.by_slot.contains_key(&slot)
     }
 
     /// Walks the rows in order; from the end with `.rev()`.
@@ -122,24 +127,30 @@ impl View {
         self.next
     }
 
+    #[cfg(test)]
+    pub(crate) fn clone_with_next(&self, next: u64) -> Self {
+        Self { next, ..self.clone() }
+    }
+
     pub(crate) fn set_tools(&mut self, tools: Option<ToolsetId>) {
         self.tools = tools;
     }
 
     pub(crate) fn insert(&mut self, row: Row) {
         self.next = self.next.max(row.key.saturating_add(1));
-        self.keys.insert(row.slot, row.key);
-        self.rows.insert(row.row_key(), Arc::new(row));
+        self.replace(row);
     }
 
     pub(crate) fn remove(&mut self, slot: CommitId) {
-        if let Some(key) = self.keys.remove(&slot) {
-            self.rows.remove(&RowKey { key, slot });
+        if let Some(row) = self.by_slot.remove(&slot) {
+            self.rows.remove(&row.row_key());
         }
     }
 
     pub(crate) fn replace(&mut self, row: Row) {
-        self.rows.insert(row.row_key(), Arc::new(row));
+        let row = Arc::new(row);
+        self.by_slot.insert(row.slot, row.clone());
+        self.rows.insert(row.row_key(), row);
     }
 }
 

@@ -87,9 +87,9 @@ pub fn format_rfc3339(at_us: i64) -> Option<String> {
     let (hour, minute, second) = (time / 3600, time / 60 % 60, time % 60);
     Some(match micros {
         0 => format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z"),
-        _ => format!(
-            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z"
-        ),
+        _ => {
+            format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
+        }
     })
 }
 

@@ -18,23 +18,23 @@ pub enum MessageChange {
         /// Its place in the second context, from 1.
         place: usize,
         /// The message.
-        message: Message,
+        message: Box<Message>,
     },
     /// The first context has it, the second has not.
     Removed {
         /// Its place in the first context, from 1.
         place: usize,
         /// The message.
-        message: Message,
+        message: Box<Message>,
     },
     /// Both have it, and it says something else.
     Changed {
         /// Its place in the second context, from 1.
         place: usize,
         /// The message in the first context.
-        before: Message,
+        before: Box<Message>,
         /// The message in the second context.
-        after: Message,
+        after: Box<Message>,
         /// A unified diff of what it says, tool calls included; without headers. Empty when only
         /// something beside the text differs, such as a picture or a signature.
         text: String,
@@ -142,24 +142,28 @@ fn messages(old: &[&Message], new: &[&Message]) -> (Vec<MessageChange>, usize) {
                 }
             };
             match pair {
-                None => changes
-                    .push(MessageChange::Added { place: place + 1, message: message.clone() }),
+                None => {
+                    changes.push(MessageChange::Added { place: place + 1, message: boxed(message) })
+                }
                 Some(pair) => changes.push(MessageChange::Changed {
                     place: place + 1,
-                    before: old[pair].clone(),
-                    after: message.clone(),
+                    before: boxed(old[pair]),
+                    after: boxed(message),
                     text: unified(&plain(old[pair]), &plain(message)),
                 }),
             }
         }
         left.reverse();
-        let removed = left.into_iter().map(|place| MessageChange::Removed {
-            place: place + 1,
-            message: old[place].clone(),
-        });
+        let removed = left
+            .into_iter()
+            .map(|place| MessageChange::Removed { place: place + 1, message: boxed(old[place]) });
         changes.extend(removed);
     }
     (changes, unchanged)
+}
+
+fn boxed(message: &Message) -> Box<Message> {
+    Box::new(message.clone())
 }
 
 /// Lines of both texts together above which no line diff is made: it is quadratic at worst.
@@ -274,7 +278,11 @@ impl fmt::Display for Diff {
         }
         let (before, after) = self.token_counts;
         let delta = self.token_delta();
-        write!(f, "{} messages unchanged, {before} → {after} tokens ({delta:+})", self.unchanged_count)
+        write!(
+            f,
+            "{} messages unchanged, {before} → {after} tokens ({delta:+})",
+            self.unchanged_count
+        )
     }
 }
 
@@ -368,7 +376,11 @@ mod tests {
             "~ #2 assistant\n@@ -1 +1 @@\n-hi\n+hi there\n+ #3 user\n+ bye\n\
              1 messages unchanged, 2 → 3 tokens (+1)",
         );
-        check(vec![message(1, Content::user("x"))], vec![], "- #1 user\n- x\n0 messages unchanged, 1 → 0 tokens (-1)");
+        check(
+            vec![message(1, Content::user("x"))],
+            vec![],
+            "- #1 user\n- x\n0 messages unchanged, 1 → 0 tokens (-1)",
+        );
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! What can go wrong in the engine.
 
-use tract_compile::{BadShape, InvalidChange};
+use tract_compile::{BadShape, CompileError};
 use tract_core::json::JsonError;
+use tract_core::step::StepError;
 use tract_core::{
-    BadName, CommitId, ContentError, Expect, ObjectId, RecordError, RefName, RefTarget, StoreError,
+    BadName, CommitId, Conflict, ContentError, Expect, ObjectId, RecordError, RefName, RefTarget, StoreError,
     TooLarge,
 };
+
+use tract_hooks::HookError;
 
 use crate::plan::Refusal;
 
@@ -81,22 +84,9 @@ pub enum Error {
         /// `undo` or `redo`.
         what: &'static str,
     },
-    /// A hook refuses the commit.
-    #[error("refused by hook {handler:?}: {reason}")]
-    Rejected {
-        /// The handler's name.
-        handler: String,
-        /// Why.
-        reason: String,
-    },
-    /// A hook asks for something that the engine does not carry out.
-    #[error("hook {handler:?} asks for {action}, which is not supported here")]
-    Unsupported {
-        /// The handler's name.
-        handler: String,
-        /// The action.
-        action: &'static str,
-    },
+    /// A hook refuses, or asks for something that is not carried out here.
+    #[error("{0}")]
+    Hook(#[from] HookError),
     /// Something exceeds a limit.
     #[error("{0}")]
     TooLarge(#[from] TooLarge),
@@ -109,9 +99,6 @@ pub enum Error {
     /// A commit that changes what its operation may not change.
     #[error("{0}")]
     Shape(#[from] BadShape),
-    /// A commit that does not fit its parent's view.
-    #[error("{0}")]
-    Change(#[from] InvalidChange),
     /// A content blob that is not what its kind requires.
     #[error("{0}")]
     Content(#[from] ContentError),
@@ -121,12 +108,43 @@ pub enum Error {
     /// Something that the repository needs is not in the store.
     #[error("{0} is not stored")]
     Missing(ObjectId),
+    /// Something that was to be read is damaged.
+    #[error("{}{what}", damaged_text(.object))]
+    Damaged {
+        /// The object, where it is one.
+        object: Option<ObjectId>,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Refs kept moving while a write was tried again and again.
+    #[error("refs kept moving: the write lost {attempts} races")]
+    KeptMoving {
+        /// How often it was tried.
+        attempts: usize,
+    },
+    /// A line of a stream that is no step.
+    #[error("{0}")]
+    Step(#[from] StepError),
+    /// A failure while a line or a context was put together.
+    #[error("{0}")]
+    Compile(#[from] CompileError),
     /// A failure of the store.
     #[error("{0}")]
     Store(#[from] StoreError),
     /// The operating system has no randomness to give.
     #[error("no randomness from the operating system: {0}")]
     Random(#[source] std::io::Error),
+}
+
+fn damaged_text(object: &Option<ObjectId>) -> String {
+    object.map_or_else(String::new, |object| format!("{object}: "))
+}
+
+impl From<Conflict> for Error {
+    fn from(conflict: Conflict) -> Self {
+        let Conflict { name, expected, found } = conflict;
+        Self::Conflict { name, expected, found }
+    }
 }
 
 fn expected_text(expected: &Expect) -> String {
@@ -162,16 +180,18 @@ impl Error {
             Self::Exists { .. } => "exists",
             Self::CheckedOut { .. } => "checked_out",
             Self::NothingToUndo { .. } => "nothing_to_undo",
-            Self::Rejected { .. } => "rejected",
-            Self::Unsupported { .. } => "unsupported_action",
+            Self::Hook(error) => error.code(),
             Self::TooLarge(_) => "too_large",
             Self::BadName(_) => "bad_name",
             Self::Record(_) => "bad_record",
             Self::Shape(_) => "bad_shape",
-            Self::Change(_) => "invalid_change",
             Self::Content(_) => "bad_content",
             Self::Json(_) => "bad_json",
             Self::Missing(_) => "missing_object",
+            Self::Damaged { .. } => "corrupt",
+            Self::KeptMoving { .. } => "conflict",
+            Self::Step(error) => error.code(),
+            Self::Compile(error) => error.code(),
             Self::Store(error) => error.kind.code(),
             Self::Random(_) => "no_randomness",
         }
@@ -201,15 +221,17 @@ impl Error {
                 None => vec!["choose another name, or check that one out".to_owned()],
             },
             Self::CheckedOut { .. } => vec!["check out another branch first".to_owned()],
-            Self::Store(error) => error.notes(),
+            Self::KeptMoving { .. } => vec!["try again when less is being written".to_owned()],
+            Self::Damaged { .. } => vec!["`tract verify` names all that is damaged".to_owned()],
+            Self::Step(error) => error.notes(),
+            Self::Hook(error) => error.notes(),
+            Self::Compile(CompileError::Store(error)) | Self::Store(error) => error.notes(),
             Self::NothingToUndo { .. }
-            | Self::Rejected { .. }
-            | Self::Unsupported { .. }
             | Self::TooLarge(_)
             | Self::BadName(_)
             | Self::Record(_)
             | Self::Shape(_)
-            | Self::Change(_)
+            | Self::Compile(_)
             | Self::Content(_)
             | Self::Json(_)
             | Self::Missing(_)

@@ -95,10 +95,8 @@ impl Layout {
         // Edges to further parents are drawn while the own lane still goes on from the commit.
         self.lanes[own] = parents.first().map(|parent| Lane { next: *parent, line });
         for parent in parents.iter().skip(1) {
-            let there = self
-                .lanes
-                .iter()
-                .position(|lane| lane.is_some_and(|lane| lane.next == *parent));
+            let there =
+                self.lanes.iter().position(|lane| lane.is_some_and(|lane| lane.next == *parent));
             match there {
                 Some(lane) if lane < own => self.edge_left(own, lane),
                 Some(lane) => self.edge_right(own, lane, None),
@@ -300,15 +298,17 @@ mod tests {
             "a:p b:q c:r d:p p: q: r:",
             &["*", "| *", "| | *", "| | | *", "| |_|/", "|/| |", "* | |", "  * |", "    *"],
         );
-        check("a:p b:q c:r m:as s: a: p:", &[
-            "*", "| *", "| | *", "| | | *", "| | | |\\", "| | | | *", "| | | *", "* | |",
-        ]);
+        check(
+            "a:p b:q c:r m:as s: a: p:",
+            &["*", "| *", "| | *", "| | | *", "| | | |\\", "| | | | *", "| | | *", "* | |"],
+        );
         // A merge whose second parent is already awaited further left.
         check("a:s b:q m:ns n:t s:", &["*", "| *", "| | *", "| |/|", "|/| |", "| | *", "* | |"]);
         // ... and further right.
-        check("a:x b:s c:s x:ys y: s:", &[
-            "*", "| *", "| | *", "* | |", "|\\| |", "* | |", "  |/", "  *",
-        ]);
+        check(
+            "a:x b:s c:s x:ys y: s:",
+            &["*", "| *", "| | *", "* | |", "|\\| |", "* | |", "  |/", "  *"],
+        );
     }
 
     #[test]

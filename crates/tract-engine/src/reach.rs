@@ -85,10 +85,16 @@ pub(crate) fn damage(object: ObjectId, what: impl Into<String>) -> Damage {
     Damage { object: Some(object), what: what.into(), derived: false }
 }
 
-/// The commits that can be reached, without their records: 32 bytes and the links each.
+#[derive(Debug)]
+struct Node {
+    parent: Option<CommitId>,
+    links: Vec<CommitId>,
+}
+
+/// The commits that can be reached, without their records: ids and links alone.
 #[derive(Debug, Default)]
 pub(crate) struct Reach {
-    links: HashMap<CommitId, Vec<CommitId>>,
+    nodes: HashMap<CommitId, Node>,
     /// Where reading began, in that order.
     roots: Vec<CommitId>,
     /// Commits that are linked to and could not be read.
@@ -209,27 +215,28 @@ impl Reach {
             }
         };
         let links = links(commit, &changes);
-        open.extend(links.iter().skip(1).filter(|id| !self.knows(**id)));
         let parent = commit.parent();
-        if parent.is_none() {
-            open.extend(links.first().filter(|id| !self.knows(**id)));
-        }
-        self.links.insert(commit.id(), links);
+        open.extend(links.iter().filter(|id| Some(**id) != parent && !self.knows(**id)));
+        self.nodes.insert(commit.id(), Node { parent, links });
         Ok(parent)
     }
 
     fn knows(&self, id: CommitId) -> bool {
-        self.links.contains_key(&id) || self.lost.contains(&id)
+        self.nodes.contains_key(&id) || self.lost.contains(&id)
     }
 
     /// Returns whether the commit was reached and could be read.
     pub(crate) fn holds(&self, id: CommitId) -> bool {
-        self.links.contains_key(&id)
+        self.nodes.contains_key(&id)
     }
 
-    /// Returns how many commits were reached.
-    pub(crate) fn len(&self) -> usize {
-        self.links.len()
+    /// Returns of how many of the commits each one is the first parent.
+    pub(crate) fn continued(&self) -> HashMap<CommitId, usize> {
+        let mut counts = HashMap::new();
+        for parent in self.nodes.values().filter_map(|node| node.parent) {
+            *counts.entry(parent).or_default() += 1;
+        }
+        counts
     }
 
     /// Returns the commits so that each stands behind all that it links to, lines together.
@@ -238,20 +245,20 @@ impl Reach {
             Enter(CommitId),
             Leave(CommitId),
         }
-        let mut entered: HashSet<CommitId> = HashSet::with_capacity(self.links.len());
-        let mut order = Vec::with_capacity(self.links.len());
+        let mut entered: HashSet<CommitId> = HashSet::with_capacity(self.nodes.len());
+        let mut order = Vec::with_capacity(self.nodes.len());
         for root in &self.roots {
             let mut open = vec![Visit::Enter(*root)];
             while let Some(visit) = open.pop() {
                 match visit {
                     Visit::Leave(id) => order.push(id),
                     Visit::Enter(id) => {
-                        let Some(links) = self.links.get(&id) else { continue };
+                        let Some(node) = self.nodes.get(&id) else { continue };
                         if !entered.insert(id) {
                             continue;
                         }
                         open.push(Visit::Leave(id));
-                        open.extend(links.iter().rev().map(|link| Visit::Enter(*link)));
+                        open.extend(node.links.iter().rev().map(|link| Visit::Enter(*link)));
                     }
                 }
             }

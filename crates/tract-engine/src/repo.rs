@@ -3,12 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
+use tract_compile::{Compiled, Compiler};
 use tract_core::{
-    Blob, BlobId, Changes, Clock, Commit, CommitId, Limits, ObjectId, RefName, RefTarget, RepoName,
-    Store, StoreExt, SystemClock, Toolset, ToolsetId,
+    ApproxCounter, Blob, BlobId, Change, Clock, Commit, CommitId, Limits, ObjectId, RefName,
+    RefTarget, RepoName, Store, StoreExt, SystemClock, TokenCounter, Toolset, ToolsetId,
 };
+use tract_hooks::{BeforeCompile, Hooks};
 
 use crate::error::{Error, Result};
+use crate::fetch::Recent;
 use crate::plan::Line;
 
 /// What a repository handle is made of beside its store.
@@ -19,6 +22,10 @@ pub struct RepoOptions {
     pub name: RepoName,
     /// Tells the time; the operating system's by default.
     pub clock: Arc<dyn Clock>,
+    /// Counts tokens; about four characters a token by default.
+    pub counter: Arc<dyn TokenCounter>,
+    /// What is asked before something is written; nobody by default.
+    pub hooks: Hooks,
     /// What writing checks.
     pub limits: Limits,
     /// Who the ref log names; empty by default.
@@ -30,6 +37,8 @@ impl Default for RepoOptions {
         Self {
             name: RepoName::default(),
             clock: Arc::new(SystemClock),
+            counter: Arc::new(ApproxCounter),
+            hooks: Hooks::default(),
             limits: Limits::default(),
             who: String::new(),
         }
@@ -53,6 +62,20 @@ impl RepoOptions {
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
+        self
+    }
+
+    /// Sets who counts tokens.
+    #[must_use]
+    pub fn counter(mut self, counter: Arc<dyn TokenCounter>) -> Self {
+        self.counter = counter;
+        self
+    }
+
+    /// Sets the handlers that are asked before something is written.
+    #[must_use]
+    pub fn hooks(mut self, hooks: Hooks) -> Self {
+        self.hooks = hooks;
         self
     }
 
@@ -87,6 +110,8 @@ impl fmt::Debug for RepoOptions {
 pub struct Repo {
     store: Arc<dyn Store>,
     options: Arc<RepoOptions>,
+    compiler: Compiler,
+    recent: Recent,
 }
 
 impl fmt::Debug for Repo {
@@ -101,7 +126,21 @@ impl fmt::Debug for Repo {
 impl Repo {
     /// Names a repository in a store. Nothing is read or written.
     pub fn new(store: Arc<dyn Store>, options: RepoOptions) -> Self {
-        Self { store, options: Arc::new(options) }
+        let RepoOptions { name, counter, .. } = &options;
+        let compiler = Compiler::new(store.clone(), name.clone(), counter.clone());
+        Self { store, options: Arc::new(options), compiler, recent: Recent::default() }
+    }
+
+    /// Returns the same repository in another store, with caches of its own.
+    pub(crate) fn over(&self, store: Arc<dyn Store>) -> Self {
+        Self::new(store, RepoOptions::clone(&self.options))
+    }
+
+    /// Returns the same repository with other handlers; caches are shared.
+    #[must_use]
+    pub fn with_hooks(&self, hooks: Hooks) -> Self {
+        let options = RepoOptions { hooks, ..RepoOptions::clone(&self.options) };
+        Self { options: Arc::new(options), ..self.clone() }
     }
 
     /// Returns the store.
@@ -112,6 +151,25 @@ impl Repo {
     /// Returns the repository's name.
     pub fn name(&self) -> &RepoName {
         &self.options.name
+    }
+
+    /// Returns what turns heads into lines and contexts.
+    pub fn compiler(&self) -> &Compiler {
+        &self.compiler
+    }
+
+    /// Returns the handlers that are asked before something is written.
+    pub fn hooks(&self) -> &Hooks {
+        &self.options.hooks
+    }
+
+    /// Counts the tokens of a text.
+    pub fn count(&self, text: &str) -> u64 {
+        self.options.counter.count(text)
+    }
+
+    pub(crate) fn recent(&self) -> &Recent {
+        &self.recent
     }
 
     /// Returns what writing checks.
@@ -183,27 +241,30 @@ impl Repo {
     /// Reads what a commit changes, wherever its record keeps the list.
     ///
     /// # Errors
-    /// [`Error::Missing`] when the list's blob is not stored, [`Error::Record`] when it is no
-    /// such list.
-    pub async fn changes(&self, commit: &Commit) -> Result<Vec<tract_core::Change>> {
-        match &commit.changes {
-            Changes::List(list) => Ok(list.clone()),
-            Changes::Blob(id) => Ok(Changes::from_blob(self.require_blob(*id).await?.bytes())?),
-        }
+    /// [`Error::Compile`] when the list's blob is not stored, or is no such list.
+    pub async fn changes(&self, commit: &Commit) -> Result<Vec<Change>> {
+        Ok(self.compiler.changes(commit).await?)
     }
 
-    /// Reads what planners plan on at a head.
+    /// Reads what planners plan on at a head; before the first commit it is empty.
     ///
     /// # Errors
-    /// [`Error::Missing`] when a commit of the line is not stored, [`Error::Change`] when one of
-    /// them does not fit its parent's view.
+    /// [`Error::Compile`] when a commit of the line is not stored, or does not fit its parent's
+    /// view.
     pub async fn line(&self, head: Option<CommitId>) -> Result<Line> {
-        let mut line = Line::empty();
-        let Some(head) = head else { return Ok(line) };
-        for commit in self.store.walk_all(self.name(), head).await?.into_iter().rev() {
-            let changes = self.changes(&commit).await?;
-            line = line.advance(&commit, &changes)?;
+        Ok(self.compiler.line(head).await?)
+    }
+
+    /// Compiles a head: the messages and tools that a model would see.
+    ///
+    /// # Errors
+    /// As [`line`](Self::line), and when a shown message or a tool in force cannot be read; and
+    /// [`Error::Hook`] when a handler refuses.
+    pub async fn compile(&self, head: Option<CommitId>) -> Result<Compiled> {
+        if self.hooks().hears::<BeforeCompile>() {
+            let event = BeforeCompile::new(head);
+            self.hooks().before_compile(&event).await.settle()?;
         }
-        Ok(line)
+        Ok(self.compiler.compile(head).await?)
     }
 }

@@ -1,2 +1,33 @@
-//! OpenAI, Anthropic and Ollama: requests out, requests and replies in.
+//! The edge: requests of OpenAI (Chat and Responses), Anthropic and Ollama come in as drafts, and
+//! a compiled context goes out as the request that a provider accepts.
+//!
+//! Texts are read and written as texts. Nothing passes through a sorted map, no number is read
+//! into a double, and what the neutral model has no word for travels beside it as the bytes that
+//! were received ([`Draft::verbatim`](tract_core::Draft::verbatim)), so that a span imported from
+//! a provider goes back to it as it was recorded.
 #![forbid(unsafe_code)]
+
+mod dialect;
+mod error;
+mod form;
+mod ids;
+mod import;
+mod neutral;
+mod params;
+mod prefix;
+mod raw;
+mod reply;
+mod sheet;
+
+pub mod anthropic;
+pub mod ollama;
+pub mod openai;
+pub mod responses;
+
+pub use crate::dialect::{Dialect, detect};
+pub use crate::error::{FormError, ImportError, ReplyError};
+pub use crate::form::{Form, FormOptions, RequestForms, compile_form};
+pub use crate::import::{Anomaly, Conversation, Imported};
+pub use crate::params::Params;
+pub use crate::prefix::{Miss, Origin, PrefixHash, why_miss};
+pub use tract_compile::{Pairing, Repair, RepairKind};

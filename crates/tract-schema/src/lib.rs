@@ -1,2 +1,28 @@
-//! Tool schemas as data: shapes, names, translation between providers.
+//! Tool schemas as data: which provider's shape one has, what it says, how another provider wants
+//! it, and how two of them differ.
+//!
+//! A schema as given is the authority and is never changed: everything here reads its text and
+//! makes copies, with every number and every key of the parameters as they stand.
+//!
+//! ```
+//! use tract_schema::{Lowered, Provider, Shape, ToolView, lower};
+//! let given = r#"{"name":"add","description":"Adds.","input_schema":{"type":"object"}}"#;
+//! assert_eq!(ToolView::parse(given)?.shape, Shape::Anthropic);
+//! let Lowered::Tool { text, .. } = lower(given, Provider::OpenAi)? else { unreachable!() };
+//! assert_eq!(
+//!     text,
+//!     r#"{"type":"function","function":{"name":"add","description":"Adds.","parameters":{"type":"object"}}}"#
+//! );
+//! # Ok::<(), tract_core::json::JsonError>(())
+//! ```
 #![forbid(unsafe_code)]
+
+mod diff;
+mod lower;
+mod name;
+mod shape;
+
+pub use crate::diff::{Change, ChangeKind, diff};
+pub use crate::lower::{Lowered, lower, lower_as};
+pub use crate::name::{Aliases, MAX_NAME, accepts, alias};
+pub use crate::shape::{Provider, Shape, ToolView};

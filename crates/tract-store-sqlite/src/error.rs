@@ -51,7 +51,11 @@ pub(crate) fn is_io(error: &StoreError) -> bool {
 }
 
 /// Makes an error of our own.
-pub(crate) fn new(kind: StoreErrorKind, op: &'static str, message: impl Into<String>) -> StoreError {
+pub(crate) fn new(
+    kind: StoreErrorKind,
+    op: &'static str,
+    message: impl Into<String>,
+) -> StoreError {
     StoreError::new(kind, BACKEND, op, message)
 }
 

@@ -1,2 +1,21 @@
-//! The SQLite store of tract.
+#![doc = include_str!("docs.md")]
 #![forbid(unsafe_code)]
+
+mod check;
+mod error;
+mod insert;
+mod log;
+mod memory;
+mod migrate;
+mod moves;
+mod options;
+mod read;
+mod schema;
+mod stats;
+mod store;
+mod tools;
+mod walk;
+mod write;
+
+pub use crate::options::SqliteOptions;
+pub use crate::store::{SqliteStore, open};

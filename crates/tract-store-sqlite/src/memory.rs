@@ -5,23 +5,58 @@
 //! others move, are never remembered.
 
 use std::collections::HashMap;
-use std::hash::Hash;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 use tract_core::store::Hint;
 use tract_core::{Blob, BlobId, Commit, CommitId, ObjectId};
 
+/// Hashes keys that are hashes already, or small numbers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        words.iter().for_each(|word| self.write_u64(u64::from_le_bytes(*word)));
+        rest.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+
+    fn write_i64(&mut self, word: i64) {
+        self.write_u64(word as u64);
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+
+    fn write_isize(&mut self, word: isize) {
+        self.write_u64(word as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// A map by ids.
+pub(crate) type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
+
 /// A map that forgets what has not been put in for a while.
 #[derive(Debug)]
 pub(crate) struct Aging<K, V> {
-    young: HashMap<K, V>,
-    old: HashMap<K, V>,
+    young: IdMap<K, V>,
+    old: IdMap<K, V>,
     weight: usize,
     limit: usize,
 }
 
 impl<K: Eq + Hash, V> Aging<K, V> {
     fn new(limit: usize) -> Self {
-        Self { young: HashMap::new(), old: HashMap::new(), weight: 0, limit }
+        Self { young: IdMap::default(), old: IdMap::default(), weight: 0, limit }
     }
 
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
@@ -43,6 +78,9 @@ impl<K: Eq + Hash, V> Aging<K, V> {
 pub(crate) struct Memory {
     /// Numbers of repositories, by name.
     pub(crate) repos: HashMap<String, i64>,
+    /// The row that the next entry of a repository's log takes, unless others wrote meanwhile:
+    /// a guess, which the primary key settles.
+    pub(crate) next_entry: HashMap<i64, i64>,
     /// Row numbers of objects.
     pub(crate) places: Aging<(i64, ObjectId), i64>,
     /// Row numbers of texts.
@@ -61,6 +99,7 @@ impl Memory {
     pub(crate) fn new() -> Self {
         Self {
             repos: HashMap::new(),
+            next_entry: HashMap::new(),
             places: Aging::new(16 << 10),
             texts: Aging::new(1 << 10),
             commits: Aging::new(512),

@@ -88,10 +88,7 @@ pub(crate) fn connect(
 }
 
 /// Sets what the one connection that writes needs.
-pub(crate) fn prepare_writer(
-    connection: &Connection,
-    options: &SqliteOptions,
-) -> StoreResult<()> {
+pub(crate) fn prepare_writer(connection: &Connection, options: &SqliteOptions) -> StoreResult<()> {
     let synchronous = match options.unsafe_lose_on_power_loss {
         true => "NORMAL",
         false => "FULL",
@@ -113,7 +110,9 @@ enum Found {
 
 fn inspect(connection: &Connection, path: &Path) -> StoreResult<Found> {
     let read = |name: &str| {
-        connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(engine("open"))
+        connection
+            .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
+            .map_err(engine("open"))
     };
     let (application, version) = (read("application_id")?, read("user_version")?);
     let mut schema = connection
@@ -143,9 +142,7 @@ fn inspect(connection: &Connection, path: &Path) -> StoreResult<Found> {
         && expected.eq(tables.iter().map(|(name, sql)| (name.as_str(), sql.as_str())))
     {
         true => Ok(Found::Ours),
-        false => {
-            Err(damaged("open", format!("the tables are not those of format {version}")))
-        }
+        false => Err(damaged("open", format!("the tables are not those of format {version}"))),
     }
 }
 

@@ -38,13 +38,6 @@ impl Drop for Snapshot<'_> {
     }
 }
 
-/// A commit and where it lies.
-pub(crate) struct Found {
-    pub(crate) place: i64,
-    pub(crate) commit: Commit,
-    pub(crate) content: Option<Hint>,
-}
-
 /// Reads the column `content`: 0 says that the content lies at the commit's own place.
 pub(crate) fn content_place(place: i64, content: Option<i64>) -> Option<i64> {
     content.map(|content| if content == 0 { place } else { content })
@@ -85,15 +78,13 @@ pub(crate) fn find_commit(
     op: &'static str,
     repo: i64,
     id: CommitId,
-) -> StoreResult<Option<Found>> {
+) -> StoreResult<Option<(i64, Commit)>> {
     let mut select = statement(connection, op, COMMIT_BY_H)?;
     let mut rows = select.query(params![repo, prefix(id.as_bytes())]).map_err(engine(op))?;
     let mut damaged = false;
     while let Some(row) = rows.next().map_err(engine(op))? {
         match commit_row(row, id).map_err(engine(op))? {
-            (place, Read::It(commit, content)) => {
-                return Ok(Some(Found { place, commit, content }));
-            }
+            (place, Read::It(commit, _)) => return Ok(Some((place, commit))),
             (_, Read::Other) => {}
             (_, Read::Damaged) => damaged = true,
         }
@@ -145,11 +136,7 @@ fn blob_at(
 }
 
 /// Reads one blob: at the hint, else by its id.
-pub(crate) fn blob(
-    connection: &Connection,
-    repo: i64,
-    key: &BlobKey,
-) -> StoreResult<Option<Blob>> {
+pub(crate) fn blob(connection: &Connection, repo: i64, key: &BlobKey) -> StoreResult<Option<Blob>> {
     if let Some(place) = key.hint
         && let Some(blob) = blob_at(connection, repo, key.id, place)?
     {
@@ -218,17 +205,14 @@ pub(crate) fn find_place(
     object: ObjectId,
 ) -> StoreResult<Option<i64>> {
     match object {
-        ObjectId::Commit(id) => {
-            Ok(find_commit(connection, op, repo, id)?.map(|found| found.place))
-        }
+        ObjectId::Commit(id) => Ok(find_commit(connection, op, repo, id)?.map(|(place, _)| place)),
         ObjectId::Blob(id) => Ok(find_blob(connection, op, repo, id)?.map(|(place, _)| place)),
         ObjectId::Toolset(id) => {
             Ok(find_toolset(connection, op, repo, id)?.map(|(place, _)| place))
         }
-        ObjectId::Tool(id) => Ok(crate::tools::rows(connection, op, repo, id)?
-            .first()
-            .map(|row| row.place)),
-        _ => Ok(None),
+        ObjectId::Tool(id) => {
+            Ok(crate::tools::rows(connection, op, repo, id)?.first().map(|row| row.place))
+        }
     }
 }
 
@@ -254,10 +238,8 @@ pub(crate) fn blob_id_at(
     place: i64,
 ) -> StoreResult<Option<BlobId>> {
     let sql = "SELECT h, data FROM blobs WHERE id = ?1 AND repo = ?2";
-    id_at(connection, op, sql, repo, place, |bytes| {
-        Some(*tract_core::hash::blob(bytes).as_bytes())
-    })
-    .map(|id| id.map(BlobId::from_bytes))
+    id_at(connection, op, sql, repo, place, |bytes| Some(*tract_core::hash::blob(bytes).as_bytes()))
+        .map(|id| id.map(BlobId::from_bytes))
 }
 
 fn id_at(
@@ -314,12 +296,14 @@ pub(crate) fn resolve_prefix(
         found.append(&mut here);
         Ok(())
     };
-    scan("SELECT h, rec FROM commits WHERE repo = ?1 AND h BETWEEN ?2 AND ?3 ORDER BY h", &|rec| {
-        Commit::decode_any(rec).ok().map(|commit| ObjectId::Commit(commit.id()))
-    })?;
-    scan("SELECT h, data FROM blobs WHERE repo = ?1 AND h BETWEEN ?2 AND ?3 ORDER BY h", &|data| {
-        Some(ObjectId::Blob(tract_core::hash::blob(data)))
-    })?;
+    scan(
+        "SELECT h, rec FROM commits WHERE repo = ?1 AND h BETWEEN ?2 AND ?3 ORDER BY h",
+        &|rec| Commit::decode_any(rec).ok().map(|commit| ObjectId::Commit(commit.id())),
+    )?;
+    scan(
+        "SELECT h, data FROM blobs WHERE repo = ?1 AND h BETWEEN ?2 AND ?3 ORDER BY h",
+        &|data| Some(ObjectId::Blob(tract_core::hash::blob(data))),
+    )?;
     let small = |kind: i64| {
         format!(
             "SELECT key, data FROM small WHERE repo = ?1 AND kind = {kind} \
@@ -327,7 +311,8 @@ pub(crate) fn resolve_prefix(
         )
     };
     scan(&small(TOOLSET), &|data| {
-        crate::tools::decode_entries(data).map(|entries| ObjectId::Toolset(Toolset::seal(entries).id()))
+        crate::tools::decode_entries(data)
+            .map(|entries| ObjectId::Toolset(Toolset::seal(entries).id()))
     })?;
     scan(&small(TOOL), &|data| crate::tools::decode(data).map(|row| ObjectId::Tool(row.id)))?;
     found.sort_unstable();

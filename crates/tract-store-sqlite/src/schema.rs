@@ -121,15 +121,14 @@ pub(crate) fn log_sum(numbers: &[i64], operation: Option<&[u8]>) -> i64 {
     short_sum(digest)
 }
 
-/// Writes what a ref points at; `None` for a target that this format does not know.
-pub(crate) fn encode_target(target: &RefTarget) -> Option<Vec<u8>> {
+/// Writes what a ref points at.
+pub(crate) fn encode_target(target: &RefTarget) -> Vec<u8> {
     let (tag, bytes): (u8, &[u8]) = match target {
         RefTarget::Commit(id) => (1, id.as_bytes()),
         RefTarget::Blob(id) => (2, id.as_bytes()),
         RefTarget::Ref(name) => (3, name.as_str().as_bytes()),
-        _ => return None,
     };
-    Some([&[tag], bytes].concat())
+    [&[tag], bytes].concat()
 }
 
 /// Reads what [`encode_target`] wrote.
@@ -153,7 +152,7 @@ pub(crate) fn target_object(target: &RefTarget) -> Option<ObjectId> {
     match target {
         RefTarget::Commit(id) => Some(ObjectId::Commit(*id)),
         RefTarget::Blob(id) => Some(ObjectId::Blob(*id)),
-        _ => None,
+        RefTarget::Ref(_) => None,
     }
 }
 

@@ -73,7 +73,7 @@ fn locate(connection: &Connection, repo: i64, at: &mut Position) -> StoreResult<
     }
     at.sure = true;
     match find_commit(connection, OP, repo, at.id)? {
-        Some(found) => Ok(found.place),
+        Some((place, _)) => Ok(place),
         None => Err(StoreError::missing(BACKEND, OP, ObjectId::Commit(at.id))),
     }
 }

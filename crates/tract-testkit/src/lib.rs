@@ -1,2 +1,27 @@
-//! The public contract for stores, strategies and faults.
+//! What a store of tract promises, as tests that anybody can run.
+//!
+//! [`store_suite!`] makes one `#[test]` of every case of the contract. [`cases`] gives the same
+//! cases to programs. [`strategies`] makes random objects and writes, and [`FaultyStore`] breaks
+//! one promise at a time, which shows that the cases notice.
+//!
+//! ```
+//! use std::path::Path;
+//! use std::sync::Arc;
+//! use tract_testkit::{Outcome, Suite, cases};
+//! let suite = Suite::new(|_: &Path| Ok(tract_core::memory()));
+//! for case in cases().iter().filter(|case| case.name.starts_with("toolset")) {
+//!     assert_eq!(case.run(&suite), Outcome::Kept, "{}", case.name);
+//! }
+//! ```
 #![forbid(unsafe_code)]
+
+pub mod contract;
+pub mod data;
+mod faulty;
+pub mod fixtures;
+pub mod strategies;
+mod suite;
+
+pub use self::contract::cases;
+pub use self::faulty::{Fault, FaultyStore};
+pub use self::suite::{Capability, Case, Harness, Outcome, Running, Suite, assert_kept};

@@ -28,6 +28,12 @@ pub enum Error {
         /// What this build has, and how to get the rest.
         note: String,
     },
+    /// The store has no repository of this name.
+    #[error("no repository {name:?} in this store")]
+    NoRepo {
+        /// The name.
+        name: String,
+    },
     /// A ref is not where it was expected; nothing was written.
     #[error("{} moved from {} to {}", plain(.name), expected_text(.expected), found_text(.found.as_ref()))]
     Conflict {
@@ -71,6 +77,16 @@ pub enum Error {
     #[cfg(feature = "engine")]
     #[error(transparent)]
     Import(#[from] tract_providers::ImportError),
+    /// A step of a stream is refused.
+    #[cfg(feature = "engine")]
+    #[error("line {line}: {error}")]
+    Line {
+        /// Its number, from 1.
+        line: usize,
+        /// Why.
+        #[source]
+        error: tract_engine::LineError,
+    },
     /// A line of a stream is no operation.
     #[error(transparent)]
     Step(#[from] tract_core::step::StepError),
@@ -80,6 +96,9 @@ pub enum Error {
     /// A value does not become JSON.
     #[error(transparent)]
     Serialize(#[from] serde_json::Error),
+    /// What a commit says is not what its kind requires.
+    #[error(transparent)]
+    Content(#[from] tract_core::ContentError),
     /// A name breaks the rules.
     #[error(transparent)]
     BadName(#[from] BadName),
@@ -123,6 +142,7 @@ impl Error {
     pub fn code(&self) -> &'static str {
         match self {
             Self::NoSuchStore { .. } => "no_such_store",
+            Self::NoRepo { .. } => "no_repo",
             Self::Conflict { .. } => "conflict",
             Self::UnknownRevision { .. } => "unknown_revision",
             Self::Damaged(error) | Self::Unavailable(error) | Self::Store(error) => {
@@ -133,12 +153,23 @@ impl Error {
             #[cfg(feature = "compile")]
             Self::Compile(error) => error.code(),
             #[cfg(feature = "engine")]
-            Self::Form(error) => error.code(),
+            Self::Form(error) => match error {
+                tract_providers::FormError::UnknownForm { .. } => "unknown_form",
+                tract_providers::FormError::Unpaired(_) => "unpaired",
+                _ => "damaged",
+            },
             #[cfg(feature = "engine")]
-            Self::Import(error) => error.code(),
-            Self::Step(_) => "bad_line",
+            Self::Import(error) => match error {
+                tract_providers::ImportError::Json { .. } => "bad_json",
+                tract_providers::ImportError::Unknown { .. } => "unknown_format",
+                _ => "bad_recording",
+            },
+            #[cfg(feature = "engine")]
+            Self::Line { error, .. } => error.code(),
+            Self::Step(error) => error.code(),
             Self::Json(_) => "bad_json",
             Self::Serialize(_) => "bad_value",
+            Self::Content(_) => "bad_content",
             Self::BadName(_) => "bad_name",
             Self::TooLarge(_) => "too_large",
             Self::Invalid { .. } => "invalid",
@@ -149,6 +180,9 @@ impl Error {
     pub fn notes(&self) -> Vec<String> {
         match self {
             Self::NoSuchStore { note, .. } => vec![note.clone()],
+            Self::NoRepo { name } => {
+                vec![format!("`tract --repo {name} init` makes it, and so does opening with create(true)")]
+            }
             Self::Conflict { expected: Expect::Is(RefTarget::Commit(expected)), .. } => {
                 vec![format!(
                     "compile again, or keep the reply: fork(\"late\", \"{}\")",
@@ -163,15 +197,18 @@ impl Error {
             #[cfg(feature = "engine")]
             Self::Engine(error) => error.notes(),
             #[cfg(feature = "compile")]
-            Self::Compile(_) => Vec::new(),
+            Self::Compile(error) => error.notes(),
             #[cfg(feature = "engine")]
             Self::Form(error) => error.notes(),
             #[cfg(feature = "engine")]
             Self::Import(error) => error.notes(),
             Self::Invalid { note, .. } => note.iter().cloned().collect(),
-            Self::Step(_)
-            | Self::Json(_)
+            #[cfg(feature = "engine")]
+            Self::Line { error, .. } => error.notes(),
+            Self::Step(error) => error.notes(),
+            Self::Json(_)
             | Self::Serialize(_)
+            | Self::Content(_)
             | Self::BadName(_)
             | Self::TooLarge(_) => Vec::new(),
         }
@@ -180,13 +217,13 @@ impl Error {
     /// Returns whether the store is what failed, not the request.
     pub fn is_store_failure(&self) -> bool {
         match self {
-            Self::NoSuchStore { .. } | Self::Damaged(_) | Self::Unavailable(_) => true,
+            Self::NoSuchStore { .. } | Self::NoRepo { .. } | Self::Damaged(_) | Self::Unavailable(_) => true,
             #[cfg(feature = "engine")]
             Self::Engine(error) => matches!(
                 error,
                 tract_engine::Error::Missing(_)
                     | tract_engine::Error::Shape(_)
-                    | tract_engine::Error::Change(_)
+                    | tract_engine::Error::Damaged { .. }
             ),
             #[cfg(feature = "compile")]
             Self::Compile(_) => true,
@@ -243,6 +280,10 @@ impl From<tract_engine::Error> for Error {
                 Self::UnknownRevision { text, nearest }
             }
             tract_engine::Error::Store(error) => error.into(),
+            tract_engine::Error::Compile(error) => error.into(),
+            tract_engine::Error::Step(error) => Self::Step(error),
+            tract_engine::Error::Json(error) => Self::Json(error),
+            tract_engine::Error::Content(error) => Self::Content(error),
             tract_engine::Error::BadName(error) => Self::BadName(error),
             tract_engine::Error::TooLarge(error) => Self::TooLarge(error),
             other => Self::Engine(other),

@@ -12,10 +12,46 @@
 //!   needs both: `Tract`, `OpenOptions`, imports and the forms of the providers).
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "engine")]
+mod branches;
+#[cfg(feature = "engine")]
+mod context;
+#[cfg(feature = "engine")]
+mod drafts;
 mod error;
+#[cfg(feature = "engine")]
+mod handle;
+#[cfg(feature = "engine")]
+mod history;
+#[cfg(feature = "engine")]
+pub mod import;
+#[cfg(feature = "engine")]
+mod log;
+#[cfg(feature = "engine")]
+mod open;
+#[cfg(feature = "engine")]
+pub mod prelude;
+#[cfg(feature = "engine")]
+mod record;
+#[cfg(feature = "engine")]
+mod revision;
+#[cfg(feature = "engine")]
+mod schemas;
 pub mod store;
 
+#[cfg(feature = "engine")]
+pub use crate::drafts::IntoDraft;
 pub use crate::error::{Error, Result};
+#[cfg(feature = "engine")]
+pub use crate::handle::Tract;
+#[cfg(feature = "engine")]
+pub use crate::log::LogLine;
+#[cfg(feature = "engine")]
+pub use crate::open::{OpenOptions, open};
+#[cfg(feature = "engine")]
+pub use crate::revision::Revision;
+#[cfg(feature = "engine")]
+pub use crate::schemas::IntoSchema;
 pub use tract_core::{
     Artifact, Blob, Body, By, Commit, CommitId, CommitRecord, Content, Draft, JsonText, Kind,
     Limits, Message, Op, Origin, Part, Priority, RefName, RefTarget, RepoName, Role, Store,
@@ -27,5 +63,38 @@ pub use tract_core as core;
 
 #[cfg(feature = "compile")]
 pub use tract_compile as compile;
+#[cfg(feature = "compile")]
+pub use tract_compile::Compiled;
 #[cfg(feature = "hooks")]
 pub use tract_hooks as hooks;
+
+/// The engine that handles are made of: functions over a [`Repo`](tract_engine::Repo).
+#[cfg(feature = "engine")]
+pub mod engine {
+    pub use tract_engine::*;
+    pub use tract_engine::plan::{Details, NewContent, OpenCall, Request, Selection};
+}
+
+/// The forms of the providers: from a compiled context to a request, and back from a reply.
+#[cfg(feature = "engine")]
+pub mod forms {
+    pub use tract_providers::{
+        Form, FormError, FormOptions, Miss, Origin, Params, PrefixHash, ReplyError, RequestForms,
+        compile_form, why_miss,
+    };
+}
+
+/// Tool schemas as data: shapes, names, translation between providers, comparison.
+#[cfg(feature = "engine")]
+pub use tract_schema as schema;
+
+#[cfg(feature = "engine")]
+pub use tract_providers::{Params, RequestForms};
+
+#[cfg(all(doctest, feature = "engine", feature = "sqlite"))]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
+#[cfg(all(doctest, feature = "engine"))]
+#[doc = include_str!("../../../docs/guide.md")]
+struct Guide;

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use super::Space;
 use super::keys::{self, Indexed, Repo};
 use super::read::View;
+use super::repair::repo_count;
 use super::survey::{Seen, Survey, derived, lost, place_text, tool_name};
 use super::value::{self, Segment, Sighting};
 use crate::batch::DerivedKind;
@@ -17,6 +18,9 @@ use crate::store::{Damage, LogQuery, StoreError, StoreErrorKind, StoreResult, St
 impl View<'_> {
     pub(super) fn check(&self) -> StoreResult<Vec<Damage>> {
         let mut damage = Vec::new();
+        if let (_, Some(next)) = repo_count(self.read)? {
+            damage.push(derived(None, format!("expected {next} as the next repository's number")));
+        }
         if let Err(error) = self.state() {
             damage.push(derived(None, error.message));
         }
@@ -74,7 +78,8 @@ impl View<'_> {
             let right = match segments.remove(&number) {
                 Some(Some(found)) => {
                     // A tip may lie beyond the last commit once commits were moved away.
-                    let parent_known = survey.parent_of(number).is_none_or(|id| places.contains_key(&id));
+                    let parent_known =
+                        survey.parent_of(number).is_none_or(|id| places.contains_key(&id));
                     found.tip >= expected.tip && (!parent_known || found.parent == expected.parent)
                 }
                 Some(None) | None => false,
@@ -111,13 +116,17 @@ impl View<'_> {
         })?;
         let by_id: HashMap<CommitId, &Seen> =
             survey.commits.values().map(|seen| (seen.commit.id(), seen)).collect();
+        let blob_places = survey.blob_places();
         for (pair, row) in &rows {
             let entry = by_id.get(&row.commit).and_then(|seen| {
                 let toolset = survey.toolsets.get(&seen.commit.toolset?)?;
                 toolset.entries().iter().find(|entry| (entry.tool, entry.schema) == *pair)
             });
             let schema = match entry {
-                Some(entry) => self.blob(entry.schema, None).unwrap_or_default(),
+                Some(entry) => {
+                    let hint = blob_places.get(&entry.schema).copied();
+                    self.blob(entry.schema, hint).unwrap_or_default()
+                }
                 None => None,
             };
             let name_is_right = schema.is_none_or(|(_, blob)| tool_name(&blob) == row.name);
@@ -155,7 +164,8 @@ impl View<'_> {
         let mut batches = HashSet::new();
         for entry in entries.into_iter().rev() {
             if replayed.get(&entry.name) != entry.before.as_ref() {
-                let what = format!("entry {} of the ref log does not follow the one before", entry.seq);
+                let what =
+                    format!("entry {} of the ref log does not follow the one before", entry.seq);
                 damage.push(lost(None, what));
             }
             batches.insert((keys::head(entry.batch.as_bytes()), entry.seq));
@@ -186,7 +196,10 @@ impl View<'_> {
             let place = Repo::number(key).unwrap_or_default();
             let has_commit = survey.commits.contains_key(&place) || survey.broken.contains(&place);
             if !kind_known || !has_commit {
-                damage.push(derived(None, format!("a derived row of no commit, {}", place_text(place))));
+                damage.push(derived(
+                    None,
+                    format!("a derived row of no commit, {}", place_text(place)),
+                ));
             }
             Ok(ControlFlow::Continue(()))
         })
@@ -226,14 +239,10 @@ impl View<'_> {
     }
 }
 
-fn corrupt_as_damage(
-    error: StoreError,
-    damage: &mut Vec<Damage>,
-) -> StoreResult<()> {
+fn corrupt_as_damage(error: StoreError, damage: &mut Vec<Damage>) -> StoreResult<()> {
     match error.kind {
         StoreErrorKind::Corrupt { object } => damage.push(lost(object, error.message)),
         _ => return Err(error),
     }
     Ok(())
 }
-

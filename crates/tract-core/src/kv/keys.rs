@@ -21,7 +21,7 @@
 
 use super::{Scan, Space};
 use crate::batch::DerivedKind;
-use crate::id::{BatchId, BlobId, RepoName, ToolId, ToolsetId};
+use crate::id::{BlobId, RepoName, ToolId, ToolsetId};
 
 /// Where a commit or a blob lies: the segment's number and the position in it.
 pub(super) fn place(segment: u32, position: u32) -> u64 {
@@ -216,8 +216,11 @@ impl Repo {
 
     /// Takes name and tool out of a key of the name index.
     pub(super) fn tool_name_parts(self, key: &[u8]) -> Option<(&str, ToolId)> {
-        let after = key.get(self.start(0).len() + 1 + 4..)?;
+        let (length, after) = key.get(self.start(0).len() + 1..)?.split_first_chunk::<4>()?;
         let (name, tool) = after.split_last_chunk::<32>()?;
+        if u32::from_be_bytes(*length) as usize != name.len() {
+            return None;
+        }
         Some((std::str::from_utf8(name).ok()?, ToolId::from_bytes(*tool)))
     }
 
@@ -232,11 +235,6 @@ impl Repo {
 
     pub(super) fn all_derived(self) -> Scan {
         Scan::prefix(Space::Small, self.small(b'd', &[]))
-    }
-
-    /// Returns the log entries of a batch whose id begins like this one.
-    pub(super) fn batch(self, batch: BatchId) -> Scan {
-        self.indexed(Indexed::Batch, head(batch.as_bytes()))
     }
 }
 

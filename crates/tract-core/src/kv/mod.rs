@@ -64,6 +64,7 @@ mod batch;
 mod check;
 mod engine;
 mod keys;
+mod known;
 mod map;
 mod memory;
 mod overlay;

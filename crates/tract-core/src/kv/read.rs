@@ -335,9 +335,10 @@ impl View<'_> {
                 let (_, record) = value::split_commit(place, &value)?;
                 Some(ObjectId::Commit(Commit::decode_any(record).ok()?.id()))
             }),
-            Indexed::Blob => {
-                self.read.get(Space::Blobs, &key)?.map(|bytes| ObjectId::Blob(Blob::seal(bytes).id()))
-            }
+            Indexed::Blob => self
+                .read
+                .get(Space::Blobs, &key)?
+                .map(|bytes| ObjectId::Blob(Blob::seal(bytes).id())),
             Indexed::Batch => None,
         })
     }

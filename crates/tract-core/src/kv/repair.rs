@@ -1,6 +1,6 @@
 //! Building anew what can be derived: indexes, places, counters, the tool index.
 
-use std::collections::HashMap;
+use std::ops::ControlFlow;
 
 use bytes::Bytes;
 
@@ -21,9 +21,30 @@ impl<E: KvEngine> KvStore<E> {
         self.write("repair", |overlay| {
             let Some(repo) = read::repo_number(overlay, E::NAME, repo)? else { return Ok(()) };
             overlay.require(Space::Small, repo.state())?;
+            if let (_, Some(next)) = repo_count(overlay)? {
+                overlay.require(Space::Small, keys::NEXT_REPO.to_vec())?;
+                seal(overlay, keys::NEXT_REPO.to_vec(), next.to_be_bytes().to_vec());
+            }
             repair(overlay, repo, E::NAME)
         })
     }
+}
+
+/// Returns the number of the next repository as it stands there, and what it should be, where
+/// that is something else.
+pub(super) fn repo_count(read: &dyn KvRead) -> StoreResult<(Option<u32>, Option<u32>)> {
+    let mut next = 1;
+    read.scan(&keys::repos(), &mut |key, sealed| {
+        if let Some(number) = value::open(key, sealed).and_then(|value| value.try_into().ok()) {
+            next = next.max(u32::from_be_bytes(number).saturating_add(1));
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    let sealed = read.get(Space::Small, keys::NEXT_REPO)?;
+    let found = sealed.and_then(|sealed| {
+        value::open(keys::NEXT_REPO, &sealed)?.try_into().ok().map(u32::from_be_bytes)
+    });
+    Ok((found, (found.unwrap_or_default() < next).then_some(next)))
 }
 
 fn seal(overlay: &mut Overlay<'_>, key: Vec<u8>, value: Vec<u8>) {
@@ -37,9 +58,10 @@ fn repair(overlay: &mut Overlay<'_>, repo: Repo, backend: &'static str) -> Store
     let survey = view.survey(&mut Vec::new())?;
     let mut state = counters(&view, &survey)?;
     let misfits = view.misfits(&survey)?;
+    let blob_places = survey.blob_places();
     let mut rows = Vec::new();
     for ((tool, schema), (created_at, commit)) in survey.tools_in_force() {
-        let name = match view.blob(schema, None) {
+        let name = match view.blob(schema, blob_places.get(&schema).copied()) {
             Ok(Some((_, blob))) => tool_name(&blob),
             // A damaged schema has no name to give; the damage itself is reported.
             _ => continue,
@@ -124,8 +146,7 @@ fn lay_anew(
     state: &mut State,
 ) -> StoreResult<()> {
     let mut places = survey.places();
-    let blob_places: HashMap<_, _> =
-        survey.blobs.iter().map(|(place, id)| (*id, *place)).collect();
+    let blob_places = survey.blob_places();
     let misplaced = survey.misplaced();
     let mut segments = survey.segments();
     let mut moved: Vec<u32> = Vec::new();

@@ -67,7 +67,8 @@ impl<E: KvEngine> KvStore<E> {
     /// # Errors
     /// Those of [`open`](Self::open).
     pub fn new(engine: E) -> StoreResult<Self> {
-        let store = Self { engine, poisoned: AtomicBool::new(false), closed: AtomicBool::new(false) };
+        let store =
+            Self { engine, poisoned: AtomicBool::new(false), closed: AtomicBool::new(false) };
         loop {
             let Some(batch) = store.check_format()? else { return Ok(store) };
             // Somebody else making the same store at this moment is as good.
@@ -133,9 +134,11 @@ impl<E: KvEngine> KvStore<E> {
     fn check_writable(&self, op: &'static str) -> StoreResult<()> {
         self.check_open(op)?;
         match self.poisoned.load(Ordering::Acquire) {
-            true => {
-                Err(self.error(StoreErrorKind::Poisoned, op, "an earlier write failed to become durable"))
-            }
+            true => Err(self.error(
+                StoreErrorKind::Poisoned,
+                op,
+                "an earlier write failed to become durable",
+            )),
             false => Ok(()),
         }
     }
@@ -262,12 +265,12 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
     }
 
     fn tool_names(&self, repo: &RepoName) -> StoreResult<Vec<String>> {
-        Ok(self.with("tool_names", repo, View::tool_names)?.unwrap_or_default())
+        Ok(self.with("tool_names", repo, |view| view.tool_names())?.unwrap_or_default())
     }
 
     fn refs(&self, repo: &RepoName, names: &[RefName]) -> StoreResult<Vec<Option<RefTarget>>> {
-        let found =
-            self.with("refs", repo, |view| names.iter().map(|name| view.ref_target(name)).collect())?;
+        let found = self
+            .with("refs", repo, |view| names.iter().map(|name| view.ref_target(name)).collect())?;
         Ok(found.unwrap_or_else(|| none(names.len())))
     }
 
@@ -321,14 +324,14 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
     }
 
     fn stats(&self, repo: &RepoName) -> StoreResult<StoreStats> {
-        let mut stats = self.with("stats", repo, View::stats)?.unwrap_or_default();
+        let mut stats = self.with("stats", repo, |view| view.stats())?.unwrap_or_default();
         stats.disk_bytes = self.engine.disk_bytes()?;
         Ok(stats)
     }
 
     fn check(&self, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>> {
         let mut damage = self.engine.check()?;
-        damage.extend(self.with("check", repo, View::check)?.unwrap_or_default());
+        damage.extend(self.with("check", repo, |view| view.check())?.unwrap_or_default());
         if repair && damage.iter().any(|damage| damage.derived) {
             self.repair(repo)?;
         }
@@ -337,7 +340,10 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
 
     fn apply_group(&self, group: &[(RepoName, Batch)]) -> Vec<StoreResult<Applied>> {
         let written = self.write("apply", |overlay| {
-            Ok(group.iter().map(|(repo, batch)| write::apply(overlay, E::NAME, repo, batch)).collect::<Vec<_>>())
+            Ok(group
+                .iter()
+                .map(|(repo, batch)| write::apply(overlay, E::NAME, repo, batch))
+                .collect::<Vec<_>>())
         });
         match written {
             Ok(answers) => answers,

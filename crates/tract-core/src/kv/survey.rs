@@ -1,6 +1,6 @@
 //! Reading a repository from end to end: what lies where, and what the indexes say of it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use super::Space;
@@ -120,30 +120,43 @@ impl View<'_> {
             })?;
             let stored: BTreeMap<u64, Option<ObjectId>> = match kind {
                 Indexed::Commit => {
-                    let whole = survey.commits.iter().map(|(place, seen)| {
-                        (*place, Some(ObjectId::Commit(seen.commit.id())))
-                    });
+                    let whole = survey
+                        .commits
+                        .iter()
+                        .map(|(place, seen)| (*place, Some(ObjectId::Commit(seen.commit.id()))));
                     whole.chain(survey.broken.iter().map(|place| (*place, None))).collect()
                 }
                 _ => survey.blobs.iter().map(|(at, id)| (*at, Some(ObjectId::Blob(*id)))).collect(),
             };
+            let heads: HashSet<[u8; 8]> =
+                stored.values().flatten().map(|object| keys::head(object.as_bytes())).collect();
             for (place, object) in &stored {
-                let heads = entries.remove(place).unwrap_or_default();
+                let indexed = entries.remove(place).unwrap_or_default();
                 let expected = object.map(|object| keys::head(object.as_bytes()));
-                if heads.is_empty() || expected.is_none() {
-                    let named = heads.first().and_then(|head| survey.links.get(&(kind, *head)));
+                if indexed.is_empty() || expected.is_none() {
+                    let named = indexed.first().and_then(|head| survey.links.get(&(kind, *head)));
                     let (object, bytes) = (object.or(named.copied()), expected.is_none());
-                    misfits.push(Misfit { kind, place: *place, found: None, expected, object, bytes });
+                    misfits.push(Misfit {
+                        kind,
+                        place: *place,
+                        found: None,
+                        expected,
+                        object,
+                        bytes,
+                    });
                     continue;
                 }
-                for head in heads.into_iter().filter(|head| Some(*head) != expected) {
-                    // Whatever something links to is the truth: the index or the bytes are wrong.
+                for head in indexed.into_iter().filter(|head| Some(*head) != expected) {
+                    // Something links to what the index says, and it is nowhere: the bytes are
+                    // wrong. Something links to what lies here: the index is.
+                    let named = survey.links.get(&(kind, head)).copied();
+                    let is_lost = named.is_some() && !heads.contains(&head);
                     let is_linked = expected
                         .is_some_and(|expected| survey.links.contains_key(&(kind, expected)));
-                    let named = survey.links.get(&(kind, head)).copied();
-                    let object = if is_linked { *object } else { named };
+                    let bytes = is_lost || !is_linked;
+                    let object = if bytes { named } else { *object };
                     let (place, found) = (*place, Some(head));
-                    misfits.push(Misfit { kind, place, found, expected, object, bytes: !is_linked });
+                    misfits.push(Misfit { kind, place, found, expected, object, bytes });
                 }
             }
             for (place, heads) in entries {
@@ -170,14 +183,18 @@ impl Misfit {
         !self.bytes
     }
 
-    fn damage(&self) -> Damage {
+    pub(super) fn damage(&self) -> Damage {
         let at = place_text(self.place);
         match (self.bytes, self.found, self.expected) {
             (true, Some(_), None) => lost(self.object, format!("{at}: indexed, but not stored")),
             (true, _, _) => lost(self.object, format!("{at}: stored bytes are damaged")),
             (false, None, _) => derived(self.object, format!("{at}: not in the index")),
-            (false, Some(_), None) => derived(self.object, format!("{at}: indexed, but nothing is there")),
-            (false, Some(_), Some(_)) => derived(self.object, format!("{at}: indexed under a wrong id")),
+            (false, Some(_), None) => {
+                derived(self.object, format!("{at}: indexed, but nothing is there"))
+            }
+            (false, Some(_), Some(_)) => {
+                derived(self.object, format!("{at}: indexed under a wrong id"))
+            }
         }
     }
 }
@@ -201,6 +218,10 @@ impl Survey {
         self.commits.iter().map(|(place, seen)| (seen.commit.id(), *place)).collect()
     }
 
+    pub(super) fn blob_places(&self) -> HashMap<BlobId, u64> {
+        self.blobs.iter().map(|(place, id)| (*id, *place)).collect()
+    }
+
     /// Returns the places of commits whose first parent does not lie right before them.
     pub(super) fn misplaced(&self) -> Vec<u64> {
         let wrong = |place: &&u64| {
@@ -216,7 +237,7 @@ impl Survey {
     }
 
     /// Returns the first parent of a segment's first commit.
-    fn parent_of(&self, segment: u32) -> Option<CommitId> {
+    pub(super) fn parent_of(&self, segment: u32) -> Option<CommitId> {
         self.commits.get(&keys::place(segment, 0))?.commit.parent()
     }
 

@@ -1,1 +1,473 @@
+//! What only an engine in one's own hands can show: damaged keys, failing disks, rival handles.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::value;
+use super::*;
+use crate::batch::{Applied, Batch, DerivedKind, DerivedRow, ToolRow};
+use crate::commit::{By, Commit, CommitRecord, Op};
+use crate::id::{BatchId, CommitId, OperationId, RepoName};
+use crate::object::{Blob, ObjectId, ToolEntry, Toolset};
+use crate::refs::{Expect, LogNote, RefEdit, RefName, RefTarget};
+use crate::schema::ToolSchema;
+use crate::store::{BlockingStore, LogQuery, StoreError, StoreErrorKind, StoreResult, Walk};
+
+const TOOL: &str = r#"{"name":"calculate","input_schema":{"type":"object"}}"#;
+
+fn batch(number: u8) -> Batch {
+    let note = LogNote {
+        operation: OperationId::from_bytes([number; 16]),
+        what: "commit".to_owned(),
+        who: "test".to_owned(),
+        why: None,
+        undoes: None,
+        at: i64::from(number),
+    };
+    Batch::new(BatchId::from_bytes([number; 16]), note)
+}
+
+/// Adds a message to a batch, and moves the branch there.
+fn append(batch: &mut Batch, parent: Option<CommitId>, text: &str) -> Commit {
+    let content = Blob::seal(text.to_owned());
+    let mut record = CommitRecord::new(Op::append(), By::User);
+    record.parents = parent.into_iter().collect();
+    record.content = Some(content.id());
+    record.created_at = Some(batch.note.at);
+    let commit = Commit::seal(record).unwrap();
+    batch.blobs.push(content);
+    batch.commits.push(commit.clone());
+    batch.refs.retain(|edit| edit.name != RefName::branch("main").unwrap());
+    batch.refs.push(RefEdit {
+        name: RefName::branch("main").unwrap(),
+        expect: parent.map_or(Expect::Absent, |id| Expect::Is(RefTarget::Commit(id))),
+        to: Some(RefTarget::Commit(commit.id())),
+    });
+    commit
+}
+
+/// Stores a line of so many messages, one batch each, with a tool in force at the last.
+fn line<E: KvEngine>(store: &KvStore<E>, length: u8) -> Vec<Commit> {
+    let repo = RepoName::default();
+    let mut commits: Vec<Commit> = Vec::new();
+    for number in 1..=length {
+        let mut batch = batch(number);
+        let parent = commits.last().map(Commit::id);
+        let mut commit = append(&mut batch, parent, &format!("message {number}"));
+        if number == length {
+            let schema = ToolSchema::parse(TOOL).unwrap();
+            let entry = ToolEntry { tool: schema.id(), schema: schema.blob().id() };
+            let toolset = Toolset::seal(vec![entry]);
+            let mut record = commit.record().clone();
+            record.toolset = Some(toolset.id());
+            commit = Commit::seal(record).unwrap();
+            batch.commits = vec![commit.clone()];
+            batch.refs[0].to = Some(RefTarget::Commit(commit.id()));
+            batch.blobs.push(schema.blob());
+            batch.toolsets.push(toolset);
+            batch.tools.push(ToolRow {
+                id: schema.id(),
+                name: schema.name().to_owned(),
+                schema: schema.blob().id(),
+                commit: commit.id(),
+                created_at: batch.note.at,
+            });
+            batch.derived.push(DerivedRow {
+                kind: DerivedKind::Snapshot,
+                commit: commit.id(),
+                bytes: "row".into(),
+            });
+        }
+        let answers = store.apply_group(&[(repo.clone(), batch)]);
+        assert!(matches!(answers[..], [Ok(Applied::Done)]), "{answers:?}");
+        commits.push(commit);
+    }
+    commits
+}
+
+fn snapshot(engine: &MemoryEngine) -> KvMap {
+    let mut map = KvMap::default();
+    let read = engine.read().unwrap();
+    for space in Space::ALL {
+        read.scan(&Scan::prefix(space, Vec::new()), &mut |key, value| {
+            map.put(space, Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
+            Ok(std::ops::ControlFlow::Continue(()))
+        })
+        .unwrap();
+    }
+    map
+}
+
+fn entries(map: &KvMap) -> Vec<(Space, Bytes, Bytes)> {
+    let mut entries = Vec::new();
+    for space in Space::ALL {
+        map.scan(&Scan::prefix(space, Vec::new()), &mut |key, value| {
+            entries.push((space, Bytes::copy_from_slice(key), Bytes::copy_from_slice(value)));
+            Ok(std::ops::ControlFlow::Continue(()))
+        })
+        .unwrap();
+    }
+    entries
+}
+
+/// Reads everything that can be read; the first error, if there is one.
+fn read_all<E: KvEngine>(store: &KvStore<E>, commits: &[Commit]) -> StoreResult<String> {
+    let repo = RepoName::default();
+    let head = commits.last().unwrap().id();
+    let page = store.walk(&repo, Walk::from(head))?;
+    let ids: Vec<CommitId> = commits.iter().map(Commit::id).collect();
+    let keys: Vec<_> = commits.iter().filter_map(|commit| commit.content).map(Into::into).collect();
+    let hinted: Vec<_> = page
+        .steps
+        .iter()
+        .map(|step| crate::store::BlobKey { id: step.commit.content.unwrap(), hint: step.content })
+        .collect();
+    let tool = ToolSchema::parse(TOOL).unwrap();
+    Ok(format!(
+        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        page.steps.iter().map(|step| step.commit.clone()).collect::<Vec<_>>(),
+        store.commits(&repo, &ids)?,
+        store
+            .blobs(&repo, &keys)?
+            .iter()
+            .map(|blob| blob.as_ref().map(|b| b.bytes().clone()))
+            .collect::<Vec<_>>(),
+        store.blobs(&repo, &hinted)?.len(),
+        store.toolsets(&repo, &[commits.last().unwrap().toolset.unwrap()])?,
+        store.tools(&repo, &[tool.id()])?,
+        store.tools_by_name(&repo, "calculate")?,
+        store.list_refs(&repo, "")?,
+        store.ref_log(&repo, &LogQuery::default())?,
+        store.repos()?,
+    ))
+}
+
+#[test]
+fn a_flipped_byte_anywhere_is_found() {
+    let store = KvStore::memory();
+    let commits = line(&store, 4);
+    assert_eq!(store.check(&RepoName::default(), false).unwrap(), []);
+    let truth = read_all(&store, &commits).unwrap();
+    let map = snapshot(store.engine());
+    let (mut read_errors, mut flips) = (0, 0);
+    for (space, key, value) in entries(&map) {
+        for at in 0..key.len() + value.len() {
+            let (mut new_key, mut new_value) = (key.to_vec(), value.to_vec());
+            match at.checked_sub(key.len()) {
+                None => new_key[at] ^= 1,
+                Some(at) => new_value[at] ^= 1,
+            }
+            if key.starts_with(b"\0") && at < key.len() {
+                continue; // another repository's name is not damage that can be told
+            }
+            let mut damaged = map.clone();
+            damaged.delete(space, &key);
+            damaged.put(space, new_key.into(), new_value.into());
+            flips += 1;
+            let opened = KvStore::new(MemoryEngine::from(damaged));
+            let Ok(store) = opened else { continue };
+            let what = format!("{space:?} {key:?} byte {at}");
+            match read_all(&store, &commits) {
+                // Derived rows bear their writer's checksum, which this test's rows lack.
+                Ok(read) if read == truth => {
+                    let derived = key.get(1) == Some(&b'd');
+                    let found = store.check(&RepoName::default(), false);
+                    assert!(
+                        derived || found.is_err() || found.is_ok_and(|d| !d.is_empty()),
+                        "{what}"
+                    );
+                }
+                Ok(_) => {
+                    let found = store.check(&RepoName::default(), false).unwrap();
+                    assert!(!found.is_empty(), "{what}: other answers, and the check is clean");
+                    // Only what is missing may go unnoticed while reading.
+                    assert!(at < key.len(), "{what}: other answers without an error");
+                }
+                Err(error) => {
+                    read_errors += 1;
+                    let typed = matches!(
+                        error.kind,
+                        StoreErrorKind::Corrupt { .. } | StoreErrorKind::Missing { .. }
+                    );
+                    assert!(typed, "{what}: {error}");
+                }
+            }
+        }
+    }
+    assert!(read_errors > 500 && flips > 1000, "{read_errors} of {flips}");
+}
+
+#[test]
+fn damage_names_the_object() {
+    let store = KvStore::memory();
+    let commits = line(&store, 3);
+    let repo = RepoName::default();
+    for space in [Space::Commits, Space::Blobs] {
+        for (_, key, value) in entries(&snapshot(store.engine())).iter().filter(|e| e.0 == space) {
+            let mut map = snapshot(store.engine());
+            let mut bytes = value.to_vec();
+            *bytes.last_mut().unwrap() ^= 1;
+            map.put(space, key.clone(), bytes.into());
+            let damaged = KvStore::new(MemoryEngine::from(map)).unwrap();
+            let found = damaged.check(&repo, false).unwrap();
+            let lost: Vec<_> = found.iter().filter(|damage| !damage.derived).collect();
+            assert_eq!(lost.len(), 1, "{found:?}");
+            assert!(lost[0].object.is_some(), "{found:?}");
+            if space == Space::Commits
+                && let Err(error) = read_all(&damaged, &commits)
+                && let StoreErrorKind::Corrupt { object } = &error.kind
+            {
+                assert_eq!(object, &lost[0].object);
+            }
+        }
+    }
+}
+
+#[test]
+fn flipped_position_is_not_a_silent_walk() {
+    let store = KvStore::memory();
+    let commits = line(&store, 6);
+    let repo = RepoName::default();
+    let keys: Vec<Bytes> = entries(&snapshot(store.engine()))
+        .into_iter()
+        .filter(|(space, ..)| *space == Space::Commits)
+        .map(|(_, key, _)| key)
+        .collect();
+    // Two records change places, and so do their index entries: everything is found by its id.
+    let mut map = snapshot(store.engine());
+    let (one, two) = (keys[1].clone(), keys[3].clone());
+    let record = |map: &KvMap, key: &Bytes| map.get(Space::Commits, key).unwrap().unwrap();
+    let (first, second) = (record(&map, &one), record(&map, &two));
+    map.put(Space::Commits, one.clone(), second);
+    map.put(Space::Commits, two.clone(), first);
+    for (space, key, value) in entries(&map) {
+        let swap = [(&one, &two), (&two, &one)];
+        let Some((_, to)) = swap.iter().find(|(from, _)| {
+            space == Space::Index && key.get(1) == Some(&b'c') && key.ends_with(&from[1..])
+        }) else {
+            continue;
+        };
+        map.delete(space, &key);
+        let moved = [&key[..key.len() - 8], &to[1..]].concat();
+        map.put(space, moved.into(), value);
+    }
+    let store = KvStore::new(MemoryEngine::from(map)).unwrap();
+    let walked = |store: &KvStore<MemoryEngine>| -> Vec<CommitId> {
+        let page = store.walk(&repo, Walk::from(commits[5].id())).unwrap();
+        page.steps.iter().rev().map(|step| step.commit.id()).collect()
+    };
+    let expected: Vec<CommitId> = commits.iter().map(Commit::id).collect();
+    assert_eq!(walked(&store), expected, "the parent walk takes over");
+    let damage = store.check(&repo, true).unwrap();
+    assert!(!damage.is_empty() && damage.iter().all(|damage| damage.derived), "{damage:?}");
+    assert_eq!(store.check(&repo, false).unwrap(), [], "repaired");
+    assert_eq!(walked(&store), expected);
+    let row = store.derived(&repo, DerivedKind::Snapshot, &[commits[5].id()]).unwrap();
+    assert_eq!(row, [Some("row".into())], "derived rows move along");
+}
+
+#[test]
+fn repair_builds_all_that_is_derived() {
+    let store = KvStore::memory();
+    let commits = line(&store, 5);
+    let repo = RepoName::default();
+    let truth = read_all(&store, &commits).unwrap();
+    let mut map = snapshot(store.engine());
+    for (space, key, _) in entries(&map) {
+        let small = space == Space::Small && matches!(key.get(1), Some(b's' | b'g' | b'i' | b'n'));
+        if space == Space::Index || (small && !key.starts_with(b"\0")) {
+            map.delete(space, &key);
+        }
+    }
+    let store = KvStore::new(MemoryEngine::from(map)).unwrap();
+    assert!(read_all(&store, &commits).is_err());
+    let damage = store.check(&repo, true).unwrap();
+    assert!(damage.len() > 10 && damage.iter().all(|damage| damage.derived), "{damage:?}");
+    assert_eq!(store.check(&repo, false).unwrap(), []);
+    assert_eq!(read_all(&store, &commits).unwrap(), truth);
+    let mut next = batch(6);
+    append(&mut next, Some(commits[4].id()), "more");
+    assert!(matches!(store.apply_group(&[(repo, next)])[..], [Ok(Applied::Done)]));
+}
+
+#[test]
+fn two_blobs_that_begin_alike_are_told_apart() {
+    let store = KvStore::memory();
+    let commits = line(&store, 2);
+    let repo = RepoName::default();
+    let blob = commits[1].content.unwrap();
+    // Plants an index entry of the second blob's prefix that leads to the first blob.
+    let mut map = snapshot(store.engine());
+    let index = entries(&map).into_iter().find(|(space, key, _)| {
+        *space == Space::Index && key.get(1) == Some(&b'b') && key[2..10] == blob.as_bytes()[..8]
+    });
+    let (_, key, _) = index.unwrap();
+    let first = entries(&map).into_iter().find(|(space, ..)| *space == Space::Blobs).unwrap().1;
+    map.put(Space::Index, [&key[..10], &first[1..]].concat().into(), Bytes::new());
+    let store = KvStore::new(MemoryEngine::from(map)).unwrap();
+    let found = store.blobs(&repo, &[blob.into()]).unwrap();
+    assert_eq!(found[0].as_ref().map(Blob::id), Some(blob));
+}
+
+#[test]
+fn later_batches_of_a_group_see_earlier_ones_and_a_refused_one_leaves_no_trace() {
+    let store = KvStore::memory();
+    let repo = RepoName::default();
+    let mut first = batch(1);
+    let one = append(&mut first, None, "one");
+    let mut refused = batch(2);
+    append(&mut refused, None, "never");
+    let mut second = batch(3);
+    let two = append(&mut second, Some(one.id()), "two");
+    let group: Vec<_> = [first, refused, second.clone(), second]
+        .into_iter()
+        .map(|batch| (repo.clone(), batch))
+        .collect();
+    let answers = store.apply_group(&group);
+    assert!(matches!(
+        answers[..],
+        [Ok(Applied::Done), Ok(Applied::Conflict(_)), Ok(Applied::Done), Ok(Applied::Already)]
+    ));
+    let page = store.walk(&repo, Walk::from(two.id())).unwrap();
+    assert_eq!(page.steps.len(), 2);
+    let never = Blob::seal("never");
+    assert_eq!(store.blobs(&repo, &[never.id().into()]).unwrap(), [None]);
+    assert_eq!(store.stats(&repo).unwrap().blobs, 2);
+    assert_eq!(store.check(&repo, false).unwrap(), []);
+}
+
+#[test]
+fn newer_formats_and_foreign_keys_are_refused() {
+    let engine = MemoryEngine::new();
+    let mut map = KvMap::default();
+    let newer = value::seal(keys::FORMAT, (FORMAT + 1).to_be_bytes().to_vec());
+    map.put(Space::Small, keys::FORMAT.into(), newer);
+    let error = KvStore::new(MemoryEngine::from(map)).unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::TooNew { found: FORMAT + 1, known: FORMAT });
+    let mut map = snapshot(&engine);
+    map.put(Space::Log, "somebody".into(), "else".into());
+    let error = KvStore::new(MemoryEngine::from(map)).unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::NotAStore);
+}
+
+/// An engine whose writes fail from a number on, and one that lets a rival in between.
+struct Failing {
+    engine: MemoryEngine,
+    writes_left: AtomicUsize,
+    kind: StoreErrorKind,
+}
+
+impl KvEngine for Failing {
+    const NAME: &'static str = "failing";
+
+    fn read(&self) -> StoreResult<Box<dyn KvRead + '_>> {
+        self.engine.read()
+    }
+
+    fn write(&self, batch: &KvBatch, durability: Durability) -> StoreResult<KvOutcome> {
+        let left = self.writes_left.load(Ordering::SeqCst);
+        if left == 0 {
+            return Err(StoreError::new(self.kind.clone(), Self::NAME, "write", "no luck"));
+        }
+        self.writes_left.store(left - 1, Ordering::SeqCst);
+        self.engine.write(batch, durability)
+    }
+}
+
+#[test]
+fn a_failed_write_poisons_unless_nothing_was_written() {
+    for (kind, poisons) in [(StoreErrorKind::Engine, true), (StoreErrorKind::Busy, false)] {
+        let engine = MemoryEngine::new();
+        let store =
+            KvStore::new(Failing { engine, writes_left: 2.into(), kind: kind.clone() }).unwrap();
+        let repo = RepoName::default();
+        let one = line_of_one(&store);
+        let mut second = batch(2);
+        append(&mut second, Some(one.id()), "two");
+        let mut third = batch(3);
+        append(&mut third, None, "conflicts");
+        let group = [(repo.clone(), second), (repo.clone(), third)];
+        let answers = store.apply_group(&group);
+        let expected = if poisons { StoreErrorKind::Unknown } else { kind };
+        for answer in answers {
+            assert_eq!(answer.unwrap_err().kind, expected, "conflicts wait for the flush as well");
+        }
+        store.engine().writes_left.store(9, Ordering::SeqCst);
+        let again = store.apply_group(&group[..1]).remove(0);
+        match poisons {
+            true => assert_eq!(again.unwrap_err().kind, StoreErrorKind::Poisoned),
+            false => assert_eq!(again.unwrap(), Applied::Done),
+        }
+    }
+}
+
+fn line_of_one<E: KvEngine>(store: &KvStore<E>) -> Commit {
+    let mut first = batch(1);
+    let commit = append(&mut first, None, "one");
+    let answers = store.apply_group(&[(RepoName::default(), first)]);
+    assert!(matches!(answers[..], [Ok(Applied::Done)]));
+    commit
+}
+
+/// Two handles on one engine.
+struct Shared(Arc<MemoryEngine>);
+
+impl KvEngine for Shared {
+    const NAME: &'static str = "shared";
+
+    fn read(&self) -> StoreResult<Box<dyn KvRead + '_>> {
+        self.0.read()
+    }
+
+    fn write(&self, batch: &KvBatch, durability: Durability) -> StoreResult<KvOutcome> {
+        self.0.write(batch, durability)
+    }
+}
+
+#[test]
+fn rival_handles_on_one_engine_lose_nothing() {
+    let engine = Arc::new(MemoryEngine::new());
+    let handles: Vec<_> =
+        (0..4).map(|_| KvStore::new(Shared(Arc::clone(&engine))).unwrap()).collect();
+    let repo = RepoName::default();
+    let head = |store: &KvStore<Shared>| {
+        let main = RefName::branch("main").unwrap();
+        store.refs(&repo, &[main]).unwrap().remove(0).and_then(|target| target.commit())
+    };
+    std::thread::scope(|scope| {
+        for (writer, store) in handles.iter().enumerate() {
+            let (repo, head) = (&repo, &head);
+            scope.spawn(move || {
+                let mut stored = 0;
+                while stored < 25 {
+                    let number = u8::try_from(writer * 25 + stored + 1).unwrap();
+                    let mut batch = batch(number);
+                    append(&mut batch, head(store), &format!("{writer} says {stored}"));
+                    match store.apply_group(&[(repo.clone(), batch)]).remove(0) {
+                        Ok(Applied::Done) => stored += 1,
+                        Ok(Applied::Conflict(_)) => {}
+                        Ok(Applied::Already) => panic!("a batch that conflicted stands in the log"),
+                        Err(error) if error.kind == StoreErrorKind::Busy => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            });
+        }
+    });
+    let head = head(&handles[0]).unwrap();
+    let page = handles[0].walk(&repo, Walk::from(head)).unwrap();
+    assert_eq!(page.steps.len(), 100);
+    assert_eq!(handles[1].check(&repo, false).unwrap(), []);
+}
+
+#[test]
+fn a_missing_object_is_named() {
+    let store = KvStore::memory();
+    let mut orphan = batch(1);
+    append(&mut orphan, Some(CommitId::from_bytes([7; 32])), "text");
+    orphan.refs.clear();
+    let error = store.apply_group(&[(RepoName::default(), orphan)]).remove(0).unwrap_err();
+    let object = ObjectId::Commit(CommitId::from_bytes([7; 32]));
+    assert_eq!(error.kind, StoreErrorKind::Missing { object });
+    assert_eq!(store.repos().unwrap(), [], "not even the repository is made");
+}

@@ -4,10 +4,10 @@ use std::ops::ControlFlow;
 
 use bytes::Bytes;
 
+use super::Space;
 use super::keys::{self, Repo};
 use super::read::{Found, View, open_commit};
 use super::value::Segment;
-use super::Space;
 use crate::batch::DerivedKind;
 use crate::id::CommitId;
 use crate::object::ObjectId;

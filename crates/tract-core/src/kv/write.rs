@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use bytes::Bytes;
 
 use super::keys::{self, Indexed, Repo};
+use super::known::Known;
 use super::overlay::Overlay;
 use super::read::{self, View};
 use super::value::{self, Move, Segment, Sighting, State};
@@ -12,7 +13,7 @@ use super::{KvRead, Space};
 use crate::batch::{Applied, Batch};
 use crate::commit::Commit;
 use crate::id::{BlobId, CommitId, RepoName};
-use crate::object::{Blob, ObjectId, ToolEntry};
+use crate::object::Blob;
 use crate::refs::{Conflict, Expect, RefTarget};
 use crate::store::{StoreError, StoreErrorKind, StoreResult};
 
@@ -118,91 +119,6 @@ fn check_refs(view: &View<'_>, batch: &Batch) -> StoreResult<Result<Moves, Confl
         moves.push((index, found));
     }
     Ok(Ok(moves))
-}
-
-/// What a batch brings and links to: where it lies, as far as it is stored.
-struct Known<'b> {
-    /// Commits of the batch and those it links to; `None` is to be stored.
-    commits: HashMap<CommitId, Option<u64>>,
-    blobs: HashMap<BlobId, Option<u64>>,
-    new_blobs: Vec<&'b Blob>,
-}
-
-impl<'b> Known<'b> {
-    /// Checks that all that is required or linked to is stored or in the batch.
-    fn check(view: &View<'_>, batch: &'b Batch) -> StoreResult<Self> {
-        let mut known =
-            Self { commits: HashMap::new(), blobs: HashMap::new(), new_blobs: Vec::new() };
-        for blob in &batch.blobs {
-            if !known.blobs.contains_key(&blob.id()) {
-                let place = view.place_of_blob(blob)?;
-                known.blobs.insert(blob.id(), place);
-                if place.is_none() {
-                    known.new_blobs.push(blob);
-                }
-            }
-        }
-        for commit in &batch.commits {
-            if !known.commits.contains_key(&commit.id()) {
-                let place = view.commit(commit.id())?.map(|found| found.place);
-                known.commits.insert(commit.id(), place);
-            }
-        }
-        for object in &batch.requires {
-            known.need(view, batch, *object)?;
-        }
-        for commit in &batch.commits {
-            if known.commits.get(&commit.id()).is_some_and(Option::is_some) {
-                continue;
-            }
-            for parent in &commit.parents {
-                known.need(view, batch, ObjectId::Commit(*parent))?;
-            }
-            for blob in commit.linked_blobs() {
-                known.need(view, batch, ObjectId::Blob(blob))?;
-            }
-            for toolset in [commit.toolset, commit.active].into_iter().flatten() {
-                known.need(view, batch, ObjectId::Toolset(toolset))?;
-            }
-        }
-        for toolset in &batch.toolsets {
-            for ToolEntry { schema, .. } in toolset.entries() {
-                known.need(view, batch, ObjectId::Blob(*schema))?;
-            }
-        }
-        for row in &batch.tools {
-            known.need(view, batch, ObjectId::Commit(row.commit))?;
-            known.need(view, batch, ObjectId::Blob(row.schema))?;
-        }
-        for row in &batch.derived {
-            known.need(view, batch, ObjectId::Commit(row.commit))?;
-        }
-        Ok(known)
-    }
-
-    fn need(&mut self, view: &View<'_>, batch: &Batch, object: ObjectId) -> StoreResult<()> {
-        let is_known = match object {
-            ObjectId::Commit(id) => self.commits.contains_key(&id) || {
-                let found = view.commit(id)?.map(|found| found.place);
-                found.is_some_and(|place| self.commits.insert(id, Some(place)).is_none())
-            },
-            ObjectId::Blob(id) => self.blobs.contains_key(&id) || {
-                let found = view.blob(id, None)?.map(|(place, _)| place);
-                found.is_some_and(|place| self.blobs.insert(id, Some(place)).is_none())
-            },
-            ObjectId::Toolset(id) => {
-                batch.toolsets.iter().any(|toolset| toolset.id() == id)
-                    || view.toolset(id)?.is_some()
-            }
-            ObjectId::Tool(id) => {
-                batch.tools.iter().any(|row| row.id == id) || view.tool(id)?.is_some()
-            }
-        };
-        match is_known {
-            true => Ok(()),
-            false => Err(StoreError::missing(view.backend, "apply", object)),
-        }
-    }
 }
 
 /// Returns the commits with every one after its first parent, where that is among them.
@@ -356,7 +272,8 @@ impl Writer<'_, '_> {
     }
 
     fn moves(&mut self, batch: &Batch, moves: Moves) {
-        for (edit, before) in moves.into_iter().filter_map(|(n, was)| Some((batch.refs.get(n)?, was)))
+        for (edit, before) in
+            moves.into_iter().filter_map(|(n, was)| Some((batch.refs.get(n)?, was)))
         {
             let key = self.repo.ref_key(edit.name.as_str());
             match &edit.to {

@@ -509,9 +509,9 @@ fn example(op: &str) -> &'static str {
         "branch" => r#"{"op":"branch","name":"draft","from":":m1"}"#,
         "checkout" => r#"{"op":"checkout","name":"draft"}"#,
         "tag" => r#"{"op":"tag","name":"v1","target":":m1"}"#,
-        "blob" => r#"{"op":"blob","id":"1e1ffef5…","text":"hello"}"#,
+        "blob" => r#"{"op":"blob","id":"294124e8…","text":"hello"}"#,
         "ref" => r#"{"op":"ref","name":"HEAD","to":"heads/main"}"#,
-        _ => r#"{"op":"record","commit":"1e1ffef5…","record":{}}"#,
+        _ => r#"{"op":"record","commit":"294124e8…","record":{}}"#,
     }
 }
 

@@ -52,28 +52,22 @@ fn op(line: &mut Line<'_>) -> Result<StepOp, StepError> {
         "commit" => commit(line)?,
         "edit" => edit(line)?,
         "annotate" => StepOp::Annotate {
-            targets: line
-                .targets("target", "targets")?
-                .ok_or_else(|| line.missing("target"))?,
+            targets: line.targets("target", "targets")?.ok_or_else(|| line.missing("target"))?,
             priority: priority(line)?.ok_or_else(|| line.missing("priority"))?,
             reason: line.optional_text("reason")?,
             retention: line.json("retention")?,
         },
         "compress" => compress(line)?,
         "revert" => StepOp::Revert {
-            targets: line
-                .targets("target", "targets")?
-                .ok_or_else(|| line.missing("target"))?,
+            targets: line.targets("target", "targets")?.ok_or_else(|| line.missing("target"))?,
             cascade: line.flag("cascade")?,
         },
         "merge" => StepOp::Merge { from: line.name("from")? },
-        "set_tools" => StepOp::SetTools {
-            tools: line.schemas("tools")?.ok_or_else(|| line.missing("tools"))?,
-        },
-        "note" => StepOp::Note { text: line.text("text")? },
-        "branch" => {
-            StepOp::Branch { name: line.name("name")?, from: line.optional_name("from")? }
+        "set_tools" => {
+            StepOp::SetTools { tools: line.schemas("tools")?.ok_or_else(|| line.missing("tools"))? }
         }
+        "note" => StepOp::Note { text: line.text("text")? },
+        "branch" => StepOp::Branch { name: line.name("name")?, from: line.optional_name("from")? },
         "checkout" => StepOp::Checkout { name: line.name("name")? },
         "tag" => StepOp::Tag { name: line.name("name")?, target: line.optional_name("target")? },
         "blob" => blob(line)?,
@@ -258,11 +252,9 @@ fn blob(line: &mut Line<'_>) -> Result<StepOp, StepError> {
     let blob = Blob::seal(bytes);
     match blob.id() == id {
         true => Ok(StepOp::Blob(blob)),
-        false => Err(StepError::OtherId {
-            what: "blob",
-            stated: id.to_hex(),
-            found: blob.id().to_hex(),
-        }),
+        false => {
+            Err(StepError::OtherId { what: "blob", stated: id.to_hex(), found: blob.id().to_hex() })
+        }
     }
 }
 

@@ -1,1 +1,589 @@
+//! Lines in, lines out.
+
+use proptest::prelude::*;
+
 use super::*;
+use crate::commit::{Change, CommitRecord, Op};
+use crate::content::{Artifact, ImageSource};
+use crate::id::CommitId;
+
+#[track_caller]
+fn parsed(line: &str) -> Step {
+    let step = Step::parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    let again = step.to_line().unwrap();
+    assert_eq!(Step::parse(&again).unwrap(), step, "{again}");
+    step
+}
+
+#[track_caller]
+fn refused(line: &str, code: &str, message: &str) -> StepError {
+    let error = Step::parse(line).map(|step| panic!("{line} reads as {step:?}")).unwrap_err();
+    assert_eq!((error.code(), error.to_string().as_str()), (code, message), "{line}");
+    error
+}
+
+fn texts(list: &[&str]) -> Vec<String> {
+    list.iter().map(|text| (*text).to_owned()).collect()
+}
+
+#[test]
+fn every_line_of_the_contract_reads() {
+    assert_eq!(parsed(r#"{"op":"system","text":"…"}"#).op, StepOp::System { text: "…".into() });
+    assert_eq!(parsed(r#"{"op":"user","text":""}"#).op, StepOp::User { text: String::new() });
+    assert_eq!(
+        parsed(r#"{"op":"reasoning","text":"hm"}"#).op,
+        StepOp::Reasoning { text: "hm".into() }
+    );
+    assert_eq!(
+        parsed(
+            r#"{"op":"tool_result","call_id":"c1","name":"grep","content":"…","is_error":false}"#
+        )
+        .op,
+        StepOp::ToolResult {
+            call_id: "c1".into(),
+            name: Some("grep".into()),
+            content: vec![Part::text("…")],
+            is_error: false,
+        }
+    );
+    assert_eq!(
+        parsed(r#"{"op":"edit","target":":m1","text":"new"}"#).op,
+        parsed(r#"{"op":"edit","target":":m1","content":"new"}"#).op,
+    );
+    assert_eq!(
+        parsed(r#"{"op":"annotate","target":":m1","priority":"skip","reason":"old"}"#).op,
+        StepOp::Annotate {
+            targets: texts(&[":m1"]),
+            priority: Priority::Skip,
+            reason: Some("old".into()),
+            retention: None,
+        }
+    );
+    assert_eq!(
+        parsed(r#"{"op":"annotate","targets":["a","b"],"priority":"important","retention":{"keep":["ids"]}}"#).op,
+        StepOp::Annotate {
+            targets: texts(&["a", "b"]),
+            priority: Priority::Important,
+            reason: None,
+            retention: Some(JsonText::new(r#"{"keep":["ids"]}"#).unwrap()),
+        }
+    );
+    assert_eq!(parsed(r#"{"op":"set_tools","tools":[]}"#).op, StepOp::SetTools { tools: vec![] });
+    assert_eq!(
+        parsed(r#"{"op":"branch","name":"b","from":":m1"}"#).op,
+        StepOp::Branch { name: "b".into(), from: Some(":m1".into()) }
+    );
+    assert_eq!(parsed(r#"{"op":"checkout","name":"b"}"#).op, StepOp::Checkout { name: "b".into() });
+    assert_eq!(
+        parsed(r#"{"op":"tag","name":"t","target":":m1"}"#).op,
+        StepOp::Tag { name: "t".into(), target: Some(":m1".into()) }
+    );
+    assert_eq!(parsed(r#"{"op":"merge","from":"b"}"#).op, StepOp::Merge { from: "b".into() });
+    assert_eq!(
+        parsed(r#"{"op":"compress","from":":m1","to":":m9","content":"short"}"#).op,
+        StepOp::Compress {
+            what: CompressWhat::Range { from: ":m1".into(), to: ":m9".into() },
+            content: "short".into(),
+            kind: None,
+        }
+    );
+    assert_eq!(
+        parsed(r#"{"op":"compress","targets":[":a",":c"],"content":"short","kind":"user"}"#).op,
+        StepOp::Compress {
+            what: CompressWhat::Targets(texts(&[":a", ":c"])),
+            content: "short".into(),
+            kind: Some(Kind::User),
+        }
+    );
+    assert_eq!(
+        parsed(r#"{"op":"revert","target":":x","cascade":true}"#).op,
+        StepOp::Revert { targets: texts(&[":x"]), cascade: true }
+    );
+    assert_eq!(parsed(r#"{"op":"note","text":"n"}"#).op, StepOp::Note { text: "n".into() });
+    let custom = parsed(
+        r#"{"op":"commit","kind":"memory","role":"user","parts":[{"type":"text","text":"a"}]}"#,
+    );
+    let body = Body::text("a");
+    assert_eq!(
+        custom.op,
+        StepOp::Commit {
+            content: Content::Custom { kind: "memory".into(), body },
+            role: Some(Role::User),
+        }
+    );
+}
+
+#[test]
+fn an_assistants_message_keeps_its_arguments_as_written() {
+    let step = parsed(
+        r#"{"op":"assistant","text":"I look.","tool_calls":[{"id":"c1","name":"f","arguments":{"b": 1e2, "a":12345678901234567890}},{"id":"c2","name":"g","arguments":"{not json"}]}"#,
+    );
+    let StepOp::Assistant { tool_calls, .. } = &step.op else { panic!("{step:?}") };
+    assert_eq!(tool_calls[0].arguments, r#"{"b": 1e2, "a":12345678901234567890}"#);
+    assert_eq!(tool_calls[1].arguments, "{not json");
+    // An object that holds a line break is kept too, though not as an object.
+    let broken = StepOp::Assistant {
+        text: String::new(),
+        reasoning: Some("why".into()),
+        tool_calls: vec![ToolCall {
+            id: "c".into(),
+            name: "f".into(),
+            arguments: "{\n \"a\": 1}".into(),
+        }],
+    };
+    let line = Step::from(broken.clone()).to_line().unwrap();
+    assert!(!line.contains('\n'));
+    assert_eq!(Step::parse(&line).unwrap().op, broken);
+    let Content::Assistant(body) = broken.content().unwrap() else { panic!() };
+    assert!(matches!(body.parts.as_slice(), [Part::Reasoning { .. }, Part::ToolCall(_)]));
+}
+
+#[test]
+fn schemas_keep_their_bytes() {
+    for schema in [
+        r#"{"name":"f", "input_schema":{"type":"object"} }"#,
+        "{\n  \"name\": \"f\"\n}",
+        r#"{"z":1,"a":2.50}"#,
+    ] {
+        let tools = vec![ToolSchema::parse(schema).unwrap(); 2];
+        let line = Step::from(StepOp::SetTools { tools: tools.clone() }).to_line().unwrap();
+        let StepOp::SetTools { tools: read } = Step::parse(&line).unwrap().op else { panic!() };
+        assert_eq!(read, tools);
+        assert_eq!(read[0].text(), schema);
+    }
+    let deep = format!("{}1{}", "{\"a\":".repeat(128), "}".repeat(128));
+    let tools = vec![ToolSchema::parse(&deep).unwrap()];
+    let line = Step::from(StepOp::SetTools { tools: tools.clone() }).to_line().unwrap();
+    assert_eq!(Step::parse(&line).unwrap().op, StepOp::SetTools { tools });
+}
+
+#[test]
+fn shared_fields_become_the_draft() {
+    let step = parsed(
+        r#"{"op":"assistant","text":"Hi.","mark":"m","message":"greets","metadata":{"b":1,"a":1.50},"generation_config":{"model":"x"},"tools":[{"name":"f"}],"priority":"pinned","at":"1970-01-01T00:00:01.5Z"}"#,
+    );
+    let draft = step.to_draft().unwrap();
+    assert_eq!(draft.content, Content::assistant("Hi."));
+    assert_eq!(draft.message.as_deref(), Some("greets"));
+    assert_eq!(draft.metadata.as_ref().unwrap().as_str(), r#"{"a":1.5,"b":1}"#);
+    assert_eq!(draft.generation_config.as_ref().unwrap().as_str(), r#"{"model":"x"}"#);
+    assert_eq!(draft.tools.as_ref().unwrap()[0].name(), "f");
+    assert_eq!(draft.priority, Some(Priority::Pinned));
+    assert_eq!(draft.created_at, Some(1_500_000));
+    assert_eq!(draft.origin, By::Model.into());
+    assert_eq!(parsed(r#"{"op":"user","text":"a","at":-5}"#).fields.at, Some(-5));
+    assert_eq!(parsed(r#"{"op":"note","text":"a"}"#).to_draft(), None);
+    // The same words as the draft's own constructors.
+    let result = parsed(r#"{"op":"tool_result","call_id":"c","content":"x","is_error":true}"#);
+    assert_eq!(result.to_draft(), Some(Draft::tool_result("c", "x").is_error(true)));
+    assert_eq!(parsed(r#"{"op":"user","text":"a"}"#).to_draft(), Some(Draft::user("a")));
+    assert_eq!(parsed(r#"{"op":"reasoning","text":"a"}"#).to_draft(), Some(Draft::reasoning("a")));
+    let call = parsed(r#"{"op":"assistant","tool_calls":[{"id":"c","name":"f","arguments":{}}]}"#);
+    assert_eq!(call.to_draft(), Some(Draft::assistant("").call("c", "f", "{}")));
+}
+
+#[test]
+fn wrong_lines_are_refused_with_what_was_expected() {
+    let error = refused(r#"{"op":"asistant","text":""}"#, "unknown_op", "unknown op \"asistant\"");
+    assert_eq!(error.notes(), ["did you mean \"assistant\"?"]);
+    let error = refused(r#"{"op":"dance"}"#, "unknown_op", "unknown op \"dance\"");
+    assert!(error.notes()[0].starts_with("the ops are system, user"));
+    refused(r#"{"text":"a"}"#, "missing_op", "expected a field \"op\", found none");
+    refused(r#"{"op":7}"#, "wrong_type", "field \"op\" expects text, found a number");
+    let error = refused(
+        r#"{"op":"user"}"#,
+        "missing_field",
+        "op \"user\" expects a field \"text\", found none",
+    );
+    assert_eq!(error.notes(), [r#"an example: {"op":"user","text":"Do I need a coat?"}"#]);
+    refused(
+        r#"{"op":"user","text":null}"#,
+        "missing_field",
+        "op \"user\" expects a field \"text\", found none",
+    );
+    refused(
+        r#"{"op":"user","text":["a"]}"#,
+        "wrong_type",
+        "field \"text\" expects text, found a list",
+    );
+    let error = refused(
+        r#"{"op":"user","text":"a","metdata":{}}"#,
+        "unknown_field",
+        "op \"user\" takes no field \"metdata\"",
+    );
+    assert_eq!(error.notes(), ["did you mean \"metadata\"?"]);
+    refused(
+        r#"{"op":"annotate","target":"a","priority":"skip","tools":[]}"#,
+        "unknown_field",
+        "op \"annotate\" takes no field \"tools\"",
+    );
+    refused(
+        r#"{"op":"checkout","name":"a","at":"1970-01-01T00:00:00Z"}"#,
+        "unknown_field",
+        "op \"checkout\" takes no field \"at\"",
+    );
+    refused(
+        r#"{"op":"user","text":"a","text":"b"}"#,
+        "repeated_field",
+        "field \"text\" stands there twice",
+    );
+    refused(
+        r#"{"op":"revert","target":"a","targets":["b"]}"#,
+        "both_fields",
+        "op \"revert\" takes \"target\" or \"targets\", found both",
+    );
+    refused(
+        r#"{"op":"revert","targets":[]}"#,
+        "bad_value",
+        "field \"targets\": expected at least one revision, found none",
+    );
+    refused(
+        r#"{"op":"annotate","target":"a","priority":"high"}"#,
+        "bad_value",
+        "field \"priority\": expected skip, normal, important or pinned, found \"high\"",
+    );
+    refused(
+        r#"{"op":"user","text":"a","at":"yesterday"}"#,
+        "bad_value",
+        "field \"at\": expected an RFC 3339 time such as 2026-01-31T09:30:00Z, found \"yesterday\": the year has four digits",
+    );
+    refused(
+        r#"{"op":"user","text":"a","at":1.5}"#,
+        "bad_value",
+        "field \"at\": expected an RFC 3339 time or whole microseconds since 1970, found 1.5",
+    );
+    refused(
+        r#"{"op":"user","text":"a","metadata":[]}"#,
+        "wrong_type",
+        "field \"metadata\" expects an object, found a list",
+    );
+    refused(
+        r#"{"op":"compress","from":"a","content":"s"}"#,
+        "missing_field",
+        "op \"compress\" expects a field \"to\", found none",
+    );
+    refused(
+        r#"{"op":"assistant","tool_calls":[{"id":"c","name":"f","args":{}}]}"#,
+        "bad_value",
+        "field \"tool_calls\": call 1: takes no field \"args\"",
+    );
+    refused(
+        r#"{"op":"assistant","tool_calls":[{"id":"c","name":"f","arguments":[]}]}"#,
+        "bad_value",
+        "field \"tool_calls\": call 1: field \"arguments\" expects an object or text, found []",
+    );
+    refused(
+        r#"{"op":"set_tools","tools":[{"name":"f"},3]}"#,
+        "wrong_type",
+        "field \"tools\" expects a list of objects, found a number",
+    );
+    refused(
+        r#"{"op":"commit","kind":"note","parts":[]}"#,
+        "bad_value",
+        "field \"parts\": kind note has none; use \"content\"",
+    );
+    refused(
+        r#"{"op":"merge","from":""}"#,
+        "bad_value",
+        "field \"from\": expected a name, found an empty text",
+    );
+    assert_eq!(
+        Step::parse(r#"{"op":"user","text":"a","mark":"two words"}"#).unwrap_err().code(),
+        "bad_value"
+    );
+    for line in ["", "null", "[]", "{", "{} {}", "\u{feff}{}", r#"{"op":"user","text":"\ud800"}"#] {
+        assert_eq!(
+            Step::parse(line).unwrap_err().code(),
+            if line == "{}" { "missing_op" } else { "invalid_json" },
+            "{line}"
+        );
+    }
+    let deep = format!(r#"{{"op":"user","text":"a","metadata":{}}}"#, "[".repeat(10_000));
+    assert_eq!(Step::parse(&deep).unwrap_err().code(), "invalid_json");
+}
+
+#[test]
+fn examples_in_notes_are_true() {
+    for op in OPS {
+        let line = example(op);
+        assert!(line.contains(&format!("\"op\":\"{op}\"")), "{op}");
+        if !line.contains('…') {
+            assert_eq!(parsed(line).op.name(), op);
+        }
+    }
+}
+
+#[test]
+fn exported_objects_must_come_out_as_they_are_named() {
+    let blob = Blob::seal("hello");
+    let line = Step::from(StepOp::Blob(blob.clone())).to_line().unwrap();
+    assert_eq!(line, format!(r#"{{"op":"blob","id":"{}","text":"hello"}}"#, blob.id()));
+    assert_eq!(parsed(&line).op, StepOp::Blob(blob));
+    assert_eq!(Step::parse(&line.replace("hello", "hallo")).unwrap_err().code(), "other_id");
+    let bytes = Step::from(StepOp::Blob(Blob::seal(vec![0xff, 0, 1])));
+    assert!(bytes.to_line().unwrap().ends_with(r#""base64":"/wAB"}"#));
+    assert_eq!(parsed(&bytes.to_line().unwrap()), bytes);
+
+    let mut record = CommitRecord::new(Op::append(), By::User);
+    record.metadata = Some(JsonText::new(r#"{"n":1}"#).unwrap());
+    let commit = Commit::seal(record).unwrap();
+    let step = Step::from(StepOp::User { text: "hello".into() }).recorded(commit.clone());
+    let line = step.to_line().unwrap();
+    assert_eq!(parsed(&line).recorded, Some(commit.clone()));
+    let error = Step::parse(&line.replace("\"n\":1", "\"n\":2")).unwrap_err();
+    assert_eq!(error.code(), "other_id");
+    assert!(error.to_string().starts_with(&format!("commit {} comes out as ", commit.id())));
+    let half = format!(r#"{{"op":"user","text":"a","commit":"{}"}}"#, commit.id());
+    refused(&half, "missing_field", "op \"user\" expects a field \"record\", found none");
+    let bare = Step::from(StepOp::Record).recorded(commit);
+    assert_eq!(parsed(&bare.to_line().unwrap()), bare);
+    assert_eq!(Step::from(StepOp::Record).to_line().unwrap_err().code(), "missing_field");
+}
+
+#[test]
+fn refs_say_what_they_point_at() {
+    let (commit, blob) = (CommitId::from_bytes([1; 32]), Blob::seal("x").id());
+    for (to, text) in [
+        (RefTarget::Commit(commit), commit.to_hex()),
+        (RefTarget::Blob(blob), format!("blob {blob}")),
+        (RefTarget::Ref(RefName::branch("main").unwrap()), "heads/main".to_owned()),
+        (RefTarget::Ref(RefName::new("a".repeat(64)).unwrap()), format!("ref {}", "a".repeat(64))),
+    ] {
+        let step = Step::from(StepOp::Ref { name: RefName::head(), to });
+        let line = step.to_line().unwrap();
+        assert_eq!(line, format!(r#"{{"op":"ref","name":"HEAD","to":"{text}"}}"#));
+        assert_eq!(parsed(&line), step);
+    }
+    let spelt = format!(r#"{{"op":"ref","name":"heads/a","to":"commit {commit}"}}"#);
+    assert!(matches!(parsed(&spelt).op, StepOp::Ref { to: RefTarget::Commit(_), .. }));
+}
+
+#[test]
+fn a_step_that_says_too_much_has_no_line() {
+    let fields = StepFields { priority: Some(Priority::Skip), ..StepFields::default() };
+    let step = Step::from(StepOp::Note { text: "n".into() }).fields(fields);
+    assert_eq!(step.to_line().unwrap_err().to_string(), "op \"note\" takes no field \"priority\"");
+}
+
+fn text() -> BoxedStrategy<String> {
+    prop_oneof![
+        Just(String::new()),
+        "[a-z ]{0,12}",
+        "\\PC{0,12}",
+        proptest::collection::vec(any::<char>(), 0..8)
+            .prop_map(|chars| chars.into_iter().collect()),
+        Just("{\"a\":1}".to_owned()),
+        Just("{ \"a\" : 1e5 }".to_owned()),
+        Just("{\r\n}".to_owned()),
+    ]
+    .boxed()
+}
+
+fn name() -> BoxedStrategy<String> {
+    text().prop_filter("a name is not empty", |text| !text.is_empty()).boxed()
+}
+
+fn names() -> BoxedStrategy<Vec<String>> {
+    proptest::collection::vec(name(), 1..4).boxed()
+}
+
+fn part() -> BoxedStrategy<Part> {
+    use proptest::option::of;
+    let source = prop_oneof![
+        text().prop_map(ImageSource::Url),
+        text().prop_map(ImageSource::Base64),
+        text().prop_map(ImageSource::File),
+    ];
+    prop_oneof![
+        text().prop_map(Part::text),
+        (of(text()), source).prop_map(|(media_type, source)| Part::Image { media_type, source }),
+        (text(), text(), text()).prop_map(|(id, name, arguments)| Part::call(id, name, arguments)),
+        (text(), of(text()), of(text())).prop_map(|(text, signature, encrypted)| {
+            Part::Reasoning { text, signature, encrypted }
+        }),
+        (text(), text()).prop_map(|(dialect, json)| Part::Opaque { dialect, json }),
+    ]
+    .boxed()
+}
+
+fn parts() -> BoxedStrategy<Vec<Part>> {
+    proptest::collection::vec(part(), 0..4).boxed()
+}
+
+fn json() -> BoxedStrategy<JsonText> {
+    let object = |members: Vec<(String, i64)>| {
+        let map: std::collections::BTreeMap<_, _> = members.into_iter().collect();
+        JsonText::of(&map).unwrap()
+    };
+    proptest::collection::vec((text(), any::<i64>()), 0..3).prop_map(object).boxed()
+}
+
+fn schema() -> BoxedStrategy<ToolSchema> {
+    prop_oneof![
+        json().prop_map(|json| ToolSchema::parse(json.as_str()).unwrap()),
+        Just(ToolSchema::parse("{\n\t\"name\": \"f\"\n}").unwrap()),
+        Just(ToolSchema::parse(r#"{"type":"function", "function":{"name":"g"}}"#).unwrap()),
+    ]
+    .boxed()
+}
+
+fn content() -> BoxedStrategy<Content> {
+    use proptest::option::of;
+    let body = || (parts(), of(text())).prop_map(|(parts, name)| Body { parts, name });
+    prop_oneof![
+        body().prop_map(Content::System),
+        body().prop_map(Content::User),
+        body().prop_map(Content::Assistant),
+        body().prop_map(Content::Reasoning),
+        ("my-[a-z]{1,5}", body()).prop_map(|(kind, body)| Content::Custom { kind, body }),
+        (text(), of(text()), any::<bool>(), parts()).prop_map(
+            |(call_id, name, is_error, parts)| Content::ToolResult(ToolAnswer {
+                call_id,
+                name,
+                is_error,
+                parts
+            })
+        ),
+        (text(), of(text()), text()).prop_map(|(artifact_type, language, text)| {
+            Content::Artifact(Artifact { artifact_type, language, text })
+        }),
+        json().prop_map(Content::Note),
+    ]
+    .boxed()
+}
+
+fn role() -> BoxedStrategy<Role> {
+    name().prop_map(|word| Role::parse(&word)).boxed()
+}
+
+fn appending() -> BoxedStrategy<StepOp> {
+    use proptest::option::of;
+    let call =
+        (text(), text(), text()).prop_map(|(id, name, arguments)| ToolCall { id, name, arguments });
+    prop_oneof![
+        text().prop_map(|text| StepOp::System { text }),
+        text().prop_map(|text| StepOp::User { text }),
+        text().prop_map(|text| StepOp::Reasoning { text }),
+        (text(), of(text()), proptest::collection::vec(call, 0..3)).prop_map(
+            |(text, reasoning, tool_calls)| StepOp::Assistant { text, reasoning, tool_calls }
+        ),
+        (text(), of(text()), parts(), any::<bool>()).prop_map(
+            |(call_id, name, content, is_error)| StepOp::ToolResult {
+                call_id,
+                name,
+                content,
+                is_error
+            }
+        ),
+        (content(), of(role())).prop_map(|(content, role)| StepOp::Commit { content, role }),
+    ]
+    .boxed()
+}
+
+fn changing() -> BoxedStrategy<StepOp> {
+    use proptest::option::of;
+    let priority = prop_oneof![Just(Priority::Skip), Just(Priority::Pinned)];
+    let range = (name(), name()).prop_map(|(from, to)| CompressWhat::Range { from, to });
+    let what = prop_oneof![range, names().prop_map(CompressWhat::Targets)];
+    prop_oneof![
+        (names(), priority, of(text()), of(json())).prop_map(
+            |(targets, priority, reason, retention)| StepOp::Annotate {
+                targets,
+                priority,
+                reason,
+                retention
+            }
+        ),
+        (names(), any::<bool>()).prop_map(|(targets, cascade)| StepOp::Revert { targets, cascade }),
+        name().prop_map(|from| StepOp::Merge { from }),
+        proptest::collection::vec(schema(), 0..3).prop_map(|tools| StepOp::SetTools { tools }),
+        (name(), parts()).prop_map(|(target, content)| StepOp::Edit { target, content }),
+        (what, text(), of(Just(Kind::User))).prop_map(|(what, content, kind)| StepOp::Compress {
+            what,
+            content,
+            kind
+        }),
+        text().prop_map(|text| StepOp::Note { text }),
+    ]
+    .boxed()
+}
+
+fn moving() -> BoxedStrategy<StepOp> {
+    use proptest::option::of;
+    let id = any::<[u8; 32]>().prop_map(CommitId::from_bytes);
+    prop_oneof![
+        (name(), of(name())).prop_map(|(name, from)| StepOp::Branch { name, from }),
+        name().prop_map(|name| StepOp::Checkout { name }),
+        (name(), of(name())).prop_map(|(name, target)| StepOp::Tag { name, target }),
+        any::<Vec<u8>>().prop_map(|bytes| StepOp::Blob(Blob::seal(bytes))),
+        id.prop_map(|id| StepOp::Ref { name: RefName::head(), to: RefTarget::Commit(id) }),
+    ]
+    .boxed()
+}
+
+fn steps() -> BoxedStrategy<Step> {
+    use proptest::option::of;
+    let fields = (
+        of(text()),
+        of(json()),
+        of(json()),
+        of(proptest::collection::vec(schema(), 0..2)),
+        of(Just(Priority::Important)),
+        of(any::<i64>()),
+    );
+    let commit = of(json()).prop_map(|metadata| {
+        let slot = crate::commit::This::Id(CommitId::from_bytes([7; 32]));
+        let mut record = CommitRecord::new(Op::Note, By::Import);
+        record.metadata = metadata;
+        record.changes = crate::commit::Changes::List(vec![Change::Mark {
+            slot,
+            from: None,
+            to: Some(crate::commit::This::This),
+        }]);
+        Commit::seal(record).unwrap()
+    });
+    let op = prop_oneof![4 => appending(), 3 => changing(), 2 => moving()];
+    (of("[a-z0-9]{1,6}"), op, fields, of(commit))
+        .prop_map(|(mark, op, (message, metadata, config, tools, priority, at), recorded)| {
+            let takes = takes(op.name());
+            let commits = takes >= Takes::CommitFields;
+            let speaks = takes >= Takes::TextFields;
+            let adds = takes >= Takes::MessageFields;
+            let fields = StepFields {
+                message: message.filter(|_| commits),
+                metadata: metadata.filter(|_| commits),
+                generation_config: config.filter(|_| speaks),
+                tools: tools.filter(|_| speaks),
+                priority: priority.filter(|_| adds),
+                at: at.filter(|_| commits),
+            };
+            Step { mark, op, fields, recorded: recorded.filter(|_| commits) }
+        })
+        .boxed()
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_reads_back(step in steps()) {
+        let line = step.to_line().unwrap();
+        prop_assert!(!line.contains(['\n', '\r']), "{}", line);
+        let read = Step::parse(&line);
+        prop_assert!(read.is_ok(), "{}: {:?}", line, read);
+        let read = read.unwrap();
+        prop_assert_eq!(&read, &step, "{}", line);
+        prop_assert_eq!(read.to_line().unwrap(), line);
+    }
+
+    #[test]
+    fn the_shortest_operation_loses_nothing(content in content(), role in proptest::option::of(role())) {
+        let op = StepOp::adding(content.clone(), role.clone());
+        let draft = op.to_draft().unwrap();
+        prop_assert_eq!(draft.content, content);
+        prop_assert_eq!(draft.role, role);
+    }
+
+    #[test]
+    fn no_line_makes_it_panic(line in "\\PC{0,40}|\\{\"op\":\"[a-z_]{2,12}\",\"[a-z]{2,9}\":(\"\"|\\[\\]|\\{\\}|1|null|true)\\}") {
+        let _ = Step::parse(&line);
+    }
+}

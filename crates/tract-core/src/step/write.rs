@@ -75,10 +75,8 @@ impl Fields {
     }
 
     fn parts(&mut self, key: &str, parts: &[Part]) -> Result<(), StepError> {
-        let text = serde_json::to_string(parts).map_err(|error| StepError::BadValue {
-            field: "parts",
-            why: error.to_string(),
-        })?;
+        let text = serde_json::to_string(parts)
+            .map_err(|error| StepError::BadValue { field: "parts", why: error.to_string() })?;
         self.raw(key, &text);
         Ok(())
     }

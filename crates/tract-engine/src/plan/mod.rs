@@ -1,9 +1,53 @@
-//! Planners: from a request, a view and the records it needs to a draft, or a refusal.
+//! Planners: from a request, a line and the records it needs to a record, or a refusal.
 //!
-//! Pure: no store, no clock, no `async`. They may get better; what they wrote stays.
+//! Pure: no store, no clock, no `async`. A planner that has to see more says so
+//! ([`Stop::Needs`]); whoever called it reads that and calls again. Planners may get better; what
+//! they wrote stays, for the fold knows none of them.
 
+mod annotate;
+mod append;
+mod compress;
+mod edit;
+mod merge;
+mod records;
 mod refusal;
-mod line;
+mod request;
+mod revert;
+mod work;
 
-pub use self::line::Line;
+pub use tract_compile::Line;
+
+pub use self::merge::{Sides, merge};
+pub use self::records::{Needs, Plan, Records, Stop};
 pub use self::refusal::{ConflictKind, MergeConflict, OpenCall, Refusal};
+pub use self::request::{Details, NewContent, Planned, Request, Selection, seal_tools};
+
+/// Plans a request on a line.
+///
+/// # Errors
+/// [`Stop`]: a refusal, or what has to be read first.
+pub fn plan(request: &Request, line: &Line, records: &Records) -> Plan<Planned> {
+    match request {
+        Request::Append(draft) => append::append(line, records, draft, false),
+        Request::Import(draft) => append::append(line, records, draft, true),
+        Request::Edit { target, content, details } => {
+            edit::edit(line, records, *target, content, details)
+        }
+        Request::Annotate { targets, priority, reason, retention, details } => {
+            let mark = annotate::Mark {
+                priority: *priority,
+                reason: reason.as_deref(),
+                retention: retention.as_ref(),
+            };
+            annotate::annotate(line, records, targets, &mark, details)
+        }
+        Request::Compress { select, content, role, details } => {
+            compress::compress(line, records, select, content, role.as_ref(), details)
+        }
+        Request::Revert { targets, cascade, details } => {
+            revert::revert(line, records, targets, *cascade, details)
+        }
+        Request::Tools { tools, details } => Ok(annotate::tools(line, tools, details)),
+        Request::Note { content, details } => annotate::note(line, content.as_ref(), details),
+    }
+}

@@ -93,6 +93,8 @@ pub enum Refusal {
         /// The name of its operation.
         op: String,
     },
+    /// Nothing was named.
+    NoTargets,
     /// Later commits have changed what the target changed.
     Superseded {
         /// The commit that should be taken back.
@@ -154,6 +156,7 @@ impl Refusal {
         match self {
             Self::NotVisible { .. } => "not_visible",
             Self::NoMessage { .. } => "no_message",
+            Self::NoTargets => "no_targets",
             Self::Superseded { .. } => "superseded",
             Self::Hidden { .. } => "hidden",
             Self::Conflicts(_) => "merge_conflicts",
@@ -178,6 +181,7 @@ impl Refusal {
             Self::NoMessage { .. } => {
                 vec!["name the commit that added the message, or an edit of it".to_owned()]
             }
+            Self::NoTargets => vec!["name at least one commit".to_owned()],
             Self::Superseded { by, .. } => vec![format!(
                 "revert {} first, or revert with cascade",
                 list(by.iter().map(CommitId::short))
@@ -251,6 +255,7 @@ impl fmt::Display for Refusal {
             Self::NoMessage { target, op } => {
                 write!(f, "expected a message, found {} ({op})", target.short())
             }
+            Self::NoTargets => f.write_str("no commit was named"),
             Self::Superseded { target, by } => write!(
                 f,
                 "{} cannot be taken back: {} changed the same since",

@@ -98,10 +98,8 @@ pub fn tool_diff(before: &[ActiveTool], after: &[ActiveTool], schemas: SchemaDif
         places.entry(&tool.name).or_default().push(place);
     }
     // The place in the first list that each tool of the second is compared with.
-    let pairs: Vec<Option<usize>> = after
-        .iter()
-        .map(|tool| places.get_mut(tool.name.as_str()).and_then(Vec::pop))
-        .collect();
+    let pairs: Vec<Option<usize>> =
+        after.iter().map(|tool| places.get_mut(tool.name.as_str()).and_then(Vec::pop)).collect();
     let mut diff = ToolDiff::default();
     for (place, tool) in before.iter().enumerate() {
         if !pairs.contains(&Some(place)) {

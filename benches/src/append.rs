@@ -1,0 +1,87 @@
+//! Durable appends, one by one and a hundred at a time.
+
+use tract::store::{Store, WriteMode};
+use tract::{Tract, block_on};
+
+use crate::floor::{Floor, Sizes};
+use crate::messages;
+use crate::table::{Figure, Table, median, micros, timed};
+
+const ROUNDS: usize = 5;
+
+pub(crate) fn run(table: &mut Table, quick: bool) {
+    let sizes: &[u64] = if quick { &[0, 5_000] } else { &[0, 5_000, 50_000] };
+    for &filled in sizes {
+        let folders: Vec<_> = (0..3).map(|_| tempfile::tempdir().unwrap()).collect();
+        let direct = messages::open(folders[0].path(), WriteMode::InPlace);
+        let thread = messages::open(folders[1].path(), WriteMode::Thread);
+        for tract in [&direct, &thread] {
+            messages::fill(tract, 0, filled.max(1));
+        }
+        let mut floor = Floor::open(folders[2].path(), record_sizes(&direct)).unwrap();
+        let mut left = filled;
+        while left > 0 {
+            floor.write(left.min(100) as usize).unwrap();
+            left -= left.min(100);
+        }
+        let mut next = filled + 10;
+        let each = if quick { 100 } else { 400 };
+        let (mut direct_us, mut thread_us, mut floor_us) = (vec![], vec![], vec![]);
+        for _ in 0..ROUNDS {
+            direct_us.push(singles(&direct, &mut next, each));
+            thread_us.push(singles(&thread, &mut next, each));
+            let (_, took) = timed(|| (0..each).for_each(|_| floor.write(1).unwrap()));
+            floor_us.push(micros(took) / each as f64);
+        }
+        let base = median(floor_us);
+        add(table, format!("durable append at {filled}, in place"), median(direct_us), base, "≥ 0.8", 0.8);
+        add(table, format!("durable append at {filled}, writer thread"), median(thread_us), base, "≥ 0.7", 0.7);
+
+        let (mut ours, mut floors) = (vec![], vec![]);
+        for _ in 0..ROUNDS + 2 {
+            let (_, took) = timed(|| {
+                for _ in 0..4 {
+                    let drafts: Vec<_> = (next..next + 100).map(messages::draft).collect();
+                    block_on(direct.commit_all(drafts)).unwrap();
+                    next += 100;
+                }
+            });
+            ours.push(micros(took) / 400.0);
+            let (_, took) = timed(|| (0..4).for_each(|_| floor.write(100).unwrap()));
+            floors.push(micros(took) / 400.0);
+        }
+        add(table, format!("batched append at {filled}, 100 a write"), median(ours), median(floors), "≥ 0.6", 0.6);
+    }
+}
+
+fn singles(tract: &Tract, next: &mut u64, count: u64) -> f64 {
+    let texts: Vec<String> = (*next..*next + count).map(messages::text).collect();
+    *next += count;
+    let (_, took) = timed(|| {
+        for text in texts {
+            block_on(tract.user(text)).unwrap();
+        }
+    });
+    micros(took) / count as f64
+}
+
+fn add(table: &mut Table, what: String, ours: f64, floor: f64, wanted: &'static str, least: f64) {
+    let ratio = floor / ours;
+    table.add(Figure {
+        what,
+        ours: format!("{ours:.0} µs a commit"),
+        floor: format!("{floor:.0} µs"),
+        ratio: Some(ratio),
+        wanted,
+        met: Some(ratio >= least),
+    });
+}
+
+/// What one of our messages takes in bytes, so that the floor writes the same.
+pub(crate) fn record_sizes(tract: &Tract) -> Sizes {
+    let stats = block_on(tract.store().stats(tract.repo().name())).unwrap();
+    Sizes {
+        content: (stats.blob_bytes / stats.blobs.max(1)) as usize,
+        record: (stats.commit_bytes / stats.commits.max(1)) as usize,
+    }
+}

@@ -1,0 +1,93 @@
+//! Opening a store and compiling from nothing.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tract::block_on;
+use tract::prelude::*;
+use tract::store::WriteMode;
+
+use crate::append::record_sizes;
+use crate::floor::Floor;
+use crate::messages;
+use crate::table::{Figure, Table, median, timed};
+
+fn millis(took: Duration) -> f64 {
+    took.as_secs_f64() * 1e3
+}
+
+/// Opens and compiles, nine times; gives the median in milliseconds.
+fn cold(folder: &Path, messages: usize) -> f64 {
+    let runs = (0..9).map(|_| {
+        let ((tract, compiled), took) = timed(|| {
+            let tract = messages::open(folder, WriteMode::InPlace);
+            let compiled = block_on(tract.compile()).unwrap();
+            (tract, compiled)
+        });
+        assert_eq!(compiled.message_count(), messages);
+        messages::close(&tract);
+        millis(took)
+    });
+    median(runs.collect())
+}
+
+pub(crate) fn run(table: &mut Table, _quick: bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let tract = messages::open(folder.path(), WriteMode::InPlace);
+    messages::fill(&tract, 0, 5_000);
+    let raw = tempfile::tempdir().unwrap();
+    let mut floor = Floor::open(raw.path(), record_sizes(&tract)).unwrap();
+    (0..50).for_each(|_| floor.write(100).unwrap());
+    messages::close(&tract);
+    drop(tract);
+    let ours = cold(folder.path(), 5_000);
+    let floor = median((0..9).map(|_| millis(timed(|| floor.read().unwrap()).1)).collect());
+    table.add(Figure {
+        what: "open and cold compile, 5,000 messages".to_owned(),
+        ours: format!("{ours:.1} ms"),
+        floor: format!("{floor:.1} ms (reading the bytes)"),
+        ratio: Some(floor / ours),
+        wanted: "< 20 ms",
+        met: Some(ours < 20.0),
+    });
+}
+
+/// A long history whose context is short, against a short history with the same context.
+pub(crate) fn history(table: &mut Table, quick: bool) {
+    let commits: u64 = if quick { 10_000 } else { 100_000 };
+    let short = tempfile::tempdir().unwrap();
+    let tract = messages::open(short.path(), WriteMode::InPlace);
+    messages::fill(&tract, 0, 500);
+    messages::close(&tract);
+    drop(tract);
+
+    let long = tempfile::tempdir().unwrap();
+    let tract = messages::open(long.path(), WriteMode::InPlace);
+    let mut made = 0;
+    while made < commits {
+        messages::fill(&tract, made, 500);
+        made += 500;
+        let context = block_on(tract.compile()).unwrap();
+        let surplus = context.message_count().saturating_sub(500);
+        if surplus > 0 {
+            // One summary takes the place of all that is too old.
+            let mut old = context.commit_ids().take(surplus + 1);
+            let first = old.next().unwrap();
+            let last = old.last().unwrap_or(first);
+            block_on(tract.compress(first, last, "what was said before")).unwrap();
+            made += 1;
+        }
+    }
+    let shown = block_on(tract.compile()).unwrap().message_count();
+    messages::close(&tract);
+    drop(tract);
+    let (ours, base) = (cold(long.path(), shown), cold(short.path(), 500));
+    table.add(Figure {
+        what: format!("cold compile, {made} commits of which {shown} messages are shown"),
+        ours: format!("{ours:.1} ms"),
+        floor: format!("{base:.1} ms (a history of 500 messages)"),
+        ratio: Some(base / ours),
+        wanted: "≤ 3 × that history",
+        met: Some(ours <= 3.0 * base),
+    });
+}

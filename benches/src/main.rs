@@ -1,0 +1,49 @@
+//! `cargo xtask bench`: the measurements of `docs/performance.md`, each beside a floor that is
+//! measured in the same run. Figures are medians; ratios are floor time over our time, so 1.0 means
+//! as fast as raw SQLite writing the same bytes.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a measurement may end at the first surprise")]
+
+mod append;
+mod cold;
+mod floor;
+mod messages;
+mod size;
+mod table;
+mod warm;
+
+use table::Table;
+
+const SECTIONS: &[(&str, fn(&mut Table, bool))] = &[
+    ("append", append::run),
+    ("warm", warm::run),
+    ("cold", cold::run),
+    ("history", cold::history),
+    ("fork", size::fork),
+    ("size", size::bytes),
+    ("memory", size::memory),
+];
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [only, url] = arguments.as_slice()
+        && only == "--peak-of-compile"
+    {
+        return size::peak_of_compile(url);
+    }
+    let quick = arguments.iter().any(|argument| argument == "--quick");
+    let wanted: Vec<&String> = arguments.iter().filter(|argument| *argument != "--quick").collect();
+    let names: Vec<&str> = SECTIONS.iter().map(|(name, _)| *name).collect();
+    if let Some(unknown) = wanted.iter().find(|wanted| !names.contains(&wanted.as_str())) {
+        eprintln!("unknown section {unknown:?}; there are {}, and --quick", names.join(", "));
+        std::process::exit(2);
+    }
+    let mut table = Table::default();
+    for (name, run) in SECTIONS {
+        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
+            eprintln!("{name}");
+            run(&mut table, quick);
+        }
+    }
+    table.print();
+}

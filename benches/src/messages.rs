@@ -1,0 +1,56 @@
+//! Messages of 500 characters, and stores full of them.
+
+use std::path::Path;
+
+use tract::store::WriteMode;
+use tract::{Draft, OpenOptions, Tract, block_on};
+
+const WORDS: &[&str] = &[
+    "agent", "branch", "commit", "context", "model", "tool", "result", "answer", "reservation",
+    "flight", "the", "a", "of", "and", "to", "with", "was", "is", "for", "payment",
+];
+
+/// The n-th message: 500 characters of words, no two messages alike.
+pub(crate) fn text(n: u64) -> String {
+    let mut state = n.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut text = format!("{n}");
+    while text.len() < 500 {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        text.push(' ');
+        text.push_str(WORDS[(state % WORDS.len() as u64) as usize]);
+    }
+    text.truncate(500);
+    text
+}
+
+pub(crate) fn url(folder: &Path) -> String {
+    format!("sqlite:{}", folder.join("tract.db").display())
+}
+
+pub(crate) fn open(folder: &Path, mode: WriteMode) -> Tract {
+    block_on(OpenOptions::new().write_mode(mode).open(&url(folder))).unwrap()
+}
+
+/// Appends messages, one commit each, a hundred in a durable write.
+pub(crate) fn fill(tract: &Tract, from: u64, count: u64) {
+    let mut n = from;
+    while n < from + count {
+        let to = (n + 100).min(from + count);
+        let drafts: Vec<Draft> = (n..to).map(|n| draft(n)).collect();
+        block_on(tract.commit_all(drafts)).unwrap();
+        n = to;
+    }
+}
+
+pub(crate) fn draft(n: u64) -> Draft {
+    match n % 2 {
+        0 => Draft::user(text(n)),
+        _ => Draft::assistant(text(n)),
+    }
+}
+
+pub(crate) fn close(tract: &Tract) {
+    block_on(tract.store().close()).unwrap();
+}

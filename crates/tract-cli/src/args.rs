@@ -1,0 +1,108 @@
+//! The command line as a whole; what a verb takes stands with the verb.
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::out::Color;
+use crate::verb;
+
+/// Version control for the context of LLM agents.
+///
+/// Every message, tool definition, call and result is an immutable commit, named by its hash.
+/// Branch it, edit it, summarise it, take that back, verify it, and compile it into the exact
+/// request that OpenAI, Anthropic or Ollama accepts.
+#[derive(Debug, Parser)]
+#[command(name = "tract", bin_name = "tract", version, propagate_version = true, max_term_width = 100)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+#[command(after_help = "\
+Start with:
+  tract demo                              real conversations in, edited, compiled, verified
+  tract init && tract import chats.jsonl  your own
+
+A revision (REV) is a branch, a tag, HEAD, or 4 or more digits of a commit's id, and then any of:
+  ~3       three commits back                 main~3
+  #20      the 20th message shown there       main#20
+  @{1}     where the branch was a move ago    main@{1}
+  @{TIME}  where it was at that time          main@{2026-01-31T09:30:00Z}
+
+Exit codes: 0 done, 1 the answer is no, 2 wrong command line, 3 store unavailable or damaged.")]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes, before or after the verb.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Where the store is: sqlite:PATH or memory: [default: sqlite:.tract/tract.db, found upwards]
+    #[arg(long, global = true, env = "TRACT_STORE", value_name = "URL", hide_env_values = true)]
+    #[arg(help_heading = "Everywhere")]
+    pub(crate) store: Option<String>,
+    /// The repository in the store.
+    #[arg(long, global = true, value_name = "NAME", default_value = "default")]
+    #[arg(help_heading = "Everywhere", hide_default_value = true)]
+    pub(crate) repo: String,
+    /// Answer in JSON, on stdout: one document, or one line for each item.
+    #[arg(long, global = true, help_heading = "Everywhere")]
+    pub(crate) json: bool,
+    /// When to colour.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", value_enum)]
+    #[arg(help_heading = "Everywhere", hide_default_value = true)]
+    pub(crate) color: Color,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make a store, or a repository in one.
+    Init(verb::init::Init),
+    /// Say where you stand: branch, head, messages, tools, open calls.
+    Status,
+    /// Show the commits of a line, newest first.
+    Log(verb::log::Log),
+    /// Show one commit: what it says, what it changed, how to take it back.
+    Show(verb::show::Show),
+    /// Compare what two revisions compile to: messages, tools, tokens.
+    Diff(verb::diff::Diff),
+    /// List, make or delete branches.
+    Branch(verb::branch::Branch),
+    /// Stand on another branch.
+    Checkout(verb::checkout::Checkout),
+    /// List or make tags; a tag never moves.
+    Tag(verb::tag::Tag),
+    /// Record a message.
+    Commit(Box<verb::commit::Commit>),
+    /// Replace what a message says; the original stays.
+    Edit(verb::edit::Edit),
+    /// Set the priority of messages: skip, normal, important, pinned.
+    Annotate(verb::annotate::Annotate),
+    /// Take back what commits changed, with a new commit.
+    Revert(verb::revert::Revert),
+    /// Bring in what another branch has.
+    Merge(verb::merge::Merge),
+    /// Put one summary in the place of messages.
+    Compress(verb::compress::Compress),
+    /// Run a stream of operations, one JSON object a line.
+    Apply(verb::apply::Apply),
+    /// Take in recorded conversations, a branch for each.
+    Import(verb::import::Import),
+    /// Write everything as a stream that `apply` reads.
+    Export(verb::export::Export),
+    /// Write the request that a provider accepts.
+    Compile(verb::compile::Compile),
+    /// Name what breaks the provider's prompt cache between two revisions.
+    WhyMiss(verb::why_miss::WhyMiss),
+    /// Look at tool definitions, or set those in force.
+    Tools(verb::tools::Tools),
+    /// Hash everything again and check that it fits together.
+    Verify(verb::verify::Verify),
+    /// Count what the repository holds.
+    Stats,
+    /// Step the branch back over the last command; --redo steps forward again.
+    Undo(verb::undo::Undo),
+    /// Write completions for a shell.
+    Completions(verb::completions::Completions),
+    /// Show what tract does, on recorded conversations, in a store of its own.
+    Demo(verb::demo::Demo),
+}

@@ -1,0 +1,97 @@
+//! What a verb works with: the global flags, the streams, and the store they lead to.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tract::store::{StoreOptions, WriteMode};
+use tract::{OpenOptions, Store, Tract};
+
+use crate::args::Global;
+use crate::failure::{Failure, Outcome};
+use crate::out::Out;
+
+/// Where the store lies when nobody says otherwise, from the folder that holds it.
+const DEFAULT: [&str; 2] = [".tract", "tract.db"];
+
+/// What a verb works with.
+pub(crate) struct Context<'a> {
+    pub(crate) global: Global,
+    pub(crate) out: &'a mut Out,
+    opened: Vec<Arc<dyn Store>>,
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn new(global: Global, out: &'a mut Out) -> Self {
+        Self { global, out, opened: Vec::new() }
+    }
+
+    /// Writes out what the stores that were opened hold back.
+    pub(crate) async fn close(&mut self) -> Outcome<()> {
+        for store in std::mem::take(&mut self.opened) {
+            store.close().await?;
+        }
+        Ok(())
+    }
+
+    /// Opens the store that is named, or found upwards from here; it must exist.
+    pub(crate) async fn open(&mut self) -> Outcome<Tract> {
+        let url = match &self.global.store {
+            Some(url) => url.clone(),
+            None => found_upwards(&here()?)?,
+        };
+        self.open_at(&url, false).await
+    }
+
+    /// Opens the store that is named, making it when it is missing; one that is not named has to
+    /// be found.
+    pub(crate) async fn open_or_create(&mut self) -> Outcome<Tract> {
+        let url = match &self.global.store {
+            Some(url) => url.clone(),
+            None => found_upwards(&here()?)?,
+        };
+        self.open_at(&url, true).await
+    }
+
+    /// Opens the store of a url, and the repository in it.
+    pub(crate) async fn open_at(&mut self, url: &str, create: bool) -> Outcome<Tract> {
+        let store = self.open_store(url, create).await?;
+        self.open_repo(store, create).await
+    }
+
+    /// Opens the store of a url.
+    pub(crate) async fn open_store(&mut self, url: &str, create: bool) -> Outcome<Arc<dyn Store>> {
+        let options = StoreOptions::new().create(create).write_mode(WriteMode::InPlace);
+        let store = tract::store::open_with(url, &options).await?;
+        self.opened.push(Arc::clone(&store));
+        Ok(store)
+    }
+
+    /// Opens the repository in a store.
+    pub(crate) async fn open_repo(&self, store: Arc<dyn Store>, create: bool) -> Outcome<Tract> {
+        let options = OpenOptions::new().repo(&self.global.repo).create(create).who("cli");
+        Ok(options.open_store(store).await?)
+    }
+
+    /// Returns the url that `init` makes a store at: the named one, else the default here.
+    pub(crate) fn url_to_make(&self) -> String {
+        self.global.store.clone().unwrap_or_else(|| url_of(&DEFAULT.iter().collect::<PathBuf>()))
+    }
+}
+
+/// Returns the url of an SQLite file.
+pub(crate) fn url_of(path: &Path) -> String {
+    format!("sqlite:{}", path.display())
+}
+
+fn here() -> Outcome<PathBuf> {
+    std::env::current_dir().map_err(|error| Failure::file(Path::new("."), &error))
+}
+
+fn found_upwards(from: &Path) -> Outcome<String> {
+    let candidate = |folder: &Path| folder.join(DEFAULT.iter().collect::<PathBuf>());
+    from.ancestors()
+        .map(candidate)
+        .find(|path| path.exists())
+        .map(|path| url_of(&path))
+        .ok_or_else(|| Failure::no_store(from))
+}

@@ -1,0 +1,201 @@
+//! Reading what the command line names: files, standard input, times, JSON.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use tract::core::json;
+
+use crate::failure::{Failure, Outcome};
+
+/// Returns whether a path means standard input.
+pub(crate) fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Opens a file, or standard input for `-`.
+pub(crate) fn open(path: &Path) -> Outcome<Box<dyn BufRead>> {
+    match is_stdin(path) {
+        true => Ok(Box::new(BufReader::with_capacity(1 << 16, io::stdin()))),
+        false => {
+            let file = File::open(path).map_err(|error| Failure::file(path, &error))?;
+            let is_folder = file.metadata().is_ok_and(|metadata| metadata.is_dir());
+            match is_folder {
+                true => Err(Failure::file(path, &io::ErrorKind::IsADirectory.into())),
+                false => Ok(Box::new(BufReader::with_capacity(1 << 16, file))),
+            }
+        }
+    }
+}
+
+/// One JSON document of a file, and the line that it begins in.
+pub(crate) struct Document {
+    /// From 1.
+    pub(crate) line: usize,
+    /// Its text, or the byte that is not UTF-8.
+    pub(crate) text: Result<String, usize>,
+}
+
+/// The JSON documents of a file: one a line, or a single one over several lines.
+pub(crate) struct Documents {
+    reader: Box<dyn BufRead>,
+    /// What was read ahead to find out which of the two it is.
+    ahead: VecDeque<Document>,
+    line: usize,
+}
+
+impl Documents {
+    /// Begins with a file.
+    pub(crate) fn new(reader: Box<dyn BufRead>) -> Outcome<Self> {
+        let mut documents = Self { reader, ahead: VecDeque::new(), line: 0 };
+        let Some(first) = documents.read_line()? else { return Ok(documents) };
+        let whole = first.text.as_ref().is_ok_and(|text| is_json(text));
+        if whole || first.text.is_err() {
+            documents.ahead.push_back(first);
+            return Ok(documents);
+        }
+        // Lines are the document's own, unless the file as a whole is none.
+        let start = first.line;
+        let mut lines = vec![first];
+        while let Some(line) = documents.read_line()? {
+            lines.push(line);
+        }
+        let text: Option<String> = lines
+            .iter()
+            .map(|line| line.text.as_ref().ok().map(|text| format!("{text}\n")))
+            .collect();
+        match text {
+            Some(text) if is_json(&text) => {
+                documents.ahead.push_back(Document { line: start, text: Ok(text) });
+            }
+            _ => documents.ahead.extend(lines),
+        }
+        Ok(documents)
+    }
+
+    /// Returns the next document; blank lines are none.
+    pub(crate) fn next(&mut self) -> Outcome<Option<Document>> {
+        match self.ahead.pop_front() {
+            Some(document) => Ok(Some(document)),
+            None => self.read_line(),
+        }
+    }
+
+    fn read_line(&mut self) -> Outcome<Option<Document>> {
+        loop {
+            let mut bytes = Vec::new();
+            let read = self.reader.read_until(b'\n', &mut bytes);
+            if read.map_err(|error| Failure::file(Path::new("input"), &error))? == 0 {
+                return Ok(None);
+            }
+            self.line += 1;
+            if bytes.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            let text = String::from_utf8(bytes).map_err(|error| error.utf8_error().valid_up_to());
+            return Ok(Some(Document { line: self.line, text }));
+        }
+    }
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+}
+
+/// Reads a file, or standard input for `-`, as text.
+pub(crate) fn read_text(path: &Path) -> Outcome<String> {
+    let mut bytes = Vec::new();
+    open(path)?.read_to_end(&mut bytes).map_err(|error| Failure::file(path, &error))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Failure::no("not_utf8", format!("{}: byte {at} is not UTF-8", path.display()))
+            .note("recordings and streams are UTF-8 text")
+    })
+}
+
+/// Returns a text given on the command line, or what standard input has when it is absent or `-`.
+pub(crate) fn text_or_stdin(text: Option<String>) -> Outcome<String> {
+    match text {
+        Some(text) if text != "-" => Ok(text),
+        _ => {
+            let mut text = read_text(Path::new("-"))?;
+            // An editor and `echo` end a text with a newline that nobody said.
+            if text.ends_with('\n') {
+                text.pop();
+            }
+            Ok(text)
+        }
+    }
+}
+
+/// Reads a time as `--at` takes it.
+///
+/// # Errors
+/// What is wrong with it, for clap to say.
+pub(crate) fn time(text: &str) -> Result<i64, String> {
+    tract::time::parse_rfc3339(text).map_err(|error| error.to_string())
+}
+
+/// Reads a JSON value as a flag takes it.
+///
+/// # Errors
+/// What is wrong with it, for clap to say.
+pub(crate) fn json_value(text: &str) -> Result<tract::JsonText, String> {
+    tract::JsonText::new(text).map_err(|error| error.to_string())
+}
+
+/// Reads `KEY=JSON`; a value that is no JSON is taken as text, so that `--set model=gpt-5` works.
+///
+/// # Errors
+/// What is wrong with it, for clap to say.
+pub(crate) fn key_value(text: &str) -> Result<(String, tract::JsonText), String> {
+    let (key, value) = text.split_once('=').ok_or("expected KEY=JSON")?;
+    let looks_like_json = value.starts_with(['{', '[', '"', '-'])
+        || value.starts_with(|first: char| first.is_ascii_digit())
+        || matches!(value, "true" | "false" | "null");
+    let json = match (tract::JsonText::new(value), looks_like_json) {
+        (Ok(json), _) => json,
+        (Err(error), true) => return Err(format!("{value:?} is no JSON: {error}")),
+        (Err(_), false) => {
+            let mut quoted = String::new();
+            json::write_string(&mut quoted, value, json::Escapes::Raw);
+            tract::JsonText::new(&quoted).map_err(|error| error.to_string())?
+        }
+    };
+    Ok((key.to_owned(), json))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn documents(bytes: &[u8]) -> Vec<(usize, Result<String, usize>)> {
+        let mut documents =
+            Documents::new(Box::new(std::io::Cursor::new(bytes.to_vec()))).expect("it reads");
+        std::iter::from_fn(|| documents.next().expect("it reads"))
+            .map(|document| (document.line, document.text.map(|text| text.trim().to_owned())))
+            .collect()
+    }
+
+    #[test]
+    fn a_file_is_lines_or_one_document() {
+        let ok = |line, text: &str| (line, Ok(text.to_owned()));
+        assert_eq!(documents(b"{}\n\n[1]"), [ok(1, "{}"), ok(3, "[1]")]);
+        assert_eq!(documents(b"\n{\n\"a\": 1\n}\n"), [ok(2, "{\n\"a\": 1\n}")]);
+        assert_eq!(documents(b"{oops\n{}\n"), [ok(1, "{oops"), ok(2, "{}")]);
+        assert_eq!(documents(b"{\"a\":\"\xff\"}\n{}"), [(1, Err(6)), ok(2, "{}")]);
+        assert_eq!(documents(b" \n"), []);
+    }
+
+    #[test]
+    fn values_are_json_or_plain_words() {
+        let value = |text: &str| key_value(text).map(|(key, json)| format!("{key} {json}"));
+        assert_eq!(value("model=gpt-5.5").as_deref(), Ok("model \"gpt-5.5\""));
+        assert_eq!(value("max_tokens=1024").as_deref(), Ok("max_tokens 1024"));
+        assert_eq!(value("stop=[\"a\"]").as_deref(), Ok("stop [\"a\"]"));
+        assert_eq!(value("a=b=c").as_deref(), Ok("a \"b=c\""));
+        assert!(value("stop=[a").is_err_and(|why| why.contains("no JSON")));
+        assert!(value("model").is_err_and(|why| why.contains("KEY=JSON")));
+    }
+}

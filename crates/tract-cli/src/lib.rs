@@ -1,0 +1,69 @@
+//! The `tract` command line: one file per verb, nothing but parsing, calling and printing.
+//!
+//! What it promises to scripts (urls, JSON shapes, exit codes) stands in `docs/cli.md`.
+#![forbid(unsafe_code)]
+
+mod args;
+mod context;
+mod escape;
+mod failure;
+mod input;
+mod out;
+mod render;
+mod style;
+mod verb;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::Cli;
+use crate::context::Context;
+use crate::failure::{Failure, USAGE};
+use crate::out::{Color, Out};
+
+/// Runs the command that the process was started with and returns its exit code: 0 done, 1 the
+/// answer is no, 2 a wrong command line, 3 the store is unavailable or damaged.
+///
+/// Interrupting the process leaves nothing half-done: a write is one durable batch or none.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refused(&error),
+    };
+    let mut out = Out::new(cli.global.json, cli.global.color);
+    let done = tract::block_on(async {
+        let mut context = Context::new(cli.global, &mut out);
+        let done = verb::run(&mut context, cli.command).await;
+        let closed = context.close().await;
+        done.and(closed).and_then(|()| out.flush())
+    });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            out.failure(&failure);
+            ExitCode::from(failure.exit())
+        }
+    }
+}
+
+/// Answers a command line that is no command, or that asks for help.
+fn refused(error: &clap::Error) -> ExitCode {
+    let asks_for_help = !error.use_stderr();
+    let json = std::env::args_os().any(|argument| argument == "--json");
+    if asks_for_help || !json {
+        // A reader that closed its end has seen enough of the help.
+        let _ = error.print();
+    } else {
+        let text = error.to_string();
+        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let message = lines.next().unwrap_or("wrong command line");
+        let failure = Failure::usage(message.trim_start_matches("error: "));
+        let failure = lines.fold(failure, |failure, line| failure.note(line));
+        Out::new(true, Color::Never).failure(&failure);
+    }
+    match asks_for_help {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(USAGE),
+    }
+}

@@ -1,0 +1,105 @@
+//! What several verbs print in the same way.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use tract::{Commit, CommitId, Tract};
+
+use crate::escape;
+use crate::failure::Outcome;
+use crate::out::Out;
+use crate::style::{self, ID, REF, Styled};
+
+/// The short form of an id, in its colour.
+pub(crate) fn short(id: CommitId) -> Styled<String> {
+    Styled(ID, id.short())
+}
+
+/// A number with its thousands apart.
+pub(crate) fn number(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A number of things: `1 commit`, `2,423 commits`.
+pub(crate) fn count(n: usize, thing: &str) -> String {
+    match n {
+        1 => format!("1 {thing}"),
+        n if thing.ends_with(['s', 'h']) => format!("{} {thing}es", number(n as u64)),
+        n => format!("{} {thing}s", number(n as u64)),
+    }
+}
+
+/// A number of bytes for people.
+pub(crate) fn bytes(n: u64) -> String {
+    let mut value = n as f64;
+    for unit in ["B", "kB", "MB", "GB"] {
+        if value < 1000.0 || unit == "GB" {
+            return match unit {
+                "B" => format!("{n} B"),
+                unit => format!("{value:.1} {unit}"),
+            };
+        }
+        value /= 1000.0;
+    }
+    format!("{n} B")
+}
+
+/// The record of a commit as one JSON line, with its id as `commit`.
+pub(crate) fn record_json(commit: &Commit) -> String {
+    let record = commit.canonical();
+    format!("{{\"commit\":\"{}\",{}", commit.id(), record.trim_start_matches('{'))
+}
+
+/// Says which commit was made.
+pub(crate) async fn committed(out: &mut Out, tract: &Tract, made: &Commit) -> Outcome<()> {
+    if out.is_json() {
+        return out.raw(&record_json(made));
+    }
+    let line = tract.describe(made).await?;
+    let room = out.columns().saturating_sub(24 + escape::width(tract.branch_name()));
+    out.line(format_args!(
+        "{} {}  {}  {}",
+        short(made.id()),
+        Styled(REF, escape::line(tract.branch_name())),
+        Styled(style::kind(&line.word), escape::line(&line.word)),
+        escape::cut(&line.text, room),
+    ))
+}
+
+/// A bar on stderr; nothing where that is no terminal.
+pub(crate) fn progress(what: &'static str, things: &'static str) -> ProgressBar {
+    let template = format!("{what} {{wide_bar}} {{human_pos}}/{{human_len}} {things}");
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template(&template) {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(number(0), "0");
+        assert_eq!(number(999), "999");
+        assert_eq!(number(1000), "1,000");
+        assert_eq!(number(1_234_567), "1,234,567");
+        assert_eq!(count(1, "branch"), "1 branch");
+        assert_eq!(count(2, "branch"), "2 branches");
+        assert_eq!(count(2423, "commit"), "2,423 commits");
+        assert_eq!(bytes(999), "999 B");
+        assert_eq!(bytes(1_500), "1.5 kB");
+        assert_eq!(bytes(2_535_434), "2.5 MB");
+    }
+}

@@ -1,0 +1,50 @@
+//! `tract annotate`
+
+use clap::Args;
+use tract::JsonText;
+use tract::engine::Request;
+
+use super::Said;
+use super::commit::PriorityWord;
+use crate::context::Context;
+use crate::failure::Outcome;
+use crate::input;
+use crate::render;
+
+/// Set the priority of messages: skip, normal, important, pinned.
+///
+/// A skipped message stays in the history and comes back with `--priority normal`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tract annotate 'HEAD#2' 'HEAD#3' --priority skip --reason \"small talk\"
+  tract annotate 0a4f7712 --priority pinned")]
+pub(crate) struct Annotate {
+    /// The messages: any version of each.
+    #[arg(value_name = "REV", required = true)]
+    targets: Vec<String>,
+    /// How much they matter from now on.
+    #[arg(long, short, value_enum)]
+    priority: PriorityWord,
+    /// Why.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// What summaries have to keep of them.
+    #[arg(long, value_name = "JSON", value_parser = input::json_value)]
+    retention: Option<JsonText>,
+    #[command(flatten)]
+    said: Said,
+}
+
+pub(crate) async fn run(context: &mut Context<'_>, annotate: Annotate) -> Outcome<()> {
+    let tract = context.open().await?;
+    let request = Request::Annotate {
+        targets: tract.resolve_all(&annotate.targets).await?,
+        priority: annotate.priority.into(),
+        reason: annotate.reason,
+        retention: annotate.retention,
+        details: annotate.said.details()?,
+    };
+    let made = tract.record(request).await?;
+    render::committed(context.out, &tract, &made).await
+}

@@ -1,0 +1,116 @@
+//! `tract apply`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use tract::CommitId;
+use tract::engine::{self, ApplyEvent, ApplyOptions};
+
+use crate::context::Context;
+use crate::escape;
+use crate::failure::{Failure, Outcome, Problem};
+use crate::input;
+use crate::out::Out;
+use crate::render::{count, short};
+use crate::style::{BAD, DIM, REF, Styled};
+
+/// Run a stream of operations, one JSON object a line.
+///
+/// A refused line changes nothing and ends the run; the lines before it stand.
+#[derive(Debug, Args)]
+#[command(after_help = r#"Examples:
+  tract apply stream.jsonl
+  echo '{"op":"user","text":"Again, please.","mark":"q"}' | tract apply --json -
+  tract export | tract --store sqlite:copy.db apply -
+
+Lines (docs/cli.md has all fields):
+  {"op":"system","text":"…"}  {"op":"user","text":"…","mark":"m1"}
+  {"op":"assistant","text":"…","tool_calls":[{"id":"c1","name":"grep","arguments":{…}}]}
+  {"op":"tool_result","call_id":"c1","content":"…"}
+  {"op":"edit","target":":m1","text":"…"}  {"op":"annotate","target":":m1","priority":"skip"}
+  {"op":"set_tools","tools":[{…}]}  {"op":"compress","from":":m1","to":":m9","content":"…"}
+  {"op":"branch","name":"b","from":":m1"}  {"op":"checkout","name":"b"}  {"op":"merge","from":"b"}
+  {"op":"revert","target":":x"}  {"op":"tag","name":"t"}  {"op":"note","text":"…"}"#)]
+pub(crate) struct Apply {
+    /// The file; `-` for standard input.
+    file: PathBuf,
+    /// Go on after a refused line.
+    #[arg(long, conflicts_with = "atomic")]
+    keep_going: bool,
+    /// All lines in one durable write, or none.
+    #[arg(long, conflicts_with = "batch")]
+    atomic: bool,
+    /// Lines in one durable write.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    batch: usize,
+}
+
+#[derive(Serialize)]
+struct Done<'a> {
+    line: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mark: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commit: Option<CommitId>,
+}
+
+#[derive(Serialize)]
+struct Refused<'a> {
+    line: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mark: Option<&'a str>,
+    error: Problem<'a>,
+}
+
+pub(crate) async fn run(context: &mut Context<'_>, apply: Apply) -> Outcome<()> {
+    let lines = engine::read_lines(input::open(&apply.file)?);
+    let tract = context.open_or_create().await?;
+    let options = ApplyOptions::new()
+        .keep_going(apply.keep_going)
+        .atomic(apply.atomic)
+        .batch(apply.batch);
+    let out = &mut *context.out;
+    let mut told = Ok(());
+    let report = engine::apply_stream(tract.repo(), lines, &options, |event| {
+        // When nobody reads the answers any more, the lines are carried out all the same.
+        let answer = tell(out, &event);
+        if told.is_ok() {
+            told = answer;
+        }
+    })
+    .await?;
+    told?;
+    let refused = match report.refused {
+        0 => String::new(),
+        n => format!(", {}", Styled(BAD, format!("{n} refused"))),
+    };
+    context.out.say(format_args!("{}{refused}", Styled(DIM, count(report.done, "line") + " done")));
+    match report.refused {
+        0 => Ok(()),
+        _ => Err(Failure::said_no()),
+    }
+}
+
+/// Tells what became of a line. What `events` brings is durable, so it is told at once.
+fn tell(out: &mut Out, event: &ApplyEvent) -> Outcome<()> {
+    let (line, mark) = (event.line, event.mark.as_deref());
+    match (&event.result, out.is_json()) {
+        (Ok(commit), true) => out.json(&Done { line, mark, commit: *commit })?,
+        (Ok(commit), false) => {
+            let mark = mark.map(|mark| format!("  {}", Styled(REF, format!(":{}", escape::line(mark)))));
+            if let Some(commit) = commit {
+                out.line(format_args!("{line:>4}  {}{}", short(*commit), mark.unwrap_or_default()))?;
+            }
+        }
+        (Err(error), true) => {
+            let failure = Failure::of_line(error);
+            out.json(&Refused { line, mark, error: failure.problem() })?;
+        }
+        (Err(error), false) => {
+            let failure = Failure::of_line(error);
+            out.say(format_args!("line {line}: {}", failure.for_people().trim_end()));
+        }
+    }
+    out.flush()
+}

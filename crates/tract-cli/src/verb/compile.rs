@@ -1,0 +1,105 @@
+//! `tract compile`
+
+use clap::Args;
+use tract::compile::Pairing;
+use tract::forms::{Form, FormOptions};
+use tract::{JsonText, Params};
+
+use crate::context::Context;
+use crate::escape;
+use crate::failure::Outcome;
+use crate::input;
+use crate::render::{count, number};
+use crate::style::{DIM, Styled, WARN};
+
+/// Write the request that a provider accepts.
+///
+/// The body goes to stdout, what there is to say about it to stderr.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tract compile --to anthropic-params --set model=claude-opus-4-7 --set max_tokens=1024
+  tract compile main~10 --to openai-params > request.json
+  tract compile --at 2026-01-31T09:30:00Z    as it was then: messages, priorities, tools
+  tract compile --to messages                neutral, with the ids of the commits")]
+pub(crate) struct Compile {
+    /// What to compile.
+    #[arg(value_name = "REV", default_value = "HEAD")]
+    revision: String,
+    /// For whom: openai, openai-params, responses-params, anthropic, anthropic-params,
+    /// ollama-params, messages.
+    #[arg(long, value_name = "FORM", default_value = "messages", value_parser = form)]
+    to: Form,
+    /// As it was at a time.
+    #[arg(long, value_name = "TIME", value_parser = input::time)]
+    at: Option<i64>,
+    /// What to do with calls without answers, and answers without calls.
+    #[arg(long, value_enum)]
+    pairing: Option<PairingWord>,
+    /// A key of the body; may be given several times.
+    #[arg(long, value_name = "KEY=JSON", value_parser = input::key_value)]
+    set: Vec<(String, JsonText)>,
+}
+
+/// Reads the name of a form.
+///
+/// # Errors
+/// Which names there are, for clap to say.
+pub(super) fn form(name: &str) -> Result<Form, String> {
+    name.parse().map_err(|error: tract::forms::FormError| {
+        std::iter::once(error.to_string()).chain(error.notes()).collect::<Vec<_>>().join("; ")
+    })
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum PairingWord {
+    /// The messages as they are
+    Keep,
+    /// What the provider would refuse is mended, and every step listed
+    Repair,
+    /// What the provider would refuse is an error
+    Strict,
+}
+
+impl From<PairingWord> for Pairing {
+    fn from(word: PairingWord) -> Self {
+        match word {
+            PairingWord::Keep => Self::Keep,
+            PairingWord::Repair => Self::Repair,
+            PairingWord::Strict => Self::Strict,
+        }
+    }
+}
+
+pub(crate) async fn run(context: &mut Context<'_>, compile: Compile) -> Outcome<()> {
+    let tract = context.open().await?;
+    let revision = compile.revision.as_str();
+    let compiled = match compile.at {
+        Some(at) => tract.compile_at_time(revision, at).await?,
+        None => tract.compile_at(revision).await?,
+    };
+    let mut options = FormOptions::new();
+    if let Some(pairing) = compile.pairing {
+        options = options.pairing(pairing.into());
+    }
+    let mut params: Params = tract::forms::compile_form(&compiled, compile.to, &options)?;
+    for (key, value) in compile.set {
+        params = params.with(&key, &value);
+    }
+    context.out.raw(&params.to_json())?;
+    for repair in &params.repairs {
+        let repair = repair.to_string();
+        context.out.say(format_args!("{}: {}", Styled(WARN, "repair"), escape::line(&repair)));
+    }
+    let tokens = compiled.token_count();
+    let summary = format!(
+        "{}, {}, {} tokens ({}), {}",
+        count(compiled.message_count(), "message"),
+        count(compiled.tools().len(), "tool"),
+        number(tokens.count),
+        tokens.source,
+        count(params.repairs.len(), "repair"),
+    );
+    context.out.say(Styled(DIM, summary));
+    Ok(())
+}

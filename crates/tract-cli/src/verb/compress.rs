@@ -1,0 +1,67 @@
+//! `tract compress`
+
+use clap::Args;
+use tract::engine::{Request, Selection};
+use tract::{Body, Content};
+
+use super::Said;
+use crate::context::Context;
+use crate::failure::Outcome;
+use crate::input;
+use crate::render;
+
+/// Put one summary in the place of messages.
+///
+/// Calls go with their answers; pinned messages and open calls stay. `tract revert` brings the
+/// messages back.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tract compress --from 'HEAD#4' --to 'HEAD#12' --content \"Three reservations were looked up.\"
+  tract compress 'HEAD#2' 'HEAD#3' --content - < summary.txt")]
+pub(crate) struct Compress {
+    /// The messages, where they are no range.
+    #[arg(value_name = "REV", conflicts_with_all = ["from", "to"])]
+    targets: Vec<String>,
+    /// The first message of a range [default: the first there is]
+    #[arg(long, value_name = "REV", required_unless_present_any = ["targets", "to"])]
+    from: Option<String>,
+    /// The last message of a range [default: the last there is]
+    #[arg(long, value_name = "REV")]
+    to: Option<String>,
+    /// The summary; standard input when absent or `-`
+    #[arg(long, short, value_name = "TEXT")]
+    content: Option<String>,
+    /// In whose voice.
+    #[arg(long = "as", value_name = "KIND", value_enum, default_value = "assistant")]
+    voice: Voice,
+    #[command(flatten)]
+    said: Said,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Voice {
+    Assistant,
+    User,
+    System,
+}
+
+pub(crate) async fn run(context: &mut Context<'_>, compress: Compress) -> Outcome<()> {
+    let tract = context.open().await?;
+    let select = match compress.targets.is_empty() {
+        false => Selection::Targets(tract.resolve_all(&compress.targets).await?),
+        true => Selection::Range {
+            from: tract.resolve_optional(compress.from.as_deref()).await?,
+            to: tract.resolve_optional(compress.to.as_deref()).await?,
+        },
+    };
+    let body = Body::text(input::text_or_stdin(compress.content)?);
+    let content = match compress.voice {
+        Voice::Assistant => Content::Assistant(body),
+        Voice::User => Content::User(body),
+        Voice::System => Content::System(body),
+    };
+    let details = compress.said.details()?;
+    let made = tract.record(Request::Compress { select, content, role: None, details }).await?;
+    render::committed(context.out, &tract, &made).await
+}

@@ -1,0 +1,241 @@
+//! `tract demo`
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Parser};
+use tract::core::json;
+use tract::forms::{Form, FormOptions};
+
+use crate::args::Cli;
+use crate::context::{self, Context};
+use crate::escape;
+use crate::failure::{Failure, Outcome};
+use crate::render::{count, number};
+use crate::style::{BOLD, DIM, GOOD, Styled};
+use crate::verb;
+
+/// Show what tract does, on recorded conversations, in a store of its own.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The store is tract-demo/tract.db (or the next free tract-demo-2, …), or what --store names.
+Everything that it shows are commands that you can type.")]
+pub(crate) struct Demo {}
+
+const CONVERSATIONS: &str = include_str!("../../demo/conversations.jsonl");
+const ANTHROPIC: &str = include_str!("../../demo/anthropic.json");
+
+/// The branch that the recording of Anthropic becomes.
+const FAMILY: &str = "pydantic-ai__test_anthropic_test_multiple_parallel_tool_calls__1";
+
+const SUMMARY: &str = "Looked up: the customer is omar_davis_3817. JG7FMM and 2FBBAH are upcoming \
+                       and in business class; LQ940Q is not.";
+
+/// A step: what is said before it, and the commands, whose words are separated by `|`.
+struct Chapter {
+    says: &'static str,
+    commands: &'static [&'static str],
+}
+
+/// Times are stated, so that the ids come out alike wherever the demo runs.
+const CHAPTERS: &[Chapter] = &[
+    Chapter {
+        says: "Recordings go in: a branch for each, what they begin with alike is stored once.",
+        commands: &["import|conversations.jsonl", "import|anthropic.json", "branch"],
+    },
+    Chapter {
+        says: "Fork where the customer asks what was saved, and ask in other words.",
+        commands: &[
+            "branch|terse|--from|tau-airline-2-0#20|--checkout",
+            "edit|HEAD#20|How much did I save? One sentence.|--at|2026-01-31T09:30:01Z",
+        ],
+    },
+    Chapter {
+        says: "Leave small talk out, and put one summary in the place of eight messages.",
+        commands: &[
+            "annotate|HEAD#3|--priority|skip|--reason|small talk|--at|2026-01-31T09:30:02Z",
+            "compress|--from|HEAD#4|--to|HEAD#11|--content|{summary}|--at|2026-01-31T09:30:03Z",
+        ],
+    },
+    Chapter {
+        says: "Other tools from here on; then an answer, taken back, and a better one.",
+        commands: &[
+            "tools|set|tools.json|--at|2026-01-31T09:30:04Z",
+            "commit|assistant|You saved $10,591.|--at|2026-01-31T09:30:05Z",
+            "undo",
+            "commit|assistant|You saved $10,519.|--at|2026-01-31T09:30:06Z",
+        ],
+    },
+    Chapter {
+        says: "What there is now: two lines, and where they part.",
+        commands: &["log|--graph|--limit|12|tau-airline-2-0|terse", "status"],
+    },
+    Chapter {
+        says: "Which tools differ, and what that does to the provider's prompt cache.",
+        commands: &["tools|diff|tau-airline-2-0|terse", "why-miss|tau-airline-2-0|terse"],
+    },
+];
+
+pub(crate) async fn run(context: &mut Context<'_>, _demo: Demo) -> Outcome<()> {
+    let url = match &context.global.store {
+        Some(url) => url.clone(),
+        None => context::url_of(&fresh_folder().join("tract.db")),
+    };
+    let Some(file) = tract::store::file_of(&url)? else {
+        return Err(Failure::usage("the demo needs a store on disk")
+            .note("leave --store away, or name a file: --store sqlite:demo.db"));
+    };
+    if file.exists() {
+        return Err(Failure::no("exists", format!("{} exists already", file.display()))
+            .note("the demo wants a store of its own: name another file, or remove this one"));
+    }
+    let folder = file.parent().map(Path::to_path_buf).unwrap_or_default();
+    let told = |path: &Path| {
+        let path = path.to_path_buf();
+        move |error| Failure::file(&path, &error)
+    };
+    if folder != Path::new("") {
+        fs::create_dir_all(&folder).map_err(told(&folder))?;
+    }
+    let inputs: [(&str, String); 3] = [
+        ("conversations.jsonl", CONVERSATIONS.to_owned()),
+        ("anthropic.json", ANTHROPIC.to_owned()),
+        ("tools.json", other_tools()?),
+    ];
+    for (name, text) in &inputs {
+        let path = folder.join(name);
+        fs::write(&path, text).map_err(told(&path))?;
+    }
+    context.global.store = Some(url.clone());
+    context.out.done(format_args!("The store is {url}.", url = escape::line(&url)))?;
+    for chapter in CHAPTERS {
+        say(context, chapter.says)?;
+        for command in chapter.commands {
+            type_in(context, &folder, command).await?;
+        }
+    }
+    requests(context).await?;
+    say(context, "Hash everything again, and see that it fits together.")?;
+    type_in(context, &folder, "verify").await?;
+    let store = escape::line(&url).into_owned();
+    context.out.done(format_args!(
+        "\nThe store is {store}. `tract` is `cargo run --release --`, until it is installed.\n\
+         {} cargo run --release -- --store {store} log --graph",
+        Styled(BOLD, "try:")
+    ))
+}
+
+/// Returns a folder for the store that is not there yet.
+fn fresh_folder() -> PathBuf {
+    let numbered = (2..).map(|n| PathBuf::from(format!("tract-demo-{n}")));
+    std::iter::once(PathBuf::from("tract-demo"))
+        .chain(numbered)
+        .find(|folder| !folder.join("tract.db").exists())
+        .expect("numbers do not end before folders do")
+}
+
+fn say(context: &mut Context<'_>, text: &str) -> Outcome<()> {
+    context.out.done(format_args!("\n{}", Styled(BOLD, format!("# {text}"))))
+}
+
+/// Runs a command as if it had been typed.
+async fn type_in(context: &mut Context<'_>, folder: &Path, command: &str) -> Outcome<()> {
+    let command = command.replace("{summary}", SUMMARY);
+    let words: Vec<&str> = command.split('|').collect();
+    let quoted: Vec<String> = words
+        .iter()
+        .map(|word| match word.contains(|c: char| " #$'\"".contains(c)) {
+            true => format!("'{word}'"),
+            false => (*word).to_owned(),
+        })
+        .collect();
+    context.out.done(Styled(DIM, format!("$ tract {}", quoted.join(" "))))?;
+    let arguments = words.iter().map(|word| match word.ends_with(".jsonl") || word.ends_with(".json") {
+        true => folder.join(word).into_os_string(),
+        false => (*word).into(),
+    });
+    let cli = Cli::try_parse_from(std::iter::once("tract".into()).chain(arguments))
+        .map_err(|error| Failure::usage(error.to_string()))?;
+    Box::pin(verb::run(context, cli.command)).await
+}
+
+/// Shows the beginnings of two requests, and that a recording comes back as it was.
+async fn requests(context: &mut Context<'_>) -> Outcome<()> {
+    let tract = context.open().await?;
+    let compiled = tract.compile_at("terse").await?;
+    let options = FormOptions::new();
+    say(context, "The requests that providers accept, ready to send (cut here).")?;
+    for (form, model) in [(Form::OpenAiParams, "gpt-5.5"), (Form::AnthropicParams, "claude-opus-4-7")] {
+        let params = tract::forms::compile_form(&compiled, form, &options)?.with("model", model);
+        let params = match form {
+            Form::AnthropicParams => params.with("max_tokens", 1024),
+            _ => params,
+        };
+        let body = params.to_json();
+        let line = format!("$ tract compile terse --to {form} --set model={model}");
+        context.out.done(Styled(DIM, line))?;
+        let columns = context.out.columns();
+        context.out.done(escape::cut(&body, columns))?;
+        let end: String = body.chars().rev().take(columns - 1).collect();
+        let end: String = end.chars().rev().collect();
+        context.out.done(format_args!("…{}", escape::line(&end)))?;
+        let said = format!(
+            "{} bytes, {}, {}, {}",
+            number(body.len() as u64),
+            count(compiled.message_count(), "message"),
+            count(compiled.tools().len(), "tool"),
+            count(params.repairs.len(), "repair")
+        );
+        context.out.done(Styled(DIM, said))?;
+    }
+    say(context, "A recorded request goes back to its provider as it was.")?;
+    let compiled = tract.compile_at(FAMILY).await?;
+    let params = tract::forms::compile_form(&compiled, Form::AnthropicParams, &options)?;
+    let recorded = json::split_object(ANTHROPIC)?;
+    let request = recorded.into_iter().find(|(key, _)| key == "request").map(|(_, raw)| raw);
+    let request = json::split_object(request.unwrap_or("{}"))?;
+    let branch = escape::cut(FAMILY, 24);
+    for key in ["system", "messages", "tools"] {
+        let sent = params.get(key).unwrap_or("null");
+        let was = request.iter().find(|(name, _)| name == key).map_or("null", |(_, raw)| *raw);
+        if !json::equal(sent, was)? {
+            return Err(Failure::no("changed", format!("{key} of {branch} is not what was recorded")));
+        }
+    }
+    let said = format!("{branch}: system, messages and tools are equal to the recording");
+    context.out.done(Styled(GOOD, said))
+}
+
+/// The tools of the airline's conversation without one, and with another one changed.
+fn other_tools() -> Outcome<String> {
+    let first = CONVERSATIONS.lines().next().unwrap_or("{}");
+    let members = json::split_object(first)?;
+    let tools = members.iter().find(|(key, _)| key == "tools").map_or("[]", |(_, raw)| *raw);
+    let kept = json::split_array(tools)?
+        .into_iter()
+        .filter(|tool| !tool.contains("\"transfer_to_human_agents\""))
+        .map(|tool| match tool.contains("\"name\": \"calculate\"") {
+            true => tool.replacen(
+                "\"properties\": {",
+                "\"properties\": {\"precision\": {\"type\": \"integer\", \"default\": 2}, ",
+                1,
+            ),
+            false => tool.to_owned(),
+        });
+    Ok(format!("[{}]\n", kept.collect::<Vec<_>>().join(",\n")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_recordings_are_what_the_demo_says() {
+        assert!(CONVERSATIONS.contains("tau-airline-2-0"));
+        assert!(ANTHROPIC.contains(FAMILY));
+        let tools = other_tools().expect("the tools are JSON");
+        let tools = json::split_array(&tools).expect("a list");
+        assert_eq!(tools.len(), 13);
+        assert!(tools.iter().any(|tool| tool.contains("\"precision\"")));
+    }
+}

@@ -1,0 +1,48 @@
+//! `tract init`
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::failure::Outcome;
+use crate::style::{DIM, REF, Styled};
+
+/// Make a store, or a repository in one.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tract init                                 .tract/tract.db in this folder
+  tract --store sqlite:agent.db init         one file, wherever you like
+  tract --repo customer-42 init              a second repository in the same store")]
+pub(crate) struct Init {}
+
+#[derive(Serialize)]
+struct Made<'a> {
+    store: &'a str,
+    repo: &'a str,
+    branch: &'a str,
+    created: bool,
+}
+
+pub(crate) async fn run(context: &mut Context<'_>, _init: Init) -> Outcome<()> {
+    let url = context.url_to_make();
+    let repo = tract::RepoName::new(context.global.repo.clone())?;
+    let store = context.open_store(&url, true).await?;
+    let created = !store.repos().await?.contains(&repo);
+    let tract = context.open_repo(store, true).await?;
+    let branch = tract.branch_name().to_owned();
+    if context.out.is_json() {
+        let repo = &context.global.repo;
+        return context.out.json(&Made { store: &url, repo, branch: &branch, created });
+    }
+    let what = match created {
+        true => "made",
+        false => "there already:",
+    };
+    let branch = Styled(REF, branch);
+    context.out.line(format_args!("{what} {url}, on branch {branch}"))?;
+    context.out.line(format_args!(
+        "{}",
+        Styled(DIM, "next: tract import FILE, or tract commit user \"Hello\"")
+    ))
+}

@@ -1,0 +1,103 @@
+//! The verbs, one file each: what each takes, what it calls, what it prints.
+
+pub(crate) mod annotate;
+pub(crate) mod apply;
+pub(crate) mod branch;
+pub(crate) mod checkout;
+pub(crate) mod commit;
+pub(crate) mod compile;
+pub(crate) mod completions;
+pub(crate) mod compress;
+pub(crate) mod demo;
+pub(crate) mod diff;
+pub(crate) mod edit;
+pub(crate) mod export;
+pub(crate) mod import;
+pub(crate) mod init;
+pub(crate) mod log;
+pub(crate) mod merge;
+pub(crate) mod revert;
+pub(crate) mod show;
+mod stats;
+mod status;
+pub(crate) mod tag;
+pub(crate) mod tools;
+pub(crate) mod undo;
+pub(crate) mod verify;
+pub(crate) mod why_miss;
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use tract::JsonText;
+use tract::engine::Details;
+
+use crate::args::Command;
+use crate::context::Context;
+use crate::failure::{Failure, Outcome};
+use crate::input;
+
+/// What every verb that makes a commit takes.
+#[derive(Debug, Args)]
+pub(crate) struct Said {
+    /// A line for the log.
+    #[arg(long, short, value_name = "LINE")]
+    message: Option<String>,
+    /// A fact of yours; may be given several times.
+    #[arg(long, value_name = "KEY=JSON", value_parser = input::key_value)]
+    metadata: Vec<(String, JsonText)>,
+    /// When it happened; makes the id reproducible.
+    #[arg(long, value_name = "TIME", value_parser = input::time)]
+    at: Option<i64>,
+}
+
+impl Said {
+    fn metadata(&self) -> Outcome<Option<JsonText>> {
+        if self.metadata.is_empty() {
+            return Ok(None);
+        }
+        let members: BTreeMap<&str, &JsonText> =
+            self.metadata.iter().map(|(key, value)| (key.as_str(), value)).collect();
+        JsonText::of(&members).map(Some).map_err(Failure::json)
+    }
+
+    fn details(&self) -> Outcome<Details> {
+        Ok(Details {
+            message: self.message.clone(),
+            metadata: self.metadata()?,
+            created_at: self.at,
+            ..Details::default()
+        })
+    }
+}
+
+/// Runs one command.
+pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<()> {
+    match command {
+        Command::Init(init) => init::run(context, init).await,
+        Command::Status => status::run(context).await,
+        Command::Log(log) => log::run(context, log).await,
+        Command::Show(show) => show::run(context, show).await,
+        Command::Diff(diff) => diff::run(context, diff).await,
+        Command::Branch(branch) => branch::run(context, branch).await,
+        Command::Checkout(checkout) => checkout::run(context, checkout).await,
+        Command::Tag(tag) => tag::run(context, tag).await,
+        Command::Commit(commit) => commit::run(context, *commit).await,
+        Command::Edit(edit) => edit::run(context, edit).await,
+        Command::Annotate(annotate) => annotate::run(context, annotate).await,
+        Command::Revert(revert) => revert::run(context, revert).await,
+        Command::Merge(merge) => merge::run(context, merge).await,
+        Command::Compress(compress) => compress::run(context, compress).await,
+        Command::Apply(apply) => apply::run(context, apply).await,
+        Command::Import(import) => import::run(context, import).await,
+        Command::Export(export) => export::run(context, export).await,
+        Command::Compile(compile) => compile::run(context, compile).await,
+        Command::WhyMiss(why_miss) => why_miss::run(context, why_miss).await,
+        Command::Tools(tools) => tools::run(context, tools).await,
+        Command::Verify(verify) => verify::run(context, verify).await,
+        Command::Stats => stats::run(context).await,
+        Command::Undo(undo) => undo::run(context, undo).await,
+        Command::Completions(completions) => completions::run(context, &completions),
+        Command::Demo(demo) => demo::run(context, demo).await,
+    }
+}

@@ -1,0 +1,39 @@
+//! `tract revert`
+
+use clap::Args;
+use tract::engine::Request;
+
+use super::Said;
+use crate::context::Context;
+use crate::failure::Outcome;
+use crate::render;
+
+/// Take back what commits changed, with a new commit.
+///
+/// To step the branch back instead, as if the last command had not been, use `tract undo`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tract revert 51b3c6e2                      the original text shows again
+  tract revert 51b3c6e2 --cascade            and whatever was built on it goes too")]
+pub(crate) struct Revert {
+    /// The commits.
+    #[arg(value_name = "REV", required = true)]
+    targets: Vec<String>,
+    /// Take back what stands on them, too.
+    #[arg(long)]
+    cascade: bool,
+    #[command(flatten)]
+    said: Said,
+}
+
+pub(crate) async fn run(context: &mut Context<'_>, revert: Revert) -> Outcome<()> {
+    let tract = context.open().await?;
+    let request = Request::Revert {
+        targets: tract.resolve_all(&revert.targets).await?,
+        cascade: revert.cascade,
+        details: revert.said.details()?,
+    };
+    let made = tract.record(request).await?;
+    render::committed(context.out, &tract, &made).await
+}

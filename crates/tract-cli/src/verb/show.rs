@@ -1,0 +1,176 @@
+//! `tract show`
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use similar::{ChangeTag, TextDiff};
+use tract::{By, Commit, CommitId, Content, Op, Part, Tract};
+
+use super::diff::signed;
+use crate::context::Context;
+use crate::escape;
+use crate::failure::{Failure, Outcome};
+use crate::out::Out;
+use crate::render::{count, short};
+use crate::style::{BOLD, DIM, Styled};
+
+/// Show one commit: what it says, what it changed, how to take it back.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tract show                                 the commit you stand on
+  tract show 51b3c6e2                        what an edit changed
+  tract show 'main#20'                       the 20th message, as it stands there
+  tract show HEAD --json                     the record and the content")]
+pub(crate) struct Show {
+    /// The commit.
+    #[arg(default_value = "HEAD", value_name = "REV")]
+    revision: String,
+}
+
+#[derive(Serialize)]
+struct Document {
+    commit: CommitId,
+    record: Box<RawValue>,
+    content: Option<Box<RawValue>>,
+}
+
+pub(crate) async fn run(context: &mut Context<'_>, show: Show) -> Outcome<()> {
+    let tract = context.open().await?;
+    let id = tract.resolve(show.revision.as_str()).await?;
+    let commit = tract.repo().require_commit(id).await?;
+    let content = tract.content_of(&commit).await?;
+    if context.out.is_json() {
+        let raw = |text: String| RawValue::from_string(text).map_err(Failure::json);
+        let blob = match &content {
+            Some(content) => Some(raw(content.to_blob().map_err(tract::Error::from)?)?),
+            None => None,
+        };
+        let record = raw(commit.canonical())?;
+        return context.out.json(&Document { commit: id, record, content: blob });
+    }
+    head(context.out, &tract, &commit).await?;
+    match (&commit.op, &content) {
+        (Op::Edit { target }, Some(content)) => {
+            let before = tract.repo().require_commit(*target).await?;
+            let before = tract.content_of(&before).await?;
+            let before = before.as_ref().map(plain).unwrap_or_default();
+            compare(context.out, &before, &plain(content))
+        }
+        (_, Some(content)) => {
+            let text = plain(content);
+            context.out.line(escape::block(text.trim_end_matches('\n')))
+        }
+        (Op::Tools, None) => tools(context.out, &tract, &commit).await,
+        (_, None) => Ok(()),
+    }
+}
+
+async fn head(out: &mut Out, tract: &Tract, commit: &Commit) -> Outcome<()> {
+    let line = tract.describe(commit).await?;
+    let word = escape::line(&line.word).into_owned();
+    out.line(format_args!("{} {}", short(commit.id()), Styled(BOLD, word)))?;
+    let mut fact = |name: &str, value: String| {
+        out.line(format_args!("{} {}", Styled(DIM, format!("{name:<10}")), value))
+    };
+    let targets: Vec<CommitId> = match &commit.op {
+        Op::Edit { target } => vec![*target],
+        Op::Annotate { targets, .. }
+        | Op::Compress { targets }
+        | Op::Revert { targets, .. }
+        | Op::Merge { sources: targets } => targets.clone(),
+        Op::Append { .. } | Op::Tools | Op::Note | Op::Unknown { .. } => Vec::new(),
+    };
+    if !targets.is_empty() {
+        fact("of", ids(&targets))?;
+    }
+    if let Op::Annotate { priority, reason, .. } = &commit.op {
+        fact("priority", priority.to_string())?;
+        if let Some(reason) = reason {
+            fact("reason", escape::line(reason).into_owned())?;
+        }
+    }
+    if !commit.parents.is_empty() {
+        fact("after", ids(&commit.parents))?;
+    }
+    if let Some(at) = commit.created_at.and_then(tract::time::format_rfc3339) {
+        fact("at", at)?;
+    }
+    if commit.origin.by != By::User {
+        let by = commit.origin.by.as_str().to_owned();
+        let id = commit.origin.id.as_deref().map(|id| format!(" {}", escape::line(id)));
+        fact("by", by + &id.unwrap_or_default())?;
+    }
+    if let Some(form) = &commit.form {
+        fact("form", escape::line(form).into_owned())?;
+    }
+    if let Some(message) = &commit.message {
+        fact("message", escape::line(message).into_owned())?;
+    }
+    for (name, json) in [("metadata", &commit.metadata), ("config", &commit.generation_config)] {
+        if let Some(json) = json {
+            fact(name, escape::line(json.as_str()).into_owned())?;
+        }
+    }
+    if let Op::Edit { target } = &commit.op {
+        fact("original", format!("tract show {}", target.short()))?;
+    }
+    if !matches!(commit.op, Op::Note | Op::Merge { .. }) {
+        fact("take back", format!("tract revert {}", commit.id().short()))?;
+    }
+    out.line("")
+}
+
+fn ids(ids: &[CommitId]) -> String {
+    const SHOWN: usize = 8;
+    let mut parts: Vec<String> = ids.iter().take(SHOWN).map(|id| short(*id).to_string()).collect();
+    if ids.len() > SHOWN {
+        parts.push(format!("and {} more", ids.len() - SHOWN));
+    }
+    parts.join(" ")
+}
+
+/// What a message says, as lines: its texts, then its calls.
+fn plain(content: &Content) -> String {
+    let mut out = String::new();
+    if content.parts().is_empty() {
+        out.push_str(&content.text());
+        out.push('\n');
+    }
+    for part in content.parts() {
+        let text = match part {
+            Part::Text { text } => text.clone(),
+            Part::ToolCall(call) => format!("{}({})  [{}]", call.name, call.arguments, call.id),
+            Part::Image { media_type, .. } => {
+                format!("[image {}]", media_type.as_deref().unwrap_or("of unknown type"))
+            }
+            Part::Reasoning { text, .. } => format!("[reasoning] {text}"),
+            Part::Opaque { dialect, json } => format!("[{dialect}] {json}"),
+        };
+        out.push_str(&text);
+        out.push('\n');
+    }
+    out
+}
+
+fn compare(out: &mut Out, before: &str, after: &str) -> Outcome<()> {
+    for change in TextDiff::from_lines(before, after).iter_all_changes() {
+        let line = change.value().trim_end_matches('\n');
+        match change.tag() {
+            ChangeTag::Delete => signed(out, '-', line)?,
+            ChangeTag::Insert => signed(out, '+', line)?,
+            ChangeTag::Equal => out.line(format_args!("  {}", escape::block(line)))?,
+        }
+    }
+    Ok(())
+}
+
+async fn tools(out: &mut Out, tract: &Tract, commit: &Commit) -> Outcome<()> {
+    let after = tract.tools_at(commit.id()).await?;
+    let found = match commit.parent() {
+        Some(parent) => tract.tools_diff(parent, commit.id()).await?,
+        None => tract::engine::tool_diff(&[], &after, &tract::engine::no_schema_diff),
+    };
+    super::diff::print_tools(out, &found)?;
+    out.line(Styled(DIM, format!("{} in force", count(after.len(), "tool"))))
+}

@@ -1,0 +1,106 @@
+//! `tract status`
+
+use serde::Serialize;
+use tract::{CommitId, Op};
+
+use crate::context::Context;
+use crate::escape;
+use crate::failure::Outcome;
+use crate::render::{count, number, short};
+use crate::style::{DIM, REF, Styled, WARN};
+
+#[derive(Serialize)]
+struct Status<'a> {
+    store: &'static str,
+    repo: &'a str,
+    branch: &'a str,
+    commit: Option<CommitId>,
+    commits: u64,
+    messages: usize,
+    skipped: usize,
+    tools: usize,
+    tokens: u64,
+    token_source: &'a str,
+    open_calls: &'a [OpenCall],
+}
+
+#[derive(Serialize)]
+struct OpenCall {
+    call_id: String,
+    name: String,
+    commit: CommitId,
+}
+
+pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
+    let tract = context.open().await?;
+    let head = tract.head().await?;
+    let compiled = tract.compile().await?;
+    let open: Vec<OpenCall> = tract
+        .open_calls()
+        .await?
+        .into_iter()
+        .map(|open| OpenCall {
+            call_id: open.call_id,
+            name: open.name,
+            commit: open.call.slot,
+        })
+        .collect();
+    let skipped = compiled.rows().filter(|(_, message)| message.is_none()).count();
+    let tokens = compiled.token_count();
+    if context.out.is_json() {
+        return context.out.json(&Status {
+            store: tract.store().backend(),
+            repo: &context.global.repo,
+            branch: tract.branch_name(),
+            commit: head,
+            commits: compiled.commit_count(),
+            messages: compiled.message_count(),
+            skipped,
+            tools: compiled.tools().len(),
+            tokens: tokens.count,
+            token_source: &tokens.source,
+            open_calls: &open,
+        });
+    }
+    let branch = Styled(REF, escape::line(tract.branch_name()).into_owned());
+    let Some(head) = head else {
+        context.out.line(format_args!("on {branch}, no commits yet"))?;
+        let branches = tract.branches().await?.len();
+        let next = match branches {
+            0 => "tract commit user \"Hello\", or tract import FILE".to_owned(),
+            n => format!("tract branch lists the {} there are", count(n, "branch")),
+        };
+        context.out.say(Styled(DIM, format!("next: {next}")));
+        return Ok(());
+    };
+    let commit = tract.repo().require_commit(head).await?;
+    let line = tract.describe(&commit).await?;
+    let room = context.out.columns().saturating_sub(30 + escape::width(tract.branch_name()));
+    let text = escape::cut(&format!("{} {}", line.word, line.text), room);
+    context.out.line(format_args!("on {branch} at {}  {text}", short(head)))?;
+    let left_out = match skipped {
+        0 => String::new(),
+        n => format!(" ({n} skipped)"),
+    };
+    context.out.line(format_args!(
+        "{}{left_out}, {}, {} tokens ({}), {}",
+        count(compiled.message_count(), "message"),
+        count(compiled.tools().len(), "tool"),
+        number(tokens.count),
+        tokens.source,
+        count(usize::try_from(compiled.commit_count()).unwrap_or(usize::MAX), "commit"),
+    ))?;
+    for call in &open {
+        context.out.line(format_args!(
+            "{} {} \"{}\" of {}",
+            Styled(WARN, "open call"),
+            escape::line(&call.name),
+            escape::line(&call.call_id),
+            short(call.commit)
+        ))?;
+    }
+    if matches!(commit.op, Op::Merge { .. }) {
+        context.out.say(Styled(DIM, "the head is a merge; tract log --graph shows its sides"));
+    }
+    Ok(())
+}

@@ -1,0 +1,293 @@
+//! `tract tools`
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use tract::core::ToolDefinition;
+use tract::engine::Request;
+use tract::{CommitId, Tract, ToolId, ToolSchema};
+
+use super::{Said, commit, diff};
+use crate::context::Context;
+use crate::escape;
+use crate::failure::{Failure, Outcome};
+use crate::input;
+use crate::render::{self, count};
+use crate::style::{BOLD, DIM, ID, Styled};
+
+/// Look at tool definitions, or set those in force.
+#[derive(Debug, Args)]
+pub(crate) struct Tools {
+    #[command(subcommand)]
+    verb: ToolsVerb,
+}
+
+#[derive(Debug, Subcommand)]
+enum ToolsVerb {
+    /// List the tools that the repository has ever seen.
+    List,
+    /// Show the schemas of a tool, by name or by 4 or more digits of its id.
+    Show {
+        /// The tool.
+        tool: String,
+    },
+    /// List the tools in force at a revision, as they were given.
+    Of {
+        /// The revision.
+        #[arg(default_value = "HEAD", value_name = "REV")]
+        revision: String,
+    },
+    /// Hash schemas, one JSON object a line; opens no store.
+    Hash {
+        /// The file; `-` for standard input.
+        file: PathBuf,
+    },
+    /// Show all versions of a name, in order of first sight.
+    History {
+        /// The name.
+        name: String,
+    },
+    /// Compare the tools in force at two revisions.
+    Diff {
+        /// The first revision.
+        #[arg(value_name = "A")]
+        before: String,
+        /// The second revision.
+        #[arg(value_name = "B", default_value = "HEAD")]
+        after: String,
+    },
+    /// Set the tools in force from here on: a JSON list of schemas.
+    #[command(after_help = "\
+Examples:
+  tract tools set tools.json
+  tract tools set --none                     no tools from here on")]
+    Set {
+        /// The file; `-` for standard input.
+        #[arg(required_unless_present = "none")]
+        file: Option<PathBuf>,
+        /// No tools from here on.
+        #[arg(long, conflicts_with = "file")]
+        none: bool,
+        #[command(flatten)]
+        said: Said,
+    },
+}
+
+#[derive(Serialize)]
+struct HashLine {
+    line: usize,
+    hash: ToolId,
+}
+
+#[derive(Serialize)]
+struct BadLine<'a> {
+    line: usize,
+    error: crate::failure::Problem<'a>,
+}
+
+#[derive(Serialize)]
+struct Definition<'a> {
+    hash: ToolId,
+    name: &'a str,
+    first: CommitId,
+    schemas: usize,
+}
+
+#[derive(Serialize)]
+struct DiffDocument<'a> {
+    tools: Vec<diff::ToolLine<'a>>,
+    unchanged: usize,
+    reordered: bool,
+}
+
+pub(crate) async fn run(context: &mut Context<'_>, tools: Tools) -> Outcome<()> {
+    match tools.verb {
+        ToolsVerb::Hash { file } => hash(context, &file),
+        ToolsVerb::List => list(context).await,
+        ToolsVerb::Show { tool } => show(context, &tool).await,
+        ToolsVerb::Of { revision } => of(context, &revision).await,
+        ToolsVerb::History { name } => history(context, &name).await,
+        ToolsVerb::Diff { before, after } => compare(context, &before, &after).await,
+        ToolsVerb::Set { file, said, .. } => set(context, file, said).await,
+    }
+}
+
+fn hash(context: &mut Context<'_>, file: &std::path::Path) -> Outcome<()> {
+    let text = input::read_text(file)?;
+    let mut refused = 0;
+    for (place, line) in text.lines().enumerate() {
+        let number = place + 1;
+        if line.trim().is_empty() {
+            continue;
+        }
+        match (ToolSchema::parse(line), context.out.is_json()) {
+            (Ok(schema), true) => {
+                context.out.json(&HashLine { line: number, hash: schema.id() })?;
+            }
+            (Ok(schema), false) => {
+                let name = escape::line(schema.name()).into_owned();
+                context.out.line(format_args!("{}  {name}", Styled(ID, schema.id())))?;
+            }
+            (Err(error), json) => {
+                refused += 1;
+                let failure = Failure::from(tract::Error::from(error));
+                match json {
+                    true => {
+                        let line = BadLine { line: number, error: failure.problem() };
+                        context.out.json(&line)?;
+                    }
+                    false => {
+                        let why = failure.for_people();
+                        context.out.say(format_args!("line {number}: {}", why.trim_end()));
+                    }
+                }
+            }
+        }
+    }
+    match refused {
+        0 => Ok(()),
+        _ => Err(Failure::said_no()),
+    }
+}
+
+async fn list(context: &mut Context<'_>) -> Outcome<()> {
+    let tract = context.open().await?;
+    let mut found = Vec::new();
+    for name in tract.store().tool_names(tract.repo().name()).await? {
+        found.extend(tract.tool_history(&name).await?);
+    }
+    definitions(context, &found)
+}
+
+async fn history(context: &mut Context<'_>, name: &str) -> Outcome<()> {
+    let tract = context.open().await?;
+    let found = tract.tool_history(name).await?;
+    if found.is_empty() {
+        return Err(unknown(&tract, name).await?);
+    }
+    definitions(context, &found)
+}
+
+fn definitions(context: &mut Context<'_>, found: &[ToolDefinition]) -> Outcome<()> {
+    let width = found.iter().map(|d| escape::width(&escape::line(&d.name))).max().unwrap_or(0);
+    for definition in found {
+        if context.out.is_json() {
+            context.out.json(&Definition {
+                hash: definition.id,
+                name: &definition.name,
+                first: definition.first,
+                schemas: definition.schemas.len(),
+            })?;
+            continue;
+        }
+        let name = escape::line(&definition.name);
+        let pad = " ".repeat(width - escape::width(&name));
+        context.out.line(format_args!(
+            "{}  {}{pad}  first in {}",
+            Styled(ID, definition.id.short()),
+            Styled(BOLD, name),
+            render::short(definition.first)
+        ))?;
+    }
+    if found.is_empty() && !context.out.is_json() {
+        context.out.say("no tools yet; tract tools set FILE");
+    }
+    Ok(())
+}
+
+async fn unknown(tract: &Tract, name: &str) -> Outcome<Failure> {
+    let names = tract.store().tool_names(tract.repo().name()).await?;
+    let failure = Failure::no("unknown_tool", format!("unknown tool {name:?}"));
+    let nearest = tract::core::nearest(name, names.iter().map(String::as_str));
+    Ok(match nearest {
+        Some(near) => failure.note(format!("did you mean {near:?}?")),
+        None => failure.note("tract tools list shows all there are"),
+    })
+}
+
+async fn show(context: &mut Context<'_>, tool: &str) -> Outcome<()> {
+    let tract = context.open().await?;
+    let mut found = tract.tool_history(tool).await?;
+    if found.is_empty() {
+        found = tract.tools_by_prefix(tool).await?;
+    }
+    if found.is_empty() {
+        return Err(unknown(&tract, tool).await?);
+    }
+    for definition in &found {
+        for schema in &definition.schemas {
+            let blob = tract.repo().require_blob(*schema).await?;
+            let text = String::from_utf8_lossy(blob.bytes());
+            if context.out.is_json() {
+                context.out.raw(&one_line(&text)?)?;
+                continue;
+            }
+            let title = format!("{}  {}", definition.id.short(), escape::line(&definition.name));
+            context.out.line(Styled(BOLD, title))?;
+            context.out.line(escape::block(&text))?;
+        }
+    }
+    Ok(())
+}
+
+/// A schema may have been given over several lines; a line of an answer is one.
+fn one_line(text: &str) -> Outcome<String> {
+    match text.contains('\n') {
+        false => Ok(text.to_owned()),
+        true => Ok(tract::JsonText::new(text)?.as_str().to_owned()),
+    }
+}
+
+async fn of(context: &mut Context<'_>, revision: &str) -> Outcome<()> {
+    let tract = context.open().await?;
+    let tools = tract.tools_at(revision).await?;
+    if context.out.is_json() {
+        let schemas: Vec<&str> = tools.iter().map(|tool| &*tool.schema).collect();
+        return context.out.raw(&format!("[{}]", schemas.join(",")));
+    }
+    let width = tools.iter().map(|t| escape::width(&escape::line(&t.name))).max().unwrap_or(0);
+    for tool in &tools {
+        let name = escape::line(&tool.name);
+        let pad = " ".repeat(width - escape::width(&name));
+        let size = render::bytes(tool.schema.len() as u64);
+        context.out.line(format_args!(
+            "{}  {}{pad}  {}",
+            Styled(ID, tool.id.short()),
+            Styled(BOLD, name),
+            Styled(DIM, size)
+        ))?;
+    }
+    let said = count(tools.len(), "tool");
+    context.out.say(Styled(DIM, format!("{said} in force at {}", escape::line(revision))));
+    Ok(())
+}
+
+async fn compare(context: &mut Context<'_>, before: &str, after: &str) -> Outcome<()> {
+    let tract = context.open().await?;
+    let found = tract.tools_diff(before, after).await?;
+    if context.out.is_json() {
+        return context.out.json(&DiffDocument {
+            tools: diff::tool_lines(&found),
+            unchanged: found.unchanged_count,
+            reordered: found.reordered,
+        });
+    }
+    diff::print_tools(context.out, &found)?;
+    let note = match found.is_empty() {
+        true => "",
+        false => "   note: tools come first in a prompt, so the provider's cache misses from its first byte",
+    };
+    let unchanged = format!("{} unchanged{note}", found.unchanged_count);
+    context.out.line(Styled(DIM, unchanged))
+}
+
+async fn set(context: &mut Context<'_>, file: Option<PathBuf>, said: Said) -> Outcome<()> {
+    let tract = context.open().await?;
+    let tools = match file {
+        Some(file) => commit::schemas(&input::read_text(&file)?)?,
+        None => Vec::new(),
+    };
+    let made = tract.record(Request::Tools { tools, details: said.details()? }).await?;
+    render::committed(context.out, &tract, &made).await
+}

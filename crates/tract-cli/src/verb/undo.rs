@@ -1,0 +1,91 @@
+//! `tract undo`
+
+use clap::Args;
+use serde::Serialize;
+use tract::{RefName, RefTarget};
+
+use crate::context::Context;
+use crate::escape;
+use crate::failure::Outcome;
+use crate::style::{DIM, ID, REF, Styled};
+
+/// Step the branch back over the last command; --redo steps forward again.
+///
+/// Nothing is lost: what is taken back stays in the store, and `--redo` returns to it.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tract undo                                 as if the last command had not been
+  tract undo && tract undo                   two commands back
+  tract undo --redo                          forward again")]
+pub(crate) struct Undo {
+    /// Step forward over what was undone.
+    #[arg(long)]
+    redo: bool,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    what: &'a str,
+    redone: bool,
+    moves: Vec<Move>,
+}
+
+#[derive(Serialize)]
+struct Move {
+    name: String,
+    before: Option<String>,
+    after: Option<String>,
+}
+
+pub(crate) async fn run(context: &mut Context<'_>, undo: Undo) -> Outcome<()> {
+    let tract = context.open().await?;
+    let done = match undo.redo {
+        true => tract.redo().await?,
+        false => tract.undo().await?,
+    };
+    if context.out.is_json() {
+        let hex = |target: &Option<RefTarget>| {
+            target.as_ref().map(|target| match target {
+                RefTarget::Commit(id) => id.to_hex(),
+                RefTarget::Blob(id) => id.to_hex(),
+                RefTarget::Ref(name) => name.as_str().to_owned(),
+            })
+        };
+        let moves = done.moves.iter().map(|step| Move {
+            name: step.name.as_str().to_owned(),
+            before: hex(&step.before),
+            after: hex(&step.after),
+        });
+        let moves = moves.collect();
+        return context.out.json(&Document { what: &done.what, redone: undo.redo, moves });
+    }
+    let (way, what, again) = match undo.redo {
+        true => ("forward", "did again", "back: tract undo"),
+        false => ("back", "took back", "again: tract undo --redo"),
+    };
+    for step in &done.moves {
+        context.out.line(format_args!(
+            "{}: {way} from {} to {} ({what}: {})",
+            Styled(REF, plain(&step.name)),
+            Styled(ID, short(step.before.as_ref())),
+            Styled(ID, short(step.after.as_ref())),
+            escape::line(&done.what)
+        ))?;
+    }
+    context.out.say(Styled(DIM, again));
+    Ok(())
+}
+
+fn plain(name: &RefName) -> String {
+    escape::line(name.branch_name().unwrap_or(name.as_str())).into_owned()
+}
+
+fn short(target: Option<&RefTarget>) -> String {
+    match target {
+        Some(RefTarget::Commit(id)) => id.short(),
+        Some(RefTarget::Blob(id)) => id.short(),
+        Some(RefTarget::Ref(name)) => plain(name),
+        None => "nothing".to_owned(),
+    }
+}

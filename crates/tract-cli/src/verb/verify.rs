@@ -1,0 +1,124 @@
+//! `tract verify`
+
+use std::sync::Arc;
+
+use clap::Args;
+use serde::Serialize;
+use tract::engine::{VerifyOptions, VerifyReport};
+
+use crate::context::Context;
+use crate::escape;
+use crate::failure::{Failure, Outcome};
+use crate::render::{self, count};
+use crate::style::{BAD, GOOD, Styled, WARN};
+
+/// Hash everything again and check that it fits together.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit code 1 when something is damaged; each damage is one line.
+Examples:
+  tract verify
+  tract verify --repair                      builds anew what is derived; objects are never touched")]
+pub(crate) struct Verify {
+    /// Build anew what is derived and damaged.
+    #[arg(long)]
+    repair: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    clean: bool,
+    objects: usize,
+    commits: usize,
+    blobs: usize,
+    tools: usize,
+    toolsets: usize,
+    ref_moves: usize,
+    damage: Vec<DamageLine>,
+}
+
+#[derive(Serialize)]
+struct DamageLine {
+    object: Option<String>,
+    what: String,
+    derived: bool,
+}
+
+pub(crate) async fn run(context: &mut Context<'_>, verify: Verify) -> Outcome<()> {
+    let tract = context.open().await?;
+    let bar = render::progress("verifying", "commits");
+    let watched = bar.clone();
+    let progress: tract::engine::OnVerify = Arc::new(move |progress| {
+        watched.set_length(progress.commits as u64);
+        watched.set_position(progress.commits_done as u64);
+    });
+    let options = VerifyOptions::new().repair(verify.repair).progress(progress);
+    let report = tract.verify_with(&options).await;
+    bar.finish_and_clear();
+    let report = report?;
+    match context.out.is_json() {
+        true => context.out.json(&document(&report))?,
+        false => print(context, &report)?,
+    }
+    match report.clean {
+        true => Ok(()),
+        false => Err(Failure::said_no()),
+    }
+}
+
+fn document(report: &VerifyReport) -> Report {
+    Report {
+        clean: report.clean,
+        objects: report.commits + report.blobs + report.toolsets,
+        commits: report.commits,
+        blobs: report.blobs,
+        tools: report.tools,
+        toolsets: report.toolsets,
+        ref_moves: report.ref_moves,
+        damage: report
+            .damage
+            .iter()
+            .map(|damage| DamageLine {
+                object: damage.object.map(|object| object.to_string()),
+                what: damage.what.clone(),
+                derived: damage.derived,
+            })
+            .collect(),
+    }
+}
+
+fn print(context: &mut Context<'_>, report: &VerifyReport) -> Outcome<()> {
+    for damage in &report.damage {
+        let object = damage.object.map(|object| object.to_string()).unwrap_or_default();
+        let sort = match damage.derived {
+            true => Styled(WARN, "derived"),
+            false => Styled(BAD, "damaged"),
+        };
+        context.out.line(format_args!("{sort}  {object}  {}", escape::line(&damage.what)))?;
+    }
+    let checked = [
+        count(report.commits, "commit"),
+        count(report.blobs, "blob"),
+        count(report.tools, "tool"),
+        count(report.toolsets, "toolset"),
+        count(report.ref_moves, "ref move"),
+    ]
+    .join(", ");
+    match report.clean {
+        true => context
+            .out
+            .line(format_args!("{}: {checked}, re-hashed and replayed", Styled(GOOD, "clean"))),
+        false => {
+            context.out.line(format_args!(
+                "{}: {} in {checked}",
+                Styled(BAD, "not clean"),
+                count(report.damage.len(), "damage")
+            ))?;
+            match report.damage.iter().all(|damage| damage.derived) {
+                true => context.out.say("  note: only derived data; tract verify --repair builds it anew"),
+                false => context.out.say("  note: restore what is damaged from a copy or an export"),
+            }
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! `tract why-miss`
+
+use clap::Args;
+use serde::Serialize;
+use tract::forms::{Form, FormOptions};
+
+use crate::context::Context;
+use crate::escape;
+use crate::failure::Outcome;
+use crate::style::{DIM, GOOD, Styled, WARN};
+
+/// Name what breaks the provider's prompt cache between two revisions.
+///
+/// A provider reads the blocks of a request from its cache up to the first that differs from
+/// what it saw before: tools first, then the system prompt, then each block of each message.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tract why-miss main~1 main
+  tract why-miss tau-airline-2-0 terse --to openai-params")]
+pub(crate) struct WhyMiss {
+    /// What was sent before.
+    #[arg(value_name = "A")]
+    before: String,
+    /// What is sent now.
+    #[arg(value_name = "B", default_value = "HEAD")]
+    after: String,
+    /// To whom.
+    #[arg(long, value_name = "FORM", default_value = "anthropic-params")]
+    #[arg(value_parser = super::compile::form)]
+    to: Form,
+}
+
+#[derive(Serialize)]
+struct Document {
+    miss: bool,
+    same_blocks: usize,
+    same_bytes: Option<usize>,
+    blocks: (usize, usize),
+    before: Option<String>,
+    after: Option<String>,
+}
+
+pub(crate) async fn run(context: &mut Context<'_>, why_miss: WhyMiss) -> Outcome<()> {
+    let tract = context.open().await?;
+    let options = FormOptions::new();
+    let before = tract.compile_at(why_miss.before.as_str()).await?;
+    let before = tract::forms::compile_form(&before, why_miss.to, &options)?;
+    let after = tract.compile_at(why_miss.after.as_str()).await?;
+    let after = tract::forms::compile_form(&after, why_miss.to, &options)?;
+    let miss = tract::forms::why_miss(&before, &after);
+    let blocks = (before.prefix.len(), after.prefix.len());
+    if context.out.is_json() {
+        let origin = |origin: Option<&tract::forms::Origin>| origin.map(ToString::to_string);
+        return context.out.json(&match &miss {
+            None => Document {
+                miss: false,
+                same_blocks: blocks.0,
+                same_bytes: None,
+                blocks,
+                before: None,
+                after: None,
+            },
+            Some(miss) => Document {
+                miss: true,
+                same_blocks: miss.same_blocks,
+                same_bytes: Some(miss.same_bytes),
+                blocks,
+                before: origin(miss.first.as_ref()),
+                after: origin(miss.second.as_ref()),
+            },
+        });
+    }
+    match miss {
+        None => context.out.line(format_args!(
+            "{}: all {} blocks of the first request are the beginning of the second",
+            Styled(GOOD, "no miss"),
+            blocks.0
+        )),
+        Some(miss) => {
+            let text = miss.to_string();
+            context.out.line(format_args!("{}: {}", Styled(WARN, "miss"), escape::line(&text)))?;
+            let lost = blocks.0 - miss.same_blocks;
+            let lost = format!("{lost} of {} blocks have to be read again", blocks.0);
+            context.out.line(Styled(DIM, lost))
+        }
+    }
+}

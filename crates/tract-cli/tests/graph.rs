@@ -1,0 +1,89 @@
+use crate::support::Place;
+
+/// Escape sequences as one can read them.
+fn readable(text: &str) -> String {
+    text.replace('\u{1b}', "␛")
+}
+
+#[track_caller]
+fn coloured(stream: &str, arguments: &[&str]) -> String {
+    let place = Place::of(stream);
+    let mut all = vec!["--color", "always", "log", "--graph"];
+    all.extend(arguments);
+    let coloured = place.ok(&all);
+    // Without colours the same text stands there.
+    let mut plain = vec!["log", "--graph"];
+    plain.extend(arguments);
+    let mut stripped = String::new();
+    let mut rest = coloured.as_str();
+    while let Some((before, after)) = rest.split_once('\u{1b}') {
+        stripped.push_str(before);
+        rest = after.split_once('m').expect("a colour ends with m").1;
+    }
+    stripped.push_str(rest);
+    assert_eq!(place.ok(&plain), stripped);
+    readable(&coloured)
+}
+
+/// Two lines that part, as after a fork.
+const FORK: &str = r#"
+{"op":"system","text":"You are a travel agent. Be brief.","at":"2026-01-31T09:00:00Z"}
+{"op":"set_tools","tools":[{"name":"get_weather","input_schema":{"type":"object"}},{"name":"book","input_schema":{"type":"object"}}],"at":"2026-01-31T09:00:01Z"}
+{"op":"user","text":"Do I need a coat in Paris?","mark":"q","at":"2026-01-31T09:00:02Z"}
+{"op":"assistant","text":"","tool_calls":[{"id":"c1","name":"get_weather","arguments":{"city":"Paris"}}],"at":"2026-01-31T09:00:03Z"}
+{"op":"tool_result","call_id":"c1","content":"{\"celsius\":11,\"rain\":true}","at":"2026-01-31T09:00:04Z"}
+{"op":"assistant","text":"Yes, and an umbrella.","at":"2026-01-31T09:00:05Z"}
+{"op":"branch","name":"lyon","from":":q"}
+{"op":"checkout","name":"lyon"}
+{"op":"edit","target":":q","text":"Do I need a coat in Lyon?","at":"2026-01-31T09:00:06Z"}
+{"op":"set_tools","tools":[{"name":"get_weather","input_schema":{"type":"object","properties":{}}}],"at":"2026-01-31T09:00:07Z"}
+{"op":"tag","name":"asked-in-lyon"}
+"#;
+
+#[test]
+fn a_fork() {
+    insta::assert_snapshot!("fork", coloured(FORK, &["main", "lyon"]));
+}
+
+/// Two lines that part and meet again.
+const MERGE: &str = r#"
+{"op":"system","text":"Be brief.","at":"2026-01-31T09:00:00Z"}
+{"op":"user","text":"What is a monad?","mark":"q","at":"2026-01-31T09:00:01Z"}
+{"op":"branch","name":"other"}
+{"op":"assistant","text":"A monoid in the category of endofunctors.","at":"2026-01-31T09:00:02Z"}
+{"op":"checkout","name":"other"}
+{"op":"annotate","target":":q","priority":"important","reason":"the exam asks it","at":"2026-01-31T09:00:03Z"}
+{"op":"note","text":"looked up in the script","at":"2026-01-31T09:00:04Z"}
+{"op":"checkout","name":"main"}
+{"op":"merge","from":"other","at":"2026-01-31T09:00:05Z"}
+{"op":"user","text":"Shorter.","at":"2026-01-31T09:00:06Z"}
+"#;
+
+#[test]
+fn a_merge() {
+    insta::assert_snapshot!("merge", coloured(MERGE, &["main"]));
+}
+
+/// One line with a summary, something taken back, and text that would play tricks on a terminal.
+const SUMMARY: &str = r#"
+{"op":"user","text":"Say \u001b[31mred\u001b[0m and \u202etxet neddih\u202c, 日本語 too.","mark":"m1","at":"2026-01-31T09:00:00Z"}
+{"op":"assistant","text":"Two\nlines,\tand a very long text that does not fit into the columns which a terminal of a hundred columns leaves for it.","mark":"m2","at":"2026-01-31T09:00:01Z"}
+{"op":"user","text":"Thanks.","mark":"m3","at":"2026-01-31T09:00:02Z"}
+{"op":"compress","from":":m1","to":":m2","content":"They exchanged pleasantries.","mark":"s","at":"2026-01-31T09:00:03Z"}
+{"op":"revert","target":":s","at":"2026-01-31T09:00:04Z"}
+{"op":"reasoning","text":"Was that wise?","at":"2026-01-31T09:00:05Z"}
+"#;
+
+#[test]
+fn a_summary_taken_back() {
+    insta::assert_snapshot!("summary", coloured(SUMMARY, &[]));
+}
+
+#[test]
+fn colours_are_for_terminals() {
+    let place = Place::of(FORK);
+    let escapes = |ran: &str| ran.contains('\u{1b}');
+    assert!(!escapes(&place.ok(&["log"])), "stdout is a pipe");
+    assert!(escapes(&place.ok(&["log", "--color", "always"])));
+    assert!(!escapes(&place.ok(&["log", "--color", "never"])));
+}

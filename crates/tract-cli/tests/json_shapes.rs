@@ -1,0 +1,153 @@
+use serde_json::Value;
+
+use crate::support::{Place, bundled, text};
+
+#[track_caller]
+fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().expect("an object").keys().map(String::as_str).collect()
+}
+
+/// A conversation with tools, an edit, and a call that is still open.
+const STREAM: &str = r#"
+{"op":"system","text":"Be brief."}
+{"op":"set_tools","tools":[{"name":"b","input_schema":{"type":"object"}},{"name":"a","input_schema":{"type":"object"}}]}
+{"op":"user","text":"Hi","mark":"q","generation_config":{"model":"m-1","max_tokens":64}}
+{"op":"edit","target":":q","text":"Hello"}
+{"op":"assistant","text":"","tool_calls":[{"id":"c1","name":"a","arguments":{"x":1}}]}
+"#;
+
+#[test]
+fn log_is_one_record_a_line_newest_first() {
+    let place = Place::of(STREAM);
+    let lines = place.json(&["log", "--json"]);
+    assert_eq!(lines.len(), 5);
+    let ops: Vec<&str> = lines.iter().filter_map(|line| line["op"]["name"].as_str()).collect();
+    assert_eq!(ops, ["append", "edit", "append", "tools", "append"]);
+    for pair in lines.windows(2) {
+        assert_eq!(pair[0]["parents"][0], pair[1]["commit"]);
+    }
+    assert_eq!(place.json(&["--json", "log", "main~1", "--limit", "2"]), lines[1..3]);
+    assert_eq!(place.json(&["--json", "log", "--graph", "main"]), lines);
+}
+
+#[test]
+fn compile_is_the_request_itself() {
+    let place = Place::of(STREAM);
+    let ran = place.run(&["compile", "--to", "anthropic-params", "--set", "temperature=0.50"]).expect(0);
+    let body = &ran.lines()[0];
+    assert_eq!(body["model"], "m-1");
+    assert_eq!(body["max_tokens"], 64);
+    assert_eq!(body["temperature"], 0.5);
+    assert_eq!(body["tools"][0]["name"], "b");
+    // The open call is answered for the provider, and that is said.
+    assert!(ran.stderr.contains("repair: "), "{ran:?}");
+    assert_eq!(place.ok(&["--json", "compile", "--to", "openai"]), place.ok(&["compile", "--to", "openai"]));
+    let strict = ["compile", "--to", "anthropic-params", "--pairing", "strict"];
+    place.refused(&strict, 1, "unpaired", "repair");
+    let messages = &place.json(&["compile"])[0]["messages"];
+    assert_eq!(messages[1]["content"], "Hello");
+    assert_eq!(messages[1]["commit"], place.id("main~1"));
+}
+
+#[test]
+fn compile_goes_back_in_time() {
+    let place = Place::of(
+        r#"{"op":"user","text":"one","at":"2026-01-31T09:00:00Z"}
+           {"op":"user","text":"two","at":"2026-01-31T10:00:00Z"}"#
+            .replace("\n           ", "\n")
+            .as_str(),
+    );
+    let count = |time: &str| {
+        let body = place.json(&["compile", "--to", "openai", "--at", time]);
+        body[0].as_array().expect("a list").len()
+    };
+    assert_eq!(count("2026-01-31T08:00:00Z"), 0);
+    assert_eq!(count("2026-01-31T09:30:00Z"), 1);
+    assert_eq!(count("2026-01-31T12:00:00+01:00"), 2);
+}
+
+#[test]
+fn verify_and_stats_are_one_document() {
+    let place = Place::of(STREAM);
+    let report = &place.json(&["--json", "verify"])[0];
+    assert_eq!(report["clean"], true);
+    assert_eq!(report["damage"], Value::Array(Vec::new()));
+    assert!(report["objects"].as_u64() > Some(9), "{report}");
+    let stats = &place.json(&["--json", "stats"])[0];
+    assert_eq!((&stats["commits"], &stats["tools"]), (&5.into(), &2.into()));
+}
+
+#[test]
+fn tools_answer_in_lists_and_lines() {
+    let place = Place::of(STREAM);
+    let of = place.json(&["tools", "of", "--json"]);
+    assert_eq!(of[0][0]["name"], "b");
+    assert_eq!(of[0].as_array().map(Vec::len), Some(2));
+    assert_eq!(place.json(&["tools", "of", "main~4", "--json"])[0], Value::Array(Vec::new()));
+    let list = place.json(&["tools", "list", "--json"]);
+    assert_eq!(keys(&list[0]), ["first", "hash", "name", "schemas"]);
+    place.write("schemas.jsonl", "{\"name\": \"a\"}\n\n[]\n");
+    let ran = place.run(&["--json", "tools", "hash", "schemas.jsonl"]).expect(1);
+    let lines = ran.lines();
+    // What `printf '{"name":"a"}' | sha256sum` says.
+    let hash = "d9d719b27480b55cd4918020e7473e716ed3569c8adafe926cf9b10b4f8ef064";
+    assert_eq!((&lines[0]["line"], &lines[0]["hash"]), (&1.into(), &hash.into()));
+    assert_eq!((&lines[1]["line"], &lines[1]["error"]["code"]), (&3.into(), &"bad_json".into()));
+    place.write("other.json", r#"[{"name":"a","input_schema":{"type":"object","properties":{"x":{}}}}]"#);
+    place.ok(&["tools", "set", "other.json"]);
+    let diff = &place.json(&["--json", "tools", "diff", "main~1", "main"])[0];
+    let changes: Vec<&str> =
+        diff["tools"].as_array().unwrap().iter().filter_map(|t| t["change"].as_str()).collect();
+    assert_eq!(changes, ["removed", "changed"]);
+    assert_eq!(place.json(&["tools", "history", "a", "--json"]).len(), 2);
+    let miss = &place.json(&["why-miss", "main~1", "main", "--json"])[0];
+    assert_eq!((&miss["miss"], &miss["same_blocks"]), (&true.into(), &0.into()));
+    let hit = &place.json(&["why-miss", "main~1", "main~1", "--json"])[0];
+    assert_eq!(hit["miss"], false);
+}
+
+#[test]
+fn every_verb_answers_in_json() {
+    let place = Place::of(STREAM);
+    place.write("tools.json", "[]");
+    let all: &[&[&str]] = &[
+        &["init"],
+        &["status"],
+        &["log"],
+        &["show"],
+        &["diff"],
+        &["branch", "b"],
+        &["branch"],
+        &["checkout", "b"],
+        &["tag", "t"],
+        &["tag"],
+        &["commit", "tool-result", "ok", "--call-id", "c1"],
+        &["edit", "HEAD#2", "Good day"],
+        &["annotate", "HEAD#2", "--priority", "important"],
+        &["compress", "--from", "HEAD#2", "--to", "HEAD#2", "--content", "A greeting."],
+        &["revert", "HEAD"],
+        &["merge", "main"],
+        &["import", text(&bundled("anthropic.json"))],
+        &["export"],
+        &["compile"],
+        &["why-miss", "main"],
+        &["tools", "list"],
+        &["tools", "show", "a"],
+        &["tools", "of"],
+        &["tools", "history", "a"],
+        &["tools", "diff", "main"],
+        &["tools", "set", "tools.json"],
+        &["verify"],
+        &["stats"],
+        &["undo"],
+        &["undo", "--redo"],
+        &["branch", "--delete", "main"],
+    ];
+    for arguments in all {
+        // The flag may stand before or after the verb.
+        let before: Vec<&str> = std::iter::once("--json").chain(arguments.iter().copied()).collect();
+        let lines = place.run(&before).expect(0).lines();
+        assert!(!lines.is_empty(), "{arguments:?}");
+    }
+    place.is_clean();
+}

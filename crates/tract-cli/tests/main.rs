@@ -1,0 +1,17 @@
+//! The binary, run as people and scripts run it.
+#![forbid(unsafe_code)]
+
+mod support;
+
+// Exit codes and errors: every way in which input can be bad.
+mod errors;
+// What `log --graph` draws, in colour.
+mod graph;
+// Recordings in: reuse, anomalies, refused lines.
+mod imports;
+// The shapes that scripts rely on.
+mod json_shapes;
+// Streams: apply, export, interruption.
+mod streams;
+// Verbs one after another, as in a day's work; the demo.
+mod walk;

@@ -1,0 +1,184 @@
+//! A folder of its own for each test, and the binary run in it.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// A folder that is gone after the test.
+pub(crate) struct Place {
+    folder: tempfile::TempDir,
+}
+
+/// What a run of the binary left.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Place {
+    /// An empty folder.
+    pub(crate) fn empty() -> Self {
+        Self { folder: tempfile::tempdir().expect("a folder") }
+    }
+
+    /// A folder with a store.
+    pub(crate) fn new() -> Self {
+        let place = Self::empty();
+        place.ok(&["init"]);
+        place
+    }
+
+    /// A folder with a store that a stream made.
+    pub(crate) fn of(stream: &str) -> Self {
+        let place = Self::new();
+        place.feed(&["apply", "-"], stream.as_bytes()).expect(0);
+        place
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn store(&self) -> PathBuf {
+        self.path(".tract/tract.db")
+    }
+
+    pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), bytes).expect("the file is written");
+    }
+
+    /// The binary, with nothing of the tester's own environment.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tract"));
+        command.args(arguments).current_dir(self.folder.path());
+        for name in ["TRACT_STORE", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
+            command.env_remove(name);
+        }
+        command.env("COLUMNS", "100");
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        self.feed(arguments, b"")
+    }
+
+    /// Runs with this on standard input.
+    pub(crate) fn feed(&self, arguments: &[&str], stdin: &[u8]) -> Ran {
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the binary starts");
+        let mut input = child.stdin.take().expect("stdin is a pipe");
+        let output = std::thread::scope(|scope| {
+            // One that does not read its input to the end is no mistake of the test.
+            scope.spawn(move || drop(input.write_all(stdin)));
+            child.wait_with_output().expect("the binary ends")
+        });
+        Ran {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).expect("stdout is UTF-8"),
+            stderr: String::from_utf8(output.stderr).expect("stderr is UTF-8"),
+        }
+    }
+
+    /// Runs what must succeed, and returns its stdout.
+    #[track_caller]
+    pub(crate) fn ok(&self, arguments: &[&str]) -> String {
+        self.run(arguments).expect(0).stdout
+    }
+
+    /// Runs what must succeed, and reads its stdout as JSON lines.
+    #[track_caller]
+    pub(crate) fn json(&self, arguments: &[&str]) -> Vec<Value> {
+        self.run(arguments).expect(0).lines()
+    }
+
+    /// Runs what must fail, and checks code, word and a part of what it says.
+    #[track_caller]
+    pub(crate) fn refused(&self, arguments: &[&str], exit: i32, code: &str, says: &str) {
+        self.refused_with(arguments, b"", exit, code, says);
+    }
+
+    /// As [`refused`](Self::refused), with standard input.
+    #[track_caller]
+    pub(crate) fn refused_with(
+        &self,
+        arguments: &[&str],
+        stdin: &[u8],
+        exit: i32,
+        code: &str,
+        says: &str,
+    ) {
+        let people = self.feed(arguments, stdin);
+        assert_eq!(people.code, Some(exit), "{arguments:?}: {people:?}");
+        assert!(people.stderr.contains(&format!("error[{code}]")), "{arguments:?}: {people:?}");
+        assert!(people.stderr.contains(says), "{arguments:?}: {people:?}");
+        let mut with_json = vec!["--json"];
+        with_json.extend(arguments);
+        let script = self.feed(&with_json, stdin);
+        assert_eq!(script.code, Some(exit), "{arguments:?}: {script:?}");
+        let lines = script.lines();
+        let error = &lines.last().expect("a document")["error"];
+        assert_eq!(error["code"], code, "{arguments:?}: {lines:?}");
+        assert!(error["message"].is_string() && error["notes"].is_array(), "{lines:?}");
+    }
+
+    /// The id of the commit that a revision names.
+    #[track_caller]
+    pub(crate) fn id(&self, revision: &str) -> String {
+        let lines = self.json(&["--json", "log", revision, "--limit", "1"]);
+        lines[0]["commit"].as_str().expect("an id").to_owned()
+    }
+
+    #[track_caller]
+    pub(crate) fn is_clean(&self) {
+        let lines = self.json(&["verify", "--json"]);
+        assert_eq!(lines[0]["clean"], true, "{lines:?}");
+    }
+}
+
+impl Ran {
+    #[track_caller]
+    pub(crate) fn expect(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        self
+    }
+
+    /// Stdout as JSON lines.
+    #[track_caller]
+    pub(crate) fn lines(&self) -> Vec<Value> {
+        self.stdout
+            .lines()
+            .map(|line| match serde_json::from_str(line) {
+                Ok(value) => value,
+                Err(error) => panic!("{error} in {line:?} of {self:?}"),
+            })
+            .collect()
+    }
+}
+
+/// The recorded data, when it is here; else what comes with the repository, said aloud.
+pub(crate) fn data(file: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let data = std::env::var_os("TRACT_DATA").map_or(root.join("../shared/data"), PathBuf::from);
+    let path = data.join(file);
+    if path.exists() {
+        return path;
+    }
+    assert!(std::env::var_os("CI").is_none(), "{} is missing", path.display());
+    eprintln!("{} is not here; the bundled conversations stand in for it", path.display());
+    bundled("conversations.jsonl")
+}
+
+/// A recording of the demo.
+pub(crate) fn bundled(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("demo").join(file)
+}
+
+/// The path as an argument.
+pub(crate) fn text(path: &Path) -> &str {
+    path.to_str().expect("a path in UTF-8")
+}

@@ -1,0 +1,97 @@
+use crate::support::{Place, bundled, text};
+
+#[test]
+fn a_day_with_one_conversation() {
+    let place = Place::new();
+    place.ok(&["import", text(&bundled("conversations.jsonl"))]);
+    place.ok(&["branch", "terse", "--from", "tau-airline-2-0#20", "--checkout"]);
+    place.ok(&["edit", "HEAD#20", "How much did I save? One sentence."]);
+    let edit = place.id("HEAD");
+    let shown = place.ok(&["show"]);
+    assert!(shown.contains("- Thank you for handling that."), "{shown}");
+    assert!(shown.contains("+ How much did I save? One sentence."), "{shown}");
+    place.ok(&["commit", "assistant", "You saved $10,519."]);
+    let compiled = || place.json(&["compile", "--to", "openai"])[0].clone();
+    assert_eq!(compiled()[19]["content"], "How much did I save? One sentence.");
+    place.ok(&["revert", &edit]);
+    let original = "Thank you for handling that. Can you confirm how much I've saved in total?";
+    assert_eq!(compiled()[19]["content"], original);
+    place.ok(&["undo"]);
+    assert_eq!(compiled()[19]["content"], "How much did I save? One sentence.");
+    place.ok(&["undo"]);
+    place.ok(&["undo"]);
+    assert_eq!(compiled()[19]["content"], original);
+    place.ok(&["undo", "--redo"]);
+    assert_eq!(place.id("HEAD"), edit);
+    let diff = place.ok(&["diff", "tau-airline-2-0", "terse"]);
+    assert!(diff.contains("+ How much did I save? One sentence."), "{diff}");
+    place.ok(&["checkout", "tau-airline-2-0"]);
+    place.ok(&["merge", "terse"]);
+    assert_eq!(compiled()[19]["content"], "How much did I save? One sentence.");
+    assert_eq!(compiled().as_array().map(Vec::len), Some(24));
+    place.is_clean();
+}
+
+#[test]
+fn both_sides_changed_the_same() {
+    let place = Place::of(
+        "{\"op\":\"user\",\"text\":\"Hi\",\"mark\":\"q\"}\n{\"op\":\"branch\",\"name\":\"b\"}\n\
+         {\"op\":\"edit\",\"target\":\":q\",\"text\":\"Hello\"}\n{\"op\":\"checkout\",\"name\":\"b\"}\n\
+         {\"op\":\"edit\",\"target\":\":q\",\"text\":\"Good day\"}\n",
+    );
+    let head = place.id("b");
+    place.refused(&["merge", "main"], 1, "merge_conflicts", "version");
+    assert_eq!(place.id("b"), head);
+}
+
+#[test]
+fn skipped_messages_are_left_out_and_come_back() {
+    let place = Place::of("{\"op\":\"user\",\"text\":\"a\"}\n{\"op\":\"user\",\"text\":\"b\"}\n");
+    let count = || place.json(&["compile", "--to", "openai"])[0].as_array().map(Vec::len);
+    let first = place.id("HEAD~1");
+    place.ok(&["annotate", &first, "--priority", "skip"]);
+    assert_eq!(count(), Some(1));
+    assert!(place.ok(&["status"]).contains("1 skipped"));
+    place.ok(&["annotate", &first, "--priority", "normal"]);
+    assert_eq!(count(), Some(2));
+}
+
+#[test]
+fn a_line_is_read_from_standard_input() {
+    let place = Place::new();
+    place.feed(&["commit", "user"], b"two\nlines\n").expect(0);
+    assert_eq!(place.json(&["compile", "--to", "openai"])[0][0]["content"], "two\nlines");
+    place.feed(&["edit", "HEAD#1", "-"], b"one line").expect(0);
+    assert_eq!(place.json(&["compile", "--to", "openai"])[0][0]["content"], "one line");
+}
+
+#[test]
+fn help_teaches_by_example() {
+    let place = Place::empty();
+    let help = place.ok(&["--help"]);
+    for verb in help.lines().skip_while(|line| *line != "Commands:").skip(1) {
+        let Some(verb) = verb.strip_prefix("  ").and_then(|line| line.split(' ').next()) else { break };
+        if verb.is_empty() || ["help", "status", "stats", "tools"].contains(&verb) {
+            continue;
+        }
+        let text = place.ok(&[verb, "--help"]);
+        assert!(text.contains("tract "), "{verb} shows no example");
+    }
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        assert!(place.ok(&["completions", shell]).contains("tract"), "{shell}");
+    }
+}
+
+/// The demo is the same wherever it runs: its ids are in the snapshot.
+#[test]
+fn the_demo_shows_what_it_says() {
+    let place = Place::empty();
+    let ran = place.run(&["demo"]).expect(0);
+    // The recordings have no times, the rest states its own.
+    insta::assert_snapshot!("demo", ran.stdout);
+    assert!(place.path("tract-demo/tract.db").exists());
+    let again = place.run(&["demo"]).expect(0);
+    assert!(again.stdout.contains("sqlite:tract-demo-2/tract.db"), "{}", again.stdout);
+    place.refused(&["--store", "sqlite:tract-demo/tract.db", "demo"], 1, "exists", "of its own");
+    place.refused(&["--store", "memory:", "demo"], 2, "usage", "on disk");
+}

@@ -1,0 +1,131 @@
+//! From a head back to where something is known: a cached line, a snapshot, or the root.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tract_core::store::{Hint, Walk};
+use tract_core::{Commit, CommitId, DerivedKind};
+
+use crate::compiler::Compiler;
+use crate::error::Result;
+use crate::ids::IdSet;
+use crate::snapshot;
+use crate::state::State;
+use crate::view::Row;
+
+/// A known state and the commits that follow it, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Chain {
+    pub(crate) base: Arc<State>,
+    pub(crate) steps: Vec<(Commit, Option<Hint>)>,
+}
+
+impl Chain {
+    /// Takes the commits newest first.
+    fn backwards(base: Arc<State>, mut steps: Vec<(Commit, Option<Hint>)>) -> Self {
+        steps.reverse();
+        Self { base, steps }
+    }
+}
+
+/// The first page is small: most often something is known a few commits back.
+const FIRST_PAGE: usize = 64;
+const PAGE: usize = 4096;
+
+impl Compiler {
+    /// Finds the nearest known state before a head. With `whole`, one that lacks no rows.
+    pub(crate) async fn chain(&self, head: CommitId, whole: bool) -> Result<Chain> {
+        let mut steps = Vec::new();
+        let mut at = head;
+        // What was just written is followed in memory.
+        loop {
+            if let Some(base) = self.cached(at, whole) {
+                return Ok(Chain::backwards(base, steps));
+            }
+            let Some(commit) = self.cached_commit(at) else { break };
+            let parent = commit.parent();
+            steps.push((commit, None));
+            match parent {
+                Some(parent) => at = parent,
+                None => return Ok(Chain::backwards(Arc::default(), steps)),
+            }
+        }
+        let mut limit = FIRST_PAGE;
+        loop {
+            let walk = Walk { head: at, until: None, limit, stop_at: Some(DerivedKind::Snapshot) };
+            let page = self.store().walk(self.repo(), walk).await?;
+            for step in page.steps {
+                let parent = step.commit.parent();
+                steps.push((step.commit, step.content));
+                if let Some(base) = parent.and_then(|parent| self.cached(parent, whole)) {
+                    return Ok(Chain::backwards(base, steps));
+                }
+            }
+            let next = match page.stopped {
+                Some((commit, bytes)) => {
+                    if let Some(state) = self.read_snapshot(commit, &bytes, whole).await? {
+                        return Ok(Chain::backwards(Arc::new(state), steps));
+                    }
+                    // A snapshot that does not hold is passed by.
+                    let walk = Walk { limit: 1, ..Walk::from(commit) };
+                    let page = self.store().walk(self.repo(), walk).await?;
+                    let passed = page.steps.into_iter().map(|step| (step.commit, step.content));
+                    steps.extend(passed);
+                    steps.last().and_then(|(commit, _)| commit.parent())
+                }
+                None => page.next,
+            };
+            match next {
+                Some(next) => at = next,
+                None => return Ok(Chain::backwards(Arc::default(), steps)),
+            }
+            limit = PAGE;
+        }
+    }
+
+    /// Reads a whole line, asking neither caches nor snapshots.
+    pub(crate) async fn chain_from_root(&self, head: CommitId) -> Result<Chain> {
+        let mut steps = Vec::new();
+        let mut next = Some(head);
+        while let Some(head) = next {
+            let page = self.store().walk(self.repo(), Walk { limit: PAGE, ..Walk::from(head) });
+            let page = page.await?;
+            steps.extend(page.steps.into_iter().map(|step| (step.commit, step.content)));
+            next = page.next;
+        }
+        Ok(Chain::backwards(Arc::default(), steps))
+    }
+
+    /// Reads a snapshot. With `whole`, also what it and those before it hold apart; `None` when
+    /// one of them does not hold.
+    pub(crate) async fn read_snapshot(
+        &self,
+        commit: CommitId,
+        bytes: &Bytes,
+        whole: bool,
+    ) -> Result<Option<State>> {
+        let Some(mut state) = snapshot::decode(commit, bytes) else { return Ok(None) };
+        if !(whole && state.is_partial()) {
+            return Ok(Some(state));
+        }
+        let mut seen: IdSet<CommitId> = state.view.rows().map(|row| row.slot).collect();
+        let mut rows: Vec<Row> = Vec::new();
+        let (mut at, mut bytes) = (commit, bytes.clone());
+        loop {
+            let Some(apart) = snapshot::apart(at, &bytes) else { return Ok(None) };
+            for (slot, row) in apart.rows {
+                if seen.insert(slot) {
+                    rows.extend(row);
+                }
+            }
+            let Some(previous) = apart.previous else { break };
+            let kind = DerivedKind::Snapshot;
+            let found = self.store().derived(self.repo(), kind, &[previous]).await?;
+            let Some(found) = found.into_iter().flatten().next() else { return Ok(None) };
+            (at, bytes) = (previous, found);
+        }
+        let next = state.view.next();
+        state.complete(rows);
+        Ok((state.view.next() == next).then_some(state))
+    }
+}

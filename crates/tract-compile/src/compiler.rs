@@ -1,0 +1,397 @@
+//! From a head in a store to its line and its context.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tract_core::store::BlobKey;
+use tract_core::{
+    Blob, BlobId, Change, Changes, Commit, CommitId, DerivedRow, ObjectId, RepoName, Store,
+    TokenCounter, Toolset, ToolsetId,
+};
+
+use crate::cache::{Lru, Meter};
+use crate::chain::Chain;
+use crate::compiled::{Compiled, TokenCount};
+use crate::error::{CompileError, Result};
+use crate::fact::Loaded;
+use crate::fetch::{COMMIT_BYTES, read_changes};
+use crate::ids::IdMap;
+use crate::line::Line;
+use crate::state::{Next, State, Stop};
+use crate::tools::Tools;
+use crate::view::RowKey;
+use crate::{load, snapshot};
+
+/// Memory that caches take by default: 64 MiB for lines, a quarter of it for each other cache.
+pub const DEFAULT_CACHE_BYTES: u64 = 64 << 20;
+/// Memory of a state beside what it shares with the one before.
+const STATE_BYTES: usize = 24 << 10;
+/// Memory of a row, its content apart.
+const ROW_BYTES: usize = 700;
+/// Tokens that stand before a reply in any provider's format.
+const PER_CONTEXT: u64 = 3;
+
+/// Compiles the heads of one repository. Cheap to clone; clones share their caches, which are
+/// bounded in bytes.
+///
+/// What it gives is a function of the head alone: the same warm or cold, with or without
+/// snapshots.
+#[derive(Clone)]
+pub struct Compiler {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) repo: RepoName,
+    pub(crate) counter: Arc<dyn TokenCounter>,
+    pub(crate) source: Arc<str>,
+    pub(crate) meter: Meter,
+    pub(crate) states: Lru<CommitId, Arc<State>>,
+    pub(crate) commits: Lru<CommitId, Commit>,
+    pub(crate) blobs: Lru<BlobId, Blob>,
+    pub(crate) toolsets: Lru<ToolsetId, Toolset>,
+    pub(crate) tools: Lru<ToolsetId, Tools>,
+}
+
+impl fmt::Debug for Compiler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compiler")
+            .field("store", &self.inner.store.backend())
+            .field("repo", &self.inner.repo)
+            .field("counter", &self.inner.source)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Compiler {
+    /// Makes a compiler with caches of the default size. Nothing is read.
+    pub fn new(store: Arc<dyn Store>, repo: RepoName, counter: Arc<dyn TokenCounter>) -> Self {
+        Self::with_cache(store, repo, counter, DEFAULT_CACHE_BYTES)
+    }
+
+    /// Makes a compiler whose cached lines take about `cache_bytes`, other caches a quarter of it
+    /// each; 0 caches nothing.
+    pub fn with_cache(
+        store: Arc<dyn Store>,
+        repo: RepoName,
+        counter: Arc<dyn TokenCounter>,
+        cache_bytes: u64,
+    ) -> Self {
+        let meter = Meter::default();
+        let source = counter.name().into();
+        let inner = Inner {
+            store,
+            repo,
+            counter,
+            source,
+            states: Lru::new(cache_bytes, meter.clone()),
+            meter,
+            commits: Lru::new(cache_bytes / 4, Meter::default()),
+            blobs: Lru::new(cache_bytes / 4, Meter::default()),
+            toolsets: Lru::new(cache_bytes / 4, Meter::default()),
+            tools: Lru::new(cache_bytes / 4, Meter::default()),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Returns the repository's name.
+    pub fn repo(&self) -> &RepoName {
+        &self.inner.repo
+    }
+
+    /// Returns the store.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.inner.store
+    }
+
+    /// Reads what requests are planned on at a head; before the first commit it is empty.
+    ///
+    /// # Errors
+    /// [`CompileError::Change`] when a commit of the line does not fit its parent's view, `Missing`
+    /// when something it links to is not stored, else the store's.
+    pub async fn line(&self, head: Option<CommitId>) -> Result<Line> {
+        let state = self.state(head, true).await?;
+        let state = match (head, &state.record) {
+            (Some(head), None) => {
+                let record = self.commit(head, head).await?;
+                let state = Arc::new(State { record: Some(record), ..State::clone(&state) });
+                self.keep(&state);
+                state
+            }
+            _ => state,
+        };
+        Ok(Line { state })
+    }
+
+    /// Compiles a head. Only the contents of rows that are shown are read, each once.
+    ///
+    /// # Errors
+    /// As [`line`](Self::line); `NoContent`, `Content` and `Schema` when a shown message or a tool
+    /// in force cannot be read.
+    pub async fn compile(&self, head: Option<CommitId>) -> Result<Compiled> {
+        let state = self.loaded(self.state(head, false).await?).await?;
+        let tools = self.tools(state.view.tools()).await?;
+        let around = if state.shown_count > 0 { PER_CONTEXT } else { 0 };
+        let count = state.tokens + tools.tokens + around;
+        Ok(Compiled {
+            head,
+            view: state.view.clone(),
+            context: state.context.clone(),
+            message_count: state.shown_count,
+            tools: tools.list,
+            tokens: TokenCount { count, source: self.inner.source.clone() },
+            commit_count: state.commit_count,
+        })
+    }
+
+    /// Returns the line after commits that need not be stored yet, oldest first: the proof that
+    /// they fold, and what a snapshot of them is made from. Messages whose blobs are given are
+    /// read from there.
+    ///
+    /// # Errors
+    /// `NotNext` when a commit does not continue the one before it, else as [`line`](Self::line).
+    pub async fn advance(&self, line: &Line, commits: &[Commit], blobs: &[Blob]) -> Result<Line> {
+        let mut head = line.head();
+        for commit in commits {
+            if commit.parent() != head {
+                let name = |id: Option<CommitId>| id.map_or("none".to_owned(), |id| id.to_hex());
+                return Err(CompileError::NotNext {
+                    commit: commit.id(),
+                    expected: name(head),
+                    found: name(commit.parent()),
+                });
+            }
+            head = Some(commit.id());
+        }
+        let given: IdMap<BlobId, Blob> =
+            blobs.iter().map(|blob| (blob.id(), blob.clone())).collect();
+        let steps: Vec<(Commit, _)> = commits.iter().map(|commit| (commit.clone(), None)).collect();
+        let chain = Chain { base: line.state.clone(), steps };
+        let state = match self.follow(&chain, &given).await? {
+            Ok(state) => state,
+            Err(Stop::Invalid(invalid)) => return Err(invalid.into()),
+            // A whole state never asks for the whole.
+            Err(Stop::Partial) => self.whole_from_root(&chain, &given).await?,
+        };
+        let state = self.charged(state);
+        // A line that was never compiled may have many rows waiting: only the new ones are asked.
+        let passed = line.state.unloaded.len();
+        let waiting = load::waiting(&state, passed);
+        let mut left = state.unloaded.take(passed.min(state.unloaded.len()));
+        let mut messages = Vec::new();
+        for (place, entry) in waiting {
+            let Inner { counter, meter, .. } = &*self.inner;
+            match load::message(&entry, &given, counter.as_ref(), meter) {
+                Ok(loaded) => messages.push((place, Arc::new(loaded))),
+                // What is not given or cannot be read is compile's to ask for and to tell.
+                Err(_) => left.push_back(place),
+            }
+        }
+        let state = load::with_messages(&state, messages, left);
+        Ok(Line { state: Arc::new(state) })
+    }
+
+    /// Returns the snapshot to be stored with the head of a line, when one is due: when the
+    /// commits since the last one exceed 256 and twice the rows shown. The line counts from there
+    /// on.
+    pub fn snapshot_due(&self, line: &mut Line) -> Option<DerivedRow> {
+        if snapshot::is_due(&line.state) { self.snapshot(line) } else { None }
+    }
+
+    /// Returns the snapshot of a line, due or not; `None` before the first commit. The line counts
+    /// from there on.
+    pub fn snapshot(&self, line: &mut Line) -> Option<DerivedRow> {
+        let (row, after) = snapshot::take(&line.state)?;
+        line.state = Arc::new(after);
+        Some(row)
+    }
+
+    /// Keeps a line whose commits are stored by now, so that compiling it reads nothing.
+    pub fn remember(&self, line: &Line) {
+        self.keep(&line.state);
+    }
+
+    /// Keeps objects that are stored by now, so that what follows them need not be read.
+    pub fn remember_objects(&self, commits: &[Commit], blobs: &[Blob], toolsets: &[Toolset]) {
+        for commit in commits {
+            self.inner.commits.put(commit.id(), commit.clone(), COMMIT_BYTES);
+        }
+        for blob in blobs {
+            self.inner.blobs.put(blob.id(), blob.clone(), blob.bytes().len() + 200);
+        }
+        for set in toolsets {
+            self.inner.toolsets.put(set.id(), set.clone(), set.entries().len() * 64 + 200);
+        }
+    }
+
+    /// Empties the caches, as after a repair.
+    pub fn forget(&self) {
+        let Inner { states, commits, blobs, toolsets, tools, .. } = &*self.inner;
+        states.clear();
+        commits.clear();
+        blobs.clear();
+        toolsets.clear();
+        tools.clear();
+    }
+
+    /// Reads commits, from the cache where they are there.
+    ///
+    /// # Errors
+    /// `Missing` when one is not stored, else the store's.
+    pub async fn commits(&self, ids: &[CommitId]) -> Result<Vec<Commit>> {
+        let found = self.find_commits(ids).await?;
+        ids.iter()
+            .map(|id| {
+                let object = ObjectId::Commit(*id);
+                found.get(id).cloned().ok_or(CompileError::Missing { object, commit: *id })
+            })
+            .collect()
+    }
+
+    /// Reads the changes of a commit, wherever its record keeps them.
+    ///
+    /// # Errors
+    /// `Missing` when their blob is not stored, `Changes` when it is no list of changes.
+    pub async fn changes(&self, commit: &Commit) -> Result<Vec<Change>> {
+        match &commit.changes {
+            Changes::List(list) => Ok(list.clone()),
+            Changes::Blob(id) => {
+                let blobs = self.find_blobs(vec![BlobKey::from(*id)], &IdMap::default()).await?;
+                read_changes(commit, blobs.get(id), *id)
+            }
+        }
+    }
+}
+
+impl Compiler {
+    pub(crate) fn cached(&self, id: CommitId, whole: bool) -> Option<Arc<State>> {
+        self.inner.states.get(&id).filter(|state| !(whole && state.is_partial()))
+    }
+
+    pub(crate) fn cached_commit(&self, id: CommitId) -> Option<Commit> {
+        self.inner.commits.get(&id)
+    }
+
+    pub(crate) fn keep(&self, state: &Arc<State>) {
+        if let Some(head) = state.head {
+            self.inner.states.put(head, state.clone(), STATE_BYTES);
+        }
+    }
+
+    /// Gives the state the memory of its rows to answer for, when that has grown.
+    fn charged(&self, mut state: State) -> State {
+        let bytes = state.view.len() * ROW_BYTES;
+        let charged = state.charge.as_ref().map_or(0, |charge| charge.bytes());
+        if bytes > charged + charged / 4 + 256 * ROW_BYTES {
+            state.charge = Some(Arc::new(self.inner.meter.charge(bytes)));
+        }
+        state
+    }
+
+    async fn state(&self, head: Option<CommitId>, whole: bool) -> Result<Arc<State>> {
+        let Some(head) = head else { return Ok(Arc::default()) };
+        if let Some(state) = self.cached(head, whole) {
+            return Ok(state);
+        }
+        let none = IdMap::default();
+        let chain = self.chain(head, whole).await?;
+        let state = match self.follow(&chain, &none).await? {
+            Ok(state) => state,
+            Err(Stop::Invalid(invalid)) => return Err(invalid.into()),
+            Err(Stop::Partial) => {
+                let chain = self.chain(head, true).await?;
+                match self.follow(&chain, &none).await? {
+                    Ok(state) => state,
+                    Err(Stop::Invalid(invalid)) => return Err(invalid.into()),
+                    Err(Stop::Partial) => self.whole_from_root(&chain, &none).await?,
+                }
+            }
+        };
+        let state = Arc::new(self.charged(state));
+        self.keep(&state);
+        Ok(state)
+    }
+
+    /// Folds a line from its root, whatever snapshots say.
+    pub(crate) async fn whole_from_root(
+        &self,
+        chain: &Chain,
+        given: &IdMap<BlobId, Blob>,
+    ) -> Result<State> {
+        let mut whole = match chain.base.head {
+            Some(base) => self.chain_from_root(base).await?,
+            None => Chain::default(),
+        };
+        whole.steps.extend(chain.steps.iter().cloned());
+        match self.follow(&whole, given).await? {
+            Ok(state) => Ok(state),
+            Err(Stop::Invalid(invalid)) => Err(invalid.into()),
+            Err(Stop::Partial) => unreachable!("a state that begins at the root is whole"),
+        }
+    }
+
+    /// Goes on from the chain's base over all its steps.
+    pub(crate) async fn follow(
+        &self,
+        chain: &Chain,
+        given: &IdMap<BlobId, Blob>,
+    ) -> Result<Result<State, Stop>> {
+        if chain.steps.is_empty() {
+            return Ok(Ok(State::clone(&chain.base)));
+        }
+        let keys = chain.steps.iter().filter_map(|(commit, _)| match commit.changes {
+            Changes::Blob(id) => Some(BlobKey::from(id)),
+            Changes::List(_) => None,
+        });
+        let blobs = self.find_blobs(keys.collect(), given).await?;
+        let mut lists: IdMap<CommitId, Vec<Change>> = IdMap::default();
+        for (commit, _) in &chain.steps {
+            if let Changes::Blob(id) = &commit.changes {
+                lists.insert(commit.id(), read_changes(commit, blobs.get(id), *id)?);
+            }
+        }
+        let nexts: Vec<Next<'_>> = chain
+            .steps
+            .iter()
+            .map(|(commit, hint)| {
+                let changes = match &commit.changes {
+                    Changes::List(list) => list,
+                    Changes::Blob(_) => lists.get(&commit.id()).map_or(&[][..], Vec::as_slice),
+                };
+                Next { commit, changes, hint: *hint }
+            })
+            .collect();
+        let folded = match chain.base.fold(&nexts) {
+            Ok(folded) => folded,
+            Err(stop) => return Ok(Err(stop)),
+        };
+        let wanted = folded.wanted();
+        let others = self.find_commits(&wanted).await?;
+        if let Some(id) = wanted.iter().find(|id| !others.contains_key(id)) {
+            let commit = chain.steps.last().map_or(*id, |(commit, _)| commit.id());
+            return Err(CompileError::Missing { object: ObjectId::Commit(*id), commit });
+        }
+        Ok(folded.settle(others))
+    }
+
+    async fn loaded(&self, state: Arc<State>) -> Result<Arc<State>> {
+        if state.unloaded.is_empty() {
+            return Ok(state);
+        }
+        let waiting = load::waiting(&state, 0);
+        let Inner { counter, meter, .. } = &*self.inner;
+        let mut messages: Vec<(RowKey, Arc<Loaded>)> = Vec::with_capacity(waiting.len());
+        // In portions, so that bytes and parsed contents of few messages are in memory together.
+        for rows in waiting.chunks(1024) {
+            let blobs = self.find_blobs(load::keys(rows), &IdMap::default()).await?;
+            for (place, entry) in rows {
+                let loaded = load::message(entry, &blobs, counter.as_ref(), meter)?;
+                messages.push((*place, Arc::new(loaded)));
+            }
+        }
+        let state = Arc::new(load::with_messages(&state, messages, imbl::Vector::new()));
+        self.keep(&state);
+        Ok(state)
+    }
+}

@@ -1,0 +1,105 @@
+//! Objects read for compiling: from what is given, from caches, else from the store in bulk.
+
+use tract_core::store::BlobKey;
+use tract_core::{Blob, BlobId, Change, Changes, Commit, CommitId, ObjectId, ToolsetId};
+
+use crate::compiler::Compiler;
+use crate::error::{CompileError, Result};
+use crate::ids::{ById, IdMap};
+use crate::tools::{self, Tools};
+
+/// What a cached commit counts for, in bytes; records differ little.
+pub(crate) const COMMIT_BYTES: usize = 600;
+
+impl Compiler {
+    pub(crate) async fn tools(&self, id: Option<ToolsetId>) -> Result<Tools> {
+        let Some(id) = id else { return Ok(Tools::default()) };
+        let (store, repo) = (self.store(), self.repo());
+        if let Some(tools) = self.inner.tools.get(&id) {
+            return Ok(tools);
+        }
+        let toolset = match self.inner.toolsets.get(&id) {
+            Some(toolset) => toolset,
+            None => {
+                let found = store.toolsets(repo, &[id]).await?.into_iter().flatten().next();
+                found.ok_or(CompileError::MissingTool { object: ObjectId::Toolset(id) })?
+            }
+        };
+        let schemas = self.find_blobs(tools::schema_keys(&toolset), &IdMap::default()).await?;
+        let tools = tools::tools(&toolset, &schemas, self.inner.counter.as_ref())?;
+        self.inner.tools.put(id, tools.clone(), tools.bytes + 200);
+        Ok(tools)
+    }
+
+    pub(crate) async fn commit(&self, id: CommitId, needed_by: CommitId) -> Result<Commit> {
+        let object = ObjectId::Commit(id);
+        let found = self.find_commits(&[id]).await?.remove(&id);
+        found.ok_or(CompileError::Missing { object, commit: needed_by })
+    }
+
+    pub(crate) async fn find_commits(&self, ids: &[CommitId]) -> Result<IdMap<CommitId, Commit>> {
+        let mut found = IdMap::with_capacity_and_hasher(ids.len(), ById::default());
+        let mut unknown = Vec::new();
+        for id in ids {
+            match self.inner.commits.get(id) {
+                Some(commit) => drop(found.insert(*id, commit)),
+                None => unknown.push(*id),
+            }
+        }
+        if !unknown.is_empty() {
+            for commit in
+                self.inner.store.commits(&self.inner.repo, &unknown).await?.into_iter().flatten()
+            {
+                self.inner.commits.put(commit.id(), commit.clone(), COMMIT_BYTES);
+                found.insert(commit.id(), commit);
+            }
+        }
+        Ok(found)
+    }
+
+    pub(crate) async fn find_blobs(
+        &self,
+        keys: Vec<BlobKey>,
+        given: &IdMap<BlobId, Blob>,
+    ) -> Result<IdMap<BlobId, Blob>> {
+        let mut found = IdMap::with_capacity_and_hasher(keys.len(), ById::default());
+        let mut unknown = Vec::new();
+        if given.is_empty() && self.inner.blobs.is_empty() {
+            unknown = keys;
+        } else {
+            self.split_known(keys, given, &mut found, &mut unknown);
+        }
+        if !unknown.is_empty() {
+            let blobs = self.inner.store.blobs(&self.inner.repo, &unknown).await?;
+            found.extend(blobs.into_iter().flatten().map(|blob| (blob.id(), blob)));
+        }
+        Ok(found)
+    }
+
+    fn split_known(
+        &self,
+        keys: Vec<BlobKey>,
+        given: &IdMap<BlobId, Blob>,
+        found: &mut IdMap<BlobId, Blob>,
+        unknown: &mut Vec<BlobKey>,
+    ) {
+        for key in keys {
+            let known = given.get(&key.id).cloned().or_else(|| self.inner.blobs.get(&key.id));
+            match known {
+                Some(blob) => drop(found.insert(key.id, blob)),
+                None => unknown.push(key),
+            }
+        }
+    }
+}
+
+pub(crate) fn read_changes(
+    commit: &Commit,
+    blob: Option<&Blob>,
+    id: BlobId,
+) -> Result<Vec<Change>> {
+    let commit = commit.id();
+    let object = ObjectId::Blob(id);
+    let blob = blob.ok_or(CompileError::Missing { object, commit })?;
+    Changes::from_blob(blob.bytes()).map_err(|source| CompileError::Changes { commit, source })
+}

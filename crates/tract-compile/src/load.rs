@@ -1,0 +1,118 @@
+//! From rows to messages: content blobs read and parsed, each row once.
+
+use std::sync::Arc;
+
+use imbl::{OrdMap, Vector};
+use tract_core::store::BlobKey;
+use tract_core::{Blob, BlobId, Content, ContentError, Message, ObjectId, TokenCounter};
+
+use crate::cache::Meter;
+use crate::error::{CompileError, Result};
+use crate::fact::{Entry, Loaded};
+use crate::ids::IdMap;
+use crate::state::State;
+use crate::tokens::count_content;
+use crate::view::RowKey;
+
+/// Returns the rows whose message is to be loaded, in order, each once; of those that wait, the
+/// first `passed` are left waiting.
+pub(crate) fn waiting(state: &State, passed: usize) -> Vec<(RowKey, Entry)> {
+    let is_waiting = |entry: &Entry| entry.fact.is_shown() && entry.message.is_none();
+    if passed == 0 && state.unloaded.len() >= state.context.len() {
+        // Whoever waits stands in the context: one walk is cheaper than so many look-ups.
+        let all = state.context.iter().filter(|(_, entry)| is_waiting(entry));
+        return all.map(|(place, entry)| (*place, entry.clone())).collect();
+    }
+    let waiting = state.unloaded.skip(passed.min(state.unloaded.len()));
+    let mut places: Vec<RowKey> = waiting.iter().copied().collect();
+    places.sort_unstable();
+    places.dedup();
+    let entry = |place| state.context.get(&place).filter(|entry| is_waiting(entry)).cloned();
+    places.into_iter().filter_map(|place| Some((place, entry(place)?))).collect()
+}
+
+/// Returns the blobs that rows need, with hints where they lie.
+pub(crate) fn keys(rows: &[(RowKey, Entry)]) -> Vec<BlobKey> {
+    let mut keys = Vec::with_capacity(rows.len());
+    for (_, entry) in rows {
+        keys.extend(entry.fact.content.map(|id| BlobKey { id, hint: entry.fact.hint }));
+        keys.extend(entry.fact.verbatim.map(BlobKey::from));
+    }
+    keys
+}
+
+/// Makes the message of a row.
+pub(crate) fn message(
+    entry: &Entry,
+    blobs: &IdMap<BlobId, Blob>,
+    counter: &dyn TokenCounter,
+    meter: &Meter,
+) -> Result<Loaded> {
+    let Entry { row, fact, .. } = entry;
+    let blob = |id: BlobId| {
+        blobs
+            .get(&id)
+            .ok_or(CompileError::Missing { object: ObjectId::Blob(id), commit: row.version })
+    };
+    let (Some(content_id), Some(kind)) = (fact.content, &fact.kind) else {
+        return Err(CompileError::NoContent { slot: row.slot, version: row.version });
+    };
+    let unreadable =
+        |source| CompileError::Content { commit: row.version, blob: content_id, source };
+    let content_blob = blob(content_id)?;
+    let text = content_blob.text().ok_or_else(|| unreadable(ContentError::NotText))?;
+    let content = Content::from_blob(kind, text).map_err(unreadable)?;
+    let verbatim = fact.verbatim.map(blob).transpose()?.cloned();
+    let bytes = text.len() + verbatim.as_ref().map_or(0, |blob| blob.bytes().len()) + OVERHEAD;
+    let token_count = count_content(&content, counter);
+    let message = Message {
+        commit: row.version,
+        slot: row.slot,
+        content,
+        role: fact.role.clone(),
+        priority: fact.priority,
+        answers: row.answers,
+        joins: fact.joins.filter(|_| fact.joined),
+        form: fact.form.as_deref().map(str::to_owned),
+        verbatim,
+        generation_config: fact.generation_config.clone(),
+        token_count,
+    };
+    Ok(Loaded { message, charge: Some(Arc::new(meter.charge(bytes))) })
+}
+
+/// Memory of a message beside its texts.
+const OVERHEAD: usize = 400;
+
+/// Returns the state with these messages, in order of their places; those of `left` still wait.
+pub(crate) fn with_messages(
+    state: &State,
+    messages: Vec<(RowKey, Arc<Loaded>)>,
+    left: Vector<RowKey>,
+) -> State {
+    let mut loaded = state.clone();
+    loaded.unloaded = left;
+    loaded.tokens += messages.iter().map(|(_, message)| message.message.token_count).sum::<u64>();
+    if messages.len() * 4 > state.context.len() {
+        // Most rows are new: building the map again is cheaper than changing it row by row.
+        let mut messages = messages.into_iter().peekable();
+        loaded.context = state
+            .context
+            .iter()
+            .map(|(place, entry)| {
+                let mut entry = entry.clone();
+                if let Some((_, message)) = messages.next_if(|(next, _)| next == place) {
+                    entry.message = Some(message);
+                }
+                (*place, entry)
+            })
+            .collect::<OrdMap<_, _>>();
+    } else {
+        for (place, message) in messages {
+            if let Some(entry) = loaded.context.get_mut(&place) {
+                entry.message = Some(message);
+            }
+        }
+    }
+    loaded
+}

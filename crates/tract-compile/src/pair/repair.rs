@@ -1,0 +1,285 @@
+//! Repair: two walks over the rows. The first decides what takes part, the second where it goes.
+
+use std::collections::{HashMap, HashSet};
+
+use tract_core::{CallRef, CommitId, Content, Kind, Message};
+
+use super::rules::{Rules, Speaker, speaker};
+use super::{Item, Paired, Repair, RepairKind, StandIn};
+use crate::compiled::Compiled;
+use crate::view::Row;
+
+/// What takes part, in the order of the rows.
+enum Entry<'a> {
+    Message(&'a Message),
+    Result { of: CallRef, message: &'a Message },
+    Skipped { of: CallRef, slot: CommitId },
+}
+
+impl Entry<'_> {
+    /// The call that it answers.
+    fn answers(&self) -> Option<CallRef> {
+        match self {
+            Self::Message(_) => None,
+            Self::Result { of, .. } | Self::Skipped { of, .. } => Some(*of),
+        }
+    }
+
+    fn is_assistant(&self) -> bool {
+        matches!(self, Self::Message(message) if speaker(message) == Speaker::Assistant)
+    }
+
+    fn is_system(&self) -> bool {
+        matches!(self, Self::Message(message) if speaker(message) == Speaker::System)
+    }
+}
+
+pub(super) fn repair<'a>(compiled: &'a Compiled, rules: &Rules) -> Paired<'a> {
+    let mut repairs = Vec::new();
+    let entries = take_part(compiled, &mut repairs);
+    let staying = staying(&entries, rules);
+    let mut answers: HashMap<CallRef, usize> = HashMap::new();
+    for (at, entry) in entries.iter().enumerate() {
+        if let Some(of) = entry.answers() {
+            answers.insert(of, at);
+        }
+    }
+    let mut items = Vec::with_capacity(entries.len());
+    for (at, entry) in entries.iter().enumerate() {
+        match entry {
+            Entry::Message(message) => {
+                items.push(Item::Message(message));
+                if !staying.contains(&message.slot) {
+                    answer(message, at, &entries, &answers, &mut items, &mut repairs);
+                }
+            }
+            Entry::Result { of, message } if staying.contains(&of.slot) => {
+                items.push(Item::Message(message));
+            }
+            Entry::Skipped { of, slot } if staying.contains(&of.slot) => {
+                items.push(stand_in(compiled.message(of.slot), *of, Some(*slot), &mut repairs));
+            }
+            // Answered right after its call.
+            Entry::Result { .. } | Entry::Skipped { .. } => {}
+        }
+    }
+    Paired { items, repairs }
+}
+
+/// Leaves out what has no place in any request: orphans, second results, what belongs to a
+/// skipped call.
+fn take_part<'a>(compiled: &'a Compiled, repairs: &mut Vec<Repair>) -> Vec<Entry<'a>> {
+    let rows: Vec<(&Row, Option<&Message>)> = compiled.rows().collect();
+    let skipped_calls: HashSet<CommitId> = rows
+        .iter()
+        .filter_map(|(row, _)| row.answers)
+        .map(|answers| answers.slot)
+        .filter(|slot| compiled.row(*slot).is_some() && compiled.message(*slot).is_none())
+        .collect();
+    let mut left_out: HashSet<CommitId> = HashSet::new();
+    for (at, (row, _)) in rows.iter().enumerate() {
+        if skipped_calls.contains(&row.slot) {
+            let before = rows.get(..at).unwrap_or_default().iter().rev();
+            let reasoning = before.map_while(|(row, message)| match message {
+                Some(message) => {
+                    (message.content.kind() == Kind::Reasoning).then_some(Some(row.slot))
+                }
+                None => Some(None),
+            });
+            left_out.extend(reasoning.flatten());
+        }
+    }
+    let mut answered: HashSet<CallRef> = HashSet::new();
+    let mut entries = Vec::with_capacity(rows.len());
+    for (row, message) in rows {
+        let Some(message) = message else {
+            if let Some(of) = row.answers
+                && call(compiled, of).is_some()
+                && answered.insert(of)
+            {
+                entries.push(Entry::Skipped { of, slot: row.slot });
+            }
+            continue;
+        };
+        let mut leave = |kind, text: String| repairs.push(Repair::new(kind, Some(row.slot), text));
+        if left_out.contains(&row.slot) {
+            leave(RepairKind::CallSkipped, "reasoning of a skipped call: left out".to_owned());
+            continue;
+        }
+        let Content::ToolResult(result) = &message.content else {
+            entries.push(Entry::Message(message));
+            continue;
+        };
+        let id = &result.call_id;
+        match row.answers {
+            Some(of) if call(compiled, of).is_some() => match answered.insert(of) {
+                true => entries.push(Entry::Result { of, message }),
+                false => leave(
+                    RepairKind::SecondResult,
+                    format!("call {id:?} has a second result: left out"),
+                ),
+            },
+            Some(of) if skipped_calls.contains(&of.slot) => {
+                leave(RepairKind::CallSkipped, format!("call {id:?} is skipped: result left out"));
+            }
+            Some(_) | None => {
+                leave(RepairKind::Orphan, format!("result for {id:?} answers no call: left out"));
+            }
+        }
+    }
+    entries
+}
+
+/// Returns the message that makes a call, and the call, when it is shown.
+fn call(compiled: &Compiled, of: CallRef) -> Option<&tract_core::ToolCall> {
+    let message = compiled.message(of.slot)?;
+    match speaker(message) {
+        Speaker::Assistant => message.content.calls().nth(usize::try_from(of.index).ok()?),
+        Speaker::System | Speaker::User | Speaker::Tool => None,
+    }
+}
+
+/// Returns the messages whose calls are answered where the rules want it. A turn is judged as a
+/// whole, so that an answer put into it cannot part another call from its own.
+fn staying(entries: &[Entry<'_>], rules: &Rules) -> HashSet<CommitId> {
+    let mut staying = HashSet::new();
+    let mut at = 0;
+    while let Some(entry) = entries.get(at) {
+        let start = at;
+        at += 1;
+        if !entry.is_assistant() {
+            continue;
+        }
+        if rules.turns {
+            // Instructions stand apart, so they do not end a turn; those behind its last message
+            // are walked again below.
+            while entries.get(at).is_some_and(|next| next.is_assistant() || next.is_system()) {
+                at += 1;
+            }
+            while entries.get(at - 1).is_some_and(Entry::is_system) {
+                at -= 1;
+            }
+        }
+        let turn: Vec<&Message> = entries
+            .get(start..at)
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|entry| match entry {
+                Entry::Message(message) if entry.is_assistant() => Some(*message),
+                Entry::Message(_) | Entry::Result { .. } | Entry::Skipped { .. } => None,
+            })
+            .collect();
+        if answered_in_place(&turn, entries.get(at..).unwrap_or_default(), rules) {
+            staying.extend(turn.iter().map(|message| message.slot));
+        }
+    }
+    staying
+}
+
+fn answered_in_place(turn: &[&Message], rest: &[Entry<'_>], rules: &Rules) -> bool {
+    let calls: Vec<CallRef> = turn
+        .iter()
+        .flat_map(|message| {
+            (0u32..)
+                .zip(message.content.calls())
+                .map(|(index, _)| CallRef { slot: message.slot, index })
+        })
+        .collect();
+    if calls.is_empty() {
+        return true;
+    }
+    let order: HashMap<CallRef, usize> = calls.iter().copied().zip(0..).collect();
+    let calling = |message: &&&Message| message.content.calls().next().is_some();
+    let own = turn.iter().filter(calling).all(|message| rules.own(message))
+        && rest.iter().all(|entry| match entry {
+            Entry::Result { of, message } => !order.contains_key(of) || rules.own(message),
+            Entry::Message(_) | Entry::Skipped { .. } => true,
+        });
+    let (mut found, mut last, mut spoken) = (0, None, false);
+    for entry in rest {
+        let of = match entry {
+            Entry::Result { of, .. } | Entry::Skipped { of, .. } => of,
+            Entry::Message(_) if rules.turns && entry.is_system() => continue,
+            Entry::Message(_) if rules.anywhere && own => continue,
+            Entry::Message(_) if rules.turns && !entry.is_assistant() => {
+                spoken = true;
+                continue;
+            }
+            Entry::Message(_) => break,
+        };
+        let Some(place) = order.get(of).copied() else { continue };
+        if !own && (spoken || last.is_some_and(|last| place < last)) {
+            return false;
+        }
+        last = Some(place);
+        found += 1;
+    }
+    found == calls.len()
+}
+
+/// Answers every call of a message right after it, in call order.
+fn answer<'a>(
+    message: &'a Message,
+    at: usize,
+    entries: &[Entry<'a>],
+    answers: &HashMap<CallRef, usize>,
+    items: &mut Vec<Item<'a>>,
+    repairs: &mut Vec<Repair>,
+) {
+    if speaker(message) != Speaker::Assistant {
+        return;
+    }
+    let mut next = at + 1;
+    for (index, call) in (0u32..).zip(message.content.calls()) {
+        let of = CallRef { slot: message.slot, index };
+        let found = answers.get(&of).and_then(|at| Some((*at, entries.get(*at)?)));
+        match found {
+            Some((at, Entry::Result { message: result, .. })) => {
+                if at == next {
+                    next += 1;
+                } else {
+                    repairs.push(Repair::new(
+                        RepairKind::Moved,
+                        Some(result.slot),
+                        format!("result of call {:?}: moved right after its call", call.id),
+                    ));
+                }
+                items.push(Item::Message(result));
+            }
+            Some((at, Entry::Skipped { slot, .. })) => {
+                if at == next {
+                    next += 1;
+                }
+                items.push(stand_in(Some(message), of, Some(*slot), repairs));
+            }
+            Some((_, Entry::Message(_))) | None => {
+                items.push(stand_in(Some(message), of, None, repairs));
+            }
+        }
+    }
+}
+
+fn stand_in<'a>(
+    message: Option<&Message>,
+    of: CallRef,
+    skipped: Option<CommitId>,
+    repairs: &mut Vec<Repair>,
+) -> Item<'a> {
+    let call = message.and_then(|message| {
+        message.content.calls().nth(usize::try_from(of.index).unwrap_or(usize::MAX))
+    });
+    let (call_id, name) = call.map(|call| (call.id.clone(), call.name.clone())).unwrap_or_default();
+    repairs.push(match skipped {
+        Some(slot) => Repair::new(
+            RepairKind::SkippedResult,
+            Some(slot),
+            format!("result of call {call_id:?} is skipped: sent as [skipped]"),
+        ),
+        None => Repair::new(
+            RepairKind::NotExecuted,
+            Some(of.slot),
+            format!("call {call_id:?} had no result: sent as not executed"),
+        ),
+    });
+    Item::StandIn(StandIn { answers: of, call_id, name, skipped })
+}

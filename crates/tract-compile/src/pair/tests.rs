@@ -1,0 +1,318 @@
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+use tract_core::{CallRef, CommitId, Content, Kind, Message, Part, Priority, Role, ToolAnswer};
+
+use super::*;
+use crate::compiled::TokenCount;
+use crate::view::{Row, View};
+
+const OWN: &str = "theirs-1";
+
+/// A row of a random context.
+#[derive(Clone, Debug)]
+struct Plan {
+    what: What,
+    shown: bool,
+    own: bool,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Say(Kind, Role),
+    Call(usize),
+    /// Answers the call at this place among all calls made so far; none is an orphan.
+    Answer(Option<usize>),
+}
+
+fn slot(place: usize) -> CommitId {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&(place as u64 + 1).to_be_bytes());
+    CommitId::from_bytes(bytes)
+}
+
+fn message(place: usize, content: Content, role: Role, own: bool) -> Message {
+    Message {
+        commit: slot(place),
+        slot: slot(place),
+        content,
+        role,
+        priority: Priority::Normal,
+        answers: None,
+        joins: None,
+        form: own.then(|| OWN.to_owned()),
+        verbatim: None,
+        generation_config: None,
+        token_count: 0,
+    }
+}
+
+fn result(call_id: &str) -> Content {
+    let parts = vec![Part::text("r")];
+    Content::ToolResult(ToolAnswer { call_id: call_id.into(), name: None, is_error: false, parts })
+}
+
+fn compiled(plans: &[Plan]) -> Compiled {
+    let (mut rows, mut messages, mut calls) = (Vec::new(), Vec::new(), Vec::new());
+    for (place, plan) in plans.iter().enumerate() {
+        let mut answers = None;
+        let said = match &plan.what {
+            What::Say(kind, role) => {
+                let body = tract_core::Body::text("t");
+                let content = match kind {
+                    Kind::System => Content::System(body),
+                    Kind::User => Content::User(body),
+                    Kind::Reasoning => Content::Reasoning(body),
+                    _ => Content::Assistant(body),
+                };
+                message(place, content, role.clone(), plan.own)
+            }
+            What::Call(count) => {
+                let mut parts = Vec::new();
+                for index in 0..*count {
+                    parts.push(Part::call(format!("c{}", calls.len()), "f", "{}"));
+                    calls.push(CallRef { slot: slot(place), index: index as u32 });
+                }
+                let content = Content::Assistant(tract_core::Body { parts, name: None });
+                message(place, content, Role::Assistant, plan.own)
+            }
+            What::Answer(call) => {
+                answers = call.and_then(|call| calls.get(call % calls.len().max(1)).copied());
+                let id = call
+                    .map_or("none".to_owned(), |call| format!("c{}", call % calls.len().max(1)));
+                message(place, result(&id), Role::Tool, plan.own)
+            }
+        };
+        let id = slot(place);
+        rows.push(Row { slot: id, key: place as u64, version: id, mark: None, answers });
+        if plan.shown {
+            messages.push(Message { answers, ..said });
+        }
+    }
+    let next = plans.len() as u64;
+    let tokens = TokenCount { count: 0, source: "approx".into() };
+    Compiled::new(None, View::from_parts(rows, None, next), messages, Vec::new(), tokens, next)
+}
+
+/// The same items as rows of a context of their own: what stands in becomes a result.
+fn again(items: &[Item<'_>]) -> Compiled {
+    let (mut rows, mut messages) = (Vec::new(), Vec::new());
+    let mut moved: HashMap<CommitId, CommitId> = HashMap::new();
+    for (place, item) in items.iter().enumerate() {
+        let id = slot(place);
+        let (said, answers) = match item {
+            Item::Message(old) => {
+                moved.insert(old.slot, id);
+                let new = Message { slot: id, commit: id, ..(*old).clone() };
+                (new, old.answers)
+            }
+            Item::StandIn(answer) => {
+                // It would be its call's neighbour, in its call's form.
+                let own = messages.iter().any(|message: &Message| {
+                    moved.get(&answer.answers.slot) == Some(&message.slot) && message.form.is_some()
+                });
+                (message(place, result(&answer.call_id), Role::Tool, own), Some(answer.answers))
+            }
+        };
+        let answers = answers.map(|of| CallRef { slot: moved[&of.slot], index: of.index });
+        rows.push(Row { slot: id, key: place as u64, version: id, mark: None, answers });
+        messages.push(Message { answers, ..said });
+    }
+    let next = items.len() as u64;
+    let tokens = TokenCount { count: 0, source: "approx".into() };
+    Compiled::new(None, View::from_parts(rows, None, next), messages, Vec::new(), tokens, next)
+}
+
+fn answered(item: &Item<'_>) -> Option<CallRef> {
+    match item {
+        Item::Message(message) => message.answers,
+        Item::StandIn(answer) => Some(answer.answers),
+    }
+}
+
+fn by(item: &Item<'_>) -> Speaker {
+    match item {
+        Item::Message(message) => speaker(message),
+        Item::StandIn(_) => Speaker::Tool,
+    }
+}
+
+/// What is wrong with items, judged by walking them as a server would.
+fn broken(items: &[Item<'_>], rules: &Rules) -> Vec<String> {
+    let mut broken = Vec::new();
+    let mut waiting: Vec<CallRef> = Vec::new();
+    for (n, item) in items.iter().enumerate() {
+        match (by(item), item) {
+            (Speaker::Tool, _) => match answered(item) {
+                Some(of) if waiting.contains(&of) => waiting.retain(|open| *open != of),
+                other => broken.push(format!("{n}: {other:?} is not waited for")),
+            },
+            (Speaker::System, _) if rules.turns => {}
+            // Own rows may mix text and results, or have the results anywhere.
+            (Speaker::User | Speaker::System | Speaker::Assistant, Item::Message(_))
+                if rules.anywhere => {}
+            (Speaker::User, _) if rules.turns => {}
+            (Speaker::Assistant, _) if rules.turns && n > 0 => {
+                let before = items[..n].iter().rev().find(|item| by(item) != Speaker::System);
+                let in_turn = before.is_some_and(|before| by(before) == Speaker::Assistant);
+                if !in_turn && !waiting.is_empty() {
+                    broken.push(format!("{n}: a new turn while {waiting:?} wait"));
+                }
+            }
+            _ if !waiting.is_empty() => broken.push(format!("{n}: {waiting:?} wait")),
+            _ => {}
+        }
+        if let (Speaker::Assistant, Item::Message(message)) = (by(item), item) {
+            for (index, _) in (0..).zip(message.content.calls()) {
+                waiting.push(CallRef { slot: message.slot, index });
+            }
+        }
+    }
+    if !waiting.is_empty() {
+        broken.push(format!("end: {waiting:?} wait"));
+    }
+    broken
+}
+
+fn plans() -> impl Strategy<Value = Vec<Plan>> {
+    let what = prop_oneof![
+        2 => Just(What::Say(Kind::User, Role::User)),
+        2 => Just(What::Say(Kind::Assistant, Role::Assistant)),
+        1 => Just(What::Say(Kind::System, Role::System)),
+        1 => Just(What::Say(Kind::Reasoning, Role::Assistant)),
+        4 => (1usize..4).prop_map(What::Call),
+        7 => (0usize..12).prop_map(|call| What::Answer(Some(call))),
+        1 => Just(What::Answer(None)),
+    ];
+    let plan = (what, prop::bool::weighted(0.85), any::<bool>())
+        .prop_map(|(what, shown, own)| Plan { what, shown, own });
+    prop::collection::vec(plan, 0..24)
+}
+
+fn all_rules() -> [Rules; 3] {
+    [Rules::new([OWN]), Rules::new([OWN]).turns(), Rules::new([OWN]).anywhere()]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn any_rows_pair_in_repair(plans in plans()) {
+        let context = compiled(&plans);
+        for rules in all_rules() {
+            let paired = pair(&context, Pairing::Repair, &rules).unwrap();
+            let broken = broken(&paired.items, &rules);
+            prop_assert!(broken.is_empty(), "{broken:?}\n{:?}", paired.items);
+            let strict = pair(&context, Pairing::Strict, &rules);
+            prop_assert_eq!(strict.is_ok(), paired.repairs.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_pairs_is_left_as_it_is(plans in plans()) {
+        let context = compiled(&plans);
+        for rules in all_rules() {
+            let once = again(&pair(&context, Pairing::Repair, &rules).unwrap().items);
+            let twice = pair(&once, Pairing::Repair, &rules).unwrap();
+            prop_assert_eq!(&twice.repairs, &Vec::new());
+            prop_assert_eq!(&twice.items, &pair(&once, Pairing::Keep, &rules).unwrap().items);
+        }
+    }
+
+    #[test]
+    fn nothing_but_results_and_reasoning_is_left_out(plans in plans()) {
+        let context = compiled(&plans);
+        for rules in all_rules() {
+            let paired = pair(&context, Pairing::Repair, &rules).unwrap();
+            let kept = |kinds: &[Speaker], messages: Vec<&Message>| -> Vec<CommitId> {
+                let reasoning = |message: &Message| message.content.kind() == Kind::Reasoning;
+                let wanted = |message: &&Message| kinds.contains(&speaker(message)) && !reasoning(message);
+                messages.into_iter().filter(wanted).map(|message| message.slot).collect()
+            };
+            let kinds = [Speaker::System, Speaker::User, Speaker::Assistant];
+            let sent = paired.items.iter().filter_map(|item| match item {
+                Item::Message(message) => Some(*message),
+                Item::StandIn(_) => None,
+            });
+            prop_assert_eq!(kept(&kinds, sent.collect()), kept(&kinds, context.messages().collect()));
+        }
+    }
+}
+
+fn plan(what: What) -> Plan {
+    Plan { what, shown: true, own: false }
+}
+
+#[track_caller]
+fn check(plans: &[Plan], rules: &Rules, kinds: &[RepairKind], order: &[&str]) {
+    let context = compiled(plans);
+    let paired = pair(&context, Pairing::Repair, rules).unwrap();
+    let found: Vec<_> = paired.repairs.iter().map(|repair| repair.kind).collect();
+    let sent: Vec<String> = paired
+        .items
+        .iter()
+        .map(|item| match item {
+            Item::Message(message) => {
+                let key = context.row(message.slot).unwrap().key;
+                key.to_string()
+            }
+            Item::StandIn(answer) => answer.text().to_owned(),
+        })
+        .collect();
+    assert_eq!((found.as_slice(), sent), (kinds, order.iter().map(|s| (*s).to_owned()).collect()));
+}
+
+#[test]
+fn results_follow_their_calls_in_call_order() {
+    let rows = [
+        plan(What::Call(2)),
+        plan(What::Say(Kind::User, Role::User)),
+        plan(What::Answer(Some(1))),
+        plan(What::Answer(Some(0))),
+    ];
+    let moved = [RepairKind::Moved, RepairKind::Moved];
+    check(&rows, &Rules::new([]), &moved, &["0", "3", "2", "1"]);
+    check(&rows, &Rules::new([]).turns(), &moved, &["0", "3", "2", "1"]);
+}
+
+#[test]
+fn own_rows_that_satisfy_the_rules_stay() {
+    let own = |what| Plan { own: true, ..plan(what) };
+    let rows = [
+        own(What::Call(1)),
+        own(What::Say(Kind::Assistant, Role::Assistant)),
+        own(What::Say(Kind::User, Role::User)),
+        own(What::Answer(Some(0))),
+    ];
+    check(&rows, &Rules::new([OWN]).turns(), &[], &["0", "1", "2", "3"]);
+    check(&rows, &Rules::new([OWN]).anywhere(), &[], &["0", "1", "2", "3"]);
+    check(&rows, &Rules::new([OWN]), &[RepairKind::Moved], &["0", "3", "1", "2"]);
+}
+
+#[test]
+fn skipped_rows_take_along_or_leave_a_stand_in() {
+    let skipped = |what| Plan { shown: false, ..plan(what) };
+    let rows = [plan(What::Call(1)), skipped(What::Answer(Some(0)))];
+    check(&rows, &Rules::new([]), &[RepairKind::SkippedResult], &["0", "[skipped]"]);
+    let rows = [
+        plan(What::Say(Kind::Reasoning, Role::Assistant)),
+        skipped(What::Call(1)),
+        plan(What::Answer(Some(0))),
+    ];
+    check(&rows, &Rules::new([]), &[RepairKind::CallSkipped, RepairKind::CallSkipped], &[]);
+}
+
+#[test]
+fn orphans_and_second_results_are_left_out_and_open_calls_answered() {
+    let rows = [
+        plan(What::Answer(None)),
+        plan(What::Call(2)),
+        plan(What::Answer(Some(0))),
+        plan(What::Answer(Some(0))),
+    ];
+    let kinds = [RepairKind::Orphan, RepairKind::SecondResult, RepairKind::NotExecuted];
+    check(&rows, &Rules::new([]), &kinds, &["1", "2", "not executed"]);
+    assert!(pair(&compiled(&rows), Pairing::Strict, &Rules::new([])).is_err());
+    let kept = compiled(&rows);
+    assert_eq!(pair(&kept, Pairing::Keep, &Rules::new([])).unwrap().items.len(), 4);
+}

@@ -1,0 +1,229 @@
+//! After the fold: what the touched rows show, and which rows count for what is compiled.
+
+use std::sync::Arc;
+
+use tract_core::store::Hint;
+use tract_core::{Commit, CommitId, Op};
+
+use crate::fact::{Fact, Loaded, stated_priority};
+use crate::ids::{IdMap, IdSet};
+use crate::state::{Folded, Next, Old, State, Stop};
+use crate::view::{Row, View};
+
+/// Records by id: those of the commits folded, and those looked up.
+pub(crate) struct Records<'a> {
+    nexts: IdMap<CommitId, Next<'a>>,
+    others: IdMap<CommitId, Commit>,
+}
+
+impl Records<'_> {
+    fn get(&self, id: CommitId) -> Option<(&Commit, Option<Hint>)> {
+        match self.nexts.get(&id) {
+            Some(next) => Some((next.commit, next.hint)),
+            None => self.others.get(&id).map(|commit| (commit, None)),
+        }
+    }
+}
+
+impl<'a> Folded<'a> {
+    /// Returns the commits whose records are needed beside those folded.
+    pub(crate) fn wanted(&self) -> Vec<CommitId> {
+        let folded: IdSet<CommitId> = self.nexts.iter().map(|next| next.commit.id()).collect();
+        let mut wanted: Vec<CommitId> = Vec::new();
+        let mut want = |id: CommitId| {
+            if !folded.contains(&id) {
+                wanted.push(id);
+            }
+        };
+        for slot in &self.touched {
+            let Some(row) = self.view.get(*slot) else { continue };
+            let before = self.base.view.get(*slot);
+            let fact = before.and_then(|before| self.base.fact(before));
+            if fact.is_none() || before.is_none_or(|before| before.version != row.version) {
+                want(row.version);
+            }
+            if let Some(mark) = row.mark
+                && (fact.is_none() || before.is_none_or(|before| before.mark != row.mark))
+            {
+                want(mark);
+            }
+        }
+        wanted.sort_unstable();
+        wanted.dedup();
+        wanted
+    }
+
+    /// Learns what the touched rows show. `others` holds the records that were wanted; a row whose
+    /// record is missing there counts as one of which nothing can be shown.
+    pub(crate) fn settle(self, others: IdMap<CommitId, Commit>) -> Result<State, Stop> {
+        let Self { base, nexts, view, touched } = self;
+        let nexts_by_id = nexts.iter().map(|next| (next.commit.id(), *next)).collect();
+        let records = Records { nexts: nexts_by_id, others };
+        let moved = moved(base, &view, &touched);
+        let mut state = State { view, ..base.clone() };
+        let mut related: Vec<CommitId> = Vec::new();
+        let mut out_of_context: Vec<CommitId> = Vec::new();
+
+        // All old rows go before any new one comes, for one may come where another went.
+        let mut before = IdMap::with_capacity_and_hasher(touched.len(), Default::default());
+        for slot in &touched {
+            let Some(row) = base.view.get(*slot) else { continue };
+            let entry = state.take(row);
+            related.extend(row.answers.map(|call| call.slot));
+            before.insert(*slot, (*row, entry));
+        }
+        for slot in touched.iter().chain(moved.successors.iter()) {
+            let Some(row) = state.view.shared(*slot).cloned() else {
+                related.push(*slot);
+                continue;
+            };
+            let was = match before.remove(slot) {
+                Some(was) => Some(was),
+                // A successor: it is where it was, but another row stands before it.
+                None => base.view.get(*slot).map(|row| (*row, state.take(row))),
+            };
+            let has_moved = moved.all.as_ref().is_none_or(|all| all.contains(slot));
+            let (fact, message) = known(&row, was.as_ref(), &records, &state, has_moved)?;
+            // A row that comes to be shown may draw in others that a partial view lacks.
+            let was_skipped =
+                was.is_some_and(|(_, old)| old.fact.is_none_or(|old| !old.is_shown()));
+            if state.is_partial() && was_skipped && fact.is_shown() {
+                return Err(Stop::Partial);
+            }
+            related.extend(row.answers.map(|call| call.slot));
+            // Most rows are shown and on neither side of a call: then nothing else is concerned.
+            if !fact.is_shown() || !state.since.gone.is_empty() {
+                related.push(*slot);
+            }
+            state.put(row, fact, message);
+        }
+        if !(base.answers_to.is_empty() && state.answers_to.is_empty()) {
+            for slot in touched.iter().chain(moved.successors.iter()) {
+                related.extend(base.answers_to.get(slot).into_iter().flatten());
+                related.extend(state.answers_to.get(slot).into_iter().flatten());
+            }
+        }
+        related.sort_unstable();
+        related.dedup();
+        let is_touched: IdSet<CommitId> = touched.iter().copied().collect();
+        for slot in related {
+            state.classify(slot, is_touched.contains(&slot), &mut out_of_context);
+        }
+        for slot in out_of_context {
+            state.since.gone.insert(slot);
+        }
+        for next in nexts {
+            let commit = next.commit;
+            state.commit_count += 1;
+            state.since.commits += 1;
+            state.tools_set |= matches!(commit.op, Op::Tools) || commit.active.is_some();
+        }
+        if let Some(last) = nexts.last() {
+            state.head = Some(last.commit.id());
+            state.record = Some(last.commit.clone());
+        }
+        Ok(state)
+    }
+}
+
+/// Rows before which another row may stand than before.
+struct Moved {
+    /// Those that are touched, and those that are not; `None` for all.
+    all: Option<IdSet<CommitId>>,
+    /// Those that are not touched, and join.
+    successors: Vec<CommitId>,
+}
+
+fn moved(base: &State, view: &View, touched: &[CommitId]) -> Moved {
+    if base.view.is_empty() {
+        return Moved { all: None, successors: Vec::new() };
+    }
+    let mut all = IdSet::default();
+    let mut successors = Vec::new();
+    let is_touched: IdSet<CommitId> = touched.iter().copied().collect();
+    for slot in touched {
+        let (before, after) = (base.view.get(*slot), view.get(*slot));
+        let (before, after) = (before.map(Row::row_key), after.map(Row::row_key));
+        if before == after {
+            continue;
+        }
+        all.insert(*slot);
+        for place in [before, after].into_iter().flatten() {
+            // What stands behind a row that was appended was appended itself.
+            if place.key >= base.view.next() {
+                continue;
+            }
+            let Some(next) = view.rows_after(place).next() else { continue };
+            let joins = base.view.get(next.slot).and_then(|row| base.fact(row)?.joins);
+            if !all.insert(next.slot) || is_touched.contains(&next.slot) {
+                continue;
+            }
+            if joins.is_some() {
+                successors.push(next.slot);
+            }
+        }
+    }
+    Moved { all: Some(all), successors }
+}
+
+/// Works out what a row shows, from what was known before and from records.
+fn known(
+    row: &Row,
+    was: Option<&(Row, Old)>,
+    records: &Records<'_>,
+    state: &State,
+    has_moved: bool,
+) -> Result<(Arc<Fact>, Option<Arc<Loaded>>), Stop> {
+    let old = was.and_then(|(row, old)| Some((row, old.fact.as_ref()?, old.message.as_ref())));
+    let same_version = old.filter(|(before, ..)| before.version == row.version);
+    let mut fact = match same_version {
+        Some((_, fact, _)) => Fact::clone(fact),
+        None => match records.get(row.version) {
+            Some((version, hint)) => Fact::of_version(version, hint),
+            None => Fact::nothing(),
+        },
+    };
+    fact.mark(match (row.mark, old) {
+        (None, _) => None,
+        (Some(_), Some((before, old, _))) if before.mark == row.mark => old.marked,
+        (Some(mark), _) => records.get(mark).and_then(|(mark, _)| stated_priority(mark)),
+    });
+    fact.joined = match (fact.joins, old) {
+        (None, _) => false,
+        (joins, Some((_, old, _))) if !has_moved && old.joins == joins => old.joined,
+        (Some(joins), _) => stands_before(state, row, joins)?,
+    };
+    let message = same_version.and_then(|(before, was, message)| {
+        let same = before.answers == row.answers
+            && was.priority == fact.priority
+            && was.joined == fact.joined;
+        let loaded = message?;
+        if !fact.is_shown() {
+            return None;
+        }
+        if same {
+            return Some(Arc::clone(loaded));
+        }
+        let mut message = loaded.message.clone();
+        message.priority = fact.priority;
+        message.answers = row.answers;
+        message.joins = fact.joins.filter(|_| fact.joined);
+        Some(Arc::new(Loaded { message, charge: loaded.charge.clone() }))
+    });
+    match same_version {
+        Some((_, was, _)) if **was == fact => Ok((Arc::clone(was), message)),
+        _ => Ok((Arc::new(fact), message)),
+    }
+}
+
+/// Whether a slot's row stands right before a row.
+fn stands_before(state: &State, row: &Row, slot: CommitId) -> Result<bool, Stop> {
+    if let Some(known_from) = state.known_from {
+        let place = state.view.get(slot).map(Row::row_key);
+        if place.is_none_or(|place| place < known_from) {
+            return Err(Stop::Partial);
+        }
+    }
+    let before = state.view.rows_before(row.row_key()).next();
+    Ok(before.is_some_and(|before| before.slot == slot))
+}

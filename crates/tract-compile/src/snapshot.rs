@@ -1,0 +1,78 @@
+//! A state as bytes, kept beside its commit: where a cold line begins.
+//!
+//! One version byte; then everything that counts for what is compiled, with what each row shows;
+//! apart from it the rows that went out since the snapshot before, read only when a change may
+//! concern one of them; at the end eight bytes of SHA-256 over the commit and all that precedes.
+//! So every row that is skipped is written once, and a snapshot's size follows the rows shown.
+
+mod decode;
+mod encode;
+
+use sha2::{Digest, Sha256};
+use tract_core::{CommitId, DerivedKind, DerivedRow};
+
+pub(crate) use self::decode::{apart, decode};
+use crate::state::State;
+
+/// The version of the format and of the fold that made it.
+const VERSION: u8 = 1;
+/// Commits that a cold line reads at most, beside two for each row shown.
+const SLACK: u64 = 256;
+
+mod flag {
+    pub(super) const TOOLS: u8 = 1;
+    pub(super) const PREVIOUS: u8 = 1 << 1;
+    pub(super) const TOOLS_SET: u8 = 1 << 2;
+
+    pub(super) const VERSION: u64 = 1;
+    pub(super) const MARK: u64 = 1 << 1;
+    pub(super) const ANSWERS: u64 = 1 << 2;
+    pub(super) const FACT: u64 = 1 << 3;
+    pub(super) const CONTENT: u64 = 1 << 4;
+    pub(super) const FORM: u64 = 1 << 5;
+    pub(super) const VERBATIM: u64 = 1 << 6;
+    pub(super) const CONFIG: u64 = 1 << 7;
+    pub(super) const JOINS: u64 = 1 << 8;
+    pub(super) const JOINED: u64 = 1 << 9;
+    pub(super) const ROLE: u64 = 1 << 10;
+    pub(super) const HINT: u64 = 1 << 11;
+    /// The row of this slot is none any more.
+    pub(super) const NO_ROW: u64 = 1 << 12;
+}
+
+/// Whether so many commits follow the last snapshot that the next is worth its bytes.
+pub(crate) fn is_due(state: &State) -> bool {
+    state.since.commits > SLACK + 2 * state.shown_count as u64
+}
+
+/// Writes the snapshot of a state, and returns the state that follows from it.
+pub(crate) fn take(state: &State) -> Option<(DerivedRow, State)> {
+    let commit = state.head?;
+    let (mut bytes, apart) = encode::encode(state);
+    let sum = checksum(commit, &bytes);
+    bytes.extend_from_slice(&sum);
+    let row = DerivedRow { kind: DerivedKind::Snapshot, commit, bytes: bytes.into() };
+    let mut after = state.clone();
+    after.since.snapshot = Some(commit);
+    after.since.commits = 0;
+    after.since.apart += apart;
+    after.since.gone = imbl::OrdSet::new();
+    Some((row, after))
+}
+
+fn checksum(commit: CommitId, bytes: &[u8]) -> [u8; 8] {
+    let mut hasher = Sha256::new();
+    hasher.update(b"tract-snapshot-1\0");
+    hasher.update(commit.as_bytes());
+    hasher.update(bytes);
+    let sum: [u8; 32] = hasher.finalize().into();
+    let mut short = [0; 8];
+    short.copy_from_slice(&sum[..8]);
+    short
+}
+
+/// Returns the bytes before the checksum; `None` when it does not hold, or the version is another.
+fn checked(commit: CommitId, bytes: &[u8]) -> Option<&[u8]> {
+    let (body, sum) = bytes.split_last_chunk::<8>()?;
+    (body.first() == Some(&VERSION) && checksum(commit, body) == *sum).then_some(body)
+}

@@ -1,0 +1,248 @@
+//! Reads snapshots. Bytes that pass the checksum are our own, but whoever can write the store can
+//! make a checksum: nothing here trusts them.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tract_core::store::Hint;
+use tract_core::{BlobId, CallRef, CommitId, JsonText, Kind, Priority, Role, ToolsetId};
+
+use super::{checked, flag};
+use crate::fact::Fact;
+use crate::state::{Since, State};
+use crate::view::{Row, RowKey, View};
+
+/// The rows that one snapshot holds apart.
+pub(crate) struct Apart {
+    /// Each slot with its row; `None` where it has none any more.
+    pub(crate) rows: Vec<(CommitId, Option<Row>)>,
+    /// The snapshot before.
+    pub(crate) previous: Option<CommitId>,
+}
+
+/// Reads the state at a commit. It is partial where rows are held apart.
+pub(crate) fn decode(commit: CommitId, bytes: &[u8]) -> Option<State> {
+    let mut reader = Reader(checked(commit, bytes)?);
+    let header = Header::read(&mut reader)?;
+    let (rows, _) = main_rows(&mut reader, &header)?;
+    let mut slots = HashSet::with_capacity(rows.len());
+    if !rows.iter().all(|(row, _)| slots.insert(row.slot)) {
+        return None;
+    }
+    let places: Vec<RowKey> = rows.iter().map(|(row, _)| row.row_key()).collect();
+    if !places.is_sorted() {
+        return None;
+    }
+    let view = View::from_parts(rows.iter().map(|(row, _)| *row), header.tools, header.next);
+    if view.next() != header.next {
+        return None;
+    }
+    let since = Since {
+        snapshot: Some(commit),
+        commits: 0,
+        apart: header.apart,
+        gone: imbl::OrdSet::new(),
+    };
+    let mut state = State {
+        head: Some(commit),
+        view,
+        commit_count: header.commit_count,
+        tools_set: header.tools_set,
+        known_from: (header.apart > 0)
+            .then(|| places.last().copied().unwrap_or(RowKey { key: 0, slot: commit })),
+        since,
+        ..State::default()
+    };
+    state.restore(rows);
+    Some(state)
+}
+
+/// Reads the rows that a snapshot holds apart.
+pub(crate) fn apart(commit: CommitId, bytes: &[u8]) -> Option<Apart> {
+    let mut reader = Reader(checked(commit, bytes)?);
+    let header = Header::read(&mut reader)?;
+    let (_, mut reader) = main_rows(&mut reader, &header)?;
+    let count = reader.integer()?;
+    let mut rows = Vec::new();
+    for _ in 0..count {
+        let slot = CommitId::from_bytes(reader.id()?);
+        let flags = reader.integer()?;
+        let row = match flags & flag::NO_ROW {
+            0 => {
+                let key = reader.integer()?;
+                Some(reader.row(slot, key, flags, &[])?)
+            }
+            _ => None,
+        };
+        rows.push((slot, row));
+    }
+    reader.0.is_empty().then_some(Apart { rows, previous: header.previous })
+}
+
+struct Header<'a> {
+    tools: Option<ToolsetId>,
+    previous: Option<CommitId>,
+    tools_set: bool,
+    commit_count: u64,
+    next: u64,
+    apart: u64,
+    words: Vec<&'a str>,
+}
+
+impl<'a> Header<'a> {
+    fn read(reader: &mut Reader<'a>) -> Option<Self> {
+        reader.byte()?; // the version, which `checked` has seen
+        let flags = reader.byte()?;
+        let tools = match flags & flag::TOOLS {
+            0 => None,
+            _ => Some(ToolsetId::from_bytes(reader.id()?)),
+        };
+        let previous = match flags & flag::PREVIOUS {
+            0 => None,
+            _ => Some(CommitId::from_bytes(reader.id()?)),
+        };
+        let (commit_count, next, apart) = (reader.integer()?, reader.integer()?, reader.integer()?);
+        let mut words = Vec::new();
+        for _ in 0..reader.integer()? {
+            let length = usize::try_from(reader.integer()?).ok()?;
+            words.push(std::str::from_utf8(reader.take(length)?).ok()?);
+        }
+        let tools_set = flags & flag::TOOLS_SET != 0;
+        Some(Self { tools, previous, tools_set, commit_count, next, apart, words })
+    }
+
+    fn word(&self, number: u64) -> Option<&'a str> {
+        self.words.get(usize::try_from(number).ok()?).copied()
+    }
+}
+
+/// Reads the rows that count, and returns what follows them.
+#[allow(clippy::type_complexity, reason = "used twice, right here")]
+fn main_rows<'a>(
+    reader: &mut Reader<'a>,
+    header: &Header<'a>,
+) -> Option<(Vec<(Row, Option<Fact>)>, Reader<'a>)> {
+    let mut rows: Vec<(Row, Option<Fact>)> = Vec::new();
+    let mut slots: Vec<CommitId> = Vec::new();
+    let mut key = 0u64;
+    for _ in 0..reader.integer()? {
+        key = key.checked_add(reader.integer()?)?;
+        let flags = reader.integer()?;
+        let slot = CommitId::from_bytes(reader.id()?);
+        let row = reader.row(slot, key, flags, &slots)?;
+        let fact = match flags & flag::FACT {
+            0 => None,
+            _ => Some(reader.fact(flags, header, &slots)?),
+        };
+        rows.push((row, fact));
+        slots.push(slot);
+    }
+    Some((rows, Reader(reader.0)))
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.take(1)?.first().copied()
+    }
+
+    fn id(&mut self) -> Option<[u8; 32]> {
+        self.take(32)?.try_into().ok()
+    }
+
+    fn integer(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if bits << shift >> shift != bits {
+                return None;
+            }
+            value |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    fn id_or_place(&mut self, slots: &[CommitId]) -> Option<CommitId> {
+        match self.integer()? {
+            0 => self.id().map(CommitId::from_bytes),
+            place => slots.get(usize::try_from(place - 1).ok()?).copied(),
+        }
+    }
+
+    fn row(&mut self, slot: CommitId, key: u64, flags: u64, slots: &[CommitId]) -> Option<Row> {
+        let version = match flags & flag::VERSION {
+            0 => slot,
+            _ => CommitId::from_bytes(self.id()?),
+        };
+        let mark = match flags & flag::MARK {
+            0 => None,
+            _ => Some(CommitId::from_bytes(self.id()?)),
+        };
+        let answers = match flags & flag::ANSWERS {
+            0 => None,
+            _ => Some(CallRef {
+                slot: self.id_or_place(slots)?,
+                index: u32::try_from(self.integer()?).ok()?,
+            }),
+        };
+        Some(Row { slot, key, version, mark, answers })
+    }
+
+    fn fact(&mut self, flags: u64, header: &Header<'_>, slots: &[CommitId]) -> Option<Fact> {
+        let has = |bit: u64| flags & bit != 0;
+        let marked = match self.byte()? {
+            0 => None,
+            1 => Some(Priority::Skip),
+            2 => Some(Priority::Normal),
+            3 => Some(Priority::Important),
+            4 => Some(Priority::Pinned),
+            _ => return None,
+        };
+        let kind = match self.integer()? {
+            0 => None,
+            number => Some(Kind::parse(header.word(number - 1)?)),
+        };
+        let content = if has(flag::CONTENT) { Some(BlobId::from_bytes(self.id()?)) } else { None };
+        let role = match has(flag::ROLE) {
+            true => Role::parse(header.word(self.integer()?)?),
+            false => kind.as_ref()?.default_role(),
+        };
+        let form =
+            if has(flag::FORM) { Some(Arc::from(header.word(self.integer()?)?)) } else { None };
+        let verbatim =
+            if has(flag::VERBATIM) { Some(BlobId::from_bytes(self.id()?)) } else { None };
+        let generation_config = if has(flag::CONFIG) {
+            Some(JsonText::from_canonical(header.word(self.integer()?)?)?)
+        } else {
+            None
+        };
+        let joins = if has(flag::JOINS) { Some(self.id_or_place(slots)?) } else { None };
+        let hint = if has(flag::HINT) { Some(Hint(self.integer()?)) } else { None };
+        let joined = has(flag::JOINED);
+        let mut fact = Fact {
+            content,
+            kind,
+            role,
+            form,
+            joins,
+            joined,
+            verbatim,
+            generation_config,
+            hint,
+            ..Fact::nothing()
+        };
+        fact.mark(marked);
+        Some(fact)
+    }
+}

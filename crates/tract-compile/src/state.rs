@@ -1,0 +1,283 @@
+//! What is known of a line at its head, and how it goes on with the commits that follow.
+//!
+//! All parts are persistent maps: a clone shares everything, one more commit costs O(log n).
+
+use std::sync::Arc;
+
+use imbl::{OrdMap, OrdSet, Vector};
+use tract_core::store::Hint;
+use tract_core::{Change, Commit, CommitId, Op};
+
+use crate::cache::Charge;
+use crate::fact::{Entry, Fact, Loaded};
+use crate::fold::{InvalidChange, fold_onto};
+use crate::ids::{IdSet, SharedIdMap};
+use crate::view::{Row, RowKey, View};
+
+/// A line at its head.
+///
+/// When it began at a snapshot, rows that were skipped long before are not in its view: it is
+/// partial then, and whatever touches one of those rows, or might, asks for the whole.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct State {
+    pub(crate) head: Option<CommitId>,
+    /// The record of the head; absent at a snapshot until somebody asks.
+    pub(crate) record: Option<Commit>,
+    pub(crate) view: View,
+    pub(crate) commit_count: u64,
+    pub(crate) tools_set: bool,
+    /// Set when partial: from this place on all rows are known.
+    pub(crate) known_from: Option<RowKey>,
+    /// The rows that count for what is compiled.
+    pub(crate) context: OrdMap<RowKey, Entry>,
+    pub(crate) shown_count: usize,
+    /// What the other rows would show, as far as known.
+    pub(crate) skipped: OrdMap<RowKey, Arc<Fact>>,
+    /// The rows that answer a row's calls.
+    pub(crate) answers_to: SharedIdMap<CommitId, Vector<CommitId>>,
+    /// Places whose message may not have been loaded yet; each may stand here more than once.
+    pub(crate) unloaded: Vector<RowKey>,
+    /// Tokens of the loaded messages.
+    pub(crate) tokens: u64,
+    pub(crate) since: Since,
+    /// The memory of the rows; shared with the states before, so that it lasts as they do.
+    pub(crate) charge: Option<Arc<Charge>>,
+}
+
+/// What the next snapshot has to know of the one before.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Since {
+    /// The commit of the snapshot before.
+    pub(crate) snapshot: Option<CommitId>,
+    /// Commits that follow it, or the root.
+    pub(crate) commits: u64,
+    /// Skipped rows that it and its predecessors hold apart.
+    pub(crate) apart: u64,
+    /// Rows that went out of what is compiled since then: skipped now, or no rows any more.
+    pub(crate) gone: OrdSet<CommitId>,
+}
+
+/// A commit to go on with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Next<'a> {
+    pub(crate) commit: &'a Commit,
+    pub(crate) changes: &'a [Change],
+    pub(crate) hint: Option<Hint>,
+}
+
+/// A line that has folded some commits and has yet to learn what the touched rows show.
+#[derive(Debug)]
+pub(crate) struct Folded<'a> {
+    pub(crate) base: &'a State,
+    pub(crate) nexts: &'a [Next<'a>],
+    pub(crate) view: View,
+    pub(crate) touched: Vec<CommitId>,
+}
+
+/// Why a line cannot go on.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The commits are invalid.
+    Invalid(InvalidChange),
+    /// A row that the partial view lacks is, or may be, concerned.
+    Partial,
+}
+
+impl State {
+    pub(crate) fn is_partial(&self) -> bool {
+        self.known_from.is_some()
+    }
+
+    /// Returns what a row shows, as far as known.
+    pub(crate) fn fact(&self, row: &Row) -> Option<&Arc<Fact>> {
+        let place = row.row_key();
+        let fact = self.context.get(&place).map(|entry| &entry.fact);
+        fact.or_else(|| self.skipped.get(&place)).filter(|fact| fact.is_known())
+    }
+
+    /// Takes the rows of a snapshot, each with what it shows.
+    pub(crate) fn restore(&mut self, rows: Vec<(Row, Option<Fact>)>) {
+        let mut skipped = Vec::new();
+        for (row, fact) in rows {
+            if fact.as_ref().is_none_or(|fact| !fact.is_shown()) {
+                skipped.push(row.slot);
+            }
+            let Some(row) = self.view.shared(row.slot).cloned() else { continue };
+            self.put(row, Arc::new(fact.unwrap_or_else(Fact::nothing)), None);
+        }
+        for slot in skipped {
+            self.classify(slot, false, &mut Vec::new());
+        }
+    }
+
+    /// Takes rows that snapshots hold apart; then the state is whole.
+    pub(crate) fn complete(&mut self, rows: impl IntoIterator<Item = Row>) {
+        for row in rows {
+            if let Some(call) = row.answers {
+                self.answers_to.entry(call.slot).or_default().push_back(row.slot);
+            }
+            self.view.insert(row);
+        }
+        self.known_from = None;
+    }
+
+    /// Folds commits, oldest first; each must continue the one before.
+    pub(crate) fn fold<'a>(&'a self, nexts: &'a [Next<'a>]) -> Result<Folded<'a>, Stop> {
+        let mut view = self.view.clone();
+        let mut touched = Vec::with_capacity(nexts.len());
+        let mut seen = IdSet::with_capacity_and_hasher(nexts.len(), Default::default());
+        for next in nexts {
+            if self.is_partial() && may_touch_unknown(&view, next) {
+                return Err(Stop::Partial);
+            }
+            fold_onto(&mut view, next.commit, next.changes).map_err(|invalid| {
+                // What a partial view calls absent may be a row that it lacks.
+                if self.is_partial() { Stop::Partial } else { Stop::Invalid(invalid) }
+            })?;
+            for slot in slots(next) {
+                if seen.insert(slot) {
+                    touched.push(slot);
+                }
+            }
+        }
+        Ok(Folded { base: self, nexts, view, touched })
+    }
+}
+
+fn slots<'a>(next: &'a Next<'a>) -> impl Iterator<Item = CommitId> + 'a {
+    let id = next.commit.id();
+    let appended = match &next.commit.op {
+        Op::Append { slot, .. } => Some(slot.unwrap_or(id)),
+        _ => None,
+    };
+    appended.into_iter().chain(next.changes.iter().map(move |change| change.slot().resolve(id)))
+}
+
+/// Whether a commit may concern a row that a partial view lacks. A row under a name of old may be
+/// there already, or be answered by rows that are lacking; so may the call of an answer.
+fn may_touch_unknown(view: &View, next: &Next<'_>) -> bool {
+    let id = next.commit.id();
+    let unknown_call = |answers: Option<tract_core::CallRef>| {
+        answers.is_some_and(|call| !view.contains(call.slot))
+    };
+    let appended = match &next.commit.op {
+        Op::Append { slot, answers, .. } => {
+            slot.is_some_and(|slot| slot != id) || unknown_call(*answers)
+        }
+        _ => false,
+    };
+    appended
+        || next.changes.iter().any(|change| match change {
+            Change::Add { slot, row } => slot.resolve(id) != id || unknown_call(row.answers),
+            Change::Remove { .. } | Change::Version { .. } | Change::Mark { .. } => false,
+        })
+}
+
+impl State {
+    /// Removes what is known of a row.
+    pub(crate) fn take(&mut self, row: &Row) -> Old {
+        let place = row.row_key();
+        if let Some(call) = row.answers
+            && let Some(answers) = self.answers_to.get_mut(&call.slot)
+        {
+            answers.retain(|slot| *slot != row.slot);
+            if answers.is_empty() {
+                self.answers_to.remove(&call.slot);
+            }
+        }
+        match self.context.remove(&place) {
+            Some(entry) => {
+                self.uncount(&entry);
+                Old { fact: Some(entry.fact), message: entry.message }
+            }
+            None => Old { fact: self.skipped.remove(&place), message: None },
+        }
+        .known()
+    }
+
+    fn uncount(&mut self, entry: &Entry) {
+        if entry.fact.is_shown() {
+            self.shown_count -= 1;
+        }
+        if let Some(loaded) = &entry.message {
+            self.tokens -= loaded.message.token_count;
+        }
+    }
+
+    /// Adds what is known of a row; a skipped one waits for [`classify`](Self::classify).
+    pub(crate) fn put(&mut self, row: Arc<Row>, fact: Arc<Fact>, message: Option<Arc<Loaded>>) {
+        let place = row.row_key();
+        if let Some(call) = row.answers {
+            self.answers_to.entry(call.slot).or_default().push_back(row.slot);
+        }
+        if !fact.is_shown() {
+            self.skipped.insert(place, fact);
+            return;
+        }
+        self.shown_count += 1;
+        match &message {
+            Some(loaded) => self.tokens += loaded.message.token_count,
+            None => self.unloaded.push_back(place),
+        }
+        self.context.insert(place, Entry { row, fact, message });
+    }
+
+    /// Decides whether a skipped row counts for what is compiled.
+    pub(crate) fn classify(&mut self, slot: CommitId, is_touched: bool, gone: &mut Vec<CommitId>) {
+        let Some(row) = self.view.shared(slot).cloned() else {
+            // Only where earlier snapshots hold rows apart could one of them be this one.
+            match (is_touched, self.since.apart > 0) {
+                (true, true) => gone.push(slot),
+                (true, false) => drop(self.since.gone.remove(&slot)),
+                (false, _) => {}
+            }
+            return;
+        };
+        let place = row.row_key();
+        if self.is_shown(slot) {
+            self.since.gone.remove(&slot);
+            return;
+        }
+        let calls = row.answers.is_some_and(|call| self.is_shown(call.slot));
+        let answered = || {
+            let mut answers = self.answers_to.get(&slot).into_iter().flatten();
+            answers.any(|answer| self.is_shown(*answer))
+        };
+        let was_in_context = self.context.contains_key(&place);
+        if calls || answered() {
+            let fact = self.skipped.remove(&place);
+            if !was_in_context {
+                let fact = fact.unwrap_or_else(|| Arc::new(Fact::nothing()));
+                self.context.insert(place, Entry { row, fact, message: None });
+            }
+            self.since.gone.remove(&slot);
+        } else {
+            if let Some(entry) = self.context.remove(&place) {
+                self.skipped.insert(place, entry.fact);
+            }
+            if is_touched || was_in_context {
+                gone.push(slot);
+            }
+        }
+    }
+
+    fn is_shown(&self, slot: CommitId) -> bool {
+        let entry = self.view.get(slot).and_then(|row| self.context.get(&row.row_key()));
+        entry.is_some_and(|entry| entry.fact.is_shown())
+    }
+}
+
+/// What was known of a row before it was touched.
+#[derive(Debug, Default)]
+pub(crate) struct Old {
+    pub(crate) fact: Option<Arc<Fact>>,
+    pub(crate) message: Option<Arc<Loaded>>,
+}
+
+impl Old {
+    /// Forgets a fact that only stands in for one that was never looked up.
+    fn known(mut self) -> Self {
+        self.fact = self.fact.filter(|fact| fact.is_known());
+        self
+    }
+}

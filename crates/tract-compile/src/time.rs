@@ -1,0 +1,40 @@
+//! Time travel: which commit of a line was the last at a time.
+
+use tract_core::CommitId;
+use tract_core::store::Walk;
+
+use crate::compiler::Compiler;
+use crate::error::Result;
+
+impl Compiler {
+    /// Finds the commit nearest to the head, on its first-parent chain, that was made at or
+    /// before `at_us` (microseconds since 1970, UTC). A commit without a time counts as its
+    /// parent's, and 0 at a root. `None` when all were made later. Clocks may run backwards.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn view_at_time(
+        &self,
+        head: Option<CommitId>,
+        at_us: i64,
+    ) -> Result<Option<CommitId>> {
+        let mut next = head;
+        let mut limit = 64;
+        // The newest of those commits without a time whose parent is yet to be read.
+        let mut timeless = None;
+        while let Some(head) = next {
+            let page = self.store().walk(self.repo(), Walk { limit, ..Walk::from(head) }).await?;
+            for step in page.steps {
+                let id = step.commit.id();
+                match step.commit.created_at {
+                    Some(made) if made <= at_us => return Ok(timeless.or(Some(id))),
+                    Some(_) => timeless = None,
+                    None => timeless = timeless.or(Some(id)),
+                }
+            }
+            next = page.next;
+            limit = 4096;
+        }
+        Ok(timeless.filter(|_| at_us >= 0))
+    }
+}

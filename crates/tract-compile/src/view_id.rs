@@ -1,0 +1,75 @@
+//! The name of what a model would see.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use tract_core::json::{Escapes, write_string};
+use tract_core::{Blob, CommitId, ViewId, hash};
+
+use crate::compiled::Compiled;
+use crate::fact::Entry;
+
+/// Hashes `["tract-view-1", toolset, [[content, kind, role, joins, n], …]]`.
+///
+/// `n` counts from 0 in this very list, so no commit id gets into it.
+pub(crate) fn view_id(compiled: &Compiled) -> ViewId {
+    let shown = compiled.context.iter().map(|(_, entry)| entry).filter(|entry| entry.is_shown());
+    let mut places: HashMap<CommitId, usize> = HashMap::new();
+    let mut out = String::with_capacity(compiled.message_count * 100 + 160);
+    out.push_str("[\"tract-view-1\",");
+    match compiled.toolset() {
+        Some(toolset) => push_quoted(&mut out, &toolset.to_hex()),
+        None => out.push_str("null"),
+    }
+    out.push_str(",[");
+    for (place, entry) in shown.clone().enumerate() {
+        places.insert(entry.row.slot, place);
+    }
+    for (place, entry) in shown.enumerate() {
+        if place > 0 {
+            out.push(',');
+        }
+        out.push('[');
+        match content_id(entry) {
+            Some(content) => push_quoted(&mut out, &content),
+            None => out.push_str("null"),
+        }
+        out.push(',');
+        let kind = entry.fact.kind.as_ref().map_or("", |kind| kind.as_str());
+        write_string(&mut out, kind, Escapes::Raw);
+        out.push(',');
+        write_string(&mut out, entry.fact.role.as_str(), Escapes::Raw);
+        out.push_str(if entry.fact.joined { ",true," } else { ",false," });
+        match entry.row.answers.and_then(|call| places.get(&call.slot)) {
+            // Writing to a String cannot fail.
+            Some(place) => drop(write!(out, "{place}")),
+            None => out.push_str("null"),
+        }
+        out.push(']');
+    }
+    out.push_str("]]");
+    hash::view(&out)
+}
+
+fn push_quoted(out: &mut String, hex: &str) {
+    out.push('"');
+    out.push_str(hex);
+    out.push('"');
+}
+
+impl Entry {
+    fn is_shown(&self) -> bool {
+        self.message.is_some() || self.fact.is_shown()
+    }
+}
+
+/// A context that was put together by hand knows no blobs; its content has the same name.
+fn content_id(entry: &Entry) -> Option<String> {
+    match entry.fact.content {
+        Some(content) => Some(content.to_hex()),
+        None => {
+            let text = entry.message()?.content.to_blob().ok()?;
+            Some(Blob::seal(text).id().to_hex())
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Lines that ask for something: the verbs.
+
+use tract_core::step::{CompressWhat, Step, StepError, StepFields, StepOp};
+use tract_core::{Body, CommitId, Content, JsonText, Kind, Part, ToolAnswer};
+
+use super::{LineError, Stream};
+use crate::error::Error;
+use crate::merge::{MergeOptions, Merged};
+use crate::plan::{Details, NewContent, Request, Selection};
+use crate::txn::Txn;
+
+impl Stream {
+    /// Carries out what a line asks for; returns the commit that it made or named.
+    pub(super) async fn asked(&mut self, step: &Step) -> Result<Option<CommitId>, LineError> {
+        let branch = self.state.branch.clone();
+        let request = match &step.op {
+            StepOp::Branch { name, from } => {
+                let at = self.revision_or_head(from.as_deref()).await?;
+                self.repo.create_branch(name, at).await?;
+                return Ok(Some(at));
+            }
+            StepOp::Tag { name, target } => {
+                let at = self.revision_or_head(target.as_deref()).await?;
+                self.repo.create_tag(name, at).await?;
+                return Ok(Some(at));
+            }
+            StepOp::Checkout { name } => {
+                self.state.branch = self.repo.checkout(name).await?;
+                return Ok(self.repo.head_of(&self.state.branch).await?);
+            }
+            StepOp::Merge { from } => {
+                let source = self.revision(from).await?;
+                let options = MergeOptions::new().details(details(&step.fields));
+                return Ok(match self.repo.merge(&branch, source, &options).await? {
+                    Merged::NothingToMerge => self.repo.head_of(&branch).await?,
+                    Merged::FastForward { head } => Some(head),
+                    Merged::Commit(commit) => Some(commit.id()),
+                });
+            }
+            StepOp::Blob(blob) => {
+                self.repo.limits().check_blob(blob.bytes().len()).map_err(Error::from)?;
+                self.bring(blob.clone());
+                return Ok(None);
+            }
+            StepOp::Ref { name, to } => {
+                self.point(name, to).await?;
+                return Ok(None);
+            }
+            StepOp::Record => return Ok(None),
+            StepOp::Edit { target, content } => {
+                let target = self.revision(target).await?;
+                let content = self.edited(target, content).await?;
+                Request::Edit { target, content, details: details(&step.fields) }
+            }
+            StepOp::Annotate { targets, priority, reason, retention } => Request::Annotate {
+                targets: self.revisions(targets).await?,
+                priority: *priority,
+                reason: reason.clone(),
+                retention: retention.clone(),
+                details: details(&step.fields),
+            },
+            StepOp::Compress { what, content, kind } => Request::Compress {
+                select: match what {
+                    CompressWhat::Range { from, to } => Selection::Range {
+                        from: Some(self.revision(from).await?),
+                        to: Some(self.revision(to).await?),
+                    },
+                    CompressWhat::Targets(targets) => {
+                        Selection::Targets(self.revisions(targets).await?)
+                    }
+                },
+                content: summary(content, kind.as_ref())?,
+                role: None,
+                details: details(&step.fields),
+            },
+            StepOp::Revert { targets, cascade } => Request::Revert {
+                targets: self.revisions(targets).await?,
+                cascade: *cascade,
+                details: details(&step.fields),
+            },
+            StepOp::SetTools { tools } => {
+                Request::Tools { tools: tools.clone(), details: details(&step.fields) }
+            }
+            StepOp::Note { text } => note(text, &step.fields)?,
+            StepOp::System { .. }
+            | StepOp::User { .. }
+            | StepOp::Assistant { .. }
+            | StepOp::ToolResult { .. }
+            | StepOp::Reasoning { .. }
+            | StepOp::Commit { .. } => match step.to_draft() {
+                Some(draft) => Request::Append(draft),
+                None => return Ok(None),
+            },
+            other => return Err(unknown(other)),
+        };
+        Ok(Some(self.repo.write_one(&branch, request).await?.id()))
+    }
+
+    async fn revisions(&self, texts: &[String]) -> Result<Vec<CommitId>, LineError> {
+        let mut ids = Vec::with_capacity(texts.len());
+        for text in texts {
+            ids.push(self.revision(text).await?);
+        }
+        Ok(ids)
+    }
+
+    async fn revision_or_head(&self, text: Option<&str>) -> Result<CommitId, LineError> {
+        if let Some(text) = text {
+            return self.revision(text).await;
+        }
+        let branch = &self.state.branch;
+        self.repo.head_of(branch).await?.ok_or_else(|| {
+            let name = branch.branch_name().unwrap_or(branch.as_str()).to_owned();
+            LineError::Engine(Error::BadRevision {
+                text: name,
+                what: "it has no commit yet".into(),
+            })
+        })
+    }
+
+    /// Returns what an edit makes of a message: one text changes the texts alone, parts replace
+    /// all parts.
+    async fn edited(&self, target: CommitId, parts: &[Part]) -> Result<NewContent, LineError> {
+        if let [Part::Text { text }] = parts {
+            return Ok(NewContent::Text(text.clone()));
+        }
+        let body = Body { parts: parts.to_vec(), name: None };
+        let target = self.repo.require_commit(target).await?;
+        let content = match target.kind.clone() {
+            Some(Kind::System) => Content::System(body),
+            Some(Kind::User) => Content::User(body),
+            Some(Kind::Assistant) => Content::Assistant(body),
+            Some(Kind::Reasoning) => Content::Reasoning(body),
+            Some(Kind::Custom(kind)) => Content::Custom { kind, body },
+            // Which call it answers and whether that failed stays as it is.
+            Some(Kind::ToolResult) => Content::ToolResult(ToolAnswer {
+                call_id: String::new(),
+                name: None,
+                is_error: false,
+                parts: body.parts,
+            }),
+            Some(Kind::Artifact | Kind::Note) | None => {
+                return Err(bad("content", "the message that it edits has no parts; use \"text\""));
+            }
+        };
+        Ok(NewContent::Content(content))
+    }
+}
+
+fn details(fields: &StepFields) -> Details {
+    Details {
+        message: fields.message.clone(),
+        metadata: fields.metadata.clone(),
+        generation_config: fields.generation_config.clone(),
+        tools: fields.tools.clone(),
+        created_at: fields.at,
+        ..Details::default()
+    }
+}
+
+fn note(text: &str, fields: &StepFields) -> Result<Request, LineError> {
+    let mut details = details(fields);
+    // The line for the log is the note, unless the line has another one; then the note is data.
+    let content = match details.message {
+        Some(_) => Some(JsonText::of(text).map_err(|error| bad("text", &error.to_string()))?),
+        None => {
+            details.message = Some(text.to_owned());
+            None
+        }
+    };
+    Ok(Request::Note { content, details })
+}
+
+fn summary(text: &str, kind: Option<&Kind>) -> Result<Content, LineError> {
+    Ok(match kind {
+        None | Some(Kind::Assistant) => Content::assistant(text),
+        Some(Kind::System) => Content::system(text),
+        Some(Kind::User) => Content::user(text),
+        Some(Kind::Reasoning) => Content::Reasoning(Body::text(text)),
+        Some(Kind::Custom(kind)) => Content::Custom { kind: kind.clone(), body: Body::text(text) },
+        Some(Kind::ToolResult | Kind::Artifact | Kind::Note) => {
+            return Err(bad("kind", "a summary is a message of text"));
+        }
+    })
+}
+
+fn bad(field: &'static str, why: &str) -> LineError {
+    LineError::Step(StepError::BadValue { field, why: why.to_owned() })
+}
+
+/// An operation that a later version of the core knows and this engine does not.
+fn unknown(op: &StepOp) -> LineError {
+    LineError::Step(StepError::UnknownOp { found: op.name().to_owned(), nearest: None })
+}
+
+impl Stream {
+    /// Finds the commit that a revision names, marks included.
+    pub(super) async fn revision(&self, text: &str) -> Result<CommitId, LineError> {
+        Ok(Txn::new(&self.repo)?.resolve(text, &self.marks).await?)
+    }
+}

@@ -1,0 +1,139 @@
+//! Lines: how a stream is read, and why one of them is refused.
+
+use std::io::{BufRead, ErrorKind, Read};
+
+use tract_core::step::{Step, StepError};
+
+use crate::error::Error;
+
+/// One line of a stream.
+#[derive(Debug)]
+pub struct StreamLine {
+    /// Its number, from 1; blank lines count.
+    pub line: usize,
+    /// What it asks for, or why it is no step.
+    pub step: Result<Step, LineError>,
+}
+
+/// Why a line was refused. It changed nothing.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LineError {
+    /// It is no step.
+    #[error("{0}")]
+    Step(#[from] StepError),
+    /// What it asks for is refused.
+    #[error("{0}")]
+    Engine(#[from] Error),
+    /// It says one thing, and the record in it another.
+    #[error("the line and its record disagree: {what}")]
+    Disagrees {
+        /// On what.
+        what: String,
+    },
+    /// A ref stands where the line cannot move it from.
+    #[error("{name} stands at {found}, from which {to} does not go on")]
+    Diverged {
+        /// The ref.
+        name: String,
+        /// Where it stands.
+        found: String,
+        /// Where the line says it points.
+        to: String,
+    },
+    /// Something that its commit links to came with no line before it, and is not stored.
+    #[error("{object} is linked to, but neither stored nor brought by a line before")]
+    NotBrought {
+        /// What is not there.
+        object: String,
+    },
+    /// It cannot be read.
+    #[error("the line cannot be read: {0}")]
+    Read(#[source] std::io::Error),
+}
+
+impl LineError {
+    /// Returns the stable word for it.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Step(error) => error.code(),
+            Self::Engine(error) => error.code(),
+            Self::Disagrees { .. } => "record_disagrees",
+            Self::Diverged { .. } => "diverged",
+            Self::NotBrought { .. } => "missing_object",
+            Self::Read(_) => "unreadable_line",
+        }
+    }
+
+    /// Returns what to do about it, where something helps.
+    pub fn notes(&self) -> Vec<String> {
+        match self {
+            Self::Step(error) => error.notes(),
+            Self::Engine(error) => error.notes(),
+            Self::Disagrees { .. } | Self::NotBrought { .. } => {
+                vec!["the stream was changed or cut; export it again".to_owned()]
+            }
+            Self::Diverged { .. } => {
+                vec![
+                    "apply the stream to an empty repository, or move the ref away first"
+                        .to_owned(),
+                ]
+            }
+            Self::Read(_) => vec!["each line is one JSON object in UTF-8".to_owned()],
+        }
+    }
+}
+
+/// Numbers steps as the lines of a stream.
+pub fn number_lines(steps: impl IntoIterator<Item = Step>) -> impl Iterator<Item = StreamLine> {
+    steps.into_iter().enumerate().map(|(n, step)| StreamLine { line: n + 1, step: Ok(step) })
+}
+
+/// Bytes in one line; what is longer is refused unread.
+const MAX_LINE_BYTES: u64 = 512 << 20;
+
+/// Reads a stream: one step a line. Blank lines are passed over. After a line that cannot be read
+/// from its source nothing more comes.
+pub fn read_lines(reader: impl BufRead) -> impl Iterator<Item = StreamLine> {
+    Lines { reader, line: 0, ended: false }
+}
+
+struct Lines<R> {
+    reader: R,
+    line: usize,
+    ended: bool,
+}
+
+impl<R: BufRead> Iterator for Lines<R> {
+    type Item = StreamLine;
+
+    fn next(&mut self) -> Option<StreamLine> {
+        while !self.ended {
+            let mut bytes = Vec::new();
+            self.line += 1;
+            let read = (&mut self.reader).take(MAX_LINE_BYTES + 1).read_until(b'\n', &mut bytes);
+            let step = match read {
+                Ok(0) => return None,
+                Ok(_) if bytes.len() as u64 > MAX_LINE_BYTES => {
+                    self.ended = true;
+                    let what = format!("it is longer than {MAX_LINE_BYTES} bytes");
+                    Err(LineError::Read(std::io::Error::new(ErrorKind::InvalidData, what)))
+                }
+                Ok(_) => match std::str::from_utf8(&bytes) {
+                    Ok(text) if text.trim().is_empty() => continue,
+                    Ok(text) => Step::parse(text.trim()).map_err(LineError::Step),
+                    Err(error) => {
+                        let error = std::io::Error::new(ErrorKind::InvalidData, error);
+                        Err(LineError::Read(error))
+                    }
+                },
+                Err(error) => {
+                    self.ended = true;
+                    Err(LineError::Read(error))
+                }
+            };
+            return Some(StreamLine { line: self.line, step });
+        }
+        None
+    }
+}

@@ -1,0 +1,331 @@
+//! Lines that bring what was made elsewhere: commits by their records, blobs, refs.
+
+use std::collections::HashSet;
+
+use tract_compile::{Changed, shape};
+use tract_core::step::{Step, StepOp};
+use tract_core::{
+    Applied, Batch, BatchId, Blob, BlobId, Change, Changes, Commit, CommitId, Content, Expect,
+    ObjectId, Op, RefEdit, RefName, RefTarget, ToolEntry, ToolId, ToolRow, ToolSchema, Toolset,
+    ToolsetId,
+};
+
+use super::{LineError, Stream};
+use crate::error::Error;
+use crate::reach::{changes_of, links};
+
+impl Stream {
+    /// Takes a blob that a line brought, until something links to it.
+    pub(super) fn bring(&mut self, blob: Blob) {
+        if let Some(toolset) = list(&blob) {
+            self.lists.insert(toolset.id(), (blob.id(), toolset));
+        }
+        self.blobs.insert(blob.id(), blob);
+    }
+
+    /// Takes a commit by its record; everything that it links to must be here.
+    pub(super) async fn received(&mut self, step: &Step, commit: &Commit) -> Result<(), LineError> {
+        agrees(step, commit)?;
+        if self.repo.commit(commit.id()).await?.is_some() {
+            return self.known(commit).await;
+        }
+        let mut batch = self.batch()?;
+        for id in commit.linked_blobs() {
+            self.link(id, &mut batch).await?;
+        }
+        let changes = match &commit.changes {
+            Changes::List(list) => list.clone(),
+            Changes::Blob(id) => {
+                Changes::from_blob(self.read(*id, &batch).await?.bytes()).map_err(Error::from)?
+            }
+        };
+        for id in links(commit, &changes) {
+            if self.repo.commit(id).await?.is_none() {
+                return Err(not_brought(ObjectId::Commit(id)));
+            }
+        }
+        if let (Some(id), Some(kind)) = (commit.content, &commit.kind) {
+            let blob = self.read(id, &batch).await?;
+            let text = blob.text().ok_or(tract_core::ContentError::NotText).map_err(Error::from)?;
+            let content = Content::from_blob(kind, text).map_err(Error::from)?;
+            if content.to_blob().map_err(Error::from)? != text {
+                let what = format!("the content is no canonical {kind}");
+                return Err(LineError::Disagrees { what });
+            }
+        }
+        self.tools(step, commit, &mut batch).await?;
+        self.shaped(commit, &changes).await?;
+
+        let compiler = self.repo.compiler();
+        let line = self.repo.line(commit.parent()).await?;
+        let advanced = compiler.advance(&line, std::slice::from_ref(commit), &batch.blobs).await;
+        let mut next = advanced.map_err(Error::from)?;
+        batch.derived.extend(compiler.snapshot_due(&mut next));
+        batch.commits.push(commit.clone());
+        self.store(batch).await?;
+        self.repo.compiler().remember(&next);
+        Ok(())
+    }
+
+    /// Lets go of the blobs that a line brought for a commit which is stored already.
+    async fn known(&mut self, commit: &Commit) -> Result<(), LineError> {
+        if self.blobs.is_empty() {
+            return Ok(());
+        }
+        self.linked.extend(commit.linked_blobs());
+        for id in [commit.toolset, commit.active].into_iter().flatten() {
+            let toolset = self.repo.require_toolset(id).await?;
+            self.linked.extend(toolset.entries().iter().map(|entry| entry.schema));
+            self.linked.extend(self.lists.get(&id).map(|(blob, _)| *blob));
+        }
+        Ok(())
+    }
+
+    fn batch(&self) -> Result<Batch, LineError> {
+        let id = BatchId::random().map_err(Error::Random)?;
+        Ok(Batch::new(id, self.note()))
+    }
+
+    async fn store(&self, batch: Batch) -> Result<(), LineError> {
+        match self.repo.store().apply(self.repo.name(), batch).await.map_err(Error::from)? {
+            Applied::Done | Applied::Already => Ok(()),
+            Applied::Conflict(conflict) => Err(Error::from(conflict).into()),
+        }
+    }
+
+    /// Puts a linked blob into the batch, if it is not stored.
+    async fn link(&mut self, id: BlobId, batch: &mut Batch) -> Result<(), LineError> {
+        if let Some(blob) = self.blobs.get(&id) {
+            batch.blobs.push(blob.clone());
+            self.linked.push(id);
+            return Ok(());
+        }
+        let stored = self.repo.store().blobs(self.repo.name(), &[id.into()]).await;
+        match stored.map_err(Error::from)?.into_iter().flatten().next() {
+            Some(_) => Ok(()),
+            None => Err(not_brought(ObjectId::Blob(id))),
+        }
+    }
+
+    async fn read(&self, id: BlobId, batch: &Batch) -> Result<Blob, LineError> {
+        match batch.blobs.iter().find(|blob| blob.id() == id) {
+            Some(blob) => Ok(blob.clone()),
+            None => Ok(self.repo.require_blob(id).await?),
+        }
+    }
+
+    /// Puts the toolsets of a commit into the batch, and rows of the tool index for what its
+    /// parent had not in force.
+    async fn tools(
+        &mut self,
+        step: &Step,
+        commit: &Commit,
+        batch: &mut Batch,
+    ) -> Result<(), LineError> {
+        let parent = match commit.parent() {
+            Some(parent) => self.repo.require_commit(parent).await?.toolset,
+            None => None,
+        };
+        let wanted: HashSet<ToolsetId> = [commit.toolset, commit.active]
+            .into_iter()
+            .flatten()
+            .filter(|id| Some(*id) != parent)
+            .collect();
+        for id in wanted {
+            let (toolset, known) = self.toolset(step, id).await?;
+            let mut rows: Vec<ToolRow> = Vec::new();
+            let mut seen: HashSet<BlobId> = HashSet::new();
+            let given = given(step);
+            for entry in toolset.entries() {
+                if !seen.insert(entry.schema) {
+                    continue;
+                }
+                let stated = given.iter().map(ToolSchema::blob);
+                match stated.into_iter().find(|blob| blob.id() == entry.schema) {
+                    Some(blob) if !self.blobs.contains_key(&entry.schema) => batch.blobs.push(blob),
+                    Some(_) | None => self.link(entry.schema, batch).await?,
+                }
+                let blob = self.read(entry.schema, batch).await?;
+                let schema = blob.text().and_then(|text| ToolSchema::parse(text).ok());
+                let Some(schema) = schema.filter(|schema| schema.id() == entry.tool) else {
+                    let what = format!("tool {} has another schema", entry.tool);
+                    return Err(LineError::Disagrees { what });
+                };
+                let limits = self.repo.limits();
+                limits.check_schema(schema.text().len()).map_err(Error::from)?;
+                limits.check_tool_name(schema.name()).map_err(Error::from)?;
+                rows.push(ToolRow {
+                    id: schema.id(),
+                    name: schema.name().to_owned(),
+                    schema: entry.schema,
+                    commit: commit.id(),
+                    created_at: self.time_of(commit).await?,
+                });
+            }
+            self.repo.limits().check_toolset(toolset.entries().len()).map_err(Error::from)?;
+            if commit.toolset == Some(id) {
+                batch.tools.extend(rows);
+            }
+            if !known {
+                batch.toolsets.push(toolset);
+            }
+        }
+        Ok(())
+    }
+
+    /// When a commit counts as made: as its parent where it does not say, 0 at a root.
+    async fn time_of(&self, commit: &Commit) -> Result<i64, LineError> {
+        let mut commit = commit.clone();
+        loop {
+            match (commit.created_at, commit.parent()) {
+                (Some(at), _) => return Ok(at),
+                (None, None) => return Ok(0),
+                (None, Some(parent)) => commit = self.repo.require_commit(parent).await?,
+            }
+        }
+    }
+
+    /// Finds a toolset: stored (then `true`), in the line, or in a blob that is its list.
+    async fn toolset(&mut self, step: &Step, id: ToolsetId) -> Result<(Toolset, bool), LineError> {
+        let stored = self.repo.store().toolsets(self.repo.name(), &[id]).await;
+        if let Some(toolset) = stored.map_err(Error::from)?.into_iter().flatten().next() {
+            return Ok((toolset, true));
+        }
+        let entries = given(step)
+            .iter()
+            .map(|tool| ToolEntry { tool: tool.id(), schema: tool.blob().id() })
+            .collect();
+        if let Some(toolset) = Toolset::check(id, entries) {
+            return Ok((toolset, false));
+        }
+        match self.lists.get(&id) {
+            Some((blob, toolset)) => {
+                // The list has done its work: the toolset is what is kept.
+                self.linked.push(*blob);
+                Ok((toolset.clone(), false))
+            }
+            None => Err(not_brought(ObjectId::Toolset(id))),
+        }
+    }
+
+    /// Checks that a commit changes what its operation may change.
+    async fn shaped(&self, commit: &Commit, changes: &[Change]) -> Result<(), LineError> {
+        let mut reverted = Vec::new();
+        if let Op::Revert { targets, .. } = &commit.op {
+            for id in targets {
+                let target = self.repo.require_commit(*id).await?;
+                let store = self.repo.store();
+                let changes = changes_of(store.as_ref(), self.repo.name(), &target).await;
+                let changes = changes.map_err(Error::from)?.map_err(|damage| Error::Damaged {
+                    object: damage.object,
+                    what: damage.what,
+                })?;
+                reverted.push((target, changes));
+            }
+        }
+        let targets: Vec<Changed<'_>> =
+            reverted.iter().map(|(commit, changes)| Changed { commit, changes }).collect();
+        Ok(shape(Changed { commit, changes }, &targets).map_err(Error::from)?)
+    }
+
+    /// Makes a ref, or moves it forward.
+    pub(super) async fn point(&mut self, name: &RefName, to: &RefTarget) -> Result<(), LineError> {
+        let at = self.repo.ref_target(name).await?;
+        if at.as_ref() == Some(to) {
+            self.linked.extend(to.blob());
+            return Ok(());
+        }
+        let mut batch = self.batch()?;
+        let free = match (&at, to) {
+            (None, _) => true,
+            // Where the command line begins is nobody's work.
+            (Some(RefTarget::Ref(_)), RefTarget::Ref(_)) => *name == RefName::head(),
+            (Some(RefTarget::Commit(at)), RefTarget::Commit(to)) => {
+                name.branch_name().is_some() && self.descends(*to, *at).await?
+            }
+            (Some(_), _) => false,
+        };
+        if let (false, Some(at)) = (free, &at) {
+            return Err(LineError::Diverged {
+                name: name.to_string(),
+                found: at.to_string(),
+                to: to.to_string(),
+            });
+        }
+        match to {
+            RefTarget::Commit(id) => _ = self.repo.require_commit(*id).await?,
+            RefTarget::Blob(id) => self.link(*id, &mut batch).await?,
+            RefTarget::Ref(_) => {}
+        }
+        let expect = at.map_or(Expect::Absent, Expect::Is);
+        batch.refs.push(RefEdit { name: name.clone(), expect, to: Some(to.clone()) });
+        self.store(batch).await
+    }
+
+    /// Whether one commit has another among its ancestors, over all parents.
+    async fn descends(&self, from: CommitId, ancestor: CommitId) -> Result<bool, LineError> {
+        let (mut open, mut seen) = (vec![from], HashSet::new());
+        while let Some(id) = open.pop() {
+            if id == ancestor {
+                return Ok(true);
+            }
+            if seen.insert(id) {
+                open.extend(self.repo.require_commit(id).await?.parents.iter());
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// The tools that a line states.
+fn given(step: &Step) -> &[ToolSchema] {
+    match &step.op {
+        StepOp::SetTools { tools } => tools,
+        _ => step.fields.tools.as_deref().unwrap_or_default(),
+    }
+}
+
+fn not_brought(object: ObjectId) -> LineError {
+    LineError::NotBrought { object: object.to_string() }
+}
+
+/// Reads a blob as the list of a toolset, where it is one.
+fn list(blob: &Blob) -> Option<Toolset> {
+    let text = blob.text().filter(|text| text.starts_with('['))?;
+    let pairs: Vec<(ToolId, BlobId)> = serde_json::from_str(text).ok()?;
+    let entries = pairs.into_iter().map(|(tool, schema)| ToolEntry { tool, schema }).collect();
+    let toolset = Toolset::seal(entries);
+    (toolset.canonical() == text).then_some(toolset)
+}
+
+/// Checks that what a line says for people is what its record says.
+fn agrees(step: &Step, commit: &Commit) -> Result<(), LineError> {
+    let refuse = |what: &str| Err(LineError::Disagrees { what: what.to_owned() });
+    let fits = match (&step.op, &commit.op) {
+        (StepOp::Record, _) => return Ok(()),
+        (StepOp::Edit { .. }, Op::Edit { .. })
+        | (StepOp::Annotate { .. }, Op::Annotate { .. })
+        | (StepOp::Compress { .. }, Op::Compress { .. })
+        | (StepOp::Revert { .. }, Op::Revert { .. })
+        | (StepOp::Merge { .. }, Op::Merge { .. })
+        | (StepOp::SetTools { .. }, Op::Tools)
+        | (StepOp::Note { .. }, Op::Note) => true,
+        (op, Op::Append { .. }) => op.content().is_some(),
+        (_, _) => false,
+    };
+    if !fits {
+        return refuse("the operation");
+    }
+    if let Some(content) = step.op.content() {
+        let said = content.to_blob().map_err(Error::from)?;
+        if commit.content != Some(Blob::seal(said.into_bytes()).id()) {
+            return refuse("the content");
+        }
+    }
+    if let (StepOp::Note { text }, message) = (&step.op, &commit.message)
+        && message.as_deref() != Some(text)
+    {
+        return refuse("the note");
+    }
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! Branches, tags and `HEAD`.
+
+use tract_core::{Applied, CommitId, RefName, RefTarget, nearest};
+
+use crate::error::{Error, Result};
+use crate::repo::Repo;
+use crate::txn::Txn;
+use crate::write::{ATTEMPTS, WriteOptions};
+
+/// The branch that a new repository begins on.
+pub const FIRST_BRANCH: &str = "main";
+
+/// A branch and its head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Branch {
+    /// Its name, without `heads/`.
+    pub name: String,
+    /// Its head.
+    pub head: CommitId,
+    /// Whether `HEAD` stands on it.
+    pub checked_out: bool,
+}
+
+impl Repo {
+    /// Makes `HEAD` point at the first branch, where there is no `HEAD` yet. The branch itself
+    /// begins with its first commit. Returns whether something was written.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn init(&self) -> Result<bool> {
+        let mut txn = Txn::new(self)?;
+        if txn.target(&RefName::head()).await?.is_some() {
+            return Ok(false);
+        }
+        let first = RefTarget::Ref(RefName::branch(FIRST_BRANCH)?);
+        txn.move_ref(&RefName::head(), Some(first)).await?;
+        match txn.apply("init", &WriteOptions::default()).await? {
+            Applied::Done | Applied::Already => Ok(true),
+            // Somebody else was faster, and that is as good.
+            Applied::Conflict(_) => Ok(false),
+        }
+    }
+
+    /// Returns the branch that `HEAD` stands on; the first branch where there is no `HEAD`.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn current_branch(&self) -> Result<RefName> {
+        match self.ref_target(&RefName::head()).await? {
+            Some(RefTarget::Ref(name)) => Ok(name),
+            Some(RefTarget::Commit(_) | RefTarget::Blob(_)) | None => {
+                Ok(RefName::branch(FIRST_BRANCH)?)
+            }
+        }
+    }
+
+    /// Lists the branches, sorted by name.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn branches(&self) -> Result<Vec<Branch>> {
+        let current = self.current_branch().await?;
+        let refs = self.store().list_refs(self.name(), "heads/").await?;
+        let branches = refs.into_iter().filter_map(|(name, target)| {
+            let checked_out = name == current;
+            let head = target.commit()?;
+            Some(Branch { name: name.branch_name()?.to_owned(), head, checked_out })
+        });
+        Ok(branches.collect())
+    }
+
+    /// Lists the tags with their commits, sorted by name.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn tags(&self) -> Result<Vec<(String, CommitId)>> {
+        let refs = self.store().list_refs(self.name(), "tags/").await?;
+        let tags = refs
+            .into_iter()
+            .filter_map(|(name, target)| Some((name.tag_name()?.to_owned(), target.commit()?)));
+        Ok(tags.collect())
+    }
+
+    /// Makes a branch that begins at a commit: one ref write, nothing is copied.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] when there is one of this name, [`Error::BadName`] for a bad name,
+    /// [`Error::Missing`] when the commit is not stored.
+    pub async fn create_branch(&self, name: &str, at: CommitId) -> Result<RefName> {
+        let name = RefName::branch(name)?;
+        self.create(&name, at, "branch").await?;
+        Ok(name)
+    }
+
+    /// Names a commit for good: a tag never moves.
+    ///
+    /// # Errors
+    /// As [`create_branch`](Self::create_branch).
+    pub async fn create_tag(&self, name: &str, at: CommitId) -> Result<RefName> {
+        let name = RefName::tag(name)?;
+        self.create(&name, at, "tag").await?;
+        Ok(name)
+    }
+
+    async fn create(&self, name: &RefName, at: CommitId, what: &str) -> Result<()> {
+        let to = RefTarget::Commit(at);
+        self.require_commit(at).await?;
+        let mut txn = Txn::new(self)?;
+        if let Some(at) = txn.target(name).await? {
+            return Err(Error::Exists { name: name.clone(), at });
+        }
+        txn.move_ref(name, Some(to)).await?;
+        match txn.apply(what, &WriteOptions::default()).await? {
+            Applied::Done | Applied::Already => Ok(()),
+            Applied::Conflict(conflict) => Err(match conflict.found {
+                Some(at) => Error::Exists { name: conflict.name, at },
+                None => conflict.into(),
+            }),
+        }
+    }
+
+    /// Deletes a branch; its commits stay, and the ref log tells where it stood. Returns its
+    /// last head.
+    ///
+    /// # Errors
+    /// [`Error::UnknownBranch`] when there is none, [`Error::CheckedOut`] when `HEAD` stands on
+    /// it, [`Error::Conflict`] when it moves meanwhile.
+    pub async fn delete_branch(&self, name: &str) -> Result<CommitId> {
+        let branch = RefName::branch(name)?;
+        if self.current_branch().await? == branch {
+            return Err(Error::CheckedOut { name: name.to_owned() });
+        }
+        let mut txn = Txn::new(self)?;
+        let Some(head) = txn.head(&branch).await? else {
+            return Err(self.unknown_branch(name).await?);
+        };
+        txn.move_ref(&branch, None).await?;
+        self.done(txn.apply("branch", &WriteOptions::default()).await?)?;
+        Ok(head)
+    }
+
+    /// Makes `HEAD` stand on a branch. Handles that stand elsewhere stay there.
+    ///
+    /// # Errors
+    /// [`Error::UnknownBranch`] when there is none of this name.
+    pub async fn checkout(&self, name: &str) -> Result<RefName> {
+        let branch = RefName::branch(name)?;
+        if self.head_of(&branch).await?.is_none() {
+            return Err(self.unknown_branch(name).await?);
+        }
+        for _ in 0..ATTEMPTS {
+            let mut txn = Txn::new(self)?;
+            txn.move_ref(&RefName::head(), Some(RefTarget::Ref(branch.clone()))).await?;
+            match txn.apply("checkout", &WriteOptions::default()).await? {
+                Applied::Done | Applied::Already => break,
+                Applied::Conflict(_) => {}
+            }
+        }
+        Ok(branch)
+    }
+
+    pub(crate) fn done(&self, applied: Applied) -> Result<()> {
+        match applied {
+            Applied::Done | Applied::Already => Ok(()),
+            Applied::Conflict(conflict) => Err(conflict.into()),
+        }
+    }
+
+    async fn unknown_branch(&self, name: &str) -> Result<Error> {
+        let branches = self.branches().await?;
+        let near = nearest(name, branches.iter().map(|branch| branch.name.as_str()));
+        let nearest = near.map(str::to_owned).into_iter().collect();
+        Ok(Error::UnknownBranch { name: name.to_owned(), nearest })
+    }
+}

@@ -1,0 +1,282 @@
+//! Export: a repository as lines that `apply` turns back into the same objects and refs.
+
+use std::collections::{HashSet, VecDeque};
+
+use tract_core::step::{CompressWhat, Step, StepFields, StepOp};
+use tract_core::store::BlobKey;
+use tract_core::{
+    Blob, BlobId, Body, Commit, CommitId, Content, ObjectId, Op, Part, RefName, RefTarget,
+    ToolSchema, Toolset, ToolsetId,
+};
+
+use crate::error::{Error, Result};
+use crate::reach::Reach;
+use crate::repo::Repo;
+
+/// How [`export`] goes about it.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ExportOptions {
+    /// The refs to export, with all that they lead to; `HEAD` and every ref when absent.
+    pub refs: Option<Vec<RefName>>,
+}
+
+impl ExportOptions {
+    /// Starts from the defaults: everything.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Chooses the refs to export.
+    #[must_use]
+    pub fn refs(mut self, refs: Vec<RefName>) -> Self {
+        self.refs = Some(refs);
+        self
+    }
+}
+
+/// An export under way: gives one line after another.
+#[derive(Debug)]
+pub struct Export {
+    repo: Repo,
+    /// The commits, parents first.
+    order: Vec<CommitId>,
+    /// How many of them were read.
+    read: usize,
+    refs: VecDeque<(RefName, RefTarget)>,
+    blobs: HashSet<BlobId>,
+    toolsets: HashSet<ToolsetId>,
+    lines: VecDeque<String>,
+}
+
+/// Commits that are read together with what they link to.
+const CHUNK: usize = 64;
+
+/// Begins an export.
+///
+/// # Behavior
+/// - Every commit that the refs lead to comes once, behind all that it links to; its line says
+///   what was asked, the whole record and the id.
+/// - Before a commit come the blobs that it links to and that no earlier line brought: contents,
+///   verbatim bytes, changes, kept originals, schemas. A list of tools that the commit's own line
+///   has no field for comes as a blob as well: its canonical text.
+/// - The refs come last, documents' blobs before them.
+/// - Equal repositories give equal lines, whatever store they are in.
+///
+/// # Errors
+/// [`Error::Damaged`] when something that the refs lead to is damaged or missing.
+pub async fn export(repo: &Repo, options: &ExportOptions) -> Result<Export> {
+    let (store, name) = (repo.store().as_ref(), repo.name());
+    let mut refs = store.list_refs(name, "").await?;
+    if let Some(chosen) = &options.refs {
+        refs.retain(|(name, _)| chosen.contains(name));
+        if let Some(absent) = chosen.iter().find(|name| refs.iter().all(|(n, _)| n != *name)) {
+            return Err(Error::UnknownRevision {
+                text: absent.as_str().to_owned(),
+                nearest: Vec::new(),
+            });
+        }
+    }
+    let mut reach = Reach::default();
+    for (_, target) in &refs {
+        if let RefTarget::Commit(id) = target {
+            reach.add(store, name, *id).await?;
+        }
+    }
+    // Places that are wrong cost time, not truth.
+    if let Some(damage) = reach.damage.iter().find(|damage| !damage.derived) {
+        return Err(Error::Damaged { object: damage.object, what: damage.what.clone() });
+    }
+    Ok(Export {
+        repo: repo.clone(),
+        order: reach.parents_first(),
+        read: 0,
+        refs: refs.into(),
+        blobs: HashSet::new(),
+        toolsets: HashSet::new(),
+        lines: VecDeque::new(),
+    })
+}
+
+impl Export {
+    /// Returns how many commits the export holds.
+    pub fn commits(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Returns the next line, without a line break; `None` at the end.
+    ///
+    /// # Errors
+    /// When the store fails, or an object is damaged.
+    pub async fn next_line(&mut self) -> Result<Option<String>> {
+        loop {
+            if let Some(line) = self.lines.pop_front() {
+                return Ok(Some(line));
+            }
+            if self.read < self.order.len() {
+                self.commit_lines().await?;
+            } else if let Some((name, to)) = self.refs.pop_front() {
+                if let RefTarget::Blob(id) = &to {
+                    self.bring(&[*id]).await?;
+                }
+                self.push(StepOp::Ref { name, to })?;
+            } else {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn push(&mut self, step: impl Into<Step>) -> Result<()> {
+        self.lines.push_back(step.into().to_line()?);
+        Ok(())
+    }
+
+    /// Brings blobs that no line brought yet.
+    async fn bring(&mut self, ids: &[BlobId]) -> Result<()> {
+        let new: Vec<BlobKey> =
+            ids.iter().filter(|id| self.blobs.insert(**id)).map(|id| (*id).into()).collect();
+        let blobs = self.repo.store().blobs(self.repo.name(), &new).await?;
+        for (key, blob) in new.iter().zip(blobs) {
+            let blob = blob.ok_or(Error::Missing(ObjectId::Blob(key.id)))?;
+            self.push(StepOp::Blob(blob))?;
+        }
+        Ok(())
+    }
+
+    async fn commit_lines(&mut self) -> Result<()> {
+        let upto = (self.read + CHUNK).min(self.order.len());
+        let ids = self.order[self.read..upto].to_vec();
+        self.read = upto;
+        let commits = self.repo.store().commits(self.repo.name(), &ids).await?;
+        for (id, commit) in ids.iter().zip(commits) {
+            let commit = commit.ok_or(Error::Missing(ObjectId::Commit(*id)))?;
+            self.commit_line(&commit).await?;
+        }
+        Ok(())
+    }
+
+    async fn commit_line(&mut self, commit: &Commit) -> Result<()> {
+        let links: Vec<BlobId> = commit.linked_blobs().collect();
+        self.bring(&links).await?;
+        let mut tools = None;
+        for id in [commit.toolset, commit.active].into_iter().flatten() {
+            if !self.toolsets.insert(id) {
+                continue;
+            }
+            let toolset = self.repo.require_toolset(id).await?;
+            let schemas: Vec<BlobId> = toolset.entries().iter().map(|entry| entry.schema).collect();
+            self.bring(&schemas).await?;
+            match self.schemas(&toolset).await? {
+                Some(schemas) if commit.toolset == Some(id) => tools = Some((toolset, schemas)),
+                Some(_) | None => self.push(StepOp::Blob(list(&toolset)))?,
+            }
+        }
+        if let (Op::Tools, None, Some(id)) = (&commit.op, &tools, commit.toolset) {
+            let toolset = self.repo.require_toolset(id).await?;
+            tools = self.schemas(&toolset).await?.map(|schemas| (toolset, schemas));
+        }
+        let content = match (commit.content, &commit.kind) {
+            (Some(id), Some(kind)) => {
+                let blob = self.repo.require_blob(id).await?;
+                blob.text().and_then(|text| Content::from_blob(kind, text).ok())
+            }
+            (Some(_), None) | (None, _) => None,
+        };
+        let given = tools.as_ref().map(|(_, schemas)| schemas.clone());
+        let line = told(commit, content, given)
+            .and_then(|step| step.recorded(commit.clone()).to_line().ok());
+        match line {
+            Some(line) => self.lines.push_back(line),
+            None => {
+                // No operation's line can say this; the record can.
+                if let Some((toolset, _)) = tools {
+                    self.push(StepOp::Blob(list(&toolset)))?;
+                }
+                self.push(Step::from(StepOp::Record).recorded(commit.clone()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a toolset's schemas; `None` when a line could not give them back byte for byte.
+    async fn schemas(&self, toolset: &Toolset) -> Result<Option<Vec<ToolSchema>>> {
+        let keys: Vec<BlobKey> =
+            toolset.entries().iter().map(|entry| entry.schema.into()).collect();
+        let blobs = self.repo.store().blobs(self.repo.name(), &keys).await?;
+        let schema = |blob: Option<Blob>| {
+            let blob = blob?;
+            let schema = ToolSchema::parse(blob.text()?).ok()?;
+            (schema.blob().id() == blob.id()).then_some(schema)
+        };
+        Ok(blobs.into_iter().map(schema).collect())
+    }
+}
+
+/// A toolset's list as a blob: nothing links to it, but its bytes hash to the toolset's id.
+fn list(toolset: &Toolset) -> Blob {
+    Blob::seal(toolset.canonical().into_bytes())
+}
+
+/// What a commit's line says was asked, for people and for other programs; `None` when no
+/// operation's line can say it.
+fn told(commit: &Commit, content: Option<Content>, tools: Option<Vec<ToolSchema>>) -> Option<Step> {
+    let hex = |ids: &[CommitId]| ids.iter().map(CommitId::to_hex).collect::<Vec<_>>();
+    let mut fields = StepFields::default();
+    fields.message.clone_from(&commit.message);
+    fields.metadata.clone_from(&commit.metadata);
+    fields.generation_config.clone_from(&commit.generation_config);
+    fields.at = commit.created_at;
+    let mut own_tools = tools;
+    let op = match &commit.op {
+        Op::Append { priority, .. } => {
+            fields.priority = *priority;
+            StepOp::adding(content?, commit.role.clone())
+        }
+        Op::Edit { target } => StepOp::Edit { target: target.to_hex(), content: parts(content?)? },
+        Op::Annotate { targets, priority, reason, retention } => StepOp::Annotate {
+            targets: hex(targets),
+            priority: *priority,
+            reason: reason.clone(),
+            retention: retention.clone(),
+        },
+        Op::Compress { targets } => match parts(content?)?.as_slice() {
+            [Part::Text { text }] => StepOp::Compress {
+                what: CompressWhat::Targets(hex(targets)),
+                content: text.clone(),
+                kind: commit.kind.clone(),
+            },
+            _ => return None,
+        },
+        Op::Revert { targets, cascade } => {
+            StepOp::Revert { targets: hex(targets), cascade: *cascade }
+        }
+        Op::Merge { sources } => match sources.as_slice() {
+            [source] => StepOp::Merge { from: source.to_hex() },
+            _ => return None,
+        },
+        Op::Tools => StepOp::SetTools { tools: own_tools.take()? },
+        Op::Note => StepOp::Note { text: fields.message.take()? },
+        Op::Unknown { .. } => return None,
+    };
+    fields.tools = own_tools;
+    Some(Step::from(op).fields(fields))
+}
+
+/// Returns the parts of a content that has them and nothing else to say.
+fn parts(content: Content) -> Option<Vec<Part>> {
+    match content {
+        Content::System(Body { parts, name: None })
+        | Content::User(Body { parts, name: None })
+        | Content::Assistant(Body { parts, name: None })
+        | Content::Reasoning(Body { parts, name: None })
+        | Content::Custom { body: Body { parts, name: None }, .. } => Some(parts),
+        Content::ToolResult(answer) => Some(answer.parts),
+        Content::System(_)
+        | Content::User(_)
+        | Content::Assistant(_)
+        | Content::Reasoning(_)
+        | Content::Custom { .. }
+        | Content::Artifact(_)
+        | Content::Note(_) => None,
+    }
+}

@@ -1,0 +1,203 @@
+//! Reading what a planner asks for, in as few store calls as there are sorts of things.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tract_core::store::{BlobKey, Walk};
+use tract_core::{Blob, BlobId, Changes, Commit, CommitId, Content, ObjectId};
+
+use crate::error::{Error, Result};
+use crate::plan::{Needs, Plan, Records, Stop};
+use crate::repo::Repo;
+
+/// What this handle wrote last, so that planning the next step reads nothing. Bounded.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Recent(Arc<Mutex<RecentParts>>);
+
+#[derive(Debug, Default)]
+struct RecentParts {
+    commits: HashMap<CommitId, Commit>,
+    blobs: HashMap<BlobId, Blob>,
+    blob_bytes: usize,
+}
+
+const RECENT_COMMITS: usize = 1024;
+const RECENT_BLOB_BYTES: usize = 4 << 20;
+
+impl Recent {
+    pub(crate) fn keep(&self, commits: &[Commit], blobs: &[Blob]) {
+        let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if parts.commits.len() + commits.len() > RECENT_COMMITS {
+            parts.commits.clear();
+        }
+        let late = commits.iter().rev().take(RECENT_COMMITS);
+        parts.commits.extend(late.map(|commit| (commit.id(), commit.clone())));
+        for blob in blobs.iter().filter(|blob| blob.bytes().len() <= RECENT_BLOB_BYTES / 64) {
+            if parts.blob_bytes + blob.bytes().len() > RECENT_BLOB_BYTES {
+                parts.blobs.clear();
+                parts.blob_bytes = 0;
+            }
+            if parts.blobs.insert(blob.id(), blob.clone()).is_none() {
+                parts.blob_bytes += blob.bytes().len();
+            }
+        }
+    }
+
+    fn commit(&self, id: CommitId) -> Option<Commit> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).commits.get(&id).cloned()
+    }
+
+    fn blob(&self, id: BlobId) -> Option<Blob> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).blobs.get(&id).cloned()
+    }
+}
+
+impl Repo {
+    /// Calls a planner until it has seen all that it asks for. `head` is what it plans on.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when it refuses, [`Error::Missing`] when something that a commit links
+    /// to is not stored.
+    pub(crate) async fn plan_with<T>(
+        &self,
+        head: Option<CommitId>,
+        records: &mut Records,
+        mut planner: impl FnMut(&Records) -> Plan<T>,
+    ) -> Result<T> {
+        loop {
+            match planner(records) {
+                Ok(planned) => return Ok(planned),
+                // Everything read is told from then on, so a planner never asks for it again.
+                Err(Stop::Needs(needs)) => self.read(head, &needs, records).await?,
+                Err(Stop::Refused(refusal)) => return Err(refusal.into()),
+                Err(Stop::Missing(object)) => return Err(Error::Missing(object)),
+                Err(Stop::Content(error)) => return Err(error.into()),
+            }
+        }
+    }
+
+    async fn read(
+        &self,
+        head: Option<CommitId>,
+        needs: &Needs,
+        records: &mut Records,
+    ) -> Result<()> {
+        let commits = needs.commits.iter().chain(&needs.contents).chain(&needs.changes);
+        let commits: Vec<CommitId> =
+            commits.filter(|id| !records.commits.contains_key(id)).copied().collect();
+        self.read_commits(commits, records).await?;
+
+        let mut contents = Vec::new();
+        for id in &needs.contents {
+            let commit = present(records, *id)?;
+            match (commit.content, commit.kind.clone()) {
+                (Some(blob), Some(kind)) => contents.push((*id, blob, kind)),
+                _ => return Err(Error::Missing(ObjectId::Commit(*id))),
+            }
+        }
+        let mut changes = Vec::new();
+        for id in &needs.changes {
+            if let Changes::Blob(blob) = present(records, *id)?.record().changes {
+                changes.push((*id, blob));
+            }
+        }
+        let blobs = contents.iter().map(|(_, blob, _)| *blob);
+        let blobs = blobs.chain(changes.iter().map(|(_, blob)| *blob));
+        self.read_blobs(blobs.chain(needs.blobs.iter().copied()).collect(), records).await?;
+        for (id, blob, kind) in contents {
+            let text = blob_of(records, blob)?.text().ok_or(tract_core::ContentError::NotText)?;
+            let content = Arc::new(Content::from_blob(&kind, text)?);
+            records.contents.insert(id, content);
+        }
+        for (id, blob) in changes {
+            let list = Changes::from_blob(blob_of(records, blob)?.bytes())?;
+            records.changes.insert(id, list.into());
+        }
+
+        let toolsets: Vec<_> = needs.toolsets.iter().copied().collect();
+        if !toolsets.is_empty() {
+            let found = self.store().toolsets(self.name(), &toolsets).await?;
+            records.toolsets.extend(toolsets.into_iter().zip(found));
+        }
+        if needs.chain > records.chain.len() {
+            self.read_chain(head, needs.chain, records).await?;
+        }
+        Ok(())
+    }
+
+    async fn read_commits(&self, ids: Vec<CommitId>, records: &mut Records) -> Result<()> {
+        let mut missing = Vec::new();
+        for id in ids {
+            match self.recent().commit(id) {
+                Some(commit) => records.insert(commit),
+                None => missing.push(id),
+            }
+        }
+        if !missing.is_empty() {
+            let found = self.store().commits(self.name(), &missing).await?;
+            records.commits.extend(missing.into_iter().zip(found));
+        }
+        Ok(())
+    }
+
+    async fn read_blobs(&self, ids: Vec<BlobId>, records: &mut Records) -> Result<()> {
+        let mut missing: Vec<BlobKey> = Vec::new();
+        for id in ids.into_iter() {
+            if records.blobs.contains_key(&id) {
+                continue;
+            }
+            match self.recent().blob(id) {
+                Some(blob) => records.insert_blob(blob),
+                None => missing.push(id.into()),
+            }
+        }
+        if !missing.is_empty() {
+            let found = self.store().blobs(self.name(), &missing).await?;
+            records.blobs.extend(missing.into_iter().map(|key| key.id).zip(found));
+        }
+        Ok(())
+    }
+
+    /// Reads first parents until there are `wanted`, and as many again.
+    async fn read_chain(
+        &self,
+        head: Option<CommitId>,
+        wanted: usize,
+        records: &mut Records,
+    ) -> Result<()> {
+        let wanted = wanted.saturating_mul(2).max(16);
+        let mut next = match records.chain.last() {
+            Some(last) => present(records, *last)?.parent(),
+            None => head,
+        };
+        while let Some(id) = next {
+            if records.chain.len() >= wanted {
+                return Ok(());
+            }
+            if let Some(Some(commit)) = records.commits.get(&id) {
+                next = commit.parent();
+                records.chain.push(id);
+                continue;
+            }
+            let limit = (wanted - records.chain.len()).clamp(16, 4096);
+            let page = self.store().walk(self.name(), Walk { limit, ..Walk::from(id) }).await?;
+            for step in page.steps {
+                next = step.commit.parent();
+                records.chain.push(step.commit.id());
+                records.insert(step.commit);
+            }
+        }
+        records.chain_complete = true;
+        Ok(())
+    }
+}
+
+fn present(records: &Records, id: CommitId) -> Result<&Commit> {
+    let commit = records.commits.get(&id).and_then(Option::as_ref);
+    commit.ok_or(Error::Missing(ObjectId::Commit(id)))
+}
+
+fn blob_of(records: &Records, id: BlobId) -> Result<&Blob> {
+    let blob = records.blobs.get(&id).and_then(Option::as_ref);
+    blob.ok_or(Error::Missing(ObjectId::Blob(id)))
+}

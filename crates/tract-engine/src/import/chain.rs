@@ -1,0 +1,276 @@
+//! From drafts to commits, pure: the same input gives the same ids in every store.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use tract_core::{
+    Blob, By, CallRef, Commit, CommitId, CommitRecord, Content, Draft, Limits, Op, ToolEntry,
+    ToolRow, ToolSchema, Toolset, ToolsetId,
+};
+
+use super::Link;
+use crate::error::Result;
+
+/// What is unusual about an imported conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ImportAnomalyKind {
+    /// A result names a call that no message before it has.
+    NoCall,
+    /// A result names a call that has its answer.
+    SecondAnswer,
+    /// A call that nothing in the conversation answers.
+    Unanswered,
+}
+
+impl ImportAnomalyKind {
+    /// Returns the stable word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoCall => "no_call",
+            Self::SecondAnswer => "second_answer",
+            Self::Unanswered => "unanswered",
+        }
+    }
+}
+
+/// One thing that is unusual about an imported conversation; it is kept as recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ImportAnomaly {
+    /// The draft concerned: its place, from 0.
+    pub draft: usize,
+    /// The commit that it became.
+    pub commit: CommitId,
+    /// What is unusual.
+    pub kind: ImportAnomalyKind,
+    /// The id of the call.
+    pub call_id: String,
+}
+
+impl fmt::Display for ImportAnomaly {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (message, call) = (self.draft + 1, &self.call_id);
+        match self.kind {
+            ImportAnomalyKind::NoCall => write!(f, "message {message} answers no call ({call:?})"),
+            ImportAnomalyKind::SecondAnswer => {
+                write!(f, "message {message} answers call {call:?} again")
+            }
+            ImportAnomalyKind::Unanswered => {
+                write!(f, "call {call:?} of message {message} has no answer")
+            }
+        }
+    }
+}
+
+/// A conversation as commits, oldest first.
+#[derive(Debug)]
+pub(super) struct Chain {
+    pub(super) links: Vec<Link>,
+    pub(super) anomalies: Vec<ImportAnomaly>,
+    /// Bytes of the blobs that the commits bring along.
+    pub(super) size_bytes: usize,
+}
+
+impl Chain {
+    pub(super) fn new(drafts: &[Draft], tools: &[ToolSchema], limits: &Limits) -> Result<Self> {
+        let mut builder = Builder::new(limits);
+        if !tools.is_empty() {
+            builder.tools(tools)?;
+        }
+        for (place, draft) in drafts.iter().enumerate() {
+            builder.draft(place, draft)?;
+        }
+        Ok(builder.finish())
+    }
+
+    pub(super) fn head(&self) -> Option<CommitId> {
+        self.links.last().map(|link| link.commit.id())
+    }
+
+    pub(super) fn holds(&self, id: CommitId) -> bool {
+        self.links.iter().any(|link| link.commit.id() == id)
+    }
+}
+
+/// The calls of one id, oldest first.
+#[derive(Default)]
+struct Calls {
+    open: Vec<(CallRef, usize)>,
+    answered: bool,
+}
+
+struct Builder<'a> {
+    limits: &'a Limits,
+    links: Vec<Link>,
+    anomalies: Vec<ImportAnomaly>,
+    size_bytes: usize,
+    calls: HashMap<String, Calls>,
+    /// The tools last set to stay.
+    active: Option<ToolsetId>,
+    /// The time of the last commit that has one: what those without count as.
+    created_at: i64,
+    /// The last commit that added a row.
+    row: Option<CommitId>,
+}
+
+impl<'a> Builder<'a> {
+    fn new(limits: &'a Limits) -> Self {
+        Self {
+            limits,
+            links: Vec::new(),
+            anomalies: Vec::new(),
+            size_bytes: 0,
+            calls: HashMap::new(),
+            active: None,
+            created_at: 0,
+            row: None,
+        }
+    }
+
+    fn record(&self, op: Op) -> CommitRecord {
+        let mut record = CommitRecord::new(op, By::Import);
+        record.parents.extend(self.links.last().map(|link| link.commit.id()));
+        record
+    }
+
+    fn tools(&mut self, tools: &[ToolSchema]) -> Result<()> {
+        let (toolset, blobs) = self.toolset(tools)?;
+        let mut record = self.record(Op::Tools);
+        record.toolset = Some(toolset.id());
+        self.active = Some(toolset.id());
+        self.push(record, blobs, Some(toolset), tools)?;
+        Ok(())
+    }
+
+    /// Seals a list of tools, with the schemas it links to.
+    fn toolset(&self, tools: &[ToolSchema]) -> Result<(Toolset, Vec<Blob>)> {
+        self.limits.check_toolset(tools.len())?;
+        for tool in tools {
+            self.limits.check_schema(tool.text().len())?;
+            self.limits.check_tool_name(tool.name())?;
+        }
+        let blobs: Vec<Blob> = tools.iter().map(ToolSchema::blob).collect();
+        let entries = tools.iter().zip(&blobs);
+        let entries =
+            entries.map(|(tool, blob)| ToolEntry { tool: tool.id(), schema: blob.id() }).collect();
+        Ok((Toolset::seal(entries), blobs))
+    }
+
+    fn draft(&mut self, place: usize, draft: &Draft) -> Result<()> {
+        let content = draft.content.to_blob()?;
+        self.limits.check_blob(content.len())?;
+        let content = Blob::seal(content.into_bytes());
+        let mut record = self.record(Op::Append {
+            slot: None,
+            answers: self.answers(&draft.content),
+            priority: draft.priority,
+            retention: draft.retention.clone(),
+        });
+        record.content = Some(content.id());
+        record.verbatim = draft.verbatim.as_ref().map(Blob::id);
+        record.form.clone_from(&draft.form);
+        record.joins = self.row.filter(|_| draft.joins_previous);
+        record.kind = Some(draft.content.kind());
+        // A role that the kind has anyway would make two records of one message.
+        record.role =
+            draft.role.clone().filter(|role| *role != draft.content.kind().default_role());
+        record.message.clone_from(&draft.message);
+        record.metadata.clone_from(&draft.metadata);
+        record.generation_config.clone_from(&draft.generation_config);
+        record.keeps = draft.keep_ids();
+        record.created_at = draft.created_at;
+
+        let mut blobs = vec![content];
+        for blob in draft.verbatim.iter().chain(&draft.keeps) {
+            self.limits.check_blob(blob.bytes().len())?;
+            blobs.push(blob.clone());
+        }
+        let in_force = self.links.last().and_then(|link| link.commit.active_toolset());
+        let own = draft.tools.as_deref().unwrap_or_default();
+        let toolset = match &draft.tools {
+            None => None,
+            Some(tools) => {
+                let (toolset, schemas) = self.toolset(tools)?;
+                blobs.extend(schemas);
+                Some(toolset)
+            }
+        };
+        record.toolset = toolset.as_ref().map(Toolset::id).or(in_force);
+        record.active = self.active.filter(|active| Some(*active) != record.toolset);
+
+        let id = self.push(record, blobs, toolset, own)?;
+        self.row = Some(id);
+        self.settle(place, id, &draft.content);
+        Ok(())
+    }
+
+    /// Returns the nearest earlier open call that a result answers.
+    fn answers(&self, content: &Content) -> Option<CallRef> {
+        let Content::ToolResult(answer) = content else { return None };
+        Some(self.calls.get(&answer.call_id)?.open.last()?.0)
+    }
+
+    /// Notes which calls a message opens, or which one it answers.
+    fn settle(&mut self, place: usize, id: CommitId, content: &Content) {
+        for (index, call) in (0..).zip(content.calls()) {
+            let calls = self.calls.entry(call.id.clone()).or_default();
+            calls.open.push((CallRef { slot: id, index }, place));
+        }
+        let Content::ToolResult(answer) = content else { return };
+        let calls = self.calls.entry(answer.call_id.clone()).or_default();
+        let kind = match (calls.open.pop(), calls.answered) {
+            (Some(_), _) => {
+                calls.answered = true;
+                return;
+            }
+            (None, true) => ImportAnomalyKind::SecondAnswer,
+            (None, false) => ImportAnomalyKind::NoCall,
+        };
+        let call_id = answer.call_id.clone();
+        self.anomalies.push(ImportAnomaly { draft: place, commit: id, kind, call_id });
+    }
+
+    fn push(
+        &mut self,
+        record: CommitRecord,
+        blobs: Vec<Blob>,
+        toolset: Option<Toolset>,
+        tools: &[ToolSchema],
+    ) -> Result<CommitId> {
+        let commit = Commit::seal(record)?;
+        let id = commit.id();
+        self.created_at = commit.created_at.unwrap_or(self.created_at);
+        let entries = toolset.iter().flat_map(Toolset::entries);
+        let mut rows: Vec<ToolRow> = Vec::new();
+        for (entry, tool) in entries.zip(tools) {
+            if rows.iter().all(|row| row.schema != entry.schema) {
+                rows.push(ToolRow {
+                    id: entry.tool,
+                    name: tool.name().to_owned(),
+                    schema: entry.schema,
+                    commit: id,
+                    created_at: self.created_at,
+                });
+            }
+        }
+        self.size_bytes += blobs.iter().map(|blob| blob.bytes().len()).sum::<usize>();
+        self.links.push(Link { commit, blobs, toolset, tools: rows });
+        Ok(id)
+    }
+
+    fn finish(mut self) -> Chain {
+        for (call_id, calls) in self.calls {
+            for (call, draft) in calls.open {
+                self.anomalies.push(ImportAnomaly {
+                    draft,
+                    commit: call.slot,
+                    kind: ImportAnomalyKind::Unanswered,
+                    call_id: call_id.clone(),
+                });
+            }
+        }
+        self.anomalies.sort_by(|a, b| (a.draft, &a.call_id).cmp(&(b.draft, &b.call_id)));
+        Chain { links: self.links, anomalies: self.anomalies, size_bytes: self.size_bytes }
+    }
+}

@@ -1,0 +1,253 @@
+//! What a commit says in one line.
+
+use std::collections::HashMap;
+
+use tract_core::store::BlobKey;
+use tract_core::{
+    ActiveTool, BlobId, CallRef, Commit, CommitId, Content, Kind, Op, ToolCall, json,
+};
+
+use crate::error::Result;
+use crate::repo::Repo;
+use crate::tools::{ToolChange, no_schema_diff, tool_diff};
+
+/// A commit in one line, as a log shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogLine {
+    /// The commit.
+    pub commit: CommitId,
+    /// One word for what it is: `user`, `assistant`, `result`, `edit`, `tools`…
+    pub label: String,
+    /// What it says, on one line and cut at 200 characters. Not escaped for terminals.
+    pub text: String,
+    /// Tokens of what it says; `None` when it says nothing.
+    pub token_count: Option<u64>,
+}
+
+/// Characters of a line's text.
+const MAX_CHARS: usize = 200;
+/// Tools that a line names one by one.
+const MAX_TOOLS: usize = 6;
+
+/// Says of each commit what it is in one line: the message that it bears, else one derived from
+/// its content and operation.
+///
+/// # Errors
+/// When the store fails. Content that is damaged or missing is said to be so in the line.
+pub async fn describe(repo: &Repo, commits: &[Commit]) -> Result<Vec<LogLine>> {
+    let contents = contents(repo, commits).await?;
+    let calls = calls(repo, commits).await?;
+    let mut lines = Vec::with_capacity(commits.len());
+    for commit in commits {
+        let content = commit.content.and_then(|id| contents.get(&id)).cloned().flatten();
+        let text = match (&commit.message, &commit.op) {
+            (Some(message), _) => one_line(message, MAX_CHARS),
+            (None, Op::Tools) => tools(repo, commit).await?,
+            (None, Op::Append { answers, .. }) => {
+                let call = answers.as_ref().and_then(|call| calls.get(call));
+                one_line(&said(commit, content.as_ref(), call), MAX_CHARS)
+            }
+            (None, _) => one_line(&asked(commit, content.as_ref()), MAX_CHARS),
+        };
+        lines.push(LogLine {
+            commit: commit.id(),
+            label: label(commit).to_owned(),
+            text,
+            token_count: content.as_ref().map(|content| repo.count(&counted(content))),
+        });
+    }
+    Ok(lines)
+}
+
+fn label(commit: &Commit) -> &str {
+    match (&commit.op, &commit.kind) {
+        (Op::Append { .. }, Some(Kind::ToolResult)) => "result",
+        (Op::Append { .. }, Some(kind)) => kind.as_str(),
+        (op, _) => op.name(),
+    }
+}
+
+/// Reads the contents of commits, in bulk; `None` for one that cannot be read as its kind.
+async fn contents(repo: &Repo, commits: &[Commit]) -> Result<HashMap<BlobId, Option<Content>>> {
+    let bearing: Vec<(BlobId, &Kind)> = commits
+        .iter()
+        .filter_map(|commit| Some((commit.content?, commit.kind.as_ref()?)))
+        .collect();
+    let keys: Vec<BlobKey> = bearing.iter().map(|(id, _)| (*id).into()).collect();
+    let blobs = repo.store().blobs(repo.name(), &keys).await?;
+    let read = bearing.into_iter().zip(blobs).map(|((id, kind), blob)| {
+        let content = blob.and_then(|blob| Content::from_blob(kind, blob.text()?).ok());
+        (id, content)
+    });
+    Ok(read.collect())
+}
+
+/// Reads the calls that results among these commits answer.
+async fn calls(repo: &Repo, commits: &[Commit]) -> Result<HashMap<CallRef, ToolCall>> {
+    let answered: Vec<CallRef> = commits
+        .iter()
+        .filter_map(|commit| match &commit.op {
+            Op::Append { answers, .. } => *answers,
+            _ => None,
+        })
+        .collect();
+    let slots: Vec<CommitId> = answered.iter().map(|call| call.slot).collect();
+    let bearing: Vec<Commit> =
+        repo.store().commits(repo.name(), &slots).await?.into_iter().flatten().collect();
+    let contents = contents(repo, &bearing).await?;
+    let said: HashMap<CommitId, &Content> = bearing
+        .iter()
+        .filter_map(|commit| Some((commit.id(), contents.get(&commit.content?)?.as_ref()?)))
+        .collect();
+    let call = |call: CallRef| {
+        let content = said.get(&call.slot)?;
+        Some((call, content.calls().nth(call.index as usize)?.clone()))
+    };
+    Ok(answered.into_iter().filter_map(call).collect())
+}
+
+fn said(commit: &Commit, content: Option<&Content>, answered: Option<&ToolCall>) -> String {
+    let Some(content) = content else {
+        return match commit.content {
+            Some(id) => format!("(content {} cannot be read)", id.short()),
+            None => String::new(),
+        };
+    };
+    let Content::ToolResult(answer) = content else { return text(content) };
+    let failed = if answer.is_error { "error: " } else { "" };
+    let said = content.text();
+    match answer.name.as_deref().or(answered.map(|call| call.name.as_str())) {
+        Some(name) => format!("{name} → {failed}{said}"),
+        None => format!("{} → {failed}{said}", answer.call_id),
+    }
+}
+
+/// What a content says, its calls as `name(key=value)`.
+fn text(content: &Content) -> String {
+    let mut out = content.text();
+    for call in content.calls() {
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(&format!("{}({})", call.name, arguments(&call.arguments)));
+    }
+    out
+}
+
+fn arguments(text: &str) -> String {
+    match json::split_object(text) {
+        Ok(members) => {
+            let members = members.into_iter().map(|(key, value)| format!("{key}={value}"));
+            members.collect::<Vec<_>>().join(", ")
+        }
+        Err(_) => text.to_owned(),
+    }
+}
+
+fn counted(content: &Content) -> String {
+    let mut out = content.text();
+    for call in content.calls() {
+        out.push_str(&call.name);
+        out.push_str(&call.arguments);
+    }
+    out
+}
+
+/// What was asked, for operations that name other commits.
+fn asked(commit: &Commit, content: Option<&Content>) -> String {
+    let said = content.map(text).unwrap_or_default();
+    let with = |head: String| match said.is_empty() {
+        true => head,
+        false => format!("{head}: {said}"),
+    };
+    match &commit.op {
+        Op::Edit { target } => with(format!("of {}", target.short())),
+        Op::Annotate { targets, priority, reason, .. } => {
+            let reason = reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            format!("{} {priority}{reason}", names(targets))
+        }
+        Op::Compress { targets } => with(format!("of {}", names(targets))),
+        Op::Revert { targets, .. } => format!("of {}", names(targets)),
+        Op::Merge { sources } => format!("of {}", names(sources)),
+        Op::Append { .. } | Op::Tools | Op::Note | Op::Unknown { .. } => said,
+    }
+}
+
+fn names(ids: &[CommitId]) -> String {
+    match ids {
+        [one] => one.short(),
+        [one, two] => format!("{}, {}", one.short(), two.short()),
+        [first, .., last] => format!("{}…{} ({})", first.short(), last.short(), ids.len()),
+        [] => "nothing".to_owned(),
+    }
+}
+
+/// What a change of tools changed.
+async fn tools(repo: &Repo, commit: &Commit) -> Result<String> {
+    let before = match commit.parent() {
+        Some(parent) => repo.tools_of(parent).await?,
+        None => Vec::new(),
+    };
+    let after: Vec<ActiveTool> = repo.tools_of(commit.id()).await?;
+    if after.is_empty() {
+        return Ok("none from here on".to_owned());
+    }
+    let diff = tool_diff(&before, &after, &no_schema_diff);
+    if diff.changes.len() > MAX_TOOLS {
+        let count = |wanted: fn(&ToolChange) -> bool| {
+            diff.changes.iter().filter(|change| wanted(change)).count()
+        };
+        let added = count(|change| matches!(change, ToolChange::Added { .. }));
+        let removed = count(|change| matches!(change, ToolChange::Removed { .. }));
+        let changed = diff.changes.len() - added - removed;
+        let counts = [('+', added), ('-', removed), ('~', changed)];
+        let counts = counts.iter().filter(|(_, n)| *n > 0).map(|(sign, n)| format!("{sign}{n}"));
+        return Ok(format!("{} ({})", after.len(), counts.collect::<Vec<_>>().join(" ")));
+    }
+    let change = |change: &ToolChange| {
+        let sign = match change {
+            ToolChange::Added { .. } => '+',
+            ToolChange::Removed { .. } => '-',
+            ToolChange::Changed { .. } => '~',
+            ToolChange::Respelled { .. } => '=',
+        };
+        format!("{sign} {}", one_line(change.name(), 80))
+    };
+    let changes: Vec<String> = diff.changes.iter().map(change).collect();
+    Ok(match changes.is_empty() {
+        true if diff.reordered => "in another order".to_owned(),
+        true => "unchanged".to_owned(),
+        false => changes.join("  "),
+    })
+}
+
+/// Puts a text on one line: white space becomes one space, what is longer is cut with `…`.
+///
+/// ```
+/// use tract_engine::one_line;
+/// assert_eq!(one_line("  one\n\n two ", 20), "one two");
+/// assert_eq!(one_line("one two three", 8), "one two…");
+/// ```
+pub fn one_line(text: &str, most: usize) -> String {
+    let mut out = String::new();
+    let mut count = 0;
+    for word in text.split_whitespace() {
+        if count > 0 {
+            out.push(' ');
+            count += 1;
+        }
+        for character in word.chars() {
+            if count >= most {
+                // The last character gives way, with the space before it.
+                out.pop();
+                out.truncate(out.trim_end().len());
+                out.push('…');
+                return out;
+            }
+            out.push(character);
+            count += 1;
+        }
+    }
+    out
+}

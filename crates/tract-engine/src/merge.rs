@@ -1,0 +1,281 @@
+//! The verb `merge`: common ancestors, fast-forward, and the merge commit.
+
+use std::collections::{HashMap, HashSet};
+
+use tract_core::store::Walk;
+use tract_core::{Applied, Commit, CommitId, ObjectId, RefName, RefTarget};
+use tract_hooks::BeforeMerge;
+
+use crate::error::{Error, Result};
+use crate::plan::{Details, Sides, merge as plan_merge};
+use crate::repo::Repo;
+use crate::txn::Txn;
+use crate::write::{ATTEMPTS, WriteOptions};
+
+/// How a merge goes about it.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct MergeOptions {
+    /// Makes a commit even where the branch could merely be forwarded.
+    pub no_fast_forward: bool,
+    /// What the commit says of itself.
+    pub details: Details,
+}
+
+impl MergeOptions {
+    /// Starts from the defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes a commit even where the branch could merely be forwarded.
+    #[must_use]
+    pub fn no_fast_forward(mut self) -> Self {
+        self.no_fast_forward = true;
+        self
+    }
+
+    /// Sets what the commit says of itself.
+    #[must_use]
+    pub fn details(mut self, details: Details) -> Self {
+        self.details = details;
+        self
+    }
+}
+
+/// What a merge did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Merged {
+    /// The branch has all that the source has.
+    NothingToMerge,
+    /// The branch was forwarded to the source.
+    FastForward {
+        /// Where it stands now.
+        head: CommitId,
+    },
+    /// A commit joins both.
+    Commit(Commit),
+}
+
+impl Repo {
+    /// Brings what a head has into a branch.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with [`Refusal::Conflicts`](crate::Refusal) when both sides changed the
+    /// same; nothing is written then.
+    pub async fn merge(
+        &self,
+        branch: &RefName,
+        source: CommitId,
+        options: &MergeOptions,
+    ) -> Result<Merged> {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let mut txn = Txn::new(self)?;
+            let merged = txn.merge(branch, source, options).await?;
+            if merged == Merged::NothingToMerge {
+                return Ok(merged);
+            }
+            match txn.apply("merge", &WriteOptions::default()).await? {
+                Applied::Done | Applied::Already => return Ok(merged),
+                Applied::Conflict(_) if attempt < ATTEMPTS => {}
+                Applied::Conflict(conflict) => return Err(conflict.into()),
+            }
+        }
+    }
+}
+
+impl Txn<'_> {
+    /// Brings what a head has into a branch, as a part of this write.
+    ///
+    /// # Errors
+    /// As [`Repo::merge`].
+    pub async fn merge(
+        &mut self,
+        branch: &RefName,
+        source: CommitId,
+        options: &MergeOptions,
+    ) -> Result<Merged> {
+        let head = self.head(branch).await?;
+        let ancestry = match head {
+            Some(head) => common(self, head, source).await?,
+            None => Ancestry::Forward,
+        };
+        let forward = matches!(ancestry, Ancestry::Forward) && !options.no_fast_forward;
+        let forward = forward || head.is_none();
+        if matches!(ancestry, Ancestry::Contained) {
+            return Ok(Merged::NothingToMerge);
+        }
+        let hooks = self.repo().hooks();
+        if hooks.hears::<BeforeMerge>() {
+            let event = BeforeMerge::new(branch.clone(), vec![source]);
+            let event = event.head(head).fast_forward(forward);
+            hooks.before_merge(&event).await.settle()?;
+        }
+        if forward {
+            if self.made_here(source).is_none() {
+                self.repo().require_commit(source).await?;
+            }
+            self.move_ref(branch, Some(RefTarget::Commit(source))).await?;
+            return Ok(Merged::FastForward { head: source });
+        }
+        let bases = match ancestry {
+            Ancestry::Best(bases) => bases,
+            Ancestry::Forward | Ancestry::Contained => head.into_iter().collect(),
+        };
+        let ours = self.line(head).await?;
+        let theirs = self.line(Some(source)).await?;
+        let mut lines = Vec::with_capacity(bases.len());
+        for base in bases {
+            lines.push(self.line(Some(base)).await?);
+        }
+        let sides = Sides { ours: &ours, theirs: &theirs, bases: &lines };
+        let planned =
+            self.plan_with(head, |records| plan_merge(sides, records, &options.details)).await?;
+        self.commit(branch, &ours, planned).await.map(Merged::Commit)
+    }
+}
+
+/// How two heads are related.
+enum Ancestry {
+    /// Ours is an ancestor of theirs.
+    Forward,
+    /// Theirs is ours, or an ancestor of it.
+    Contained,
+    /// The best common ancestors: those that are no ancestor of another one. Maybe none.
+    Best(Vec<CommitId>),
+}
+
+/// Parents as far as they were read.
+#[derive(Default)]
+struct Graph {
+    parents: HashMap<CommitId, Vec<CommitId>>,
+}
+
+impl Graph {
+    /// Reads the parents of a commit, and with them those of its first-parent ancestors.
+    async fn parents(&mut self, txn: &Txn<'_>, id: CommitId, limit: usize) -> Result<&[CommitId]> {
+        if !self.parents.contains_key(&id) {
+            match txn.made_here(id) {
+                Some(commit) => {
+                    self.parents.insert(id, commit.parents.clone());
+                }
+                None => {
+                    let repo = txn.repo();
+                    let walk = Walk { limit, ..Walk::from(id) };
+                    let page = repo.store().walk(repo.name(), walk).await?;
+                    for step in page.steps {
+                        self.parents.insert(step.commit.id(), step.commit.parents.clone());
+                    }
+                }
+            }
+        }
+        self.parents.get(&id).map(Vec::as_slice).ok_or(Error::Missing(ObjectId::Commit(id)))
+    }
+}
+
+/// Finds how two heads are related, over all parents.
+async fn common(txn: &Txn<'_>, ours: CommitId, theirs: CommitId) -> Result<Ancestry> {
+    if ours == theirs {
+        return Ok(Ancestry::Contained);
+    }
+    let mut graph = Graph::default();
+    if let Some(near) = near(txn, &mut graph, ours, theirs).await? {
+        return Ok(near);
+    }
+    let mine = ancestors(txn, &mut graph, ours).await?;
+    if mine.contains(&theirs) {
+        return Ok(Ancestry::Contained);
+    }
+    let yours = ancestors(txn, &mut graph, theirs).await?;
+    if yours.contains(&ours) {
+        return Ok(Ancestry::Forward);
+    }
+    // Whatever lies between two common ancestors is common too, so an ancestor of another one
+    // is a parent of a common one.
+    let common: HashSet<CommitId> = mine.intersection(&yours).copied().collect();
+    let mut inner = HashSet::new();
+    for id in &common {
+        inner.extend(graph.parents(txn, *id, 1).await?.iter().copied());
+    }
+    let mut best: Vec<CommitId> = common.difference(&inner).copied().collect();
+    best.sort_unstable();
+    Ok(Ancestry::Best(best))
+}
+
+/// The usual case: two first-parent lines without merges since they parted. Reads no further
+/// than a few times as far as it has to.
+async fn near(
+    txn: &Txn<'_>,
+    graph: &mut Graph,
+    ours: CommitId,
+    theirs: CommitId,
+) -> Result<Option<Ancestry>> {
+    let mut lines = [Tail::new(ours), Tail::new(theirs)];
+    let mut limit = 64;
+    loop {
+        for line in &mut lines {
+            if !line.grow(txn, graph, limit).await? {
+                return Ok(None);
+            }
+        }
+        let [mine, yours] = &lines;
+        if let Some(fork) = yours.ids.iter().find(|id| mine.seen.contains(id)) {
+            return Ok(Some(match *fork {
+                fork if fork == ours => Ancestry::Forward,
+                fork if fork == theirs => Ancestry::Contained,
+                fork => Ancestry::Best(vec![fork]),
+            }));
+        }
+        if lines.iter().all(|line| line.next.is_none()) {
+            return Ok(Some(Ancestry::Best(Vec::new())));
+        }
+        limit = (limit * 4).min(4096);
+    }
+}
+
+struct Tail {
+    ids: Vec<CommitId>,
+    seen: HashSet<CommitId>,
+    next: Option<CommitId>,
+}
+
+impl Tail {
+    fn new(head: CommitId) -> Self {
+        Self { ids: Vec::new(), seen: HashSet::new(), next: Some(head) }
+    }
+
+    /// Goes on by `limit` commits; says `false` at a merge.
+    async fn grow(&mut self, txn: &Txn<'_>, graph: &mut Graph, limit: usize) -> Result<bool> {
+        for _ in 0..limit {
+            let Some(id) = self.next else { break };
+            let parents = graph.parents(txn, id, limit).await?;
+            if parents.len() > 1 {
+                return Ok(false);
+            }
+            self.next = parents.first().copied();
+            self.ids.push(id);
+            self.seen.insert(id);
+        }
+        Ok(true)
+    }
+}
+
+async fn ancestors(
+    txn: &Txn<'_>,
+    graph: &mut Graph,
+    head: CommitId,
+) -> Result<HashSet<CommitId>> {
+    let mut seen = HashSet::from([head]);
+    let mut open = vec![head];
+    while let Some(id) = open.pop() {
+        for parent in graph.parents(txn, id, 4096).await? {
+            if seen.insert(*parent) {
+                open.push(*parent);
+            }
+        }
+    }
+    Ok(seen)
+}

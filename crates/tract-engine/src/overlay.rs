@@ -1,0 +1,418 @@
+//! A store that holds writes back until they are written together.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tract_core::store::{
+    BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectRepository,
+    RefRepository, Step, StoreError, StoreErrorKind, StoreResult, StoreStats, ToolRepository, Walk,
+    WalkPage,
+};
+use tract_core::{
+    Applied, Batch, BatchId, Blob, BlobId, Commit, CommitId, Conflict, DerivedKind, DerivedRow,
+    Expect, IdPrefix, LogEntry, LogNote, ObjectId, RefEdit, RefName, RefTarget, RepoName, Store,
+    ToolDefinition, ToolId, ToolRow, Toolset, ToolsetId,
+};
+
+/// What is held back.
+#[derive(Debug, Default)]
+struct Pending {
+    blobs: HashMap<BlobId, Blob>,
+    toolsets: HashMap<ToolsetId, Toolset>,
+    commits: HashMap<CommitId, Commit>,
+    /// The commits in the order in which they came: parents first.
+    order: Vec<CommitId>,
+    tools: Vec<ToolRow>,
+    derived: HashMap<(DerivedKind, CommitId), Bytes>,
+    /// What each ref was in the store below, and what it has become.
+    refs: BTreeMap<RefName, (Option<RefTarget>, Option<RefTarget>)>,
+    batches: Vec<(BatchId, LogNote)>,
+}
+
+/// One repository of a store, with writes that are held back on top: whoever reads through it sees
+/// them, nobody else does. [`flush`](Self::flush) writes them as one batch.
+///
+/// The ref log shows moves only once they are written.
+#[derive(Debug)]
+pub(crate) struct Overlay {
+    below: Arc<dyn Store>,
+    pending: Mutex<Pending>,
+}
+
+impl Overlay {
+    pub(crate) fn new(below: Arc<dyn Store>) -> Self {
+        Self { below, pending: Mutex::default() }
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        // Nothing under the lock panics half way through a change.
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets what is held back.
+    pub(crate) fn clear(&self) {
+        *self.pending() = Pending::default();
+    }
+
+    /// Writes what is held back as one batch, with this note where it was more than one; forgets
+    /// it when it went through.
+    pub(crate) async fn flush(&self, repo: &RepoName, note: LogNote) -> StoreResult<Applied> {
+        let Some(batch) = self.batch(note)? else { return Ok(Applied::Done) };
+        let mut applied = self.below.apply(repo, batch.clone()).await;
+        // The outcome is unknown: the same batch again happens at most once.
+        for _ in 0..3 {
+            match &applied {
+                Err(error) if error.kind == StoreErrorKind::Unknown => {
+                    applied = self.below.apply(repo, batch.clone()).await;
+                }
+                Ok(_) | Err(_) => break,
+            }
+        }
+        let applied = applied?;
+        if !matches!(applied, Applied::Conflict(_)) {
+            self.clear();
+        }
+        Ok(applied)
+    }
+
+    fn batch(&self, note: LogNote) -> StoreResult<Option<Batch>> {
+        let pending = self.pending();
+        let operation = note.operation;
+        let (id, note) = match pending.batches.as_slice() {
+            [] => return Ok(None),
+            // A retry of somebody else's looks for the id that the commits bear.
+            [(id, own)] => (*id, LogNote { operation, ..own.clone() }),
+            [..] => (
+                BatchId::random().map_err(|error| {
+                    StoreError::new(StoreErrorKind::Engine, "overlay", "flush", error.to_string())
+                })?,
+                note,
+            ),
+        };
+        let mut batch = Batch::new(id, note);
+        batch.blobs.extend(pending.blobs.values().cloned());
+        batch.toolsets.extend(pending.toolsets.values().cloned());
+        let commits = pending.order.iter().filter_map(|id| pending.commits.get(id));
+        batch.commits.extend(commits.cloned());
+        batch.tools.clone_from(&pending.tools);
+        let rows = pending.derived.iter();
+        batch.derived.extend(rows.map(|((kind, commit), bytes)| DerivedRow {
+            kind: *kind,
+            commit: *commit,
+            bytes: bytes.clone(),
+        }));
+        for (name, (before, after)) in &pending.refs {
+            if before != after {
+                batch.refs.push(RefEdit {
+                    name: name.clone(),
+                    expect: before.clone().map_or(Expect::Absent, Expect::Is),
+                    to: after.clone(),
+                });
+            }
+        }
+        Ok(Some(batch))
+    }
+
+    /// Reads refs as they stand with what is held back.
+    async fn current(
+        &self,
+        repo: &RepoName,
+        names: &[RefName],
+    ) -> StoreResult<Vec<Option<RefTarget>>> {
+        let mut found = self.below.refs(repo, names).await?;
+        let pending = self.pending();
+        for (name, found) in names.iter().zip(&mut found) {
+            if let Some((_, now)) = pending.refs.get(name) {
+                found.clone_from(now);
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Answers each id from what is held back, else from below.
+macro_rules! both {
+    ($ids:expr, $held:expr, $below:expr) => {{
+        let ids = $ids;
+        let mut found: Vec<Option<_>> = ids.iter().map($held).collect();
+        let rest: Vec<_> = ids
+            .iter()
+            .zip(&found)
+            .filter(|(_, found)| found.is_none())
+            .map(|(id, _)| *id)
+            .collect();
+        if !rest.is_empty() {
+            let mut below = $below(rest).await?.into_iter();
+            for found in found.iter_mut().filter(|found| found.is_none()) {
+                *found = below.next().flatten();
+            }
+        }
+        Ok(found)
+    }};
+}
+
+#[async_trait]
+impl ObjectRepository for Overlay {
+    async fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
+        both!(
+            keys,
+            |key: &BlobKey| self.pending().blobs.get(&key.id).cloned(),
+            async |rest: Vec<BlobKey>| self.below.blobs(repo, &rest).await
+        )
+    }
+
+    async fn toolsets(
+        &self,
+        repo: &RepoName,
+        ids: &[ToolsetId],
+    ) -> StoreResult<Vec<Option<Toolset>>> {
+        both!(ids, |id: &ToolsetId| self.pending().toolsets.get(id).cloned(), async |rest: Vec<
+            ToolsetId,
+        >| self
+            .below
+            .toolsets(repo, &rest)
+            .await)
+    }
+
+    async fn resolve_prefix(
+        &self,
+        repo: &RepoName,
+        prefix: &IdPrefix,
+        limit: usize,
+    ) -> StoreResult<Vec<ObjectId>> {
+        let below = self.below.resolve_prefix(repo, prefix, limit).await?;
+        let mut found: BTreeSet<ObjectId> = below.into_iter().collect();
+        let pending = self.pending();
+        let held = pending
+            .commits
+            .keys()
+            .map(|id| ObjectId::Commit(*id))
+            .chain(pending.blobs.keys().map(|id| ObjectId::Blob(*id)))
+            .chain(pending.toolsets.keys().map(|id| ObjectId::Toolset(*id)))
+            .chain(pending.tools.iter().map(|row| ObjectId::Tool(row.id)));
+        found.extend(held.filter(|id| prefix.matches(id.as_bytes())));
+        Ok(found.into_iter().take(limit).collect())
+    }
+}
+
+#[async_trait]
+impl CommitRepository for Overlay {
+    async fn commits(&self, repo: &RepoName, ids: &[CommitId]) -> StoreResult<Vec<Option<Commit>>> {
+        both!(ids, |id: &CommitId| self.pending().commits.get(id).cloned(), async |rest: Vec<
+            CommitId,
+        >| self
+            .below
+            .commits(repo, &rest)
+            .await)
+    }
+
+    async fn walk(&self, repo: &RepoName, walk: Walk) -> StoreResult<WalkPage> {
+        let mut page = WalkPage::default();
+        let mut next = Some(walk.head);
+        {
+            let pending = self.pending();
+            while let Some(id) = next.filter(|id| Some(*id) != walk.until) {
+                let Some(commit) = pending.commits.get(&id) else { break };
+                if let Some(bytes) = walk.stop_at.and_then(|kind| pending.derived.get(&(kind, id)))
+                {
+                    page.stopped = Some((id, bytes.clone()));
+                    return Ok(page);
+                }
+                if page.steps.len() == walk.limit {
+                    page.next = next;
+                    return Ok(page);
+                }
+                page.steps.push(Step { commit: commit.clone(), content: None });
+                next = commit.parent();
+            }
+        }
+        let left = walk.limit - page.steps.len();
+        match next.filter(|id| Some(*id) != walk.until) {
+            None => {}
+            Some(head) if left == 0 => page.next = Some(head),
+            Some(head) => {
+                let rest = self.below.walk(repo, Walk { head, limit: left, ..walk }).await?;
+                page.steps.extend(rest.steps);
+                page.stopped = rest.stopped;
+                page.next = rest.next;
+            }
+        }
+        Ok(page)
+    }
+}
+
+/// Adds what is held back to a definition from below.
+fn define(known: Option<ToolDefinition>, rows: &[ToolRow], id: ToolId) -> Option<ToolDefinition> {
+    rows.iter().filter(|row| row.id == id).fold(known, |known, row| match known {
+        None => Some(ToolDefinition {
+            id,
+            name: row.name.clone(),
+            schemas: vec![row.schema],
+            first: row.commit,
+            created_at: row.created_at,
+        }),
+        Some(mut known) => {
+            if !known.schemas.contains(&row.schema) {
+                known.schemas.push(row.schema);
+            }
+            Some(known)
+        }
+    })
+}
+
+#[async_trait]
+impl ToolRepository for Overlay {
+    async fn tools(
+        &self,
+        repo: &RepoName,
+        ids: &[ToolId],
+    ) -> StoreResult<Vec<Option<ToolDefinition>>> {
+        let below = self.below.tools(repo, ids).await?;
+        let pending = self.pending();
+        let both = below.into_iter().zip(ids);
+        Ok(both.map(|(known, id)| define(known, &pending.tools, *id)).collect())
+    }
+
+    async fn tools_by_name(&self, repo: &RepoName, name: &str) -> StoreResult<Vec<ToolDefinition>> {
+        let mut found = self.below.tools_by_name(repo, name).await?;
+        let pending = self.pending();
+        let held: BTreeSet<ToolId> =
+            pending.tools.iter().filter(|row| row.name == name).map(|row| row.id).collect();
+        for id in held {
+            let place = found.iter().position(|known| known.id == id);
+            let known = place.map(|place| found.remove(place));
+            found.extend(define(known, &pending.tools, id));
+        }
+        found.sort_by_key(|tool| (tool.created_at, tool.first));
+        Ok(found)
+    }
+
+    async fn tool_names(&self, repo: &RepoName) -> StoreResult<Vec<String>> {
+        let below = self.below.tool_names(repo).await?;
+        let mut names: BTreeSet<String> = below.into_iter().collect();
+        names.extend(self.pending().tools.iter().map(|row| row.name.clone()));
+        Ok(names.into_iter().collect())
+    }
+}
+
+#[async_trait]
+impl RefRepository for Overlay {
+    async fn refs(
+        &self,
+        repo: &RepoName,
+        names: &[RefName],
+    ) -> StoreResult<Vec<Option<RefTarget>>> {
+        self.current(repo, names).await
+    }
+
+    async fn list_refs(
+        &self,
+        repo: &RepoName,
+        prefix: &str,
+    ) -> StoreResult<Vec<(RefName, RefTarget)>> {
+        let below = self.below.list_refs(repo, prefix).await?;
+        let mut refs: BTreeMap<RefName, RefTarget> = below.into_iter().collect();
+        for (name, (_, now)) in &self.pending().refs {
+            match now {
+                Some(now) if name.as_str().starts_with(prefix) => {
+                    refs.insert(name.clone(), now.clone());
+                }
+                Some(_) => {}
+                None => _ = refs.remove(name),
+            }
+        }
+        Ok(refs.into_iter().collect())
+    }
+
+    async fn ref_log(&self, repo: &RepoName, query: &LogQuery) -> StoreResult<Vec<LogEntry>> {
+        self.below.ref_log(repo, query).await
+    }
+}
+
+#[async_trait]
+impl DerivedRepository for Overlay {
+    async fn derived(
+        &self,
+        repo: &RepoName,
+        kind: DerivedKind,
+        commits: &[CommitId],
+    ) -> StoreResult<Vec<Option<Bytes>>> {
+        both!(
+            commits,
+            |id: &CommitId| self.pending().derived.get(&(kind, *id)).cloned(),
+            async |rest: Vec<CommitId>| self.below.derived(repo, kind, &rest).await
+        )
+    }
+
+    async fn drop_derived(&self, repo: &RepoName) -> StoreResult<()> {
+        self.pending().derived.clear();
+        self.below.drop_derived(repo).await
+    }
+}
+
+#[async_trait]
+impl Store for Overlay {
+    fn backend(&self) -> &'static str {
+        self.below.backend()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::IN_MEMORY
+    }
+
+    async fn apply(&self, repo: &RepoName, batch: Batch) -> StoreResult<Applied> {
+        let names: Vec<RefName> = batch.refs.iter().map(|edit| edit.name.clone()).collect();
+        if names.iter().collect::<BTreeSet<_>>().len() < names.len() {
+            let what = "two edits of one ref in a batch";
+            return Err(StoreError::new(StoreErrorKind::Invalid, "overlay", "apply", what));
+        }
+        let below = self.below.refs(repo, &names).await?;
+        let found = self.current(repo, &names).await?;
+        for (edit, found) in batch.refs.iter().zip(&found) {
+            let expected = match &edit.expect {
+                _ if edit.to == *found => true,
+                Expect::Any => true,
+                Expect::Absent => found.is_none(),
+                Expect::Is(target) => found.as_ref() == Some(target),
+            };
+            if !expected {
+                return Ok(Applied::Conflict(Conflict {
+                    name: edit.name.clone(),
+                    expected: edit.expect.clone(),
+                    found: found.clone(),
+                }));
+            }
+        }
+        let mut pending = self.pending();
+        pending.batches.push((batch.id, batch.note));
+        pending.blobs.extend(batch.blobs.into_iter().map(|blob| (blob.id(), blob)));
+        pending.toolsets.extend(batch.toolsets.into_iter().map(|set| (set.id(), set)));
+        for commit in batch.commits {
+            let id = commit.id();
+            if pending.commits.insert(id, commit).is_none() {
+                pending.order.push(id);
+            }
+        }
+        pending.tools.extend(batch.tools);
+        let rows = batch.derived.into_iter();
+        pending.derived.extend(rows.map(|row| ((row.kind, row.commit), row.bytes)));
+        for (edit, below) in batch.refs.into_iter().zip(below) {
+            pending.refs.entry(edit.name).or_insert((below, None)).1 = edit.to;
+        }
+        Ok(Applied::Done)
+    }
+
+    async fn repos(&self) -> StoreResult<Vec<RepoName>> {
+        self.below.repos().await
+    }
+
+    async fn stats(&self, repo: &RepoName) -> StoreResult<StoreStats> {
+        self.below.stats(repo).await
+    }
+
+    async fn check(&self, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>> {
+        self.below.check(repo, repair).await
+    }
+}

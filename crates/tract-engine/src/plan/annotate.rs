@@ -1,0 +1,67 @@
+//! Setting priorities; setting tools; leaving a note.
+
+use std::collections::HashSet;
+
+use tract_core::{Change, CommitId, Content, JsonText, Op, Priority, This, ToolSchema};
+
+use super::edit::visible;
+use super::{Details, Line, Plan, Planned, Records};
+
+/// What an annotation asks for, beside the messages.
+pub(super) struct Mark<'a> {
+    pub(super) priority: Priority,
+    pub(super) reason: Option<&'a str>,
+    pub(super) retention: Option<&'a JsonText>,
+}
+
+/// Plans to set the priority of messages; a message named twice is marked once.
+pub(super) fn annotate(
+    line: &Line,
+    records: &Records,
+    targets: &[CommitId],
+    mark: &Mark<'_>,
+    details: &Details,
+) -> Plan<Planned> {
+    records.ensure(targets.iter().copied())?;
+    let mut seen = HashSet::new();
+    let mut changes = Vec::new();
+    for target in targets {
+        let row = visible(line, records, *target)?;
+        if seen.insert(row.slot) {
+            changes.push(Change::Mark {
+                slot: row.slot.into(),
+                from: row.mark.map(This::Id),
+                to: Some(This::This),
+            });
+        }
+    }
+    if changes.is_empty() {
+        return Err(super::Refusal::NoTargets.into());
+    }
+    let op = Op::Annotate {
+        targets: targets.to_vec(),
+        priority: mark.priority,
+        reason: mark.reason.map(str::to_owned),
+        retention: mark.retention.cloned(),
+    };
+    let mut planned = Planned::on(line, op, details);
+    planned.change(changes);
+    Ok(planned)
+}
+
+/// Plans to set the tools from here on.
+pub(super) fn tools(line: &Line, tools: &[ToolSchema], details: &Details) -> Planned {
+    let details = Details { tools: Some(tools.to_vec()), ..details.clone() };
+    let mut planned = Planned::on(line, Op::Tools, &details);
+    planned.record.active = None;
+    planned
+}
+
+/// Plans a line in the log.
+pub(super) fn note(line: &Line, content: Option<&JsonText>, details: &Details) -> Plan<Planned> {
+    let mut planned = Planned::on(line, Op::Note, details);
+    if let Some(json) = content {
+        planned.say(&Content::Note(json.clone()), None)?;
+    }
+    Ok(planned)
+}

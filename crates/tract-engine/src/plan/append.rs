@@ -1,0 +1,99 @@
+//! Adding a message, and binding a result to its call.
+
+use std::collections::HashMap;
+
+use tract_compile::Row;
+use tract_core::{CallRef, CommitId, Content, Draft, Op};
+
+use super::{Details, Line, OpenCall, Plan, Planned, Records, Refusal};
+
+/// Plans to add a message. With `orphans` a result that answers no open call is taken as it is.
+pub(super) fn append(
+    line: &Line,
+    records: &Records,
+    draft: &Draft,
+    orphans: bool,
+) -> Plan<Planned> {
+    let answers = match &draft.content {
+        Content::ToolResult(answer) => match bind(line, records, &answer.call_id) {
+            Ok(call) => Some(call),
+            Err(super::Stop::Refused(_)) if orphans => None,
+            Err(stop) => return Err(stop),
+        },
+        Content::System(_)
+        | Content::User(_)
+        | Content::Assistant(_)
+        | Content::Reasoning(_)
+        | Content::Artifact(_)
+        | Content::Note(_)
+        | Content::Custom { .. } => None,
+    };
+    let op = Op::Append {
+        slot: None,
+        answers,
+        priority: draft.priority,
+        retention: draft.retention.clone(),
+    };
+    let mut planned = Planned::on(line, op, &Details::from(draft));
+    planned.say(&draft.content, draft.role.clone())?;
+    planned.record.form = draft.form.clone();
+    if let Some(verbatim) = &draft.verbatim {
+        planned.record.verbatim = Some(verbatim.id());
+        planned.blobs.push(verbatim.clone());
+    }
+    if draft.joins_previous {
+        planned.record.joins = line.view().rows().next_back().map(|row| row.slot);
+    }
+    Ok(planned)
+}
+
+/// How many rows are looked at in one step when a call is searched from the end.
+const FIRST_STEP: usize = 8;
+
+/// Finds the nearest earlier open call with this id.
+fn bind(line: &Line, records: &Records, call_id: &str) -> Plan<CallRef> {
+    let mut answered = HashMap::new();
+    let mut open = Vec::new();
+    let mut taken = None;
+    let mut rows = line.view().rows().rev().peekable();
+    let mut step = FIRST_STEP;
+    while rows.peek().is_some() {
+        let some: Vec<&Row> = rows.by_ref().take(step).collect();
+        records.ensure_calls(some.iter().filter(|row| row.answers.is_none()).copied())?;
+        step = (step * 4).min(4096);
+        for row in some {
+            if let Some(call) = row.answers {
+                answered.entry(call).or_insert(row.slot);
+                continue;
+            }
+            let mut here = Vec::new();
+            for (index, (id, name)) in records.calls(row)?.into_iter().enumerate() {
+                let call = call_ref(row.slot, index);
+                match answered.get(&call) {
+                    None if id == call_id => return Ok(call),
+                    None => here.push(OpenCall {
+                        call_id: id.to_owned(),
+                        name: name.to_owned(),
+                        call,
+                    }),
+                    Some(by) if id == call_id => {
+                        taken.get_or_insert(*by);
+                    }
+                    Some(_) => {}
+                }
+            }
+            open.extend(here);
+        }
+    }
+    let call_id = call_id.to_owned();
+    Err(match taken {
+        Some(by) => Refusal::AlreadyAnswered { call_id, by },
+        None => Refusal::NoOpenCall { call_id, open },
+    }
+    .into())
+}
+
+pub(super) fn call_ref(slot: CommitId, index: usize) -> CallRef {
+    // A message with more than four billion calls exceeds every limit on blobs.
+    CallRef { slot, index: u32::try_from(index).unwrap_or(u32::MAX) }
+}

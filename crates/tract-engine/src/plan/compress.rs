@@ -1,0 +1,187 @@
+//! Putting one summary in the place of messages.
+
+use std::collections::{BTreeSet, HashMap};
+
+use tract_compile::Row;
+use tract_core::{Change, CommitId, Content, Kind, Op, Priority, Role, RowFields, This};
+
+use super::edit::visible;
+use super::{Details, Line, Plan, Planned, Records, Refusal, Selection};
+
+/// Plans a summary. What is asked for is widened to whole units: a message with calls, the
+/// results that answer it, the reasoning right before it. Units with a pinned member or an open
+/// call stay as they are.
+pub(super) fn compress(
+    line: &Line,
+    records: &Records,
+    select: &Selection,
+    content: &Content,
+    role: Option<&Role>,
+    details: &Details,
+) -> Plan<Planned> {
+    let rows = Rows::of(line);
+    let mut chosen = rows.selected(line, records, select)?;
+    let units = rows.widen(records, &mut chosen)?;
+    let (pinned, open) = rows.narrow(records, &mut chosen, &units)?;
+    let Some(first) = chosen.first().and_then(|first| rows.rows.get(*first)) else {
+        return Err(Refusal::NothingLeft { pinned, open }.into());
+    };
+    let sources: Vec<&Row> = chosen.iter().filter_map(|index| rows.rows.get(*index)).collect();
+    let mut changes: Vec<Change> = sources
+        .iter()
+        .map(|row| Change::Remove { slot: row.slot.into(), row: row.fields() })
+        .collect();
+    changes.push(Change::Add {
+        slot: This::This,
+        row: RowFields { key: first.key, version: This::This, mark: None, answers: None },
+    });
+    let targets = sources.iter().map(|row| row.version).collect();
+    let mut planned = Planned::on(line, Op::Compress { targets }, details);
+    planned.say(content, role.cloned())?;
+    planned.change(changes);
+    Ok(planned)
+}
+
+/// A message with calls and what belongs to it, by place.
+struct Unit {
+    members: BTreeSet<usize>,
+    open: bool,
+}
+
+/// The rows of a view by place, and the answers of each message.
+struct Rows {
+    rows: Vec<Row>,
+    places: HashMap<CommitId, usize>,
+    answers: HashMap<CommitId, Vec<usize>>,
+}
+
+impl Rows {
+    fn of(line: &Line) -> Self {
+        let rows: Vec<Row> = line.view().rows().copied().collect();
+        let places = rows.iter().enumerate().map(|(n, row)| (row.slot, n)).collect();
+        let mut answers: HashMap<CommitId, Vec<usize>> = HashMap::new();
+        for (n, row) in rows.iter().enumerate() {
+            if let Some(call) = row.answers {
+                answers.entry(call.slot).or_default().push(n);
+            }
+        }
+        Self { rows, places, answers }
+    }
+
+    fn selected(
+        &self,
+        line: &Line,
+        records: &Records,
+        select: &Selection,
+    ) -> Plan<BTreeSet<usize>> {
+        let place = |target: CommitId| -> Plan<usize> {
+            let row = visible(line, records, target)?;
+            Ok(self.places.get(&row.slot).copied().unwrap_or_default())
+        };
+        match select {
+            Selection::Targets(targets) => {
+                records.ensure(targets.iter().copied())?;
+                targets.iter().map(|target| place(*target)).collect()
+            }
+            Selection::Range { from, to } => {
+                let last = self.rows.len().saturating_sub(1);
+                let from = from.map_or(Ok(0), place)?;
+                let to = to.map_or(Ok(last), place)?;
+                Ok((from.min(to)..=from.max(to)).filter(|n| *n < self.rows.len()).collect())
+            }
+        }
+    }
+
+    /// Adds what belongs to the chosen rows; returns the units among them.
+    fn widen(&self, records: &Records, chosen: &mut BTreeSet<usize>) -> Plan<Vec<Unit>> {
+        let around = |chosen: &BTreeSet<usize>| {
+            let near = chosen.iter().flat_map(|n| [n.saturating_sub(1), *n, n + 1]);
+            let places: BTreeSet<usize> = near.collect();
+            places.into_iter().filter_map(|n| self.rows.get(n)).collect::<Vec<_>>()
+        };
+        records.ensure_calls(around(chosen))?;
+        let mut heads = BTreeSet::new();
+        for n in chosen.iter() {
+            heads.extend(self.head_of(records, *n)?);
+        }
+        records.ensure_calls(heads.iter().filter_map(|n| self.rows.get(*n)))?;
+        let mut units = Vec::new();
+        for head in heads {
+            let unit = self.unit(records, head)?;
+            chosen.extend(unit.members.iter().copied());
+            units.push(unit);
+        }
+        Ok(units)
+    }
+
+    /// Returns the place of the message with calls to whose unit a row belongs.
+    fn head_of(&self, records: &Records, n: usize) -> Plan<Option<usize>> {
+        let Some(row) = self.rows.get(n) else { return Ok(None) };
+        if let Some(call) = row.answers {
+            return Ok(self.places.get(&call.slot).copied());
+        }
+        if !records.calls(row)?.is_empty() {
+            return Ok(Some(n));
+        }
+        // Reasoning belongs to the message with calls that it stands right before.
+        for (next, row) in self.rows.iter().enumerate().skip(n) {
+            if records.kind(row.version)? != Kind::Reasoning {
+                let calls = next > n && row.answers.is_none() && !records.calls(row)?.is_empty();
+                return Ok(calls.then_some(next));
+            }
+        }
+        Ok(None)
+    }
+
+    fn unit(&self, records: &Records, head: usize) -> Plan<Unit> {
+        let mut unit = Unit { members: BTreeSet::from([head]), open: false };
+        let Some(row) = self.rows.get(head) else { return Ok(unit) };
+        let answers = self.answers.get(&row.slot).map(Vec::as_slice).unwrap_or_default();
+        unit.members.extend(answers.iter().copied());
+        let answered = |index: usize| {
+            answers.iter().filter_map(|n| self.rows.get(*n)?.answers).any(|call| {
+                usize::try_from(call.index).is_ok_and(|answered| answered == index)
+            })
+        };
+        unit.open = (0..records.calls(row)?.len()).any(|index| !answered(index));
+        for (n, before) in self.rows.iter().enumerate().take(head).rev() {
+            if records.kind(before.version)? != Kind::Reasoning {
+                break;
+            }
+            unit.members.insert(n);
+        }
+        Ok(unit)
+    }
+
+    /// Takes out what has to stay; returns how many rows stay for a pin, and how many for an
+    /// open call.
+    fn narrow(
+        &self,
+        records: &Records,
+        chosen: &mut BTreeSet<usize>,
+        units: &[Unit],
+    ) -> Plan<(usize, usize)> {
+        let rows: Vec<&Row> = chosen.iter().filter_map(|n| self.rows.get(*n)).collect();
+        records.ensure(rows.iter().flat_map(|row| [Some(row.version), row.mark]).flatten())?;
+        let mut pins = BTreeSet::new();
+        for n in chosen.iter() {
+            if let Some(row) = self.rows.get(*n)
+                && records.priority(row)? == Priority::Pinned
+            {
+                pins.insert(*n);
+            }
+        }
+        let mut pinned = BTreeSet::new();
+        let mut open = BTreeSet::new();
+        for unit in units {
+            if unit.members.iter().any(|n| pins.contains(n)) {
+                pinned.extend(unit.members.iter().copied());
+            } else if unit.open {
+                open.extend(unit.members.iter().copied());
+            }
+        }
+        pinned.extend(pins);
+        chosen.retain(|n| !pinned.contains(n) && !open.contains(n));
+        Ok((pinned.len(), open.len()))
+    }
+}

@@ -1,0 +1,191 @@
+//! Replacing what a message says.
+
+use tract_compile::Row;
+use tract_core::{
+    Body, By, Change, CommitId, Content, Op, Part, This, ToolAnswer, ToolCall,
+};
+
+use super::work::hidden_by;
+use super::{Details, Line, NewContent, Plan, Planned, Records, Refusal};
+
+/// Plans to replace what a message says. Kind, role, the ids of calls, the call that a result
+/// answers and whether it failed stay; provider's bytes do not.
+pub(super) fn edit(
+    line: &Line,
+    records: &Records,
+    target: CommitId,
+    new: &NewContent,
+    details: &Details,
+) -> Plan<Planned> {
+    let row = visible(line, records, target)?;
+    let kind = records.kind(row.version)?;
+    let old = records.content(row.version)?;
+    let content = match new {
+        NewContent::Text(text) => with_text(old, text),
+        NewContent::Content(new) => with_answer_of(old, new.clone()),
+    };
+    if content.kind() != kind {
+        return Err(Refusal::OtherKind {
+            target,
+            expected: kind.as_str().to_owned(),
+            found: content.kind().as_str().to_owned(),
+        }
+        .into());
+    }
+    same_calls(line, target, &row, old, &content)?;
+    replace(line, records, target, &row, content, details)
+}
+
+/// Returns the row of the message that a commit is a version of.
+pub(super) fn visible(line: &Line, records: &Records, target: CommitId) -> Plan<Row> {
+    let slot = records.slot_of(target)?;
+    match line.view().get(slot) {
+        Some(row) => Ok(*row),
+        None => {
+            let hidden_by = hidden_by(line, records, slot)?;
+            Err(Refusal::NotVisible { target, hidden_by }.into())
+        }
+    }
+}
+
+/// Plans to take a message back to the original that a hook replaced; `None` when the commit is
+/// no such message.
+pub(super) fn restore(
+    line: &Line,
+    records: &Records,
+    target: CommitId,
+    details: &Details,
+) -> Plan<Option<Planned>> {
+    let commit = records.commit(target)?;
+    let (Op::Append { slot, .. }, Some(kind)) = (&commit.op, &commit.kind) else {
+        return Ok(None);
+    };
+    let Some(original) = commit.keeps.first().filter(|_| commit.origin.by == By::Hook) else {
+        return Ok(None);
+    };
+    let slot = slot.unwrap_or(target);
+    let Some(row) = line.view().get(slot).filter(|row| row.version == target) else {
+        return Ok(None);
+    };
+    let Some(content) =
+        records.blob(*original)?.text().and_then(|text| Content::from_blob(kind, text).ok())
+    else {
+        return Ok(None);
+    };
+    replace(line, records, target, row, content, details).map(Some)
+}
+
+fn replace(
+    line: &Line,
+    records: &Records,
+    target: CommitId,
+    row: &Row,
+    content: Content,
+    details: &Details,
+) -> Plan<Planned> {
+    let old = records.commit(row.version)?;
+    let mut planned = Planned::on(line, Op::Edit { target }, details);
+    planned.say(&content, old.role.clone())?;
+    planned.record.joins = old.joins;
+    if planned.record.generation_config.is_none() {
+        planned.record.generation_config = old.generation_config.clone();
+    }
+    let slot = This::Id(row.slot);
+    planned.change(vec![Change::Version { slot, from: row.version.into(), to: This::This }]);
+    Ok(planned)
+}
+
+/// Puts a text in place of the texts of a message. Reasoning that a provider signed is bound to
+/// the text as it was and goes.
+fn with_text(old: &Content, text: &str) -> Content {
+    let parts = |old: &[Part]| {
+        let mut parts = Vec::with_capacity(old.len() + 1);
+        let mut text = Some(text);
+        for part in old {
+            match part {
+                Part::Text { .. } => parts.extend(text.take().map(Part::text)),
+                Part::Reasoning { signature: Some(_), .. }
+                | Part::Reasoning { encrypted: Some(_), .. } => {}
+                Part::ToolCall(_) => {
+                    // Text comes before calls in every provider's form.
+                    parts.extend(text.take().filter(|text| !text.is_empty()).map(Part::text));
+                    parts.push(part.clone());
+                }
+                Part::Image { .. } | Part::Reasoning { .. } | Part::Opaque { .. } => {
+                    parts.push(part.clone());
+                }
+            }
+        }
+        parts.extend(text.map(Part::text));
+        parts
+    };
+    let body = |old: &Body| Body { parts: parts(&old.parts), name: old.name.clone() };
+    match old {
+        Content::System(old) => Content::System(body(old)),
+        Content::User(old) => Content::User(body(old)),
+        Content::Assistant(old) => Content::Assistant(body(old)),
+        Content::Reasoning(old) => Content::Reasoning(body(old)),
+        Content::Custom { kind, body: old } => {
+            Content::Custom { kind: kind.clone(), body: body(old) }
+        }
+        Content::ToolResult(old) => {
+            Content::ToolResult(ToolAnswer { parts: parts(&old.parts), ..old.clone() })
+        }
+        Content::Artifact(old) => {
+            Content::Artifact(tract_core::Artifact { text: text.to_owned(), ..old.clone() })
+        }
+        Content::Note(old) => {
+            // A note is JSON: a text that is none stands for itself as a JSON string.
+            let json = tract_core::JsonText::new(text)
+                .or_else(|_| {
+                    let mut quoted = String::new();
+                    tract_core::json::write_string(
+                        &mut quoted,
+                        text,
+                        tract_core::json::Escapes::Raw,
+                    );
+                    tract_core::JsonText::new(&quoted)
+                })
+                .unwrap_or_else(|_| old.clone());
+            Content::Note(json)
+        }
+    }
+}
+
+/// Keeps of an answer what an edit must not change: which call, which tool, and whether it
+/// failed.
+fn with_answer_of(old: &Content, new: Content) -> Content {
+    match (old, new) {
+        (Content::ToolResult(old), Content::ToolResult(new)) => Content::ToolResult(ToolAnswer {
+            call_id: old.call_id.clone(),
+            name: old.name.clone(),
+            is_error: old.is_error,
+            parts: new.parts,
+        }),
+        (_, new) => new,
+    }
+}
+
+/// Checks that an edit keeps the calls: their ids always, all of them once one is answered.
+fn same_calls(
+    line: &Line,
+    target: CommitId,
+    row: &Row,
+    old: &Content,
+    new: &Content,
+) -> Plan<()> {
+    let calls: Vec<&ToolCall> = old.calls().collect();
+    let others: Vec<&ToolCall> = new.calls().collect();
+    if calls == others {
+        return Ok(());
+    }
+    let ids = |calls: &[&ToolCall]| calls.iter().map(|call| call.id.clone()).collect::<Vec<_>>();
+    let answered = line
+        .view()
+        .rows_after(row.row_key())
+        .any(|other| other.answers.is_some_and(|call| call.slot == row.slot));
+    match ids(&calls) == ids(&others) && !answered {
+        true => Ok(()),
+        false => Err(Refusal::OtherCalls { target, calls: ids(&calls) }.into()),
+    }
+}

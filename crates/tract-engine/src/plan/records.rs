@@ -1,0 +1,298 @@
+//! What planners may look at: records that were read beforehand, and a way to ask for more.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use tract_compile::Row;
+use tract_core::{
+    Blob, BlobId, Change, Changes, Commit, CommitId, Content, JsonText, Kind, ObjectId, Op,
+    Priority, Role, Toolset, ToolsetId,
+};
+
+use super::Refusal;
+
+/// What a planner has to see before it can go on. Whoever called it reads these and calls again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Commits.
+    pub commits: HashSet<CommitId>,
+    /// Commits whose content is needed.
+    pub contents: HashSet<CommitId>,
+    /// Commits whose list of changes stands in a blob.
+    pub changes: HashSet<CommitId>,
+    /// Blobs.
+    pub blobs: HashSet<BlobId>,
+    /// Toolsets.
+    pub toolsets: HashSet<ToolsetId>,
+    /// How many commits of the line, from the head on, at least.
+    pub chain: usize,
+}
+
+/// Why a planner stopped.
+#[derive(Debug)]
+pub enum Stop {
+    /// It has to see more.
+    Needs(Box<Needs>),
+    /// It refuses.
+    Refused(Refusal),
+    /// Something that a commit links to is not stored.
+    Missing(ObjectId),
+    /// A content has no canonical form, or is not what its kind requires.
+    Content(tract_core::ContentError),
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<tract_core::ContentError> for Stop {
+    fn from(error: tract_core::ContentError) -> Self {
+        Self::Content(error)
+    }
+}
+
+impl From<Needs> for Stop {
+    fn from(needs: Needs) -> Self {
+        Self::Needs(Box::new(needs))
+    }
+}
+
+/// The result of a step of a planner.
+pub type Plan<T> = Result<T, Stop>;
+
+/// Records as far as they were read. `None` is what is known not to be stored.
+#[derive(Clone, Debug, Default)]
+pub struct Records {
+    pub(crate) commits: HashMap<CommitId, Option<Commit>>,
+    pub(crate) contents: HashMap<CommitId, Arc<Content>>,
+    pub(crate) changes: HashMap<CommitId, Arc<[Change]>>,
+    pub(crate) blobs: HashMap<BlobId, Option<Blob>>,
+    pub(crate) toolsets: HashMap<ToolsetId, Option<Toolset>>,
+    /// First parents from the head that is planned on, newest first.
+    pub(crate) chain: Vec<CommitId>,
+    /// Whether the chain reaches the root.
+    pub(crate) chain_complete: bool,
+}
+
+impl Records {
+    /// Adds a commit that was read or made.
+    pub fn insert(&mut self, commit: Commit) {
+        self.commits.insert(commit.id(), Some(commit));
+    }
+
+    /// Adds a blob that was read or made.
+    pub fn insert_blob(&mut self, blob: Blob) {
+        self.blobs.insert(blob.id(), Some(blob));
+    }
+
+    /// Starts anew on another line: what was read stays, the chain of the old head goes.
+    pub fn restart_chain(&mut self) {
+        self.chain.clear();
+        self.chain_complete = false;
+    }
+
+    /// Returns a commit where it is stored.
+    pub(super) fn commit_if_stored(&self, id: CommitId) -> Plan<Option<&Commit>> {
+        match self.commits.get(&id) {
+            Some(commit) => Ok(commit.as_ref()),
+            None => Err(Needs { commits: HashSet::from([id]), ..Needs::default() }.into()),
+        }
+    }
+
+    /// Returns a commit that must be stored.
+    pub(super) fn commit(&self, id: CommitId) -> Plan<&Commit> {
+        self.commit_if_stored(id)?.ok_or(Stop::Missing(ObjectId::Commit(id)))
+    }
+
+    /// Asks for many commits at once.
+    pub(super) fn ensure(&self, ids: impl IntoIterator<Item = CommitId>) -> Plan<()> {
+        let commits: HashSet<CommitId> =
+            ids.into_iter().filter(|id| !self.commits.contains_key(id)).collect();
+        match commits.is_empty() {
+            true => Ok(()),
+            false => Err(Needs { commits, ..Needs::default() }.into()),
+        }
+    }
+
+    /// Asks for the content of many commits at once.
+    pub(super) fn ensure_contents(&self, ids: impl IntoIterator<Item = CommitId>) -> Plan<()> {
+        let contents: HashSet<CommitId> =
+            ids.into_iter().filter(|id| !self.contents.contains_key(id)).collect();
+        match contents.is_empty() {
+            true => Ok(()),
+            false => Err(Needs { contents, ..Needs::default() }.into()),
+        }
+    }
+
+    /// Returns what a version says.
+    pub(super) fn content(&self, version: CommitId) -> Plan<&Content> {
+        match self.contents.get(&version) {
+            Some(content) => Ok(content),
+            None => Err(Needs { contents: HashSet::from([version]), ..Needs::default() }.into()),
+        }
+    }
+
+    /// Returns a blob that must be stored.
+    pub(super) fn blob(&self, id: BlobId) -> Plan<&Blob> {
+        match self.blobs.get(&id) {
+            Some(blob) => blob.as_ref().ok_or(Stop::Missing(ObjectId::Blob(id))),
+            None => Err(Needs { blobs: HashSet::from([id]), ..Needs::default() }.into()),
+        }
+    }
+
+    /// Returns a toolset that must be stored.
+    pub(super) fn toolset(&self, id: ToolsetId) -> Plan<&Toolset> {
+        match self.toolsets.get(&id) {
+            Some(set) => set.as_ref().ok_or(Stop::Missing(ObjectId::Toolset(id))),
+            None => Err(Needs { toolsets: HashSet::from([id]), ..Needs::default() }.into()),
+        }
+    }
+
+    /// Returns what a commit changes, wherever its record keeps the list.
+    pub(super) fn changes<'a>(&'a self, commit: &'a Commit) -> Plan<&'a [Change]> {
+        match &commit.record().changes {
+            Changes::List(list) => Ok(list),
+            Changes::Blob(_) => match self.changes.get(&commit.id()) {
+                Some(list) => Ok(list),
+                None => {
+                    Err(Needs { changes: HashSet::from([commit.id()]), ..Needs::default() }.into())
+                }
+            },
+        }
+    }
+
+    /// Returns the commit `n` first parents before the head that is planned on; `None` beyond
+    /// the root.
+    pub(super) fn chain(&self, n: usize) -> Plan<Option<&Commit>> {
+        match self.chain.get(n) {
+            Some(id) => self.commit(*id).map(Some),
+            None if self.chain_complete => Ok(None),
+            None => Err(Needs { chain: n + 1, ..Needs::default() }.into()),
+        }
+    }
+
+    /// Returns the kind of a version; custom ones name themselves.
+    pub(super) fn kind(&self, version: CommitId) -> Plan<Kind> {
+        let commit = self.commit(version)?;
+        Ok(commit.kind.clone().unwrap_or(Kind::Note))
+    }
+
+    /// Returns the tool calls of a row: id and name, in order. Only what the model says, and
+    /// kinds of the caller's own, bear calls.
+    pub(super) fn calls(&self, row: &Row) -> Plan<Vec<(&str, &str)>> {
+        match self.kind(row.version)? {
+            Kind::Assistant | Kind::Custom(_) => {
+                let content = self.content(row.version)?;
+                Ok(content.calls().map(|call| (call.id.as_str(), call.name.as_str())).collect())
+            }
+            Kind::System
+            | Kind::User
+            | Kind::ToolResult
+            | Kind::Reasoning
+            | Kind::Artifact
+            | Kind::Note => Ok(Vec::new()),
+        }
+    }
+
+    /// Asks for all that [`calls`](Self::calls) reads of these rows.
+    pub(super) fn ensure_calls<'a>(&self, rows: impl IntoIterator<Item = &'a Row>) -> Plan<()> {
+        let versions: Vec<CommitId> = rows.into_iter().map(|row| row.version).collect();
+        self.ensure(versions.iter().copied())?;
+        let mut bearing = Vec::new();
+        for version in versions {
+            if matches!(self.kind(version)?, Kind::Assistant | Kind::Custom(_)) {
+                bearing.push(version);
+            }
+        }
+        self.ensure_contents(bearing)
+    }
+
+    /// Returns the priority of a row: its mark's, else its kind's own.
+    pub(super) fn priority(&self, row: &Row) -> Plan<Priority> {
+        Ok(self.marked(row)?.0)
+    }
+
+    /// Returns priority and retention of a row.
+    pub(super) fn marked(&self, row: &Row) -> Plan<(Priority, Option<JsonText>)> {
+        if let Some(mark) = row.mark {
+            match &self.commit(mark)?.op {
+                Op::Annotate { priority, retention, .. } => {
+                    return Ok((*priority, retention.clone()));
+                }
+                Op::Append { priority: Some(priority), retention, .. } => {
+                    return Ok((*priority, retention.clone()));
+                }
+                Op::Append { priority: None, .. }
+                | Op::Edit { .. }
+                | Op::Compress { .. }
+                | Op::Revert { .. }
+                | Op::Merge { .. }
+                | Op::Tools
+                | Op::Note
+                | Op::Unknown { .. } => {}
+            }
+        }
+        Ok((self.kind(row.version)?.default_priority(), None))
+    }
+
+    /// Returns what a version says, for comparing: content, kind, role.
+    pub(super) fn says(&self, version: CommitId) -> Plan<Says> {
+        let commit = self.commit(version)?;
+        Ok(Says {
+            content: commit.content,
+            kind: commit.kind.clone(),
+            role: commit.effective_role(),
+        })
+    }
+
+    /// Returns the slot that a commit is a version of.
+    ///
+    /// A commit that adds a message or a summary names its own slot, an edit the slot it edits.
+    pub(super) fn slot_of(&self, target: CommitId) -> Plan<CommitId> {
+        let commit = self.commit(target)?;
+        match &commit.op {
+            Op::Append { slot, .. } => Ok(slot.unwrap_or(target)),
+            Op::Compress { .. } => Ok(target),
+            Op::Edit { .. } => {
+                let edited = self.changes(commit)?.iter().find_map(|change| match change {
+                    Change::Version { slot, .. } => Some(slot.resolve(target)),
+                    Change::Add { .. } | Change::Remove { .. } | Change::Mark { .. } => None,
+                });
+                edited.ok_or_else(|| no_message(commit))
+            }
+            Op::Unknown { .. } => {
+                // What a later version adds folds here too; its rows are as good as any.
+                let own = self.changes(commit)?.iter().find_map(|change| match change {
+                    Change::Add { slot, row } if row.version.resolve(target) == target => {
+                        Some(slot.resolve(target))
+                    }
+                    Change::Version { slot, to, .. } if to.resolve(target) == target => {
+                        Some(slot.resolve(target))
+                    }
+                    Change::Add { .. }
+                    | Change::Version { .. }
+                    | Change::Remove { .. }
+                    | Change::Mark { .. } => None,
+                });
+                own.ok_or_else(|| no_message(commit))
+            }
+            Op::Annotate { .. } | Op::Revert { .. } | Op::Merge { .. } | Op::Tools | Op::Note => {
+                Err(no_message(commit))
+            }
+        }
+    }
+}
+
+fn no_message(commit: &Commit) -> Stop {
+    Refusal::NoMessage { target: commit.id(), op: commit.op.name().to_owned() }.into()
+}
+
+/// What a version says, as merges compare it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Says {
+    content: Option<BlobId>,
+    kind: Option<Kind>,
+    role: Option<Role>,
+}

@@ -1,0 +1,300 @@
+//! What is asked of a planner, and what it gives.
+
+use tract_core::commit::MAX_INLINE_CHANGES;
+use tract_core::{
+    Blob, By, Change, Changes, CommitId, CommitRecord, Content, Draft, JsonText, Op, Origin,
+    Priority, Role, ToolEntry, ToolSchema, Toolset, ToolsetId,
+};
+
+use super::Line;
+
+/// What any commit may say beside its operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Details {
+    /// A line for the log; derived when absent.
+    pub message: Option<String>,
+    /// Facts of the caller's: a JSON object.
+    pub metadata: Option<JsonText>,
+    /// Model and parameters that produced it, or that the next request should use.
+    pub generation_config: Option<JsonText>,
+    /// The tools of this commit alone; the active set when absent.
+    pub tools: Option<Vec<ToolSchema>>,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// Blobs that must live as long as the commit.
+    pub keeps: Vec<Blob>,
+    /// When: microseconds since 1970, UTC; the clock decides when absent.
+    pub created_at: Option<i64>,
+}
+
+impl Default for Details {
+    fn default() -> Self {
+        Self {
+            message: None,
+            metadata: None,
+            generation_config: None,
+            tools: None,
+            origin: By::User.into(),
+            keeps: Vec::new(),
+            created_at: None,
+        }
+    }
+}
+
+impl From<&Draft> for Details {
+    fn from(draft: &Draft) -> Self {
+        Self {
+            message: draft.message.clone(),
+            metadata: draft.metadata.clone(),
+            generation_config: draft.generation_config.clone(),
+            tools: draft.tools.clone(),
+            origin: draft.origin.clone(),
+            keeps: draft.keeps.clone(),
+            created_at: draft.created_at,
+        }
+    }
+}
+
+/// What a message should say from now on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NewContent {
+    /// This text in place of its texts; calls, pictures and the rest stay.
+    Text(String),
+    /// All of this.
+    Content(Content),
+}
+
+/// Which messages are meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// These, by any of their versions.
+    Targets(Vec<CommitId>),
+    /// All from one to another, both included, by any of their versions; an end that is not
+    /// given is the view's.
+    Range {
+        /// The first.
+        from: Option<CommitId>,
+        /// The last.
+        to: Option<CommitId>,
+    },
+}
+
+/// What a branch is asked to take up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Request {
+    /// Adds a message. A result must answer an open call.
+    Append(Draft),
+    /// Adds a message from elsewhere: a result that answers no open call stays an orphan.
+    Import(Draft),
+    /// Replaces what a message says.
+    Edit {
+        /// The message, by any of its versions.
+        target: CommitId,
+        /// What it says from now on.
+        content: NewContent,
+        /// The rest.
+        details: Details,
+    },
+    /// Sets the priority of messages.
+    Annotate {
+        /// The messages, by any of their versions.
+        targets: Vec<CommitId>,
+        /// Their priority from now on.
+        priority: Priority,
+        /// Why.
+        reason: Option<String>,
+        /// What compression has to keep of them.
+        retention: Option<JsonText>,
+        /// The rest.
+        details: Details,
+    },
+    /// Puts one summary in the place of messages.
+    Compress {
+        /// The messages.
+        select: Selection,
+        /// The summary; an assistant's message as a rule.
+        content: Content,
+        /// Its role, where that is not the kind's own.
+        role: Option<Role>,
+        /// The rest.
+        details: Details,
+    },
+    /// Takes back what commits changed.
+    Revert {
+        /// The commits.
+        targets: Vec<CommitId>,
+        /// Whether to take back as well what stands on them.
+        cascade: bool,
+        /// The rest.
+        details: Details,
+    },
+    /// Sets the tools in force from here on; the empty list means "no tools".
+    Tools {
+        /// The tools, in order.
+        tools: Vec<ToolSchema>,
+        /// The rest.
+        details: Details,
+    },
+    /// Leaves a line in the log that no model sees.
+    Note {
+        /// Data for programs.
+        content: Option<JsonText>,
+        /// The rest.
+        details: Details,
+    },
+}
+
+impl Request {
+    /// Asks for an edit of a message's text.
+    pub fn edit_text(target: CommitId, text: impl Into<String>) -> Self {
+        Self::Edit { target, content: NewContent::Text(text.into()), details: Details::default() }
+    }
+
+    /// Asks for an edit of all that a message says; what else the draft states goes along.
+    pub fn edit(target: CommitId, draft: &Draft) -> Self {
+        let content = NewContent::Content(draft.content.clone());
+        Self::Edit { target, content, details: draft.into() }
+    }
+
+    /// Asks for a priority.
+    pub fn annotate(targets: impl Into<Vec<CommitId>>, priority: Priority) -> Self {
+        Self::Annotate {
+            targets: targets.into(),
+            priority,
+            reason: None,
+            retention: None,
+            details: Details::default(),
+        }
+    }
+
+    /// Asks for a summary in the model's voice.
+    pub fn compress(select: Selection, summary: impl Into<String>) -> Self {
+        Self::Compress {
+            select,
+            content: Content::assistant(summary),
+            role: None,
+            details: Details::default(),
+        }
+    }
+
+    /// Asks to take back commits.
+    pub fn revert(targets: impl Into<Vec<CommitId>>) -> Self {
+        Self::Revert { targets: targets.into(), cascade: false, details: Details::default() }
+    }
+
+    /// Asks for tools from here on.
+    pub fn tools(tools: impl Into<Vec<ToolSchema>>) -> Self {
+        Self::Tools { tools: tools.into(), details: Details::default() }
+    }
+
+    /// Asks for a line in the log.
+    pub fn note(message: impl Into<String>) -> Self {
+        let details = Details { message: Some(message.into()), ..Details::default() };
+        Self::Note { content: None, details }
+    }
+
+    /// Returns the verb, as the ref log tells it.
+    pub fn verb(&self) -> &'static str {
+        match self {
+            Self::Append(_) => "commit",
+            Self::Import(_) => "import",
+            Self::Edit { .. } => "edit",
+            Self::Annotate { .. } => "annotate",
+            Self::Compress { .. } => "compress",
+            Self::Revert { .. } => "revert",
+            Self::Tools { .. } => "tools",
+            Self::Note { .. } => "note",
+        }
+    }
+}
+
+impl From<Draft> for Request {
+    fn from(draft: Draft) -> Self {
+        Self::Append(draft)
+    }
+}
+
+/// A record that is complete but for time and batch, with what has to be stored beside it.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// The record.
+    pub record: CommitRecord,
+    /// What it changes, wherever the record keeps the list.
+    pub changes: Vec<Change>,
+    /// The blobs that it links to and that are not known to be stored.
+    pub blobs: Vec<Blob>,
+    /// The toolset that it states, with the schemas as given.
+    pub given: Option<(Toolset, Vec<ToolSchema>)>,
+    /// Commits that its changes bring back or in.
+    pub requires: Vec<CommitId>,
+}
+
+/// Seals a list of tools.
+pub fn seal_tools(tools: &[ToolSchema]) -> Toolset {
+    let entry = |tool: &ToolSchema| ToolEntry { tool: tool.id(), schema: tool.blob().id() };
+    Toolset::seal(tools.iter().map(entry).collect())
+}
+
+impl Planned {
+    /// Starts a record on a line: parents, tools and details.
+    pub(super) fn on(line: &Line, op: Op, details: &Details) -> Self {
+        let given = details.tools.as_ref().map(|tools| (seal_tools(tools), tools.clone()));
+        let mut record = CommitRecord::new(op, details.origin.by);
+        record.parents = line.head().into_iter().collect();
+        record.message = details.message.clone();
+        record.metadata = details.metadata.clone();
+        record.generation_config = details.generation_config.clone();
+        record.origin = details.origin.clone();
+        record.keeps = details.keeps.iter().map(Blob::id).collect();
+        record.created_at = details.created_at;
+        let mut planned = Self {
+            record,
+            changes: Vec::new(),
+            blobs: details.keeps.clone(),
+            given: None,
+            requires: Vec::new(),
+        };
+        match given {
+            Some((toolset, tools)) => {
+                // Where nothing was ever set to stay, what is in force stays.
+                let active = if line.tools_set() { line.active() } else { None };
+                planned.set_tools(Some(toolset.id()), active);
+                planned.given = Some((toolset, tools));
+            }
+            None => planned.set_tools(line.active(), None),
+        }
+        planned
+    }
+
+    /// Sets the tools in force, and those that a following commit goes back to.
+    pub(super) fn set_tools(&mut self, toolset: Option<ToolsetId>, active: Option<ToolsetId>) {
+        self.record.toolset = toolset;
+        self.record.active = active.filter(|active| Some(*active) != toolset);
+    }
+
+    /// Sets what the commit says.
+    pub(super) fn say(&mut self, content: &Content, role: Option<Role>) -> super::Plan<()> {
+        let blob = Blob::seal(content.to_blob()?);
+        let kind = content.kind();
+        self.record.role = role.filter(|role| *role != kind.default_role());
+        self.record.kind = Some(kind);
+        self.record.content = Some(blob.id());
+        self.blobs.push(blob);
+        Ok(())
+    }
+
+    /// Sets what the commit changes; a long list becomes a blob.
+    pub(super) fn change(&mut self, changes: Vec<Change>) {
+        self.record.changes = match changes.len() > MAX_INLINE_CHANGES {
+            true => {
+                let blob = Blob::seal(Changes::to_blob(&changes));
+                let id = blob.id();
+                self.blobs.push(blob);
+                Changes::Blob(id)
+            }
+            false => Changes::List(changes.clone()),
+        };
+        self.changes = changes;
+    }
+}

@@ -1,0 +1,259 @@
+//! A view while it is being planned on, and the questions that only the line can answer.
+
+use std::collections::{HashMap, HashSet};
+
+use tract_compile::{Row, View};
+use tract_core::{Change, Commit, CommitId, Op};
+
+use super::{Line, Plan, Records, Refusal};
+
+/// A view with planned changes laid over it.
+#[derive(Clone)]
+pub(super) struct Work<'a> {
+    view: &'a View,
+    over: HashMap<CommitId, Option<Row>>,
+    /// The keys of rows that were taken out here.
+    pub(super) last_keys: HashMap<CommitId, u64>,
+    pub(super) next: u64,
+}
+
+impl<'a> Work<'a> {
+    pub(super) fn new(view: &'a View) -> Self {
+        Self { view, over: HashMap::new(), last_keys: HashMap::new(), next: view.next() }
+    }
+
+    pub(super) fn get(&self, slot: CommitId) -> Option<Row> {
+        match self.over.get(&slot) {
+            Some(row) => *row,
+            None => self.view.get(slot).copied(),
+        }
+    }
+
+    pub(super) fn put(&mut self, row: Row) {
+        self.next = self.next.max(row.key.saturating_add(1));
+        self.over.insert(row.slot, Some(row));
+    }
+
+    pub(super) fn take(&mut self, slot: CommitId) {
+        if let Some(row) = self.get(slot) {
+            self.last_keys.insert(slot, row.key);
+        }
+        self.over.insert(slot, None);
+    }
+
+    /// Walks the rows, in no order.
+    pub(super) fn rows(&self) -> impl Iterator<Item = Row> + '_ {
+        let kept = self.view.rows().filter(|row| !self.over.contains_key(&row.slot)).copied();
+        kept.chain(self.over.values().copied().flatten())
+    }
+
+    /// Returns whether a row is here that the view had not.
+    pub(super) fn adds(&self) -> bool {
+        self.over.iter().any(|(slot, row)| row.is_some() && !self.view.contains(*slot))
+    }
+
+    /// Returns a call that was taken out here while rows still answer it, with those rows.
+    pub(super) fn orphaned(&self) -> Option<(CommitId, Vec<Row>)> {
+        let gone: HashSet<CommitId> = self
+            .over
+            .iter()
+            .filter(|(slot, row)| row.is_none() && self.view.contains(**slot))
+            .map(|(slot, _)| *slot)
+            .collect();
+        if gone.is_empty() {
+            return None;
+        }
+        let mut left: Vec<Row> = self
+            .rows()
+            .filter(|row| row.answers.is_some_and(|call| gone.contains(&call.slot)))
+            .collect();
+        left.sort_by_key(Row::row_key);
+        let call = left.first()?.answers?;
+        Some((call.slot, left))
+    }
+}
+
+/// Which part of a row a change touches.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Field {
+    Presence,
+    Version,
+    Mark,
+}
+
+/// Returns whether a commit changed this field of this message.
+pub(super) fn touches(
+    records: &Records,
+    commit: &Commit,
+    slot: CommitId,
+    field: Field,
+) -> Plan<bool> {
+    let own = match &commit.op {
+        Op::Append { slot: named, .. } => named.unwrap_or(commit.id()) == slot,
+        Op::Edit { .. }
+        | Op::Annotate { .. }
+        | Op::Compress { .. }
+        | Op::Revert { .. }
+        | Op::Merge { .. }
+        | Op::Tools
+        | Op::Note
+        | Op::Unknown { .. } => false,
+    };
+    let changed = records.changes(commit)?.iter().any(|change| {
+        let same = change.slot().resolve(commit.id()) == slot;
+        same && match change {
+            Change::Add { .. } | Change::Remove { .. } => true,
+            Change::Version { .. } => field == Field::Version,
+            Change::Mark { .. } => field == Field::Mark,
+        }
+    });
+    Ok(own || changed)
+}
+
+/// Finds the newest commit of the line that changed a field of a message, leaving some out.
+pub(super) fn last_touch<'a>(
+    records: &'a Records,
+    slot: CommitId,
+    field: Field,
+    except: &dyn Fn(CommitId) -> bool,
+) -> Plan<Option<&'a Commit>> {
+    for n in 0.. {
+        let Some(commit) = records.chain(n)? else { break };
+        if !except(commit.id()) && touches(records, commit, slot, field)? {
+            return Ok(Some(commit));
+        }
+    }
+    Ok(None)
+}
+
+/// Finds the key that a message last had on the line before it was taken out.
+pub(super) fn last_key(records: &Records, slot: CommitId) -> Plan<Option<u64>> {
+    for n in 0.. {
+        let Some(commit) = records.chain(n)? else { break };
+        let key = records.changes(commit)?.iter().find_map(|change| match change {
+            Change::Remove { slot: removed, row } if removed.resolve(commit.id()) == slot => {
+                Some(row.key)
+            }
+            Change::Add { .. }
+            | Change::Remove { .. }
+            | Change::Version { .. }
+            | Change::Mark { .. } => None,
+        });
+        if key.is_some() {
+            return Ok(key);
+        }
+    }
+    Ok(None)
+}
+
+/// Returns what took a message out of the view: the summary that it lies under now, else the
+/// commit of this line that removed it; `None` when it never stood on this line.
+pub(super) fn hidden_by(
+    line: &Line,
+    records: &Records,
+    slot: CommitId,
+) -> Plan<Option<CommitId>> {
+    let mut slot = slot;
+    let mut seen = HashSet::new();
+    loop {
+        let Some(commit) = last_touch(records, slot, Field::Presence, &|_| false)? else {
+            return Ok(None);
+        };
+        match &commit.op {
+            // A summary may lie under another one.
+            Op::Compress { .. } => {
+                let summary = commit.id();
+                if line.view().contains(summary) || !seen.insert(summary) {
+                    return Ok(Some(summary));
+                }
+                slot = summary;
+            }
+            Op::Merge { .. } => {
+                // The summary came along with the merge.
+                let covers = Covers::of(records, line.view().rows().copied())?;
+                return Ok(Some(covers.summary(slot).unwrap_or(commit.id())));
+            }
+            Op::Append { .. }
+            | Op::Edit { .. }
+            | Op::Annotate { .. }
+            | Op::Revert { .. }
+            | Op::Tools
+            | Op::Note
+            | Op::Unknown { .. } => return Ok(Some(commit.id())),
+        }
+    }
+}
+
+/// What lies under which summary.
+pub(super) struct Covers {
+    under: HashMap<CommitId, CommitId>,
+    twice: Option<(CommitId, CommitId)>,
+    slots: HashSet<CommitId>,
+}
+
+impl Covers {
+    /// Finds the summaries among rows and all that lies under them, through summaries of
+    /// summaries.
+    pub(super) fn of(records: &Records, rows: impl Iterator<Item = Row>) -> Plan<Self> {
+        let slots: HashSet<CommitId> = rows.map(|row| row.slot).collect();
+        // The same set of messages has to give the same answer, in whatever order it comes.
+        let mut sorted: Vec<CommitId> = slots.iter().copied().collect();
+        sorted.sort_unstable();
+        records.ensure(sorted.iter().copied())?;
+        let mut covers = Self { under: HashMap::new(), twice: None, slots };
+        for summary in sorted {
+            for slot in covered(records, summary)? {
+                if covers.under.insert(slot, summary).is_some() {
+                    covers.twice.get_or_insert((slot, summary));
+                }
+            }
+        }
+        Ok(covers)
+    }
+
+    /// Returns the summary among the rows that a message lies under.
+    pub(super) fn summary(&self, slot: CommitId) -> Option<CommitId> {
+        self.under.get(&slot).copied()
+    }
+
+    /// Checks that nothing stands beside its summary, and nothing lies under two.
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        if let Some((target, by)) = self.twice {
+            return Err(Refusal::Hidden { target, by });
+        }
+        let beside =
+            self.under.iter().filter(|(slot, _)| self.slots.contains(slot)).min_by_key(|(s, _)| **s);
+        match beside {
+            Some((target, by)) => Err(Refusal::Hidden { target: *target, by: *by }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Returns all that lies under a summary, through summaries of summaries; nothing when the slot
+/// is no summary.
+pub(super) fn covered(records: &Records, summary: CommitId) -> Plan<Vec<CommitId>> {
+    let mut out = Vec::new();
+    let mut seen = HashSet::from([summary]);
+    let mut open = vec![summary];
+    while let Some(slot) = open.pop() {
+        // A slot is a name, not a link: its commit need not be stored.
+        let Some(commit) = records.commit_if_stored(slot)? else { continue };
+        if !matches!(commit.op, Op::Compress { .. }) {
+            continue;
+        }
+        let removed: Vec<CommitId> = records
+            .changes(commit)?
+            .iter()
+            .filter_map(|change| match change {
+                Change::Remove { slot: removed, .. } => Some(removed.resolve(slot)),
+                Change::Add { .. } | Change::Version { .. } | Change::Mark { .. } => None,
+            })
+            .filter(|removed| seen.insert(*removed))
+            .collect();
+        records.ensure(removed.iter().copied())?;
+        out.extend(removed.iter().copied());
+        open.extend(removed);
+    }
+    Ok(out)
+}

@@ -1,0 +1,248 @@
+//! Revisions: texts that name a commit.
+
+use std::collections::HashMap;
+
+use tract_core::store::{LogQuery, Walk};
+use tract_core::time::parse_rfc3339;
+use tract_core::{CommitId, IdPrefix, ObjectId, Priority, RefName, RefTarget, nearest};
+
+use crate::error::{Error, Result};
+use crate::repo::Repo;
+use crate::txn::Txn;
+
+/// The names that a stream has given to its commits.
+pub type Marks = HashMap<String, CommitId>;
+
+/// How many commits an ambiguous prefix names.
+const AMBIGUOUS: usize = 20;
+
+impl Repo {
+    /// Finds the commit that a revision names: a branch, a tag, `HEAD`, an id or the first 4
+    /// digits or more of one, then any of `~n` (commits back), `#n` (the n-th message shown, from
+    /// 1), and right behind a branch `@{n}` or `@{time}` (where it stood, by the ref log).
+    ///
+    /// # Errors
+    /// [`Error::UnknownRevision`] with names like it, [`Error::Ambiguous`] listing what a prefix
+    /// fits, [`Error::BadRevision`] when it goes beyond what is there.
+    pub async fn resolve(&self, text: &str) -> Result<CommitId> {
+        Txn::new(self)?.resolve(text, &Marks::new()).await
+    }
+}
+
+impl Txn<'_> {
+    /// Finds the commit that a revision names, as [`Repo::resolve`] does, with what this write
+    /// made so far; `:name` names a mark.
+    ///
+    /// # Errors
+    /// As [`Repo::resolve`].
+    pub async fn resolve(&mut self, text: &str, marks: &Marks) -> Result<CommitId> {
+        let text = text.trim();
+        let cut = ["~", "#", "@{"].iter().filter_map(|suffix| text.find(suffix)).min();
+        let (base, mut rest) = text.split_at(cut.unwrap_or(text.len()));
+        let mut commit = match rest.strip_prefix("@{") {
+            Some(inside) => {
+                let Some((inside, after)) = inside.split_once('}') else {
+                    return Err(bad(text, "\"@{\" is not closed by \"}\""));
+                };
+                rest = after;
+                self.moved(text, base, inside).await?
+            }
+            None => self.named(text, base, marks).await?,
+        };
+        while !rest.is_empty() {
+            let (sign, number, after) = suffix(text, rest)?;
+            commit = match sign {
+                '~' => self.back(text, commit, number.unwrap_or(1)).await?,
+                _ => self.message(text, commit, number.unwrap_or(0)).await?,
+            };
+            rest = after;
+        }
+        Ok(commit)
+    }
+
+    /// Finds what a revision without suffixes names.
+    async fn named(&mut self, text: &str, base: &str, marks: &Marks) -> Result<CommitId> {
+        if let Some(mark) = base.strip_prefix(':') {
+            let near = nearest(mark, marks.keys().map(String::as_str));
+            return marks.get(mark).copied().ok_or_else(|| Error::UnknownRevision {
+                text: text.to_owned(),
+                nearest: near.map(|near| format!(":{near}")).into_iter().collect(),
+            });
+        }
+        if let Some(name) = self.ref_named(base).await? {
+            return match self.follow(&name).await? {
+                Some(commit) => Ok(commit),
+                None => Err(bad(text, "it has no commit yet")),
+            };
+        }
+        if let Some(prefix) = IdPrefix::new(&base.to_ascii_lowercase()) {
+            let ids = self.with_prefix(&prefix).await?;
+            match ids.as_slice() {
+                [] => {}
+                [id] => return Ok(*id),
+                _ => return Err(Error::Ambiguous { text: text.to_owned(), ids }),
+            }
+        }
+        let repo = self.repo();
+        let mut names: Vec<String> =
+            repo.branches().await?.into_iter().map(|branch| branch.name).collect();
+        names.extend(repo.tags().await?.into_iter().map(|(name, _)| name));
+        let near = nearest(base, names.iter().map(String::as_str));
+        let nearest = near.map(str::to_owned).into_iter().collect();
+        Err(Error::UnknownRevision { text: text.to_owned(), nearest })
+    }
+
+    /// Returns the ref that a name means: `HEAD`, a full name, a branch, a tag, in this order.
+    async fn ref_named(&mut self, base: &str) -> Result<Option<RefName>> {
+        if base.is_empty() || base == "HEAD" {
+            return Ok(Some(RefName::head()));
+        }
+        let names = [RefName::new(base), RefName::branch(base), RefName::tag(base)];
+        for name in names.into_iter().flatten() {
+            if self.target(&name).await?.is_some() {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn follow(&mut self, name: &RefName) -> Result<Option<CommitId>> {
+        let mut name = name.clone();
+        for _ in 0..5 {
+            match self.target(&name).await? {
+                Some(RefTarget::Ref(next)) => name = next,
+                Some(RefTarget::Commit(commit)) => return Ok(Some(commit)),
+                Some(RefTarget::Blob(_)) => return Ok(None),
+                // Without a HEAD the first branch is meant.
+                None if name == RefName::head() => name = self.repo().current_branch().await?,
+                None => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    async fn with_prefix(&self, prefix: &IdPrefix) -> Result<Vec<CommitId>> {
+        let repo = self.repo();
+        let found = repo.store().resolve_prefix(repo.name(), prefix, AMBIGUOUS * 4).await?;
+        let stored = found.into_iter().filter_map(|id| match id {
+            ObjectId::Commit(id) => Some(id),
+            ObjectId::Blob(_) | ObjectId::Toolset(_) | ObjectId::Tool(_) => None,
+        });
+        let made = self.commits().iter().map(|commit| commit.id());
+        let made = made.filter(|id| prefix.matches(id.as_bytes()));
+        let mut ids: Vec<CommitId> = stored.chain(made).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids.truncate(AMBIGUOUS);
+        Ok(ids)
+    }
+
+    /// Finds where a ref stood `n` moves ago, or at a time.
+    async fn moved(&mut self, text: &str, base: &str, inside: &str) -> Result<CommitId> {
+        let Some(mut name) = self.ref_named(base).await? else {
+            return self.named(text, base, &Marks::new()).await;
+        };
+        // The branch is what moves; HEAD only says which.
+        if let Some(RefTarget::Ref(next)) = self.target(&name).await? {
+            name = next;
+        } else if name == RefName::head() {
+            name = self.repo().current_branch().await?;
+        }
+        let repo = self.repo();
+        let query = |before, limit| LogQuery { name: Some(name.clone()), batch: None, before, limit };
+        let target = match inside.parse::<usize>() {
+            Ok(0) => self.target(&name).await?,
+            Ok(moves) => {
+                let log = repo.store().ref_log(repo.name(), &query(None, moves)).await?;
+                match log.get(moves - 1) {
+                    Some(entry) => entry.before.clone(),
+                    None => {
+                        let what = format!("{name} has moved {} times", log.len());
+                        return Err(bad(text, what));
+                    }
+                }
+            }
+            Err(_) => {
+                let at = parse_rfc3339(inside).map_err(|error| bad(text, error.to_string()))?;
+                let mut before = None;
+                loop {
+                    let log = repo.store().ref_log(repo.name(), &query(before, 256)).await?;
+                    let Some(last) = log.last() else { break None };
+                    before = Some(last.seq);
+                    if let Some(entry) = log.iter().find(|entry| entry.note.at <= at) {
+                        break entry.after.clone();
+                    }
+                }
+            }
+        };
+        match target {
+            Some(RefTarget::Commit(commit)) => Ok(commit),
+            Some(RefTarget::Blob(_) | RefTarget::Ref(_)) | None => {
+                Err(bad(text, format!("{name} pointed at no commit then")))
+            }
+        }
+    }
+
+    /// Goes back along first parents.
+    async fn back(&self, text: &str, from: CommitId, commits: usize) -> Result<CommitId> {
+        let beyond = |left: usize| {
+            bad(text, format!("the line is {} commits long there", commits - left + 1))
+        };
+        let (mut id, mut left) = (from, commits);
+        while left > 0 {
+            let repo = self.repo();
+            if let Some(commit) = self.made_here(id) {
+                id = commit.parent().ok_or_else(|| beyond(left))?;
+                left -= 1;
+                continue;
+            }
+            let limit = left.saturating_add(1).min(4096);
+            let page = repo.store().walk(repo.name(), Walk { limit, ..Walk::from(id) }).await?;
+            for step in page.steps.iter().take(left) {
+                id = step.commit.parent().ok_or_else(|| beyond(left))?;
+                left -= 1;
+            }
+        }
+        Ok(id)
+    }
+
+    /// Finds the n-th message shown at a head, from 1: the commit whose content it shows.
+    async fn message(&self, text: &str, head: CommitId, n: usize) -> Result<CommitId> {
+        let line = self.line(Some(head)).await?;
+        let shown = || {
+            line.view().rows().filter(|row| {
+                line.fact(row.slot).is_some_and(|fact| fact.priority > Priority::Skip)
+            })
+        };
+        let place = n.checked_sub(1).ok_or_else(|| bad(text, "messages are counted from 1"))?;
+        match shown().nth(place) {
+            Some(row) => Ok(row.version),
+            None => {
+                let count = shown().count();
+                Err(bad(text, format!("{count} messages are shown there")))
+            }
+        }
+    }
+}
+
+/// Splits a suffix off: its sign, its number and what follows.
+fn suffix<'a>(text: &str, rest: &'a str) -> Result<(char, Option<usize>, &'a str)> {
+    let mut chars = rest.chars();
+    let sign = chars.next().filter(|sign| matches!(sign, '~' | '#'));
+    let Some(sign) = sign else {
+        return Err(bad(text, format!("expected ~n or #n, found {rest:?}")));
+    };
+    let after = chars.as_str();
+    let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (digits, after) = after.split_at(digits);
+    match (digits.is_empty(), digits.parse()) {
+        (true, _) if sign == '#' => Err(bad(text, "a number follows \"#\"")),
+        (true, _) => Ok((sign, None, after)),
+        (false, Ok(number)) => Ok((sign, Some(number), after)),
+        (false, Err(_)) => Err(bad(text, format!("the number {digits} is too large"))),
+    }
+}
+
+fn bad(text: &str, what: impl Into<String>) -> Error {
+    Error::BadRevision { text: text.to_owned(), what: what.into() }
+}

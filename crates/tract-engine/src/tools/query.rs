@@ -1,0 +1,78 @@
+//! Which tools are in force where, and which versions of a name there were.
+
+use tract_core::{ActiveTool, CommitId, ObjectId, ToolDefinition, ToolId, ToolSchema};
+
+use super::{SchemaDiff, ToolDiff, tool_diff};
+use crate::error::{Error, Result};
+use crate::repo::Repo;
+
+impl Repo {
+    /// Reads the tools in force after a commit: in order, repeats kept, each with the bytes that
+    /// were given to that commit. A point read, at any length of history.
+    ///
+    /// # Errors
+    /// [`Error::Store`] of kind `Missing` when the commit is not stored; [`Error::Json`] when a
+    /// schema is none.
+    pub async fn tools_of(&self, commit: CommitId) -> Result<Vec<ActiveTool>> {
+        let blobs = self.store().tools_of(self.name(), commit).await?;
+        let tool = |blob: tract_core::Blob| {
+            let damaged = || Error::Damaged {
+                object: Some(ObjectId::Blob(blob.id())),
+                what: "a tool schema that is not UTF-8".to_owned(),
+            };
+            let text = blob.text().ok_or_else(damaged)?;
+            let schema = ToolSchema::parse(text)?;
+            let name = schema.name().to_owned();
+            Ok(ActiveTool { name, id: schema.id(), schema: text.into() })
+        };
+        blobs.into_iter().map(tool).collect()
+    }
+
+    /// The same as [`tools_of`](Self::tools_of), by the name that the Python original has for it.
+    ///
+    /// # Errors
+    /// As [`tools_of`](Self::tools_of).
+    pub async fn get_commit_tools(&self, commit: CommitId) -> Result<Vec<ActiveTool>> {
+        self.tools_of(commit).await
+    }
+
+    /// Reads the identities of the tools in force after a commit, in order, repeats kept.
+    ///
+    /// # Errors
+    /// As [`tools_of`](Self::tools_of).
+    pub async fn tool_ids_of(&self, commit: CommitId) -> Result<Vec<ToolId>> {
+        Ok(self.store().tool_ids_of(self.name(), commit).await?)
+    }
+
+    /// Reads all versions of a tool's name, in order of first sight: by the time of the first
+    /// commit that has them, then by its id.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn tool_history(&self, name: &str) -> Result<Vec<ToolDefinition>> {
+        Ok(self.store().tools_by_name(self.name(), name).await?)
+    }
+
+    /// Lists the names of all tools that were ever in force, sorted.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn tool_names(&self) -> Result<Vec<String>> {
+        Ok(self.store().tool_names(self.name()).await?)
+    }
+
+    /// Compares the tools in force at two commits; `schemas` says what differs between two
+    /// schemas of one name.
+    ///
+    /// # Errors
+    /// As [`tools_of`](Self::tools_of).
+    pub async fn tools_between(
+        &self,
+        before: CommitId,
+        after: CommitId,
+        schemas: SchemaDiff<'_>,
+    ) -> Result<ToolDiff> {
+        let (before, after) = (self.tools_of(before).await?, self.tools_of(after).await?);
+        Ok(tool_diff(&before, &after, schemas))
+    }
+}

@@ -1,0 +1,523 @@
+//! Several steps as one write: commits on branches and moves of refs that happen together.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use tract_compile::Changed;
+use tract_core::{
+    Applied, Batch, BatchId, Blob, Change, Commit, CommitId, Content, DerivedRow, Draft, Expect,
+    LogNote,
+    ObjectId, Op, RefEdit, RefName, RefTarget, StoreErrorKind, ToolRow, ToolSchema, Toolset,
+};
+use tract_hooks::{BeforeCommit, BeforeCompress, RefMoved, ToolResultReceived};
+
+use crate::error::{Error, Result};
+use crate::plan::{Line, NewContent, Plan, Planned, Records, Request, plan};
+use crate::repo::Repo;
+use crate::write::{WriteOptions, batch_id, check_shape, expect, operation_id};
+
+/// A write in the making. Nothing is stored before [`apply`](Self::apply); later steps see what
+/// earlier ones did.
+pub struct Txn<'a> {
+    repo: &'a Repo,
+    id: BatchId,
+    at_us: i64,
+    imports: bool,
+    lines: HashMap<CommitId, Line>,
+    records: Records,
+    planned_on: Option<CommitId>,
+    refs: BTreeMap<RefName, Moved>,
+    commits: Vec<Commit>,
+    made: HashSet<CommitId>,
+    blobs: Vec<Blob>,
+    toolsets: Vec<Toolset>,
+    tools: Vec<ToolRow>,
+    derived: Vec<DerivedRow>,
+    requires: HashSet<CommitId>,
+}
+
+/// A ref as it was found, and as it shall be.
+struct Moved {
+    found: Option<RefTarget>,
+    expect: Expect,
+    to: Option<RefTarget>,
+}
+
+impl<'a> Txn<'a> {
+    /// Begins a write.
+    ///
+    /// # Errors
+    /// [`Error::Random`] when the operating system has no randomness to give.
+    pub fn new(repo: &'a Repo) -> Result<Self> {
+        Ok(Self {
+            repo,
+            id: batch_id()?,
+            at_us: repo.now_us(),
+            imports: false,
+            lines: HashMap::new(),
+            records: Records::default(),
+            planned_on: None,
+            refs: BTreeMap::new(),
+            commits: Vec::new(),
+            made: HashSet::new(),
+            blobs: Vec::new(),
+            toolsets: Vec::new(),
+            tools: Vec::new(),
+            derived: Vec::new(),
+            requires: HashSet::new(),
+        })
+    }
+
+    /// Says that what is committed was recorded elsewhere: records get no time and no batch that
+    /// the requests do not state, so equal input gives equal commits.
+    #[must_use]
+    pub fn importing(mut self) -> Self {
+        self.imports = true;
+        self
+    }
+
+    /// Returns the repository.
+    pub fn repo(&self) -> &'a Repo {
+        self.repo
+    }
+
+    /// Returns the id that the ref log will know this write by.
+    pub fn id(&self) -> BatchId {
+        self.id
+    }
+
+    /// Returns the commits made so far, in order.
+    pub fn commits(&self) -> &[Commit] {
+        &self.commits
+    }
+
+    /// Returns a commit that this write makes.
+    pub fn made_here(&self, id: CommitId) -> Option<&Commit> {
+        match self.made.contains(&id) {
+            true => self.records.commits.get(&id).and_then(Option::as_ref),
+            false => None,
+        }
+    }
+
+    /// Returns where a ref points, with what this write does to it.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn target(&mut self, name: &RefName) -> Result<Option<RefTarget>> {
+        if let Some(moved) = self.refs.get(name) {
+            return Ok(moved.to.clone());
+        }
+        let found = self.repo.ref_target(name).await?;
+        self.found(name, found.clone());
+        Ok(found)
+    }
+
+    /// Returns the head of a branch, with what this write adds to it.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn head(&mut self, branch: &RefName) -> Result<Option<CommitId>> {
+        Ok(self.target(branch).await?.and_then(|target| target.commit()))
+    }
+
+    /// Says where a ref must be when this write happens.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when it is known to be elsewhere already.
+    pub async fn expect(&mut self, name: &RefName, at: Option<RefTarget>) -> Result<()> {
+        let found = self.target(name).await?;
+        match found == at {
+            true => Ok(()),
+            false => Err(Error::Conflict { name: name.clone(), expected: expect(at.as_ref()), found }),
+        }
+    }
+
+    /// Moves, makes or deletes a ref; it must not have moved since this write first looked at it.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn move_ref(&mut self, name: &RefName, to: Option<RefTarget>) -> Result<()> {
+        self.target(name).await?;
+        if let Some(moved) = self.refs.get_mut(name) {
+            moved.to = to;
+        }
+        Ok(())
+    }
+
+    /// Moves a ref whose present value is known from elsewhere, and must still hold.
+    pub fn move_from(&mut self, name: &RefName, from: Option<RefTarget>, to: Option<RefTarget>) {
+        self.found(name, from);
+        if let Some(moved) = self.refs.get_mut(name) {
+            moved.to = to;
+        }
+    }
+
+    fn found(&mut self, name: &RefName, found: Option<RefTarget>) {
+        let expect = expect(found.as_ref());
+        self.refs.entry(name.clone()).or_insert(Moved { to: found.clone(), found, expect });
+    }
+
+    /// Adds a blob that some ref will point at.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] when it exceeds the limit.
+    pub fn blob(&mut self, blob: Blob) -> Result<()> {
+        self.repo.limits().check_blob(blob.bytes().len())?;
+        self.records.insert_blob(blob.clone());
+        self.blobs.push(blob);
+        Ok(())
+    }
+
+    /// Returns the line at a head, made here or stored.
+    ///
+    /// # Errors
+    /// When a commit of the line is missing or does not fit.
+    pub async fn line(&self, head: Option<CommitId>) -> Result<Line> {
+        // Only heads keep their line here; others are folded again from the nearest one known.
+        let mut made = Vec::new();
+        let mut next = head;
+        let base = loop {
+            match next.map(|id| (self.lines.get(&id), self.made_here(id))) {
+                Some((Some(line), _)) => break line.clone(),
+                Some((None, Some(commit))) => {
+                    made.push(commit.clone());
+                    next = commit.parent();
+                }
+                Some((None, None)) | None => break self.repo.line(next).await?,
+            }
+        };
+        if made.is_empty() {
+            return Ok(base);
+        }
+        made.reverse();
+        let blobs: Vec<Blob> = made
+            .iter()
+            .flat_map(|commit| commit.linked_blobs())
+            .filter_map(|id| self.records.blobs.get(&id)?.clone())
+            .collect();
+        Ok(self.repo.compiler().advance(&base, &made, &blobs).await?)
+    }
+
+    /// Calls a planner, reading for it what it asks for.
+    pub(crate) async fn plan_with<T>(
+        &mut self,
+        head: Option<CommitId>,
+        planner: impl FnMut(&Records) -> Plan<T>,
+    ) -> Result<T> {
+        if self.planned_on != head {
+            self.records.restart_chain();
+            self.planned_on = head;
+        }
+        self.repo.plan_with(head, &mut self.records, planner).await
+    }
+
+    /// Carries out a request on a branch and moves the branch to the new commit.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when the planner refuses, [`Error::Hook`] when a handler does. This
+    /// write is as it was before then.
+    pub async fn add(&mut self, branch: &RefName, request: &Request) -> Result<Commit> {
+        let head = self.head(branch).await?;
+        let line = self.line(head).await?;
+        let planned = self.plan_with(head, |records| plan(request, &line, records)).await?;
+        self.ask(branch, head, request, &planned).await?;
+        self.commit(branch, &line, planned).await
+    }
+
+    /// Asks the hooks about what is planned.
+    async fn ask(
+        &self,
+        branch: &RefName,
+        head: Option<CommitId>,
+        request: &Request,
+        planned: &Planned,
+    ) -> Result<()> {
+        let hooks = self.repo.hooks();
+        match request {
+            Request::Append(draft) => {
+                if let (Content::ToolResult(answer), true) =
+                    (&draft.content, hooks.hears::<ToolResultReceived>())
+                {
+                    let mut event = ToolResultReceived::new(
+                        branch.clone(),
+                        answer.call_id.clone(),
+                        answer.parts.clone(),
+                    )
+                    .head(head)
+                    .is_error(answer.is_error)
+                    .token_count(self.repo.count(&draft.content.text()));
+                    event.tool_name = answer.name.clone();
+                    hooks.tool_result_received(&event).await.settle()?;
+                }
+                self.ask_commit(branch, head, draft, planned).await
+            }
+            Request::Edit { content, details, .. } if hooks.hears::<BeforeCommit>() => {
+                let content = match content {
+                    NewContent::Content(content) => content.clone(),
+                    NewContent::Text(_) => said(planned)?,
+                };
+                let draft = Draft {
+                    message: details.message.clone(),
+                    metadata: details.metadata.clone(),
+                    ..Draft::new(content).origin(details.origin.clone())
+                };
+                self.ask_commit(branch, head, &draft, planned).await
+            }
+            Request::Compress { content, .. } if hooks.hears::<BeforeCompress>() => {
+                let sources = planned.changes.iter().filter_map(|change| match change {
+                    Change::Remove { slot: tract_core::This::Id(slot), .. } => Some(*slot),
+                    Change::Remove { .. }
+                    | Change::Add { .. }
+                    | Change::Version { .. }
+                    | Change::Mark { .. } => None,
+                });
+                let after = self.repo.count(&content.text());
+                let event =
+                    BeforeCompress::new(branch.clone(), sources.collect(), content.clone())
+                        .head(head)
+                        .tokens(0, after);
+                Ok(hooks.before_compress(&event).await.settle()?)
+            }
+            Request::Import(_)
+            | Request::Edit { .. }
+            | Request::Annotate { .. }
+            | Request::Compress { .. }
+            | Request::Revert { .. }
+            | Request::Tools { .. }
+            | Request::Note { .. } => Ok(()),
+        }
+    }
+
+    async fn ask_commit(
+        &self,
+        branch: &RefName,
+        head: Option<CommitId>,
+        draft: &Draft,
+        planned: &Planned,
+    ) -> Result<()> {
+        let hooks = self.repo.hooks();
+        if !hooks.hears::<BeforeCommit>() {
+            return Ok(());
+        }
+        let event = BeforeCommit::new(branch.clone(), draft.clone())
+            .head(head)
+            .op(planned.record.op.clone());
+        Ok(hooks.before_commit(&event).await.settle()?)
+    }
+
+    /// Seals what was planned on a line, and moves the branch to it.
+    pub(crate) async fn commit(
+        &mut self,
+        branch: &RefName,
+        line: &Line,
+        planned: Planned,
+    ) -> Result<Commit> {
+        let Planned { mut record, changes, blobs, given, requires } = planned;
+        self.check_limits(&blobs, given.as_ref())?;
+        if record.created_at.is_none() && !self.imports {
+            record.created_at = Some(self.at_us);
+            record.batch = Some(self.id);
+        }
+        let commit = Commit::seal(record)?;
+        self.check(&commit, &changes)?;
+        let compiler = self.repo.compiler();
+        let mut next = compiler.advance(line, std::slice::from_ref(&commit), &blobs).await?;
+        self.derived.extend(compiler.snapshot_due(&mut next));
+
+        self.requires.extend(requires);
+        if let Some((toolset, tools)) = given {
+            self.take_tools(&commit, line, toolset, &tools);
+        }
+        for blob in blobs {
+            self.records.insert_blob(blob.clone());
+            self.blobs.push(blob);
+        }
+        self.records.insert(commit.clone());
+        if matches!(commit.changes, tract_core::Changes::Blob(_)) {
+            self.records.changes.insert(commit.id(), changes.into());
+        }
+        self.lines.insert(commit.id(), next);
+        let before = line.head();
+        if self.made.insert(commit.id()) {
+            self.commits.push(commit.clone());
+        }
+        if let Some(moved) = self.refs.get_mut(branch) {
+            moved.to = Some(RefTarget::Commit(commit.id()));
+        }
+        if let Some(before) = before.filter(|id| self.made.contains(id)) {
+            let at = |moved: &Moved| moved.to.as_ref().and_then(RefTarget::commit) == Some(before);
+            if !self.refs.values().any(at) {
+                self.lines.remove(&before);
+            }
+        }
+        Ok(commit)
+    }
+
+    fn check_limits(
+        &self,
+        blobs: &[Blob],
+        given: Option<&(Toolset, Vec<ToolSchema>)>,
+    ) -> Result<()> {
+        let limits = self.repo.limits();
+        for blob in blobs {
+            limits.check_blob(blob.bytes().len())?;
+        }
+        if let Some((_, tools)) = given {
+            limits.check_toolset(tools.len())?;
+            for tool in tools {
+                limits.check_schema(tool.text().len())?;
+                limits.check_tool_name(tool.name())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the record says what it does.
+    fn check(&self, commit: &Commit, changes: &[Change]) -> Result<()> {
+        let mut targets = Vec::new();
+        if let Op::Revert { targets: reverted, .. } = &commit.op {
+            for id in reverted {
+                let Some(Some(target)) = self.records.commits.get(id) else {
+                    return Err(Error::Missing(ObjectId::Commit(*id)));
+                };
+                let changes = match &target.record().changes {
+                    tract_core::Changes::List(list) => list.as_slice(),
+                    tract_core::Changes::Blob(_) => {
+                        self.records.changes.get(id).map(AsRef::as_ref).unwrap_or_default()
+                    }
+                };
+                targets.push(Changed { commit: target, changes });
+            }
+        }
+        check_shape(Changed { commit, changes }, &targets)
+    }
+
+    /// Takes the tools of a commit: only what its parent had not in force.
+    fn take_tools(
+        &mut self,
+        commit: &Commit,
+        line: &Line,
+        toolset: Toolset,
+        tools: &[ToolSchema],
+    ) {
+        if line.toolset() == Some(toolset.id()) {
+            return;
+        }
+        let created_at = commit.created_at.unwrap_or(0);
+        for tool in tools {
+            let blob = tool.blob();
+            let row = ToolRow {
+                id: tool.id(),
+                name: tool.name().to_owned(),
+                schema: blob.id(),
+                commit: commit.id(),
+                created_at,
+            };
+            if !self.tools.iter().any(|known| known.id == row.id && known.schema == row.schema) {
+                self.tools.push(row);
+                self.blobs.push(blob);
+            }
+        }
+        self.toolsets.push(toolset);
+    }
+
+    /// Stores all of it, durably, or nothing.
+    ///
+    /// # Errors
+    /// When the store fails. A race that is lost is no error but [`Applied::Conflict`].
+    pub async fn apply(self, what: &str, options: &WriteOptions) -> Result<Applied> {
+        self.apply_undoing(what, options, None).await
+    }
+
+    pub(crate) async fn apply_undoing(
+        self,
+        what: &str,
+        options: &WriteOptions,
+        undoes: Option<u64>,
+    ) -> Result<Applied> {
+        let operation = match options.operation {
+            Some(operation) => operation,
+            None => operation_id()?,
+        };
+        let note = LogNote {
+            operation,
+            what: what.to_owned(),
+            who: self.repo.who().to_owned(),
+            why: options.why.clone(),
+            undoes,
+            at: self.at_us,
+        };
+        let mut batch = Batch::new(self.id, note);
+        let mut requires: Vec<CommitId> = self.requires.difference(&self.made).copied().collect();
+        requires.sort_unstable();
+        batch.requires = requires.into_iter().map(ObjectId::Commit).collect();
+        batch.refs = self
+            .refs
+            .into_iter()
+            .filter(|(_, moved)| moved.to != moved.found)
+            .map(|(name, moved)| RefEdit { name, expect: moved.expect, to: moved.to })
+            .collect();
+        batch.blobs = self.blobs;
+        batch.toolsets = self.toolsets;
+        batch.commits = self.commits;
+        batch.tools = self.tools;
+        batch.derived = self.derived;
+        let (commits, blobs) = (batch.commits.clone(), batch.blobs.clone());
+        let toolsets = batch.toolsets.clone();
+        let heads: Vec<CommitId> =
+            batch.refs.iter().filter_map(|edit| edit.to.as_ref()?.commit()).collect();
+        let moves = !batch.refs.is_empty();
+        let applied = apply(self.repo, batch).await?;
+        match &applied {
+            Applied::Done | Applied::Already => {
+                self.repo.recent().keep(&commits, &blobs);
+                let compiler = self.repo.compiler();
+                compiler.remember_objects(&commits, &blobs, &toolsets);
+                for line in heads.iter().filter_map(|head| self.lines.get(head)) {
+                    compiler.remember(line);
+                }
+                if moves && self.repo.hooks().hears::<RefMoved>() {
+                    tell(self.repo, self.id).await?;
+                }
+            }
+            Applied::Conflict(_) => {}
+        }
+        Ok(applied)
+    }
+}
+
+/// How often a batch is tried again whose outcome got lost.
+const RETRIES: usize = 3;
+
+/// Applies a batch. Where the outcome is unknown the same batch is tried again: it happens at
+/// most once.
+async fn apply(repo: &Repo, batch: Batch) -> Result<Applied> {
+    for _ in 0..RETRIES {
+        match repo.store().apply(repo.name(), batch.clone()).await {
+            Err(error) if error.kind == StoreErrorKind::Unknown => {}
+            outcome => return Ok(outcome?),
+        }
+    }
+    Ok(repo.store().apply(repo.name(), batch).await?)
+}
+
+/// Tells the hooks what a write moved.
+async fn tell(repo: &Repo, batch: BatchId) -> Result<()> {
+    let query = tract_core::store::LogQuery { batch: Some(batch), ..Default::default() };
+    let entries = repo.store().ref_log(repo.name(), &query).await?;
+    for entry in entries.into_iter().rev() {
+        repo.hooks().ref_moved(&RefMoved::new(entry)).await;
+    }
+    Ok(())
+}
+
+/// Reads what a planned edit says.
+fn said(planned: &Planned) -> Result<Content> {
+    let text = planned.record.content.and_then(|id| {
+        planned.blobs.iter().find(|blob| blob.id() == id).and_then(Blob::text)
+    });
+    let kind = planned.record.kind.as_ref();
+    match (kind, text) {
+        (Some(kind), Some(text)) => Ok(Content::from_blob(kind, text)?),
+        _ => Err(tract_core::ContentError::NotText.into()),
+    }
+}

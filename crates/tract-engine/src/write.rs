@@ -1,0 +1,205 @@
+//! The write path: plan, ask the hooks, seal, and one batch for all of it.
+
+use tract_compile::Changed;
+use tract_core::{
+    Applied, BatchId, Commit, CommitId, Draft, Expect, OperationId, RefName, RefTarget, ToolSchema,
+};
+
+use crate::error::{Error, Result};
+use crate::plan::{Request, Selection};
+use crate::repo::Repo;
+use crate::txn::Txn;
+
+/// How a write goes about it.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct WriteOptions {
+    /// Where the branch must be: `Some(None)` means that it has no commit yet. When absent, the
+    /// write takes the branch as it finds it and plans again when it loses a race.
+    pub expect: Option<Option<CommitId>>,
+    /// The verb that the ref log tells; the first request's own when absent.
+    pub what: Option<String>,
+    /// Why, for the ref log.
+    pub why: Option<String>,
+    /// Shared with other writes of one command, so that one `undo` takes all of them back.
+    pub operation: Option<OperationId>,
+}
+
+impl WriteOptions {
+    /// Starts from the defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Says where the branch must be; `None` means that it has no commit yet.
+    #[must_use]
+    pub fn expect(mut self, head: Option<CommitId>) -> Self {
+        self.expect = Some(head);
+        self
+    }
+
+    /// Sets the verb for the ref log.
+    #[must_use]
+    pub fn what(mut self, what: impl Into<String>) -> Self {
+        self.what = Some(what.into());
+        self
+    }
+
+    /// Sets the reason for the ref log.
+    #[must_use]
+    pub fn why(mut self, why: impl Into<String>) -> Self {
+        self.why = Some(why.into());
+        self
+    }
+
+    /// Sets the operation that it belongs to.
+    #[must_use]
+    pub fn operation(mut self, operation: OperationId) -> Self {
+        self.operation = Some(operation);
+        self
+    }
+}
+
+/// How often a write that loses races plans again before it gives up.
+pub(crate) const ATTEMPTS: usize = 64;
+
+impl Repo {
+    /// Carries out requests on a branch, in order: all of them in one durable write, or none.
+    /// A branch that has no commit yet begins with the first.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when a planner refuses; [`Error::Conflict`] when the branch is not
+    /// where [`WriteOptions::expect`] says, or kept moving.
+    pub async fn write(
+        &self,
+        branch: &RefName,
+        requests: &[Request],
+        options: &WriteOptions,
+    ) -> Result<Vec<Commit>> {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let mut txn = Txn::new(self)?;
+            if let Some(expected) = options.expect {
+                txn.expect(branch, expected.map(RefTarget::Commit)).await?;
+            }
+            let mut commits = Vec::with_capacity(requests.len());
+            for request in requests {
+                commits.push(txn.add(branch, request).await?);
+            }
+            let what = options.what.as_deref();
+            let what = what.or_else(|| requests.first().map(Request::verb)).unwrap_or("commit");
+            match txn.apply(what, options).await? {
+                Applied::Done | Applied::Already => return Ok(commits),
+                Applied::Conflict(_) if options.expect.is_none() && attempt < ATTEMPTS => {}
+                Applied::Conflict(conflict) => return Err(conflict.into()),
+            }
+        }
+    }
+
+    /// Carries out one request on a branch.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub async fn write_one(&self, branch: &RefName, request: Request) -> Result<Commit> {
+        let requests = [request];
+        let commits = self.write(branch, &requests, &WriteOptions::default()).await?;
+        Ok(commits.into_iter().next().expect("one request gives one commit"))
+    }
+
+    /// Commits a message.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); a result that answers no open call is refused.
+    pub async fn append(&self, branch: &RefName, draft: Draft) -> Result<Commit> {
+        self.write_one(branch, Request::Append(draft)).await
+    }
+
+    /// Commits messages: all in one durable write, or none.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub async fn append_all(
+        &self,
+        branch: &RefName,
+        drafts: impl IntoIterator<Item = Draft>,
+    ) -> Result<Vec<Commit>> {
+        let requests: Vec<Request> = drafts.into_iter().map(Request::Append).collect();
+        self.write(branch, &requests, &WriteOptions::default()).await
+    }
+
+    /// Replaces the text of a message; calls, pictures and the rest stay.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub async fn edit(
+        &self,
+        branch: &RefName,
+        target: CommitId,
+        text: impl Into<String>,
+    ) -> Result<Commit> {
+        self.write_one(branch, Request::edit_text(target, text)).await
+    }
+
+    /// Sets the priority of messages.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub async fn annotate(
+        &self,
+        branch: &RefName,
+        targets: &[CommitId],
+        priority: tract_core::Priority,
+    ) -> Result<Commit> {
+        self.write_one(branch, Request::annotate(targets, priority)).await
+    }
+
+    /// Puts a summary in the place of messages.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub async fn compress(
+        &self,
+        branch: &RefName,
+        select: Selection,
+        summary: impl Into<String>,
+    ) -> Result<Commit> {
+        self.write_one(branch, Request::compress(select, summary)).await
+    }
+
+    /// Takes commits back, by a commit.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub async fn revert(&self, branch: &RefName, targets: &[CommitId]) -> Result<Commit> {
+        self.write_one(branch, Request::revert(targets)).await
+    }
+
+    /// Sets the tools in force from here on; an empty list means that there are none.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); [`Error::TooLarge`] for too many tools, or one too large.
+    pub async fn set_tools(&self, branch: &RefName, tools: Vec<ToolSchema>) -> Result<Commit> {
+        self.write_one(branch, Request::tools(tools)).await
+    }
+}
+
+/// Makes what a write is known by.
+pub(crate) fn batch_id() -> Result<BatchId> {
+    BatchId::random().map_err(Error::Random)
+}
+
+/// Makes what the writes of one command share.
+pub(crate) fn operation_id() -> Result<OperationId> {
+    OperationId::random().map_err(Error::Random)
+}
+
+/// Returns what a ref must be, given what it was found to be.
+pub(crate) fn expect(found: Option<&RefTarget>) -> Expect {
+    found.map_or(Expect::Absent, |target| Expect::Is(target.clone()))
+}
+
+/// Checks a sealed commit against its operation.
+pub(crate) fn check_shape(of: Changed<'_>, targets: &[Changed<'_>]) -> Result<()> {
+    Ok(tract_compile::shape(of, targets)?)
+}

@@ -1,0 +1,180 @@
+use tract_core::store::LogQuery;
+use tract_core::{Op, RefName, RefTarget, StoreExt, block_on};
+use tract_engine::{ApplyOptions, Repo, VerifyOptions, verify};
+
+use crate::fixture::{EVERYTHING, done, refs, repo, run};
+
+fn plain() -> ApplyOptions {
+    ApplyOptions::new()
+}
+
+fn texts(repo: &Repo, branch: &str) -> Vec<String> {
+    let branch = RefName::branch(branch).expect("a name");
+    let head = block_on(repo.head_of(&branch)).expect("it reads");
+    let compiled = block_on(repo.compile(head)).expect("it compiles");
+    compiled.messages().map(|message| message.content.text()).collect()
+}
+
+#[test]
+fn a_stream_runs_every_verb() {
+    let repo = repo();
+    let report = done(&repo, EVERYTHING, &plain());
+    assert_eq!(report.done, EVERYTHING.trim().lines().count());
+    assert_eq!(
+        texts(&repo, "main"),
+        [
+            "Be brief.",
+            "Where are the bugs?",
+            "Let me look.",
+            "src/lib.rs: bug",
+            "In lib.rs.",
+            "And the docs?"
+        ]
+    );
+    assert_eq!(
+        texts(&repo, "other"),
+        ["Be brief.", "Where is the bug?", "Let me look.", "src/lib.rs:7: bug", "In lib.rs."]
+    );
+    let verified = block_on(verify(&repo, &VerifyOptions::new())).expect("the store reads");
+    assert_eq!(verified.damage, []);
+    assert!(verified.clean);
+}
+
+#[test]
+fn grouped_and_atomic_streams_do_the_same() {
+    let states: Vec<_> = [plain(), plain().batch(7), plain().batch(1000), plain().atomic(true)]
+        .iter()
+        .map(|options| {
+            let repo = repo();
+            done(&repo, EVERYTHING, options);
+            let verified = block_on(verify(&repo, &VerifyOptions::new())).expect("it reads");
+            assert_eq!(verified.damage, []);
+            (texts(&repo, "main"), texts(&repo, "other"), refs(&repo).len())
+        })
+        .collect();
+    assert!(states.windows(2).all(|pair| pair[0] == pair[1]), "{states:?}");
+}
+
+#[test]
+fn one_durable_write_holds_a_whole_group() {
+    let writes = |options: &ApplyOptions| {
+        let repo = repo();
+        let lines = "{\"op\":\"user\",\"text\":\"x\"}\n".repeat(10);
+        done(&repo, &lines, options);
+        let log = block_on(repo.store().ref_log(repo.name(), &LogQuery::default())).expect("a log");
+        assert!(log.windows(2).all(|pair| pair[0].note.operation == pair[1].note.operation));
+        log.len()
+    };
+    assert_eq!(writes(&plain()), 10);
+    assert_eq!(writes(&plain().batch(4)), 3);
+    assert_eq!(writes(&plain().atomic(true)), 1);
+}
+
+#[test]
+fn a_refused_line_changes_nothing_and_ends_the_run() {
+    let lines = concat!(
+        "{\"op\":\"user\",\"text\":\"one\",\"mark\":\"m\"}\n",
+        "\n",
+        "{\"op\":\"tool_result\",\"call_id\":\"c2\",\"content\":\"ok\"}\n",
+        "{\"op\":\"user\",\"text\":\"two\"}\n",
+        "{\"op\":\"usr\",\"text\":\"three\"}\n",
+        "{\"op\":\"edit\",\"target\":\":n\",\"text\":\"four\"}\n",
+        "{\"op\":\"edit\",\"target\":\":m\",\"text\":\"five\"}\n",
+    );
+    let told = |options: &ApplyOptions| -> (Vec<(usize, String)>, Vec<String>) {
+        let repo = repo();
+        let (_, events) = run(&repo, lines, options);
+        let events = events.into_iter().map(|event| match event.result {
+            Ok(commit) => (event.line, if commit.is_some() { "commit" } else { "" }.to_owned()),
+            Err(error) => (event.line, error.code().to_owned()),
+        });
+        (events.collect(), if refs(&repo).is_empty() { vec![] } else { texts(&repo, "main") })
+    };
+    let event = |line: usize, what: &str| (line, what.to_owned());
+    let first = vec![event(1, "commit"), event(3, "no_open_call")];
+    assert_eq!(told(&plain()), (first.clone(), vec!["one".to_owned()]));
+    assert_eq!(told(&plain().batch(10)), (first, vec!["one".to_owned()]));
+    let all = vec![
+        event(1, "commit"),
+        event(3, "no_open_call"),
+        event(4, "commit"),
+        event(5, "unknown_op"),
+        event(6, "unknown_revision"),
+        event(7, "commit"),
+    ];
+    let after = vec!["five".to_owned(), "two".to_owned()];
+    assert_eq!(told(&plain().keep_going(true)), (all.clone(), after.clone()));
+    assert_eq!(told(&plain().keep_going(true).batch(3)), (all, after));
+    let none = (vec![event(3, "no_open_call")], vec![]);
+    assert_eq!(told(&plain().atomic(true)), none);
+}
+
+#[test]
+fn lines_that_are_no_text_are_refused_by_number() {
+    let repo = repo();
+    let lines = b"{\"op\":\"user\",\"text\":\"a\"}\n\xff\xfe\n{\"op\":\"user\"\n".as_slice();
+    let mut events = Vec::new();
+    let options = plain().keep_going(true);
+    let stream = tract_engine::read_lines(lines);
+    let run = tract_engine::apply_stream(&repo, stream, &options, |event| events.push(event));
+    let report = block_on(run).expect("it ends");
+    assert_eq!((report.done, report.refused), (1, 2));
+    let codes: Vec<_> = events
+        .iter()
+        .map(|event| (event.line, event.result.as_ref().err().map(|error| error.code())))
+        .collect();
+    assert_eq!(codes, [(1, None), (2, Some("unreadable_line")), (3, Some("invalid_json"))]);
+}
+
+#[test]
+fn a_lost_race_is_run_again() {
+    // Another writer moves the branch between two lines; each line plans on what is there.
+    let repo = repo();
+    done(&repo, "{\"op\":\"user\",\"text\":\"first\"}", &plain());
+    let branch = RefName::branch("main").expect("a name");
+    let mut lines = vec!["mine", "also mine"].into_iter().enumerate();
+    let stream = std::iter::from_fn(|| {
+        let (n, text) = lines.next()?;
+        // Reading a line of the group is when somebody else is quicker.
+        block_on(repo.append(&branch, tract_core::Draft::user(format!("theirs {n}"))))
+            .expect("it is written");
+        let step = tract_core::step::Step::parse(&format!(r#"{{"op":"user","text":"{text}"}}"#));
+        Some(tract_engine::StreamLine { line: n + 1, step: step.map_err(Into::into) })
+    });
+    let options = plain();
+    let run = tract_engine::apply_stream(&repo, stream, &options, |_| {});
+    assert_eq!(block_on(run).expect("it ends").done, 2);
+    assert_eq!(texts(&repo, "main"), ["first", "theirs 0", "mine", "theirs 1", "also mine"]);
+}
+
+#[test]
+fn checkout_moves_head_and_fork_is_one_ref() {
+    let repo = repo();
+    let lines = concat!(
+        "{\"op\":\"user\",\"text\":\"a\",\"mark\":\"a\"}\n",
+        "{\"op\":\"branch\",\"name\":\"b\",\"from\":\":a\"}\n",
+        "{\"op\":\"checkout\",\"name\":\"b\"}\n",
+    );
+    let report = done(&repo, lines, &plain());
+    assert_eq!(report.branch.as_ref().map(RefName::as_str), Some("heads/b"));
+    let head = block_on(repo.ref_target(&RefName::head())).expect("it reads");
+    assert_eq!(head, Some(RefTarget::Ref(RefName::branch("b").expect("a name"))));
+    let log = block_on(repo.store().ref_log(repo.name(), &LogQuery::default())).expect("a log");
+    assert_eq!(log.len(), 3);
+}
+
+#[test]
+fn times_that_are_given_make_equal_ids() {
+    let lines = concat!(
+        "{\"op\":\"system\",\"text\":\"a\",\"at\":\"2026-01-01T00:00:00Z\"}\n",
+        "{\"op\":\"user\",\"text\":\"b\",\"at\":\"2026-01-01T00:00:01Z\"}\n",
+    );
+    let (one, two) = (repo(), repo());
+    done(&one, lines, &plain());
+    done(&two, lines, &plain().atomic(true));
+    assert_eq!(refs(&one), refs(&two));
+    let id = refs(&one)[0].1.commit().expect("a branch");
+    let commit = block_on(one.store().require_commit(one.name(), id)).expect("stored");
+    assert_eq!(commit.batch, None);
+    assert_eq!(commit.op, Op::append());
+}

@@ -1,0 +1,293 @@
+use std::collections::HashSet;
+
+use tract_core::store::LogQuery;
+use tract_core::{
+    By, Commit, Content, Draft, JsonText, Limits, Op, Priority, RefName, StoreExt, ToolSchema,
+    block_on,
+};
+use tract_engine::{
+    Conversation, Error, ImportAnomalyKind, ImportOptions, ImportStatus, Imported, Repo,
+    RepoOptions, import,
+};
+
+use crate::fixture::{import_all, recorded, refs, repo};
+
+fn one(repo: &Repo, conversation: Conversation) -> Imported {
+    block_on(import(repo, conversation, &ImportOptions::new())).expect("it imports")
+}
+
+/// The commits of a branch, oldest first.
+fn commits(repo: &Repo, imported: &Imported) -> Vec<Commit> {
+    let head = imported.head.expect("it has commits");
+    let mut commits = block_on(repo.store().walk_all(repo.name(), head)).expect("the store walks");
+    commits.reverse();
+    commits
+}
+
+fn tool(text: &str) -> ToolSchema {
+    ToolSchema::parse(text).expect("a schema")
+}
+
+#[test]
+fn import_twice_logs_nothing() {
+    let (repo, conversations) = (repo(), recorded());
+    let first = import_all(&repo, &conversations);
+    assert_eq!(first.len(), conversations.len());
+    let log = |repo: &Repo| {
+        block_on(repo.store().ref_log(repo.name(), &LogQuery::default())).expect("a log")
+    };
+    let stats = |repo: &Repo| block_on(repo.store().stats(repo.name())).expect("stats");
+    let (logged, counted, stood) = (log(&repo), stats(&repo), refs(&repo));
+    let again = import_all(&repo, &conversations);
+    assert_eq!(log(&repo), logged);
+    assert_eq!(stats(&repo), counted);
+    assert_eq!(refs(&repo), stood);
+    for (first, again) in first.iter().zip(&again) {
+        assert_eq!(first.status, ImportStatus::Created, "{}", first.id);
+        assert_eq!(again.status, ImportStatus::Unchanged, "{}", again.id);
+        assert_eq!((again.head, again.commits), (first.head, first.commits));
+        assert_eq!(again.reused, again.commits);
+    }
+}
+
+#[test]
+fn import_writes_nothing_that_is_not_in_the_input() {
+    let (one_store, other_store, conversations) = (repo(), repo(), recorded());
+    let first = import_all(&one_store, &conversations);
+    // Another order, another grouping, another name: the same commits.
+    let mut reversed: Vec<Conversation> = conversations;
+    reversed.reverse();
+    for conversation in &mut reversed {
+        conversation.id.push_str("-again");
+    }
+    let mut second: Vec<Imported> =
+        reversed.into_iter().map(|conversation| one(&other_store, conversation)).collect();
+    second.reverse();
+    for (first, second) in first.iter().zip(&second) {
+        assert_eq!(first.head, second.head, "{}", first.id);
+        for commit in commits(&one_store, first) {
+            assert_eq!((commit.batch, commit.created_at), (None, None));
+            assert_eq!(commit.origin, By::Import.into());
+        }
+    }
+}
+
+#[test]
+fn equal_prefix_equal_commits() {
+    let repo = repo();
+    let drafts = |last: &str| {
+        vec![Draft::system("Be brief."), Draft::user("Hello."), Draft::assistant(last)]
+    };
+    let left = one(&repo, Conversation::new("left", drafts("Hi.")));
+    let right = one(&repo, Conversation::new("right", drafts("Good day.")));
+    assert_eq!((left.commits, left.reused, right.commits, right.reused), (3, 0, 3, 2));
+    let (left, right) = (commits(&repo, &left), commits(&repo, &right));
+    assert_eq!(left[..2], right[..2]);
+    assert_ne!(left[2], right[2]);
+
+    // In the recordings too, and within one durable write.
+    let (repo, conversations) = (crate::fixture::repo(), recorded());
+    let imported = import_all(&repo, &conversations);
+    let heads = imported.iter().filter(|one| one.status == ImportStatus::Created);
+    let distinct: HashSet<_> =
+        heads.flat_map(|one| commits(&repo, one)).map(|commit| commit.id()).collect();
+    let total: usize = imported.iter().map(|one| one.commits).sum();
+    let reused: usize = imported.iter().map(|one| one.reused).sum();
+    assert_eq!(total - reused, distinct.len());
+    assert!(reused > 0, "some recordings begin alike");
+    println!("{total} commits, {reused} of them shared");
+}
+
+#[test]
+fn tools_come_first_and_stay_in_force() {
+    let repo = repo();
+    let tools = vec![tool(r#"{"name":"b"}"#), tool(r#"{"name":"a"}"#), tool(r#"{"name":"b"}"#)];
+    let drafts = vec![
+        Draft::user("one"),
+        Draft::assistant("two").tools(vec![tool(r#"{"name":"c"}"#)]),
+        Draft::user("three"),
+    ];
+    let imported = one(&repo, Conversation::new("x", drafts).tools(tools.clone()));
+    let commits = commits(&repo, &imported);
+    assert_eq!(commits.len(), 4);
+    assert_eq!(commits[0].op, Op::Tools);
+    assert!(commits[0].parents.is_empty());
+    let set = commits[0].toolset;
+    assert_eq!([commits[1].toolset, commits[3].toolset], [set, set]);
+    assert_ne!(commits[2].toolset, set);
+    assert_eq!(commits.iter().map(|c| c.active).collect::<Vec<_>>(), [None, None, set, None]);
+    // Order and repeats are kept, and the bytes are those given.
+    let given = block_on(repo.store().tools_of(repo.name(), commits[3].id())).expect("tools");
+    let texts: Vec<&str> = given.iter().filter_map(|blob| blob.text()).collect();
+    assert_eq!(texts, tools.iter().map(ToolSchema::text).collect::<Vec<_>>());
+    let names = block_on(repo.store().tool_names(repo.name())).expect("names");
+    assert_eq!(names, ["a", "b", "c"]);
+    let a = block_on(repo.store().tools_by_name(repo.name(), "a")).expect("a tool");
+    assert_eq!(a[0].first, commits[0].id());
+}
+
+#[test]
+fn results_are_bound_to_the_nearest_open_call() {
+    let repo = repo();
+    let call = || Draft::assistant("").call("c", "grep", "{}");
+    let drafts = vec![
+        Draft::tool_result("c", "before any call"),
+        call(),
+        Draft::tool_result("c", "first"),
+        Draft::tool_result("c", "second answer"),
+        call(),
+        Draft::assistant("").call("d", "x", "{}").call("c", "y", "{}"),
+        Draft::tool_result("c", "of the later message"),
+        Draft::tool_result("c", "of the earlier one"),
+        Draft::tool_result("elsewhere", "orphan"),
+    ];
+    let imported = one(&repo, Conversation::new("x", drafts));
+    let commits = commits(&repo, &imported);
+    let bound: Vec<Option<(usize, u32)>> = commits
+        .iter()
+        .filter(|commit| commit.kind == Some(tract_core::Kind::ToolResult))
+        .map(|commit| match &commit.op {
+            Op::Append { answers: Some(call), .. } => {
+                let place = commits.iter().position(|c| c.id() == call.slot);
+                Some((place.expect("an earlier commit"), call.index))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(bound, [None, Some((1, 0)), None, Some((5, 1)), Some((4, 0)), None]);
+    let anomalies: Vec<_> = imported.anomalies.iter().map(|a| (a.draft, a.kind)).collect();
+    assert_eq!(
+        anomalies,
+        [
+            (0, ImportAnomalyKind::NoCall),
+            (3, ImportAnomalyKind::SecondAnswer),
+            (5, ImportAnomalyKind::Unanswered),
+            (8, ImportAnomalyKind::NoCall),
+        ]
+    );
+    assert_eq!(imported.anomalies[0].to_string(), "message 1 answers no call (\"c\")");
+}
+
+#[test]
+fn what_a_draft_says_stands_in_the_record() {
+    let repo = repo();
+    let verbatim = tract_core::Blob::seal("{ \"role\": \"user\" }");
+    let mut draft = Draft::user("hello").at(-5).priority(Priority::Important).message("greeting");
+    draft.verbatim = Some(verbatim.clone());
+    draft.form = Some("openai-chat-1".to_owned());
+    draft.generation_config = Some(JsonText::new(r#"{"model":"m"}"#).expect("JSON"));
+    let mut next = Draft::user("and more");
+    next.joins_previous = true;
+    let imported = one(&repo, Conversation::new("x", vec![draft, next]));
+    let commits = commits(&repo, &imported);
+    let [first, second] = commits.as_slice() else { panic!("two commits") };
+    assert_eq!(first.created_at, Some(-5));
+    assert_eq!(first.verbatim, Some(verbatim.id()));
+    assert_eq!(first.form.as_deref(), Some("openai-chat-1"));
+    assert_eq!(first.message.as_deref(), Some("greeting"));
+    assert!(matches!(first.op, Op::Append { priority: Some(Priority::Important), .. }));
+    assert_eq!(first.joins, None);
+    assert_eq!(second.joins, Some(first.id()));
+    assert_eq!(second.created_at, None);
+    let stored = block_on(repo.require_blob(verbatim.id())).expect("it is stored");
+    assert_eq!(stored, verbatim);
+}
+
+#[test]
+fn branches_are_created_forwarded_or_left_alone() {
+    let repo = repo();
+    let says = |texts: &[&str]| {
+        let drafts = texts.iter().map(|text| Draft::user(*text)).collect();
+        Conversation::new("tau/airline #2", drafts)
+    };
+    let status = |imported: Imported| (imported.status, imported.commits, imported.reused);
+    let created = one(&repo, says(&["a", "b"]));
+    assert_eq!(created.branch, "tau-airline-2");
+    assert_eq!(status(created), (ImportStatus::Created, 2, 0));
+    let longer = one(&repo, says(&["a", "b", "c"]));
+    let head = longer.head;
+    assert_eq!(status(longer), (ImportStatus::Forwarded, 3, 2));
+    assert_eq!(status(one(&repo, says(&["a", "x"]))), (ImportStatus::Diverged, 2, 1));
+    assert_eq!(status(one(&repo, says(&["a", "b"]))), (ImportStatus::Diverged, 2, 2));
+    let branch = RefName::branch("tau-airline-2").expect("a name");
+    assert_eq!(block_on(repo.head_of(&branch)).expect("it reads"), head);
+}
+
+#[test]
+fn what_belongs_to_the_conversation_is_a_document() {
+    let repo = repo();
+    let meta = JsonText::new(r#"{"file":"a.jsonl","line":3}"#).expect("JSON");
+    let mut conversation = Conversation::new("a b", vec![Draft::user("x")]).meta(meta);
+    let imported = one(&repo, conversation.clone());
+    let name = RefName::new("imports/a-b").expect("a name");
+    let document = || {
+        let target = block_on(repo.ref_target(&name)).expect("it reads").expect("a document");
+        let blob = block_on(repo.require_blob(target.blob().expect("a blob"))).expect("stored");
+        blob.text().expect("text").to_owned()
+    };
+    let head = imported.head.expect("a head");
+    assert_eq!(
+        document(),
+        format!(r#"{{"head":"{head}","id":"a b","meta":{{"file":"a.jsonl","line":3}}}}"#)
+    );
+    // The same conversation from elsewhere: the document moves, the history does not.
+    conversation.meta = None;
+    assert_eq!(one(&repo, conversation).status, ImportStatus::Unchanged);
+    assert_eq!(document(), format!(r#"{{"head":"{head}","id":"a b"}}"#));
+}
+
+#[test]
+fn a_refused_conversation_leaves_its_neighbours() {
+    let store = std::sync::Arc::new(tract_core::memory());
+    let limits = Limits { blob_bytes: 100, toolset_tools: 2, ..Limits::default() };
+    let repo = Repo::new(store, RepoOptions::new().limits(limits));
+    block_on(async {
+        let mut importer =
+            tract_engine::Importer::new(&repo, ImportOptions::new()).expect("randomness");
+        let long = Conversation::new("long", vec![Draft::user("x".repeat(101))]);
+        let tools = (0..3).map(|n| tool(&format!(r#"{{"name":"t{n}"}}"#))).collect();
+        let many = Conversation::new("many", vec![Draft::user("x")]).tools(tools);
+        let fits = Conversation::new("fits", vec![Draft::user("x")]);
+        assert!(matches!(importer.add(long).await, Err(Error::TooLarge(_))));
+        assert!(importer.add(fits).await.expect("it is taken").is_empty());
+        assert!(matches!(importer.add(many).await, Err(Error::TooLarge(_))));
+        let done = importer.finish().await.expect("it is written");
+        assert_eq!(done.len(), 1);
+        assert_eq!(done[0].branch, "fits");
+    });
+    assert_eq!(refs(&repo).len(), 2);
+}
+
+#[test]
+fn two_of_one_name_follow_each_other() {
+    let repo = repo();
+    let conversations = [
+        Conversation::new("x", vec![Draft::user("a")]),
+        Conversation::new("x", vec![Draft::user("a"), Draft::user("b")]),
+        Conversation::new("x", vec![Draft::user("c")]),
+        Conversation::new("nothing", Vec::new()),
+    ];
+    let statuses: Vec<_> = import_all(&repo, &conversations).iter().map(|one| one.status).collect();
+    assert_eq!(
+        statuses,
+        [
+            ImportStatus::Created,
+            ImportStatus::Forwarded,
+            ImportStatus::Diverged,
+            ImportStatus::Unchanged
+        ]
+    );
+}
+
+#[test]
+fn content_that_has_no_canonical_form_is_refused() {
+    let repo = repo();
+    let deep = format!("{}{}", "[".repeat(127), "]".repeat(127));
+    let deep = JsonText::new(&deep).expect("within the depth");
+    // The document nests it twice more.
+    let meta = JsonText::new(&format!(r#"{{"x":{deep}}}"#)).expect("at the limit");
+    let conversation = Conversation::new("x", vec![Draft::new(Content::user("x"))]).meta(meta);
+    let error = block_on(import(&repo, conversation, &ImportOptions::new())).unwrap_err();
+    assert!(matches!(error, Error::Json(_)), "{error}");
+    assert!(refs(&repo).is_empty());
+}

@@ -1,0 +1,16 @@
+//! Whole repositories: in, out, checked.
+
+// A store that breaks one promise at a time.
+mod broken;
+// Recorded conversations as drafts, and repositories that hold them.
+mod fixture;
+// Streams: what lines do, and what refused ones leave as it was.
+mod apply;
+// What import makes of conversations, and that it makes the same again.
+mod import;
+// What a log shows, what tools were in force, what stood when.
+mod look;
+// An export, applied elsewhere, is the same repository.
+mod portable;
+// Whether verify is content with what is sound, and names what is not.
+mod verify;

@@ -1,0 +1,171 @@
+use tract_core::{RefName, RefTarget, Store, StoreExt, block_on};
+use tract_engine::{ApplyOptions, ExportOptions, Repo, VerifyOptions, export, verify};
+
+use crate::fixture::{EVERYTHING, done, exported, import_all, recorded, refs, repo, run};
+
+/// What has to be the same on the other side: refs, and what each of them compiles to.
+fn says(repo: &Repo) -> Vec<(RefName, RefTarget, String)> {
+    let refs = refs(repo).into_iter().map(|(name, target)| {
+        let compiled = match target.commit() {
+            None => String::new(),
+            Some(id) => {
+                let compiled = block_on(repo.compile(Some(id))).expect("it compiles");
+                let tools = block_on(repo.store().tools_of(repo.name(), id)).expect("tools");
+                let messages: Vec<_> = compiled.messages().collect();
+                format!("{:?} {messages:?} {tools:?}", compiled.view_id())
+            }
+        };
+        (name, target, compiled)
+    });
+    refs.collect()
+}
+
+#[track_caller]
+fn arrives(from: &Repo, options: &ApplyOptions) {
+    let lines = exported(from);
+    let to = repo();
+    let report = done(&to, &lines, options);
+    assert_eq!(report.unlinked_blobs, 0);
+    assert_eq!(says(&to), says(from));
+    let verified = block_on(verify(&to, &VerifyOptions::new())).expect("the store reads");
+    assert_eq!(verified.damage, []);
+    // What has arrived is exported as it was, and arrives again without a trace.
+    assert_eq!(exported(&to), lines);
+    let stats = block_on(to.store().stats(to.name())).expect("stats");
+    assert_eq!(done(&to, &lines, options).unlinked_blobs, 0);
+    assert_eq!(block_on(to.store().stats(to.name())).expect("stats"), stats);
+}
+
+#[test]
+fn portable() {
+    let from = repo();
+    done(&from, EVERYTHING, &ApplyOptions::new());
+    for options in
+        [ApplyOptions::new(), ApplyOptions::new().batch(9), ApplyOptions::new().atomic(true)]
+    {
+        arrives(&from, &options);
+    }
+}
+
+#[test]
+fn recordings_are_portable() {
+    let from = repo();
+    import_all(&from, &recorded());
+    arrives(&from, &ApplyOptions::new().batch(500));
+}
+
+#[test]
+fn chosen_refs_travel_alone() {
+    let from = repo();
+    done(&from, EVERYTHING, &ApplyOptions::new());
+    let tag = RefName::tag("before").expect("a name");
+    let to = repo();
+    let lines = block_on(async {
+        let options = ExportOptions::new().refs(vec![tag.clone()]);
+        let mut export = export(&from, &options).await.expect("it exports");
+        let mut lines = String::new();
+        while let Some(line) = export.next_line().await.expect("it exports") {
+            lines.push_str(&line);
+            lines.push('\n');
+        }
+        lines
+    });
+    done(&to, &lines, &ApplyOptions::new());
+    assert_eq!(refs(&to).iter().map(|(name, _)| name.clone()).collect::<Vec<_>>(), [tag]);
+    let stats = block_on(to.store().stats(to.name())).expect("stats");
+    assert_eq!(stats.commits, 7);
+}
+
+#[test]
+fn a_changed_line_is_refused() {
+    let from = repo();
+    done(&from, EVERYTHING, &ApplyOptions::new());
+    let lines = exported(&from);
+    // Each fault and what tells it.
+    let faults: [(&str, &str, &str); 6] = [
+        // The op says something else than the record.
+        (
+            r#"{"op":"user","text":"Where is the bug?""#,
+            r#"{"op":"user","text":"Where?""#,
+            "record_disagrees",
+        ),
+        // The record says something else than its id.
+        (r#""by":"tool""#, r#""by":"user""#, "other_id"),
+        // A blob's bytes are not those of its id.
+        (r#""text":"\"In lib.rs.\"""#, r#""text":"\"In bib.rs.\"""#, "other_id"),
+        // A blob line is missing.
+        (r#""text":"\"Be brief.\"""#, "", "missing_object"),
+        // Another operation than that of the record.
+        (
+            r#"{"op":"note","text":"a line in the log""#,
+            r#"{"op":"reasoning","text":"a line in the log""#,
+            "record_disagrees",
+        ),
+        // A ref that leads nowhere.
+        (
+            r#"{"op":"ref","name":"tags/before","to":""#,
+            r#"{"op":"ref","name":"tags/before","to":"00"#,
+            "missing_object",
+        ),
+    ];
+    for (is, becomes, code) in faults {
+        assert!(lines.contains(is), "{is}");
+        let changed: String = match (becomes.is_empty(), is.starts_with("{\"op\":\"ref")) {
+            (true, _) => {
+                let mut cut = lines.lines();
+                let first = cut.position(|line| line.contains(is)).expect("a blob");
+                let kept = lines.lines().enumerate().filter(|(n, _)| *n != first);
+                kept.map(|(_, line)| format!("{line}\n")).collect()
+            }
+            (false, true) => {
+                let line = lines.lines().find(|line| line.starts_with(is)).expect("a ref");
+                let wrong = format!("{becomes}{}", &line[is.len() + 2..]);
+                lines.replace(line, &wrong)
+            }
+            (false, false) => lines.replacen(is, becomes, 1),
+        };
+        let to = repo();
+        let (report, events) = run(&to, &changed, &ApplyOptions::new().atomic(true));
+        assert_eq!((report.done, report.refused), (0, 1), "{becomes}");
+        let error = events[0].result.as_ref().expect_err("it is refused");
+        assert_eq!(error.code(), code, "{becomes}: {error}");
+        assert!(refs(&to).is_empty());
+        assert_eq!(block_on(to.store().stats(to.name())).expect("stats").commits, 0);
+    }
+}
+
+#[test]
+fn a_ref_that_stands_elsewhere_is_left_alone() {
+    let from = repo();
+    done(&from, "{\"op\":\"user\",\"text\":\"theirs\"}", &ApplyOptions::new());
+    let to = repo();
+    done(&to, "{\"op\":\"user\",\"text\":\"ours\"}", &ApplyOptions::new());
+    let before = refs(&to);
+    let (_, events) = run(&to, &exported(&from), &ApplyOptions::new());
+    let error = events.last().expect("an event").result.as_ref().expect_err("it is refused");
+    assert_eq!(error.code(), "diverged");
+    assert_eq!(refs(&to), before);
+    // Where theirs goes on from ours, it is moved forward.
+    done(&from, "{\"op\":\"user\",\"text\":\"more\"}", &ApplyOptions::new());
+    let third = repo();
+    let lines = exported(&from);
+    done(&third, &lines, &ApplyOptions::new());
+    done(&from, "{\"op\":\"user\",\"text\":\"and more\"}", &ApplyOptions::new());
+    done(&third, &exported(&from), &ApplyOptions::new());
+    assert_eq!(refs(&third), refs(&from));
+    // And never back.
+    let (_, events) = run(&third, &lines, &ApplyOptions::new());
+    assert!(events.last().expect("an event").result.is_err());
+}
+
+#[test]
+fn an_export_of_what_is_not_whole_is_refused() {
+    let repo = repo();
+    let absent = ExportOptions::new().refs(vec![RefName::branch("nowhere").expect("a name")]);
+    let error = block_on(export(&repo, &absent)).expect_err("there is no such ref");
+    assert_eq!(error.code(), "unknown_revision");
+    let store: &dyn Store = repo.store().as_ref();
+    assert!(block_on(store.repos()).expect("it reads").is_empty());
+    let id = tract_core::CommitId::from_bytes([1; 32]);
+    assert!(block_on(store.commit(repo.name(), id)).expect("it reads").is_none());
+}

@@ -1,0 +1,264 @@
+//! What the program that this one follows gets wrong, by the letter or number of its list, and
+//! what is right here. Some items of that list are about stores, forms and exports; they are
+//! tested where those are.
+
+use std::time::{Duration, Instant};
+
+use tract_core::{Draft, Op, Priority, block_on};
+use tract_engine::plan::{Request, Selection};
+use tract_engine::{MergeOptions, Merged};
+
+use crate::fixture::{Desk, tool};
+
+/// 9 a: a range ending before the head removed every later commit from the branch.
+#[test]
+fn compress_of_a_range_keeps_later_and_unlisted_messages() {
+    let desk = Desk::new();
+    let ids: Vec<_> = ["a", "b", "c", "d", "e"].map(|text| desk.user(text)).into();
+    desk.compress(&[ids[0], ids[2]], "ac");
+    assert_eq!(desk.shown(), ["assistant: ac", "user: b", "user: d", "user: e"]);
+}
+
+/// 9 b: pins set by annotation were swallowed by the next compress.
+#[test]
+fn pins_survive_every_compress() {
+    let desk = Desk::new();
+    desk.user("a");
+    let pinned = desk.user("keep");
+    desk.mark(pinned, Priority::Pinned);
+    let all = || Selection::Range { from: None, to: None };
+    desk.go(Request::compress(all(), "one"));
+    desk.user("b");
+    desk.go(Request::compress(all(), "two"));
+    assert_eq!(desk.shown(), ["assistant: two", "user: keep"]);
+}
+
+/// 9 c: tools of copied and summary commits were lost.
+#[test]
+fn tools_survive_compress_merge_revert_and_edit() {
+    let desk = Desk::new();
+    desk.go(Request::tools([tool("grep", "finds")]));
+    let a = desk.user("a");
+    let b = desk.user("b");
+    let side = desk.fork("side", b);
+    side.user("c");
+    let summary = desk.compress(&[a, b], "ab");
+    desk.edit(summary, "AB");
+    desk.mark(summary, Priority::Important);
+    let merged =
+        block_on(desk.repo.merge(&desk.branch, side.head().unwrap(), &MergeOptions::new()));
+    let Merged::Commit(merged) = merged.unwrap() else { panic!("a merge commit") };
+    desk.revert(&[merged.id()]);
+    assert_eq!(desk.tool_names(), ["grep"]);
+}
+
+/// 9 d: messages that came by a merge vanished without being summarised.
+#[test]
+fn merged_messages_are_summarised_with_the_rest() {
+    let desk = Desk::new();
+    let a = desk.user("a");
+    let side = desk.fork("side", a);
+    let theirs = side.user("theirs");
+    let ours = desk.user("ours");
+    block_on(desk.repo.merge(&desk.branch, theirs, &MergeOptions::new())).unwrap();
+    let summary = desk.go(Request::compress(Selection::Range { from: None, to: None }, "all"));
+    let commit = block_on(desk.repo.require_commit(summary)).unwrap();
+    let Op::Compress { targets } = &commit.op else { panic!("a compress") };
+    assert_eq!(*targets, [a, ours, theirs]);
+    assert_eq!(desk.shown(), ["assistant: all"]);
+}
+
+/// 9 e: summaries were made from originals instead of what was shown.
+#[test]
+fn the_sources_of_a_summary_are_what_was_shown() {
+    let desk = Desk::new();
+    let a = desk.user("a");
+    let edited = desk.edit(a, "A");
+    let summary = desk.compress(&[a], "s");
+    let commit = block_on(desk.repo.require_commit(summary)).unwrap();
+    assert_eq!(commit.op, Op::Compress { targets: vec![edited] });
+}
+
+/// 9 f: a context whose system prompt was edited could never be compressed again.
+#[test]
+fn an_edited_system_prompt_does_not_stop_compress() {
+    let desk = Desk::new();
+    let system = desk.system("be brief");
+    desk.user("a");
+    desk.edit(system, "be very brief");
+    desk.go(Request::compress(Selection::Range { from: None, to: None }, "s"));
+    assert_eq!(desk.shown(), ["system: be very brief", "assistant: s"]);
+}
+
+/// 9 g: the ratio counted pinned tokens on one side only. Tokens are those of the whole context
+/// on both sides.
+#[test]
+fn tokens_before_and_after_compress_count_the_same_things() {
+    let desk = Desk::new();
+    desk.system(&"pinned ".repeat(100));
+    desk.user(&"long ".repeat(100));
+    let count = || block_on(desk.repo.compile(desk.head())).unwrap().token_count().count;
+    let before = count();
+    let summary = desk.go(Request::compress(Selection::Range { from: None, to: None }, "s"));
+    let after = count();
+    assert!(after < before);
+    desk.revert(&[summary]);
+    assert_eq!(count(), before);
+}
+
+/// 4: an edit of a message with calls dropped the calls and left orphan results.
+#[test]
+fn an_edit_of_a_call_keeps_the_call() {
+    let desk = Desk::new();
+    let call = desk.call("c1");
+    desk.result("c1", "found");
+    desk.edit(call, "let me look");
+    assert_eq!(desk.shown(), ["assistant: let me look[c1]", "tool: found"]);
+}
+
+/// 4: an edit was accepted although its target stood nowhere near.
+#[test]
+fn an_edit_without_effect_is_refused() {
+    let desk = Desk::new();
+    let a = desk.user("a");
+    let other = desk.fork("side", a).user("there");
+    assert_eq!(desk.refused(Request::edit_text(other, "x")).code(), "not_visible");
+}
+
+/// 4: priorities were global across branches.
+#[test]
+fn priorities_belong_to_their_branch() {
+    let desk = Desk::new();
+    let a = desk.user("a");
+    let side = desk.fork("side", a);
+    side.mark(a, Priority::Skip);
+    assert_eq!((desk.shown().len(), side.shown().len()), (1, 0));
+}
+
+/// 5: time travel showed the head's tools, and lost older priorities.
+#[test]
+fn time_travel_gives_messages_priorities_and_tools_as_they_were() {
+    let desk = Desk::new();
+    desk.go(Request::tools([tool("old", "1")]));
+    let a = desk.user("a");
+    let skipped = desk.mark(a, Priority::Skip);
+    let then = desk.clock.clone();
+    desk.clock.advance(Duration::from_secs(60));
+    desk.mark(a, Priority::Pinned);
+    desk.edit(a, "A");
+    desk.go(Request::tools([tool("new", "2")]));
+    let _ = then;
+    let at = block_on(desk.repo.compiler().view_at_time(desk.head(), crate::fixture::NOON));
+    assert_eq!(at.unwrap(), Some(skipped));
+    let old = block_on(desk.repo.compile(Some(skipped))).unwrap();
+    assert_eq!(old.message_count(), 0);
+    assert_eq!(old.tools().iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["old"]);
+    let older = block_on(desk.repo.compile(Some(a))).unwrap();
+    assert_eq!(older.messages().next().unwrap().content.text(), "a");
+    assert_eq!(desk.tool_names(), ["new"]);
+}
+
+/// 10: a merge put its own text into the prompt.
+#[test]
+fn a_merge_puts_nothing_into_the_prompt() {
+    let desk = Desk::new();
+    let a = desk.user("a");
+    let side = desk.fork("side", a);
+    let theirs = side.user("theirs");
+    desk.user("ours");
+    block_on(desk.repo.merge(&desk.branch, theirs, &MergeOptions::new())).unwrap();
+    assert_eq!(desk.shown(), ["user: a", "user: ours", "user: theirs"]);
+}
+
+/// 10: nearly every edit on a branch conflicted with any append on the other side.
+#[test]
+fn an_edit_and_an_append_do_not_conflict() {
+    let desk = Desk::new();
+    let a = desk.user("a");
+    let side = desk.fork("side", a);
+    side.edit(a, "A");
+    desk.user("ours");
+    block_on(desk.repo.merge(&desk.branch, side.head().unwrap(), &MergeOptions::new())).unwrap();
+    assert_eq!(desk.shown(), ["user: A", "user: ours"]);
+}
+
+/// 14.1, 14.2: the cost of a step grew with history.
+#[test]
+fn a_step_does_not_grow_with_history() {
+    let desk = Desk::new();
+    let step = |desk: &Desk, n: usize| {
+        let begun = Instant::now();
+        for _ in 0..n {
+            desk.user("a message");
+            let compiled = block_on(desk.repo.compile(desk.head())).unwrap();
+            assert!(compiled.message_count() > 0);
+        }
+        begun.elapsed() / u32::try_from(n).unwrap()
+    };
+    let requests = |n: usize| -> Vec<Request> {
+        (0..n).map(|n| Draft::user(format!("message {n}")).into()).collect()
+    };
+    block_on(desk.repo.write(&desk.branch, &requests(100), &Default::default())).unwrap();
+    step(&desk, 10);
+    let early = (0..5).map(|_| step(&desk, 20)).min().unwrap();
+    block_on(desk.repo.write(&desk.branch, &requests(5_000), &Default::default())).unwrap();
+    step(&desk, 10);
+    let late = (0..5).map(|_| step(&desk, 20)).min().unwrap();
+    // Fifty times the history; a linear step would take forty times as long.
+    assert!(late < early * 8, "{early:?} at 100 commits, {late:?} at 5,000");
+}
+
+/// 14.7: the commit hash left out message, metadata and tools.
+#[test]
+fn the_id_covers_message_metadata_and_tools() {
+    let base = || Draft::user("a").at(1);
+    let drafts = [
+        base(),
+        base().message("m"),
+        base().metadata("k", 1).unwrap(),
+        base().tools(vec![tool("x", "y")]),
+        base().priority(Priority::Pinned),
+    ];
+    let ids: std::collections::HashSet<_> =
+        drafts.into_iter().map(|draft| Desk::new().go(draft)).collect();
+    assert_eq!(ids.len(), 5);
+    assert_eq!(Desk::new().go(base()), Desk::new().go(base()), "and nothing else");
+}
+
+/// 14.11: reopening gave an empty context, and the active tools were forgotten.
+#[test]
+fn another_handle_sees_the_same_context_and_tools() {
+    let desk = Desk::new();
+    desk.go(Request::tools([tool("grep", "finds")]));
+    desk.user("a");
+    let cold = desk.cold();
+    assert_eq!((cold.shown(), cold.tool_names()), (desk.shown(), desk.tool_names()));
+    cold.user("b");
+    assert_eq!(cold.tool_names(), ["grep"]);
+}
+
+/// 14.12: an unknown commit to look at was ignored, and all of history shown.
+#[test]
+fn an_unknown_revision_is_an_error() {
+    let desk = Desk::new();
+    desk.user("a");
+    assert!(block_on(desk.repo.resolve("0123456789abcdef")).is_err());
+    let nowhere = tract_core::CommitId::from_bytes([9; 32]);
+    assert!(block_on(desk.repo.compile(Some(nowhere))).is_err());
+}
+
+/// 14.17: token counts differed between a cached and a fresh compile.
+#[test]
+fn tokens_are_the_same_warm_and_cold() {
+    let desk = Desk::new();
+    desk.go(Request::tools([tool("grep", "finds")]));
+    let a = desk.user("a question");
+    desk.call("c1");
+    desk.result("c1", "an answer");
+    desk.edit(a, "another question");
+    let count = |desk: &Desk| {
+        let compiled = block_on(desk.repo.compile(desk.head())).unwrap();
+        compiled.token_count().clone()
+    };
+    assert_eq!(count(&desk), count(&desk.cold()));
+}

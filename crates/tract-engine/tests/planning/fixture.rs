@@ -1,0 +1,175 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tract_core::{
+    Commit, CommitId, Draft, ManualClock, Priority, RefName, RefTarget, ToolSchema, ViewId, block_on,
+    memory,
+};
+use tract_engine::plan::{Line, Request, Selection};
+use tract_engine::{Error, Refusal, Repo, RepoOptions, Result};
+
+/// The time that the clock of every test shows at first.
+pub(crate) const NOON: i64 = 1_767_268_800_000_000;
+
+/// A repository, the branch that a test works on, and the clock.
+pub(crate) struct Desk {
+    pub(crate) repo: Repo,
+    pub(crate) branch: RefName,
+    pub(crate) clock: ManualClock,
+}
+
+impl Desk {
+    pub(crate) fn new() -> Self {
+        Self::with(RepoOptions::new())
+    }
+
+    pub(crate) fn with(options: RepoOptions) -> Self {
+        let clock = ManualClock::at_us(NOON);
+        let options = options.clock(Arc::new(clock.clone())).who("test");
+        let repo = Repo::new(Arc::new(memory()), options);
+        block_on(repo.init()).unwrap();
+        Self { repo, branch: RefName::branch("main").unwrap(), clock }
+    }
+
+    /// The same repository, working on another branch.
+    pub(crate) fn on(&self, branch: &str) -> Self {
+        let branch = RefName::branch(branch).unwrap();
+        Self { repo: self.repo.clone(), branch, clock: self.clock.clone() }
+    }
+
+    /// The same store, read by a handle that has cached nothing.
+    pub(crate) fn cold(&self) -> Self {
+        let options = RepoOptions::new().clock(Arc::new(self.clock.clone())).who("test");
+        let repo = Repo::new(self.repo.store().clone(), options);
+        Self { repo, branch: self.branch.clone(), clock: self.clock.clone() }
+    }
+
+    /// A new branch at a commit, to work on.
+    pub(crate) fn fork(&self, name: &str, at: CommitId) -> Self {
+        block_on(self.repo.create_branch(name, at)).unwrap();
+        self.on(name)
+    }
+
+    pub(crate) fn head(&self) -> Option<CommitId> {
+        block_on(self.repo.head_of(&self.branch)).unwrap()
+    }
+
+    pub(crate) fn line(&self) -> Line {
+        block_on(self.repo.line(self.head())).unwrap()
+    }
+
+    pub(crate) fn try_do(&self, request: Request) -> Result<Commit> {
+        block_on(self.repo.write_one(&self.branch, request))
+    }
+
+    #[track_caller]
+    pub(crate) fn go(&self, request: impl Into<Request>) -> CommitId {
+        match self.try_do(request.into()) {
+            Ok(commit) => commit.id(),
+            Err(error) => panic!("{error}: {:?}", error.notes()),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn refused(&self, request: impl Into<Request>) -> Refusal {
+        let before = self.head();
+        match self.try_do(request.into()) {
+            Err(Error::Refused(refusal)) => {
+                assert_eq!(self.head(), before, "a refusal writes nothing");
+                assert!(!refusal.to_string().is_empty() && !refusal.code().is_empty());
+                refusal
+            }
+            other => panic!("expected a refusal, found {other:?}"),
+        }
+    }
+
+    pub(crate) fn system(&self, text: &str) -> CommitId {
+        self.go(Draft::system(text))
+    }
+
+    pub(crate) fn user(&self, text: &str) -> CommitId {
+        self.go(Draft::user(text))
+    }
+
+    pub(crate) fn says(&self, text: &str) -> CommitId {
+        self.go(Draft::assistant(text))
+    }
+
+    pub(crate) fn call(&self, id: &str) -> CommitId {
+        self.go(Draft::assistant("").call(id, "grep", r#"{"pattern":"x"}"#))
+    }
+
+    pub(crate) fn result(&self, id: &str, text: &str) -> CommitId {
+        self.go(Draft::tool_result(id, text))
+    }
+
+    pub(crate) fn edit(&self, target: CommitId, text: &str) -> CommitId {
+        self.go(Request::edit_text(target, text))
+    }
+
+    pub(crate) fn mark(&self, target: CommitId, priority: Priority) -> CommitId {
+        self.go(Request::annotate([target], priority))
+    }
+
+    pub(crate) fn compress(&self, targets: &[CommitId], text: &str) -> CommitId {
+        self.go(Request::compress(Selection::Targets(targets.to_vec()), text))
+    }
+
+    pub(crate) fn revert(&self, targets: &[CommitId]) -> CommitId {
+        self.go(Request::revert(targets))
+    }
+
+    pub(crate) fn view_id(&self) -> ViewId {
+        block_on(self.repo.compile(self.head())).unwrap().view_id()
+    }
+
+    /// What a model would read, as `role: text` with calls in brackets.
+    pub(crate) fn shown(&self) -> Vec<String> {
+        let compiled = block_on(self.repo.compile(self.head())).unwrap();
+        let cold = block_on(self.cold().repo.compile(self.head())).unwrap();
+        assert_eq!(cold.view_id(), compiled.view_id(), "warm is cold");
+        let texts = compiled.messages().map(|message| {
+            let calls: Vec<&str> =
+                message.content.calls().map(|call| call.id.as_str()).collect();
+            let calls = match calls.is_empty() {
+                true => String::new(),
+                false => format!("[{}]", calls.join(",")),
+            };
+            format!("{}: {}{calls}", message.role, message.content.text())
+        });
+        texts.collect()
+    }
+
+    pub(crate) fn tool_names(&self) -> Vec<String> {
+        let compiled = block_on(self.repo.compile(self.head())).unwrap();
+        compiled.tools().iter().map(|tool| tool.name.clone()).collect()
+    }
+
+    /// Moves the branch where it should not be for free: as another process would.
+    pub(crate) fn force(&self, to: CommitId) {
+        let mut txn = tract_engine::Txn::new(&self.repo).unwrap();
+        block_on(async {
+            txn.move_ref(&self.branch, Some(RefTarget::Commit(to))).await.unwrap();
+            let applied = txn.apply("force", &Default::default()).await.unwrap();
+            assert_eq!(applied, tract_core::Applied::Done);
+        });
+    }
+}
+
+pub(crate) fn tool(name: &str, about: &str) -> ToolSchema {
+    let text = format!(
+        r#"{{"name":"{name}","description":"{about}","input_schema":{{"type":"object"}}}}"#
+    );
+    ToolSchema::parse(&text).unwrap()
+}
+
+/// Rows as `slot@key=version`, with names for ids.
+pub(crate) fn rows(line: &Line, names: &HashMap<CommitId, &str>) -> String {
+    let name = |id: &CommitId| names.get(id).copied().unwrap_or("?").to_owned();
+    let rows: Vec<String> = line
+        .view()
+        .rows()
+        .map(|row| format!("{}@{}={}", name(&row.slot), row.key, name(&row.version)))
+        .collect();
+    rows.join(" ")
+}

@@ -1,0 +1,32 @@
+//! The verbs over a store: what they plan, what they refuse, and what stays true after them.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+// Helpers: a repository on the memory store, and views as short texts.
+mod fixture;
+
+// The worked example, through the verbs, against its golden file.
+mod worked_example;
+
+// Binding results; edits; priorities.
+mod append_edit;
+
+// Summaries and units.
+mod compress;
+
+// Taking back.
+mod revert;
+
+// Merges.
+mod merge;
+
+// Tools in force, by the names that the plan for them gave its tests.
+mod tools;
+
+// Branches, tags, revisions, races, undo.
+mod refs;
+
+// One test for each defect of the program that this one follows.
+mod defects;
+
+// Laws over random histories.
+mod random;

@@ -1,0 +1,351 @@
+use tract_core::{Commit, CommitId, Draft, Op, Priority, block_on};
+use tract_engine::plan::{ConflictKind, Request};
+use tract_engine::{Error, MergeOptions, Merged, Refusal};
+
+use crate::fixture::{Desk, tool};
+
+fn try_merge(desk: &Desk, side: &Desk) -> tract_engine::Result<Merged> {
+    block_on(desk.repo.merge(&desk.branch, side.head().unwrap(), &MergeOptions::new()))
+}
+
+#[track_caller]
+fn merge(desk: &Desk, side: &Desk) -> Commit {
+    match try_merge(desk, side) {
+        Ok(Merged::Commit(commit)) => commit,
+        Ok(other) => panic!("expected a merge commit, found {other:?}"),
+        Err(error) => panic!("{error}: {:?}", error.notes()),
+    }
+}
+
+#[track_caller]
+fn conflicts(desk: &Desk, side: &Desk) -> Vec<(ConflictKind, Option<CommitId>)> {
+    let before = desk.head();
+    match try_merge(desk, side) {
+        Err(Error::Refused(Refusal::Conflicts(conflicts))) => {
+            assert_eq!(desk.head(), before);
+            let notes = Refusal::Conflicts(conflicts.clone()).notes();
+            assert!(notes.len() > conflicts.len(), "each is named, and the way out");
+            conflicts.into_iter().map(|conflict| (conflict.kind, conflict.slot)).collect()
+        }
+        other => panic!("expected conflicts, found {other:?}"),
+    }
+}
+
+/// A line of three messages, forked behind them.
+fn forked() -> (Desk, Desk, [CommitId; 3]) {
+    let desk = Desk::new();
+    let ids = [desk.user("a"), desk.says("b"), desk.user("c")];
+    let side = desk.fork("side", ids[2]);
+    (desk, side, ids)
+}
+
+#[test]
+fn fast_forward_and_nothing_to_merge() {
+    let (desk, side, _) = forked();
+    assert_eq!(try_merge(&desk, &side).unwrap(), Merged::NothingToMerge);
+    let head = side.user("d");
+    assert_eq!(try_merge(&desk, &side).unwrap(), Merged::FastForward { head });
+    assert_eq!(desk.head(), Some(head));
+    assert_eq!(try_merge(&desk, &side).unwrap(), Merged::NothingToMerge);
+    desk.user("e");
+    assert_eq!(try_merge(&desk, &side).unwrap(), Merged::NothingToMerge);
+    let new = desk.on("new");
+    assert_eq!(try_merge(&new, &side).unwrap(), Merged::FastForward { head });
+}
+
+#[test]
+fn a_merge_commit_is_made_where_it_is_asked_for() {
+    let (desk, side, _) = forked();
+    side.user("d");
+    let source = side.head().unwrap();
+    let options = MergeOptions::new().no_fast_forward();
+    let merged = block_on(desk.repo.merge(&desk.branch, source, &options)).unwrap();
+    let Merged::Commit(commit) = merged else { panic!("a commit") };
+    assert_eq!(commit.parents.len(), 2);
+    assert_eq!(commit.op, Op::Merge { sources: vec![source] });
+    assert_eq!(desk.view_id(), side.view_id());
+}
+
+#[test]
+fn what_one_side_changed_is_taken() {
+    let (desk, side, [a, b, c]) = forked();
+    desk.edit(a, "A");
+    desk.user("ours");
+    side.mark(b, Priority::Skip);
+    side.revert(&[c]);
+    side.user("theirs");
+    merge(&desk, &side);
+    assert_eq!(desk.shown(), ["user: A", "user: ours", "user: theirs"]);
+    // An edit and an annotation of one message are two fields.
+    let (desk, side, [a, ..]) = forked();
+    desk.edit(a, "A");
+    side.mark(a, Priority::Pinned);
+    merge(&desk, &side);
+    let row = *desk.line().view().get(a).unwrap();
+    assert!(row.mark.is_some() && row.version != a);
+}
+
+#[test]
+fn both_edited_is_a_conflict_unless_they_say_the_same() {
+    let (desk, side, [a, b, _]) = forked();
+    desk.edit(a, "same");
+    side.edit(a, "same");
+    desk.edit(b, "ours");
+    side.edit(b, "theirs");
+    assert_eq!(conflicts(&desk, &side), [(ConflictKind::Version, Some(b))]);
+    side.edit(b, "ours");
+    merge(&desk, &side);
+    assert_eq!(desk.shown(), ["user: same", "assistant: ours", "user: c"]);
+}
+
+#[test]
+fn both_annotated_is_a_conflict_unless_they_say_the_same() {
+    let (desk, side, [a, b, _]) = forked();
+    desk.mark(a, Priority::Skip);
+    side.mark(a, Priority::Skip);
+    desk.mark(b, Priority::Skip);
+    side.mark(b, Priority::Pinned);
+    assert_eq!(conflicts(&desk, &side), [(ConflictKind::Mark, Some(b))]);
+}
+
+#[test]
+fn removed_here_and_edited_there_is_a_conflict() {
+    let (desk, side, [_, _, c]) = forked();
+    desk.revert(&[c]);
+    side.edit(c, "C");
+    assert_eq!(conflicts(&desk, &side), [(ConflictKind::Presence, Some(c))]);
+    assert_eq!(conflicts(&side, &desk), [(ConflictKind::Presence, Some(c))]);
+}
+
+#[test]
+fn both_compressed_shows_text_once() {
+    let (desk, side, [a, b, c]) = forked();
+    desk.compress(&[a, b], "ab");
+    let theirs = side.compress(&[b, c], "bc");
+    assert_eq!(conflicts(&desk, &side), [(ConflictKind::Summary, Some(theirs))]);
+    assert_eq!(desk.shown(), ["assistant: ab", "user: c"]);
+    // The same range with the same words is one summary.
+    let (desk, side, [a, b, _]) = forked();
+    desk.compress(&[a, b], "ab");
+    side.compress(&[a, b], "ab");
+    side.user("d");
+    merge(&desk, &side);
+    assert_eq!(desk.shown(), ["assistant: ab", "user: c", "user: d"]);
+}
+
+#[test]
+fn a_summary_comes_whole_at_its_first_source() {
+    let (desk, side, [a, b, _]) = forked();
+    desk.user("ours");
+    let inner = side.compress(&[b], "b.");
+    side.compress(&[a, inner], "ab");
+    side.user("theirs");
+    merge(&desk, &side);
+    assert_eq!(desk.shown(), ["assistant: ab", "user: c", "user: ours", "user: theirs"]);
+}
+
+#[test]
+fn compress_on_one_side_and_an_edit_of_a_source_on_the_other_conflict() {
+    let (desk, side, [a, b, _]) = forked();
+    desk.edit(b, "B");
+    side.compress(&[a, b], "ab");
+    assert_eq!(conflicts(&desk, &side), [(ConflictKind::Summary, Some(b))]);
+    assert_eq!(conflicts(&side, &desk), [(ConflictKind::Presence, Some(b))]);
+    let (desk, side, [a, b, _]) = forked();
+    desk.mark(a, Priority::Pinned);
+    side.compress(&[a, b], "ab");
+    assert_eq!(conflicts(&desk, &side), [(ConflictKind::Summary, Some(a))]);
+}
+
+#[test]
+fn a_summary_taken_back_there_gives_its_sources_their_places() {
+    let desk = Desk::new();
+    let a = desk.user("a");
+    let b = desk.says("b");
+    desk.user("c");
+    let summary = desk.compress(&[a, b], "ab");
+    let side = desk.fork("side", desk.head().unwrap());
+    desk.user("d");
+    side.revert(&[summary]);
+    merge(&desk, &side);
+    assert_eq!(desk.shown(), ["user: a", "assistant: b", "user: c", "user: d"]);
+}
+
+#[test]
+fn both_answered_one_call() {
+    let desk = Desk::new();
+    let call = desk.call("c1");
+    let side = desk.fork("side", call);
+    desk.result("c1", "ours");
+    side.result("c1", "theirs");
+    assert_eq!(conflicts(&desk, &side), [(ConflictKind::Answer, Some(call))]);
+    // Alike on both is kept, once.
+    let desk = Desk::new();
+    let call = desk.call("c1");
+    let side = desk.fork("side", call);
+    desk.result("c1", "same");
+    side.result("c1", "same");
+    side.user("go on");
+    merge(&desk, &side);
+    assert_eq!(desk.shown(), ["assistant: [c1]", "tool: same", "user: go on"]);
+}
+
+#[test]
+fn answered_here_and_taken_away_there_is_a_conflict() {
+    let desk = Desk::new();
+    desk.user("a");
+    let call = desk.call("c1");
+    let side = desk.fork("side", call);
+    desk.result("c1", "ours");
+    side.revert(&[call]);
+    assert_eq!(conflicts(&desk, &side), [(ConflictKind::Answer, Some(call))]);
+    assert_eq!(conflicts(&side, &desk), [(ConflictKind::Answer, Some(call))]);
+}
+
+#[test]
+fn tools_are_merged_by_what_they_are() {
+    let (desk, side, _) = forked();
+    desk.user("x");
+    side.go(Request::tools([tool("grep", "finds")]));
+    merge(&desk, &side);
+    assert_eq!(desk.tool_names(), ["grep"]);
+    desk.go(Request::tools([tool("grep", "finds"), tool("ls", "lists")]));
+    side.go(Request::tools([tool("cat", "prints")]));
+    assert_eq!(conflicts(&desk, &side), [(ConflictKind::Tools, None)]);
+    side.go(Request::tools([tool("grep", "finds"), tool("ls", "lists")]));
+    merge(&desk, &side);
+    assert_eq!(desk.tool_names(), ["grep", "ls"]);
+}
+
+#[test]
+fn a_merge_adds_no_message() {
+    let (desk, side, _) = forked();
+    desk.user("d");
+    side.mark(side.head().unwrap(), Priority::Important);
+    let shown = desk.shown();
+    merge(&desk, &side);
+    assert_eq!(desk.shown(), shown);
+}
+
+#[test]
+fn merge_then_revert_then_merge_leaves_their_rows_out() {
+    let (desk, side, _) = forked();
+    desk.user("ours");
+    side.user("theirs");
+    let merged = merge(&desk, &side);
+    desk.revert(&[merged.id()]);
+    assert_eq!(try_merge(&desk, &side).unwrap(), Merged::NothingToMerge);
+    side.user("more");
+    merge(&desk, &side);
+    assert_eq!(
+        desk.shown(),
+        ["user: a", "assistant: b", "user: c", "user: ours", "user: more"]
+    );
+}
+
+#[test]
+fn no_common_ancestor_is_an_empty_base() {
+    let desk = Desk::new();
+    desk.user("here");
+    let other = desk.on("other");
+    other.user("there");
+    merge(&desk, &other);
+    assert_eq!(desk.shown(), ["user: here", "user: there"]);
+}
+
+#[test]
+fn criss_cross_is_conservative() {
+    let (desk, side, [a, ..]) = forked();
+    desk.edit(a, "ours");
+    side.user("d");
+    let (left, right) = (desk.head().unwrap(), side.head().unwrap());
+    // Both merge the other one's head: two best common ancestors, which differ on `a`.
+    merge(&desk, &side);
+    block_on(side.repo.merge(&side.branch, left, &MergeOptions::new())).unwrap();
+    desk.edit(a, "once");
+    side.edit(a, "twice");
+    assert_eq!(conflicts(&desk, &side), [(ConflictKind::Version, Some(a))]);
+    // Where the bases differ, even what only one side changed since counts as changed on both.
+    let again = side.fork("again", right);
+    block_on(again.repo.merge(&again.branch, left, &MergeOptions::new())).unwrap();
+    let back = again.edit(a, "a");
+    assert_eq!(conflicts(&desk, &again), [(ConflictKind::Version, Some(a))]);
+    assert!(back != left);
+    // And what says the same on both is no conflict, whatever the bases.
+    again.edit(a, "once");
+    merge(&desk, &again);
+    assert_eq!(desk.shown(), ["user: once", "assistant: b", "user: c", "user: d"]);
+}
+
+#[test]
+fn merge_result_does_not_depend_on_planner() {
+    // What a merge did stands in its record: folding it asks nobody, and reads no other line.
+    let (desk, side, [a, ..]) = forked();
+    desk.edit(a, "A");
+    side.user("theirs");
+    let merged = merge(&desk, &side);
+    let base = block_on(desk.repo.line(merged.parent())).unwrap();
+    let changes = block_on(desk.repo.changes(&merged)).unwrap();
+    let folded = tract_compile::fold(base.view(), &merged, &changes).unwrap();
+    assert_eq!(folded, *desk.line().view());
+    // Another planner's merge of the same heads folds as well, and to what it says.
+    let mut record = merged.record().clone();
+    record.changes = tract_core::Changes::List(Vec::new());
+    let other = Commit::seal(record).unwrap();
+    let folded = tract_compile::fold(base.view(), &other, &[]).unwrap();
+    assert_eq!(folded, *base.view());
+}
+
+#[test]
+fn edit_after_merge_is_judged_from_the_old_side_head() {
+    let (desk, side, [a, ..]) = forked();
+    side.user("theirs");
+    desk.user("ours");
+    merge(&desk, &side);
+    side.edit(a, "A");
+    merge(&desk, &side);
+    assert_eq!(
+        desk.shown(),
+        ["user: A", "assistant: b", "user: c", "user: ours", "user: theirs"]
+    );
+}
+
+#[test]
+fn revert_of_a_commit_that_came_by_merge() {
+    let (desk, side, [a, ..]) = forked();
+    desk.user("ours");
+    let there = side.user("theirs");
+    let edit = side.edit(a, "A");
+    merge(&desk, &side);
+    desk.revert(&[edit]);
+    desk.revert(&[there]);
+    assert_eq!(desk.shown(), ["user: a", "assistant: b", "user: c", "user: ours"]);
+}
+
+#[test]
+fn what_a_merged_summary_hides_says_so() {
+    let (desk, side, [a, b, _]) = forked();
+    desk.user("ours");
+    let summary = side.compress(&[a, b], "ab");
+    merge(&desk, &side);
+    let refusal = desk.refused(Request::edit_text(a, "x"));
+    assert_eq!(refusal, Refusal::NotVisible { target: a, hidden_by: Some(summary) });
+    // Taking back their summary gives our rows their old places.
+    desk.revert(&[summary]);
+    assert_eq!(desk.shown(), ["user: a", "assistant: b", "user: c", "user: ours"]);
+}
+
+#[test]
+fn long_lines_are_merged_over_their_fork() {
+    let desk = Desk::new();
+    for n in 0..300 {
+        desk.user(&n.to_string());
+    }
+    let side = desk.fork("side", desk.head().unwrap());
+    for n in 0..200 {
+        desk.go(Draft::assistant(n.to_string()));
+        side.user(&n.to_string());
+    }
+    merge(&desk, &side.cold());
+    assert_eq!(desk.shown().len(), 700);
+}

@@ -1,0 +1,273 @@
+//! Laws over random histories: whatever is asked in whatever order, what is not refused keeps
+//! them.
+
+use std::collections::{HashMap, HashSet};
+
+use proptest::prelude::*;
+use tract_core::{Change, CommitId, Draft, Op, Priority, StoreExt as _, block_on};
+use tract_engine::plan::{Request, Selection};
+use tract_engine::{Error, MergeOptions, Merged};
+
+use crate::fixture::{Desk, tool};
+
+/// One thing to do; numbers choose among what there is then.
+#[derive(Clone, Debug)]
+enum Deed {
+    User,
+    Call,
+    Result(usize),
+    Edit(usize),
+    Mark(usize, Priority),
+    Compress(usize, usize),
+    Revert(usize, bool),
+    Tools(usize),
+    Fork(usize),
+    Switch(usize),
+    Merge(usize),
+    Undo,
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    let any = 0usize..1000;
+    let priority = prop_oneof![
+        Just(Priority::Skip),
+        Just(Priority::Normal),
+        Just(Priority::Pinned),
+    ];
+    prop_oneof![
+        6 => Just(Deed::User),
+        3 => Just(Deed::Call),
+        3 => any.clone().prop_map(Deed::Result),
+        4 => any.clone().prop_map(Deed::Edit),
+        2 => (any.clone(), priority).prop_map(|(n, priority)| Deed::Mark(n, priority)),
+        4 => (any.clone(), any.clone()).prop_map(|(from, to)| Deed::Compress(from, to)),
+        5 => (any.clone(), prop::bool::ANY).prop_map(|(n, cascade)| Deed::Revert(n, cascade)),
+        1 => any.clone().prop_map(Deed::Tools),
+        2 => any.clone().prop_map(Deed::Fork),
+        3 => any.clone().prop_map(Deed::Switch),
+        4 => any.prop_map(Deed::Merge),
+        1 => Just(Deed::Undo),
+    ]
+}
+
+/// The state of a run: the branches, and all commits ever made.
+struct Run {
+    desks: Vec<Desk>,
+    at: usize,
+    commits: Vec<CommitId>,
+    texts: usize,
+}
+
+fn choose<T: Copy>(of: &[T], n: usize) -> Option<T> {
+    of.get(n % of.len().max(1)).copied()
+}
+
+impl Run {
+    fn new() -> Self {
+        let desk = Desk::new();
+        let first = desk.user("first");
+        Self { desks: vec![desk], at: 0, commits: vec![first], texts: 0 }
+    }
+
+    fn desk(&self) -> &Desk {
+        &self.desks[self.at]
+    }
+
+    /// Does it; says whether anything was written.
+    fn act(&mut self, deed: &Deed) -> bool {
+        self.texts += 1;
+        let text = format!("text {}", self.texts);
+        let rows: Vec<CommitId> =
+            self.desk().line().view().rows().map(|row| row.version).collect();
+        let request = match deed {
+            Deed::User => Draft::user(text).into(),
+            Deed::Call => Draft::assistant(text).call(format!("c{}", self.texts % 5), "f", "{}").into(),
+            Deed::Result(n) => Draft::tool_result(format!("c{}", n % 5), text).into(),
+            Deed::Edit(n) => match choose(&rows, *n) {
+                Some(target) => Request::edit_text(target, text),
+                None => return false,
+            },
+            Deed::Mark(n, priority) => match choose(&rows, *n) {
+                Some(target) => Request::annotate([target], *priority),
+                None => return false,
+            },
+            Deed::Compress(from, to) => {
+                let (from, to) = (choose(&rows, *from), choose(&rows, *to));
+                Request::compress(Selection::Range { from, to }, text)
+            }
+            Deed::Revert(n, cascade) => Request::Revert {
+                targets: choose(&self.commits, *n).into_iter().collect(),
+                cascade: *cascade,
+                details: Default::default(),
+            },
+            Deed::Tools(n) => Request::tools([tool("t", &(n % 3).to_string())]),
+            Deed::Fork(n) => {
+                let Some(head) = self.desk().head() else { return false };
+                let line = block_on(self.desk().repo.store().walk_all(self.desk().repo.name(), head));
+                let line: Vec<CommitId> = line.unwrap().iter().map(|commit| commit.id()).collect();
+                let at = choose(&line, *n).unwrap();
+                let name = format!("b{}", self.desks.len());
+                self.desks.push(self.desk().fork(&name, at));
+                self.at = self.desks.len() - 1;
+                return true;
+            }
+            Deed::Switch(n) => {
+                self.at = n % self.desks.len();
+                return false;
+            }
+            Deed::Merge(n) => return self.merge(n % self.desks.len()),
+            Deed::Undo => return block_on(self.desk().repo.undo(&self.desk().branch)).is_ok(),
+        };
+        self.request(request)
+    }
+
+    fn request(&mut self, request: Request) -> bool {
+        let desk = self.desk();
+        let (before, tools, head) = (desk.view_id(), desk.line().toolset(), desk.head());
+        match desk.try_do(request) {
+            Ok(commit) => {
+                self.commits.push(commit.id());
+                self.take_back_and_forth(commit.id(), before, tools);
+                true
+            }
+            Err(Error::Refused(_)) => {
+                assert_eq!(desk.head(), head);
+                false
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Reverting the head gives its parent's rows and tools; reverting that gives them back.
+    fn take_back_and_forth(
+        &self,
+        done: CommitId,
+        before: tract_core::ViewId,
+        tools: Option<tract_core::ToolsetId>,
+    ) {
+        let trial = self.desk().on("trial");
+        trial.force(done);
+        let (after, tools_after) = (trial.view_id(), trial.line().toolset());
+        let back = trial.revert(&[done]);
+        assert_eq!((trial.view_id(), trial.line().toolset()), (before, tools));
+        trial.revert(&[back]);
+        assert_eq!((trial.view_id(), trial.line().toolset()), (after, tools_after));
+    }
+
+    fn merge(&mut self, other: usize) -> bool {
+        let (desk, Some(source)) = (self.desk(), self.desks[other].head()) else { return false };
+        let (before, head) = (desk.view_id(), desk.head());
+        match block_on(desk.repo.merge(&desk.branch, source, &MergeOptions::new())) {
+            Ok(Merged::Commit(commit)) => {
+                // Merge then revert is ours.
+                let trial = desk.on("trial");
+                trial.force(commit.id());
+                trial.revert(&[commit.id()]);
+                assert_eq!(trial.view_id(), before);
+                self.commits.push(commit.id());
+                true
+            }
+            Ok(_) => false,
+            Err(Error::Refused(_)) => {
+                assert_eq!(desk.head(), head);
+                false
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// No row lies under a summary that is a row, nothing lies under two; no answer stands
+    /// without its call; warm is cold; folding from the root gives the same rows.
+    fn check(&self) {
+        let desk = self.desk();
+        let Some(head) = desk.head() else { return };
+        let line = desk.line();
+        let slots: HashSet<CommitId> = line.view().rows().map(|row| row.slot).collect();
+        let mut under: HashMap<CommitId, CommitId> = HashMap::new();
+        for slot in &slots {
+            for covered in self.covered(*slot) {
+                assert!(!slots.contains(&covered), "{covered} stands beside its summary {slot}");
+                let other = under.insert(covered, *slot);
+                assert_eq!(other, None, "{covered} lies under two");
+            }
+        }
+        let mut answered = HashSet::new();
+        for row in line.view().rows() {
+            if let Some(call) = row.answers {
+                assert!(slots.contains(&call.slot), "an answer without its call");
+                assert!(answered.insert(call), "a call with two answers");
+            }
+        }
+        let cold = desk.cold();
+        assert_eq!(cold.view_id(), desk.view_id());
+        let mut view = tract_compile::View::empty();
+        let commits = block_on(desk.repo.store().walk_all(desk.repo.name(), head)).unwrap();
+        for commit in commits.iter().rev() {
+            let changes = block_on(desk.repo.changes(commit)).unwrap();
+            view = tract_compile::fold(&view, commit, &changes).unwrap();
+        }
+        assert_eq!(view, *line.view());
+    }
+
+    fn covered(&self, slot: CommitId) -> Vec<CommitId> {
+        let repo = &self.desk().repo;
+        let Some(commit) = block_on(repo.commit(slot)).unwrap() else { return Vec::new() };
+        if !matches!(commit.op, Op::Compress { .. }) {
+            return Vec::new();
+        }
+        let mut out = Vec::new();
+        for change in block_on(repo.changes(&commit)).unwrap() {
+            if let Change::Remove { slot: removed, .. } = change {
+                let removed = removed.resolve(slot);
+                out.push(removed);
+                out.extend(self.covered(removed));
+            }
+        }
+        out
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, max_shrink_iters: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn cover_rule_after_any_sequence(deeds in prop::collection::vec(deed(), 1..60)) {
+        let mut run = Run::new();
+        for deed in &deeds {
+            if run.act(deed) {
+                run.check();
+            }
+        }
+    }
+}
+
+#[test]
+fn the_checks_see_a_planted_fault() {
+    // A summary whose source is put back beside it, by a record that no planner would write.
+    let desk = Desk::new();
+    let a = desk.user("a");
+    let summary = desk.compress(&[a], "s");
+    let mut record =
+        tract_core::CommitRecord::new(Op::Merge { sources: Vec::new() }, tract_core::By::User);
+    record.parents = vec![summary];
+    let row = tract_core::RowFields { key: 1, version: a.into(), mark: None, answers: None };
+    record.changes =
+        tract_core::Changes::List(vec![Change::Add { slot: a.into(), row }]);
+    let bad = tract_core::Commit::seal(record).unwrap();
+    let note = tract_core::LogNote {
+        operation: tract_core::OperationId::random().unwrap(),
+        what: "plant".into(),
+        who: "test".into(),
+        why: None,
+        undoes: None,
+        at: 0,
+    };
+    let mut batch = tract_core::Batch::new(tract_core::BatchId::random().unwrap(), note);
+    batch.commits = vec![bad.clone()];
+    let applied = block_on(desk.repo.store().apply(desk.repo.name(), batch)).unwrap();
+    assert_eq!(applied, tract_core::Applied::Done);
+    desk.force(bad.id());
+    let run = Run { desks: vec![desk], at: 0, commits: Vec::new(), texts: 0 };
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run.check()));
+    assert!(caught.is_err(), "the check must fail here");
+}

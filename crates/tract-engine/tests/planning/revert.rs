@@ -1,0 +1,194 @@
+use tract_core::{Blob, By, Commit, Content, Draft, Op, Priority, block_on};
+use tract_engine::Refusal;
+use tract_engine::plan::{Details, Request};
+
+use crate::fixture::{Desk, tool};
+
+fn cascade(desk: &Desk, targets: &[tract_core::CommitId]) -> Commit {
+    let request = Request::Revert {
+        targets: targets.to_vec(),
+        cascade: true,
+        details: Details::default(),
+    };
+    desk.try_do(request).unwrap()
+}
+
+#[test]
+fn revert_head_restores() {
+    let desk = Desk::new();
+    let a = desk.user("a");
+    desk.call("c1");
+    let b = desk.says("b");
+    type Step = fn(&Desk, tract_core::CommitId, tract_core::CommitId) -> tract_core::CommitId;
+    let steps: [Step; 7] = [
+        |desk, _, _| desk.user("new"),
+        |desk, a, _| desk.edit(a, "A"),
+        |desk, a, _| desk.mark(a, Priority::Skip),
+        |desk, a, b| desk.compress(&[a, b], "ab"),
+        |desk, _, _| desk.go(Request::tools([tool("grep", "finds")])),
+        |desk, _, _| desk.result("c1", "found"),
+        |desk, _, _| desk.go(Draft::user("x").tools(vec![tool("ls", "lists")])),
+    ];
+    for step in steps {
+        let (before, tools) = (desk.view_id(), desk.tool_names());
+        let done = step(&desk, a, b);
+        let after = desk.view_id();
+        let undone = desk.revert(&[done]);
+        assert_eq!((desk.view_id(), desk.tool_names()), (before, tools));
+        let again = desk.revert(&[undone]);
+        assert_eq!(desk.view_id(), after, "revert_of_revert_restores");
+        desk.revert(&[again]);
+        assert_eq!(desk.view_id(), before);
+    }
+}
+
+#[test]
+fn revert_superseded_names_the_commit() {
+    let desk = Desk::new();
+    let a = desk.user("a");
+    let first = desk.edit(a, "b");
+    let second = desk.edit(a, "c");
+    let refusal = desk.refused(Request::revert([first]));
+    assert_eq!(refusal, Refusal::Superseded { target: first, by: vec![second] });
+    assert!(refusal.notes()[0].contains(&second.short()));
+    // An append edited later.
+    let refusal = desk.refused(Request::revert([a]));
+    assert_eq!(refusal, Refusal::Superseded { target: a, by: vec![second] });
+    // A revert done already.
+    let undone = desk.revert(&[second]);
+    let refusal = desk.refused(Request::revert([second]));
+    assert_eq!(refusal, Refusal::Superseded { target: second, by: vec![undone] });
+    let mark = desk.mark(a, Priority::Pinned);
+    let remark = desk.mark(a, Priority::Skip);
+    let refusal = desk.refused(Request::revert([mark]));
+    assert_eq!(refusal, Refusal::Superseded { target: mark, by: vec![remark] });
+}
+
+#[test]
+fn cascade_takes_back_what_stands_on_it() {
+    let desk = Desk::new();
+    let a = desk.user("a");
+    let view = desk.view_id();
+    let first = desk.edit(a, "b");
+    let second = desk.edit(a, "c");
+    let summary = desk.compress(&[a], "s");
+    let fixed = desk.edit(summary, "t");
+    let done = cascade(&desk, &[first]);
+    let Op::Revert { targets, cascade: true } = &done.op else { panic!("a cascade") };
+    assert_eq!(*targets, [fixed, summary, second, first], "newest first");
+    assert_eq!(desk.view_id(), view);
+}
+
+#[test]
+fn order_of_targets_does_not_matter() {
+    let desk = Desk::new();
+    let a = desk.user("a");
+    let before = desk.view_id();
+    let edits = [desk.edit(a, "b"), desk.edit(a, "c"), desk.edit(a, "d")];
+    desk.revert(&[edits[0], edits[2], edits[1]]);
+    assert_eq!(desk.view_id(), before);
+}
+
+#[test]
+fn an_old_edit_of_another_message_is_free() {
+    let desk = Desk::new();
+    let a = desk.user("a");
+    let edit = desk.edit(a, "A");
+    let b = desk.says("b");
+    desk.edit(b, "B");
+    desk.mark(a, Priority::Important);
+    desk.revert(&[edit]);
+    assert_eq!(desk.shown(), ["user: a", "assistant: B"]);
+    let line = desk.line();
+    assert!(line.view().get(a).unwrap().mark.is_some(), "another field of it stays");
+}
+
+#[test]
+fn a_call_with_answers_is_not_taken_from_under_them() {
+    let desk = Desk::new();
+    let call = desk.call("c1");
+    let answer = desk.result("c1", "found");
+    let refusal = desk.refused(Request::revert([call]));
+    assert_eq!(refusal, Refusal::Superseded { target: call, by: vec![answer] });
+    cascade(&desk, &[call]);
+    assert_eq!(desk.shown(), [""; 0]);
+}
+
+#[test]
+fn a_call_and_its_answer_are_taken_back_together() {
+    let desk = Desk::new();
+    let call = desk.call("c1");
+    let answer = desk.result("c1", "found");
+    desk.revert(&[call, answer]);
+    assert_eq!(desk.line().view().len(), 0);
+}
+
+#[test]
+fn sources_return_in_their_edited_version_and_place() {
+    let desk = Desk::new();
+    let a = desk.user("a");
+    let b = desk.says("b");
+    desk.user("c");
+    desk.edit(b, "B");
+    let summary = desk.compress(&[b], "s");
+    desk.user("d");
+    desk.revert(&[summary]);
+    assert_eq!(desk.shown(), ["user: a", "assistant: B", "user: c", "user: d"]);
+    let _ = a;
+}
+
+#[test]
+fn a_commit_of_another_line_is_not_visible() {
+    let desk = Desk::new();
+    let a = desk.user("a");
+    let side = desk.fork("side", a);
+    let other = side.user("there");
+    let refusal = desk.refused(Request::revert([other]));
+    assert_eq!(refusal, Refusal::NotVisible { target: other, hidden_by: None });
+    assert_eq!(desk.refused(Request::revert([])).code(), "no_targets");
+}
+
+#[test]
+fn revert_of_a_changed_result_is_an_edit_back_to_the_original() {
+    let desk = Desk::new();
+    desk.call("c1");
+    let original = Content::tool_result("c1", "a very long listing");
+    let kept = Blob::seal(original.to_blob().unwrap());
+    let mut draft = Draft::tool_result("c1", "short").origin(By::Hook);
+    draft.keeps = vec![kept];
+    let result = desk.go(draft);
+    let done = desk.revert(&[result]);
+    let commit = block_on(desk.repo.require_commit(done)).unwrap();
+    assert_eq!(commit.op, Op::Edit { target: result });
+    assert_eq!(desk.shown().last().unwrap(), "tool: a very long listing");
+    desk.revert(&[done]);
+    assert_eq!(desk.shown().last().unwrap(), "tool: short");
+}
+
+#[test]
+fn tools_that_were_replaced_are_not_taken_back() {
+    let desk = Desk::new();
+    desk.user("a");
+    let first = desk.go(Request::tools([tool("one", "1")]));
+    let second = desk.go(Request::tools([tool("two", "2")]));
+    let refusal = desk.refused(Request::revert([first]));
+    assert_eq!(refusal, Refusal::Superseded { target: first, by: vec![second] });
+    desk.revert(&[second]);
+    assert_eq!(desk.tool_names(), ["one"]);
+}
+
+#[test]
+fn a_merge_is_reverted_whole() {
+    let desk = Desk::new();
+    let a = desk.user("a");
+    let side = desk.fork("side", a);
+    side.user("there");
+    side.edit(a, "A");
+    desk.says("here");
+    let before = desk.view_id();
+    let merged = block_on(desk.repo.merge(&desk.branch, side.head().unwrap(), &Default::default()));
+    let tract_engine::Merged::Commit(merged) = merged.unwrap() else { panic!("a merge commit") };
+    assert_eq!(desk.shown(), ["user: A", "assistant: here", "user: there"]);
+    desk.revert(&[merged.id()]);
+    assert_eq!(desk.view_id(), before, "merge_then_revert_is_ours");
+}

@@ -1,0 +1,179 @@
+use tract_core::store::ToolRepository as _;
+use tract_core::{CommitId, Draft, Limits, Op, block_on};
+use tract_engine::plan::Request;
+use tract_engine::{Error, RepoOptions};
+
+use crate::fixture::{Desk, tool};
+
+fn tools_of(desk: &Desk, commit: CommitId) -> Vec<String> {
+    let blobs = block_on(desk.repo.store().tools_of(desk.repo.name(), commit)).unwrap();
+    blobs.iter().map(|blob| blob.text().unwrap().to_owned()).collect()
+}
+
+fn toolset(desk: &Desk, commit: CommitId) -> Option<tract_core::ToolsetId> {
+    block_on(desk.repo.require_commit(commit)).unwrap().toolset
+}
+
+#[test]
+fn test_commit_with_tools() {
+    let desk = Desk::new();
+    let (one, two) = (tool("one", "first"), tool("two", "second"));
+    let commit = desk.go(Draft::user("hi").tools(vec![two.clone(), one.clone(), two.clone()]));
+    assert_eq!(tools_of(&desk, commit), [two.text(), one.text(), two.text()]);
+}
+
+#[test]
+fn test_commit_without_tools() {
+    let desk = Desk::new();
+    let commit = desk.user("hi");
+    assert_eq!(toolset(&desk, commit), None);
+    assert_eq!(tools_of(&desk, commit), [""; 0]);
+}
+
+#[test]
+fn test_tool_deduplication() {
+    let desk = Desk::new();
+    let schema = tool("one", "first");
+    let a = desk.go(Draft::user("a").tools(vec![schema.clone()]));
+    let blobs = block_on(desk.repo.store().stats(desk.repo.name())).unwrap();
+    let b = desk.go(Draft::user("b").tools(vec![schema.clone()]));
+    let stats = block_on(desk.repo.store().stats(desk.repo.name())).unwrap();
+    assert_eq!(toolset(&desk, a), toolset(&desk, b));
+    assert_eq!((stats.tools, stats.toolsets), (1, 1));
+    assert_eq!(stats.blobs, blobs.blobs + 1, "the message and nothing else");
+}
+
+#[test]
+fn test_tool_versioning() {
+    let desk = Desk::new();
+    let (old, new) = (tool("grep", "finds"), tool("grep", "finds lines"));
+    assert_ne!(old.id(), new.id());
+    desk.go(Request::tools([old.clone()]));
+    desk.clock.advance(std::time::Duration::from_secs(1));
+    desk.go(Request::tools([new.clone()]));
+    let store = desk.repo.store();
+    let versions = block_on(store.tools_by_name(desk.repo.name(), "grep")).unwrap();
+    let ids: Vec<_> = versions.iter().map(|version| version.id).collect();
+    assert_eq!(ids, [old.id(), new.id()], "in order of first sight");
+}
+
+#[test]
+fn test_compile_returns_tools() {
+    let desk = Desk::new();
+    desk.go(Draft::user("a").tools(vec![tool("one", "first"), tool("two", "second")]));
+    assert_eq!(desk.tool_names(), ["one", "two"]);
+    assert_eq!(desk.shown(), ["user: a"], "tools are never messages");
+}
+
+#[test]
+fn test_compile_no_tools() {
+    let desk = Desk::new();
+    desk.user("a");
+    assert_eq!(desk.tool_names(), [""; 0]);
+}
+
+#[test]
+fn test_compile_latest_tools_win() {
+    let desk = Desk::new();
+    desk.go(Draft::user("a").tools(vec![tool("one", "first")]));
+    desk.go(Draft::user("b").tools(vec![tool("two", "second")]));
+    assert_eq!(desk.tool_names(), ["two"]);
+    // Nothing was ever set to stay, so what is in force stays.
+    desk.user("c");
+    assert_eq!(desk.tool_names(), ["two"]);
+}
+
+#[test]
+fn test_set_tools_auto_links() {
+    let desk = Desk::new();
+    let set = desk.go(Request::tools([tool("one", "first")]));
+    assert_eq!(block_on(desk.repo.require_commit(set)).unwrap().op, Op::Tools);
+    let a = desk.user("a");
+    let once = desk.go(Draft::user("b").tools(vec![tool("two", "second")]));
+    let c = desk.user("c");
+    assert_eq!(toolset(&desk, a), toolset(&desk, set));
+    assert_ne!(toolset(&desk, once), toolset(&desk, set), "tools of one commit alone");
+    assert_eq!(toolset(&desk, c), toolset(&desk, set), "and then back");
+    // Every verb carries them on, from any handle.
+    let cold = desk.cold();
+    let edit = cold.edit(a, "A");
+    assert_eq!(toolset(&desk, edit), toolset(&desk, set));
+}
+
+#[test]
+fn test_set_tools_clear() {
+    let desk = Desk::new();
+    desk.go(Request::tools([tool("one", "first")]));
+    let clear = desk.go(Request::tools([]));
+    let after = desk.user("a");
+    assert_eq!(desk.tool_names(), [""; 0]);
+    assert!(toolset(&desk, clear).is_some(), "the empty list is a set: no tools now");
+    assert_eq!(toolset(&desk, after), toolset(&desk, clear));
+}
+
+#[test]
+fn test_get_commit_tools() {
+    let desk = Desk::new();
+    let (one, two) = (tool("one", "first"), tool("two", "second"));
+    let a = desk.go(Request::tools([one.clone()]));
+    let b = desk.go(Request::tools([two.clone()]));
+    assert_eq!(tools_of(&desk, a), [one.text()]);
+    assert_eq!(tools_of(&desk, b), [two.text()]);
+    let ids = block_on(desk.repo.store().tool_ids_of(desk.repo.name(), a)).unwrap();
+    assert_eq!(ids, [one.id()]);
+}
+
+#[test]
+fn the_bytes_of_a_tool_are_those_given_to_that_commit() {
+    let desk = Desk::new();
+    let one = tract_core::ToolSchema::parse(r#"{"name":"x","description":"d"}"#).unwrap();
+    let other = tract_core::ToolSchema::parse(r#"{ "description":"d", "name":"x" }"#).unwrap();
+    assert_eq!(one.id(), other.id());
+    let a = desk.go(Request::tools([one.clone()]));
+    let b = desk.go(Request::tools([other.clone()]));
+    assert_eq!(tools_of(&desk, a), [one.text()]);
+    assert_eq!(tools_of(&desk, b), [other.text()]);
+    assert_eq!(block_on(desk.repo.store().stats(desk.repo.name())).unwrap().tools, 1);
+}
+
+#[test]
+fn linking_twenty_tools_again_costs_little() {
+    let desk = Desk::new();
+    let tools: Vec<_> = (0..20).map(|n| tool(&format!("t{n}"), "does much")).collect();
+    let bytes = |desk: &Desk| {
+        let stats = block_on(desk.repo.store().stats(desk.repo.name())).unwrap();
+        stats.blob_bytes + stats.commit_bytes
+    };
+    let plain = Desk::new();
+    plain.user("first");
+    let before = bytes(&plain);
+    plain.user("again");
+    let without = bytes(&plain) - before;
+    desk.go(Draft::user("first").tools(tools.clone()));
+    let before = bytes(&desk);
+    desk.go(Draft::user("again").tools(tools));
+    let with = bytes(&desk) - before;
+    assert!(with < without + 100, "{with} bytes against {without} without tools");
+}
+
+#[test]
+fn what_is_too_large_is_refused_whole() {
+    let limits = Limits {
+        blob_bytes: 2_000,
+        schema_bytes: 200,
+        toolset_tools: 3,
+        tool_name_chars: 10,
+    };
+    let desk = Desk::with(RepoOptions::new().limits(limits));
+    let refused = |request: Request, what: &str| {
+        let error = desk.try_do(request).unwrap_err();
+        let Error::TooLarge(large) = &error else { panic!("{error}") };
+        assert!(large.what.starts_with(what) && large.found > large.limit, "{error}");
+        assert_eq!((error.code(), desk.head()), ("too_large", None));
+    };
+    refused(Draft::user("x".repeat(3_000)).into(), "blob");
+    refused(Request::tools([tool("long", &"x".repeat(300))]), "tool schema");
+    refused(Request::tools(vec![tool("x", "y"); 4]), "tool set");
+    refused(Request::tools([tool("a_very_long_name", "y")]), "tool name");
+    desk.go(Draft::user("x".repeat(1_900)));
+}

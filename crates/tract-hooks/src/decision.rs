@@ -1,0 +1,108 @@
+//! What the chain decided, and who did.
+
+use std::sync::Arc;
+
+use crate::action::{Action, Verdict};
+
+/// What the chain decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a decision that nobody looks at is carried out by nobody"]
+pub struct Decision<A> {
+    event: &'static str,
+    action: A,
+    by: Option<Arc<str>>,
+}
+
+impl<A: Action> Decision<A> {
+    pub(crate) fn nobody(event: &'static str) -> Self {
+        Self { event, action: A::pass(), by: None }
+    }
+
+    pub(crate) fn new(event: &'static str, action: A, by: &Arc<str>) -> Self {
+        Self { event, action, by: Some(Arc::clone(by)) }
+    }
+
+    /// Returns the answer; passing when nobody decided, which approves.
+    pub fn action(&self) -> &A {
+        &self.action
+    }
+
+    /// Takes the answer out.
+    pub fn into_action(self) -> A {
+        self.action
+    }
+
+    /// Returns the name of the handler that decided.
+    pub fn by(&self) -> Option<&str> {
+        self.by.as_deref()
+    }
+
+    /// Settles what every write path carries out: to go on or not.
+    ///
+    /// # Errors
+    /// [`HookError::Rejected`] when the answer is not to go on, [`HookError::Unsupported`] when it
+    /// asks for something that has to be carried out first: see the
+    /// [crate's documentation](crate#what-is-carried-out).
+    pub fn settle(&self) -> Result<(), HookError> {
+        let handler = || self.by().unwrap_or_default().to_owned();
+        match self.action.verdict() {
+            Verdict::Pass | Verdict::Go => Ok(()),
+            Verdict::Stop(reason) => Err(HookError::Rejected {
+                event: self.event,
+                handler: handler(),
+                reason: reason.to_owned(),
+            }),
+            Verdict::Change => Err(HookError::Unsupported {
+                event: self.event,
+                handler: handler(),
+                action: self.action.name(),
+            }),
+        }
+    }
+}
+
+/// Why an operation does not go on. Nothing was written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HookError {
+    /// A handler said no.
+    #[error("handler {handler:?} rejected {event}: {reason}")]
+    Rejected {
+        /// The event.
+        event: &'static str,
+        /// The handler's name.
+        handler: String,
+        /// Why.
+        reason: String,
+    },
+    /// A handler asked for something that this version does not carry out here.
+    #[error("handler {handler:?} answered {event} with {action:?}, which is not carried out here")]
+    Unsupported {
+        /// The event.
+        event: &'static str,
+        /// The handler's name.
+        handler: String,
+        /// The answer.
+        action: &'static str,
+    },
+}
+
+impl HookError {
+    /// Returns the stable word for the variant.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Rejected { .. } => "rejected_by_hook",
+            Self::Unsupported { .. } => "hook_action_unsupported",
+        }
+    }
+
+    /// Returns what to do about it, where something helps.
+    pub fn notes(&self) -> Vec<String> {
+        match self {
+            Self::Rejected { .. } => Vec::new(),
+            Self::Unsupported { .. } => {
+                vec!["answer with pass, approve or run, or reject or refuse".to_owned()]
+            }
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! What handlers are told.
+
+use tract_core::{CommitId, Content, Draft, LogEntry, Op, Part, RefName, ToolCall, ToolTraits};
+
+use crate::action::{
+    Action, CommitAction, CompileAction, CompressAction, DispatchAction, MergeAction,
+    RefMovedAction, ToolResultAction,
+};
+use crate::chain::stored::Stored;
+
+/// Something that handlers are asked about, or told of. The events are those of this crate.
+pub trait Event: Stored + Clone + Send + Sync + 'static {
+    /// The answers to it.
+    type Action: Action;
+
+    /// The stable word for it.
+    const NAME: &'static str;
+
+    /// Whether handlers for all events hear it.
+    const HEARD_BY_ANY: bool;
+
+    /// Returns it as handlers for all events hear it; `None` when they do not.
+    fn as_any(&self) -> Option<AnyEvent<'_>>;
+}
+
+/// A message is about to be committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BeforeCommit {
+    /// The branch.
+    pub branch: RefName,
+    /// Its head; `None` before the first commit.
+    pub head: Option<CommitId>,
+    /// What was asked: to append the message, or to put it in the place of another.
+    pub op: Op,
+    /// The message.
+    pub draft: Draft,
+}
+
+impl BeforeCommit {
+    /// Makes the event of a message that is appended to an empty branch.
+    pub fn new(branch: RefName, draft: Draft) -> Self {
+        Self { branch, head: None, op: Op::append(), draft }
+    }
+
+    /// Sets the branch's head.
+    #[must_use]
+    pub fn head(mut self, head: Option<CommitId>) -> Self {
+        self.head = head;
+        self
+    }
+
+    /// Sets what was asked.
+    #[must_use]
+    pub fn op(mut self, op: Op) -> Self {
+        self.op = op;
+        self
+    }
+}
+
+/// A tool's result was received and is about to be committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolResultReceived {
+    /// The branch.
+    pub branch: RefName,
+    /// Its head.
+    pub head: Option<CommitId>,
+    /// The provider's id of the call that it answers.
+    pub call_id: String,
+    /// The tool's name, where it is known.
+    pub tool_name: Option<String>,
+    /// What the model would read.
+    pub parts: Vec<Part>,
+    /// Whether the tool failed.
+    pub is_error: bool,
+    /// How many tokens it takes.
+    pub token_count: u64,
+}
+
+impl ToolResultReceived {
+    /// Makes the event of a success that takes no tokens, on an empty branch.
+    pub fn new(branch: RefName, call_id: impl Into<String>, parts: Vec<Part>) -> Self {
+        Self {
+            branch,
+            head: None,
+            call_id: call_id.into(),
+            tool_name: None,
+            parts,
+            is_error: false,
+            token_count: 0,
+        }
+    }
+
+    /// Sets the branch's head.
+    #[must_use]
+    pub fn head(mut self, head: Option<CommitId>) -> Self {
+        self.head = head;
+        self
+    }
+
+    /// Sets the tool's name.
+    #[must_use]
+    pub fn tool_name(mut self, name: impl Into<String>) -> Self {
+        self.tool_name = Some(name.into());
+        self
+    }
+
+    /// Sets whether the tool failed.
+    #[must_use]
+    pub fn is_error(mut self, is_error: bool) -> Self {
+        self.is_error = is_error;
+        self
+    }
+
+    /// Sets how many tokens it takes.
+    #[must_use]
+    pub fn token_count(mut self, tokens: u64) -> Self {
+        self.token_count = tokens;
+        self
+    }
+}
+
+/// A tool is about to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BeforeDispatch {
+    /// The call: id, name and arguments.
+    pub call: ToolCall,
+    /// The message that asked for it, where it is committed.
+    pub commit: Option<CommitId>,
+    /// The tool promises to change nothing.
+    pub read_only: bool,
+    /// The tool promises that a second call changes nothing more.
+    pub idempotent: bool,
+    /// What the tool changes may be lost for good.
+    pub destructive: bool,
+}
+
+impl BeforeDispatch {
+    /// Makes the event of a call to a tool with these promises.
+    pub fn new(call: ToolCall, traits: ToolTraits) -> Self {
+        Self {
+            call,
+            commit: None,
+            read_only: traits.read_only,
+            idempotent: traits.idempotent,
+            destructive: traits.destructive,
+        }
+    }
+
+    /// Sets the message that asked for it.
+    #[must_use]
+    pub fn commit(mut self, commit: CommitId) -> Self {
+        self.commit = Some(commit);
+        self
+    }
+}
+
+/// A context is about to be compiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BeforeCompile {
+    /// The branch, where one was named.
+    pub branch: Option<RefName>,
+    /// The commit that is compiled.
+    pub head: Option<CommitId>,
+}
+
+impl BeforeCompile {
+    /// Makes the event of compiling this commit.
+    pub fn new(head: Option<CommitId>) -> Self {
+        Self { branch: None, head }
+    }
+
+    /// Sets the branch.
+    #[must_use]
+    pub fn branch(mut self, branch: RefName) -> Self {
+        self.branch = Some(branch);
+        self
+    }
+}
+
+/// A summary is about to take the place of messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BeforeCompress {
+    /// The branch.
+    pub branch: RefName,
+    /// Its head.
+    pub head: Option<CommitId>,
+    /// The messages, in order, by their slots.
+    pub sources: Vec<CommitId>,
+    /// The summary.
+    pub summary: Content,
+    /// How many tokens the messages take.
+    pub tokens_before: u64,
+    /// How many tokens the summary takes.
+    pub tokens_after: u64,
+}
+
+impl BeforeCompress {
+    /// Makes the event of a summary whose tokens are not counted.
+    pub fn new(branch: RefName, sources: Vec<CommitId>, summary: Content) -> Self {
+        Self { branch, head: None, sources, summary, tokens_before: 0, tokens_after: 0 }
+    }
+
+    /// Sets the branch's head.
+    #[must_use]
+    pub fn head(mut self, head: Option<CommitId>) -> Self {
+        self.head = head;
+        self
+    }
+
+    /// Sets how many tokens messages and summary take.
+    #[must_use]
+    pub fn tokens(mut self, before: u64, after: u64) -> Self {
+        self.tokens_before = before;
+        self.tokens_after = after;
+        self
+    }
+}
+
+/// Other heads are about to be merged into a branch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BeforeMerge {
+    /// The branch.
+    pub branch: RefName,
+    /// Its head.
+    pub head: Option<CommitId>,
+    /// The other heads.
+    pub sources: Vec<CommitId>,
+    /// Whether the branch is merely forwarded.
+    pub fast_forward: bool,
+}
+
+impl BeforeMerge {
+    /// Makes the event of a merge that is no fast-forward.
+    pub fn new(branch: RefName, sources: Vec<CommitId>) -> Self {
+        Self { branch, head: None, sources, fast_forward: false }
+    }
+
+    /// Sets the branch's head.
+    #[must_use]
+    pub fn head(mut self, head: Option<CommitId>) -> Self {
+        self.head = head;
+        self
+    }
+
+    /// Sets whether the branch is merely forwarded.
+    #[must_use]
+    pub fn fast_forward(mut self, fast_forward: bool) -> Self {
+        self.fast_forward = fast_forward;
+        self
+    }
+}
+
+/// A ref has moved: the write is durable. The answer changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RefMoved {
+    /// The move, as the ref log has it.
+    pub entry: LogEntry,
+}
+
+impl RefMoved {
+    /// Makes the event of a move.
+    pub fn new(entry: LogEntry) -> Self {
+        Self { entry }
+    }
+}
+
+/// An event that waits for a decision, as handlers for all events hear it.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum AnyEvent<'a> {
+    /// A message is about to be committed.
+    BeforeCommit(&'a BeforeCommit),
+    /// A tool's result was received.
+    ToolResultReceived(&'a ToolResultReceived),
+    /// A tool is about to run.
+    BeforeDispatch(&'a BeforeDispatch),
+    /// A context is about to be compiled.
+    BeforeCompile(&'a BeforeCompile),
+    /// A summary is about to take the place of messages.
+    BeforeCompress(&'a BeforeCompress),
+    /// Other heads are about to be merged.
+    BeforeMerge(&'a BeforeMerge),
+}
+
+impl AnyEvent<'_> {
+    /// Returns the stable word for the event.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::BeforeCommit(_) => BeforeCommit::NAME,
+            Self::ToolResultReceived(_) => ToolResultReceived::NAME,
+            Self::BeforeDispatch(_) => BeforeDispatch::NAME,
+            Self::BeforeCompile(_) => BeforeCompile::NAME,
+            Self::BeforeCompress(_) => BeforeCompress::NAME,
+            Self::BeforeMerge(_) => BeforeMerge::NAME,
+        }
+    }
+}
+
+macro_rules! deciding {
+    ($event:ident, $action:ident, $name:literal) => {
+        impl Event for $event {
+            type Action = $action;
+            const NAME: &'static str = $name;
+            const HEARD_BY_ANY: bool = true;
+
+            fn as_any(&self) -> Option<AnyEvent<'_>> {
+                Some(AnyEvent::$event(self))
+            }
+        }
+    };
+}
+
+deciding!(BeforeCommit, CommitAction, "before_commit");
+deciding!(ToolResultReceived, ToolResultAction, "tool_result_received");
+deciding!(BeforeDispatch, DispatchAction, "before_dispatch");
+deciding!(BeforeCompile, CompileAction, "before_compile");
+deciding!(BeforeCompress, CompressAction, "before_compress");
+deciding!(BeforeMerge, MergeAction, "before_merge");
+
+impl Event for RefMoved {
+    type Action = RefMovedAction;
+    const NAME: &'static str = "ref_moved";
+    const HEARD_BY_ANY: bool = false;
+
+    fn as_any(&self) -> Option<AnyEvent<'_>> {
+        None
+    }
+}

@@ -1,0 +1,184 @@
+//! Requests in: instructions, results and the rest of each message as drafts.
+
+use tract_core::{Blob, Body, Content, Draft, ImageSource, Part, Role, ToolAnswer};
+
+use super::lower;
+use crate::dialect::Dialect;
+use crate::error::ImportError;
+use crate::import::{Imported, Request, Watch, draft};
+use crate::neutral::Out;
+use crate::raw::{self, Fields, Node};
+
+pub(crate) fn import(root: &Node<'_>) -> Result<Imported, ImportError> {
+    let request = Request::of(root, "messages")?;
+    let Some(messages) = &request.messages else {
+        return Err(ImportError::Missing { path: root.path.clone(), member: "messages" });
+    };
+    let mut watch = Watch::default();
+    let mut drafts = Vec::new();
+    if let Some(system) = request.fields.as_ref().and_then(|fields| fields.some("system")) {
+        drafts.push(instructions(&system)?);
+    }
+    for message in messages.array()? {
+        read(&message, &mut watch, &mut drafts)?;
+    }
+    request.finish(drafts, watch.end(), &["messages", "tools", "system"])
+}
+
+/// Reads the `system` of a request: a text, or blocks.
+fn instructions(system: &Node<'_>) -> Result<Draft, ImportError> {
+    let parts = parts(system, &mut Watch::default())?;
+    let content = Content::System(Body { parts, name: None });
+    let form = Dialect::Anthropic.apart().unwrap_or_default();
+    let mut draft = draft(content, None, form);
+    let blocks = lower::blocks(&mut Out::recorded(&draft.content, &Role::System));
+    if !raw::same(&lower::array(&blocks), system.raw) {
+        draft.verbatim = Some(Blob::seal(system.raw.as_bytes().to_vec()));
+    }
+    Ok(draft)
+}
+
+/// Reads one message: a draft for each result, one for each contiguous rest.
+///
+/// Of a message of several drafts, each keeps its own blocks where lowering would not give them
+/// back, and the first the message around them.
+pub(crate) fn read(
+    message: &Node<'_>,
+    watch: &mut Watch,
+    drafts: &mut Vec<Draft>,
+) -> Result<(), ImportError> {
+    let fields = message.object()?;
+    let role = Role::parse(&fields.require("role")?.string()?);
+    let content = fields.require("content")?;
+    let blocks = match content.is_array() {
+        true if role == Role::User => content.array()?,
+        _ => Vec::new(),
+    };
+    let mut groups: Vec<(Content, Vec<&str>)> = Vec::new();
+    let mut resting = false;
+    for block in &blocks {
+        let inner = block.object()?;
+        if inner.text("type").as_deref() == Some("tool_result") {
+            groups.push((result(&inner, watch)?, vec![block.raw]));
+            resting = false;
+            continue;
+        }
+        let part = part(block, &inner, watch)?;
+        match groups.last_mut() {
+            Some((Content::User(body), raws)) if resting => {
+                body.parts.push(part);
+                raws.push(block.raw);
+            }
+            _ => {
+                let body = Body { parts: vec![part], name: None };
+                groups.push((Content::User(body), vec![block.raw]));
+            }
+        }
+        resting = true;
+    }
+    if groups.is_empty() {
+        let body = Body { parts: parts(&content, watch)?, name: None };
+        let content = match &role {
+            Role::User => Content::User(body),
+            Role::Assistant => Content::Assistant(body),
+            Role::System | Role::Developer => Content::System(body),
+            Role::Tool | Role::Other(_) => {
+                watch.note(&fields.path, format!("unknown role {:?}", role.as_str()));
+                Content::Custom { kind: format!("role:{}", role.as_str()), body }
+            }
+        };
+        let mut draft = draft(content, Some(role.clone()), Dialect::Anthropic.form());
+        let lowered = lower::blocks(&mut Out::recorded(&draft.content, &role));
+        if !raw::same(&lower::message(role.as_str(), &lower::array(&lowered)), message.raw) {
+            draft.verbatim = Some(Blob::seal(message.raw.as_bytes().to_vec()));
+        }
+        drafts.push(draft);
+        return Ok(());
+    }
+    for (place, (content, raws)) in groups.into_iter().enumerate() {
+        let speaks = match content {
+            Content::ToolResult(_) => Role::Tool,
+            _ => role.clone(),
+        };
+        let mut draft = draft(content, Some(speaks.clone()), Dialect::Anthropic.form());
+        draft.joins_previous = place > 0;
+        let lowered = lower::array(&lower::blocks(&mut Out::recorded(&draft.content, &speaks)));
+        let received = raw::array(&raws);
+        let (lowered, received) = match place {
+            0 => (lower::message("user", &lowered), lower::around(&fields, &received)),
+            _ => (lowered, received),
+        };
+        if !raw::same(&lowered, &received) {
+            draft.verbatim = Some(Blob::seal(received.into_bytes()));
+        }
+        drafts.push(draft);
+    }
+    Ok(())
+}
+
+fn parts(content: &Node<'_>, watch: &mut Watch) -> Result<Vec<Part>, ImportError> {
+    if content.is_string() {
+        return Ok(vec![Part::text(content.string()?)]);
+    }
+    if !content.is_array() {
+        return Err(content.expected("a string or an array"));
+    }
+    content.array()?.iter().map(|block| part(block, &block.object()?, watch)).collect()
+}
+
+fn part(block: &Node<'_>, fields: &Fields<'_>, watch: &mut Watch) -> Result<Part, ImportError> {
+    let opaque =
+        || Part::Opaque { dialect: Dialect::Anthropic.opaque().into(), json: block.raw.into() };
+    let optional = |key: &str| fields.some(key).map(|node| node.string()).transpose();
+    Ok(match fields.require("type")?.string()?.as_str() {
+        "text" => Part::text(fields.require("text")?.string()?),
+        "tool_use" => {
+            let id = fields.require("id")?.string()?;
+            let input = fields.require("input")?;
+            if !input.is_object() {
+                watch.note(&input.path, "input is no JSON object");
+            }
+            watch.call(&id, &block.path);
+            Part::call(id, fields.require("name")?.string()?, input.raw)
+        }
+        "thinking" => Part::Reasoning {
+            text: fields.require("thinking")?.string()?,
+            signature: optional("signature")?,
+            encrypted: None,
+        },
+        "redacted_thinking" => Part::Reasoning {
+            text: String::new(),
+            signature: None,
+            encrypted: Some(fields.require("data")?.string()?),
+        },
+        "image" => image(fields)?.unwrap_or_else(opaque),
+        _ => opaque(),
+    })
+}
+
+fn image(fields: &Fields<'_>) -> Result<Option<Part>, ImportError> {
+    let source = fields.require("source")?.object()?;
+    let media_type = source.text("media_type");
+    let source = match source.require("type")?.string()?.as_str() {
+        "base64" => ImageSource::Base64(source.require("data")?.string()?),
+        "url" => ImageSource::Url(source.require("url")?.string()?),
+        "file" => ImageSource::File(source.require("file_id")?.string()?),
+        _ => return Ok(None),
+    };
+    Ok(Some(Part::Image { media_type, source }))
+}
+
+fn result(fields: &Fields<'_>, watch: &mut Watch) -> Result<Content, ImportError> {
+    let call_id = fields.require("tool_use_id")?.string()?;
+    watch.result(&call_id, &fields.path);
+    let parts = match fields.some("content") {
+        Some(content) => parts(&content, watch)?,
+        None => Vec::new(),
+    };
+    let is_error = match fields.some("is_error").map(|node| (node.raw, node)) {
+        None | Some(("false", _)) => false,
+        Some(("true", _)) => true,
+        Some((_, node)) => return Err(node.expected("a boolean")),
+    };
+    Ok(Content::ToolResult(ToolAnswer { call_id, name: None, is_error, parts }))
+}

@@ -1,0 +1,188 @@
+//! Blocks out: one neutral message as Anthropic's content blocks. What this writes for
+//! `anthropic-1` is frozen. Content is always a list, so that merging neighbours changes no block.
+
+use tract_compile::{Speaker, StandIn};
+use tract_core::{Content, ImageSource, Part};
+
+use crate::dialect::Dialect;
+use crate::neutral::{Out, arguments_object};
+use crate::raw::{self, Fields, Object};
+
+/// What a block is, as far as its place in a turn depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sort {
+    Call,
+    Result,
+    Other,
+}
+
+/// One content block as it is sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    pub(crate) sort: Sort,
+    pub(crate) text: String,
+}
+
+impl Block {
+    /// Takes a block as it was received.
+    pub(crate) fn received(raw: &str) -> Self {
+        let kind = raw::Node::root(raw).object().ok().and_then(|fields| fields.text("type"));
+        let sort = match kind.as_deref() {
+            Some("tool_use") => Sort::Call,
+            Some("tool_result") => Sort::Result,
+            _ => Sort::Other,
+        };
+        Self { sort, text: raw.to_owned() }
+    }
+}
+
+/// Writes the blocks of a message.
+pub(crate) fn blocks(out: &mut Out<'_>) -> Vec<Block> {
+    let parts = out.parts();
+    if let Content::ToolResult(answer) = out.content {
+        let inner = inner(out, &parts);
+        let mut block = Object::new();
+        block.text("type", "tool_result");
+        block.text("tool_use_id", out.call_id(&answer.call_id));
+        if !inner.is_empty() {
+            block.raw("content", &raw::array(inner));
+        }
+        block.raw("is_error", if answer.is_error { "true" } else { "false" });
+        return vec![Block { sort: Sort::Result, text: block.end() }];
+    }
+    let speaker = out.speaker();
+    let mut blocks = Vec::with_capacity(parts.len());
+    let mut calls = out.content.calls().zip(0u32..);
+    for part in parts.iter() {
+        if let Part::ToolCall(_) = part {
+            let Some((call, index)) = calls.next() else { continue };
+            if speaker != Speaker::Assistant {
+                out.left_out("a tool call outside of an assistant's message");
+                continue;
+            }
+            let (id, name) = out.call(index, call);
+            let input = arguments_object(out, &id, &call.arguments);
+            let mut block = Object::new();
+            block.text("type", "tool_use");
+            block.text("id", &id);
+            block.text("name", &name);
+            block.raw("input", input);
+            blocks.push(Block { sort: Sort::Call, text: block.end() });
+        } else if let Some(text) = simple(out, part, speaker) {
+            blocks.push(Block { sort: Sort::Other, text });
+        }
+    }
+    blocks
+}
+
+/// The content of a result.
+fn inner(out: &mut Out<'_>, parts: &[Part]) -> Vec<String> {
+    parts.iter().filter_map(|part| simple(out, part, Speaker::Tool)).collect()
+}
+
+fn simple(out: &mut Out<'_>, part: &Part, speaker: Speaker) -> Option<String> {
+    let mut block = Object::new();
+    match part {
+        Part::Text { text } => {
+            // Blank blocks are refused.
+            if !out.own && out.repairing && text.trim().is_empty() {
+                return None;
+            }
+            block.text("type", "text");
+            block.text("text", text);
+        }
+        Part::Image { media_type, source } => {
+            if !out.own && matches!(speaker, Speaker::Assistant | Speaker::System) {
+                out.left_out("an image outside of a user's message");
+                return None;
+            }
+            let mut inner = Object::new();
+            match source {
+                ImageSource::Base64(data) => {
+                    inner.text("type", "base64");
+                    inner.text("media_type", media_type.as_deref().unwrap_or("image/png"));
+                    inner.text("data", data);
+                }
+                ImageSource::Url(url) => {
+                    inner.text("type", "url");
+                    inner.text("url", url);
+                }
+                ImageSource::File(_) if !out.own => {
+                    out.left_out("an image that only its provider holds");
+                    return None;
+                }
+                ImageSource::File(id) => {
+                    inner.text("type", "file");
+                    inner.text("file_id", id);
+                }
+            }
+            block.text("type", "image");
+            block.raw("source", &inner.end());
+        }
+        Part::Reasoning { text, signature, encrypted } => {
+            if !out.own {
+                out.left_out("reasoning that this provider does not take back");
+                return None;
+            }
+            match (encrypted, signature) {
+                (Some(data), _) => {
+                    block.text("type", "redacted_thinking");
+                    block.text("data", data);
+                }
+                (None, signature) => {
+                    block.text("type", "thinking");
+                    block.text("thinking", text);
+                    block.text("signature", signature.as_deref().unwrap_or_default());
+                }
+            }
+        }
+        Part::Opaque { .. } if !out.own && speaker == Speaker::System => {
+            out.left_out("a part of instructions that is no text");
+            return None;
+        }
+        Part::Opaque { dialect, json } => {
+            return out.opaque(Dialect::Anthropic, dialect, json);
+        }
+        // Only an assistant's message has calls; they are written above.
+        Part::ToolCall(_) => {
+            out.left_out("a tool call within a result");
+            return None;
+        }
+    }
+    Some(block.end())
+}
+
+/// Writes the answer that stands in for a result.
+pub(crate) fn stand_in(answer: &StandIn, call_id: &str) -> Block {
+    let mut text = Object::new();
+    text.text("type", "text");
+    text.text("text", answer.text());
+    let mut block = Object::new();
+    block.text("type", "tool_result");
+    block.text("tool_use_id", call_id);
+    block.raw("content", &raw::array([text.end()]));
+    block.raw("is_error", if answer.is_error() { "true" } else { "false" });
+    Block { sort: Sort::Result, text: block.end() }
+}
+
+/// Writes a list of blocks.
+pub(crate) fn array(blocks: &[Block]) -> String {
+    raw::array(blocks.iter().map(|block| block.text.as_str()))
+}
+
+/// Writes a message around its content.
+pub(crate) fn message(role: &str, content: &str) -> String {
+    let mut message = Object::new();
+    message.text("role", role);
+    message.raw("content", content);
+    message.end()
+}
+
+/// Writes a received message around other content.
+pub(crate) fn around(fields: &Fields<'_>, content: &str) -> String {
+    let mut message = Object::new();
+    for (key, raw) in &fields.members {
+        message.raw(key, if key == "content" { content } else { raw });
+    }
+    message.end()
+}

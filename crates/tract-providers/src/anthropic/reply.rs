@@ -1,0 +1,45 @@
+//! Replies in: a message of Anthropic's.
+
+use tract_core::{Reply, StopReason, Usage};
+
+use super::{import, lower};
+use crate::dialect::Dialect;
+use crate::error::{ImportError, ReplyError};
+use crate::import::Watch;
+use crate::raw::{Fields, Node};
+use crate::reply::count;
+
+pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
+    // Of what is answered, role and content go back as a message.
+    let role = fields.require("role")?.string()?;
+    let message = lower::message(&role, fields.require("content")?.raw);
+    let mut drafts = Vec::new();
+    import::read(&Node::root(&message), &mut Watch::default(), &mut drafts)?;
+    let draft =
+        drafts.pop().ok_or(ImportError::Missing { path: String::new(), member: "content" })?;
+    let mut reply = Reply::new(draft.content);
+    reply.form = Some(Dialect::Anthropic.form().to_owned());
+    reply.verbatim = draft.verbatim;
+    reply.id = fields.text("id");
+    reply.model = fields.text("model");
+    reply.stop_reason = fields.text("stop_reason").map(|reason| match reason.as_str() {
+        "end_turn" => StopReason::EndTurn,
+        "tool_use" => StopReason::ToolUse,
+        "max_tokens" | "model_context_window_exceeded" => StopReason::MaxTokens,
+        "stop_sequence" => StopReason::StopSequence,
+        "refusal" => StopReason::Refusal,
+        _ => StopReason::Other(reason),
+    });
+    if let Some(usage) = fields.some("usage") {
+        let usage = usage.object()?;
+        // What came from the cache, or went into it, is not part of `input_tokens`.
+        let read = count(&usage, "cache_read_input_tokens");
+        let written = count(&usage, "cache_creation_input_tokens").unwrap_or(0);
+        let mut sum = Usage::default();
+        sum.input_tokens = count(&usage, "input_tokens").map(|n| n + written + read.unwrap_or(0));
+        sum.output_tokens = count(&usage, "output_tokens");
+        sum.cached_tokens = read;
+        reply.usage = Some(sum);
+    }
+    Ok(reply)
+}

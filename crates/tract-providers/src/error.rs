@@ -1,0 +1,147 @@
+//! What can go wrong at the edge.
+
+use tract_compile::{Repair, Unpaired};
+use tract_core::json::JsonError;
+
+/// A text that is not what its dialect says.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// The text is no JSON, or JSON that has no canonical form.
+    #[error("{}{source}", at(.path))]
+    Json {
+        /// Where; empty for the whole text.
+        path: String,
+        /// What the reader met.
+        source: JsonError,
+    },
+    /// Something else stands where the dialect wants a certain thing.
+    #[error("{}expected {expected}, found {found}", at(.path))]
+    Expected {
+        /// Where, such as `messages[3].content`.
+        path: String,
+        /// What should stand there.
+        expected: &'static str,
+        /// What does.
+        found: &'static str,
+    },
+    /// A member that the dialect requires is not there.
+    #[error("{}expected a member {member:?}, found none", at(.path))]
+    Missing {
+        /// The object.
+        path: String,
+        /// The member.
+        member: &'static str,
+    },
+    /// A tool that cannot be kept.
+    #[error("{path}: {what}")]
+    Tool {
+        /// Where.
+        path: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The text is no conversation in any known dialect.
+    #[error("expected a conversation or a request, found {found}")]
+    Unknown {
+        /// What it looks like.
+        found: String,
+    },
+    /// A value that does not serialize.
+    #[error("the value does not serialize: {0}")]
+    Serialize(#[source] serde_json::Error),
+}
+
+fn at(path: &str) -> String {
+    match path.is_empty() {
+        true => String::new(),
+        false => format!("{path}: "),
+    }
+}
+
+impl ImportError {
+    /// Returns where the text went wrong; empty for the whole text.
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Json { path, .. }
+            | Self::Expected { path, .. }
+            | Self::Missing { path, .. }
+            | Self::Tool { path, .. } => path,
+            Self::Unknown { .. } | Self::Serialize(_) => "",
+        }
+    }
+
+    /// Returns what to do about it.
+    pub fn notes(&self) -> Vec<String> {
+        match self {
+            Self::Unknown { .. } => vec![
+                "known are request bodies, {\"messages\",\"tools\"}, and lines with \"request\""
+                    .to_owned(),
+                "name the dialect: openai, responses, anthropic or ollama".to_owned(),
+            ],
+            Self::Json { .. }
+            | Self::Expected { .. }
+            | Self::Missing { .. }
+            | Self::Tool { .. }
+            | Self::Serialize(_) => Vec::new(),
+        }
+    }
+}
+
+/// A context that does not take a form.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FormError {
+    /// No form has this name.
+    #[error("unknown form {name:?}")]
+    UnknownForm {
+        /// The name.
+        name: String,
+    },
+    /// Calls and results do not pair, in strict mode.
+    #[error(transparent)]
+    Unpaired(#[from] Unpaired),
+    /// A stored text is not what it was when it was taken in.
+    #[error("{what} is damaged: {source}")]
+    Damaged {
+        /// Whose text.
+        what: String,
+        /// What the reader met.
+        source: JsonError,
+    },
+}
+
+impl FormError {
+    /// Returns what to do about it.
+    pub fn notes(&self) -> Vec<String> {
+        match self {
+            Self::UnknownForm { .. } => vec![format!("known are {}", crate::form::names())],
+            Self::Unpaired(unpaired) => {
+                let steps = unpaired.repairs.iter().map(Repair::to_string);
+                steps.chain(["pairing \"repair\" takes these steps".to_owned()]).collect()
+            }
+            Self::Damaged { .. } => vec!["verify the store".to_owned()],
+        }
+    }
+}
+
+/// A reply that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplyError {
+    /// The provider answered with an error.
+    #[error("the provider answered with an error: {message}")]
+    Provider {
+        /// What it said.
+        message: String,
+    },
+    /// The text is no reply of this provider.
+    #[error(transparent)]
+    Shape(#[from] ImportError),
+    /// The form has no replies.
+    #[error("the form {form} is no request, so it has no reply")]
+    NoRequest {
+        /// The form.
+        form: &'static str,
+    },
+}

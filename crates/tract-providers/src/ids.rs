@@ -1,0 +1,147 @@
+//! The ids and names under which the calls of one request go out.
+
+use std::collections::{HashMap, HashSet};
+
+use tract_compile::{Item, Repair, RepairKind, Speaker, speaker};
+use tract_core::{CallRef, CommitId, Message};
+use tract_schema::Aliases;
+
+use crate::dialect::Dialect;
+
+/// A call as it goes out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// Whether the id is another than the recorded one.
+    pub(crate) renamed: bool,
+}
+
+/// The calls of one request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ids(HashMap<CallRef, Sent>);
+
+impl Ids {
+    pub(crate) fn call(&self, slot: CommitId, index: u32) -> Option<&Sent> {
+        self.0.get(&CallRef { slot, index })
+    }
+
+    /// Returns whether a message holds or answers a call whose id was replaced, so that its own
+    /// bytes cannot be sent.
+    pub(crate) fn touches(&self, message: &Message) -> bool {
+        let renamed = |of: CallRef| self.0.get(&of).is_some_and(|sent| sent.renamed);
+        message.answers.is_some_and(renamed)
+            || (0u32..)
+                .zip(message.content.calls())
+                .any(|(index, _)| renamed(CallRef { slot: message.slot, index }))
+    }
+
+    /// Settles ids and names. When repairing, an id that the provider refuses or that the request
+    /// has already is replaced, in calls and results alike. Ids that Anthropic recorded twice in
+    /// different turns it has accepted, so those stay.
+    pub(crate) fn settle(
+        items: &[Item<'_>],
+        dialect: Dialect,
+        repairing: bool,
+        aliases: Option<&Aliases>,
+        repairs: &mut Vec<Repair>,
+    ) -> Self {
+        let (mut ids, mut used, mut in_turn) = (Self::default(), HashSet::new(), HashSet::new());
+        let stood_in: HashSet<CallRef> = items
+            .iter()
+            .filter_map(|item| match item {
+                Item::StandIn(answer) => Some(answer.answers),
+                Item::Message(_) => None,
+            })
+            .collect();
+        for item in items {
+            let message = match item {
+                Item::Message(message) if speaker(message) == Speaker::Assistant => message,
+                Item::Message(_) | Item::StandIn(_) => {
+                    in_turn.clear();
+                    continue;
+                }
+            };
+            let own = dialect.owns(message.form.as_deref());
+            for (index, call) in (0u32..).zip(message.content.calls()) {
+                let mut id = call.id.clone();
+                if repairing {
+                    // A call of old has no id, and needs one when its answer is not of old.
+                    let of = CallRef { slot: message.slot, index };
+                    if !own || (id.is_empty() && stood_in.contains(&of)) {
+                        id = accepted(dialect, &id);
+                    }
+                    let taken: &HashSet<String> = match dialect {
+                        Dialect::Anthropic if own => &in_turn,
+                        _ => &used,
+                    };
+                    if demands_ids(dialect) && taken.contains(&id) {
+                        id = fresh(&id, &used);
+                    }
+                }
+                let name =
+                    aliases.map_or(call.name.clone(), |all| all.sent(&call.name).into_owned());
+                let mut replaced = |kind, what: &str, from: &str, to: &str| {
+                    let text = format!("{what} {from:?} is sent as {to:?}");
+                    repairs.push(Repair::new(kind, Some(message.slot), text));
+                };
+                if id != call.id {
+                    replaced(RepairKind::CallId, "call id", &call.id, &id);
+                }
+                if name != call.name {
+                    replaced(RepairKind::ToolName, "tool name", &call.name, &name);
+                }
+                used.insert(id.clone());
+                in_turn.insert(id.clone());
+                let renamed = id != call.id;
+                ids.0.insert(CallRef { slot: message.slot, index }, Sent { id, name, renamed });
+            }
+        }
+        ids
+    }
+}
+
+fn demands_ids(dialect: Dialect) -> bool {
+    match dialect {
+        Dialect::OpenAi | Dialect::Responses | Dialect::Anthropic => true,
+        Dialect::Ollama => false,
+    }
+}
+
+/// The longest id that the provider takes, in bytes.
+fn longest(dialect: Dialect) -> usize {
+    match dialect {
+        Dialect::OpenAi => 40,
+        Dialect::Responses | Dialect::Anthropic => 64,
+        Dialect::Ollama => usize::MAX,
+    }
+}
+
+fn accepted(dialect: Dialect, id: &str) -> String {
+    let fits = |c: char| match dialect {
+        Dialect::Anthropic | Dialect::Responses | Dialect::OpenAi => {
+            c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
+        }
+        Dialect::Ollama => true,
+    };
+    if id.len() <= longest(dialect) && id.chars().all(fits) && !id.is_empty() {
+        return id.to_owned();
+    }
+    if !demands_ids(dialect) {
+        return id.to_owned();
+    }
+    let kept: String = id.chars().map(|c| if fits(c) { c } else { '_' }).take(28).collect();
+    let hash = tract_core::hash::blob(id.as_bytes()).short();
+    match kept.is_empty() {
+        true => format!("call_{hash}"),
+        false => format!("{kept}_{hash}"),
+    }
+}
+
+fn fresh(id: &str, used: &HashSet<String>) -> String {
+    let stem: String = id.chars().take(32).collect();
+    (2u64..)
+        .map(|n| format!("{stem}_{n}"))
+        .find(|id| !used.contains(id))
+        .expect("fewer ids are used than there are numbers")
+}

@@ -1,0 +1,165 @@
+//! One neutral message on its way out, and what the request has settled on for it.
+
+use std::borrow::Cow;
+
+use tract_compile::{RepairKind, Speaker};
+use tract_core::{Artifact, Content, Message, Part, Role, ToolCall};
+
+use crate::dialect::Dialect;
+use crate::ids::Ids;
+
+/// A message to be written in a dialect.
+pub(crate) struct Out<'a> {
+    pub(crate) content: &'a Content,
+    pub(crate) role: &'a Role,
+    /// Whether it came in this dialect, so that what it holds was accepted as it is.
+    pub(crate) own: bool,
+    /// Whether what the provider refuses is put right.
+    pub(crate) repairing: bool,
+    message: Option<(&'a Message, &'a Ids)>,
+    /// What was left out or replaced.
+    pub(crate) notes: Vec<(RepairKind, String)>,
+}
+
+impl<'a> Out<'a> {
+    /// A message as it has just been read: nothing is replaced.
+    pub(crate) fn recorded(content: &'a Content, role: &'a Role) -> Self {
+        Self { content, role, own: true, repairing: false, message: None, notes: Vec::new() }
+    }
+
+    /// A message of a compiled context.
+    pub(crate) fn compiled(
+        message: &'a Message,
+        dialect: Dialect,
+        ids: &'a Ids,
+        repairing: bool,
+    ) -> Self {
+        Self {
+            content: &message.content,
+            role: &message.role,
+            own: dialect.owns(message.form.as_deref()),
+            repairing,
+            message: Some((message, ids)),
+            notes: Vec::new(),
+        }
+    }
+
+    pub(crate) fn speaker(&self) -> Speaker {
+        Speaker::of(self.content, self.role)
+    }
+
+    /// Id and name under which the `index`-th call goes out.
+    pub(crate) fn call(&self, index: u32, call: &'a ToolCall) -> (Cow<'a, str>, Cow<'a, str>) {
+        match self.message.and_then(|(message, ids)| ids.call(message.slot, index)) {
+            Some(sent) => (Cow::Borrowed(&sent.id), Cow::Borrowed(&sent.name)),
+            None => (Cow::Borrowed(&call.id), Cow::Borrowed(&call.name)),
+        }
+    }
+
+    /// The id of the call that a result answers.
+    pub(crate) fn call_id(&self, recorded: &'a str) -> &'a str {
+        self.answered().map_or(recorded, |sent| &sent.id)
+    }
+
+    /// The name of the tool whose call a result answers, where the request knows it.
+    pub(crate) fn tool_name(&self) -> Option<&'a str> {
+        self.answered().map(|sent| sent.name.as_str())
+    }
+
+    fn answered(&self) -> Option<&'a crate::ids::Sent> {
+        let (message, ids) = self.message?;
+        let of = message.answers?;
+        ids.call(of.slot, of.index)
+    }
+
+    pub(crate) fn left_out(&mut self, what: impl Into<String>) {
+        self.notes.push((RepairKind::PartLeftOut, format!("{}: left out", what.into())));
+    }
+
+    /// The JSON of a part that only one dialect knows, where that is `dialect`.
+    pub(crate) fn opaque(&mut self, dialect: Dialect, of: &str, json: &str) -> Option<String> {
+        if of != dialect.opaque() {
+            self.left_out(format!("a part that only {of} knows"));
+            return None;
+        }
+        if tract_core::json::check(json).is_err() {
+            self.left_out("a part that is no JSON");
+            return None;
+        }
+        Some(json.to_owned())
+    }
+
+    pub(crate) fn note(&mut self, kind: RepairKind, text: String) {
+        self.notes.push((kind, text));
+    }
+
+    /// The parts, with what has none turned into one.
+    pub(crate) fn parts(&self) -> Cow<'a, [Part]> {
+        match self.content {
+            Content::Artifact(Artifact { text, .. }) => Cow::Owned(vec![Part::text(text.clone())]),
+            Content::Note(json) => Cow::Owned(vec![Part::text(json.as_str())]),
+            Content::System(body)
+            | Content::User(body)
+            | Content::Assistant(body)
+            | Content::Reasoning(body)
+            | Content::Custom { body, .. } => Cow::Borrowed(&body.parts),
+            Content::ToolResult(answer) => Cow::Borrowed(&answer.parts),
+        }
+    }
+
+    /// The speaker's name, where it has one.
+    pub(crate) fn name(&self) -> Option<&'a str> {
+        match self.content {
+            Content::System(body)
+            | Content::User(body)
+            | Content::Assistant(body)
+            | Content::Reasoning(body)
+            | Content::Custom { body, .. } => body.name.as_deref(),
+            Content::ToolResult(answer) => answer.name.as_deref(),
+            Content::Artifact(_) | Content::Note(_) => None,
+        }
+    }
+
+    /// Says in the text that a tool failed, for providers that have no flag for it.
+    pub(crate) fn failing(&self, parts: Cow<'a, [Part]>) -> Cow<'a, [Part]> {
+        let Content::ToolResult(answer) = self.content else { return parts };
+        if !answer.is_error || self.own {
+            return parts;
+        }
+        let says_so = parts.iter().any(|part| match part {
+            Part::Text { text } => {
+                text.trim_start().get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"))
+            }
+            Part::Image { .. }
+            | Part::ToolCall(_)
+            | Part::Reasoning { .. }
+            | Part::Opaque { .. } => false,
+        });
+        if says_so {
+            return parts;
+        }
+        let mut parts = parts.into_owned();
+        match parts.first_mut() {
+            Some(Part::Text { text }) => text.insert_str(0, "Error: "),
+            _ => parts.insert(0, Part::text("Error")),
+        }
+        Cow::Owned(parts)
+    }
+}
+
+/// Arguments as an object: the text as it is where it is one, else `{}`. Empty text is no fault,
+/// and what was recorded so stays when nothing is repaired.
+pub(crate) fn arguments_object<'a>(out: &mut Out<'_>, id: &str, arguments: &'a str) -> &'a str {
+    let trimmed = arguments.trim();
+    let as_it_was = out.own && !out.repairing && tract_core::json::check(trimmed).is_ok();
+    if as_it_was || crate::raw::is_object(trimmed) {
+        return trimmed;
+    }
+    if !trimmed.is_empty() {
+        out.note(
+            RepairKind::Arguments,
+            format!("arguments of call {id:?} are no JSON object: sent as {{}}"),
+        );
+    }
+    "{}"
+}

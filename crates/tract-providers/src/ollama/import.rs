@@ -1,0 +1,130 @@
+//! Requests in: messages as drafts.
+
+use tract_core::{Blob, Body, Content, Draft, ImageSource, Part, Role, ToolAnswer};
+
+use crate::dialect::Dialect;
+use crate::error::ImportError;
+use crate::import::{Imported, Request, Watch, draft};
+use crate::neutral::Out;
+use crate::raw::{self, Fields, Node};
+
+/// The calls that have no result yet: id and name, oldest first.
+type Open = Vec<(String, String)>;
+
+pub(crate) fn import(root: &Node<'_>) -> Result<Imported, ImportError> {
+    let request = Request::of(root, "messages")?;
+    let Some(messages) = &request.messages else {
+        return Err(ImportError::Missing { path: root.path.clone(), member: "messages" });
+    };
+    let (mut watch, mut open, mut drafts) = (Watch::default(), Open::new(), Vec::new());
+    for (place, message) in messages.array()?.iter().enumerate() {
+        drafts.push(read(message, place, &mut open, &mut watch)?);
+    }
+    request.finish(drafts, watch.end(), &["messages", "tools"])
+}
+
+/// Reads the `place`-th message.
+pub(crate) fn read(
+    message: &Node<'_>,
+    place: usize,
+    open: &mut Open,
+    watch: &mut Watch,
+) -> Result<Draft, ImportError> {
+    let fields = message.object()?;
+    let role = Role::parse(&fields.require("role")?.string()?);
+    let content = content(&fields, &role, place, open, watch)?;
+    let mut draft = draft(content, Some(role.clone()), Dialect::Ollama.form());
+    let lowered = super::message(&mut Out::recorded(&draft.content, &role));
+    if !lowered.is_some_and(|lowered| raw::same(&lowered, message.raw)) {
+        draft.verbatim = Some(Blob::seal(message.raw.as_bytes().to_vec()));
+    }
+    Ok(draft)
+}
+
+fn content(
+    fields: &Fields<'_>,
+    role: &Role,
+    place: usize,
+    open: &mut Open,
+    watch: &mut Watch,
+) -> Result<Content, ImportError> {
+    let optional = |key: &str| fields.some(key).map(|node| node.string()).transpose();
+    let mut parts = Vec::new();
+    if let Some(text) = optional("thinking")?.filter(|text| !text.is_empty()) {
+        parts.push(Part::Reasoning { text, signature: None, encrypted: None });
+    }
+    if let Some(text) = optional("content")?.filter(|text| !text.is_empty()) {
+        parts.push(Part::text(text));
+    }
+    if let Some(images) = fields.some("images") {
+        for image in images.array()? {
+            let source = ImageSource::Base64(image.string()?);
+            parts.push(Part::Image { media_type: None, source });
+        }
+    }
+    Ok(match role {
+        Role::System | Role::Developer => Content::System(Body { parts, name: None }),
+        Role::User => Content::User(Body { parts, name: None }),
+        Role::Assistant => {
+            calls(fields, place, &mut parts, open, watch)?;
+            Content::Assistant(Body { parts, name: None })
+        }
+        Role::Tool => {
+            let name = optional("tool_name")?;
+            let found = match optional("tool_call_id")? {
+                Some(id) => match open.iter().position(|(open, _)| *open == id) {
+                    Some(at) => open.remove(at).0,
+                    None => id,
+                },
+                None => {
+                    let named = name
+                        .as_ref()
+                        .and_then(|name| open.iter().position(|(_, open)| open == name));
+                    match named.or((name.is_none() && !open.is_empty()).then_some(0)) {
+                        Some(at) => open.remove(at).0,
+                        None => String::new(),
+                    }
+                }
+            };
+            watch.result(&found, &fields.path);
+            Content::ToolResult(ToolAnswer { call_id: found, name, is_error: false, parts })
+        }
+        Role::Other(word) => {
+            watch.note(&fields.path, format!("unknown role {word:?}"));
+            Content::Custom { kind: format!("role:{word}"), body: Body { parts, name: None } }
+        }
+    })
+}
+
+fn calls(
+    fields: &Fields<'_>,
+    place: usize,
+    parts: &mut Vec<Part>,
+    open: &mut Open,
+    watch: &mut Watch,
+) -> Result<(), ImportError> {
+    let Some(calls) = fields.some("tool_calls") else { return Ok(()) };
+    for (n, node) in calls.array()?.iter().enumerate() {
+        let call = node.object()?;
+        let id = match call.some("id") {
+            Some(id) => id.string()?,
+            None => format!("call_{place}_{n}"),
+        };
+        let function = call.require("function")?.object()?;
+        let name = function.require("name")?.string()?;
+        let arguments = match function.some("arguments") {
+            None => String::new(),
+            Some(node) if node.is_string() => node.string()?,
+            Some(node) => {
+                if !node.is_object() {
+                    watch.note(&node.path, "arguments are no JSON object");
+                }
+                node.raw.to_owned()
+            }
+        };
+        watch.call(&id, &node.path);
+        open.push((id.clone(), name.clone()));
+        parts.push(Part::call(id, name, arguments));
+    }
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! Messages out: one neutral message as Ollama's chat API takes it. What this writes for
+//! `ollama-1` is frozen.
+
+use tract_compile::{RepairKind, Speaker, StandIn};
+use tract_core::{ImageSource, Part, Role};
+
+use crate::neutral::{Out, arguments_object};
+use crate::raw::{self, Object};
+
+/// Writes a message; `None` when it has nothing to say.
+pub(crate) fn message(out: &mut Out<'_>) -> Option<String> {
+    let speaker = out.speaker();
+    let parts = out.parts();
+    let parts = match speaker {
+        Speaker::Tool => out.failing(parts),
+        Speaker::System | Speaker::User | Speaker::Assistant => parts,
+    };
+    let (mut texts, mut thinking) = (Vec::new(), Vec::new());
+    let (mut images, mut calls) = (Vec::new(), Vec::new());
+    let mut recorded = out.content.calls().zip(0u32..);
+    for part in parts.iter() {
+        match part {
+            Part::Text { text } => texts.push(text.as_str()),
+            Part::Reasoning { text, .. } if out.own => thinking.push(text.as_str()),
+            Part::Reasoning { .. } => {
+                out.left_out("reasoning that this provider does not take back");
+            }
+            Part::Image { source: ImageSource::Base64(data), .. } => {
+                images.push(raw::literal(data))
+            }
+            Part::Image { source: ImageSource::Url(_) | ImageSource::File(_), .. } => {
+                out.left_out("an image that is not carried along");
+            }
+            Part::ToolCall(_) => {
+                let Some((call, index)) = recorded.next() else { continue };
+                if speaker != Speaker::Assistant {
+                    out.left_out("a tool call outside of an assistant's message");
+                    continue;
+                }
+                let (id, name) = out.call(index, call);
+                let mut function = Object::new();
+                function.text("name", &name);
+                function.raw("arguments", arguments_object(out, &id, &call.arguments));
+                let mut element = Object::new();
+                element.raw("function", &function.end());
+                calls.push(element.end());
+            }
+            Part::Opaque { dialect, .. } => {
+                out.left_out(format!("a part that only {dialect} knows"));
+            }
+        }
+    }
+    let nothing = texts.iter().all(|text| text.is_empty()) && images.is_empty() && calls.is_empty();
+    if out.repairing && !out.own && nothing && matches!(speaker, Speaker::User | Speaker::Assistant)
+    {
+        out.note(RepairKind::EmptyMessage, "a message with nothing to say: left out".to_owned());
+        return None;
+    }
+    let mut message = Object::new();
+    message.text(
+        "role",
+        match (speaker, out.role) {
+            (_, Role::Other(word)) if out.own => word,
+            (Speaker::System, _) => "system",
+            (Speaker::User, _) => "user",
+            (Speaker::Assistant, _) => "assistant",
+            (Speaker::Tool, _) => "tool",
+        },
+    );
+    message.text("content", &texts.join("\n"));
+    if !thinking.is_empty() {
+        message.text("thinking", &thinking.join("\n"));
+    }
+    if !images.is_empty() {
+        message.raw("images", &raw::array(images));
+    }
+    if speaker == Speaker::Tool {
+        // Results are matched by the tool's name; recordings of older clients have none.
+        let name = match out.own {
+            true => out.name(),
+            false => out.tool_name().or(out.name()),
+        };
+        if let Some(name) = name {
+            message.text("tool_name", name);
+        }
+    }
+    if !calls.is_empty() {
+        message.raw("tool_calls", &raw::array(&calls));
+    }
+    Some(message.end())
+}
+
+/// Writes an answer that stands in for one; the id is of no use there.
+pub(crate) fn stand_in(answer: &StandIn, _call_id: &str, name: &str) -> String {
+    let mut message = Object::new();
+    message.text("role", "tool");
+    message.text("content", answer.text());
+    message.text("tool_name", name);
+    message.end()
+}

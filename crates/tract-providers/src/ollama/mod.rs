@@ -1,0 +1,41 @@
+//! Ollama's own chat API.
+
+mod import;
+mod lower;
+mod reply;
+
+use serde::Serialize;
+
+use crate::error::ImportError;
+use crate::import::Imported;
+use crate::raw::Node;
+
+pub(crate) use import::import;
+pub(crate) use lower::{message, stand_in};
+pub(crate) use reply::reply;
+
+/// Takes messages, or a whole request, in Ollama's shape: anything that serializes.
+///
+/// # Errors
+/// [`ImportError`] naming the place that is not what Ollama's shape says.
+pub fn drafts<T: Serialize + ?Sized>(value: &T) -> Result<Imported, ImportError> {
+    drafts_of(&serde_json::to_string(value).map_err(ImportError::Serialize)?)
+}
+
+/// Takes the text of messages, or of a whole request, in Ollama's shape. Calls have no ids there,
+/// so each gets one from its place, and results are matched by name and order.
+///
+/// ```
+/// use tract_providers::ollama;
+/// let imported = ollama::drafts_of(r#"[
+///     {"role":"assistant","content":"","tool_calls":[{"function":{"name":"now","arguments":{}}}]},
+///     {"role":"tool","tool_name":"now","content":"noon"}]"#)?;
+/// assert_eq!(imported.drafts[0].content.calls().next().map(|call| call.id.as_str()), Some("call_0_0"));
+/// # Ok::<(), tract_providers::ImportError>(())
+/// ```
+///
+/// # Errors
+/// As [`drafts`].
+pub fn drafts_of(text: &str) -> Result<Imported, ImportError> {
+    import(&Node::root(text))
+}

@@ -1,0 +1,40 @@
+//! Replies in: the message of a chat answer that came whole.
+
+use tract_core::{Reply, StopReason, Usage};
+
+use super::import;
+use crate::dialect::Dialect;
+use crate::error::ReplyError;
+use crate::import::Watch;
+use crate::raw::Fields;
+use crate::reply::count;
+
+pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
+    let message = fields.require("message")?;
+    // Calls without ids get theirs from this number, so that they are unique in the conversation
+    // as far as the answer's time tells.
+    let place = fields.text("created_at").map_or(0, |time| {
+        let [a, b, c, d, ..] = *tract_core::hash::blob(time.as_bytes()).as_bytes();
+        usize::try_from(u32::from_be_bytes([a, b, c, d])).unwrap_or(0)
+    });
+    let draft = import::read(&message, place, &mut Vec::new(), &mut Watch::default())?;
+    let mut reply = Reply::new(draft.content);
+    reply.form = Some(Dialect::Ollama.form().to_owned());
+    reply.verbatim = draft.verbatim;
+    reply.model = fields.text("model");
+    reply.stop_reason = match fields.text("done_reason").as_deref() {
+        _ if reply.calls().next().is_some() => Some(StopReason::ToolUse),
+        Some("stop") => Some(StopReason::EndTurn),
+        Some("length") => Some(StopReason::MaxTokens),
+        Some(reason) => Some(StopReason::Other(reason.to_owned())),
+        None => None,
+    };
+    let (input, output) = (count(fields, "prompt_eval_count"), count(fields, "eval_count"));
+    if input.is_some() || output.is_some() {
+        let mut read = Usage::default();
+        read.input_tokens = input;
+        read.output_tokens = output;
+        reply.usage = Some(read);
+    }
+    Ok(reply)
+}

@@ -1,0 +1,181 @@
+//! Requests in: messages as drafts.
+
+use tract_core::{Blob, Body, Content, Draft, ImageSource, Part, Role, ToolAnswer, ToolCall};
+
+use crate::dialect::Dialect;
+use crate::error::ImportError;
+use crate::import::{Imported, Request, Watch, draft};
+use crate::neutral::Out;
+use crate::raw::{self, Fields, Node};
+
+pub(crate) fn import(root: &Node<'_>) -> Result<Imported, ImportError> {
+    let request = Request::of(root, "messages")?;
+    let Some(messages) = &request.messages else {
+        return Err(ImportError::Missing { path: root.path.clone(), member: "messages" });
+    };
+    let mut watch = Watch::default();
+    let mut drafts = Vec::new();
+    for message in messages.array()? {
+        drafts.push(read(&message, &mut watch)?);
+    }
+    request.finish(drafts, watch.end(), &["messages", "tools"])
+}
+
+/// Reads one message. Its bytes are kept where the neutral form would not give them back.
+pub(crate) fn read(message: &Node<'_>, watch: &mut Watch) -> Result<Draft, ImportError> {
+    let fields = message.object()?;
+    let role = Role::parse(&fields.require("role")?.string()?);
+    let content = content(&fields, &role, watch)?;
+    let mut draft = draft(content, Some(role.clone()), Dialect::OpenAi.form());
+    let lowered = super::message(&mut Out::recorded(&draft.content, &role));
+    if !lowered.is_some_and(|lowered| raw::same(&lowered, message.raw)) {
+        draft.verbatim = Some(Blob::seal(message.raw.as_bytes().to_vec()));
+    }
+    Ok(draft)
+}
+
+fn content(fields: &Fields<'_>, role: &Role, watch: &mut Watch) -> Result<Content, ImportError> {
+    let mut parts = parts(fields)?;
+    let name = match fields.some("name") {
+        Some(name) => Some(name.string()?),
+        None => None,
+    };
+    let legacy = Role::Other("function".to_owned());
+    Ok(match role {
+        Role::System | Role::Developer => Content::System(Body { parts, name }),
+        Role::User => Content::User(Body { parts, name }),
+        Role::Assistant => {
+            reasoning(fields, &mut parts)?;
+            if let Some(refusal) = fields.some("refusal") {
+                let refusal = refusal.string()?;
+                if parts.is_empty() {
+                    parts.push(Part::text(refusal));
+                }
+            }
+            calls(fields, &mut parts, watch)?;
+            Content::Assistant(Body { parts, name })
+        }
+        Role::Tool => {
+            let id = fields.require("tool_call_id")?;
+            let call_id = id.string()?;
+            watch.result(&call_id, &fields.path);
+            Content::ToolResult(ToolAnswer { call_id, name, is_error: false, parts })
+        }
+        // The calls of old had no ids: one call, one answer.
+        role if *role == legacy => {
+            watch.result("", &fields.path);
+            Content::ToolResult(ToolAnswer { call_id: String::new(), name, is_error: false, parts })
+        }
+        Role::Other(word) => {
+            watch.note(&fields.path, format!("unknown role {word:?}"));
+            Content::Custom { kind: format!("role:{word}"), body: Body { parts, name } }
+        }
+    })
+}
+
+fn parts(fields: &Fields<'_>) -> Result<Vec<Part>, ImportError> {
+    let Some(content) = fields.some("content") else { return Ok(Vec::new()) };
+    if content.is_string() {
+        return Ok(vec![Part::text(content.string()?)]);
+    }
+    if !content.is_array() {
+        return Err(content.expected("a string, an array or null"));
+    }
+    content.array()?.iter().map(part).collect()
+}
+
+fn part(node: &Node<'_>) -> Result<Part, ImportError> {
+    let fields = node.object()?;
+    let kind = fields.require("type")?.string()?;
+    let opaque =
+        || Part::Opaque { dialect: Dialect::OpenAi.opaque().into(), json: node.raw.into() };
+    Ok(match kind.as_str() {
+        "text" => Part::text(fields.require("text")?.string()?),
+        "image_url" => {
+            let image = fields.require("image_url")?;
+            let url = match image.is_string() {
+                true => image.string()?,
+                false => image.object()?.require("url")?.string()?,
+            };
+            match data_url(&url) {
+                Some((media_type, data)) => Part::Image {
+                    media_type: Some(media_type.to_owned()),
+                    source: ImageSource::Base64(data.to_owned()),
+                },
+                None => Part::Image { media_type: None, source: ImageSource::Url(url) },
+            }
+        }
+        _ => opaque(),
+    })
+}
+
+pub(crate) fn data_url(url: &str) -> Option<(&str, &str)> {
+    let (media_type, data) = url.strip_prefix("data:")?.split_once(";base64,")?;
+    (!media_type.is_empty()).then_some((media_type, data))
+}
+
+/// Reasoning as other vendors behind this API write it; the bytes are kept beside it.
+fn reasoning(fields: &Fields<'_>, parts: &mut Vec<Part>) -> Result<(), ImportError> {
+    for key in ["reasoning_content", "reasoning"] {
+        if let Some(text) = fields.some(key).filter(Node::is_string) {
+            let text = text.string()?;
+            if !text.is_empty() {
+                parts.insert(0, Part::Reasoning { text, signature: None, encrypted: None });
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn calls(fields: &Fields<'_>, parts: &mut Vec<Part>, watch: &mut Watch) -> Result<(), ImportError> {
+    if let Some(calls) = fields.some("tool_calls") {
+        for node in calls.array()? {
+            let call = call(&node, watch)?;
+            watch.call(&call.id, &node.path);
+            parts.push(Part::ToolCall(call));
+        }
+    }
+    if let Some(node) = fields.some("function_call") {
+        let function = node.object()?;
+        let name = function.require("name")?.string()?;
+        let arguments = arguments(&function, watch)?;
+        // Some vendors write an empty one beside every message.
+        if !name.is_empty() {
+            watch.call("", &node.path);
+            parts.push(Part::call("", name, arguments));
+        }
+    }
+    Ok(())
+}
+
+fn call(node: &Node<'_>, watch: &mut Watch) -> Result<ToolCall, ImportError> {
+    let call = node.object()?;
+    let id = match call.some("id") {
+        Some(id) => id.string()?,
+        None => {
+            watch.note(&node.path, "tool call without an id");
+            String::new()
+        }
+    };
+    if let Some(custom) = call.some("custom") {
+        let custom = custom.object()?;
+        let name = custom.require("name")?.string()?;
+        return Ok(ToolCall { id, name, arguments: custom.require("input")?.string()? });
+    }
+    let function = call.require("function")?.object()?;
+    let name = function.require("name")?.string()?;
+    Ok(ToolCall { id, name, arguments: arguments(&function, watch)? })
+}
+
+fn arguments(function: &Fields<'_>, watch: &mut Watch) -> Result<String, ImportError> {
+    let Some(node) = function.some("arguments") else { return Ok(String::new()) };
+    if node.is_object() {
+        return Ok(node.raw.to_owned());
+    }
+    let text = node.string()?;
+    if !text.trim().is_empty() && !raw::is_object(text.trim()) {
+        watch.note(&node.path, "arguments are no JSON object");
+    }
+    Ok(text)
+}

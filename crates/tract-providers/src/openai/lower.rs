@@ -1,0 +1,145 @@
+//! Messages out: one neutral message as OpenAI's Chat Completions take it. What this writes for
+//! `openai-chat-1` is frozen.
+
+use tract_compile::{RepairKind, Speaker, StandIn};
+use tract_core::{Content, ImageSource, Part, Role};
+
+use crate::dialect::Dialect;
+use crate::neutral::Out;
+use crate::raw::{self, Object};
+
+/// Writes a message; `None` when it has nothing to say that the provider would accept.
+pub(crate) fn message(out: &mut Out<'_>) -> Option<String> {
+    let speaker = out.speaker();
+    let parts = out.parts();
+    let parts = match speaker {
+        Speaker::Tool => out.failing(parts),
+        Speaker::System | Speaker::User | Speaker::Assistant => parts,
+    };
+    let mut elements = Vec::new();
+    let mut calls = Vec::new();
+    let mut index = 0;
+    let mut only_text = None;
+    for part in parts.iter() {
+        match part {
+            Part::Text { text } => {
+                let mut element = Object::new();
+                element.text("type", "text");
+                element.text("text", text);
+                elements.push(element.end());
+                only_text = Some(text.as_str());
+            }
+            Part::Image { media_type, source } => {
+                if !out.own && speaker != Speaker::User {
+                    out.left_out("an image outside of a user's message");
+                    continue;
+                }
+                match image(media_type.as_deref(), source) {
+                    Some(element) => elements.push(element),
+                    None => out.left_out("an image that only its provider holds"),
+                }
+            }
+            Part::ToolCall(call) => {
+                if speaker != Speaker::Assistant {
+                    out.left_out("a tool call outside of an assistant's message");
+                    continue;
+                }
+                // The id of a call is found by its place in the content, which is borrowed there.
+                let sent =
+                    out.content.calls().nth(index as usize).map(|call| out.call(index, call));
+                index += 1;
+                if let Some((id, name)) = sent {
+                    let mut function = Object::new();
+                    function.text("name", &name);
+                    function.text("arguments", &call.arguments);
+                    let mut element = Object::new();
+                    element.text("id", &id);
+                    element.text("type", "function");
+                    element.raw("function", &function.end());
+                    calls.push(element.end());
+                }
+            }
+            Part::Reasoning { .. } => {
+                if !out.own {
+                    out.left_out("reasoning that this provider does not take back");
+                }
+            }
+            Part::Opaque { dialect, json } => {
+                elements.extend(out.opaque(Dialect::OpenAi, dialect, json));
+            }
+        }
+    }
+    if speaker == Speaker::Assistant && out.repairing && elements.is_empty() && calls.is_empty() {
+        out.note(RepairKind::EmptyMessage, "an assistant's empty message: left out".to_owned());
+        return None;
+    }
+    if speaker == Speaker::User
+        && !out.own
+        && out.repairing
+        && elements.is_empty()
+        && !parts.is_empty()
+    {
+        out.note(RepairKind::EmptyMessage, "a message with nothing left: left out".to_owned());
+        return None;
+    }
+    let content = match (elements.as_slice(), only_text) {
+        ([], _) if speaker == Speaker::Assistant => "null".to_owned(),
+        ([], _) => r#""""#.to_owned(),
+        ([_], Some(text)) => raw::literal(text),
+        _ => raw::array(&elements),
+    };
+    let mut message = Object::new();
+    message.text("role", role(out, speaker));
+    if let Content::ToolResult(answer) = out.content {
+        message.text("tool_call_id", out.call_id(&answer.call_id));
+    }
+    message.raw("content", &content);
+    if let Some(name) = out.name().filter(|name| out.own || plain(name)) {
+        message.text("name", name);
+    }
+    if !calls.is_empty() {
+        message.raw("tool_calls", &raw::array(&calls));
+    }
+    Some(message.end())
+}
+
+/// Writes an answer that stands in for one; the tool's name is of no use there.
+pub(crate) fn stand_in(answer: &StandIn, call_id: &str, _name: &str) -> String {
+    let mut message = Object::new();
+    message.text("role", "tool");
+    message.text("tool_call_id", call_id);
+    message.text("content", answer.text());
+    message.end()
+}
+
+fn role<'a>(out: &Out<'a>, speaker: Speaker) -> &'a str {
+    match (speaker, out.role) {
+        (Speaker::System, Role::Developer) => "developer",
+        (_, Role::Other(word)) if out.own => word,
+        (Speaker::System, _) => "system",
+        (Speaker::User, _) => "user",
+        (Speaker::Assistant, _) => "assistant",
+        (Speaker::Tool, _) => "tool",
+    }
+}
+
+/// OpenAI refuses names with spaces and markup.
+fn plain(name: &str) -> bool {
+    tract_schema::accepts(tract_schema::Provider::OpenAi, name)
+}
+
+fn image(media_type: Option<&str>, source: &ImageSource) -> Option<String> {
+    let url = match source {
+        ImageSource::Url(url) => url.clone(),
+        ImageSource::Base64(data) => {
+            format!("data:{};base64,{data}", media_type.unwrap_or("image/png"))
+        }
+        ImageSource::File(_) => return None,
+    };
+    let mut inner = Object::new();
+    inner.text("url", &url);
+    let mut element = Object::new();
+    element.text("type", "image_url");
+    element.raw("image_url", &inner.end());
+    Some(element.end())
+}

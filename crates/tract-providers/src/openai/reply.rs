@@ -1,0 +1,42 @@
+//! Replies in: the first choice of a chat completion.
+
+use tract_core::{Reply, StopReason, Usage};
+
+use super::import;
+use crate::dialect::Dialect;
+use crate::error::ReplyError;
+use crate::import::Watch;
+use crate::raw::Fields;
+use crate::reply::{count, inner_count};
+
+pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
+    let choices = fields.require("choices")?;
+    let choice = match choices.array()?.first() {
+        Some(choice) => choice.object()?,
+        None => return Err(choices.expected("an array with a choice").into()),
+    };
+    let draft = import::read(&choice.require("message")?, &mut Watch::default())?;
+    let mut reply = Reply::new(draft.content);
+    reply.form = Some(Dialect::OpenAi.form().to_owned());
+    reply.verbatim = draft.verbatim;
+    reply.id = fields.text("id");
+    reply.model = fields.text("model");
+    reply.stop_reason = choice.text("finish_reason").map(|reason| match reason.as_str() {
+        "stop" => StopReason::EndTurn,
+        "tool_calls" | "function_call" => StopReason::ToolUse,
+        "length" => StopReason::MaxTokens,
+        "content_filter" => StopReason::Refusal,
+        _ => StopReason::Other(reason),
+    });
+    if let Some(usage) = fields.some("usage") {
+        let usage = usage.object()?;
+        let mut read = Usage::default();
+        read.input_tokens = count(&usage, "prompt_tokens");
+        read.output_tokens = count(&usage, "completion_tokens");
+        read.cached_tokens = inner_count(&usage, "prompt_tokens_details", "cached_tokens");
+        read.reasoning_tokens =
+            inner_count(&usage, "completion_tokens_details", "reasoning_tokens");
+        reply.usage = Some(read);
+    }
+    Ok(reply)
+}

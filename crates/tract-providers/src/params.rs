@@ -1,0 +1,170 @@
+//! The body of a request: texts in order, ready to send.
+
+use serde::de::DeserializeOwned;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+use tract_compile::{Repair, RepairKind};
+use tract_core::{CommitId, Reply};
+use tract_schema::Aliases;
+
+use crate::error::ReplyError;
+use crate::form::Form;
+use crate::prefix::{Blocks, Origin, PrefixHash};
+use crate::raw::{self, Object};
+
+/// A body: members in order, or a list.
+#[derive(Clone, Debug)]
+pub(crate) enum Body {
+    Object(Vec<(String, String)>),
+    Array(String),
+}
+
+/// What a compiled context is in a provider's form. It serializes as it is, in its own order, with
+/// every number as it was written.
+#[derive(Clone, Debug)]
+pub struct Params {
+    pub(crate) form: Form,
+    pub(crate) body: Body,
+    pub(crate) blocks: Blocks,
+    pub(crate) aliases: Option<Aliases>,
+    pub(crate) head: Option<CommitId>,
+    /// How what is sent differs from what is recorded; empty when it does not.
+    pub repairs: Vec<Repair>,
+    /// The hash of each block with all before it, in cache order.
+    pub prefix: Vec<PrefixHash>,
+}
+
+impl Params {
+    /// Sets a member of the body, in place when it is there already, else at the end.
+    ///
+    /// A value that does not serialize, or a form that is a list, leaves the body as it is; then
+    /// [`repairs`](Self::repairs) says so.
+    #[must_use]
+    pub fn with<T: Serialize>(mut self, key: &str, value: T) -> Self {
+        let text = match serde_json::to_string(&value) {
+            Ok(text) => text,
+            Err(error) => {
+                let text = format!("{key:?} is not set: {error}");
+                self.repairs.push(Repair::new(RepairKind::NotSet, None, text));
+                return self;
+            }
+        };
+        self.set(key, text);
+        self
+    }
+
+    fn set(&mut self, key: &str, raw: String) {
+        match &mut self.body {
+            Body::Object(members) => match members.iter_mut().find(|(name, _)| name == key) {
+                Some((_, value)) => *value = raw,
+                None => members.push((key.to_owned(), raw)),
+            },
+            Body::Array(_) => {
+                let text = format!("{key:?} is not set: the form {} is a list", self.form);
+                self.repairs.push(Repair::new(RepairKind::NotSet, None, text));
+            }
+        }
+    }
+
+    /// Returns the text of a member.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        match &self.body {
+            Body::Object(members) => {
+                members.iter().find(|(name, _)| name == key).map(|(_, raw)| raw.as_str())
+            }
+            Body::Array(_) => None,
+        }
+    }
+
+    /// Returns the form.
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Returns the commit that was compiled.
+    pub fn head(&self) -> Option<CommitId> {
+        self.head
+    }
+
+    /// Returns where each block comes from, parallel to [`prefix`](Self::prefix).
+    pub fn origins(&self) -> &[Origin] {
+        &self.blocks.origins
+    }
+
+    pub(crate) fn blocks(&self) -> &Blocks {
+        &self.blocks
+    }
+
+    /// Walks the aliases under which tools go out, each with the name that it stands for.
+    pub fn aliases(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.aliases.iter().flat_map(Aliases::iter)
+    }
+
+    /// Returns the body's text.
+    pub fn to_json(&self) -> String {
+        match &self.body {
+            Body::Array(text) => text.clone(),
+            Body::Object(members) => {
+                let mut out = Object::new();
+                for (key, raw) in members {
+                    out.raw(key, raw);
+                }
+                out.end()
+            }
+        }
+    }
+
+    /// Reads the body as somebody else's type.
+    ///
+    /// # Errors
+    /// When the body is not of that type.
+    pub fn to<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(&self.to_json())
+    }
+
+    /// Reads the provider's answer to this request: text, calls under their own names, usage. It
+    /// answers the head that was compiled.
+    ///
+    /// # Errors
+    /// [`ReplyError`] when the provider answered with an error, or with what is no reply.
+    pub fn reply(&self, text: &str) -> Result<Reply, ReplyError> {
+        let dialect = match self.form {
+            Form::OpenAiParams => crate::Dialect::OpenAi,
+            Form::ResponsesParams => crate::Dialect::Responses,
+            Form::AnthropicParams => crate::Dialect::Anthropic,
+            Form::OllamaParams => crate::Dialect::Ollama,
+            Form::OpenAi | Form::Anthropic | Form::Messages => {
+                return Err(ReplyError::NoRequest { form: self.form.as_str() });
+            }
+        };
+        let mut reply = crate::reply::read(dialect, text, self.aliases.as_ref())?;
+        reply.head = self.head;
+        Ok(reply)
+    }
+}
+
+impl Serialize for Params {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw = |text: &str| {
+            RawValue::from_string(text.to_owned()).map_err(<S::Error as serde::ser::Error>::custom)
+        };
+        match &self.body {
+            Body::Array(text) => raw(text)?.serialize(serializer),
+            Body::Object(members) => {
+                let mut map = serializer.serialize_map(Some(members.len()))?;
+                for (key, text) in members {
+                    map.serialize_entry(key, &raw(text)?)?;
+                }
+                map.end()
+            }
+        }
+    }
+}
+
+/// Two bodies are equal when they say the same as JSON.
+impl PartialEq for Params {
+    fn eq(&self, other: &Self) -> bool {
+        self.form == other.form && raw::same(&self.to_json(), &other.to_json())
+    }
+}

@@ -1,0 +1,136 @@
+//! Prefix hashes: how far two requests are the same to a provider's prompt cache.
+
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+use tract_core::CommitId;
+
+/// The hash of all blocks of a request up to and including one, in the order of a prompt cache:
+/// tools, system, then each message (OpenAI, Ollama) or content block (Anthropic, Responses
+/// items).
+///
+/// `prefix[i] = SHA-256(prefix[i-1] ‖ SHA-256(block i as sent))`, nothing standing before the
+/// first. Content that is sent as one string counts as the text block that it abbreviates.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PrefixHash([u8; 32]);
+
+impl PrefixHash {
+    /// Returns the 32 bytes.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    fn next(before: Option<&Self>, block: &str) -> Self {
+        let mut hasher = Sha256::new();
+        if let Some(before) = before {
+            hasher.update(before.0);
+        }
+        hasher.update(Sha256::digest(block.as_bytes()));
+        Self(hasher.finalize().into())
+    }
+}
+
+impl fmt::Display for PrefixHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for PrefixHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PrefixHash({self})")
+    }
+}
+
+/// Where a block of a request comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Origin {
+    /// The tool at this place, with this name.
+    Tool {
+        /// Its place, from 0.
+        index: usize,
+        /// Its name, as given.
+        name: String,
+    },
+    /// Instructions that this commit gave.
+    System(CommitId),
+    /// A message of this commit.
+    Message(CommitId),
+    /// What repair added; the commit is that of the call that it stands for, where it is one.
+    Repair(Option<CommitId>),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tool { index, name } => write!(f, "tool {index} ({name})"),
+            Self::System(commit) => write!(f, "system ({})", commit.short()),
+            Self::Message(commit) => write!(f, "message ({})", commit.short()),
+            Self::Repair(Some(commit)) => write!(f, "a stand-in for {}", commit.short()),
+            Self::Repair(None) => f.write_str("a closing message"),
+        }
+    }
+}
+
+/// The blocks of a request: hash, origin and size of each.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Blocks {
+    pub(crate) hashes: Vec<PrefixHash>,
+    pub(crate) origins: Vec<Origin>,
+    pub(crate) sizes: Vec<usize>,
+}
+
+impl Blocks {
+    pub(crate) fn push(&mut self, origin: Origin, block: &str) {
+        self.hashes.push(PrefixHash::next(self.hashes.last(), block));
+        self.origins.push(origin);
+        self.sizes.push(block.len());
+    }
+}
+
+/// Where a second request stops being an extension of a first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Miss {
+    /// How many blocks are the same.
+    pub same_blocks: usize,
+    /// How many bytes those have.
+    pub same_bytes: usize,
+    /// What the first request has there.
+    pub first: Option<Origin>,
+    /// What the second request has there; none when it ends before the first does.
+    pub second: Option<Origin>,
+}
+
+impl fmt::Display for Miss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the cache holds {} blocks ({} bytes), then ",
+            self.same_blocks, self.same_bytes
+        )?;
+        match (&self.first, &self.second) {
+            (Some(first), Some(second)) => write!(f, "{second} stands where {first} stood"),
+            (Some(first), None) => write!(f, "{first} is gone"),
+            (None, Some(second)) => write!(f, "{second} is new"),
+            (None, None) => f.write_str("both end"),
+        }
+    }
+}
+
+/// Compares two requests as a prompt cache does: `None` when the second extends the first, so
+/// that all of the first is found in the cache.
+pub fn why_miss(first: &crate::Params, second: &crate::Params) -> Option<Miss> {
+    let (a, b) = (first.blocks(), second.blocks());
+    let same_blocks = a.hashes.iter().zip(&b.hashes).take_while(|(a, b)| a == b).count();
+    if same_blocks == a.hashes.len() {
+        return None;
+    }
+    Some(Miss {
+        same_blocks,
+        same_bytes: a.sizes.iter().take(same_blocks).sum(),
+        first: a.origins.get(same_blocks).cloned(),
+        second: b.origins.get(same_blocks).cloned(),
+    })
+}

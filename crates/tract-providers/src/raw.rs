@@ -1,0 +1,207 @@
+//! JSON texts with their place in the document, read member by member, and written likewise.
+
+use tract_core::json::{self, Escapes, JsonError};
+
+use crate::error::ImportError;
+
+/// A value as written, and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Node<'a> {
+    pub(crate) raw: &'a str,
+    pub(crate) path: String,
+}
+
+impl<'a> Node<'a> {
+    pub(crate) fn root(text: &'a str) -> Self {
+        Self { raw: text.trim(), path: String::new() }
+    }
+
+    pub(crate) fn at(raw: &'a str, path: impl Into<String>) -> Self {
+        Self { raw, path: path.into() }
+    }
+
+    pub(crate) fn is_null(&self) -> bool {
+        self.raw == "null"
+    }
+
+    pub(crate) fn is_string(&self) -> bool {
+        self.raw.starts_with('"')
+    }
+
+    pub(crate) fn is_array(&self) -> bool {
+        self.raw.starts_with('[')
+    }
+
+    pub(crate) fn is_object(&self) -> bool {
+        self.raw.starts_with('{')
+    }
+
+    pub(crate) fn found(&self) -> &'static str {
+        match self.raw.as_bytes().first() {
+            Some(b'"') => "a string",
+            Some(b'{') => "an object",
+            Some(b'[') => "an array",
+            Some(b't' | b'f') => "a boolean",
+            Some(b'n') => "null",
+            Some(_) => "a number",
+            None => "nothing",
+        }
+    }
+
+    pub(crate) fn expected(&self, expected: &'static str) -> ImportError {
+        ImportError::Expected { path: self.path.clone(), expected, found: self.found() }
+    }
+
+    fn json(&self, source: JsonError) -> ImportError {
+        ImportError::Json { path: self.path.clone(), source }
+    }
+
+    pub(crate) fn object(&self) -> Result<Fields<'a>, ImportError> {
+        if !self.is_object() {
+            json::check(self.raw).map_err(|source| self.json(source))?;
+            return Err(self.expected("an object"));
+        }
+        let members = json::split_object(self.raw).map_err(|source| self.json(source))?;
+        Ok(Fields { path: self.path.clone(), members })
+    }
+
+    pub(crate) fn array(&self) -> Result<Vec<Node<'a>>, ImportError> {
+        if !self.is_array() {
+            json::check(self.raw).map_err(|source| self.json(source))?;
+            return Err(self.expected("an array"));
+        }
+        let elements = json::split_array(self.raw).map_err(|source| self.json(source))?;
+        let place = |(n, raw)| Node { raw, path: format!("{}[{n}]", self.path) };
+        Ok(elements.into_iter().enumerate().map(place).collect())
+    }
+
+    pub(crate) fn string(&self) -> Result<String, ImportError> {
+        match string(self.raw) {
+            Some(text) => Ok(text),
+            None => Err(self.expected("a string")),
+        }
+    }
+}
+
+/// The members of an object.
+#[derive(Clone, Debug)]
+pub(crate) struct Fields<'a> {
+    pub(crate) path: String,
+    pub(crate) members: Vec<(String, &'a str)>,
+}
+
+impl<'a> Fields<'a> {
+    fn inner(&self, key: &str) -> String {
+        match self.path.is_empty() {
+            true => key.to_owned(),
+            false => format!("{}.{key}", self.path),
+        }
+    }
+
+    /// The member, whatever it is; of equal keys the last.
+    pub(crate) fn get(&self, key: &str) -> Option<Node<'a>> {
+        let raw = self.raw(key)?;
+        Some(Node { raw, path: self.inner(key) })
+    }
+
+    pub(crate) fn raw(&self, key: &str) -> Option<&'a str> {
+        self.members.iter().rev().find(|(name, _)| name == key).map(|(_, raw)| *raw)
+    }
+
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.raw(key).is_some()
+    }
+
+    /// The member, when it is there and not null.
+    pub(crate) fn some(&self, key: &str) -> Option<Node<'a>> {
+        self.get(key).filter(|node| !node.is_null())
+    }
+
+    pub(crate) fn require(&self, key: &'static str) -> Result<Node<'a>, ImportError> {
+        self.get(key).ok_or_else(|| ImportError::Missing { path: self.path.clone(), member: key })
+    }
+
+    /// The member's text, when it is a string.
+    pub(crate) fn text(&self, key: &str) -> Option<String> {
+        self.raw(key).and_then(string)
+    }
+
+    /// All members but these, as an object.
+    pub(crate) fn without(&self, keys: &[&str]) -> String {
+        let mut out = Object::new();
+        for (key, raw) in &self.members {
+            if !keys.contains(&key.as_str()) {
+                out.raw(key, raw);
+            }
+        }
+        out.end()
+    }
+}
+
+/// Reads a string literal.
+pub(crate) fn string(raw: &str) -> Option<String> {
+    serde_json::from_str(raw).ok()
+}
+
+/// Writes a string literal.
+pub(crate) fn literal(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + text.len() / 16 + 2);
+    json::write_string(&mut out, text, Escapes::Raw);
+    out
+}
+
+/// Tells whether a text is a JSON object.
+pub(crate) fn is_object(text: &str) -> bool {
+    json::split_object(text).is_ok()
+}
+
+/// Tells whether two texts say the same; texts that are no JSON say nothing alike.
+pub(crate) fn same(a: &str, b: &str) -> bool {
+    a == b || json::equal(a, b).unwrap_or(false)
+}
+
+/// An object that is being written.
+#[derive(Debug)]
+pub(crate) struct Object(String);
+
+impl Object {
+    pub(crate) fn new() -> Self {
+        Self("{".to_owned())
+    }
+
+    pub(crate) fn raw(&mut self, key: &str, raw: &str) {
+        if self.0.len() > 1 {
+            self.0.push(',');
+        }
+        json::write_string(&mut self.0, key, Escapes::Raw);
+        self.0.push(':');
+        self.0.push_str(raw);
+    }
+
+    pub(crate) fn text(&mut self, key: &str, text: &str) {
+        if self.0.len() > 1 {
+            self.0.push(',');
+        }
+        json::write_string(&mut self.0, key, Escapes::Raw);
+        self.0.push(':');
+        json::write_string(&mut self.0, text, Escapes::Raw);
+    }
+
+    pub(crate) fn end(mut self) -> String {
+        self.0.push('}');
+        self.0
+    }
+}
+
+/// Writes an array of texts.
+pub(crate) fn array<S: AsRef<str>>(elements: impl IntoIterator<Item = S>) -> String {
+    let mut out = "[".to_owned();
+    for (n, element) in elements.into_iter().enumerate() {
+        if n > 0 {
+            out.push(',');
+        }
+        out.push_str(element.as_ref());
+    }
+    out.push(']');
+    out
+}

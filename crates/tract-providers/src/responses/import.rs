@@ -1,0 +1,213 @@
+//! Requests in: items as drafts.
+
+use tract_core::{Blob, Body, Content, Draft, ImageSource, Part, Role, ToolAnswer};
+
+use super::lower;
+use crate::dialect::Dialect;
+use crate::error::ImportError;
+use crate::import::{Imported, Request, Watch, draft};
+use crate::neutral::Out;
+use crate::openai;
+use crate::raw::{self, Fields, Node};
+
+pub(crate) fn import(root: &Node<'_>) -> Result<Imported, ImportError> {
+    let request = Request::of(root, "input")?;
+    let mut watch = Watch::default();
+    let mut drafts = Vec::new();
+    if let Some(fields) = &request.fields {
+        for key in ["previous_response_id", "conversation"] {
+            if fields.some(key).is_some() {
+                watch.note(key, "what was said before this request is not in it");
+            }
+        }
+        if let Some(text) = fields.some("instructions") {
+            let content = Content::System(Body::text(text.string()?));
+            drafts.push(draft(content, None, Dialect::Responses.apart().unwrap_or_default()));
+        }
+    }
+    match &request.messages {
+        None if request
+            .fields
+            .as_ref()
+            .is_some_and(|fields| fields.has("previous_response_id")) => {}
+        None => return Err(ImportError::Missing { path: root.path.clone(), member: "input" }),
+        Some(input) if input.is_string() => {
+            let content = Content::User(Body::text(input.string()?));
+            let mut draft = draft(content, None, Dialect::Responses.form());
+            draft.verbatim = Some(Blob::seal(input.raw.as_bytes().to_vec()));
+            drafts.push(draft);
+        }
+        Some(input) if input.is_array() => items(&input.array()?, &mut watch, &mut drafts)?,
+        Some(input) => return Err(input.expected("a string or an array")),
+    }
+    request.finish(drafts, watch.end(), &["input", "tools", "instructions"])
+}
+
+/// Reads items; those of the model that stand together become one draft.
+pub(crate) fn items(
+    items: &[Node<'_>],
+    watch: &mut Watch,
+    drafts: &mut Vec<Draft>,
+) -> Result<(), ImportError> {
+    let (mut parts, mut raws) = (Vec::new(), Vec::new());
+    for item in items {
+        let fields = item.object()?;
+        if let Some(said) = said(item, &fields, watch)? {
+            parts.extend(said);
+            raws.push(item.raw);
+            continue;
+        }
+        said_all(&mut parts, &mut raws, drafts);
+        let (content, role) = other(item, &fields, watch)?;
+        drafts.push(sealed(content, role, &raw::array([item.raw]), item.raw));
+    }
+    said_all(&mut parts, &mut raws, drafts);
+    Ok(())
+}
+
+fn said_all(parts: &mut Vec<Part>, raws: &mut Vec<&str>, drafts: &mut Vec<Draft>) {
+    if raws.is_empty() {
+        return;
+    }
+    let content = Content::Assistant(Body { parts: std::mem::take(parts), name: None });
+    let received = raw::array(std::mem::take(raws));
+    drafts.push(sealed(content, Role::Assistant, &received, &received));
+}
+
+/// Makes a draft, with the bytes received where lowering would not give them back.
+fn sealed(content: Content, role: Role, items: &str, received: &str) -> Draft {
+    let mut draft = draft(content, Some(role.clone()), Dialect::Responses.form());
+    let lowered = lower::items(&mut Out::recorded(&draft.content, &role));
+    if !raw::same(&raw::array(lowered), items) {
+        draft.verbatim = Some(Blob::seal(received.as_bytes().to_vec()));
+    }
+    draft
+}
+
+fn kind(fields: &Fields<'_>) -> Result<String, ImportError> {
+    match fields.some("type") {
+        Some(kind) => kind.string(),
+        // A message may leave its type out.
+        None => fields.require("role").map(|_| "message".to_owned()),
+    }
+}
+
+/// The parts of an item of the model's; `None` for others.
+fn said(
+    item: &Node<'_>,
+    fields: &Fields<'_>,
+    watch: &mut Watch,
+) -> Result<Option<Vec<Part>>, ImportError> {
+    let opaque = || {
+        vec![Part::Opaque { dialect: Dialect::Responses.opaque().into(), json: item.raw.into() }]
+    };
+    let mut call = |arguments: &'static str| -> Result<Vec<Part>, ImportError> {
+        let id = fields.require("call_id")?.string()?;
+        let name = fields.require("name")?.string()?;
+        let node = fields.require(arguments)?;
+        let text = node.string()?;
+        if arguments == "arguments" && !text.trim().is_empty() && !raw::is_object(text.trim()) {
+            watch.note(&node.path, "arguments are no JSON object");
+        }
+        watch.call(&id, &item.path);
+        Ok(vec![Part::call(id, name, text)])
+    };
+    Ok(Some(match kind(fields)?.as_str() {
+        "message" if fields.text("role").as_deref() == Some("assistant") => parts(fields)?,
+        "message" => return Ok(None),
+        "function_call" => call("arguments")?,
+        "custom_tool_call" => call("input")?,
+        "reasoning" => {
+            let mut texts = Vec::new();
+            if let Some(summary) = fields.some("summary") {
+                for part in summary.array()? {
+                    texts.extend(part.object()?.text("text"));
+                }
+            }
+            let encrypted =
+                fields.some("encrypted_content").map(|node| node.string()).transpose()?;
+            vec![Part::Reasoning { text: texts.join("\n\n"), signature: None, encrypted }]
+        }
+        kind if kind.ends_with("_output") || kind == "mcp_approval_response" => return Ok(None),
+        _ if fields.has("role") => return Ok(None),
+        _ => opaque(),
+    }))
+}
+
+fn other(
+    item: &Node<'_>,
+    fields: &Fields<'_>,
+    watch: &mut Watch,
+) -> Result<(Content, Role), ImportError> {
+    let opaque = || Body {
+        parts: vec![Part::Opaque {
+            dialect: Dialect::Responses.opaque().into(),
+            json: item.raw.into(),
+        }],
+        name: None,
+    };
+    match kind(fields)?.as_str() {
+        "message" => {
+            let role = Role::parse(&fields.require("role")?.string()?);
+            let body = Body { parts: parts(fields)?, name: None };
+            Ok(match role {
+                Role::System | Role::Developer => (Content::System(body), role),
+                Role::User => (Content::User(body), role),
+                Role::Assistant | Role::Tool | Role::Other(_) => {
+                    watch.note(&item.path, format!("unknown role {:?}", role.as_str()));
+                    (Content::Custom { kind: format!("role:{}", role.as_str()), body }, role)
+                }
+            })
+        }
+        "function_call_output" | "custom_tool_call_output" => {
+            let call_id = fields.require("call_id")?.string()?;
+            watch.result(&call_id, &item.path);
+            let parts = of_content(&fields.require("output")?)?;
+            let answer = ToolAnswer { call_id, name: None, is_error: false, parts };
+            Ok((Content::ToolResult(answer), Role::Tool))
+        }
+        _ => match fields.text("role").as_deref().map(Role::parse) {
+            Some(role @ (Role::System | Role::Developer)) => Ok((Content::System(opaque()), role)),
+            _ => Ok((Content::User(opaque()), Role::User)),
+        },
+    }
+}
+
+fn parts(fields: &Fields<'_>) -> Result<Vec<Part>, ImportError> {
+    match fields.some("content") {
+        Some(content) => of_content(&content),
+        None => Ok(Vec::new()),
+    }
+}
+
+fn of_content(content: &Node<'_>) -> Result<Vec<Part>, ImportError> {
+    if content.is_string() {
+        return Ok(vec![Part::text(content.string()?)]);
+    }
+    if !content.is_array() {
+        return Err(content.expected("a string or an array"));
+    }
+    content.array()?.iter().map(part).collect()
+}
+
+fn part(node: &Node<'_>) -> Result<Part, ImportError> {
+    let fields = node.object()?;
+    let opaque =
+        || Part::Opaque { dialect: Dialect::Responses.opaque().into(), json: node.raw.into() };
+    Ok(match fields.require("type")?.string()?.as_str() {
+        "input_text" | "output_text" | "text" => Part::text(fields.require("text")?.string()?),
+        "refusal" => Part::text(fields.require("refusal")?.string()?),
+        "input_image" => match (fields.text("image_url"), fields.text("file_id")) {
+            (Some(url), _) => match openai::data_url(&url) {
+                Some((media_type, data)) => Part::Image {
+                    media_type: Some(media_type.to_owned()),
+                    source: ImageSource::Base64(data.to_owned()),
+                },
+                None => Part::Image { media_type: None, source: ImageSource::Url(url) },
+            },
+            (None, Some(id)) => Part::Image { media_type: None, source: ImageSource::File(id) },
+            (None, None) => opaque(),
+        },
+        _ => opaque(),
+    })
+}

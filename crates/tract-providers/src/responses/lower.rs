@@ -1,0 +1,160 @@
+//! Items out: one neutral message as items of Responses. What this writes for
+//! `openai-responses-1` is frozen.
+
+use tract_compile::{RepairKind, Speaker, StandIn};
+use tract_core::{Content, ImageSource, Part, Role};
+
+use crate::dialect::Dialect;
+use crate::neutral::Out;
+use crate::raw::{self, Object};
+
+/// Writes the items of a message; none when it has nothing to say that the provider would accept.
+pub(crate) fn items(out: &mut Out<'_>) -> Vec<String> {
+    let speaker = out.speaker();
+    let parts = out.parts();
+    let items = match speaker {
+        Speaker::Assistant => said(out, &parts),
+        Speaker::Tool => {
+            let parts = out.failing(parts);
+            let content = content(out, &parts, speaker).unwrap_or_else(|| r#""""#.to_owned());
+            let Content::ToolResult(answer) = out.content else { return Vec::new() };
+            vec![output(out.call_id(&answer.call_id), &content)]
+        }
+        Speaker::System | Speaker::User => {
+            if let [Part::Opaque { dialect, json }] = parts.as_ref() {
+                return out.opaque(Dialect::Responses, dialect, json).into_iter().collect();
+            }
+            let role = match (speaker, out.role) {
+                (Speaker::System, Role::Developer) => "developer",
+                (_, Role::Other(word)) if out.own => word,
+                (Speaker::System, _) => "system",
+                _ => "user",
+            };
+            let content = content(out, &parts, speaker);
+            content.map(|content| message(role, &content)).into_iter().collect()
+        }
+    };
+    if items.is_empty() && !out.own {
+        out.note(RepairKind::EmptyMessage, "a message with nothing to say: left out".to_owned());
+    }
+    items
+}
+
+fn said(out: &mut Out<'_>, parts: &[Part]) -> Vec<String> {
+    let mut items = Vec::new();
+    let mut calls = out.content.calls().zip(0u32..);
+    for part in parts {
+        match part {
+            Part::Text { text } => {
+                if out.own || !out.repairing || !text.is_empty() {
+                    items.push(message("assistant", &raw::literal(text)));
+                }
+            }
+            Part::ToolCall(_) => {
+                let Some((call, index)) = calls.next() else { continue };
+                let (id, name) = out.call(index, call);
+                let mut item = Object::new();
+                item.text("type", "function_call");
+                item.text("call_id", &id);
+                item.text("name", &name);
+                item.text("arguments", &call.arguments);
+                items.push(item.end());
+            }
+            Part::Reasoning { text, encrypted, .. } => {
+                if !out.own {
+                    out.left_out("reasoning that this provider does not take back");
+                    continue;
+                }
+                let mut summary = Vec::new();
+                if !text.is_empty() {
+                    let mut element = Object::new();
+                    element.text("type", "summary_text");
+                    element.text("text", text);
+                    summary.push(element.end());
+                }
+                let mut item = Object::new();
+                item.text("type", "reasoning");
+                item.raw("summary", &raw::array(summary));
+                if let Some(encrypted) = encrypted {
+                    item.text("encrypted_content", encrypted);
+                }
+                items.push(item.end());
+            }
+            Part::Image { .. } => out.left_out("an image outside of a user's message"),
+            Part::Opaque { dialect, json } => {
+                items.extend(out.opaque(Dialect::Responses, dialect, json));
+            }
+        }
+    }
+    items
+}
+
+/// The content of a message or a result: a string where it is one text, else a list.
+fn content(out: &mut Out<'_>, parts: &[Part], speaker: Speaker) -> Option<String> {
+    if let [Part::Text { text }] = parts {
+        return Some(raw::literal(text));
+    }
+    let mut elements = Vec::new();
+    for part in parts {
+        let mut element = Object::new();
+        match part {
+            Part::Text { text } => {
+                element.text("type", "input_text");
+                element.text("text", text);
+            }
+            Part::Image { media_type, source } => {
+                if !out.own && speaker == Speaker::System {
+                    out.left_out("an image outside of a user's message");
+                    continue;
+                }
+                element.text("type", "input_image");
+                match source {
+                    ImageSource::Url(url) => element.text("image_url", url),
+                    ImageSource::Base64(data) => {
+                        let media_type = media_type.as_deref().unwrap_or("image/png");
+                        element.text("image_url", &format!("data:{media_type};base64,{data}"));
+                    }
+                    ImageSource::File(id) if out.own => element.text("file_id", id),
+                    ImageSource::File(_) => {
+                        out.left_out("an image that only its provider holds");
+                        continue;
+                    }
+                }
+            }
+            Part::Opaque { dialect, json } => {
+                elements.extend(out.opaque(Dialect::Responses, dialect, json));
+                continue;
+            }
+            Part::Reasoning { .. } => {
+                out.left_out("reasoning outside of an assistant's message");
+                continue;
+            }
+            Part::ToolCall(_) => {
+                out.left_out("a tool call outside of an assistant's message");
+                continue;
+            }
+        }
+        elements.push(element.end());
+    }
+    (!elements.is_empty()).then(|| raw::array(elements))
+}
+
+fn message(role: &str, content: &str) -> String {
+    let mut item = Object::new();
+    item.text("role", role);
+    item.raw("content", content);
+    item.end()
+}
+
+fn output(call_id: &str, content: &str) -> String {
+    let mut item = Object::new();
+    item.text("type", "function_call_output");
+    item.text("call_id", call_id);
+    item.raw("output", content);
+    item.end()
+}
+
+/// Writes an answer that stands in for one.
+pub(crate) fn stand_in(answer: &StandIn, call_id: &str) -> String {
+    output(call_id, &raw::literal(answer.text()))
+}

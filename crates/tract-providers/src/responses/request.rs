@@ -1,0 +1,83 @@
+//! Requests out: instructions apart, then all items.
+
+use tract_compile::{Item, Repair, RepairKind};
+use tract_core::Message;
+
+use super::lower;
+use crate::dialect::Dialect;
+use crate::prefix::Origin;
+use crate::raw::{self, Node};
+use crate::sheet::Sheet;
+
+/// Writes `instructions` and `input`.
+pub(crate) fn members(sheet: &mut Sheet<'_>) -> Vec<(String, String)> {
+    let mut members = Vec::new();
+    let mut instructions: Vec<String> = Vec::new();
+    let mut spoken = false;
+    for item in sheet.items {
+        match item {
+            Item::Message(message) if is_apart(message) => {
+                if spoken {
+                    let text = "instructions within the conversation: moved to its beginning";
+                    let repair = Repair::new(RepairKind::SystemMoved, Some(message.slot), text);
+                    sheet.repairs.push(repair);
+                }
+                let text = message.content.text();
+                sheet.blocks.push(Origin::System(message.commit), &raw::literal(&text));
+                instructions.push(text);
+            }
+            Item::Message(_) | Item::StandIn(_) => spoken = true,
+        }
+    }
+    if !instructions.is_empty() {
+        members.push(("instructions".to_owned(), raw::literal(&instructions.join("\n\n"))));
+    }
+    let mut input = Vec::new();
+    let (mut whole, mut count) = (None, 0);
+    for item in sheet.items {
+        let (origin, items) = match item {
+            Item::Message(message) if is_apart(message) => continue,
+            Item::Message(message) => {
+                let items = match sheet.verbatim(message) {
+                    Some(raw) => {
+                        whole = Some(raw).filter(|raw| raw.starts_with('"'));
+                        received(raw)
+                    }
+                    None => sheet.lowered(message, lower::items),
+                };
+                (Origin::Message(message.commit), items)
+            }
+            Item::StandIn(answer) => {
+                let sent = sheet.ids.call(answer.answers.slot, answer.answers.index);
+                let id = sent.map_or(answer.call_id.as_str(), |sent| &sent.id);
+                let items = vec![lower::stand_in(answer, id)];
+                (Origin::Repair(Some(answer.answers.slot)), items)
+            }
+        };
+        count += 1;
+        for item in items {
+            sheet.blocks.push(origin.clone(), &item);
+            input.push(item);
+        }
+    }
+    let input = match whole {
+        Some(text) if count == 1 => text.to_owned(),
+        _ => raw::array(input),
+    };
+    members.push(("input".to_owned(), input));
+    members
+}
+
+fn is_apart(message: &Message) -> bool {
+    message.form.as_deref() == Dialect::Responses.apart()
+}
+
+/// Items as received: one, several, or a text that abbreviates a user's message.
+fn received(raw: &str) -> Vec<String> {
+    let node = Node::root(raw);
+    match node.array() {
+        Ok(items) => items.iter().map(|item| item.raw.to_owned()).collect(),
+        Err(_) if node.is_string() => vec![format!(r#"{{"role":"user","content":{}}}"#, node.raw)],
+        Err(_) => vec![raw.to_owned()],
+    }
+}

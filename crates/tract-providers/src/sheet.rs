@@ -1,0 +1,85 @@
+//! A request that is being written: what it says, and what has been settled on for it.
+
+use tract_compile::{Compiled, Item, Repair, RepairKind, StandIn};
+use tract_core::{Message, json};
+
+use crate::dialect::Dialect;
+use crate::ids::Ids;
+use crate::neutral::Out;
+use crate::prefix::{Blocks, Origin};
+
+/// A request that is being written.
+pub(crate) struct Sheet<'a> {
+    pub(crate) compiled: &'a Compiled,
+    pub(crate) dialect: Dialect,
+    pub(crate) repairing: bool,
+    /// Whether a conversation that ends with the model's words is closed.
+    pub(crate) closing: bool,
+    pub(crate) items: &'a [Item<'a>],
+    pub(crate) ids: &'a Ids,
+    pub(crate) repairs: Vec<Repair>,
+    pub(crate) blocks: Blocks,
+}
+
+impl<'a> Sheet<'a> {
+    /// The message's own bytes, when they may be sent: it came in this dialect, and no repair
+    /// touched it.
+    pub(crate) fn verbatim(&self, message: &'a Message) -> Option<&'a str> {
+        let own = self.dialect.owns(message.form.as_deref());
+        let bytes = message.verbatim.as_ref().filter(|_| own && !self.ids.touches(message))?;
+        // Bytes that a caller made up must not break the body.
+        bytes.text().filter(|text| json::check(text).is_ok())
+    }
+
+    /// Takes over what lowering a message noted.
+    pub(crate) fn noted(&mut self, message: &Message, notes: Vec<(RepairKind, String)>) {
+        let slot = Some(message.slot);
+        self.repairs.extend(notes.into_iter().map(|(kind, text)| Repair::new(kind, slot, text)));
+    }
+
+    /// Lowers a message by `write`, and takes over what that noted.
+    pub(crate) fn lowered<T>(
+        &mut self,
+        message: &'a Message,
+        write: impl FnOnce(&mut Out<'a>) -> T,
+    ) -> T {
+        let mut out = Out::compiled(message, self.dialect, self.ids, self.repairing);
+        let written = write(&mut out);
+        self.noted(message, out.notes);
+        written
+    }
+
+    /// Writes messages one by one, for the dialects in which a message is a block.
+    pub(crate) fn one_by_one(
+        &mut self,
+        write: impl Fn(&mut Out<'a>) -> Option<String>,
+        stand_in: impl Fn(&StandIn, &str, &str) -> String,
+    ) -> Vec<String> {
+        let mut messages = Vec::with_capacity(self.items.len());
+        for item in self.items {
+            let (origin, text) = match item {
+                Item::Message(message) => {
+                    let own = self.verbatim(message).filter(|text| text.starts_with('{'));
+                    let text = match own {
+                        Some(text) => Some(text.to_owned()),
+                        None => self.lowered(message, &write),
+                    };
+                    (Origin::Message(message.commit), text)
+                }
+                Item::StandIn(answer) => {
+                    let sent = self.ids.call(answer.answers.slot, answer.answers.index);
+                    let (id, name) = sent
+                        .map_or((answer.call_id.as_str(), answer.name.as_str()), |sent| {
+                            (&sent.id, &sent.name)
+                        });
+                    (Origin::Repair(Some(answer.answers.slot)), Some(stand_in(answer, id, name)))
+                }
+            };
+            if let Some(text) = text {
+                self.blocks.push(origin, &text);
+                messages.push(text);
+            }
+        }
+        messages
+    }
+}

@@ -1,0 +1,342 @@
+//! Dialects told apart, bad input refused by its place, prefixes that extend, replies that are
+//! read, and what lowering writes for each revision.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use support::{cassettes, compiled, compiled_but, member, of, same, trajectories};
+use tract_core::{Content, Draft, Part, StopReason, ToolSchema};
+use tract_providers::{
+    Conversation, Dialect, Form, FormOptions, ImportError, Origin, Pairing, RepairKind, ReplyError,
+    RequestForms, anthropic, compile_form, detect, ollama, openai, responses, why_miss,
+};
+
+/// Requests of our own in the shapes that those providers document; there are few recordings.
+fn fixture(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/own").join(name);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn recordings_show_their_dialect_without_their_envelope() {
+    for (name, line) in &trajectories().0 {
+        assert_eq!(detect(line), Some(Dialect::OpenAi), "{name}");
+    }
+    for (provider, dialect) in [
+        ("openai", Dialect::OpenAi),
+        ("anthropic", Dialect::Anthropic),
+        ("ollama", Dialect::Ollama),
+    ] {
+        for (name, text) in &cassettes(provider).0 {
+            assert_eq!(detect(text), Some(dialect), "{name}");
+            let request = member(text, "request").unwrap();
+            let found = detect(request);
+            // One message of one text is in every shape; then the shape that most share is told.
+            let plain = found == Some(Dialect::OpenAi) && dialect != Dialect::OpenAi;
+            assert!(found == Some(dialect) || plain, "{name}: {found:?}");
+        }
+    }
+    assert_eq!(detect(&fixture("responses.json")), Some(Dialect::Responses));
+    assert_eq!(detect(&fixture("ollama.json")), Some(Dialect::Ollama));
+    assert_eq!(detect("{}"), None);
+    assert_eq!(detect("7"), None);
+    assert_eq!(detect("[[]]"), None);
+}
+
+#[test]
+fn fixtures_of_our_own_come_back() {
+    let text = fixture("responses.json");
+    let imported = responses::drafts_of(&text).unwrap();
+    let params = of(&imported).to_responses_params().unwrap();
+    for key in ["instructions", "input", "tools"] {
+        assert!(same(member(&text, key), params.get(key)), "{key}: {}", params.to_json());
+    }
+    assert_eq!(params.repairs, []);
+    let parts = imported.drafts.iter().flat_map(|draft| draft.content.parts());
+    let encrypted = |part: &Part| matches!(part, Part::Reasoning { encrypted: Some(_), .. });
+    assert_eq!(parts.filter(|part| encrypted(part)).count(), 1);
+
+    let text = fixture("ollama.json");
+    let imported = ollama::drafts_of(&text).unwrap();
+    let params = of(&imported).to_ollama_params().unwrap();
+    for key in ["messages", "tools"] {
+        assert!(same(member(&text, key), params.get(key)), "{key}: {}", params.to_json());
+    }
+    assert_eq!(params.repairs, []);
+    assert_eq!(imported.anomalies, []);
+
+    let whole = r#"{"model":"m","input":"Hi"}"#;
+    let params = of(&responses::drafts_of(whole).unwrap()).to_responses_params().unwrap();
+    assert_eq!(params.get("input"), Some(r#""Hi""#));
+}
+
+/// What lowering writes is frozen for each revision: a change here is a new revision, and then
+/// `UPDATE_GOLDEN=1` writes its files.
+#[test]
+fn lowering_is_frozen() {
+    let drafts = [
+        Draft::system("Be brief."),
+        Draft::user("Hé \"you\"").part(Part::Image {
+            media_type: Some("image/png".into()),
+            source: tract_core::ImageSource::Base64("AAAA".into()),
+        }),
+        Draft::assistant("Looking.").call("c1", "now", r#"{"zone": "UTC", "n": 1.0}"#),
+        Draft::tool_result("c1", "noon").tool_name("now"),
+        Draft::assistant("").call("c2", "now", ""),
+        Draft::tool_result("c2", "no clock").is_error(true),
+        Draft::assistant("Noon."),
+        Draft::user("Thanks."),
+    ];
+    let tool = r#"{"name":"now","description":"The time.","input_schema":{"type":"object"}}"#;
+    let context = compiled(&drafts, Some(&[ToolSchema::parse(tool).unwrap()]));
+    for form in Form::ALL.into_iter().filter(|form| *form != Form::Messages) {
+        let params = compile_form(&context, form, &FormOptions::new()).unwrap();
+        assert_eq!(params.repairs, [], "{form}");
+        let golden = format!("golden-{form}.json");
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/own");
+            fs::write(folder.join(&golden), params.to_json() + "\n").unwrap();
+        }
+        let expected = fixture(&golden);
+        assert_eq!(params.to_json(), expected.trim_end(), "{form}");
+    }
+}
+
+#[track_caller]
+fn refused(result: Result<tract_providers::Imported, ImportError>, path: &str) {
+    let error = result.expect_err("bad input");
+    assert_eq!(error.path(), path, "{error}");
+}
+
+#[test]
+fn bad_input_is_refused_by_its_place() {
+    refused(openai::drafts_of("nonsense"), "");
+    refused(openai::drafts_of("{}"), "");
+    refused(openai::drafts_of(r#"{"messages":{}}"#), "messages");
+    refused(openai::drafts_of(r#"{"messages":[{"content":"a"}]}"#), "messages[0]");
+    refused(openai::drafts_of(r#"[{"role":"user","content":7}]"#), "messages[0].content");
+    refused(openai::drafts_of(r#"[{"role":"user","content":[7]}]"#), "messages[0].content[0]");
+    refused(openai::drafts_of(r#"[{"role":"tool","content":"a"}]"#), "messages[0]");
+    let call = r#"[{"role":"assistant","tool_calls":[{"id":"a","function":{"name":1}}]}]"#;
+    refused(openai::drafts_of(call), "messages[0].tool_calls[0].function.name");
+    refused(openai::drafts_of(r#"{"messages":[],"tools":[1]}"#), "tools[0]");
+    refused(anthropic::drafts_of(r#"{"messages":[],"system":3}"#), "system");
+    let block = r#"[{"role":"user","content":[{"type":"tool_result"}]}]"#;
+    refused(anthropic::drafts_of(block), "messages[0].content[0]");
+    refused(responses::drafts_of(r#"{"input":3}"#), "input");
+    refused(responses::drafts_of(r#"{"input":[{"type":"function_call"}]}"#), "input[0]");
+    refused(ollama::drafts_of(r#"[{"role":"user","images":[1]}]"#), "messages[0].images[0]");
+    let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+    assert!(matches!(openai::drafts_of(&deep), Err(ImportError::Json { .. })));
+    assert!(Conversation::read(&deep, None).is_err());
+    assert!(Conversation::read("{\"a\":1}", None).unwrap_err().to_string().contains("\"a\""));
+    assert!(matches!(
+        openai::drafts_of(r#"[{"role":"user","content":"\ud800"}]"#),
+        Err(ImportError::Json { .. })
+    ));
+}
+
+#[test]
+fn what_a_strict_reader_stumbles_over_is_noted() {
+    let text = r#"[
+        {"role":"assistant","content":null,"tool_calls":[
+            {"id":"a","type":"function","function":{"name":"f","arguments":"{"}},
+            {"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},
+        {"role":"tool","tool_call_id":"b","content":"x"},
+        {"role":"critic","content":"x"}]"#;
+    let found: Vec<_> =
+        openai::drafts_of(text).unwrap().anomalies.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        found,
+        [
+            "messages[0].tool_calls[0].function.arguments: arguments are no JSON object",
+            "messages[0].tool_calls[1]: tool call id \"a\" reused",
+            "messages[1]: result for \"b\" answers no call",
+            "messages[2]: unknown role \"critic\"",
+            "messages[0].tool_calls[0]: tool call \"a\" unanswered",
+            "messages[0].tool_calls[1]: tool call \"a\" unanswered",
+        ]
+    );
+    // The recordings' own lists: reused ids and unanswered calls.
+    for (name, line) in &trajectories().0 {
+        let line_says: Vec<String> =
+            serde_json::from_str(member(line, "anomalies").unwrap()).unwrap();
+        let found = Conversation::read(line, None).unwrap().imported.anomalies;
+        let reused = |text: &str| text.contains("reused");
+        let ours = found.iter().any(|anomaly| reused(&anomaly.what));
+        assert_eq!(ours, line_says.iter().any(|text| reused(text)), "{name}: {found:?}");
+        let unanswered = |text: &str| text.contains("unanswered");
+        let theirs = line_says.iter().any(|text| unanswered(text));
+        assert!(!theirs || found.iter().any(|anomaly| unanswered(&anomaly.what)), "{name}");
+    }
+}
+
+#[test]
+fn an_append_extends_the_blocks_of_its_parent() {
+    let (lines, _) = trajectories();
+    for (name, line) in lines.iter().step_by(7) {
+        let imported = Conversation::read(line, None).unwrap().imported;
+        let tools = imported.tools.as_deref();
+        for form in [Form::OpenAi, Form::OpenAiParams, Form::AnthropicParams, Form::ResponsesParams]
+        {
+            let make = |count: usize| {
+                let context = compiled(&imported.drafts[..count], tools);
+                compile_form(&context, form, &FormOptions::new()).unwrap()
+            };
+            let mut before = make(0);
+            for count in 1..=imported.drafts.len() {
+                let after = make(count);
+                // A repaired tail is not part of the promise, nor are late instructions.
+                let miss = why_miss(&before, &after);
+                let promised = before.repairs.is_empty() && after.repairs.is_empty();
+                assert!(miss.is_none() || !promised, "{name} {form} {count}: {miss:?}");
+                assert_eq!(after.prefix.len(), after.origins().len());
+                before = after;
+            }
+        }
+    }
+}
+
+#[test]
+fn why_miss_names_the_block() {
+    let drafts = [Draft::system("s"), Draft::user("a"), Draft::assistant("b"), Draft::user("c")];
+    let tool = ToolSchema::parse(r#"{"name":"t","input_schema":{"type":"object"}}"#).unwrap();
+    let with_tool = compiled(&drafts, Some(std::slice::from_ref(&tool)));
+    let first = compiled(&drafts, None).to_anthropic_params().unwrap();
+    let second = with_tool.to_anthropic_params().unwrap();
+    let miss = why_miss(&first, &second).unwrap();
+    assert_eq!(miss.same_blocks, 0);
+    assert_eq!(miss.second, Some(Origin::Tool { index: 0, name: "t".into() }));
+    let mut edited = drafts.to_vec();
+    edited[2] = Draft::assistant("B");
+    let third = compiled(&edited, None).to_anthropic_params().unwrap();
+    let miss = why_miss(&first, &third).unwrap();
+    assert_eq!(miss.same_blocks, 2);
+    assert!(matches!(miss.first, Some(Origin::Message(_))));
+    assert_eq!(why_miss(&first, &first), None);
+    let fewer = compiled(&drafts[..2], None).to_anthropic_params().unwrap();
+    assert_eq!(why_miss(&fewer, &first), None);
+    assert_eq!(why_miss(&first, &fewer).unwrap().second, None);
+}
+
+#[test]
+fn results_of_one_message_rejoin() {
+    let text = r#"{"messages":[
+        {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}},{"type":"tool_use","id":"b","name":"f","input":{}}]},
+        {"role":"user","content":[
+            {"type":"tool_result","tool_use_id":"b","content":"2","cache_control":{"type":"ephemeral"}},
+            {"type":"text","text":"between"},
+            {"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"1"}],"is_error":false},
+            {"type":"text","text":"end","x":1}],"extra":true}]}"#;
+    let imported = anthropic::drafts_of(text).unwrap();
+    let kept: Vec<bool> = imported.drafts.iter().map(|draft| draft.verbatim.is_some()).collect();
+    assert_eq!(kept, [false, true, false, false, true]);
+    let params = of(&imported).to_anthropic_params().unwrap();
+    assert!(same(member(text, "messages"), params.get("messages")), "{}", params.to_json());
+    assert_eq!(params.repairs, []);
+    // A skipped result keeps its place, and what was beside it is still sent.
+    let context = compiled_but(&imported.drafts, None, |place| place == 1);
+    let params = context.to_anthropic_params().unwrap();
+    let body: Value = params.to().unwrap();
+    assert_eq!(body["messages"].as_array().unwrap().len(), 2);
+    assert_eq!(body["messages"][1]["content"][0]["content"][0]["text"], "[skipped]");
+    assert!(params.repairs.iter().any(|repair| repair.kind == RepairKind::SkippedResult));
+}
+
+#[test]
+fn edit_drops_verbatim() {
+    let text = r#"[{"role":"user","content":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}]}]"#;
+    let mut drafts = anthropic::drafts_of(text).unwrap().drafts;
+    assert!(
+        of(&anthropic::drafts_of(text).unwrap())
+            .to_anthropic()
+            .unwrap()
+            .to_json()
+            .contains("cache")
+    );
+    drafts[0] = Draft::user("b");
+    assert!(!compiled(&drafts, None).to_anthropic().unwrap().to_json().contains("cache"));
+}
+
+#[test]
+fn recorded_replies_are_read_and_go_back() {
+    let mut read = 0;
+    for (provider, form) in [("openai", Form::OpenAiParams), ("anthropic", Form::AnthropicParams)] {
+        for (name, text) in &cassettes(provider).0 {
+            let conversation = Conversation::read(text, None).unwrap();
+            let response = member(text, "response").unwrap();
+            if !response.starts_with('{') {
+                continue; // a stream
+            }
+            let params =
+                compile_form(&of(&conversation.imported), form, &FormOptions::new()).unwrap();
+            if member(response, "choices").is_none() && member(response, "role").is_none() {
+                continue; // no answer of a chat
+            }
+            let reply = params.reply(response).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(reply.usage.is_some_and(|usage| usage.input_tokens.is_some()), "{name}");
+            assert!(reply.stop_reason.is_some() && reply.model.is_some(), "{name}");
+            assert_eq!(reply.head, params.head());
+            // Stored as a draft, it goes back as it was answered.
+            let mut drafts = conversation.imported.drafts.clone();
+            let mut draft = Draft::new(reply.content.clone());
+            draft.form = reply.form.clone();
+            draft.verbatim = reply.verbatim.clone();
+            drafts.push(draft);
+            let context = compiled(&drafts, None);
+            let keep = FormOptions::new().pairing(Pairing::Keep);
+            let sent: Value = compile_form(&context, form, &keep).unwrap().to().unwrap();
+            let answer: Value = serde_json::from_str(response).unwrap();
+            let said = sent["messages"].as_array().unwrap().last().unwrap();
+            match form {
+                Form::OpenAiParams => assert_eq!(*said, answer["choices"][0]["message"], "{name}"),
+                _ => assert_eq!(said["content"], answer["content"], "{name}"),
+            }
+            read += 1;
+        }
+    }
+    println!("{read} replies");
+    assert!(read > 0);
+}
+
+#[test]
+fn replies_carry_the_names_that_were_given() {
+    let tool = ToolSchema::parse(r#"{"name":"fs.read","inputSchema":{"type":"object"}}"#).unwrap();
+    let context = compiled(&[Draft::user("?")], Some(&[tool]));
+    let params = context.to_openai_params().unwrap();
+    let alias = params.aliases().next().unwrap().0.to_owned();
+    let answer = json!({"id": "x", "model": "m", "choices": [{"finish_reason": "tool_calls", "message": {
+        "role": "assistant", "content": null, "tool_calls": [
+            {"id": "c", "type": "function", "function": {"name": alias, "arguments": "{}"}}]}}]});
+    let reply = params.reply(&answer.to_string()).unwrap();
+    assert_eq!(reply.calls().next().unwrap().name, "fs.read");
+    assert_eq!(reply.stop_reason, Some(StopReason::ToolUse));
+    let error = params.reply(r#"{"error":{"message":"no credit"}}"#).unwrap_err();
+    assert!(matches!(&error, ReplyError::Provider { message } if message == "no credit"));
+    assert!(params.reply("{}").is_err());
+    assert!(context.to_openai().unwrap().reply("{}").is_err());
+
+    let answer = fixture("responses-reply.json");
+    let reply = context.to_responses_params().unwrap().reply(&answer).unwrap();
+    assert_eq!(reply.calls().count(), 1);
+    assert_eq!(reply.usage.unwrap().reasoning_tokens, Some(64));
+    assert!(matches!(&reply.content, Content::Assistant(body) if body.parts.len() == 2));
+    let answer = fixture("ollama-reply.json");
+    let reply = context.to_ollama_params().unwrap().reply(&answer).unwrap();
+    assert_eq!(reply.calls().next().unwrap().arguments, r#"{"city":"Paris"}"#);
+}
+
+#[test]
+fn strict_refuses_and_says_what_repair_would_do() {
+    let drafts = [Draft::user("?"), Draft::assistant("").call("c", "f", "{}")];
+    let context = compiled(&drafts, None);
+    let strict = FormOptions::new().pairing(Pairing::Strict);
+    let error = compile_form(&context, Form::AnthropicParams, &strict).unwrap_err();
+    assert!(error.to_string().contains("call \"c\" had no result"), "{error}");
+    assert_eq!(error.notes().len(), 2);
+    assert!("yaml".parse::<Form>().is_err());
+    assert_eq!("anthropic-params".parse::<Form>().unwrap(), Form::AnthropicParams);
+}

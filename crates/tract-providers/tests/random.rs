@@ -1,0 +1,101 @@
+//! Pieces of recordings, cut and put together at random, satisfy every provider's rules.
+
+mod support;
+
+use std::sync::LazyLock;
+
+use proptest::prelude::*;
+use serde_json::Value;
+use support::{cassettes, compiled_but, rules, trajectories};
+use tract_core::{Content, Draft, Part};
+use tract_providers::{Conversation, Form, FormOptions, Pairing, RequestForms, compile_form};
+
+static POOL: LazyLock<Vec<Vec<Draft>>> = LazyLock::new(|| {
+    let mut pool = Vec::new();
+    let lines = trajectories().0.into_iter().step_by(5);
+    let exchanges = cassettes("anthropic").0.into_iter().chain(cassettes("openai").0);
+    for (_, text) in lines.chain(exchanges) {
+        let drafts =
+            Conversation::read(&text, None).expect("recordings are well formed").imported.drafts;
+        let has_calls = drafts.iter().any(|draft| draft.content.calls().next().is_some());
+        if has_calls || pool.len() % 7 == 0 {
+            pool.push(drafts);
+        }
+    }
+    pool.push(vec![
+        Draft::user(""),
+        Draft::assistant(""),
+        Draft::assistant("").call("", "", "").call("", "a b", "[1]"),
+        Draft::tool_result("", ""),
+        Draft::reasoning("hm"),
+        Draft::assistant(" ").call("x", "f", "{}"),
+        Draft::system(" "),
+        Draft::tool_result("x", " ").is_error(true),
+    ]);
+    pool
+});
+
+fn pieces() -> impl Strategy<Value = (Vec<Draft>, Vec<bool>)> {
+    let piece = (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 1usize..9);
+    (prop::collection::vec(piece, 1..6), prop::collection::vec(prop::bool::weighted(0.12), 40))
+        .prop_map(|(pieces, skipped)| {
+            let mut drafts = Vec::new();
+            for (which, from, count) in pieces {
+                let conversation = which.get(&POOL);
+                let from = from.index(conversation.len());
+                drafts.extend(conversation.iter().skip(from).take(count).cloned());
+            }
+            (drafts, skipped)
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn every_provider_accepts_any_history((drafts, skipped) in pieces()) {
+        let context = compiled_but(&drafts, None, |place| skipped.get(place) == Some(&true));
+        let body = |params: &tract_providers::Params| -> Value { params.to().unwrap() };
+        let params = context.to_openai_params().unwrap();
+        let broken = rules::chat(&body(&params), true);
+        prop_assert!(broken.is_empty(), "chat {broken:#?}\n{}", params.to_json());
+        let params = context.to_anthropic_params().unwrap();
+        let broken = rules::anthropic_but(&body(&params), true);
+        prop_assert!(broken.is_empty(), "anthropic {broken:#?}\n{}", params.to_json());
+        let params = context.to_responses_params().unwrap();
+        let broken = rules::responses(&body(&params));
+        prop_assert!(broken.is_empty(), "responses {broken:#?}\n{}", params.to_json());
+        let params = context.to_ollama_params().unwrap();
+        let broken = rules::chat(&body(&params), false);
+        prop_assert!(broken.is_empty(), "ollama {broken:#?}\n{}", params.to_json());
+        for form in Form::ALL {
+            let keep = FormOptions::new().pairing(Pairing::Keep);
+            let params = compile_form(&context, form, &keep).unwrap();
+            prop_assert!(tract_core::json::check(&params.to_json()).is_ok());
+        }
+    }
+
+    #[test]
+    fn what_was_never_recorded_there_satisfies_the_strictest_reading((drafts, skipped) in pieces()) {
+        let mut drafts = drafts;
+        for draft in &mut drafts {
+            if draft.form.as_deref().is_some_and(|form| form.starts_with("anthropic")) {
+                draft.form = None;
+            }
+            // Its own blocks go back to it by design; here everything is to be a stranger's.
+            match &mut draft.content {
+                Content::User(body) | Content::Assistant(body) | Content::System(body) => {
+                    body.parts.retain(|part| !matches!(part, Part::Opaque { .. }));
+                }
+                Content::ToolResult(answer) => {
+                    answer.parts.retain(|part| !matches!(part, Part::Opaque { .. }));
+                }
+                _ => {}
+            }
+        }
+        let context = compiled_but(&drafts, None, |place| skipped.get(place) == Some(&true));
+        let params = context.to_anthropic_params().unwrap();
+        let broken = rules::anthropic(&params.to().unwrap());
+        prop_assert!(broken.is_empty(), "{broken:#?}\n{}", params.to_json());
+    }
+}

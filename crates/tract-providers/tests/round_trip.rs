@@ -1,0 +1,93 @@
+//! What came in from a provider goes out to it as it was.
+
+mod support;
+
+use support::{cassettes, member, of, same, trajectories};
+use tract_providers::{Conversation, Dialect, RequestForms};
+
+#[test]
+fn every_trajectory_comes_back() {
+    let (lines, all) = trajectories();
+    assert!(!all || lines.len() == 193, "{} trajectories", lines.len());
+    let mut verbatim = 0;
+    for (name, line) in &lines {
+        let conversation = Conversation::read(line, None).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(conversation.dialect, Dialect::OpenAi, "{name}");
+        let context = of(&conversation.imported);
+        let params = context.to_openai().unwrap();
+        let given = member(line, "messages");
+        assert!(same(given, Some(&params.to_json())), "{name}:\n{}\n{given:?}", params.to_json());
+        assert!(params.repairs.is_empty(), "{name}");
+        let tools = context.to_messages().unwrap();
+        let given = member(line, "tools").filter(|raw| *raw != "null" && *raw != "[]");
+        assert!(same(given, tools.get("tools")), "{name}");
+        verbatim += conversation.imported.drafts.iter().filter(|d| d.verbatim.is_some()).count();
+    }
+    println!("{} conversations, {verbatim} messages with bytes beside them", lines.len());
+}
+
+/// The exchanges whose request does not come back, with the reason.
+fn differing(provider: &str, dialect: Dialect) -> (usize, Vec<String>) {
+    let (exchanges, _) = cassettes(provider);
+    let mut differing = Vec::new();
+    for (name, text) in &exchanges {
+        let request = member(text, "request").expect("an exchange has a request");
+        let conversation = match Conversation::read(text, Some(dialect)) {
+            Ok(conversation) => conversation,
+            Err(error) => {
+                differing.push(format!("{name}: {error}"));
+                continue;
+            }
+        };
+        let context = of(&conversation.imported);
+        let params = match dialect {
+            Dialect::OpenAi => context.to_openai_params(),
+            Dialect::Responses => context.to_responses_params(),
+            Dialect::Anthropic => context.to_anthropic_params(),
+            Dialect::Ollama => context.to_ollama_params(),
+        };
+        let params = params.expect("repair refuses nothing");
+        for key in ["messages", "system", "tools", "input", "instructions"] {
+            let given = member(request, key).filter(|raw| *raw != "null");
+            let given = given.filter(|raw| key != "tools" || *raw != "[]");
+            if !same(given, params.get(key)) {
+                differing.push(format!(
+                    "{name}: {key}\n  given {}\n  sent  {}\n  {:?}",
+                    given.unwrap_or("nothing"),
+                    params.get(key).unwrap_or("nothing"),
+                    params.repairs.iter().map(ToString::to_string).collect::<Vec<_>>()
+                ));
+            }
+        }
+    }
+    (exchanges.len(), differing)
+}
+
+#[track_caller]
+fn all_come_back(provider: &str, dialect: Dialect) {
+    let (count, differing) = differing(provider, dialect);
+    println!("{provider}: {count} exchanges, {} differ", differing.len());
+    assert!(count > 0);
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
+}
+
+#[test]
+fn every_openai_exchange_comes_back() {
+    all_come_back("openai", Dialect::OpenAi);
+}
+
+#[test]
+fn every_anthropic_exchange_comes_back() {
+    all_come_back("anthropic", Dialect::Anthropic);
+}
+
+#[test]
+fn every_ollama_exchange_comes_back() {
+    all_come_back("ollama", Dialect::Ollama);
+}
+
+#[test]
+fn every_compatible_exchange_comes_back() {
+    all_come_back("openai_compat", Dialect::OpenAi);
+    all_come_back("anthropic_compat", Dialect::Anthropic);
+}

@@ -1,0 +1,145 @@
+//! A compiled context without a store, and where the recordings lie.
+
+#![allow(dead_code, clippy::unwrap_used)] // shared by test binaries that each need a part of it
+
+pub(crate) mod rules;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tract_compile::{Compiled, Row, TokenCount, View};
+use tract_core::{ActiveTool, CallRef, CommitId, Content, Draft, Message, Priority, ToolSchema};
+use tract_providers::Imported;
+
+/// Puts drafts together as the engine would: a row each, results bound to the nearest open call.
+pub(crate) fn compiled(drafts: &[Draft], tools: Option<&[ToolSchema]>) -> Compiled {
+    compiled_but(drafts, tools, |_| false)
+}
+
+/// The same, with the drafts at some places skipped.
+pub(crate) fn compiled_but(
+    drafts: &[Draft],
+    tools: Option<&[ToolSchema]>,
+    skipped: impl Fn(usize) -> bool,
+) -> Compiled {
+    let slot = |place: usize| {
+        let mut bytes = [7; 32];
+        bytes[..8].copy_from_slice(&(place as u64 + 1).to_be_bytes());
+        CommitId::from_bytes(bytes)
+    };
+    let (mut rows, mut messages) = (Vec::new(), Vec::new());
+    let mut open: Vec<(String, CallRef)> = Vec::new();
+    for (place, draft) in drafts.iter().enumerate() {
+        let slot_id = slot(place);
+        let answers = match &draft.content {
+            Content::ToolResult(answer) => {
+                let nearest = open.iter().rposition(|(id, _)| *id == answer.call_id);
+                nearest.map(|at| open.remove(at).1)
+            }
+            _ => None,
+        };
+        for (index, call) in (0..).zip(draft.content.calls()) {
+            open.push((call.id.clone(), CallRef { slot: slot_id, index }));
+        }
+        let row = Row { slot: slot_id, key: place as u64, version: slot_id, mark: None, answers };
+        rows.push(row);
+        let kind = draft.content.kind();
+        if skipped(place) {
+            continue;
+        }
+        // What is stored is the blob, so what is compiled has been through it.
+        let blob = draft.content.to_blob().unwrap();
+        messages.push(Message {
+            commit: slot_id,
+            slot: slot_id,
+            content: Content::from_blob(&kind, &blob).unwrap(),
+            role: draft.role.clone().unwrap_or_else(|| kind.default_role()),
+            priority: draft.priority.unwrap_or(Priority::Normal),
+            answers,
+            joins: (draft.joins_previous && place > 0).then(|| slot(place - 1)),
+            form: draft.form.clone(),
+            verbatim: draft.verbatim.clone(),
+            generation_config: draft.generation_config.clone(),
+            token_count: 1,
+        });
+    }
+    let tools: Vec<ActiveTool> = tools
+        .unwrap_or_default()
+        .iter()
+        .map(|tool| ActiveTool {
+            name: tool.name().to_owned(),
+            id: tool.id(),
+            schema: tool.text().into(),
+        })
+        .collect();
+    let next = drafts.len() as u64;
+    let head = drafts.len().checked_sub(1).map(slot);
+    let count = TokenCount { count: next, source: "approx".into() };
+    Compiled::new(head, View::from_parts(rows, None, next), messages, tools, count, next)
+}
+
+pub(crate) fn of(imported: &Imported) -> Compiled {
+    compiled(&imported.drafts, imported.tools.as_deref())
+}
+
+/// The recordings: all of them where `TRACT_DATA` or the default folder is, else those bundled.
+pub(crate) fn data(folder: &str) -> (PathBuf, bool) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let named = std::env::var_os("TRACT_DATA").map(PathBuf::from);
+    let all = named.unwrap_or_else(|| root.join("../../../shared/data")).join(folder);
+    if all.is_dir() {
+        return (all, true);
+    }
+    assert!(std::env::var_os("CI").is_none(), "no recordings at {}: set TRACT_DATA", all.display());
+    let bundled = root.join("tests/data").join(folder);
+    println!("no recordings at {}: the bundled ones are used", all.display());
+    (bundled, false)
+}
+
+/// The lines of all trajectories, with their names.
+pub(crate) fn trajectories() -> (Vec<(String, String)>, bool) {
+    let (folder, all) = data("trajectories");
+    let mut lines = Vec::new();
+    for path in files(&folder, "jsonl") {
+        let text = fs::read_to_string(&path).unwrap();
+        for (n, line) in text.lines().enumerate() {
+            let name = path.file_stem().unwrap().to_string_lossy();
+            lines.push((format!("{name}:{}", n + 1), line.to_owned()));
+        }
+    }
+    (lines, all)
+}
+
+/// The exchanges of a provider with status 200, with their names.
+pub(crate) fn cassettes(provider: &str) -> (Vec<(String, String)>, bool) {
+    let (folder, all) = data(&format!("cassettes/{provider}"));
+    let ok = |path: &PathBuf| {
+        let text = fs::read_to_string(path).unwrap();
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        (member(&text, "status") == Some("200")).then(|| (name, text.clone()))
+    };
+    (files(&folder, "json").iter().filter_map(ok).collect(), all)
+}
+
+fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = fs::read_dir(folder)
+        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|found| found == extension))
+        .collect();
+    files.sort();
+    files
+}
+
+/// A member of an object, as written.
+pub(crate) fn member<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    let members = tract_core::json::split_object(text).unwrap();
+    members.into_iter().rev().find(|(name, _)| name == key).map(|(_, raw)| raw)
+}
+
+pub(crate) fn same(a: Option<&str>, b: Option<&str>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => tract_core::json::equal(a, b).unwrap(),
+        (a, b) => a.is_none() && b.is_none(),
+    }
+}

@@ -1,0 +1,193 @@
+//! What came in from one provider satisfies the rules of every other.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use support::{cassettes, compiled, of, rules, trajectories};
+use tract_compile::Compiled;
+use tract_core::{Draft, Part, Priority, ToolSchema};
+use tract_providers::{Conversation, Dialect, Params, RepairKind, RequestForms};
+
+fn body(params: &Params) -> Value {
+    params.to().expect("a body is JSON")
+}
+
+#[track_caller]
+fn check(name: &str, broken: Vec<String>, params: &Params) {
+    assert!(broken.is_empty(), "{name}: {broken:#?}\n{}", params.to_json());
+}
+
+/// Checks the forms of the dialects that the context is not in; counts the repairs.
+fn others(name: &str, context: &Compiled, own: Dialect, steps: &mut BTreeMap<String, usize>) {
+    for dialect in Dialect::ALL {
+        let (params, check_it): (_, fn(&Value) -> Vec<String>) = match dialect {
+            Dialect::OpenAi => (context.to_openai_params(), |body| rules::chat(body, true)),
+            Dialect::Responses => (context.to_responses_params(), rules::responses),
+            Dialect::Anthropic => (context.to_anthropic_params(), rules::anthropic),
+            Dialect::Ollama => (context.to_ollama_params(), |body| rules::chat(body, false)),
+        };
+        let params = params.expect("repair refuses nothing");
+        if dialect == own {
+            continue;
+        }
+        check(&format!("{name} for {dialect}"), check_it(&body(&params)), &params);
+        for repair in &params.repairs {
+            *steps.entry(format!("{own} to {dialect}: {}", repair.kind.as_str())).or_default() += 1;
+        }
+    }
+}
+
+#[test]
+fn trajectories_satisfy_every_provider() {
+    let mut steps = BTreeMap::new();
+    for (name, line) in &trajectories().0 {
+        let conversation = Conversation::read(line, None).unwrap();
+        let context = of(&conversation.imported);
+        others(name, &context, Dialect::OpenAi, &mut steps);
+        let params = context.to_openai_params().unwrap();
+        check(name, rules::chat(&body(&params), true), &params);
+    }
+    println!("{steps:#?}");
+}
+
+#[test]
+fn exchanges_satisfy_every_other_provider() {
+    let mut steps = BTreeMap::new();
+    for (provider, dialect) in [("openai", Dialect::OpenAi), ("anthropic", Dialect::Anthropic)] {
+        for (name, text) in &cassettes(provider).0 {
+            let conversation = Conversation::read(text, None).unwrap();
+            assert_eq!(conversation.dialect, dialect);
+            others(name, &of(&conversation.imported), dialect, &mut steps);
+        }
+    }
+    println!("{steps:#?}");
+}
+
+#[test]
+fn the_checker_sees_what_is_wrong() {
+    let broken = json!({"messages": [
+        {"role": "assistant", "content": null},
+        {"role": "assistant", "content": null, "tool_calls": [
+            {"id": "a", "type": "function", "function": {"name": "x", "arguments": "{}"}}]},
+        {"role": "user", "content": "?"},
+        {"role": "tool", "tool_call_id": "a", "content": "!"}]});
+    assert_eq!(rules::chat(&broken, true).len(), 3);
+    let broken = json!({"messages": [
+        {"role": "assistant", "content": [
+            {"type": "tool_use", "id": "a.b", "name": "x", "input": []},
+            {"type": "text", "text": " "}]}]});
+    assert_eq!(rules::anthropic(&broken).len(), 6);
+}
+
+fn drafts() -> Vec<Draft> {
+    vec![
+        Draft::system("Be brief."),
+        Draft::user("Two things."),
+        Draft::assistant("")
+            .call("c.1", "fs.read", r#"{"path":"a"}"#)
+            .call("c2", "now", "not json"),
+        Draft::assistant("Wait."),
+        Draft::user("And?"),
+        Draft::tool_result("c2", "noon").is_error(true),
+        Draft::system("Be kind."),
+        Draft::assistant("Done."),
+    ]
+}
+
+#[test]
+fn a_broken_history_is_repaired_and_every_step_listed() {
+    let tool = ToolSchema::parse(r#"{"name":"fs.read","inputSchema":{"type":"object"}}"#).unwrap();
+    let search = r#"{"type":"web_search_20250305","name":"web_search"}"#;
+    let search = ToolSchema::parse(search).unwrap();
+    let context = compiled(&drafts(), Some(&[tool, search]));
+
+    let params = context.to_anthropic_params().unwrap();
+    let mut kinds: Vec<_> = params.repairs.iter().map(|repair| repair.kind).collect();
+    kinds.sort();
+    assert_eq!(
+        kinds,
+        [
+            RepairKind::NotExecuted,
+            RepairKind::Moved,
+            RepairKind::CallId,
+            RepairKind::ToolName,
+            RepairKind::Arguments,
+            RepairKind::SystemMoved,
+            RepairKind::Closed,
+        ]
+    );
+    let (alias, name) = params.aliases().next().unwrap();
+    assert_eq!(name, "fs.read");
+    let expected = json!([
+        {"role": "user", "content": [{"type": "text", "text": "Two things."}]},
+        {"role": "assistant", "content": [
+            {"type": "tool_use", "id": body(&params)["messages"][1]["content"][0]["id"],
+             "name": alias, "input": {"path": "a"}},
+            {"type": "tool_use", "id": "c2", "name": "now", "input": {}}]},
+        {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": body(&params)["messages"][1]["content"][0]["id"],
+             "content": [{"type": "text", "text": "not executed"}], "is_error": true},
+            {"type": "tool_result", "tool_use_id": "c2",
+             "content": [{"type": "text", "text": "noon"}], "is_error": true}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "Wait."}]},
+        {"role": "user", "content": [{"type": "text", "text": "And?"}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "Done."}]},
+        {"role": "user", "content": [{"type": "text", "text": "Continue."}]},
+    ]);
+    assert_eq!(body(&params)["messages"], expected, "{}", params.to_json());
+    assert_eq!(body(&params)["tools"].as_array().unwrap().len(), 2);
+
+    let params = context.to_openai_params().unwrap();
+    check("chat", rules::chat(&body(&params), true), &params);
+    let left_out = |params: &Params| {
+        params.repairs.iter().filter(|repair| repair.kind == RepairKind::ToolLeftOut).count()
+    };
+    assert_eq!(left_out(&params), 1);
+    assert_eq!(body(&params)["messages"][4]["content"], "Error: noon");
+    let params = context.to_responses_params().unwrap();
+    check("responses", rules::responses(&body(&params)), &params);
+    let params = context.to_ollama_params().unwrap();
+    check("ollama", rules::chat(&body(&params), false), &params);
+}
+
+#[test]
+fn the_list_of_messages_is_never_repaired() {
+    let params = compiled(&drafts(), None).to_openai().unwrap();
+    assert!(params.repairs.is_empty());
+    assert_eq!(body(&params).as_array().unwrap().len(), drafts().len());
+}
+
+#[test]
+fn signed_reasoning_goes_back_to_whoever_made_it_and_to_nobody_else() {
+    let signed =
+        Part::Reasoning { text: "hm".into(), signature: Some("s".into()), encrypted: None };
+    let mut draft = Draft::assistant("").part(signed).part(Part::text("Hi."));
+    draft.form = Some("anthropic-1".to_owned());
+    let context = compiled(&[Draft::user("?"), draft, Draft::user("!")], None);
+    let sent = body(&context.to_anthropic_params().unwrap());
+    let thinking = json!({"type": "thinking", "thinking": "hm", "signature": "s"});
+    assert_eq!(sent["messages"][1]["content"][0], thinking);
+    let params = context.to_openai_params().unwrap();
+    assert_eq!(body(&params)["messages"][1], json!({"role": "assistant", "content": "Hi."}));
+    assert_eq!(params.repairs[0].kind, RepairKind::PartLeftOut);
+}
+
+#[test]
+fn the_last_config_gives_model_and_limit() {
+    let config = |text| tract_core::JsonText::new(text).unwrap();
+    let drafts = [
+        Draft::user("a").generation_config(config(r#"{"model":"m1","max_tokens":5}"#)),
+        Draft::user("b").generation_config(config(r#"{"model":"m2"}"#)).priority(Priority::Normal),
+    ];
+    let context = compiled(&drafts, None);
+    let params =
+        context.to_anthropic_params().unwrap().with("temperature", 0.5).with("model", "m3");
+    let keys = r#"{"model":"m3","max_tokens":5,"messages":"#;
+    assert!(params.to_json().starts_with(keys), "{}", params.to_json());
+    assert_eq!(body(&params)["temperature"], 0.5);
+    assert_eq!(body(&context.to_responses_params().unwrap())["max_output_tokens"], 5);
+    let empty = compiled(&[], None).to_anthropic_params().unwrap();
+    assert_eq!(empty.to_json(), r#"{"messages":[]}"#);
+}

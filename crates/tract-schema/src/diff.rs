@@ -1,0 +1,135 @@
+//! How two schemas differ, member by member.
+
+use std::fmt;
+
+use tract_core::json::{self, Escapes, JsonError};
+
+use crate::shape::find;
+
+/// Whether something came, went or became another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ChangeKind {
+    /// Only the new one has it.
+    Added,
+    /// Only the old one has it.
+    Removed,
+    /// Both have it, with other values.
+    Changed,
+}
+
+/// One difference between two schemas.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Change {
+    /// What happened.
+    pub kind: ChangeKind,
+    /// Where: member names joined by dots, without the `function` around OpenAI's shape.
+    pub path: String,
+    /// The old value, canonical; absent when added.
+    pub from: Option<String>,
+    /// The new value, canonical; absent when removed.
+    pub to: Option<String>,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (from, to) =
+            (self.from.as_deref().unwrap_or_default(), self.to.as_deref().unwrap_or_default());
+        match self.kind {
+            ChangeKind::Added => write!(f, "+ {}  {to}", self.path),
+            ChangeKind::Removed => write!(f, "- {}  {from}", self.path),
+            ChangeKind::Changed => write!(f, "~ {}  {from} → {to}", self.path),
+        }
+    }
+}
+
+/// Compares two schemas structurally: key order, white space and spelling of numbers do not
+/// count. Objects are compared member by member, everything else as a whole.
+///
+/// ```
+/// let old = r#"{"name":"a","parameters":{"properties":{}}}"#;
+/// let new = r#"{"name":"a","parameters":{"properties":{"n":{"default":2,"type":"integer"}}}}"#;
+/// let changes = tract_schema::diff(old, new)?;
+/// assert_eq!(changes[0].to_string(), r#"+ parameters.properties.n  {"default":2,"type":"integer"}"#);
+/// # Ok::<(), tract_core::json::JsonError>(())
+/// ```
+///
+/// # Errors
+/// [`JsonError`] when one of the texts is no JSON.
+pub fn diff(old: &str, new: &str) -> Result<Vec<Change>, JsonError> {
+    let old = json::canonical(old, Escapes::Raw)?;
+    let new = json::canonical(new, Escapes::Raw)?;
+    let mut changes = Vec::new();
+    compare("", &old, &new, &mut changes)?;
+    Ok(changes)
+}
+
+fn compare(path: &str, old: &str, new: &str, changes: &mut Vec<Change>) -> Result<(), JsonError> {
+    if old == new {
+        return Ok(());
+    }
+    if !(old.starts_with('{') && new.starts_with('{')) {
+        changes.push(Change {
+            kind: ChangeKind::Changed,
+            path: path.to_owned(),
+            from: Some(old.to_owned()),
+            to: Some(new.to_owned()),
+        });
+        return Ok(());
+    }
+    let old = json::split_object(old)?;
+    let new = json::split_object(new)?;
+    let inner = |key: &str| match (path, key) {
+        ("", "function") => String::new(),
+        ("", key) => key.to_owned(),
+        (path, key) => format!("{path}.{key}"),
+    };
+    for (key, from) in &old {
+        match find(&new, key) {
+            Some(to) => compare(&inner(key), from, to, changes)?,
+            None => changes.push(Change {
+                kind: ChangeKind::Removed,
+                path: inner(key),
+                from: Some((*from).to_owned()),
+                to: None,
+            }),
+        }
+    }
+    for (key, to) in &new {
+        if find(&old, key).is_none() {
+            changes.push(Change {
+                kind: ChangeKind::Added,
+                path: inner(key),
+                from: None,
+                to: Some((*to).to_owned()),
+            });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_name_their_place() {
+        let old = r#"{"type":"function","function":{"name":"a","description":"A","parameters":{"required":["x"],"properties":{"x":{"type":"string"}}}}}"#;
+        let new = r#"{"function":{"name":"a","parameters":{"properties":{"x":{"type":"integer"}},"required":["x","y"]}, "strict":true},"type":"function"}"#;
+        let lines: Vec<String> = diff(old, new).unwrap().iter().map(Change::to_string).collect();
+        assert_eq!(
+            lines,
+            [
+                r#"- description  "A""#,
+                r#"~ parameters.properties.x.type  "string" → "integer""#,
+                r#"~ parameters.required  ["x"] → ["x","y"]"#,
+                "+ strict  true",
+            ]
+        );
+    }
+
+    #[test]
+    fn spelling_is_no_change() {
+        assert!(diff(r#"{"a":1.0,"b":"é"}"#, r#"{ "b":"\u00e9", "a":1e0 }"#).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,253 @@
+//! From any shape to the one that a provider takes, on copies.
+
+use tract_core::json::{self, Escapes, JsonError};
+
+use crate::name;
+use crate::shape::{self, Provider, Shape, ToolView};
+
+/// A tool as it goes to a provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Lowered {
+    /// The tool's text.
+    #[non_exhaustive]
+    Tool {
+        /// What is sent.
+        text: String,
+        /// Whether it is the text as given.
+        as_given: bool,
+        /// The name under which it is sent.
+        name: String,
+    },
+    /// The provider does not know this tool.
+    #[non_exhaustive]
+    LeftOut {
+        /// The tool's name or type.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Writes a tool as a provider takes it. What is in its shape already, with a name that it
+/// accepts, is the text as given.
+///
+/// Carried over beside name, description and parameters: `strict` (all but Ollama),
+/// `defer_loading` (Responses and Anthropic), `cache_control`, `input_examples` and
+/// `eager_input_streaming` (Anthropic), `output_schema` (Responses). Responses takes an absent
+/// `strict` for true, so it is always written there.
+///
+/// # Errors
+/// [`JsonError`] when the text is no JSON object.
+pub fn lower(text: &str, to: Provider) -> Result<Lowered, JsonError> {
+    let view = ToolView::parse(text)?;
+    let sent = name::alias(to, &view.name).into_owned();
+    lowered(text, &view, to, &sent)
+}
+
+/// Writes a tool as a provider takes it, under the name that a request has settled on.
+///
+/// # Errors
+/// As [`lower`].
+pub fn lower_as(text: &str, to: Provider, sent: &str) -> Result<Lowered, JsonError> {
+    lowered(text, &ToolView::parse(text)?, to, sent)
+}
+
+fn lowered(
+    text: &str,
+    view: &ToolView<'_>,
+    to: Provider,
+    sent: &str,
+) -> Result<Lowered, JsonError> {
+    // A typed tool is the provider's own by its type; its name is not ours to change.
+    if let Shape::Server(owner) = view.shape {
+        if owner == to {
+            return Ok(Lowered::Tool {
+                text: text.to_owned(),
+                as_given: true,
+                name: view.name.clone(),
+            });
+        }
+        let name = match view.name.is_empty() {
+            true => view.other("type").and_then(shape::string).unwrap_or_default(),
+            false => view.name.clone(),
+        };
+        return Ok(Lowered::LeftOut { name, reason: format!("only {owner} knows this tool") });
+    }
+    let as_given = view.shape.is_of(to);
+    let text = match (as_given, sent == view.name) {
+        (true, true) => text.to_owned(),
+        (true, false) => renamed(text, sent)?,
+        (false, _) => written(view, to, sent),
+    };
+    Ok(Lowered::Tool { text, as_given: as_given && sent == view.name, name: sent.to_owned() })
+}
+
+/// The text with another name and everything else as it stands.
+fn renamed(text: &str, sent: &str) -> Result<String, JsonError> {
+    let members = json::split_object(text)?;
+    let nested = members.iter().any(|(key, raw)| key == "function" && raw.starts_with('{'));
+    let mut out = Object::new();
+    let mut named = nested;
+    for (key, raw) in members {
+        match key.as_str() {
+            "function" if nested => out.raw(&key, &renamed(raw, sent)?),
+            "name" if !nested => {
+                out.text(&key, sent);
+                named = true;
+            }
+            _ => out.raw(&key, raw),
+        }
+    }
+    if !named {
+        out.text("name", sent);
+    }
+    Ok(out.end())
+}
+
+const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
+
+fn written(view: &ToolView<'_>, to: Provider, sent: &str) -> String {
+    let mut out = Object::new();
+    let carry = |out: &mut Object, keys: &[&str]| {
+        for key in keys {
+            if let Some(raw) = view.other(key).filter(|raw| *raw != "null") {
+                out.raw(key, raw);
+            }
+        }
+    };
+    let describe = |out: &mut Object| {
+        if let Some(raw) = view.description.filter(|raw| *raw != "null") {
+            out.raw("description", raw);
+        }
+    };
+    let parameters = view.parameters.filter(|raw| raw.starts_with('{'));
+    match to {
+        Provider::OpenAi | Provider::Ollama => {
+            let mut function = Object::new();
+            function.text("name", sent);
+            describe(&mut function);
+            if let Some(raw) = parameters {
+                function.raw("parameters", raw);
+            }
+            if to == Provider::OpenAi {
+                carry(&mut function, &["strict"]);
+            }
+            out.text("type", "function");
+            out.raw("function", &function.end());
+        }
+        Provider::Responses => {
+            out.text("type", "function");
+            out.text("name", sent);
+            describe(&mut out);
+            out.raw("parameters", parameters.unwrap_or(NO_PARAMETERS));
+            out.raw("strict", view.other("strict").filter(|raw| *raw != "null").unwrap_or("false"));
+            carry(&mut out, &["defer_loading", "output_schema"]);
+            if let Some(raw) = view.other("outputSchema").filter(|raw| *raw != "null") {
+                out.raw("output_schema", raw);
+            }
+        }
+        Provider::Anthropic => {
+            out.text("name", sent);
+            describe(&mut out);
+            out.raw("input_schema", parameters.unwrap_or(NO_PARAMETERS));
+            carry(
+                &mut out,
+                &[
+                    "strict",
+                    "defer_loading",
+                    "cache_control",
+                    "input_examples",
+                    "eager_input_streaming",
+                ],
+            );
+        }
+    }
+    out.end()
+}
+
+struct Object(String);
+
+impl Object {
+    fn new() -> Self {
+        Self("{".to_owned())
+    }
+
+    fn raw(&mut self, key: &str, raw: &str) {
+        if self.0.len() > 1 {
+            self.0.push(',');
+        }
+        json::write_string(&mut self.0, key, Escapes::Raw);
+        self.0.push(':');
+        self.0.push_str(raw);
+    }
+
+    fn text(&mut self, key: &str, text: &str) {
+        let mut raw = String::with_capacity(text.len() + 2);
+        json::write_string(&mut raw, text, Escapes::Raw);
+        self.raw(key, &raw);
+    }
+
+    fn end(mut self) -> String {
+        self.0.push('}');
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(given: &str, to: Provider, expected: &str) {
+        let Lowered::Tool { text, .. } = lower(given, to).unwrap() else { panic!("left out") };
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn every_shape_becomes_every_other() {
+        let nested = r#"{"type":"function","function":{"name":"a","description":"A.","parameters":{"b":1.0},"strict":true}}"#;
+        check(nested, Provider::OpenAi, nested);
+        check(nested, Provider::Ollama, nested);
+        let flat = r#"{"type":"function","name":"a","description":"A.","parameters":{"b":1.0},"strict":true}"#;
+        check(nested, Provider::Responses, flat);
+        let anthropic = r#"{"name":"a","description":"A.","input_schema":{"b":1.0},"strict":true}"#;
+        check(nested, Provider::Anthropic, anthropic);
+        check(flat, Provider::OpenAi, nested);
+        check(anthropic, Provider::OpenAi, nested);
+        check(
+            r#"{"name":"a","inputSchema":{"z":1,"a":2},"annotations":{}}"#,
+            Provider::Responses,
+            r#"{"type":"function","name":"a","parameters":{"z":1,"a":2},"strict":false}"#,
+        );
+        check(
+            r#"{"name":"a"}"#,
+            Provider::Anthropic,
+            r#"{"name":"a","input_schema":{"type":"object","properties":{}}}"#,
+        );
+        check(
+            r#"{"name":"a","parameters":{}}"#,
+            Provider::Ollama,
+            r#"{"type":"function","function":{"name":"a","parameters":{}}}"#,
+        );
+    }
+
+    #[test]
+    fn refused_names_are_replaced_and_the_rest_stands() {
+        check(
+            r#"{"function": {"parameters": {"x": 1e2}, "name": "a.b"}, "extra": 1}"#,
+            Provider::OpenAi,
+            &format!(
+                r#"{{"function":{{"parameters":{{"x": 1e2}},"name":"{}"}},"extra":1}}"#,
+                name::alias(Provider::OpenAi, "a.b")
+            ),
+        );
+    }
+
+    #[test]
+    fn a_providers_own_tool_stays_with_it() {
+        let tool = r#"{"type":"web_search_20250305","name":"web_search","max_uses":3}"#;
+        check(tool, Provider::Anthropic, tool);
+        assert!(matches!(lower(tool, Provider::OpenAi).unwrap(), Lowered::LeftOut { .. }));
+    }
+}

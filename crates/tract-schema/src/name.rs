@@ -1,0 +1,135 @@
+//! Names that a provider accepts, and reversible aliases for those that it refuses.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use tract_core::hash;
+
+use crate::shape::Provider;
+
+/// How long a name may be, in characters, for the providers that say so.
+pub const MAX_NAME: usize = 64;
+
+/// Returns whether a provider accepts a tool's name: `[A-Za-z0-9_-]{1,64}`, but for Ollama, which
+/// accepts any that is not empty.
+pub fn accepts(provider: Provider, name: &str) -> bool {
+    match provider {
+        Provider::OpenAi | Provider::Responses | Provider::Anthropic => {
+            (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(plain)
+        }
+        Provider::Ollama => !name.is_empty(),
+    }
+}
+
+fn plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
+}
+
+/// Returns a name that the provider accepts: the name itself, or else one made of it and of eight
+/// hex digits of its hash. Equal names have equal aliases, in every request.
+///
+/// ```
+/// use tract_schema::{Provider, alias};
+/// assert_eq!(alias(Provider::OpenAi, "grep"), "grep");
+/// assert_eq!(alias(Provider::OpenAi, "fs.read"), "fs_read_8a61f454");
+/// ```
+pub fn alias(provider: Provider, name: &str) -> Cow<'_, str> {
+    match accepts(provider, name) {
+        true => Cow::Borrowed(name),
+        false => Cow::Owned(made(name, 8)),
+    }
+}
+
+fn made(name: &str, digits: usize) -> String {
+    let kept: String = name
+        .chars()
+        .map(|c| if c.is_ascii() && plain(c as u8) { c } else { '_' })
+        .take(MAX_NAME - 1 - digits)
+        .collect();
+    let kept = if kept.is_empty() { "tool" } else { kept.as_str() };
+    let hex = hash::blob(name.as_bytes()).to_hex();
+    format!("{kept}_{}", hex.get(..digits).unwrap_or(&hex))
+}
+
+/// The aliases of one request, by which a reply's names are read back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Aliases {
+    provider: Provider,
+    by_name: BTreeMap<String, String>,
+    by_alias: BTreeMap<String, String>,
+}
+
+impl Aliases {
+    /// Makes aliases for the names of a request that need one. An alias that would be another
+    /// tool's real name takes more digits of its hash.
+    pub fn of<'a>(provider: Provider, names: impl IntoIterator<Item = &'a str>) -> Self {
+        let names: Vec<&str> = names.into_iter().collect();
+        let mut aliases = Self { provider, by_name: BTreeMap::new(), by_alias: BTreeMap::new() };
+        for name in &names {
+            if accepts(provider, name) || aliases.by_name.contains_key(*name) {
+                continue;
+            }
+            let taken = |made: &String| {
+                names.contains(&made.as_str()) || aliases.by_alias.contains_key(made)
+            };
+            let made = (8..=32).step_by(8).map(|digits| made(name, digits)).find(|m| !taken(m));
+            if let Some(made) = made {
+                aliases.by_alias.insert(made.clone(), (*name).to_owned());
+                aliases.by_name.insert((*name).to_owned(), made);
+            }
+        }
+        aliases
+    }
+
+    /// Returns the name to send.
+    pub fn sent<'a>(&'a self, name: &'a str) -> Cow<'a, str> {
+        match self.by_name.get(name) {
+            Some(alias) => Cow::Borrowed(alias),
+            None => alias(self.provider, name),
+        }
+    }
+
+    /// Returns the name that was given, for a name that was sent.
+    pub fn original<'a>(&'a self, sent: &'a str) -> &'a str {
+        self.by_alias.get(sent).map_or(sent, String::as_str)
+    }
+
+    /// Walks the pairs of alias and name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.by_alias.iter().map(|(alias, name)| (alias.as_str(), name.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_names_get_accepted_aliases_that_lead_back() {
+        let long = "x".repeat(200);
+        let names = ["a.b", "", "grep", "größe", long.as_str(), "a_b"];
+        let aliases = Aliases::of(Provider::Anthropic, names);
+        let mut sent = std::collections::BTreeSet::new();
+        for name in names {
+            let alias = aliases.sent(name).into_owned();
+            assert!(accepts(Provider::Anthropic, &alias), "{alias}");
+            assert_eq!(aliases.original(&alias), name);
+            assert!(sent.insert(alias));
+        }
+        assert_eq!(aliases.sent("grep"), "grep");
+    }
+
+    #[test]
+    fn an_alias_is_never_another_tools_name() {
+        let taken = alias(Provider::OpenAi, "a.b").into_owned();
+        let aliases = Aliases::of(Provider::OpenAi, ["a.b", taken.as_str()]);
+        assert_ne!(aliases.sent("a.b"), taken.as_str());
+        assert_eq!(aliases.original(&taken), taken);
+        assert_eq!(aliases.original(&aliases.sent("a.b")), "a.b");
+    }
+
+    #[test]
+    fn ollama_takes_any_name() {
+        assert_eq!(alias(Provider::Ollama, "a.b/c"), "a.b/c");
+    }
+}

@@ -1,0 +1,195 @@
+//! The shapes in which tools are given, and one view of them all.
+
+use std::fmt;
+
+use tract_core::json::{self, JsonError};
+
+/// Whose requests a tool goes into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Provider {
+    /// OpenAI Chat Completions.
+    OpenAi,
+    /// OpenAI Responses.
+    Responses,
+    /// Anthropic Messages.
+    Anthropic,
+    /// Ollama's own API.
+    Ollama,
+}
+
+impl Provider {
+    /// Returns the word used on the command line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai",
+            Self::Responses => "responses",
+            Self::Anthropic => "anthropic",
+            Self::Ollama => "ollama",
+        }
+    }
+
+    /// Returns the provider that a word names.
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::OpenAi, Self::Responses, Self::Anthropic, Self::Ollama]
+            .into_iter()
+            .find(|provider| provider.as_str() == word)
+    }
+}
+
+impl fmt::Display for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The shape in which a tool is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Shape {
+    /// `{"type":"function","function":{…}}`, with or without `type`: OpenAI Chat and Ollama.
+    Nested,
+    /// `{"type":"function","name":…,"parameters":…}`: OpenAI Responses.
+    Flat,
+    /// `{"name":…,"input_schema":…}`, `type` absent or `custom`.
+    Anthropic,
+    /// `{"name":…,"inputSchema":…}`: what an MCP server lists.
+    Mcp,
+    /// `{"name":…,"parameters":…}` and nothing that says whose it is.
+    Plain,
+    /// A tool that a provider runs or defines itself: only that provider knows it.
+    Server(Provider),
+}
+
+impl Shape {
+    /// Returns whether a provider takes this shape as it is.
+    pub fn is_of(self, provider: Provider) -> bool {
+        match self {
+            Self::Nested => matches!(provider, Provider::OpenAi | Provider::Ollama),
+            Self::Flat => provider == Provider::Responses,
+            Self::Anthropic => provider == Provider::Anthropic,
+            Self::Server(owner) => provider == owner,
+            Self::Mcp | Self::Plain => false,
+        }
+    }
+}
+
+/// What a schema says, whatever its shape. All but the name are JSON texts as given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolView<'a> {
+    /// The shape.
+    pub shape: Shape,
+    /// The name; empty when there is none.
+    pub name: String,
+    /// The description.
+    pub description: Option<&'a str>,
+    /// The JSON Schema of the arguments.
+    pub parameters: Option<&'a str>,
+    /// All other members that say something of the tool, in order: those beside the name.
+    pub others: Vec<(String, &'a str)>,
+}
+
+impl<'a> ToolView<'a> {
+    /// Reads a schema.
+    ///
+    /// # Errors
+    /// [`JsonError`] when the text is no JSON object.
+    pub fn parse(text: &'a str) -> Result<Self, JsonError> {
+        let members = json::split_object(text)?;
+        if let Some(function) = find(&members, "function").filter(|raw| raw.starts_with('{')) {
+            return Ok(Self::of(Shape::Nested, json::split_object(function)?, "parameters"));
+        }
+        let kind = find(&members, "type").and_then(string);
+        let has = |key| find(&members, key).is_some();
+        let (shape, parameters) = match kind.as_deref() {
+            None | Some("custom") if has("input_schema") => (Shape::Anthropic, "input_schema"),
+            None if has("inputSchema") => (Shape::Mcp, "inputSchema"),
+            Some("function") if has("name") => (Shape::Flat, "parameters"),
+            Some("custom") if has("custom") => (Shape::Server(Provider::OpenAi), "parameters"),
+            Some(kind) if has("input_schema") => (Shape::Server(owner(kind)), "input_schema"),
+            // A JSON Schema's own `type` beside a name: somebody's plain shape.
+            Some("object") | None => (Shape::Plain, "parameters"),
+            Some(kind) => (Shape::Server(owner(kind)), "parameters"),
+        };
+        Ok(Self::of(shape, members, parameters))
+    }
+
+    /// Returns one of the other members.
+    pub fn other(&self, key: &str) -> Option<&'a str> {
+        find(&self.others, key)
+    }
+
+    fn of(shape: Shape, members: Vec<(String, &'a str)>, parameters: &str) -> Self {
+        let mut view = Self {
+            shape,
+            name: String::new(),
+            description: None,
+            parameters: None,
+            others: Vec::new(),
+        };
+        for (key, raw) in members {
+            match key.as_str() {
+                "name" => view.name = string(raw).unwrap_or_default(),
+                "description" => view.description = Some(raw),
+                "type" if !matches!(shape, Shape::Server(_)) => {}
+                key if key == parameters => view.parameters = Some(raw),
+                _ => view.others.push((key, raw)),
+            }
+        }
+        view
+    }
+}
+
+/// Tells whose a typed tool is. Anthropic's types end in a date of eight digits; those with a
+/// colon are a router's that speaks OpenAI Chat; the rest is OpenAI Responses'.
+fn owner(kind: &str) -> Provider {
+    let dated = kind
+        .rsplit_once('_')
+        .is_some_and(|(_, date)| date.len() == 8 && date.bytes().all(|byte| byte.is_ascii_digit()));
+    match kind {
+        _ if dated || kind == "mcp_toolset" => Provider::Anthropic,
+        _ if kind.contains(':') => Provider::OpenAi,
+        _ => Provider::Responses,
+    }
+}
+
+pub(crate) fn find<'a>(members: &[(String, &'a str)], key: &str) -> Option<&'a str> {
+    members.iter().rev().find(|(name, _)| name == key).map(|(_, raw)| *raw)
+}
+
+pub(crate) fn string(raw: &str) -> Option<String> {
+    serde_json::from_str(raw).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, shape: Shape, name: &str) {
+        let view = ToolView::parse(text).unwrap();
+        assert_eq!((view.shape, view.name.as_str()), (shape, name), "{text}");
+    }
+
+    #[test]
+    fn shapes_are_told_apart() {
+        check(r#"{"type":"function","function":{"name":"a"}}"#, Shape::Nested, "a");
+        check(r#"{"function":{"name":"a"}}"#, Shape::Nested, "a");
+        check(r#"{"type":"function","name":"a","parameters":{}}"#, Shape::Flat, "a");
+        check(r#"{"name":"a","input_schema":{}}"#, Shape::Anthropic, "a");
+        check(r#"{"type":"custom","name":"a","input_schema":{}}"#, Shape::Anthropic, "a");
+        check(r#"{"name":"a","inputSchema":{}}"#, Shape::Mcp, "a");
+        check(r#"{"name":"a","parameters":{}}"#, Shape::Plain, "a");
+        check(r#"{"name":"a"}"#, Shape::Plain, "a");
+        let anthropic = Shape::Server(Provider::Anthropic);
+        check(r#"{"type":"web_search_20250305","name":"web_search"}"#, anthropic, "web_search");
+        check(r#"{"type":"web_search"}"#, Shape::Server(Provider::Responses), "");
+        check(r#"{"type":"openrouter:web_search"}"#, Shape::Server(Provider::OpenAi), "");
+        check(r#"{"type":"custom","custom":{"name":"x"}}"#, Shape::Server(Provider::OpenAi), "");
+    }
+
+    #[test]
+    fn what_is_no_object_is_refused() {
+        assert!(ToolView::parse("[]").is_err());
+        assert!(ToolView::parse("{").is_err());
+    }
+}

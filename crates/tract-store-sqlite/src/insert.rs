@@ -1,0 +1,287 @@
+//! Putting what passed its checks into the tables.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use rusqlite::params;
+use tract_core::store::Hint;
+use tract_core::{
+    Blob, BlobId, Commit, DerivedRow, ObjectId, RefName, RefTarget, RepoName, StoreErrorKind,
+    StoreResult, ToolRow, Toolset,
+};
+
+use crate::error::{engine, new};
+use crate::memory::{BLOB_BYTES, IdMap, Memory};
+use crate::read::{content_place, small, statement};
+use crate::schema::{
+    DERIVED, REPO, TOOL, TOOL_NAME, TOOLSET, blob_segment, place, prefix, small_sum, text_key,
+};
+use crate::tools;
+use crate::write::{Checked, OP, Texts, Tx};
+
+/// What becomes known when a transaction is durable.
+#[derive(Debug, Default)]
+pub(crate) struct Fresh {
+    pub(crate) repos: HashMap<String, i64>,
+    pub(crate) places: IdMap<(i64, ObjectId), i64>,
+    /// Refs as the batches of this group have moved them so far; nobody else can.
+    pub(crate) refs: HashMap<i64, HashMap<RefName, Option<RefTarget>>>,
+    pub(crate) texts: Texts,
+    commits: Vec<(i64, Commit, Option<Hint>)>,
+    blobs: Vec<(i64, Blob)>,
+    /// The next segment for commits, once it was asked for.
+    next_segment: Option<i64>,
+    /// The next row of a repository's log, and of its blobs that are no commit's content.
+    pub(crate) next_entry: HashMap<i64, i64>,
+    next_blob: HashMap<i64, i64>,
+}
+
+impl Fresh {
+    /// Tells the handle.
+    pub(crate) fn remember(self, memory: &Mutex<Memory>) {
+        let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.repos.extend(self.repos);
+        memory.next_entry.extend(self.next_entry);
+        self.places.into_iter().for_each(|(key, place)| memory.places.insert(key, place, 1));
+        self.texts.into_iter().for_each(|(key, row)| memory.texts.insert(key, row, 1));
+        for (repo, commit, content) in self.commits {
+            memory.commits.insert((repo, commit.id()), (commit, content), 1);
+        }
+        for (repo, blob) in self.blobs {
+            let weight = blob.bytes().len() + 64;
+            memory.blobs.insert((repo, blob.id()), blob, weight);
+        }
+    }
+}
+
+impl Tx<'_> {
+    /// Writes a batch. An error leaves it half written: the transaction has to be rolled back.
+    pub(crate) fn write(
+        &mut self,
+        name: &RepoName,
+        repo: Option<i64>,
+        checked: Checked<'_>,
+    ) -> StoreResult<()> {
+        let Checked { batch, records, moves } = checked;
+        let empty = batch.blobs.is_empty()
+            && batch.toolsets.is_empty()
+            && batch.commits.is_empty()
+            && batch.tools.is_empty()
+            && batch.derived.is_empty()
+            && moves.is_empty();
+        if empty {
+            return Ok(());
+        }
+        let repo = match repo {
+            Some(repo) => repo,
+            None => self.new_repo(name)?,
+        };
+        let mut blobs = HashMap::with_capacity(batch.blobs.len());
+        for blob in &batch.blobs {
+            if self.stored_blob(repo, blob)?.is_none() {
+                blobs.insert(blob.id(), blob);
+            }
+        }
+        for (commit, record) in batch.commits.iter().zip(&records) {
+            self.commit(repo, commit, record, &mut blobs)?;
+        }
+        // In the order of the batch, so that equal batches make equal files.
+        for blob in &batch.blobs {
+            if blobs.remove(&blob.id()).is_some() {
+                let row = self.next_blob(repo)?;
+                self.blob(repo, row, blob)?;
+            }
+        }
+        batch.toolsets.iter().try_for_each(|toolset| self.toolset(repo, toolset))?;
+        batch.tools.iter().try_for_each(|tool| self.tool(repo, tool))?;
+        batch.derived.iter().try_for_each(|row| self.derived(repo, row))?;
+        for (edit, before) in moves {
+            self.move_ref(repo, edit, before, batch.id, &batch.note)?;
+        }
+        Ok(())
+    }
+
+    fn new_repo(&mut self, name: &RepoName) -> StoreResult<i64> {
+        let sql = "SELECT count(*) FROM small WHERE repo = 0 AND kind = ?1";
+        let number = self.number(sql, &[&REPO])?.unwrap_or(0) + 1;
+        let bytes = name.as_str().as_bytes();
+        let data = [&number.to_le_bytes(), bytes].concat();
+        self.small(0, REPO, text_key(bytes), &data)?;
+        self.fresh.repos.insert(name.as_str().to_owned(), number);
+        Ok(number)
+    }
+
+    pub(crate) fn small(
+        &mut self,
+        repo: i64,
+        kind: i64,
+        key: i64,
+        data: &[u8],
+    ) -> StoreResult<i64> {
+        let sum = small_sum(repo, kind, key, data);
+        let sql = "INSERT INTO small (repo, kind, key, data, sum) VALUES (?1, ?2, ?3, ?4, ?5)";
+        self.insert(sql, &[&repo, &kind, &key, &data, &sum])
+    }
+
+    /// Finds a blob by its bytes: a damaged one counts as none, so that storing it again heals.
+    fn stored_blob(&mut self, repo: i64, blob: &Blob) -> StoreResult<Option<i64>> {
+        let object = ObjectId::Blob(blob.id());
+        if let Some(row) = self.known_place(repo, object) {
+            return Ok(Some(row));
+        }
+        let sql = "SELECT id FROM blobs WHERE repo = ?1 AND h = ?2 AND data = ?3";
+        let h = prefix(blob.id().as_bytes());
+        let row = self.number(sql, &[&repo, &h, &blob.bytes().as_ref()])?;
+        if let Some(row) = row {
+            self.fresh.places.insert((repo, object), row);
+        }
+        Ok(row)
+    }
+
+    fn blob(&mut self, repo: i64, row: i64, blob: &Blob) -> StoreResult<()> {
+        let h = prefix(blob.id().as_bytes());
+        let sql = "INSERT INTO blobs (id, repo, h, data) VALUES (?1, ?2, ?3, ?4)";
+        self.execute(sql, &[&row, &repo, &h, &blob.bytes().as_ref()])?;
+        self.fresh.places.insert((repo, ObjectId::Blob(blob.id())), row);
+        if blob.bytes().len() <= BLOB_BYTES {
+            self.fresh.blobs.push((repo, blob.clone()));
+        }
+        Ok(())
+    }
+
+    fn next_blob(&mut self, repo: i64) -> StoreResult<i64> {
+        let segment = blob_segment(repo);
+        let next = match self.fresh.next_blob.get(&repo) {
+            Some(next) => *next,
+            None => {
+                let sql = "SELECT max(id) FROM blobs WHERE id >= ?1 AND id < ?2";
+                let (low, high) = (place(segment, 0), place(segment + 1, 0));
+                let last: Option<i64> = statement(self.connection, OP, sql)?
+                    .query_row(params![low, high], |row| row.get(0))
+                    .map_err(engine(OP))?;
+                last.map_or(low, |last| last + 1)
+            }
+        };
+        if next >> 32 != segment {
+            let message = "a repository holds 4,294,967,296 blobs that are no commit's content";
+            return Err(new(StoreErrorKind::TooLarge, OP, message));
+        }
+        self.fresh.next_blob.insert(repo, next + 1);
+        Ok(next)
+    }
+
+    /// Stores a commit right after its parent where that place is free, else in a new segment,
+    /// and beside it its content, where that is new.
+    fn commit(
+        &mut self,
+        repo: i64,
+        commit: &Commit,
+        record: &[u8],
+        blobs: &mut HashMap<BlobId, &Blob>,
+    ) -> StoreResult<()> {
+        let object = ObjectId::Commit(commit.id());
+        if self.known_place(repo, object).is_some() {
+            return Ok(());
+        }
+        let h = prefix(commit.id().as_bytes());
+        let sql = "SELECT id FROM commits WHERE repo = ?1 AND h = ?2 AND rec = ?3";
+        if let Some(at) = self.number(sql, &[&repo, &h, &record])? {
+            self.fresh.places.insert((repo, object), at);
+            return Ok(());
+        }
+        let own = commit.content.and_then(|id| blobs.remove(&id));
+        let content = match (own, commit.content) {
+            (Some(_), _) => Some(0),
+            (None, Some(id)) => self.place(repo, ObjectId::Blob(id))?,
+            (None, None) => None,
+        };
+        let parent = match commit.parent() {
+            Some(parent) => self.known_place(repo, ObjectId::Commit(parent)),
+            None => None,
+        };
+        let sql = "INSERT OR IGNORE INTO commits (id, repo, h, content, rec) \
+                   VALUES (?1, ?2, ?3, ?4, ?5)";
+        // The primary key decides who follows a parent: this is the compare-and-swap on the tip
+        // of a segment. The last position stays free, so that a range never runs over.
+        let after = parent.map(|parent| parent + 1).filter(|at| *at as u32 != u32::MAX);
+        let at = match after {
+            Some(at) if self.execute(sql, &[&at, &repo, &h, &content, &record])? == 1 => at,
+            _ => {
+                let at = place(self.next_segment()?, 0);
+                self.execute(sql, &[&at, &repo, &h, &content, &record])?;
+                at
+            }
+        };
+        if let Some(blob) = own {
+            self.blob(repo, at, blob)?;
+        }
+        self.fresh.places.insert((repo, object), at);
+        let content = content_place(at, content).map(|row| Hint(row as u64));
+        self.fresh.commits.push((repo, commit.clone(), content));
+        Ok(())
+    }
+
+    fn next_segment(&mut self) -> StoreResult<i64> {
+        let next = match self.fresh.next_segment {
+            Some(next) => next,
+            None => {
+                let last = self.number("SELECT id FROM commits ORDER BY id DESC LIMIT 1", &[])?;
+                last.map_or(2, |last| (last >> 32) + 2)
+            }
+        };
+        if next > i64::from(i32::MAX) - 2 {
+            return Err(new(StoreErrorKind::TooLarge, OP, "the store has no segments left"));
+        }
+        self.fresh.next_segment = Some(next + 2);
+        Ok(next)
+    }
+
+    fn toolset(&mut self, repo: i64, toolset: &Toolset) -> StoreResult<()> {
+        let object = ObjectId::Toolset(toolset.id());
+        if self.known_place(repo, object).is_some() {
+            return Ok(());
+        }
+        let (key, data) = (prefix(toolset.id().as_bytes()), toolset.encode());
+        let (rows, _) = small(self.connection, OP, repo, TOOLSET, key)?;
+        let row = match rows.into_iter().find(|row| row.data == data) {
+            Some(row) => row.id,
+            None => self.small(repo, TOOLSET, key, &data)?,
+        };
+        self.fresh.places.insert((repo, object), row);
+        Ok(())
+    }
+
+    pub(crate) fn tool(&mut self, repo: i64, tool: &ToolRow) -> StoreResult<()> {
+        let key = prefix(tool.id.as_bytes());
+        let (rows, _) = small(self.connection, OP, repo, TOOL, key)?;
+        let known: Vec<_> = rows
+            .iter()
+            .filter_map(|row| tools::decode(&row.data))
+            .filter(|row| row.id == tool.id)
+            .collect();
+        if known.iter().any(|row| row.schema == tool.schema) {
+            return Ok(());
+        }
+        self.small(repo, TOOL, key, &tools::encode(tool))?;
+        if known.is_empty() {
+            let name = tool.name.as_bytes();
+            let data = [tool.id.as_bytes(), name].concat();
+            self.small(repo, TOOL_NAME, text_key(name), &data)?;
+        }
+        Ok(())
+    }
+
+    fn derived(&mut self, repo: i64, row: &DerivedRow) -> StoreResult<()> {
+        let kind = DERIVED + i64::from(row.kind.number());
+        let object = ObjectId::Commit(row.commit);
+        let key = self
+            .place(repo, object)?
+            .ok_or_else(|| tract_core::StoreError::missing(crate::error::BACKEND, OP, object))?;
+        let (data, sum) = (row.bytes.as_ref(), small_sum(repo, kind, key, &row.bytes));
+        let sql = "UPDATE small SET data = ?4, sum = ?5 WHERE repo = ?1 AND kind = ?2 AND key = ?3";
+        match self.execute(sql, &[&repo, &kind, &key, &data, &sum])? {
+            0 => self.small(repo, kind, key, data).map(drop),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! Refs and the ref log.
+//!
+//! An entry of the log is a dozen small integers: texts and objects stand for themselves by the
+//! numbers of their rows, which never change.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use tract_core::store::LogQuery;
+use tract_core::{
+    BatchId, LogEntry, LogNote, OperationId, RefName, RefTarget, RepoName, StoreResult,
+};
+
+use crate::error::{damaged, engine};
+use crate::read::{blob_id_at, commit_at, statement};
+use crate::schema::{
+    TEXT, bytes_of, decode_target, log_base, log_sum, ref_sum, small_sum, text_key,
+};
+
+/// What `before` and `after` of an entry are.
+pub(crate) const NONE: i64 = 0;
+/// The place of a commit.
+pub(crate) const COMMIT: i64 = 1;
+/// The row of a blob.
+pub(crate) const BLOB: i64 = 2;
+/// The row of a text with the encoded target: another ref, or an object that is not stored.
+pub(crate) const TARGET: i64 = 3;
+
+/// An entry as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Raw {
+    pub(crate) id: i64,
+    pub(crate) name: i64,
+    /// What `before` is, times four, plus what `after` is.
+    pub(crate) kinds: i64,
+    /// Between commits the distance up to `after`, mostly 1, else as `kinds` says.
+    pub(crate) before: i64,
+    pub(crate) after: i64,
+    pub(crate) batch: (i64, i64),
+    /// Absent when it is the batch's id.
+    pub(crate) operation: Option<[u8; 16]>,
+    pub(crate) what: i64,
+    pub(crate) who: i64,
+    pub(crate) why: Option<i64>,
+    pub(crate) undoes: Option<i64>,
+    pub(crate) at: i64,
+}
+
+impl Raw {
+    /// Returns the checksum.
+    pub(crate) fn sum(&self) -> i64 {
+        let absent = i64::MIN;
+        let numbers = [
+            self.id,
+            self.name,
+            self.kinds,
+            self.before,
+            self.after,
+            self.batch.0,
+            self.batch.1,
+            self.what,
+            self.who,
+            self.why.unwrap_or(absent),
+            self.undoes.unwrap_or(absent),
+            self.at,
+        ];
+        log_sum(&numbers, self.operation.as_ref().map(<[u8; 16]>::as_slice))
+    }
+
+    fn read(row: &Row<'_>) -> Result<Option<Self>, rusqlite::Error> {
+        let operation = row.get_ref(7)?;
+        let operation = match operation {
+            rusqlite::types::ValueRef::Null => None,
+            value => match bytes_of(value).try_into() {
+                Ok(bytes) => Some(bytes),
+                Err(_) => return Ok(None),
+            },
+        };
+        let raw = Self {
+            id: row.get(0)?,
+            name: row.get(1)?,
+            kinds: row.get(2)?,
+            before: row.get(3)?,
+            after: row.get(4)?,
+            batch: (row.get(5)?, row.get(6)?),
+            operation,
+            what: row.get(8)?,
+            who: row.get(9)?,
+            why: row.get(10)?,
+            undoes: row.get(11)?,
+            at: row.get(12)?,
+        };
+        let sum: i64 = row.get(13)?;
+        Ok((raw.sum() == sum).then_some(raw))
+    }
+}
+
+/// Splits a batch's id into the two numbers that the log keeps.
+pub(crate) fn batch_numbers(id: BatchId) -> (i64, i64) {
+    let number = u128::from_be_bytes(*id.as_bytes());
+    ((number >> 64) as u64 as i64, number as u64 as i64)
+}
+
+fn batch_id(numbers: (i64, i64)) -> BatchId {
+    let (high, low) = numbers;
+    BatchId::from_bytes((u128::from(high as u64) << 64 | u128::from(low as u64)).to_be_bytes())
+}
+
+/// Finds the row of a text.
+pub(crate) fn text_row(
+    connection: &Connection,
+    op: &'static str,
+    repo: i64,
+    text: &[u8],
+) -> StoreResult<Option<i64>> {
+    let (rows, _) = crate::read::small(connection, op, repo, TEXT, text_key(text))?;
+    Ok(rows.into_iter().find(|row| row.data == text).map(|row| row.id))
+}
+
+/// Gives entries their texts and objects back.
+pub(crate) struct Reader<'c> {
+    connection: &'c Connection,
+    op: &'static str,
+    repo: i64,
+    texts: HashMap<i64, Option<Vec<u8>>>,
+    targets: HashMap<(i64, i64), Option<RefTarget>>,
+}
+
+impl<'c> Reader<'c> {
+    pub(crate) fn new(connection: &'c Connection, op: &'static str, repo: i64) -> Self {
+        Self { connection, op, repo, texts: HashMap::new(), targets: HashMap::new() }
+    }
+
+    fn bytes(&mut self, id: i64) -> StoreResult<Option<Vec<u8>>> {
+        if let Some(text) = self.texts.get(&id) {
+            return Ok(text.clone());
+        }
+        let sql = "SELECT key, data, sum FROM small WHERE id = ?1 AND repo = ?2 AND kind = ?3";
+        let mut select = statement(self.connection, self.op, sql)?;
+        let text = select
+            .query_row(params![id, self.repo, TEXT], |row| {
+                let (key, data) = (row.get(0)?, bytes_of(row.get_ref(1)?));
+                let sound = small_sum(self.repo, TEXT, key, data) == row.get::<_, i64>(2)?;
+                Ok(sound.then(|| data.to_vec()))
+            })
+            .optional()
+            .map_err(engine(self.op))?
+            .flatten();
+        self.texts.insert(id, text.clone());
+        Ok(text)
+    }
+
+    fn text(&mut self, id: i64) -> StoreResult<Option<String>> {
+        Ok(self.bytes(id)?.and_then(|bytes| String::from_utf8(bytes).ok()))
+    }
+
+    fn target(&mut self, kind: i64, value: i64) -> StoreResult<Option<RefTarget>> {
+        if let Some(target) = self.targets.get(&(kind, value)) {
+            return Ok(target.clone());
+        }
+        let target = match kind {
+            COMMIT => commit_at(self.connection, self.op, self.repo, value)?.map(RefTarget::Commit),
+            BLOB => blob_id_at(self.connection, self.op, self.repo, value)?.map(RefTarget::Blob),
+            _ => self.bytes(value)?.as_deref().and_then(decode_target),
+        };
+        self.targets.insert((kind, value), target.clone());
+        Ok(target)
+    }
+
+    /// Reads one entry; `None` when something in it is damaged.
+    pub(crate) fn entry(&mut self, raw: &Raw) -> StoreResult<Option<LogEntry>> {
+        let (before, after) = (raw.kinds >> 2, raw.kinds & 3);
+        let from = match (before, after) {
+            (COMMIT, COMMIT) => raw.after.wrapping_sub(raw.before),
+            _ => raw.before,
+        };
+        let before = match before {
+            NONE => None,
+            kind => match self.target(kind, from)? {
+                None => return Ok(None),
+                target => target,
+            },
+        };
+        let after = match after {
+            NONE => None,
+            kind => match self.target(kind, raw.after)? {
+                None => return Ok(None),
+                target => target,
+            },
+        };
+        let why = match raw.why {
+            None => None,
+            Some(id) => match self.text(id)? {
+                None => return Ok(None),
+                text => text,
+            },
+        };
+        let name = self.text(raw.name)?.and_then(|name| RefName::new(name).ok());
+        let (Some(name), Some(what), Some(who)) = (name, self.text(raw.what)?, self.text(raw.who)?)
+        else {
+            return Ok(None);
+        };
+        let batch = batch_id(raw.batch);
+        Ok(Some(LogEntry {
+            seq: (raw.id - log_base(self.repo)) as u64,
+            name,
+            before,
+            after,
+            batch,
+            note: LogNote {
+                operation: OperationId::from_bytes(raw.operation.unwrap_or(*batch.as_bytes())),
+                what,
+                who,
+                why,
+                undoes: raw.undoes.map(|seq| seq as u64),
+                at: raw.at,
+            },
+        }))
+    }
+}
+
+const COLUMNS: &str =
+    "id, ref, kinds, before, after, b1, b2, operation, what, who, why, undoes, at, sum";
+
+/// Reads the log, newest first.
+pub(crate) fn read(
+    connection: &Connection,
+    repo: i64,
+    query: &LogQuery,
+) -> StoreResult<Vec<LogEntry>> {
+    const OP: &str = "ref_log";
+    let name = match &query.name {
+        None => None,
+        Some(name) => match text_row(connection, OP, repo, name.as_str().as_bytes())? {
+            None => return Ok(Vec::new()),
+            row => row,
+        },
+    };
+    let below = query.before.and_then(|seq| i64::try_from(seq).ok()).unwrap_or(1 << 40);
+    let (low, high) = (log_base(repo), log_base(repo).saturating_add(below.min((1 << 40) + 1)));
+    let batch = query.batch.map(batch_numbers);
+    let by =
+        if batch.is_some() { "b1 = ?4 AND b2 = ?5 AND " } else { "?4 IS NULL AND ?5 IS NULL AND " };
+    let sql = format!(
+        "SELECT {COLUMNS} FROM ref_log WHERE {by}id > ?1 AND id < ?2 \
+         AND (?3 IS NULL OR ref = ?3) ORDER BY id DESC"
+    );
+    let mut select = statement(connection, OP, &sql)?;
+    let parameters = params![low, high, name, batch.map(|b| b.0), batch.map(|b| b.1)];
+    let mut rows = select.query(parameters).map_err(engine(OP))?;
+    let mut reader = Reader::new(connection, OP, repo);
+    let mut entries = Vec::new();
+    while let Some(row) = rows.next().map_err(engine(OP))? {
+        let seq = row.get::<_, i64>(0).map_err(engine(OP))? - low;
+        let entry = match Raw::read(row).map_err(engine(OP))? {
+            None => None,
+            Some(raw) => reader.entry(&raw)?,
+        };
+        entries.push(entry.ok_or_else(|| damaged(OP, format!("entry {seq} is damaged")))?);
+        if entries.len() == query.limit {
+            break;
+        }
+    }
+    Ok(entries)
+}
+
+/// Reads all entries, oldest first, giving `None` for those that are damaged.
+pub(crate) fn replay(
+    connection: &Connection,
+    op: &'static str,
+    repo: i64,
+    mut each: impl FnMut(u64, Option<LogEntry>),
+) -> StoreResult<()> {
+    let (low, high) = (log_base(repo), log_base(repo + 1));
+    let sql = format!("SELECT {COLUMNS} FROM ref_log WHERE id > ?1 AND id <= ?2 ORDER BY id");
+    let mut select = statement(connection, op, &sql)?;
+    let mut rows = select.query(params![low, high]).map_err(engine(op))?;
+    let mut reader = Reader::new(connection, op, repo);
+    while let Some(row) = rows.next().map_err(engine(op))? {
+        let seq = (row.get::<_, i64>(0).map_err(engine(op))? - low) as u64;
+        let entry = match Raw::read(row).map_err(engine(op))? {
+            None => None,
+            Some(raw) => reader.entry(&raw)?,
+        };
+        each(seq, entry);
+    }
+    Ok(())
+}
+
+/// Reads one ref.
+pub(crate) fn target(
+    connection: &Connection,
+    op: &'static str,
+    repo: i64,
+    name: &RefName,
+) -> StoreResult<Option<RefTarget>> {
+    let sql = "SELECT target, sum FROM refs WHERE repo = ?1 AND name = ?2";
+    let mut select = statement(connection, op, sql)?;
+    let found = select
+        .query_row(params![repo, name.as_str()], |row| {
+            let target = bytes_of(row.get_ref(0)?);
+            let sound = ref_sum(repo, name.as_str(), target) == row.get::<_, i64>(1)?;
+            Ok(if sound { decode_target(target) } else { None })
+        })
+        .optional()
+        .map_err(engine(op))?;
+    match found {
+        None => Ok(None),
+        Some(None) => Err(damaged(op, format!("the ref {name} is damaged"))),
+        Some(target) => Ok(target),
+    }
+}
+
+/// What a listing of refs gives: those that are sound, and the names of those that are damaged.
+pub(crate) type Listed = (Vec<(RefName, RefTarget)>, Vec<String>);
+
+/// Lists the refs whose names begin with `prefix`.
+pub(crate) fn list(
+    connection: &Connection,
+    op: &'static str,
+    repo: i64,
+    prefix: &str,
+) -> StoreResult<Listed> {
+    let sql = "SELECT name, target, sum FROM refs WHERE repo = ?1 AND name >= ?2 ORDER BY name";
+    let mut select = statement(connection, op, sql)?;
+    let mut rows = select.query(params![repo, prefix]).map_err(engine(op))?;
+    let (mut sound, mut bad) = (Vec::new(), Vec::new());
+    while let Some(row) = rows.next().map_err(engine(op))? {
+        let name =
+            String::from_utf8_lossy(bytes_of(row.get_ref(0).map_err(engine(op))?)).into_owned();
+        if !name.starts_with(prefix) {
+            break;
+        }
+        let target = bytes_of(row.get_ref(1).map_err(engine(op))?);
+        let sum: i64 = row.get(2).map_err(engine(op))?;
+        let read = match ref_sum(repo, &name, target) == sum {
+            true => decode_target(target).zip(RefName::new(name.as_str()).ok()),
+            false => None,
+        };
+        match read {
+            Some((target, name)) => sound.push((name, target)),
+            None => bad.push(name),
+        }
+    }
+    Ok((sound, bad))
+}
+
+/// Finds the number of a repository.
+pub(crate) fn repo_number(
+    connection: &Connection,
+    op: &'static str,
+    name: &RepoName,
+) -> StoreResult<Option<i64>> {
+    let bytes = name.as_str().as_bytes();
+    let (rows, bad) = crate::read::small(connection, op, 0, crate::schema::REPO, text_key(bytes))?;
+    let found = rows.iter().find_map(|row| {
+        let (number, stored) = row.data.split_first_chunk::<8>()?;
+        (stored == bytes).then(|| i64::from_le_bytes(*number))
+    });
+    match (found, bad) {
+        (None, true) => Err(damaged(op, format!("the row of repository {name} is damaged"))),
+        (found, _) => Ok(found),
+    }
+}

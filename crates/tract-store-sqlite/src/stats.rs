@@ -1,0 +1,77 @@
+//! Counting what a repository holds.
+
+use std::path::Path;
+
+use rusqlite::{Connection, params};
+use tract_core::store::StoreStats;
+use tract_core::{RepoName, StoreResult};
+
+use crate::error::{damaged, engine};
+use crate::read::statement;
+use crate::schema::{
+    DERIVED, DERIVED_LAST, REPO, TOOL_NAME, TOOLSET, bytes_of, log_base, small_sum,
+};
+
+/// Counts rows and bytes; looks at every row, but at no large content.
+pub(crate) fn stats(connection: &Connection, repo: i64) -> StoreResult<StoreStats> {
+    const OP: &str = "stats";
+    let count = |sql: &str, low: i64, high: i64| -> StoreResult<(u64, u64)> {
+        statement(connection, OP, sql)?
+            .query_row(params![repo, low, high], |row| Ok((row.get(0)?, row.get(1)?)))
+            .map(|(rows, bytes): (i64, i64)| (rows.unsigned_abs(), bytes.unsigned_abs()))
+            .map_err(engine(OP))
+    };
+    let small = "SELECT count(*), coalesce(sum(length(data)), 0) FROM small \
+                 WHERE repo = ?1 AND kind BETWEEN ?2 AND ?3";
+    let all = |table: &str, column: &str| {
+        format!(
+            "SELECT count(*), coalesce(sum(length({column})), 0) FROM {table} \
+             WHERE repo = ?1 AND ?2 IS NOT NULL AND ?3 IS NOT NULL"
+        )
+    };
+    let log = "SELECT count(*), 0 FROM ref_log WHERE ?1 IS NOT NULL AND id > ?2 AND id <= ?3";
+    let tools = "SELECT count(DISTINCT substr(data, 1, 32)), 0 FROM small \
+                 WHERE repo = ?1 AND kind BETWEEN ?2 AND ?3";
+    let mut stats = StoreStats::default();
+    (stats.commits, stats.commit_bytes) = count(&all("commits", "rec"), 0, 0)?;
+    (stats.blobs, stats.blob_bytes) = count(&all("blobs", "data"), 0, 0)?;
+    (stats.refs, _) = count(&all("refs", "target"), 0, 0)?;
+    (stats.toolsets, _) = count(small, TOOLSET, TOOLSET)?;
+    (stats.tools, _) = count(tools, TOOL_NAME, TOOL_NAME)?;
+    (stats.derived, stats.derived_bytes) = count(small, DERIVED, DERIVED_LAST)?;
+    (stats.log_entries, _) = count(log, log_base(repo), log_base(repo + 1))?;
+    Ok(stats)
+}
+
+/// Returns the bytes that the database and its write-ahead log take on disk.
+pub(crate) fn disk_bytes(path: &Path) -> u64 {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    [path, Path::new(&log)]
+        .iter()
+        .filter_map(|file| std::fs::metadata(file).ok())
+        .map(|file| file.len())
+        .sum()
+}
+
+/// Lists the repositories, sorted by name.
+pub(crate) fn repos(connection: &Connection) -> StoreResult<Vec<RepoName>> {
+    const OP: &str = "repos";
+    let sql = "SELECT key, data, sum FROM small WHERE repo = 0 AND kind = ?1";
+    let mut select = statement(connection, OP, sql)?;
+    let mut rows = select.query(params![REPO]).map_err(engine(OP))?;
+    let mut names = Vec::new();
+    while let Some(row) = rows.next().map_err(engine(OP))? {
+        let key: i64 = row.get(0).map_err(engine(OP))?;
+        let data = bytes_of(row.get_ref(1).map_err(engine(OP))?);
+        let sum: i64 = row.get(2).map_err(engine(OP))?;
+        let name = data
+            .get(8..)
+            .filter(|_| small_sum(0, REPO, key, data) == sum)
+            .and_then(|name| std::str::from_utf8(name).ok())
+            .and_then(|name| RepoName::new(name).ok());
+        names.push(name.ok_or_else(|| damaged(OP, "the name of a repository is damaged"))?);
+    }
+    names.sort_unstable();
+    Ok(names)
+}

@@ -1,0 +1,419 @@
+//! The store: one connection that writes, a few that read.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use rusqlite::{Connection, params};
+use tract_core::store::{
+    BlobKey, BlockingStore, Capabilities, Damage, LogQuery, Step, StoreStats, Threaded, Walk,
+    WalkPage,
+};
+use tract_core::{
+    Applied, Batch, Blob, Commit, CommitId, DerivedKind, IdPrefix, LogEntry, ObjectId, RefName,
+    RefTarget, RepoName, StoreError, StoreErrorKind, StoreResult, ToolDefinition, ToolId, Toolset,
+    ToolsetId,
+};
+
+use crate::error::{BACKEND, engine, new};
+use crate::memory::Memory;
+use crate::read::{self, Snapshot, statement};
+use crate::schema::{DERIVED, DERIVED_LAST};
+use crate::write::Writing;
+use crate::{SqliteOptions, check, log, migrate, stats, tools, walk, write};
+
+/// How many connections read at once.
+const READERS: usize = 4;
+
+/// Opens a store, or makes one where the options say so.
+///
+/// # Errors
+/// `NoStore` when there is none, `NotAStore` for anything else that lies there, `TooNew` for a
+/// format of a later version, `Busy` when it is locked longer than the timeout, `ReadOnly` when
+/// it would have to be made but cannot be written, `Unavailable` when the operating system refuses.
+pub fn open(path: impl AsRef<Path>, options: &SqliteOptions) -> StoreResult<Threaded<SqliteStore>> {
+    Ok(Threaded::new(SqliteStore::open(path.as_ref(), options)?, options.write_mode))
+}
+
+/// A store in one SQLite file. [`open`] gives it ready for use.
+pub struct SqliteStore {
+    path: PathBuf,
+    options: SqliteOptions,
+    read_only: bool,
+    writer: Mutex<Option<Connection>>,
+    readers: [Mutex<Option<Connection>>; READERS],
+    /// Which reader to wait for when all are busy.
+    turn: AtomicUsize,
+    memory: Mutex<Memory>,
+    closed: AtomicBool,
+    poisoned: AtomicBool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What a panic can leave behind is an open transaction, and those end with their guards.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl SqliteStore {
+    /// Opens a store as [`open`] does, for calls that block.
+    ///
+    /// # Errors
+    /// Those of [`open`].
+    pub fn open(path: &Path, options: &SqliteOptions) -> StoreResult<Self> {
+        // So that no spelling of a path means a database in memory.
+        let path = std::path::absolute(path).map_err(|error| {
+            new(StoreErrorKind::Invalid, "open", "the path is empty").with_source(error)
+        })?;
+        migrate::look(&path, options)?;
+        let mut connection = migrate::connect(&path, options.read_only, options)?;
+        let read_only =
+            options.read_only || connection.is_readonly("main").map_err(engine("open"))?;
+        migrate::prepare(&mut connection, &path, options, read_only)?;
+        if !read_only {
+            migrate::prepare_writer(&connection, options)?;
+        }
+        let readers: [Mutex<Option<Connection>>; READERS] = Default::default();
+        let (writer, reader) = match read_only {
+            true => (None, Some(connection)),
+            false => (Some(connection), None),
+        };
+        if let (Some(reader), [first, ..]) = (reader, &readers) {
+            *lock(first) = Some(reader);
+        }
+        Ok(Self {
+            path,
+            options: options.clone(),
+            read_only,
+            writer: Mutex::new(writer),
+            readers,
+            turn: AtomicUsize::new(0),
+            memory: Mutex::new(Memory::new()),
+            closed: AtomicBool::new(false),
+            poisoned: AtomicBool::new(false),
+        })
+    }
+
+    /// Returns the absolute path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn closed(&self, op: &'static str) -> StoreError {
+        new(StoreErrorKind::Unavailable, op, "the store is closed")
+    }
+
+    /// Reads within one snapshot, on a connection that nobody else uses.
+    fn read<T>(
+        &self,
+        op: &'static str,
+        read: impl FnOnce(&Connection) -> StoreResult<T>,
+    ) -> StoreResult<T> {
+        let free = self.readers.iter().find_map(|reader| reader.try_lock().ok());
+        let mut reader = match free {
+            Some(reader) => reader,
+            None => {
+                let turn = self.turn.fetch_add(1, Ordering::Relaxed) % READERS;
+                lock(self.readers.get(turn).expect("a remainder is below its divisor"))
+            }
+        };
+        if self.closed.load(Ordering::Acquire) {
+            return Err(self.closed(op));
+        }
+        let connection = match &mut *reader {
+            Some(connection) => connection,
+            empty => empty.insert(migrate::connect(&self.path, true, &self.options)?),
+        };
+        let _snapshot = Snapshot::begin(connection, op)?;
+        read(connection)
+    }
+
+    /// Reads from a repository; `None` when it has nothing in it.
+    fn read_repo<T>(
+        &self,
+        op: &'static str,
+        name: &RepoName,
+        read: impl FnOnce(&Connection, i64) -> StoreResult<T>,
+    ) -> StoreResult<Option<T>> {
+        let known = lock(&self.memory).repos.get(name.as_str()).copied();
+        self.read(op, |connection| {
+            let repo = match known {
+                Some(repo) => Some(repo),
+                None => log::repo_number(connection, op, name)?,
+            };
+            let Some(repo) = repo else { return Ok(None) };
+            if known.is_none() {
+                lock(&self.memory).repos.insert(name.as_str().to_owned(), repo);
+            }
+            read(connection, repo).map(Some)
+        })
+    }
+
+    fn write<T>(
+        &self,
+        op: &'static str,
+        write: impl FnOnce(&Connection) -> StoreResult<T>,
+    ) -> StoreResult<T> {
+        if self.poisoned.load(Ordering::Acquire) {
+            let message = "an earlier flush failed, so nothing more is written";
+            return Err(new(StoreErrorKind::Poisoned, op, message));
+        }
+        match &*lock(&self.writer) {
+            Some(connection) => write(connection),
+            None if self.read_only && !self.closed.load(Ordering::Acquire) => {
+                Err(new(StoreErrorKind::ReadOnly, op, "the store is open for reading only"))
+            }
+            None => Err(self.closed(op)),
+        }
+    }
+
+    /// Serves a walk over commits that were just written.
+    fn remembered_walk(&self, repo: &RepoName, walk: &Walk) -> Option<WalkPage> {
+        let memory = lock(&self.memory);
+        let repo = *memory.repos.get(repo.as_str())?;
+        let mut page = WalkPage::default();
+        let mut next = Some(walk.head);
+        while let Some(id) = next.filter(|id| walk.until != Some(*id)) {
+            if page.steps.len() >= walk.limit.max(1) {
+                page.next = Some(id);
+                return Some(page);
+            }
+            let (commit, content) = memory.commits.get(&(repo, id))?;
+            next = commit.parent();
+            page.steps.push(Step { commit: commit.clone(), content: *content });
+        }
+        Some(page)
+    }
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl BlockingStore for SqliteStore {
+    fn backend(&self) -> &'static str {
+        BACKEND
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::MANY_PROCESSES;
+        capabilities.durable = !self.options.unsafe_lose_on_power_loss;
+        capabilities
+    }
+
+    fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
+        let mut blobs: Vec<Option<Blob>> = {
+            let memory = lock(&self.memory);
+            let number = memory.repos.get(repo.as_str()).copied();
+            let blob = |key: &BlobKey| memory.blobs.get(&(number?, key.id)).cloned();
+            keys.iter().map(blob).collect()
+        };
+        if blobs.iter().any(Option::is_none) {
+            self.read_repo("blobs", repo, |connection, repo| {
+                let missing = blobs.iter_mut().zip(keys).filter(|(blob, _)| blob.is_none());
+                for (blob, key) in missing {
+                    *blob = read::blob(connection, repo, key)?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(blobs)
+    }
+
+    fn toolsets(&self, repo: &RepoName, ids: &[ToolsetId]) -> StoreResult<Vec<Option<Toolset>>> {
+        let toolset = |connection: &Connection, repo, id: &ToolsetId| {
+            let found = read::find_toolset(connection, "toolsets", repo, *id)?;
+            Ok(found.map(|(_, toolset)| toolset))
+        };
+        self.read_repo("toolsets", repo, |connection, repo| {
+            ids.iter().map(|id| toolset(connection, repo, id)).collect()
+        })
+        .map(|found| found.unwrap_or_else(|| vec![None; ids.len()]))
+    }
+
+    fn resolve_prefix(
+        &self,
+        repo: &RepoName,
+        prefix: &IdPrefix,
+        limit: usize,
+    ) -> StoreResult<Vec<ObjectId>> {
+        self.read_repo("resolve_prefix", repo, |connection, repo| {
+            read::resolve_prefix(connection, repo, prefix, limit)
+        })
+        .map(Option::unwrap_or_default)
+    }
+
+    fn commits(&self, repo: &RepoName, ids: &[CommitId]) -> StoreResult<Vec<Option<Commit>>> {
+        let mut commits: Vec<Option<Commit>> = {
+            let memory = lock(&self.memory);
+            let number = memory.repos.get(repo.as_str()).copied();
+            let commit = |id: &CommitId| {
+                memory.commits.get(&(number?, *id)).map(|(commit, _)| commit.clone())
+            };
+            ids.iter().map(commit).collect()
+        };
+        if commits.iter().any(Option::is_none) {
+            self.read_repo("commits", repo, |connection, repo| {
+                let missing = commits.iter_mut().zip(ids).filter(|(commit, _)| commit.is_none());
+                for (commit, id) in missing {
+                    *commit = read::find_commit(connection, "commits", repo, *id)?
+                        .map(|(_, commit)| commit);
+                }
+                Ok(())
+            })?;
+        }
+        Ok(commits)
+    }
+
+    fn walk(&self, repo: &RepoName, walk: Walk) -> StoreResult<WalkPage> {
+        if walk.stop_at.is_none()
+            && let Some(page) = self.remembered_walk(repo, &walk)
+        {
+            return Ok(page);
+        }
+        self.read_repo("walk", repo, |connection, repo| {
+            let head = (repo, ObjectId::Commit(walk.head));
+            let place = lock(&self.memory).places.get(&head).copied();
+            walk::walk(connection, repo, &walk, place)
+        })?
+        .ok_or_else(|| StoreError::missing(BACKEND, "walk", ObjectId::Commit(walk.head)))
+    }
+
+    fn tools(&self, repo: &RepoName, ids: &[ToolId]) -> StoreResult<Vec<Option<ToolDefinition>>> {
+        self.read_repo("tools", repo, |connection, repo| {
+            ids.iter().map(|id| tools::definition(connection, "tools", repo, *id)).collect()
+        })
+        .map(|found| found.unwrap_or_else(|| vec![None; ids.len()]))
+    }
+
+    fn tools_by_name(&self, repo: &RepoName, name: &str) -> StoreResult<Vec<ToolDefinition>> {
+        self.read_repo("tools_by_name", repo, |connection, repo| {
+            tools::by_name(connection, repo, name)
+        })
+        .map(Option::unwrap_or_default)
+    }
+
+    fn tool_names(&self, repo: &RepoName) -> StoreResult<Vec<String>> {
+        self.read_repo("tool_names", repo, tools::names).map(Option::unwrap_or_default)
+    }
+
+    fn refs(&self, repo: &RepoName, names: &[RefName]) -> StoreResult<Vec<Option<RefTarget>>> {
+        self.read_repo("refs", repo, |connection, repo| {
+            names.iter().map(|name| log::target(connection, "refs", repo, name)).collect()
+        })
+        .map(|found| found.unwrap_or_else(|| vec![None; names.len()]))
+    }
+
+    fn list_refs(&self, repo: &RepoName, prefix: &str) -> StoreResult<Vec<(RefName, RefTarget)>> {
+        let listed = self.read_repo("list_refs", repo, |connection, repo| {
+            log::list(connection, "list_refs", repo, prefix)
+        })?;
+        match listed {
+            Some((_, bad)) if !bad.is_empty() => {
+                let message = format!("the ref {} is damaged", bad.join(", "));
+                Err(crate::error::damaged("list_refs", message))
+            }
+            Some((refs, _)) => Ok(refs),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn ref_log(&self, repo: &RepoName, query: &LogQuery) -> StoreResult<Vec<LogEntry>> {
+        self.read_repo("ref_log", repo, |connection, repo| log::read(connection, repo, query))
+            .map(Option::unwrap_or_default)
+    }
+
+    fn derived(
+        &self,
+        repo: &RepoName,
+        kind: DerivedKind,
+        commits: &[CommitId],
+    ) -> StoreResult<Vec<Option<Bytes>>> {
+        const OP: &str = "derived";
+        let kind = DERIVED + i64::from(kind.number());
+        self.read_repo(OP, repo, |connection, repo| {
+            let row = |id: &CommitId| {
+                let object = ObjectId::Commit(*id);
+                let known = lock(&self.memory).places.get(&(repo, object)).copied();
+                let place = match known {
+                    Some(place) => Some(place),
+                    None => read::find_place(connection, OP, repo, object)?,
+                };
+                let Some(place) = place else { return Ok(None) };
+                // A damaged row counts as none: what it says can be computed again.
+                let (rows, _) = read::small(connection, OP, repo, kind, place)?;
+                Ok(rows.into_iter().next().map(|row| Bytes::from(row.data)))
+            };
+            commits.iter().map(row).collect()
+        })
+        .map(|found| found.unwrap_or_else(|| vec![None; commits.len()]))
+    }
+
+    fn drop_derived(&self, repo: &RepoName) -> StoreResult<()> {
+        const OP: &str = "drop_derived";
+        self.write(OP, |connection| {
+            let writing = Writing::begin(connection, OP)?;
+            if let Some(repo) = log::repo_number(connection, OP, repo)? {
+                let sql = "DELETE FROM small WHERE repo = ?1 AND kind BETWEEN ?2 AND ?3";
+                statement(connection, OP, sql)?
+                    .execute(params![repo, DERIVED, DERIVED_LAST])
+                    .map_err(engine(OP))?;
+            }
+            writing.commit(OP)
+        })
+    }
+
+    fn repos(&self) -> StoreResult<Vec<RepoName>> {
+        self.read("repos", stats::repos)
+    }
+
+    fn stats(&self, repo: &RepoName) -> StoreResult<StoreStats> {
+        let mut counted = self.read_repo("stats", repo, stats::stats)?.unwrap_or_default();
+        counted.disk_bytes = stats::disk_bytes(&self.path);
+        Ok(counted)
+    }
+
+    fn check(&self, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>> {
+        const OP: &str = "check";
+        let checked = |connection: &Connection| match log::repo_number(connection, OP, repo)? {
+            Some(repo) => check::check(connection, &self.memory, repo, repair),
+            None => Ok(Vec::new()),
+        };
+        match repair {
+            true => self.write(OP, checked),
+            false => self.read(OP, checked),
+        }
+    }
+
+    fn apply_group(&self, group: &[(RepoName, Batch)]) -> Vec<StoreResult<Applied>> {
+        let written = self.write(write::OP, |connection| {
+            let (answers, in_doubt) = write::group(connection, &self.memory, group);
+            if in_doubt {
+                self.poisoned.store(true, Ordering::Release);
+            }
+            Ok(answers)
+        });
+        match written {
+            Ok(answers) => answers,
+            Err(error) => group.iter().map(|_| Err(crate::error::again(&error))).collect(),
+        }
+    }
+
+    fn close(&self) -> StoreResult<()> {
+        self.closed.store(true, Ordering::Release);
+        // Readers first, so that the log can be written back whole.
+        self.readers.iter().for_each(|reader| drop(lock(reader).take()));
+        let Some(writer) = lock(&self.writer).take() else { return Ok(()) };
+        // Others may be reading: then the last of them writes the log back.
+        let written = writer
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+            .map_err(engine("close"));
+        match written {
+            Err(error) if error.kind != StoreErrorKind::Busy => Err(error),
+            _ => writer.close().map_err(|(_, error)| engine("close")(error)),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The tool index: one row per tool and schema text, in the order of first sight.
+
+use std::collections::BTreeSet;
+
+use rusqlite::{Connection, params};
+use tract_core::{
+    BlobId, CommitId, ObjectId, StoreResult, ToolDefinition, ToolEntry, ToolId, ToolRow,
+};
+
+use crate::error::{corrupt, damaged, engine};
+use crate::read::{small, statement};
+use crate::schema::{TOOL, TOOL_NAME, bytes_of, object, prefix, small_sum, text_key};
+
+/// A row and its number.
+pub(crate) struct Stored {
+    pub(crate) place: i64,
+    pub(crate) row: ToolRow,
+}
+
+/// Writes a row as bytes.
+pub(crate) fn encode(row: &ToolRow) -> Vec<u8> {
+    let at = row.created_at.to_le_bytes();
+    let ids = [row.id.as_bytes().as_slice(), row.schema.as_bytes(), row.commit.as_bytes()];
+    [ids.concat().as_slice(), &at, row.name.as_bytes()].concat()
+}
+
+/// Reads what [`encode`] wrote.
+pub(crate) fn decode(bytes: &[u8]) -> Option<ToolRow> {
+    let (id, rest) = bytes.split_first_chunk::<32>()?;
+    let (schema, rest) = rest.split_first_chunk::<32>()?;
+    let (commit, rest) = rest.split_first_chunk::<32>()?;
+    let (at, name) = rest.split_first_chunk::<8>()?;
+    Some(ToolRow {
+        id: ToolId::from_bytes(*id),
+        name: std::str::from_utf8(name).ok()?.to_owned(),
+        schema: BlobId::from_bytes(*schema),
+        commit: CommitId::from_bytes(*commit),
+        created_at: i64::from_le_bytes(*at),
+    })
+}
+
+/// Reads the entries of a toolset, whose id is not known.
+pub(crate) fn decode_entries(bytes: &[u8]) -> Option<Vec<ToolEntry>> {
+    let (pairs, rest) = bytes.as_chunks::<64>();
+    let entry = |pair: &[u8; 64]| {
+        let (tool, schema) = pair.split_first_chunk::<32>()?;
+        let (tool, schema) = (ToolId::from_bytes(*tool), BlobId::from_bytes(object(schema)?));
+        Some(ToolEntry { tool, schema })
+    };
+    rest.is_empty().then(|| pairs.iter().map(entry).collect()).flatten()
+}
+
+/// Reads the rows of one tool, in the order of first sight.
+pub(crate) fn rows(
+    connection: &Connection,
+    op: &'static str,
+    repo: i64,
+    id: ToolId,
+) -> StoreResult<Vec<Stored>> {
+    let (rows, bad) = small(connection, op, repo, TOOL, prefix(id.as_bytes()))?;
+    if bad {
+        return Err(corrupt(op, ObjectId::Tool(id)));
+    }
+    let rows = rows.into_iter().filter_map(|small| {
+        decode(&small.data).filter(|row| row.id == id).map(|row| Stored { place: small.id, row })
+    });
+    Ok(rows.collect())
+}
+
+/// Reads one definition.
+pub(crate) fn definition(
+    connection: &Connection,
+    op: &'static str,
+    repo: i64,
+    id: ToolId,
+) -> StoreResult<Option<ToolDefinition>> {
+    let rows = rows(connection, op, repo, id)?;
+    let schemas = rows.iter().map(|stored| stored.row.schema).collect();
+    Ok(rows.into_iter().next().map(|Stored { row, .. }| ToolDefinition {
+        id,
+        name: row.name,
+        schemas,
+        first: row.commit,
+        created_at: row.created_at,
+    }))
+}
+
+/// Reads all versions of a name, the first seen first.
+pub(crate) fn by_name(
+    connection: &Connection,
+    repo: i64,
+    name: &str,
+) -> StoreResult<Vec<ToolDefinition>> {
+    const OP: &str = "tools_by_name";
+    let (rows, bad) = small(connection, OP, repo, TOOL_NAME, text_key(name.as_bytes()))?;
+    if bad {
+        return Err(damaged(OP, format!("the tool index is damaged at the name {name:?}")));
+    }
+    let mut found = Vec::new();
+    for row in rows {
+        if let Some((id, stored)) = row.data.split_first_chunk::<32>()
+            && stored == name.as_bytes()
+        {
+            found.extend(definition(connection, OP, repo, ToolId::from_bytes(*id))?);
+        }
+    }
+    found.sort_by_key(|definition| (definition.created_at, definition.first));
+    Ok(found)
+}
+
+/// Lists the names in the index.
+pub(crate) fn names(connection: &Connection, repo: i64) -> StoreResult<Vec<String>> {
+    const OP: &str = "tool_names";
+    let sql = "SELECT key, data, sum FROM small WHERE repo = ?1 AND kind = ?2";
+    let mut select = statement(connection, OP, sql)?;
+    let mut rows = select.query(params![repo, TOOL_NAME]).map_err(engine(OP))?;
+    let mut names = BTreeSet::new();
+    while let Some(row) = rows.next().map_err(engine(OP))? {
+        let key: i64 = row.get(0).map_err(engine(OP))?;
+        let data = bytes_of(row.get_ref(1).map_err(engine(OP))?);
+        let sum: i64 = row.get(2).map_err(engine(OP))?;
+        let name = data.get(32..).and_then(|name| std::str::from_utf8(name).ok());
+        match name {
+            Some(name) if small_sum(repo, TOOL_NAME, key, data) == sum => {
+                names.insert(name.to_owned());
+            }
+            _ => return Err(damaged(OP, "a name in the tool index is damaged")),
+        }
+    }
+    Ok(names.into_iter().collect())
+}

@@ -1,0 +1,310 @@
+//! Writing groups of batches: everything of a batch is checked before any of it is written, so a
+//! refused one leaves no trace in the transaction that it shares with its neighbours.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use rusqlite::{CachedStatement, Connection, OptionalExtension, ToSql, params};
+use tract_core::{
+    Applied, Batch, BatchId, Conflict, Expect, ObjectId, RefEdit, RefName, RefTarget, RepoName,
+    StoreError, StoreErrorKind, StoreResult,
+};
+
+use crate::error::{BACKEND, again, engine, new};
+use crate::insert::Fresh;
+use crate::log;
+use crate::memory::{IdMap, Memory};
+use crate::read::{find_place, statement};
+use crate::schema::{MAX_BYTES, log_base};
+
+pub(crate) const OP: &str = "apply";
+
+/// A transaction that writes; rolled back when it is dropped before its end.
+pub(crate) struct Writing<'c> {
+    connection: &'c Connection,
+    open: bool,
+}
+
+impl<'c> Writing<'c> {
+    /// Takes the lock for writing at once: a transaction that reads first and writes then would
+    /// be refused without any patience.
+    pub(crate) fn begin(connection: &'c Connection, op: &'static str) -> StoreResult<Self> {
+        statement(connection, op, "BEGIN IMMEDIATE")?.execute([]).map_err(engine(op))?;
+        Ok(Self { connection, open: true })
+    }
+
+    pub(crate) fn commit(mut self, op: &'static str) -> StoreResult<()> {
+        statement(self.connection, op, "COMMIT")?.execute([]).map_err(engine(op))?;
+        self.open = false;
+        Ok(())
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        // SQLite may have rolled back by itself.
+        if self.open && !self.connection.is_autocommit() {
+            let _ = self.connection.execute_batch("ROLLBACK");
+        }
+    }
+}
+
+/// A batch that passed its checks.
+pub(crate) struct Checked<'b> {
+    pub(crate) batch: &'b Batch,
+    /// The bytes of its commits.
+    pub(crate) records: Vec<Vec<u8>>,
+    /// The edits that change something, with what the ref was.
+    pub(crate) moves: Vec<(&'b RefEdit, Option<RefTarget>)>,
+}
+
+enum Verdict<'b> {
+    Write(Checked<'b>),
+    Answer(Applied),
+}
+
+/// One group's transaction.
+pub(crate) struct Tx<'a> {
+    pub(crate) connection: &'a Connection,
+    pub(crate) memory: &'a Mutex<Memory>,
+    /// What becomes known when this transaction is durable.
+    pub(crate) fresh: Fresh,
+    /// Statements in use, by the address of their text: even the cache of the connection costs
+    /// more than some of them do.
+    statements: IdMap<(usize, usize), CachedStatement<'a>>,
+}
+
+/// Writes a group; the second value says that its durability is in doubt.
+pub(crate) fn group(
+    connection: &Connection,
+    memory: &Mutex<Memory>,
+    group: &[(RepoName, Batch)],
+) -> (Vec<StoreResult<Applied>>, bool) {
+    match try_group(connection, memory, group) {
+        Ok(answers) => (answers, false),
+        Err((error, in_doubt)) => (group.iter().map(|_| Err(again(&error))).collect(), in_doubt),
+    }
+}
+
+type Answers = Vec<StoreResult<Applied>>;
+
+fn try_group(
+    connection: &Connection,
+    memory: &Mutex<Memory>,
+    group: &[(RepoName, Batch)],
+) -> Result<Answers, (StoreError, bool)> {
+    let failed = |error: StoreError| {
+        let in_doubt = crate::error::is_io(&error);
+        (error, in_doubt)
+    };
+    let writing = Writing::begin(connection, OP).map_err(failed)?;
+    let mut tx = Tx::new(connection, memory);
+    let mut answers = Vec::with_capacity(group.len());
+    for (name, batch) in group {
+        let verdict = tx.repo(name).and_then(|repo| Ok((repo, tx.check(repo, batch)?)));
+        match verdict {
+            Ok((repo, Verdict::Write(checked))) => {
+                tx.write(name, repo, checked).map_err(failed)?;
+                answers.push(Ok(Applied::Done));
+            }
+            Ok((_, Verdict::Answer(answer))) => answers.push(Ok(answer)),
+            // Nothing of this batch was written, unless the whole transaction is gone.
+            Err(error) if connection.is_autocommit() || crate::error::is_io(&error) => {
+                return Err(failed(error));
+            }
+            Err(error) => answers.push(Err(error)),
+        }
+    }
+    let fresh = tx.fresh;
+    writing.commit(OP).map_err(|mut error| {
+        let in_doubt = crate::error::is_io(&error);
+        if in_doubt {
+            error.kind = StoreErrorKind::Unknown;
+        }
+        (error, in_doubt)
+    })?;
+    fresh.remember(memory);
+    Ok(answers)
+}
+
+impl<'a> Tx<'a> {
+    pub(crate) fn new(connection: &'a Connection, memory: &'a Mutex<Memory>) -> Self {
+        Self { connection, memory, fresh: Fresh::default(), statements: IdMap::default() }
+    }
+
+    fn statement(&mut self, sql: &'static str) -> StoreResult<&mut CachedStatement<'a>> {
+        use std::collections::hash_map::Entry;
+        match self.statements.entry((sql.as_ptr().addr(), sql.len())) {
+            Entry::Occupied(entry) => Ok(entry.into_mut()),
+            Entry::Vacant(entry) => Ok(entry.insert(statement(self.connection, OP, sql)?)),
+        }
+    }
+
+    pub(crate) fn execute(
+        &mut self,
+        sql: &'static str,
+        parameters: &[&dyn ToSql],
+    ) -> StoreResult<usize> {
+        self.statement(sql)?.execute(parameters).map_err(engine(OP))
+    }
+
+    pub(crate) fn insert(
+        &mut self,
+        sql: &'static str,
+        parameters: &[&dyn ToSql],
+    ) -> StoreResult<i64> {
+        self.execute(sql, parameters)?;
+        Ok(self.connection.last_insert_rowid())
+    }
+
+    pub(crate) fn number(
+        &mut self,
+        sql: &'static str,
+        parameters: &[&dyn ToSql],
+    ) -> StoreResult<Option<i64>> {
+        self.statement(sql)?.query_row(parameters, |row| row.get(0)).optional().map_err(engine(OP))
+    }
+
+    fn has_batch(&mut self, repo: i64, id: BatchId) -> StoreResult<bool> {
+        let (b1, b2) = log::batch_numbers(id);
+        let sql = "SELECT 1 FROM ref_log WHERE b1 = ?1 AND b2 = ?2 AND id > ?3 AND id <= ?4";
+        let found = self.number(sql, params![b1, b2, log_base(repo), log_base(repo + 1)])?;
+        Ok(found.is_some())
+    }
+
+    /// Reads a ref as this transaction leaves it.
+    fn target(&mut self, repo: i64, name: &RefName) -> StoreResult<Option<RefTarget>> {
+        if let Some(target) = self.fresh.refs.get(&repo).and_then(|refs| refs.get(name)) {
+            return Ok(target.clone());
+        }
+        log::target(self.connection, OP, repo, name)
+    }
+
+    /// Finds the number of a repository that has something in it.
+    fn repo(&mut self, name: &RepoName) -> StoreResult<Option<i64>> {
+        let known = self.fresh.repos.get(name.as_str()).copied();
+        let remembered = || {
+            let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+            memory.repos.get(name.as_str()).copied()
+        };
+        if let Some(number) = known.or_else(remembered) {
+            return Ok(Some(number));
+        }
+        let found = log::repo_number(self.connection, OP, name)?;
+        if let Some(number) = found {
+            self.fresh.repos.insert(name.as_str().to_owned(), number);
+        }
+        Ok(found)
+    }
+
+    /// Finds where an object lies.
+    pub(crate) fn place(&mut self, repo: i64, object: ObjectId) -> StoreResult<Option<i64>> {
+        if let Some(place) = self.known_place(repo, object) {
+            return Ok(Some(place));
+        }
+        let found = find_place(self.connection, OP, repo, object)?;
+        if let Some(place) = found {
+            self.fresh.places.insert((repo, object), place);
+        }
+        Ok(found)
+    }
+
+    /// Finds where an object lies without asking the database.
+    pub(crate) fn known_place(&self, repo: i64, object: ObjectId) -> Option<i64> {
+        let fresh = self.fresh.places.get(&(repo, object)).copied();
+        fresh.or_else(|| {
+            let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+            memory.places.get(&(repo, object)).copied()
+        })
+    }
+
+    fn check<'b>(&mut self, repo: Option<i64>, batch: &'b Batch) -> StoreResult<Verdict<'b>> {
+        let mut names: Vec<_> = batch.refs.iter().map(|edit| &edit.name).collect();
+        names.sort_unstable();
+        let twice = names.iter().zip(names.iter().skip(1)).find(|(one, two)| one == two);
+        if let Some((name, _)) = twice {
+            let message = format!("two edits of the ref {name} in one batch");
+            return Err(new(StoreErrorKind::Invalid, OP, message));
+        }
+        let mut moves = Vec::with_capacity(batch.refs.len());
+        if let Some(repo) = repo
+            && self.has_batch(repo, batch.id)?
+        {
+            return Ok(Verdict::Answer(Applied::Already));
+        }
+        for edit in &batch.refs {
+            let found = match repo {
+                Some(repo) => self.target(repo, &edit.name)?,
+                None => None,
+            };
+            if found == edit.to {
+                continue;
+            }
+            let holds = match &edit.expect {
+                Expect::Any => true,
+                Expect::Absent => found.is_none(),
+                Expect::Is(target) => found.as_ref() == Some(target),
+            };
+            if !holds {
+                return Ok(Verdict::Answer(Applied::Conflict(Conflict {
+                    name: edit.name.clone(),
+                    expected: edit.expect.clone(),
+                    found,
+                })));
+            }
+            moves.push((edit, found));
+        }
+        self.check_links(repo, batch)?;
+        let records: Vec<_> = batch.commits.iter().map(tract_core::Commit::encode).collect();
+        check_sizes(batch, &records)?;
+        Ok(Verdict::Write(Checked { batch, records, moves }))
+    }
+
+    /// Checks that all that the batch leans on is stored or in it.
+    fn check_links(&mut self, repo: Option<i64>, batch: &Batch) -> StoreResult<()> {
+        let blobs = batch.blobs.iter().map(|blob| ObjectId::Blob(blob.id()));
+        let toolsets = batch.toolsets.iter().map(|set| ObjectId::Toolset(set.id()));
+        let commits = batch.commits.iter().map(|commit| ObjectId::Commit(commit.id()));
+        let tools = batch.tools.iter().map(|tool| ObjectId::Tool(tool.id));
+        let inside = blobs.chain(toolsets).chain(commits).chain(tools).map(|object| (object, ()));
+        let inside: IdMap<_, _> = inside.collect();
+        let mut need = |object: ObjectId| -> StoreResult<()> {
+            if inside.contains_key(&object) {
+                return Ok(());
+            }
+            let place = match repo {
+                Some(repo) => self.place(repo, object)?,
+                None => None,
+            };
+            place.map(drop).ok_or_else(|| StoreError::missing(BACKEND, OP, object))
+        };
+        batch.requires.iter().try_for_each(|object| need(*object))?;
+        for commit in &batch.commits {
+            commit.parents.iter().try_for_each(|id| need(ObjectId::Commit(*id)))?;
+            commit.linked_blobs().try_for_each(|id| need(ObjectId::Blob(id)))?;
+            let toolsets = [commit.toolset, commit.active].into_iter().flatten();
+            toolsets.map(ObjectId::Toolset).try_for_each(&mut need)?;
+        }
+        for toolset in &batch.toolsets {
+            toolset.entries().iter().try_for_each(|entry| need(ObjectId::Blob(entry.schema)))?;
+        }
+        batch.derived.iter().try_for_each(|row| need(ObjectId::Commit(row.commit)))
+    }
+}
+
+fn check_sizes(batch: &Batch, records: &[Vec<u8>]) -> StoreResult<()> {
+    let blobs = batch.blobs.iter().map(|blob| blob.bytes().len());
+    let derived = batch.derived.iter().map(|row| row.bytes.len());
+    let toolsets = batch.toolsets.iter().map(|set| set.entries().len() * 64);
+    let sizes = blobs.chain(derived).chain(toolsets).chain(records.iter().map(Vec::len));
+    match sizes.max() {
+        Some(size) if size > MAX_BYTES => {
+            let message = format!("an object of {size} bytes where {MAX_BYTES} are the most");
+            Err(new(StoreErrorKind::TooLarge, OP, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Texts by their bytes, with the numbers of their rows.
+pub(crate) type Texts = HashMap<(i64, Box<[u8]>), i64>;

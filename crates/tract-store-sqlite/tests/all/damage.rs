@@ -1,0 +1,281 @@
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+use tract_core::store::{BlockingStore, Walk};
+use tract_core::{
+    BlobId, Commit, DerivedKind, DerivedRow, ObjectId, Store, StoreErrorKind, StoreResult, block_on,
+};
+use tract_store_sqlite::{SqliteOptions, SqliteStore};
+
+use crate::common::*;
+
+struct Stored {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+    line: Vec<tract_core::CommitId>,
+}
+
+/// Stores a conversation with its tools and a derived row, and closes.
+fn stored() -> Stored {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    let store = create(&path);
+    let conversation = &conversations()[0];
+    let line = store_conversation(&store, &branch("main"), conversation);
+    let mut derived = batch();
+    derived.derived.push(DerivedRow {
+        kind: DerivedKind::Snapshot,
+        commit: line[1],
+        bytes: "a view".into(),
+    });
+    let _ = apply(&store, derived).unwrap();
+    append(&store, &branch("main"), line.last().copied(), ["one more".to_owned()]);
+    assert_sound(&store);
+    block_on(store.close()).unwrap();
+    Stored { _folder: folder, path, line }
+}
+
+fn open(path: &Path) -> SqliteStore {
+    SqliteStore::open(path, &SqliteOptions::new()).unwrap()
+}
+
+fn sql(path: &Path, statement: &str) {
+    let changed = Connection::open(path).unwrap().execute(statement, []).unwrap();
+    assert!(changed > 0, "{statement} changes nothing");
+}
+
+/// Reads everything that can be read.
+fn read_all(store: &SqliteStore, line: &[tract_core::CommitId]) -> StoreResult<()> {
+    let commits = store.commits(&repo(), line)?;
+    let commits: Vec<Commit> = commits.into_iter().map(|commit| commit.expect("stored")).collect();
+    let contents: Vec<_> =
+        commits.iter().map(|commit| commit.content.expect("a message").into()).collect();
+    assert!(store.blobs(&repo(), &contents)?.iter().all(Option::is_some));
+    let page = store.walk(&repo(), Walk::from(*line.last().expect("a line")))?;
+    assert_eq!(page.steps.len(), line.len());
+    let toolset = commits[0].toolset.expect("tools");
+    let toolsets = store.toolsets(&repo(), &[toolset])?;
+    let entries = toolsets[0].as_ref().expect("stored").entries().to_vec();
+    let schemas: Vec<_> = entries.iter().map(|entry| entry.schema.into()).collect();
+    assert!(store.blobs(&repo(), &schemas)?.iter().all(Option::is_some));
+    for entry in entries {
+        let found = store.tools(&repo(), &[entry.tool])?;
+        let definition = found[0].as_ref().expect("in the index");
+        assert!(store.tools_by_name(&repo(), &definition.name)?.contains(definition));
+    }
+    store.list_refs(&repo(), "")?;
+    store.ref_log(&repo(), &Default::default())?;
+    Ok(())
+}
+
+/// Flips one bit in the middle of a stored value, as a failing disk would.
+fn flip(path: &Path, table: &str, column: &str, id: i64) {
+    let connection = Connection::open(path).unwrap();
+    let sql = format!("SELECT {column} FROM {table} WHERE id = ?1");
+    let mut data: Vec<u8> = connection.query_row(&sql, [id], |row| row.get(0)).unwrap();
+    let middle = data.len() / 2;
+    data[middle] ^= 0x10;
+    let sql = format!("UPDATE {table} SET {column} = ?2 WHERE id = ?1");
+    connection.execute(&sql, rusqlite::params![id, data]).unwrap();
+}
+
+fn ids(path: &Path, sql: &str) -> Vec<i64> {
+    let connection = Connection::open(path).unwrap();
+    let mut select = connection.prepare(sql).unwrap();
+    select.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+#[test]
+fn a_flipped_bit_in_any_object_is_an_error_and_is_named() {
+    let stored = stored();
+    read_all(&open(&stored.path), &stored.line).unwrap();
+    let cases = [
+        ("commits", "rec", "SELECT id FROM commits ORDER BY id LIMIT 4"),
+        ("blobs", "data", "SELECT id FROM blobs WHERE id IN (SELECT id FROM commits) LIMIT 4"),
+        ("blobs", "data", "SELECT id FROM blobs WHERE id >> 32 = 1 LIMIT 4"),
+        ("small", "data", "SELECT id FROM small WHERE kind < 16"),
+    ];
+    let whole = std::fs::read(&stored.path).unwrap();
+    for (table, column, rows) in cases {
+        let rows = ids(&stored.path, rows);
+        assert!(!rows.is_empty());
+        for id in rows {
+            flip(&stored.path, table, column, id);
+            let error = read_all(&open(&stored.path), &stored.line).unwrap_err();
+            assert!(matches!(error.kind, StoreErrorKind::Corrupt { .. }), "{table} {id}: {error}");
+            if table != "small" {
+                assert!(matches!(error.kind, StoreErrorKind::Corrupt { object: Some(_) }));
+            }
+            // The name of a repository: without it there is nothing to check.
+            if let Ok(damage) = open(&stored.path).check(&repo(), false) {
+                assert!(!damage.is_empty(), "{table} {id}");
+            }
+            std::fs::write(&stored.path, &whole).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_flipped_byte_in_the_file_is_never_data() {
+    let stored = stored();
+    let whole = std::fs::read(&stored.path).unwrap();
+    // Short enough to lie in one piece.
+    let texts = conversations().remove(0).messages;
+    let text = texts.iter().find(|text| (40..300).contains(&text.len())).expect("a short one");
+    let object = Some(ObjectId::Blob(tract_core::hash::blob(text.as_bytes())));
+    let mut refused = 0;
+    // Besides the row there may be left-overs of split pages, which nobody reads.
+    for (at, _) in whole.windows(text.len()).enumerate().filter(|(_, w)| *w == text.as_bytes()) {
+        for offset in [0, text.len() / 2, text.len() - 1] {
+            let mut bytes = whole.clone();
+            bytes[at + offset] ^= 1;
+            std::fs::write(&stored.path, &bytes).unwrap();
+            if let Err(error) = read_all(&open(&stored.path), &stored.line) {
+                assert_eq!(error.kind, StoreErrorKind::Corrupt { object });
+                refused += 1;
+            }
+        }
+    }
+    assert_eq!(refused, 3);
+}
+
+#[test]
+fn flipped_bytes_anywhere_are_found_or_harmless() {
+    let stored = stored();
+    let whole = std::fs::read(&stored.path).unwrap();
+    let truth: Vec<_> = open(&stored.path).commits(&repo(), &stored.line).unwrap();
+    let log = open(&stored.path).ref_log(&repo(), &Default::default()).unwrap();
+    // Every 997th byte: a prime, so that all parts of pages and rows are met.
+    for at in (0..whole.len()).step_by(997) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x04;
+        std::fs::write(&stored.path, &bytes).unwrap();
+        let Ok(store) = SqliteStore::open(&stored.path, &SqliteOptions::new()) else { continue };
+        // Each answer is an error, nothing, or the truth.
+        if let Ok(found) = store.commits(&repo(), &stored.line) {
+            for (found, truth) in found.iter().zip(&truth) {
+                assert!(found.is_none() || found == truth, "byte {at}");
+            }
+        }
+        if let Ok(found) = store.ref_log(&repo(), &Default::default()) {
+            assert!(found.iter().all(|entry| log.contains(entry)), "byte {at}");
+        }
+        let keys: Vec<_> = truth
+            .iter()
+            .flatten()
+            .filter_map(|commit| commit.content)
+            .map(tract_core::store::BlobKey::from)
+            .collect();
+        if let Ok(found) = store.blobs(&repo(), &keys) {
+            for (blob, key) in found.iter().zip(&keys) {
+                assert!(blob.as_ref().is_none_or(|blob| blob.id() == key.id), "byte {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_moved_row_is_not_a_silent_walk() {
+    let stored = stored();
+    // Two neighbours change places: every record is sound, their order is not.
+    let rows = ids(&stored.path, "SELECT id FROM commits ORDER BY id LIMIT 5");
+    let (one, two) = (rows[2], rows[3]);
+    sql(&stored.path, &format!("UPDATE commits SET id = 1 WHERE id = {one}"));
+    sql(&stored.path, &format!("UPDATE commits SET id = {one} WHERE id = {two}"));
+    sql(&stored.path, &format!("UPDATE commits SET id = {two} WHERE id = 1"));
+    let store = open(&stored.path);
+    let page = store.walk(&repo(), Walk::from(*stored.line.last().unwrap())).unwrap();
+    let walked: Vec<_> = page.steps.iter().rev().map(|step| step.commit.id()).collect();
+    assert_eq!(walked, stored.line);
+    read_all(&store, &stored.line).unwrap();
+    let damage = store.check(&repo(), false).unwrap();
+    assert!(damage.iter().any(|damage| damage.what.contains("first parent")), "{damage:?}");
+}
+
+#[test]
+fn a_wrong_hint_costs_nothing_but_time() {
+    let stored = stored();
+    sql(
+        &stored.path,
+        "UPDATE commits SET content = 7 WHERE id = (SELECT max(id) - 2 FROM commits)",
+    );
+    let store = open(&stored.path);
+    read_all(&store, &stored.line).unwrap();
+    let damage = store.check(&repo(), false).unwrap();
+    assert!(damage.len() == 1 && damage[0].derived, "{damage:?}");
+    store.check(&repo(), true).unwrap();
+    assert_eq!(store.check(&repo(), false).unwrap(), []);
+}
+
+#[test]
+fn repair_builds_the_tool_index_anew() {
+    let stored = stored();
+    let before = {
+        let store = open(&stored.path);
+        let names = store.tool_names(&repo()).unwrap();
+        names.iter().map(|name| store.tools_by_name(&repo(), name).unwrap()).collect::<Vec<_>>()
+    };
+    assert!(!before.is_empty());
+    for planted in [
+        "DELETE FROM small WHERE kind = 4",
+        "DELETE FROM small WHERE kind = 5 AND id = (SELECT min(id) FROM small WHERE kind = 5)",
+        "UPDATE small SET data = zeroblob(140) WHERE kind = 4",
+        "UPDATE small SET key = key + 1 WHERE kind IN (4, 5)",
+    ] {
+        sql(&stored.path, planted);
+        let store = open(&stored.path);
+        let damage = store.check(&repo(), false).unwrap();
+        assert!(!damage.is_empty() && damage.iter().all(|damage| damage.derived), "{damage:?}");
+        store.check(&repo(), true).unwrap();
+        assert_eq!(store.check(&repo(), false).unwrap(), [], "{planted}");
+        let names = store.tool_names(&repo()).unwrap();
+        let after: Vec<_> =
+            names.iter().map(|name| store.tools_by_name(&repo(), name).unwrap()).collect();
+        assert_eq!(after, before, "{planted}");
+    }
+}
+
+#[test]
+fn planted_faults_are_found() {
+    for (planted, derived) in [
+        ("UPDATE refs SET target = x'0102'", false),
+        ("UPDATE refs SET name = 'heads/mine'", false),
+        ("DELETE FROM refs", false),
+        ("UPDATE ref_log SET at = at + 1 WHERE id = 1", false),
+        ("UPDATE ref_log SET after = after - 1 WHERE id = 2", false),
+        ("DELETE FROM ref_log WHERE id = 1", false),
+        ("DELETE FROM ref_log WHERE id = 2", false),
+        ("UPDATE small SET data = x'00' WHERE kind = 17", true),
+        ("UPDATE small SET key = 3 WHERE kind = 17", true),
+        (
+            "UPDATE small SET data = x'00' WHERE kind = 2 AND id = (SELECT max(id) FROM small WHERE kind = 2)",
+            false,
+        ),
+        ("UPDATE blobs SET h = h + 1 WHERE id = (SELECT min(id) FROM blobs)", false),
+        ("UPDATE commits SET h = h + 1 WHERE id = (SELECT min(id) FROM commits)", false),
+    ] {
+        let stored = stored();
+        sql(&stored.path, planted);
+        let damage = open(&stored.path).check(&repo(), false).unwrap();
+        assert!(damage.iter().any(|damage| damage.derived == derived), "{planted}: {damage:?}");
+        open(&stored.path).check(&repo(), true).unwrap();
+        let left = open(&stored.path).check(&repo(), false).unwrap();
+        assert_eq!(left.is_empty(), derived, "{planted}: {left:?}");
+    }
+}
+
+#[test]
+fn storing_a_damaged_blob_again_heals_it() {
+    let stored = stored();
+    let id = ids(&stored.path, "SELECT id FROM blobs WHERE id >> 32 > 1 ORDER BY id LIMIT 1")[0];
+    flip(&stored.path, "blobs", "data", id);
+    let text = conversations()[0].messages[0].clone();
+    let blob: BlobId = tract_core::hash::blob(text.as_bytes());
+    let store = create(&stored.path);
+    assert!(store.store().blobs(&repo(), &[blob.into()]).is_err());
+    let mut again = batch();
+    again.blobs.push(tract_core::Blob::seal(text));
+    let _ = apply(&store, again).unwrap();
+    block_on(store.close()).unwrap();
+    read_all(&open(&stored.path), &stored.line).unwrap();
+}

@@ -1,0 +1,14 @@
+//! The tests of the SQLite store that need a file: opening, damage, other processes.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests stand outside of `#[test]`")]
+
+mod common;
+
+/// What comes back is what went in: after reopening, over forks, pages and healed damage.
+mod contents;
+/// Flipped bytes, checks and repair.
+mod damage;
+/// What lies at the path decides what opening gives.
+mod opening;
+/// Several handles and processes on one file, and processes that are killed.
+mod processes;

@@ -1,0 +1,142 @@
+use std::time::Duration;
+
+use tract_core::store::{BlockingStore, WriteMode};
+use tract_core::{Applied, Store, StoreErrorKind, block_on};
+use tract_store_sqlite::SqliteOptions;
+
+use crate::common::*;
+
+#[track_caller]
+fn refused(path: &std::path::Path, options: &SqliteOptions) -> StoreErrorKind {
+    tract_store_sqlite::open(path, options).expect_err("an error").kind
+}
+
+#[test]
+fn no_file_is_no_store_and_none_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    assert_eq!(refused(&path, &SqliteOptions::new()), StoreErrorKind::NoStore);
+    let reading = SqliteOptions::new().create(true).read_only(true);
+    assert_eq!(refused(&path, &reading), StoreErrorKind::NoStore);
+    assert!(!path.exists());
+    std::fs::write(&path, "").unwrap();
+    assert_eq!(refused(&path, &SqliteOptions::new()), StoreErrorKind::NoStore);
+    assert!(tract_store_sqlite::open(&path, &SqliteOptions::new().create(true)).is_ok());
+}
+
+#[test]
+fn what_is_no_store_is_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = SqliteOptions::new().create(true);
+    let text = folder.path().join("notes.txt");
+    std::fs::write(&text, "a text of somebody else's, longer than a header of a database").unwrap();
+    assert_eq!(refused(&text, &options), StoreErrorKind::NotAStore);
+    assert!(std::fs::read_to_string(&text).unwrap().starts_with("a text"));
+
+    let foreign = folder.path().join("foreign.db");
+    let connection = rusqlite::Connection::open(&foreign).unwrap();
+    connection.execute_batch("CREATE TABLE theirs (x)").unwrap();
+    drop(connection);
+    let before = std::fs::read(&foreign).unwrap();
+    assert_eq!(refused(&foreign, &options), StoreErrorKind::NotAStore);
+    assert_eq!(std::fs::read(&foreign).unwrap(), before);
+
+    // A true beginning and garbage after it.
+    let torn = folder.path().join("torn.db");
+    let mut bytes = b"SQLite format 3\0".to_vec();
+    bytes.resize(8192, 0xa5);
+    std::fs::write(&torn, &bytes).unwrap();
+    assert_eq!(refused(&torn, &options), StoreErrorKind::NotAStore);
+    assert_eq!(refused(folder.path(), &options), StoreErrorKind::NotAStore);
+}
+
+#[test]
+fn a_newer_format_is_refused_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    block_on(create(&path).close()).unwrap();
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection.execute_batch("PRAGMA user_version = 2").unwrap();
+    drop(connection);
+    let found = refused(&path, &SqliteOptions::new());
+    assert_eq!(found, StoreErrorKind::TooNew { found: 2, known: 1 });
+}
+
+#[test]
+fn other_tables_are_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    block_on(create(&path).close()).unwrap();
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection.execute_batch("DROP INDEX commits_h").unwrap();
+    drop(connection);
+    let found = refused(&path, &SqliteOptions::new());
+    assert_eq!(found, StoreErrorKind::Corrupt { object: None });
+}
+
+#[test]
+fn read_only_reads_and_refuses_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    let writer = create(&path);
+    let line = append(&writer, &branch("main"), None, messages().take(3));
+    let reader = tract_store_sqlite::open(&path, &SqliteOptions::new().read_only(true)).unwrap();
+    assert!(reader.store().commits(&repo(), &line).unwrap().iter().all(Option::is_some));
+    let (batch, _) = appending(&branch("main"), line.last().copied(), "never");
+    assert_eq!(apply(&reader, batch).unwrap_err().kind, StoreErrorKind::ReadOnly);
+    // It sees what is written after it was opened.
+    let more = append(&writer, &branch("main"), line.last().copied(), ["later".to_owned()]);
+    assert!(reader.store().commits(&repo(), &more).unwrap().iter().all(Option::is_some));
+}
+
+#[test]
+fn a_locked_database_is_busy_and_keeps_what_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    for mode in [WriteMode::Thread, WriteMode::InPlace] {
+        let options = SqliteOptions::new()
+            .create(true)
+            .busy_timeout(Duration::from_millis(30))
+            .write_mode(mode);
+        let store = tract_store_sqlite::open(&path, &options).unwrap();
+        let name = branch(&format!("{mode:?}"));
+        let line = append(&store, &name, None, messages().take(2));
+        let other = rusqlite::Connection::open(&path).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let (batch, head) = appending(&name, line.last().copied(), "waits");
+        assert_eq!(apply(&store, batch.clone()).unwrap_err().kind, StoreErrorKind::Busy);
+        assert_eq!(store.store().commits(&repo(), &[head]).unwrap(), [None]);
+        assert!(store.store().commits(&repo(), &line).unwrap().iter().all(Option::is_some));
+        other.execute_batch("ROLLBACK").unwrap();
+        assert_eq!(apply(&store, batch).unwrap(), Applied::Done);
+    }
+}
+
+#[test]
+fn a_closed_store_refuses_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    let store = create(&path);
+    let line = append(&store, &branch("main"), None, messages().take(2));
+    block_on(store.close()).unwrap();
+    block_on(store.close()).unwrap();
+    let closed = |error: tract_core::StoreError| {
+        assert_eq!(error.kind, StoreErrorKind::Unavailable);
+    };
+    closed(apply(&store, batch()).unwrap_err());
+    closed(store.store().repos().unwrap_err());
+    closed(store.store().toolsets(&repo(), &[]).unwrap_err());
+    drop(line);
+    // All of it is in the one file.
+    let files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+}
+
+#[test]
+fn the_faster_mode_says_that_it_is_not_durable() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = SqliteOptions::new().create(true).unsafe_lose_on_power_loss(true);
+    let store = tract_store_sqlite::open(folder.path().join("agent.db"), &options).unwrap();
+    assert!(!store.capabilities().durable);
+    assert!(create(&folder.path().join("other.db")).capabilities().durable);
+}

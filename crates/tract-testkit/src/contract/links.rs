@@ -1,0 +1,117 @@
+//! What a batch links to must be stored, or come with it.
+
+use tract_core::{
+    Batch, Blob, BlobId, Changes, CommitId, CommitRecord, ObjectId, StoreErrorKind, StoreExt,
+    StoreResult, ToolEntry, ToolId, Toolset,
+};
+
+use crate::Harness;
+use crate::fixtures::{batch, done, push, record, schemas, seal};
+
+async fn is_refused(harness: Harness, writing: Batch, missing: ObjectId) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let error = store.apply(&repo, writing.clone()).await.expect_err("something is missing");
+    assert_eq!(error.kind, StoreErrorKind::Missing { object: missing });
+    for commit in &writing.commits {
+        assert_eq!(store.commit(&repo, commit.id()).await?, None, "nothing is written");
+    }
+    // What is stored in one repository is not stored in another.
+    if let ObjectId::Blob(_) = missing {
+        let other = tract_core::RepoName::new("other").expect("a valid name");
+        let there = Batch { blobs: vec![Blob::seal("absent")], ..batch("put") };
+        done(store.apply(&other, there).await)?;
+        store.apply(&repo, writing.clone()).await.expect_err("it is still missing");
+        // Once it is stored, the same batch goes through.
+        let there = Batch { blobs: vec![Blob::seal("absent")], ..batch("put") };
+        done(store.apply(&repo, there).await)?;
+        done(store.apply(&repo, writing).await)?;
+    }
+    Ok(())
+}
+
+fn absent() -> BlobId {
+    Blob::seal("absent").id()
+}
+
+async fn commit_is_refused(
+    harness: Harness,
+    missing: ObjectId,
+    change: impl FnOnce(&mut CommitRecord),
+) -> StoreResult<()> {
+    let mut writing = batch("commit");
+    let (mut record, content) = record(None, "text");
+    writing.blobs.push(content);
+    change(&mut record);
+    writing.commits.push(seal(record));
+    is_refused(harness, writing, missing).await
+}
+
+pub(super) async fn missing_required_is_refused(harness: Harness) -> StoreResult<()> {
+    let object = ObjectId::Blob(absent());
+    let writing = Batch { requires: vec![object], ..batch("put") };
+    is_refused(harness, writing, object).await
+}
+
+pub(super) async fn required_in_the_batch_is_enough(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let mut writing = batch("commit");
+    let commit = push(&mut writing, None, "one").id();
+    let toolset = Toolset::seal(Vec::new());
+    let blob = writing.blobs[0].id();
+    writing.requires =
+        vec![ObjectId::Commit(commit), ObjectId::Blob(blob), ObjectId::Toolset(toolset.id())];
+    writing.toolsets.push(toolset);
+    done(store.apply(&repo, writing.clone()).await)?;
+    let later = Batch { requires: writing.requires, ..batch("put") };
+    done(store.apply(&repo, later).await)?;
+    for object in [
+        ObjectId::Commit(CommitId::from_bytes([1; 32])),
+        ObjectId::Toolset(tract_core::ToolsetId::from_bytes([2; 32])),
+        ObjectId::Tool(ToolId::from_bytes([3; 32])),
+    ] {
+        let writing = Batch { requires: vec![object], ..batch("put") };
+        let error = store.apply(&repo, writing).await.expect_err("it is missing");
+        assert_eq!(error.kind, StoreErrorKind::Missing { object });
+    }
+    Ok(())
+}
+
+pub(super) async fn missing_parent_is_refused(harness: Harness) -> StoreResult<()> {
+    let absent = CommitId::from_bytes([1; 32]);
+    commit_is_refused(harness, ObjectId::Commit(absent), |record| record.parents = vec![absent])
+        .await
+}
+
+pub(super) async fn missing_content_is_refused(harness: Harness) -> StoreResult<()> {
+    let change = |record: &mut CommitRecord| record.content = Some(absent());
+    commit_is_refused(harness, ObjectId::Blob(absent()), change).await
+}
+
+pub(super) async fn missing_verbatim_is_refused(harness: Harness) -> StoreResult<()> {
+    let change = |record: &mut CommitRecord| record.verbatim = Some(absent());
+    commit_is_refused(harness, ObjectId::Blob(absent()), change).await
+}
+
+pub(super) async fn missing_changes_are_refused(harness: Harness) -> StoreResult<()> {
+    let change = |record: &mut CommitRecord| record.changes = Changes::Blob(absent());
+    commit_is_refused(harness, ObjectId::Blob(absent()), change).await
+}
+
+pub(super) async fn missing_kept_blob_is_refused(harness: Harness) -> StoreResult<()> {
+    let change = |record: &mut CommitRecord| record.keeps = vec![absent()];
+    commit_is_refused(harness, ObjectId::Blob(absent()), change).await
+}
+
+pub(super) async fn missing_toolset_is_refused(harness: Harness) -> StoreResult<()> {
+    let toolset = Toolset::seal(Vec::new()).id();
+    let change = |record: &mut CommitRecord| record.toolset = Some(toolset);
+    commit_is_refused(harness, ObjectId::Toolset(toolset), change).await
+}
+
+pub(super) async fn missing_schema_is_refused(harness: Harness) -> StoreResult<()> {
+    let tool = schemas(&[r#"{"name":"t"}"#]).remove(0);
+    let entry = |schema| ToolEntry { tool: tool.id(), schema };
+    let toolset = Toolset::seal(vec![entry(tool.blob().id()), entry(absent())]);
+    let writing = Batch { blobs: vec![tool.blob()], toolsets: vec![toolset], ..batch("put") };
+    is_refused(harness, writing, ObjectId::Blob(absent())).await
+}

@@ -1,0 +1,156 @@
+//! The ref log.
+
+use std::collections::BTreeMap;
+
+use tract_core::store::LogQuery;
+use tract_core::{
+    Applied, Batch, Commit, Expect, LogEntry, LogNote, OperationId, RefEdit, RefTarget, RepoName,
+    Store, StoreExt, StoreResult,
+};
+
+use crate::Harness;
+use crate::fixtures::{advance, batch, branch, done, line, moving, push};
+
+async fn whole(store: &dyn Store, repo: &RepoName) -> StoreResult<Vec<LogEntry>> {
+    store.ref_log(repo, &LogQuery::default()).await
+}
+
+pub(super) async fn log_replays_to_the_refs(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let commits = line(&*store, &repo, "main", None, &["one", "two", "three"]).await?;
+    let first = RefTarget::Commit(commits[0].id());
+    let edits = vec![
+        advance("other", None, commits[1].id()),
+        RefEdit { name: branch("main"), expect: Expect::Any, to: Some(first.clone()) },
+    ];
+    done(store.apply(&repo, moving(edits)).await)?;
+    let gone = RefEdit { name: branch("other"), expect: Expect::Any, to: None };
+    let new = advance("third", None, commits[2].id());
+    done(store.apply(&repo, moving(vec![gone, new])).await)?;
+    let mut refs = BTreeMap::new();
+    let entries = whole(&*store, &repo).await?;
+    assert_eq!(entries.len(), 7);
+    for entry in entries.into_iter().rev() {
+        assert_eq!(refs.get(&entry.name), entry.before.as_ref(), "entry {}", entry.seq);
+        match entry.after {
+            Some(after) => drop(refs.insert(entry.name, after)),
+            None => drop(refs.remove(&entry.name)),
+        }
+    }
+    assert!(store.list_refs(&repo, "").await?.into_iter().eq(refs));
+    Ok(())
+}
+
+pub(super) async fn log_is_newest_first(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let commits = line(&*store, &repo, "main", None, &["one", "two", "three"]).await?;
+    let entries = whole(&*store, &repo).await?;
+    let after: Vec<_> = entries.iter().filter_map(|entry| entry.after.as_ref()?.commit()).collect();
+    assert!(after.iter().eq(commits.iter().rev().map(Commit::id).collect::<Vec<_>>().iter()));
+    assert!(entries.windows(2).all(|pair| pair[0].seq > pair[1].seq));
+    Ok(())
+}
+
+pub(super) async fn log_can_be_asked_by_name_batch_and_number(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let mut writing = batch("commit");
+    let id = writing.id;
+    let one = push(&mut writing, None, "one").id();
+    writing.refs = vec![advance("a", None, one), advance("b", None, one), advance("c", None, one)];
+    done(store.apply(&repo, writing).await)?;
+    line(&*store, &repo, "main", Some(one), &["two", "three", "four"]).await?;
+    let all = whole(&*store, &repo).await?;
+    assert_eq!(all.len(), 6);
+    let middle = all[2].seq;
+    let ask = LogQuery::default;
+    type Wanted<'a> = Box<dyn Fn(&LogEntry) -> bool + 'a>;
+    let table: Vec<(LogQuery, Wanted<'_>)> = vec![
+        (LogQuery { name: Some(branch("main")), ..ask() }, Box::new(|e| e.name == branch("main"))),
+        (LogQuery { name: Some(branch("absent")), ..ask() }, Box::new(|_| false)),
+        (LogQuery { batch: Some(id), ..ask() }, Box::new(|e| e.batch == id)),
+        (
+            LogQuery { batch: Some(id), name: Some(branch("b")), ..ask() },
+            Box::new(|e| e.batch == id && e.name == branch("b")),
+        ),
+        (LogQuery { before: Some(middle), ..ask() }, Box::new(|e| e.seq < middle)),
+        (LogQuery { before: Some(0), ..ask() }, Box::new(|_| false)),
+        (LogQuery { before: Some(u64::MAX), ..ask() }, Box::new(|_| true)),
+    ];
+    for (query, wanted) in table {
+        let expected: Vec<LogEntry> = all.iter().filter(|entry| wanted(entry)).cloned().collect();
+        assert_eq!(store.ref_log(&repo, &query).await?, expected, "{query:?}");
+        let limited = store.ref_log(&repo, &LogQuery { limit: 2, ..query.clone() }).await?;
+        assert_eq!(limited, expected[..expected.len().min(2)], "two of {query:?}");
+    }
+    Ok(())
+}
+
+pub(super) async fn log_keeps_what_was_said(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let note = LogNote {
+        operation: OperationId::from_bytes([7; 16]),
+        what: "undo".to_owned(),
+        who: "someone with a long name, 語".to_owned(),
+        why: Some("second thoughts".to_owned()),
+        undoes: Some(41),
+        at: -12_345,
+    };
+    let mut writing = Batch { note: note.clone(), ..batch("undo") };
+    let (id, one) = (writing.id, push(&mut writing, None, "one").id());
+    writing.refs.push(advance("main", None, one));
+    done(store.apply(&repo, writing).await)?;
+    let entry = whole(&*store, &repo).await?.remove(0);
+    assert_eq!((entry.note, entry.batch, entry.name), (note, id, branch("main")));
+    assert_eq!((entry.before, entry.after), (None, Some(RefTarget::Commit(one))));
+    Ok(())
+}
+
+pub(super) async fn write_that_moves_nothing_logs_nothing(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let mut writing = batch("put");
+    push(&mut writing, None, "one");
+    done(store.apply(&repo, writing).await)?;
+    assert_eq!(whole(&*store, &repo).await?, []);
+    Ok(())
+}
+
+pub(super) async fn edit_already_there_succeeds_and_logs_nothing(
+    harness: Harness,
+) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let commits = line(&*store, &repo, "main", None, &["one", "two"]).await?;
+    let before = whole(&*store, &repo).await?;
+    let there = Some(RefTarget::Commit(commits[1].id()));
+    let other = Expect::Is(RefTarget::Commit(commits[0].id()));
+    for expect in [Expect::Any, Expect::Absent, other.clone()] {
+        let edit = RefEdit { name: branch("main"), expect, to: there.clone() };
+        done(store.apply(&repo, moving(vec![edit])).await)?;
+        assert_eq!(whole(&*store, &repo).await?, before);
+    }
+    let absent = RefEdit { name: branch("absent"), expect: other, to: None };
+    done(store.apply(&repo, moving(vec![absent])).await)?;
+    assert_eq!(whole(&*store, &repo).await?, before);
+    Ok(())
+}
+
+pub(super) async fn import_twice_logs_nothing(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let mut import = batch("import");
+    let mut parent = None;
+    for text in ["one", "two", "three"] {
+        parent = Some(push(&mut import, parent, text).id());
+    }
+    let head = parent.expect("three were made");
+    import.refs.push(advance("imported", None, head));
+    done(store.apply(&repo, import.clone()).await)?;
+    let (log, stats) = (whole(&*store, &repo).await?, store.stats(&repo).await?);
+    assert_eq!(log.len(), 1);
+    let again = Batch { id: batch("import").id, ..import.clone() };
+    done(store.apply(&repo, again).await)?;
+    assert_eq!(store.apply(&repo, import).await?, Applied::Already);
+    assert_eq!(whole(&*store, &repo).await?, log);
+    let now = store.stats(&repo).await?;
+    assert_eq!((now.commits, now.blobs, now.log_entries), (stats.commits, stats.blobs, 1));
+    assert_eq!(store.walk_all(&repo, head).await?.len(), 3);
+    Ok(())
+}

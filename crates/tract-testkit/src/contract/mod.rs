@@ -1,0 +1,166 @@
+//! The promises of [`Store`](tract_core::Store), one case each.
+
+mod apply;
+mod commits;
+mod links;
+mod log;
+mod objects;
+mod prefixes;
+mod races;
+mod refs;
+mod tools;
+mod walks;
+mod whole;
+
+use crate::suite::{Capability, Case};
+
+/// The table of all cases: module, name, the capability it needs, promise.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __contract {
+    ([$($callback:tt)*]) => {
+        $($callback)* ! {
+            objects {
+                blobs_answer_each_key_in_order "one answer per key, in order; `None` for what is not stored"
+                same_blob_twice_is_answered_twice "the same id twice gives the same answer twice"
+                any_number_of_blobs_in_one_call "reads any number of ids in one call"
+                blob_of_0_bytes "a blob may be empty"
+                blob_of_16_mib "a blob may be large"
+                blob_of_any_bytes "a blob is any bytes"
+                wrong_hint_costs_no_truth "a wrong hint costs time, never truth"
+                toolsets_answer_each_id_in_order "one answer per id, in order; `None` for what is not stored"
+                toolset_keeps_order_and_repeats "a toolset keeps order and repeats"
+                empty_toolset_is_a_toolset "the empty toolset is one"
+                derived_answer_each_commit_in_order "one answer per commit, in order; `None` where there is none"
+                derived_row_is_replaced "an existing derived row is replaced"
+                derived_kinds_are_apart "at most one row of a kind per commit"
+                drop_derived_leaves_the_rest "deletes all derived rows, the tool index apart"
+            }
+            prefixes {
+                prefix_finds_every_kind_of_object "finds commits, blobs, toolsets and tools"
+                prefix_gives_at_most_limit_sorted "at most `limit` ids, sorted"
+                prefix_of_all_digits_finds_one "a whole id finds its object"
+                repository_prefix_lookup_apart "finds nothing of other repositories"
+            }
+            commits {
+                commits_answer_each_id_in_order "one answer per id, in order; `None` for what is not stored"
+                commit_is_complete "all that its record says is there"
+                merge_keeps_all_parents "a commit may have several parents"
+                any_number_of_commits_in_one_call "reads any number of ids in one call"
+            }
+            walks {
+                walk_equals_following_parents "equals following `parents[0]` one by one"
+                walk_ends_at_the_root "ends at the root"
+                walk_ends_before_until "ends before `until`"
+                walk_ends_before_a_row "ends before a commit with a `stop_at` row, and gives it"
+                walk_ends_after_limit "ends after `limit` commits, and says where to go on"
+                walk_pages_join_while_others_write "pages join without gap or repeat while others write"
+                walk_of_unknown_head_is_missing "`Missing` when `head` is not stored"
+                walk_of_forks "equals following parents, whatever places the store gave"
+                walk_20000_deep "a long line is walked without deep recursion"
+                walk_hints_lead_to_content "a step says where its content lies"
+                two_branches_one_tip "two branches may continue one commit"
+                undo_then_append "a branch that stepped back goes on"
+                time_and_order_of_writing_do_not_matter "places are never an order"
+            }
+            tools {
+                test_store_and_get "a stored definition can be read"
+                test_store_idempotent "storing the same schema twice is nothing"
+                test_get_by_name "all versions of a name, in order of first sight"
+                test_get_for_commit "the schemas in force after a commit, in order"
+                test_link_to_commit "a commit names its tools, and one without tools has none"
+                tools_answer_each_id_in_order "one answer per id, in order; `None` for a tool never seen"
+                tool_names_sorted_each_once "lists the names, sorted, each once"
+                tools_of_keeps_order_and_repeats "tools of a commit keep order and repeats"
+                tools_of_unknown_commit_is_missing "`Missing` when the commit is not stored"
+                key_order_of_tools_per_commit "the bytes are those given to that commit"
+                names_of_any_kind "a name may hold any characters, or none"
+            }
+            refs {
+                refs_answer_each_name_in_order "one answer per name, in order; `None` for what does not exist"
+                symbolic_ref_is_not_followed "a symbolic ref is given as it is"
+                refs_are_listed_by_prefix_sorted "lists the refs whose name begins with `prefix`, sorted"
+                ref_can_point_at_a_blob "a ref may point at a document"
+                ref_can_be_deleted "an edit to nothing deletes"
+                expectations_are_compared "`Any`, `Absent` and `Is` hold when they are true, else conflict"
+                conflict_says_what_was_found "a conflict names ref, expectation and what was found"
+            }
+            log {
+                log_replays_to_the_refs "replaying from nothing gives the refs"
+                log_is_newest_first "entries come newest first, with rising numbers"
+                log_can_be_asked_by_name_batch_and_number "a query narrows by name, batch, number and limit"
+                log_keeps_what_was_said "an entry has what the write said of itself"
+                write_that_moves_nothing_logs_nothing "a write that moved nothing logged nothing"
+                edit_already_there_succeeds_and_logs_nothing "an edit whose value is already there succeeds whatever it expects, and logs nothing"
+                import_twice_logs_nothing "writing all again changes nothing, nor the log"
+            }
+            apply {
+                same_batch_again_is_already "an id that stands in the ref log is `Already`"
+                lost_ack_then_undo_then_retry_stays_undone "`Already`, wherever the refs stand by now"
+                already_comes_before_expectations "the ref log is asked before any expectation"
+                conflict_comes_before_missing "expectations are checked before links"
+                two_refs_one_stale_moves_none "all refs move, or none"
+                refused_batch_leaves_no_trace "a batch that is refused leaves no trace"
+                two_edits_of_one_ref_are_invalid "`Invalid` for two edits of one ref"
+                writing_again_changes_nothing "writing what is stored already changes nothing"
+                new_commits_on_stored_ones "what is stored and what is new may share a batch"
+                same_text_same_microsecond_two_writers_two_commits "the batch id tells equal commits apart"
+                empty_batch_is_done "a batch of nothing goes through"
+            }
+            links {
+                missing_required_is_refused "everything required is stored or in the batch"
+                required_in_the_batch_is_enough "what is required may be in the batch"
+                missing_parent_is_refused "`Missing` for a parent"
+                missing_content_is_refused "`Missing` for content"
+                missing_verbatim_is_refused "`Missing` for verbatim bytes"
+                missing_changes_are_refused "`Missing` for a blob of changes"
+                missing_kept_blob_is_refused "`Missing` for a kept blob"
+                missing_toolset_is_refused "`Missing` for a toolset"
+                missing_schema_is_refused "`Missing` for a toolset's schema"
+            }
+            races {
+                racing_writers_have_one_winner "of racing batches with one expectation exactly one is `Done`"
+                racing_appends_lose_nothing "who lost may try again, and nothing is lost"
+                branches_do_not_conflict "writes of different refs never conflict"
+                readers_see_whole_batches "nobody sees half a batch"
+            }
+            whole {
+                repositories_are_apart "one repository never sees or changes another"
+                repositories_are_listed_sorted "lists the repositories, sorted"
+                stats_count_what_is_there "counts what a repository holds"
+                check_finds_nothing_wrong "a sound store is clean, and stays so when repaired"
+                real_conversations_come_back "recordings come back byte for byte"
+                capabilities_are_as_claimed "a store claims what it is not said to lack"
+                closed_store_refuses "calls after closing fail"
+                reopened_store_shows_all [Persistent] "what was written is there after opening again"
+            }
+        }
+    };
+}
+
+macro_rules! needs {
+    () => {
+        None
+    };
+    ($needs:ident) => {
+        Some(Capability::$needs)
+    };
+}
+
+macro_rules! table {
+    ($($module:ident { $($name:ident $([$needs:ident])? $promise:literal)* })*) => {
+        &[$($(
+            Case {
+                name: stringify!($name),
+                promise: $promise,
+                needs: needs!($($needs)?),
+                test: |harness| Box::pin($module::$name(harness)),
+            },
+        )*)*]
+    };
+}
+
+/// Returns all cases of the contract.
+pub fn cases() -> &'static [Case] {
+    __contract! { [table] }
+}

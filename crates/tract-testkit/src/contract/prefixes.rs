@@ -1,0 +1,92 @@
+//! Ids by their first digits.
+
+use tract_core::{Batch, Blob, CommitId, IdPrefix, ObjectId, RepoName, StoreResult};
+
+use crate::Harness;
+use crate::fixtures::{batch, done, push_with_tools, schemas};
+
+fn prefix(object: ObjectId, digits: usize) -> IdPrefix {
+    let hex = CommitId::from_bytes(*object.as_bytes()).to_hex();
+    IdPrefix::new(&hex[..digits]).expect("ids are hex")
+}
+
+pub(super) async fn prefix_finds_every_kind_of_object(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let tools = schemas(&[r#"{"name":"t","input_schema":{}}"#]);
+    let mut writing = batch("commit");
+    let commit = push_with_tools(&mut writing, None, "one", &tools);
+    let objects = [
+        ObjectId::Commit(commit.id()),
+        ObjectId::Blob(writing.blobs[0].id()),
+        ObjectId::Blob(tools[0].blob().id()),
+        ObjectId::Toolset(writing.toolsets[0].id()),
+        ObjectId::Tool(tools[0].id()),
+    ];
+    done(store.apply(&repo, writing).await)?;
+    for object in objects {
+        for digits in [4, 5, 16, 17, 33] {
+            let found = store.resolve_prefix(&repo, &prefix(object, digits), 10).await?;
+            assert!(found.contains(&object), "{object} by {digits} digits: {found:?}");
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn prefix_gives_at_most_limit_sorted(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    // Among so many hashes several begin alike in four digits.
+    let blobs: Vec<Blob> = (0..3000).map(|n| Blob::seal(format!("blob {n}"))).collect();
+    let mut heads = std::collections::BTreeMap::<String, Vec<ObjectId>>::new();
+    for blob in &blobs {
+        heads
+            .entry(blob.id().to_hex()[..4].to_owned())
+            .or_default()
+            .push(ObjectId::Blob(blob.id()));
+    }
+    done(store.apply(&repo, Batch { blobs, ..batch("put") }).await)?;
+    let (head, mut expected) =
+        heads.into_iter().max_by_key(|(_, ids)| ids.len()).expect("there are blobs");
+    assert!(expected.len() >= 2);
+    expected.sort();
+    let prefix = IdPrefix::new(&head).expect("ids are hex");
+    assert_eq!(store.resolve_prefix(&repo, &prefix, 100).await?, expected);
+    assert_eq!(store.resolve_prefix(&repo, &prefix, 1).await?, expected[..1]);
+    Ok(())
+}
+
+pub(super) async fn prefix_of_all_digits_finds_one(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let blob = Blob::seal("one");
+    done(store.apply(&repo, Batch { blobs: vec![blob.clone()], ..batch("put") }).await)?;
+    let object = ObjectId::Blob(blob.id());
+    assert_eq!(store.resolve_prefix(&repo, &prefix(object, 64), 10).await?, [object]);
+    let absent = ObjectId::Blob(Blob::seal("two").id());
+    assert_eq!(store.resolve_prefix(&repo, &prefix(absent, 64), 10).await?, []);
+    // The same first sixteen digits, and another one after them.
+    let mut other = blob.id().to_hex();
+    let last = if other.ends_with('0') { "1" } else { "0" };
+    other.replace_range(63.., last);
+    let other = IdPrefix::new(&other).expect("ids are hex");
+    assert_eq!(store.resolve_prefix(&repo, &other, 10).await?, []);
+    Ok(())
+}
+
+pub(super) async fn repository_prefix_lookup_apart(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let other = RepoName::new("another").expect("a valid name");
+    let mut writing = batch("commit");
+    let tools = schemas(&[r#"{"name":"t","input_schema":{}}"#]);
+    let commit = push_with_tools(&mut writing, None, "one", &tools);
+    done(store.apply(&repo, writing).await)?;
+    done(store.apply(&other, Batch { blobs: vec![Blob::seal("else")], ..batch("put") }).await)?;
+    for object in [
+        ObjectId::Commit(commit.id()),
+        ObjectId::Blob(tools[0].blob().id()),
+        ObjectId::Toolset(commit.toolset.expect("it has tools")),
+        ObjectId::Tool(tools[0].id()),
+    ] {
+        assert_eq!(store.resolve_prefix(&other, &prefix(object, 8), 10).await?, [], "{object}");
+        assert_eq!(store.resolve_prefix(&repo, &prefix(object, 8), 10).await?, [object]);
+    }
+    Ok(())
+}

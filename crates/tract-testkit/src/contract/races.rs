@@ -1,0 +1,154 @@
+//! Several writers at once.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use tract_core::{Applied, Commit, RefTarget, StoreErrorKind, StoreExt, StoreResult, block_on};
+
+use crate::Harness;
+use crate::fixtures::{advance, batch, branch, done, line, push};
+
+pub(super) async fn racing_writers_have_one_winner(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    for round in 0..20 {
+        let name = format!("round-{round}");
+        let barrier = Barrier::new(4);
+        let answers: Vec<(Commit, StoreResult<Applied>)> = thread::scope(|scope| {
+            let writers: Vec<_> = (0..4)
+                .map(|writer| {
+                    let (store, repo, barrier, name) = (&store, &repo, &barrier, &name);
+                    scope.spawn(move || {
+                        let mut writing = batch("commit");
+                        let commit = push(&mut writing, None, &format!("{writer} in {round}"));
+                        writing.refs.push(advance(name, None, commit.id()));
+                        barrier.wait();
+                        (commit, block_on(store.apply(repo, writing)))
+                    })
+                })
+                .collect();
+            writers.into_iter().map(|writer| writer.join().expect("no panic")).collect()
+        });
+        let target = store.ref_target(&repo, &branch(&name)).await?;
+        let mut winners = 0;
+        for (commit, answer) in answers {
+            let stored = store.commit(&repo, commit.id()).await?.is_some();
+            match answer? {
+                Applied::Done => {
+                    winners += 1;
+                    assert_eq!(target, Some(RefTarget::Commit(commit.id())));
+                    assert!(stored);
+                }
+                Applied::Conflict(conflict) => {
+                    assert_eq!(conflict.found, target);
+                    assert!(!stored, "who loses leaves nothing");
+                }
+                Applied::Already => panic!("no batch was applied before"),
+            }
+        }
+        assert_eq!(winners, 1, "round {round}");
+    }
+    Ok(())
+}
+
+pub(super) async fn racing_appends_lose_nothing(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    const WRITERS: usize = 4;
+    const EACH: usize = 25;
+    line(&*store, &repo, "main", None, &["root"]).await?;
+    thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let (store, repo) = (&store, &repo);
+            scope.spawn(move || {
+                let mut stored = 0;
+                while stored < EACH {
+                    let head = block_on(store.ref_target(repo, &branch("main")));
+                    let head = head.expect("the branch can be read").and_then(|to| to.commit());
+                    let mut writing = batch("commit");
+                    let commit = push(&mut writing, head, &format!("{writer}: {stored}"));
+                    writing.refs.push(advance("main", head, commit.id()));
+                    match block_on(store.apply(repo, writing)) {
+                        Ok(Applied::Done) => stored += 1,
+                        Ok(Applied::Conflict(_)) => {}
+                        Err(error) if error.kind == StoreErrorKind::Busy => {}
+                        other => panic!("expected done or conflict, found {other:?}"),
+                    }
+                }
+            });
+        }
+    });
+    let head = store.ref_target(&repo, &branch("main")).await?.and_then(|to| to.commit());
+    let walked = store.walk_all(&repo, head.expect("the branch is there")).await?;
+    assert_eq!(walked.len(), WRITERS * EACH + 1);
+    assert_eq!(store.ref_log(&repo, &Default::default()).await?.len(), WRITERS * EACH + 1);
+    assert_eq!(store.check(&repo, false).await?, []);
+    Ok(())
+}
+
+pub(super) async fn branches_do_not_conflict(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let root = line(&*store, &repo, "main", None, &["root"]).await?.remove(0).id();
+    let heads: Vec<_> = thread::scope(|scope| {
+        let writers: Vec<_> = (0..4)
+            .map(|writer| {
+                let (store, repo) = (&store, &repo);
+                scope.spawn(move || -> StoreResult<_> {
+                    let (name, mut at, mut head) = (format!("branch-{writer}"), None, root);
+                    for n in 0..25 {
+                        let mut writing = batch("commit");
+                        let next = push(&mut writing, Some(head), &format!("{writer}: {n}")).id();
+                        writing.refs.push(advance(&name, at, next));
+                        done(block_on(store.apply(repo, writing)))?;
+                        (at, head) = (Some(next), next);
+                    }
+                    Ok(head)
+                })
+            })
+            .collect();
+        writers.into_iter().map(|writer| writer.join().expect("no conflict")).collect()
+    });
+    for head in heads {
+        assert_eq!(store.walk_all(&repo, head?).await?.len(), 26);
+    }
+    assert_eq!(store.check(&repo, false).await?, []);
+    Ok(())
+}
+
+pub(super) async fn readers_see_whole_batches(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let finished = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| -> StoreResult<usize> {
+            let mut seen = 0;
+            while !finished.load(Ordering::Acquire) || seen == 0 {
+                let refs = block_on(store.refs(&repo, &[branch("main")]))?;
+                let Some(head) = refs.into_iter().flatten().next().and_then(|to| to.commit())
+                else {
+                    continue;
+                };
+                // Whatever the ref names is there, with everything below it.
+                let walked = block_on(store.walk_all(&repo, head))?;
+                assert_eq!(walked.len() % 3, 0, "half a batch");
+                for commit in walked.iter().take(3) {
+                    let content = commit.content.expect("messages have content");
+                    block_on(store.require_blob(&repo, content))?;
+                }
+                seen += 1;
+            }
+            Ok(seen)
+        });
+        let mut head = None;
+        for n in 0..60 {
+            let mut writing = batch("commit");
+            let mut next = head;
+            for part in 0..3 {
+                next = Some(push(&mut writing, next, &format!("{n}.{part}")).id());
+            }
+            writing.refs.push(advance("main", head, next.expect("three were made")));
+            done(block_on(store.apply(&repo, writing)))?;
+            head = next;
+        }
+        finished.store(true, Ordering::Release);
+        reader.join().expect("the reader sees nothing odd").map(drop)
+    })
+}

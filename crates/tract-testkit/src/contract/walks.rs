@@ -1,0 +1,293 @@
+//! Walking first parents.
+
+use tract_core::store::{BlobKey, Walk, WalkPage};
+use tract_core::{
+    Batch, Commit, CommitId, DerivedKind, DerivedRow, Expect, RefEdit, RefTarget, RepoName, Store,
+    StoreErrorKind, StoreExt, StoreResult,
+};
+
+use crate::Harness;
+use crate::fixtures::{advance, batch, branch, done, line, moving, push, record, seal};
+
+fn ids(page: &WalkPage) -> Vec<CommitId> {
+    page.steps.iter().map(|step| step.commit.id()).collect()
+}
+
+/// Follows first parents, one read each.
+async fn following(
+    store: &dyn Store,
+    repo: &RepoName,
+    head: CommitId,
+) -> StoreResult<Vec<CommitId>> {
+    let (mut found, mut next) = (Vec::new(), Some(head));
+    while let Some(id) = next {
+        found.push(id);
+        next = store.require_commit(repo, id).await?.parent();
+    }
+    Ok(found)
+}
+
+async fn ten(store: &dyn Store, repo: &RepoName) -> StoreResult<Vec<CommitId>> {
+    let texts: Vec<String> = (0..10).map(|n| format!("message {n}")).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let commits = line(store, repo, "main", None, &texts).await?;
+    Ok(commits.iter().map(Commit::id).collect())
+}
+
+pub(super) async fn walk_equals_following_parents(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let line = ten(&*store, &repo).await?;
+    for head in &line {
+        let page = store.walk(&repo, Walk::from(*head)).await?;
+        assert_eq!(ids(&page), following(&*store, &repo, *head).await?);
+        for step in &page.steps {
+            assert_eq!(Some(&step.commit), store.commit(&repo, step.commit.id()).await?.as_ref());
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn walk_ends_at_the_root(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let line = ten(&*store, &repo).await?;
+    let page = store.walk(&repo, Walk::from(line[9])).await?;
+    assert_eq!(page.steps.len(), 10);
+    assert_eq!((page.next, page.stopped), (None, None));
+    let exact = store.walk(&repo, Walk { limit: 10, ..Walk::from(line[9]) }).await?;
+    assert_eq!((exact.steps.len(), exact.next), (10, None), "a full page at the root is the last");
+    Ok(())
+}
+
+pub(super) async fn walk_ends_before_until(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let line = ten(&*store, &repo).await?;
+    let until = |until: CommitId| Walk { until: Some(until), ..Walk::from(line[9]) };
+    let page = store.walk(&repo, until(line[6])).await?;
+    assert_eq!((ids(&page), page.next), (vec![line[9], line[8], line[7]], None));
+    let page = store.walk(&repo, until(line[9])).await?;
+    assert_eq!((ids(&page), page.next), (vec![], None));
+    let page = store.walk(&repo, Walk { limit: 3, ..until(line[6]) }).await?;
+    assert_eq!((page.steps.len(), page.next), (3, None), "nothing is left before `until`");
+    let elsewhere = store.walk(&repo, until(CommitId::from_bytes([1; 32]))).await?;
+    assert_eq!(elsewhere.steps.len(), 10, "what is not on the line ends nothing");
+    Ok(())
+}
+
+pub(super) async fn walk_ends_before_a_row(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let line = ten(&*store, &repo).await?;
+    let row = |kind, commit, text: &'static str| DerivedRow { kind, commit, bytes: text.into() };
+    let derived = vec![
+        row(DerivedKind::Snapshot, line[2], "two"),
+        row(DerivedKind::Snapshot, line[6], "six"),
+        row(DerivedKind::Turn, line[8], "other kind"),
+    ];
+    done(store.apply(&repo, Batch { derived, ..batch("derive") }).await)?;
+    let walk = |head: CommitId| Walk { stop_at: Some(DerivedKind::Snapshot), ..Walk::from(head) };
+    let page = store.walk(&repo, walk(line[9])).await?;
+    assert_eq!(ids(&page), [line[9], line[8], line[7]]);
+    assert_eq!((page.stopped, page.next), (Some((line[6], "six".into())), None));
+    let page = store.walk(&repo, walk(line[6])).await?;
+    assert_eq!((ids(&page), page.stopped), (vec![], Some((line[6], "six".into()))));
+    let page = store.walk(&repo, walk(line[5])).await?;
+    assert_eq!(page.stopped, Some((line[2], "two".into())));
+    let page = store.walk(&repo, walk(line[1])).await?;
+    assert_eq!((ids(&page), page.stopped), (vec![line[1], line[0]], None));
+    // A branch that leaves the line below the row does not meet it, one above does.
+    let fork = self::line(&*store, &repo, "fork", Some(line[4]), &["a", "b"]).await?;
+    let page = store.walk(&repo, walk(fork[1].id())).await?;
+    assert_eq!(ids(&page), [fork[1].id(), fork[0].id(), line[4], line[3]]);
+    assert_eq!(page.stopped, Some((line[2], "two".into())));
+    let page = store.walk(&repo, Walk { limit: 3, ..walk(line[9]) }).await?;
+    assert_eq!(
+        (page.steps.len(), page.next.or(page.stopped.map(|(id, _)| id))),
+        (3, Some(line[6]))
+    );
+    Ok(())
+}
+
+pub(super) async fn walk_ends_after_limit(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let line = ten(&*store, &repo).await?;
+    for limit in 1..12 {
+        let (mut walked, mut next) = (Vec::new(), Some(line[9]));
+        while let Some(head) = next {
+            let page = store.walk(&repo, Walk { limit, ..Walk::from(head) }).await?;
+            assert!(page.steps.len() <= limit && !page.steps.is_empty(), "limit {limit}");
+            assert!(page.next.is_none() || page.steps.len() == limit, "limit {limit}");
+            walked.extend(ids(&page));
+            next = page.next;
+        }
+        assert!(walked.iter().eq(line.iter().rev()), "limit {limit}");
+    }
+    Ok(())
+}
+
+pub(super) async fn walk_pages_join_while_others_write(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let line = ten(&*store, &repo).await?;
+    let (mut walked, mut next, mut tip) = (Vec::new(), Some(line[9]), line[9]);
+    while let Some(head) = next {
+        let page = store.walk(&repo, Walk { limit: 3, ..Walk::from(head) }).await?;
+        walked.extend(ids(&page));
+        next = page.next;
+        // Somebody continues the line and forks off where the walk stands.
+        let mut writing = batch("commit");
+        let commit = push(&mut writing, Some(tip), "more").id();
+        writing.refs.push(advance("main", Some(tip), commit));
+        if let Some(at) = next {
+            push(&mut writing, Some(at), "a fork");
+        }
+        done(store.apply(&repo, writing).await)?;
+        tip = commit;
+    }
+    assert!(walked.iter().eq(line.iter().rev()));
+    Ok(())
+}
+
+pub(super) async fn walk_of_unknown_head_is_missing(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let absent = CommitId::from_bytes([1; 32]);
+    for is_empty in [true, false] {
+        if !is_empty {
+            ten(&*store, &repo).await?;
+        }
+        let error = store.walk(&repo, Walk::from(absent)).await.expect_err("it is not stored");
+        let object = tract_core::ObjectId::Commit(absent);
+        assert_eq!(error.kind, StoreErrorKind::Missing { object });
+    }
+    Ok(())
+}
+
+pub(super) async fn walk_of_forks(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    // A tree in which every commit may continue any earlier one; a fixed sequence picks which.
+    let mut commits: Vec<CommitId> = Vec::new();
+    let mut random = 7u64;
+    for _ in 0..60 {
+        let mut writing = batch("commit");
+        for _ in 0..5 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let parent = match commits.len() {
+                0 => None,
+                count if random >> 62 == 0 => commits.get((random >> 33) as usize % count).copied(),
+                _ => commits.last().copied(),
+            };
+            commits.push(push(&mut writing, parent, "text").id());
+        }
+        done(store.apply(&repo, writing).await)?;
+    }
+    for head in commits.iter().step_by(7) {
+        let walked = store.walk(&repo, Walk { limit: 1000, ..Walk::from(*head) }).await?;
+        assert_eq!(ids(&walked), following(&*store, &repo, *head).await?);
+    }
+    assert_eq!(store.check(&repo, false).await?, []);
+    Ok(())
+}
+
+pub(super) async fn walk_20000_deep(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let mut writing = batch("import");
+    let mut commits: Vec<Commit> = Vec::new();
+    for n in 0..20_000 {
+        let (record, content) =
+            record(commits.last().map(Commit::id), &format!("message {}", n % 50));
+        writing.blobs.push(content);
+        commits.push(seal(record));
+    }
+    writing.commits = commits.clone();
+    let head = commits[19_999].id();
+    done(store.apply(&repo, writing).await)?;
+    let walked = store.walk_all(&repo, head).await?;
+    assert!(walked.iter().eq(commits.iter().rev()));
+    Ok(())
+}
+
+pub(super) async fn walk_hints_lead_to_content(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let line = ten(&*store, &repo).await?;
+    let page = store.walk(&repo, Walk::from(line[9])).await?;
+    let keys: Vec<BlobKey> = page
+        .steps
+        .iter()
+        .filter_map(|step| Some(BlobKey { id: step.commit.content?, hint: step.content }))
+        .collect();
+    let found = store.blobs(&repo, &keys).await?;
+    let texts: Vec<_> = found.iter().flatten().filter_map(|blob| blob.text()).collect();
+    assert_eq!(texts.len(), 10);
+    for (n, text) in texts.iter().rev().enumerate() {
+        assert_eq!(*text, format!("\"message {n}\""));
+    }
+    Ok(())
+}
+
+pub(super) async fn two_branches_one_tip(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let line = ten(&*store, &repo).await?;
+    done(store.apply(&repo, moving(vec![advance("other", None, line[9])])).await)?;
+    let mut heads = Vec::new();
+    for name in ["main", "other"] {
+        let mut tip = line[9];
+        for text in ["a", "b", "c"] {
+            let mut writing = batch("commit");
+            let commit = push(&mut writing, Some(tip), text).id();
+            writing.refs.push(advance(name, Some(tip), commit));
+            done(store.apply(&repo, writing).await)?;
+            tip = commit;
+        }
+        heads.push(tip);
+    }
+    for head in heads {
+        let page = store.walk(&repo, Walk::from(head)).await?;
+        assert_eq!(ids(&page), following(&*store, &repo, head).await?);
+        assert_eq!(page.steps.len(), 13);
+    }
+    Ok(())
+}
+
+pub(super) async fn undo_then_append(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let line = ten(&*store, &repo).await?;
+    let back = RefEdit {
+        name: branch("main"),
+        expect: Expect::Is(RefTarget::Commit(line[9])),
+        to: Some(RefTarget::Commit(line[5])),
+    };
+    done(store.apply(&repo, moving(vec![back])).await)?;
+    let mut writing = batch("commit");
+    let commit = push(&mut writing, Some(line[5]), "instead").id();
+    writing.refs.push(advance("main", Some(line[5]), commit));
+    done(store.apply(&repo, writing).await)?;
+    let mut expected = vec![commit];
+    expected.extend(line[..=5].iter().rev());
+    assert_eq!(ids(&store.walk(&repo, Walk::from(commit)).await?), expected);
+    assert_eq!(store.walk_all(&repo, line[9]).await?.len(), 10, "what was left is still there");
+    Ok(())
+}
+
+pub(super) async fn time_and_order_of_writing_do_not_matter(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let mut chain: Vec<(Commit, tract_core::Blob)> = Vec::new();
+    for n in 0..12i64 {
+        let parent = chain.last().map(|(commit, _)| commit.id());
+        let (mut record, content) = record(parent, &format!("message {n}"));
+        record.created_at = Some(1_000 - n);
+        chain.push((seal(record), content));
+    }
+    // Pieces of the line arrive one by one, each continuing what is there, some of it again.
+    for piece in [0..3, 1..7, 6..8, 0..12] {
+        let (commits, blobs) = chain[piece].iter().cloned().unzip();
+        done(store.apply(&repo, Batch { commits, blobs, ..batch("import") }).await)?;
+    }
+    let page = store.walk(&repo, Walk::from(chain[11].0.id())).await?;
+    assert!(
+        ids(&page).iter().eq(chain
+            .iter()
+            .rev()
+            .map(|(commit, _)| commit.id())
+            .collect::<Vec<_>>()
+            .iter())
+    );
+    assert_eq!(store.stats(&repo).await?.commits, 12);
+    Ok(())
+}

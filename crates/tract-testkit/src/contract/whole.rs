@@ -1,0 +1,202 @@
+//! The store as a whole.
+
+use tract_core::{
+    Batch, Blob, By, CommitRecord, DerivedKind, DerivedRow, Op, RepoName, StoreExt, StoreResult,
+    ToolSchema,
+};
+
+use crate::fixtures::{
+    advance, batch, branch, done, line, push, push_with_tools, schemas, seal, toolset,
+};
+use crate::{Capability, Harness, data};
+
+const TOOL: &str = r#"{"name":"t","input_schema":{}}"#;
+
+pub(super) async fn repositories_are_apart(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let other = RepoName::new("other").expect("a valid name");
+    let tools = schemas(&[TOOL]);
+    let mut writing = batch("commit");
+    let commit = push_with_tools(&mut writing, None, "one", &tools).id();
+    let row = DerivedRow { kind: DerivedKind::Turn, commit, bytes: "row".into() };
+    writing.derived.push(row);
+    writing.refs.push(advance("main", None, commit));
+    let toolset = writing.toolsets[0].id();
+    let blob = writing.blobs[0].id();
+    done(store.apply(&repo, writing.clone()).await)?;
+    for is_empty in [true, false] {
+        if !is_empty {
+            line(&*store, &other, "mine", None, &["else"]).await?;
+        }
+        assert_eq!(store.commit(&other, commit).await?, None);
+        assert_eq!(store.blob(&other, blob).await?, None);
+        assert_eq!(store.toolsets(&other, &[toolset]).await?, [None]);
+        assert_eq!(store.tools(&other, &[tools[0].id()]).await?, [None]);
+        assert_eq!(store.tools_by_name(&other, "t").await?, []);
+        assert_eq!(store.tool_names(&other).await?, Vec::<String>::new());
+        assert_eq!(store.refs(&other, &[branch("main")]).await?, [None]);
+        assert_eq!(store.derived(&other, DerivedKind::Turn, &[commit]).await?, [None]);
+    }
+    assert_eq!(store.list_refs(&other, "").await?.len(), 1);
+    assert_eq!(store.ref_log(&other, &Default::default()).await?.len(), 1);
+    assert_eq!(store.stats(&other).await?.commits, 1);
+    // The same batch elsewhere is another write, with nothing shared.
+    done(store.apply(&other, writing).await)?;
+    store.drop_derived(&repo).await?;
+    let found = store.derived(&other, DerivedKind::Turn, &[commit]).await?;
+    assert_eq!(found, [Some("row".into())]);
+    assert_eq!(store.stats(&other).await?.commits, 2);
+    Ok(())
+}
+
+pub(super) async fn repositories_are_listed_sorted(harness: Harness) -> StoreResult<()> {
+    let store = harness.open()?;
+    assert_eq!(store.repos().await?, []);
+    let names = ["zebra", "default", "a name with spaces", "語", "a", "%_"];
+    let mut names = names.map(|name| RepoName::new(name).expect("valid names"));
+    for name in &names {
+        line(&*store, name, "main", None, &["one"]).await?;
+    }
+    names.sort();
+    assert_eq!(store.repos().await?, names);
+    Ok(())
+}
+
+pub(super) async fn stats_count_what_is_there(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let empty = store.stats(&repo).await?;
+    assert_eq!((empty.commits, empty.blobs, empty.refs, empty.log_entries), (0, 0, 0, 0));
+    let mut writing = batch("commit");
+    let one = push_with_tools(&mut writing, None, "one", &schemas(&[TOOL])).id();
+    let two = push(&mut writing, Some(one), "two").id();
+    let bytes = bytes::Bytes::from_static(b"12345");
+    writing.derived.push(DerivedRow { kind: DerivedKind::Turn, commit: two, bytes });
+    writing.refs = vec![advance("a", None, one), advance("b", None, two)];
+    let blob_bytes: usize = writing.blobs.iter().map(|blob| blob.bytes().len()).sum();
+    done(store.apply(&repo, writing).await)?;
+    let stats = store.stats(&repo).await?;
+    assert_eq!((stats.commits, stats.blobs, stats.blob_bytes), (2, 3, blob_bytes as u64));
+    assert_eq!((stats.toolsets, stats.tools, stats.refs), (1, 1, 2));
+    assert_eq!((stats.log_entries, stats.derived, stats.derived_bytes), (2, 1, 5));
+    assert!(stats.commit_bytes > 0);
+    Ok(())
+}
+
+pub(super) async fn check_finds_nothing_wrong(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    assert_eq!(store.check(&repo, false).await?, []);
+    let commits = line(&*store, &repo, "main", None, &["one", "two", "three"]).await?;
+    line(&*store, &repo, "fork", Some(commits[1].id()), &["four"]).await?;
+    let mut writing = batch("commit");
+    let tools = schemas(&[TOOL, r#"{"name":"u"}"#]);
+    let head = push_with_tools(&mut writing, Some(commits[2].id()), "five", &tools).id();
+    writing.refs.push(advance("main", Some(commits[2].id()), head));
+    done(store.apply(&repo, writing).await)?;
+    assert_eq!(store.check(&repo, false).await?, []);
+    assert_eq!(store.check(&repo, true).await?, []);
+    assert_eq!(store.check(&repo, false).await?, []);
+    assert_eq!(store.walk_all(&repo, head).await?.len(), 4);
+    assert_eq!(store.tools_of(&repo, head).await?.len(), 2);
+    Ok(())
+}
+
+pub(super) async fn real_conversations_come_back(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let mut stored = Vec::new();
+    for conversation in data::conversations() {
+        let tools: Vec<ToolSchema> =
+            conversation.tools.iter().filter_map(|text| ToolSchema::parse(text).ok()).collect();
+        assert_eq!(tools.len(), conversation.tools.len(), "{}", conversation.id);
+        let toolset = toolset(&tools);
+        let mut writing = batch("import");
+        writing.blobs.extend(tools.iter().map(ToolSchema::blob));
+        let mut parent = None;
+        for message in &conversation.messages {
+            let content = Blob::seal(message.clone());
+            let mut record = CommitRecord::new(Op::append(), By::Import);
+            record.parents = parent.into_iter().collect();
+            record.content = Some(content.id());
+            record.toolset = Some(toolset.id());
+            let commit = seal(record);
+            parent = Some(commit.id());
+            if writing.tools.is_empty() {
+                writing.tools.extend(tools.iter().map(|tool| tract_core::ToolRow {
+                    id: tool.id(),
+                    name: tool.name().to_owned(),
+                    schema: tool.blob().id(),
+                    commit: commit.id(),
+                    created_at: 0,
+                }));
+            }
+            writing.blobs.push(content);
+            writing.commits.push(commit);
+        }
+        writing.toolsets.push(toolset);
+        done(store.apply(&repo, writing).await)?;
+        stored.extend(parent.map(|head| (head, conversation)));
+    }
+    assert!(!stored.is_empty());
+    for (head, conversation) in &stored {
+        let line = store.walk_all(&repo, *head).await?;
+        let keys: Vec<_> =
+            line.iter().rev().filter_map(|commit| commit.content).map(Into::into).collect();
+        let found = store.blobs(&repo, &keys).await?;
+        let texts: Vec<&str> = found.iter().flatten().filter_map(Blob::text).collect();
+        assert_eq!(texts, conversation.messages, "{}", conversation.id);
+        let tools = store.tools_of(&repo, *head).await?;
+        let texts: Vec<&str> = tools.iter().filter_map(Blob::text).collect();
+        assert_eq!(texts, conversation.tools, "{}", conversation.id);
+    }
+    assert_eq!(store.check(&repo, false).await?, []);
+    Ok(())
+}
+
+pub(super) async fn capabilities_are_as_claimed(harness: Harness) -> StoreResult<()> {
+    let claims = harness.open()?.capabilities();
+    for capability in Capability::ALL {
+        let is_lacking = harness.lacking().contains(&capability);
+        let claimed = capability.is_claimed(claims);
+        assert_ne!(
+            is_lacking, claimed,
+            "{capability}: claimed is {claimed}, lacking is {is_lacking}"
+        );
+    }
+    Ok(())
+}
+
+pub(super) async fn closed_store_refuses(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    line(&*store, &repo, "main", None, &["one"]).await?;
+    store.close().await?;
+    let writing = Batch { blobs: vec![Blob::seal("late")], ..batch("put") };
+    store.apply(&repo, writing).await.expect_err("the store is closed");
+    Ok(())
+}
+
+pub(super) async fn reopened_store_shows_all(harness: Harness) -> StoreResult<()> {
+    let repo = harness.repo();
+    let mut head = None;
+    for round in 1..=3 {
+        let store = harness.open()?;
+        let mut writing = batch("commit");
+        let tools = schemas(&[TOOL]);
+        let commit = push_with_tools(&mut writing, head, &format!("round {round}"), &tools).id();
+        writing.refs.push(advance("main", head, commit));
+        writing.derived.push(DerivedRow { kind: DerivedKind::Turn, commit, bytes: "row".into() });
+        done(store.apply(&repo, writing).await)?;
+        head = Some(commit);
+        // Every other time the store is dropped without being closed.
+        if round % 2 == 0 {
+            store.close().await?;
+        }
+    }
+    let (store, head) = (harness.open()?, head.expect("three were stored"));
+    assert_eq!(store.walk_all(&repo, head).await?.len(), 3);
+    assert_eq!(store.tools_of(&repo, head).await?.len(), 1);
+    assert_eq!(store.ref_log(&repo, &Default::default()).await?.len(), 3);
+    let rows = store.derived(&repo, DerivedKind::Turn, &[head]).await?;
+    assert_eq!(rows, [Some("row".into())]);
+    assert_eq!(store.repos().await?, std::slice::from_ref(&repo));
+    assert_eq!(store.check(&repo, false).await?, []);
+    Ok(())
+}

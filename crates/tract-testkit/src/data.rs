@@ -1,0 +1,54 @@
+//! Recorded conversations.
+
+use std::path::{Path, PathBuf};
+
+use tract_core::json;
+
+const BUNDLED: &str = include_str!("../../../tests/data/trajectories/sample.jsonl");
+
+/// One recorded conversation: each message and each tool as the JSON text that was recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conversation {
+    /// Its name in the recording.
+    pub id: String,
+    /// Its messages, in order.
+    pub messages: Vec<String>,
+    /// The schemas of its tools, in order.
+    pub tools: Vec<String>,
+}
+
+/// Reads the recorded conversations: all those in the folder `TRACT_DATA` (by default
+/// `../shared/data` beside the repository), else the few that are bundled, and then says so.
+///
+/// # Panics
+/// Without a folder where the variable `CI` is set, or when a recording is not what it should be.
+pub fn conversations() -> Vec<Conversation> {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let folder = std::env::var_os("TRACT_DATA").map_or_else(beside, PathBuf::from);
+    let Ok(files) = std::fs::read_dir(folder.join("trajectories")) else {
+        assert!(std::env::var_os("CI").is_none(), "TRACT_DATA names no folder of recordings");
+        println!("TRACT_DATA names no folder of recordings: running on those that are bundled");
+        return BUNDLED.lines().map(parse).collect();
+    };
+    let mut paths: Vec<PathBuf> = files.filter_map(|file| Some(file.ok()?.path())).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+    paths.sort();
+    let read = |path: &PathBuf| std::fs::read_to_string(path).expect("recordings are text");
+    paths.iter().map(read).flat_map(|text| text.lines().map(parse).collect::<Vec<_>>()).collect()
+}
+
+fn parse(line: &str) -> Conversation {
+    let fields = json::split_object(line).expect("a recording is a JSON object a line");
+    let field = |name: &str| {
+        fields.iter().find(|(key, _)| key == name).map(|(_, value)| *value).unwrap_or("null")
+    };
+    let list = |name: &str| match field(name) {
+        "null" => Vec::new(),
+        value => {
+            let items = json::split_array(value).expect("messages and tools are lists");
+            items.into_iter().map(str::to_owned).collect()
+        }
+    };
+    let id = field("id").trim_matches('"').to_owned();
+    Conversation { id, messages: list("messages"), tools: list("tools") }
+}

@@ -1,0 +1,148 @@
+//! What the cases write: messages, tools, batches.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use tract_core::{
+    Applied, Batch, BatchId, Blob, By, Commit, CommitId, CommitRecord, Content, Expect, LogNote,
+    Op, OperationId, RefEdit, RefName, RefTarget, RepoName, Store, StoreResult, ToolEntry, ToolRow,
+    ToolSchema, Toolset,
+};
+
+static CLOCK: AtomicI64 = AtomicI64::new(1_790_000_000_000_000);
+
+/// Returns a time that is later than every one before: microseconds since 1970.
+pub fn now() -> i64 {
+    CLOCK.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Makes an empty batch with an id of its own.
+pub fn batch(what: &str) -> Batch {
+    let note = LogNote {
+        operation: OperationId::random().expect("the system has randomness"),
+        what: what.to_owned(),
+        who: "contract".to_owned(),
+        why: None,
+        undoes: None,
+        at: now(),
+    };
+    Batch::new(BatchId::random().expect("the system has randomness"), note)
+}
+
+/// Makes a batch that moves refs and nothing else.
+pub fn moving(edits: Vec<RefEdit>) -> Batch {
+    Batch { refs: edits, ..batch("move") }
+}
+
+/// Returns the name of a branch.
+pub fn branch(name: &str) -> RefName {
+    RefName::branch(name).expect("cases name branches well")
+}
+
+/// Makes an edit that moves a branch from one commit to another.
+pub fn advance(name: &str, from: Option<CommitId>, to: CommitId) -> RefEdit {
+    let expect = from.map_or(Expect::Absent, |id| Expect::Is(RefTarget::Commit(id)));
+    RefEdit { name: branch(name), expect, to: Some(RefTarget::Commit(to)) }
+}
+
+/// Makes a record of a message, and its content.
+pub fn record(parent: Option<CommitId>, text: &str) -> (CommitRecord, Blob) {
+    let content = Content::user(text).to_blob().expect("text has a canonical form");
+    let content = Blob::seal(content);
+    let mut record = CommitRecord::new(Op::append(), By::User);
+    record.parents = parent.into_iter().collect();
+    record.content = Some(content.id());
+    record.kind = Some(tract_core::Kind::User);
+    record.created_at = Some(now());
+    (record, content)
+}
+
+/// Seals a record.
+pub fn seal(record: CommitRecord) -> Commit {
+    Commit::seal(record).expect("cases make valid records")
+}
+
+/// Adds a message to a batch.
+pub fn push(batch: &mut Batch, parent: Option<CommitId>, text: &str) -> Commit {
+    let (record, content) = record(parent, text);
+    let commit = seal(record);
+    batch.blobs.push(content);
+    batch.commits.push(commit.clone());
+    commit
+}
+
+/// Reads schemas.
+pub fn schemas(texts: &[&str]) -> Vec<ToolSchema> {
+    texts.iter().map(|text| ToolSchema::parse(text).expect("cases give valid schemas")).collect()
+}
+
+/// Makes the toolset of these schemas.
+pub fn toolset(tools: &[ToolSchema]) -> Toolset {
+    let entry = |tool: &ToolSchema| ToolEntry { tool: tool.id(), schema: tool.blob().id() };
+    Toolset::seal(tools.iter().map(entry).collect())
+}
+
+/// Adds a message with tools in force to a batch, with all that belongs to it.
+pub fn push_with_tools(
+    batch: &mut Batch,
+    parent: Option<CommitId>,
+    text: &str,
+    tools: &[ToolSchema],
+) -> Commit {
+    let (mut record, content) = record(parent, text);
+    let toolset = toolset(tools);
+    record.toolset = Some(toolset.id());
+    let created_at = record.created_at.unwrap_or_default();
+    let commit = seal(record);
+    batch.blobs.push(content);
+    batch.blobs.extend(tools.iter().map(ToolSchema::blob));
+    batch.tools.extend(tools.iter().map(|tool| ToolRow {
+        id: tool.id(),
+        name: tool.name().to_owned(),
+        schema: tool.blob().id(),
+        commit: commit.id(),
+        created_at,
+    }));
+    batch.toolsets.push(toolset);
+    batch.commits.push(commit.clone());
+    commit
+}
+
+/// Applies a batch that must go through.
+///
+/// # Errors
+/// Those of the store.
+///
+/// # Panics
+/// When the answer is not `Done`.
+#[track_caller]
+pub fn done(answer: StoreResult<Applied>) -> StoreResult<()> {
+    let answer = answer?;
+    assert_eq!(answer, Applied::Done);
+    Ok(())
+}
+
+/// Appends messages to a branch, one batch each, and gives their commits, oldest first.
+///
+/// # Errors
+/// Those of the store.
+pub async fn line(
+    store: &dyn Store,
+    repo: &RepoName,
+    name: &str,
+    from: Option<CommitId>,
+    texts: &[&str],
+) -> StoreResult<Vec<Commit>> {
+    let mut commits: Vec<Commit> = Vec::new();
+    // A line that forks off begins a new branch.
+    let mut at = None;
+    for text in texts {
+        let mut batch = batch("commit");
+        let parent = commits.last().map(Commit::id).or(from);
+        let commit = push(&mut batch, parent, text);
+        batch.refs.push(advance(name, at, commit.id()));
+        done(store.apply(repo, batch).await)?;
+        at = Some(commit.id());
+        commits.push(commit);
+    }
+    Ok(commits)
+}

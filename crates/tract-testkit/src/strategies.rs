@@ -1,0 +1,265 @@
+//! Random objects and writes, for proptest.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use tract_core::step::CompressWhat;
+use tract_core::{
+    Artifact, Batch, Body, Commit, CommitId, Content, DerivedKind, DerivedRow, ImageSource,
+    JsonText, Part, Priority, Step, StepOp, ToolAnswer, ToolCall, ToolSchema,
+};
+
+use crate::fixtures::{advance, batch, push, push_with_tools};
+
+/// Texts as they come: words, line breaks, quotes, other scripts, nothing at all.
+pub fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => "[a-z ,.]{0,60}",
+        2 => "\\PC{0,40}",
+        1 => select(vec!["", "\n\n", "\"quoted\\", "語と絵文字 🙂", "a\u{0}b", "</tool_call>", "\u{202e}back"])
+            .prop_map(str::to_owned),
+    ]
+}
+
+/// JSON texts: objects of a few levels, with awkward numbers.
+pub fn json() -> impl Strategy<Value = String> {
+    let leaf =
+        select(vec!["null", "true", "0", "-0.0", "1e5", "12345678901234567890", "0.1", "\"語\""])
+            .prop_map(str::to_owned);
+    let value = leaf.prop_recursive(3, 16, 4, |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..4).prop_map(|items| format!("[{}]", items.join(","))),
+            vec(("[a-z]{1,6}", inner), 0..4).prop_map(object),
+        ]
+    });
+    vec(("[a-z]{1,8}", value), 0..5).prop_map(object)
+}
+
+fn object(fields: Vec<(String, String)>) -> String {
+    let fields: Vec<String> =
+        fields.iter().map(|(key, value)| format!("\"{key}\":{value}")).collect();
+    format!("{{{}}}", fields.join(","))
+}
+
+fn call() -> impl Strategy<Value = ToolCall> {
+    let arguments = prop_oneof![4 => json(), 1 => select(vec!["", "{\"broken\":", "[1,2]"]).prop_map(str::to_owned)];
+    ("c[0-9]{1,2}", "[a-z_]{1,12}", arguments).prop_map(|(id, name, arguments)| ToolCall {
+        id,
+        name,
+        arguments,
+    })
+}
+
+/// Parts of a message.
+pub fn part() -> impl Strategy<Value = Part> {
+    prop_oneof![
+        5 => text().prop_map(|text| Part::Text { text }),
+        3 => call().prop_map(Part::ToolCall),
+        1 => (option::of(Just("image/png".to_owned())), text())
+            .prop_map(|(media_type, url)| Part::Image { media_type, source: ImageSource::Url(url) }),
+        1 => (text(), option::of(text()))
+            .prop_map(|(text, signature)| Part::Reasoning { text, signature, encrypted: None }),
+        1 => json().prop_map(|json| Part::Opaque { dialect: "anthropic".to_owned(), json }),
+    ]
+}
+
+fn body() -> impl Strategy<Value = Body> {
+    (vec(part(), 0..4), option::of("[a-z]{1,8}")).prop_map(|(parts, name)| Body { parts, name })
+}
+
+/// Contents of every kind.
+pub fn content() -> impl Strategy<Value = Content> {
+    let answer = ("c[0-9]{1,2}", option::of("[a-z_]{1,12}"), any::<bool>(), vec(part(), 0..3));
+    prop_oneof![
+        1 => body().prop_map(Content::System),
+        3 => body().prop_map(Content::User),
+        3 => body().prop_map(Content::Assistant),
+        3 => answer.prop_map(|(call_id, name, is_error, parts)| {
+            Content::ToolResult(ToolAnswer { call_id, name, is_error, parts })
+        }),
+        1 => body().prop_map(Content::Reasoning),
+        1 => (text(), option::of(Just("rust".to_owned()))).prop_map(|(text, language)| {
+            Content::Artifact(Artifact { artifact_type: "code".to_owned(), language, text })
+        }),
+        1 => json().prop_map(|json| Content::Note(JsonText::new(&json).expect("made as valid JSON"))),
+        1 => body().prop_map(|body| Content::Custom { kind: "observation".to_owned(), body }),
+    ]
+}
+
+/// Tool schemas in the shapes of several providers, in varying spelling.
+pub fn tool_schema() -> impl Strategy<Value = ToolSchema> {
+    let parameters = json().prop_map(|json| {
+        format!(r#"{{"type":"object","properties":{{"value":{{"type":"string"}}}},"x":{json}}}"#)
+    });
+    ("[a-z_]{1,20}", text(), parameters, 0..4).prop_map(|(name, about, parameters, shape)| {
+        let about = JsonText::of(&about).expect("text has a canonical form");
+        let text = match shape {
+            0 => format!(r#"{{"type":"function","function":{{"name":"{name}","description":{about},"parameters":{parameters}}}}}"#),
+            1 => format!(r#"{{"name":"{name}","description":{about},"input_schema":{parameters}}}"#),
+            2 => format!(r#"{{ "input_schema" : {parameters}, "name" : "{name}" }}"#),
+            _ => format!(r#"{{"type":"function","name":"{name}","parameters":{parameters}}}"#),
+        };
+        ToolSchema::parse(&text).expect("made as a valid schema")
+    })
+}
+
+/// Writes that all go through, one after the other, on an empty repository: messages on branches
+/// that fork anywhere, tools, derived rows, objects written again.
+pub fn batches() -> impl Strategy<Value = Vec<Batch>> {
+    let tools = vec(tool_schema(), 1..4);
+    let message = (text(), any::<Index>(), 0..8u8);
+    (tools, vec(vec(message, 1..4), 1..12)).prop_map(|(tools, writes)| {
+        let mut commits: Vec<CommitId> = Vec::new();
+        let mut stored: Vec<(Commit, tract_core::Blob)> = Vec::new();
+        writes
+            .into_iter()
+            .enumerate()
+            .map(|(number, messages)| {
+                let mut writing = batch("commit");
+                for (text, index, choice) in messages {
+                    let parent = match choice {
+                        _ if commits.is_empty() => None,
+                        0 => None,
+                        1 | 2 => Some(*index.get(&commits)),
+                        _ => commits.last().copied(),
+                    };
+                    let commit = match choice {
+                        3 | 4 => push_with_tools(&mut writing, parent, &text, &tools),
+                        _ => push(&mut writing, parent, &text),
+                    };
+                    if choice == 5 {
+                        let bytes = text.into_bytes().into();
+                        let kind = DerivedKind::Snapshot;
+                        writing.derived.push(DerivedRow { kind, commit: commit.id(), bytes });
+                    }
+                    if choice == 6
+                        && let Some((old, content)) = stored.first()
+                    {
+                        writing.commits.push(old.clone());
+                        writing.blobs.push(content.clone());
+                    }
+                    commits.push(commit.id());
+                    if stored.is_empty() && commit.parents.is_empty() {
+                        stored.push((commit, writing.blobs[0].clone()));
+                    }
+                }
+                if let Some(head) = commits.last() {
+                    writing.refs.push(advance(&format!("branch-{number}"), None, *head));
+                }
+                writing
+            })
+            .collect()
+    })
+}
+
+/// Histories as the lines of `tract apply`: messages, calls and answers, edits, priorities, tools,
+/// summaries, reverts, branches and merges. A line may be refused (an edit of what a summary
+/// hides, say), and then changes nothing; what it refers to stands in an earlier line.
+pub fn history() -> impl Strategy<Value = Vec<Step>> {
+    let tools = vec(tool_schema(), 1..4);
+    let line = (0..40u8, text(), any::<Index>(), any::<Index>());
+    (tools, vec(line, 1..40)).prop_map(|(tools, lines)| {
+        let mut writer = HistoryWriter { tools, ..HistoryWriter::default() };
+        for (number, (choice, text, one, two)) in lines.into_iter().enumerate() {
+            writer.line(number, choice, text, one, two);
+        }
+        writer.steps
+    })
+}
+
+#[derive(Default)]
+struct HistoryWriter {
+    steps: Vec<Step>,
+    tools: Vec<ToolSchema>,
+    /// Marks of messages, and of all commits.
+    messages: Vec<String>,
+    commits: Vec<String>,
+    open_calls: Vec<String>,
+    branches: usize,
+}
+
+impl HistoryWriter {
+    fn line(&mut self, number: usize, choice: u8, text: String, one: Index, two: Index) {
+        let pick = |marks: &[String], index: Index| format!(":{}", index.get(marks));
+        let is_empty = self.messages.is_empty();
+        let mut adds = true;
+        let op = match choice {
+            0..=1 => StepOp::System { text },
+            10..=15 => StepOp::Assistant { text, reasoning: None, tool_calls: Vec::new() },
+            16..=19 => {
+                let id = format!("call-{number}");
+                self.open_calls.push(id.clone());
+                let call = ToolCall { id, name: "search".to_owned(), arguments: "{}".to_owned() };
+                StepOp::Assistant { text, reasoning: None, tool_calls: vec![call] }
+            }
+            20..=24 if !self.open_calls.is_empty() => StepOp::ToolResult {
+                call_id: self.open_calls.remove(0),
+                name: Some("search".to_owned()),
+                content: vec![Part::Text { text }],
+                is_error: choice == 24,
+            },
+            _ if is_empty => StepOp::User { text },
+            25..=27 => {
+                adds = false;
+                let target = pick(&self.messages, one);
+                StepOp::Edit { target, content: vec![Part::Text { text }] }
+            }
+            28..=30 => {
+                adds = false;
+                let levels =
+                    [Priority::Skip, Priority::Normal, Priority::Important, Priority::Pinned];
+                StepOp::Annotate {
+                    targets: vec![pick(&self.messages, one)],
+                    priority: *two.get(&levels),
+                    reason: None,
+                    retention: None,
+                }
+            }
+            31 => {
+                let (a, b) = (one.index(self.messages.len()), two.index(self.messages.len()));
+                let mark = |n: usize| format!(":{}", self.messages[n]);
+                let what = CompressWhat::Range { from: mark(a.min(b)), to: mark(a.max(b)) };
+                StepOp::Compress { what, content: text, kind: None }
+            }
+            32..=33 => {
+                adds = false;
+                let targets = vec![pick(&self.commits, one)];
+                StepOp::Revert { targets, cascade: choice == 33 }
+            }
+            34 => {
+                adds = false;
+                let shown = one.index(self.tools.len() + 1);
+                StepOp::SetTools { tools: self.tools[..shown].to_vec() }
+            }
+            35..=36 => {
+                self.branches += 1;
+                let name = format!("b{}", self.branches);
+                let from = Some(pick(&self.commits, one));
+                self.steps.push(StepOp::Branch { name: name.clone(), from }.into());
+                self.steps.push(StepOp::Checkout { name }.into());
+                return;
+            }
+            37 if self.branches > 0 => {
+                let name = format!("b{}", one.index(self.branches) + 1);
+                self.steps.push(StepOp::Checkout { name }.into());
+                return;
+            }
+            38 if self.branches > 0 => {
+                adds = false;
+                StepOp::Merge { from: format!("b{}", one.index(self.branches) + 1) }
+            }
+            39 => {
+                adds = false;
+                StepOp::Note { text }
+            }
+            _ => StepOp::User { text },
+        };
+        let mark = format!("m{number}");
+        if adds {
+            self.messages.push(mark.clone());
+        }
+        self.commits.push(mark.clone());
+        self.steps.push(Step::from(op).mark(mark));
+    }
+}

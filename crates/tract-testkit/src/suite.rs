@@ -1,0 +1,214 @@
+//! Running cases of the contract.
+
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tract_core::store::Capabilities;
+use tract_core::{RepoName, Store, StoreResult, block_on};
+
+/// What a store may do without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Capability {
+    /// What is acknowledged survives a crash.
+    Durable,
+    /// What is written is there after closing and opening again.
+    Persistent,
+    /// Several processes may use it at once.
+    MultiProcess,
+}
+
+impl Capability {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Durable, Self::Persistent, Self::MultiProcess];
+
+    /// Whether a store claims it.
+    pub fn is_claimed(self, claims: Capabilities) -> bool {
+        match self {
+            Self::Durable => claims.durable,
+            Self::Persistent => claims.persistent,
+            Self::MultiProcess => claims.multi_process,
+        }
+    }
+}
+
+impl fmt::Display for Capability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+type Opener = dyn Fn(&Path) -> StoreResult<Arc<dyn Store>> + Send + Sync;
+
+/// How to open the store that is to be tested, and what it lacks.
+#[derive(Clone)]
+pub struct Suite {
+    open: Arc<Opener>,
+    lacks: Vec<Capability>,
+}
+
+impl fmt::Debug for Suite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Suite").field("lacks", &self.lacks).finish_non_exhaustive()
+    }
+}
+
+impl Suite {
+    /// Takes a function that opens a store in a folder, an empty one at first, or opens it again.
+    pub fn new<S: Store>(open: impl Fn(&Path) -> StoreResult<S> + Send + Sync + 'static) -> Self {
+        let open = move |dir: &Path| Ok(Arc::new(open(dir)?) as Arc<dyn Store>);
+        Self { open: Arc::new(open), lacks: Vec::new() }
+    }
+
+    /// Names what the store lacks.
+    #[must_use]
+    pub fn lacks(mut self, lacks: impl IntoIterator<Item = Capability>) -> Self {
+        self.lacks.extend(lacks);
+        self
+    }
+}
+
+/// A folder of its own for one case, and the way to open a store there.
+#[derive(Debug)]
+pub struct Harness {
+    dir: tempfile::TempDir,
+    suite: Suite,
+}
+
+impl Harness {
+    fn new(suite: &Suite) -> StoreResult<Self> {
+        Ok(Self { dir: tempfile::tempdir()?, suite: suite.clone() })
+    }
+
+    /// Opens the store, or opens it again.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn open(&self) -> StoreResult<Arc<dyn Store>> {
+        (self.suite.open)(self.dir.path())
+    }
+
+    /// Returns the folder.
+    pub fn dir(&self) -> PathBuf {
+        self.dir.path().to_owned()
+    }
+
+    /// Returns what the store is said to lack.
+    pub fn lacking(&self) -> &[Capability] {
+        &self.suite.lacks
+    }
+
+    /// Returns the repository that most cases use.
+    pub fn repo(&self) -> RepoName {
+        RepoName::default()
+    }
+}
+
+/// The future of a case.
+pub type Running = Pin<Box<dyn Future<Output = StoreResult<()>>>>;
+
+/// One promise of the contract.
+#[derive(Clone, Copy)]
+pub struct Case {
+    /// Its name; no two are alike.
+    pub name: &'static str,
+    /// What it promises, in the words of the trait.
+    pub promise: &'static str,
+    /// The capability without which there is nothing to promise.
+    pub needs: Option<Capability>,
+    /// Tries it: an error or a panic is a broken promise.
+    pub test: fn(Harness) -> Running,
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Case({}: {})", self.name, self.promise)
+    }
+}
+
+/// What became of a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The promise was kept.
+    Kept,
+    /// The promise was broken, and how.
+    Broken(String),
+    /// The store does not claim to be able to.
+    Lacks(Capability),
+}
+
+impl Case {
+    /// Runs the case on a new store.
+    pub fn run(&self, suite: &Suite) -> Outcome {
+        if let Some(needs) = self.needs
+            && suite.lacks.contains(&needs)
+        {
+            return Outcome::Lacks(needs);
+        }
+        let run = || block_on((self.test)(Harness::new(suite)?));
+        match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(Ok(())) => Outcome::Kept,
+            Ok(Err(error)) => Outcome::Broken(error.to_string()),
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+                Outcome::Broken(text.unwrap_or("it panicked").to_owned())
+            }
+        }
+    }
+}
+
+/// Runs a case by name, for [`store_suite!`](crate::store_suite).
+///
+/// # Panics
+/// When the promise is broken.
+pub fn assert_kept(name: &str, suite: &Suite) {
+    let case = crate::cases().iter().find(|case| case.name == name);
+    let case = case.unwrap_or_else(|| panic!("there is no case {name:?}"));
+    match case.run(suite) {
+        Outcome::Kept => {}
+        Outcome::Lacks(capability) => println!("not run: the store lacks {capability}"),
+        Outcome::Broken(how) => panic!("{}: {how}", case.promise),
+    }
+}
+
+/// Makes one `#[test]` of every case of the contract, in a module of this name.
+///
+/// `open` takes the path of a folder and opens the store there, again if need be. `lacks` names
+/// what the store does not claim; a case checks that it claims all else.
+///
+/// ```
+/// tract_testkit::store_suite!(memory, open = |_dir: &std::path::Path| Ok(tract_core::memory()),
+///     lacks = [Durable, Persistent, MultiProcess]);
+/// ```
+#[macro_export]
+macro_rules! store_suite {
+    ($name:ident, open = $open:expr $(, lacks = [$($lack:ident),* $(,)?])? $(,)?) => {
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+
+            fn suite() -> $crate::Suite {
+                $crate::Suite::new($open).lacks([$($($crate::Capability::$lack),*)?])
+            }
+
+            $crate::__contract! { [$crate::__tests] }
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __tests {
+    ($($module:ident { $($name:ident $([$needs:ident])? $promise:literal)* })*) => {
+        $($(
+            #[test]
+            fn $name() {
+                $crate::assert_kept(stringify!($name), &suite());
+            }
+        )*)*
+    };
+}

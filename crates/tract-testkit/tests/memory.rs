@@ -1,0 +1,9 @@
+//! The store in memory keeps the contract.
+
+use std::path::Path;
+
+tract_testkit::store_suite!(
+    memory,
+    open = |_: &Path| Ok(tract_core::memory()),
+    lacks = [Durable, Persistent, MultiProcess]
+);

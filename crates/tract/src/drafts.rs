@@ -1,0 +1,108 @@
+//! Whatever can be recorded as a message.
+
+use tract_core::{By, CommitId, Content, Draft, JsonText, Origin, Reply};
+
+use crate::error::Result;
+
+/// Whatever can be recorded as a message: a [`Draft`], a [`Content`], or a model's [`Reply`],
+/// which answers the head that was compiled for it and no other.
+pub trait IntoDraft {
+    /// Makes the draft.
+    ///
+    /// # Errors
+    /// When something in it does not become JSON.
+    fn into_draft(self) -> Result<Draft>;
+
+    /// Returns the head that it answers, when it answers one.
+    fn answers_head(&self) -> Option<CommitId> {
+        None
+    }
+}
+
+impl IntoDraft for Draft {
+    fn into_draft(self) -> Result<Draft> {
+        Ok(self)
+    }
+}
+
+/// A step such as [`Draft::metadata`] that may fail need not be unwrapped first.
+impl<E: Into<crate::Error>> IntoDraft for Result<Draft, E> {
+    fn into_draft(self) -> Result<Draft> {
+        self.map_err(Into::into)
+    }
+}
+
+impl IntoDraft for &Draft {
+    fn into_draft(self) -> Result<Draft> {
+        Ok(self.clone())
+    }
+}
+
+impl IntoDraft for Content {
+    fn into_draft(self) -> Result<Draft> {
+        Ok(Draft::new(self))
+    }
+}
+
+impl IntoDraft for &Reply {
+    fn into_draft(self) -> Result<Draft> {
+        let mut draft = Draft::new(self.content.clone());
+        draft.origin = Origin { id: self.id.clone(), ..By::Model.into() };
+        draft.form = self.form.clone();
+        draft.verbatim = self.verbatim.clone();
+        if let Some(model) = &self.model {
+            draft.generation_config = Some(JsonText::of(&serde_json::json!({ "model": model }))?);
+        }
+        if let Some(usage) = &self.usage {
+            let counts = serde_json::json!({
+                "input_tokens": usage.input_tokens,
+                "output_tokens": usage.output_tokens,
+            });
+            draft = draft.metadata("usage", counts)?;
+        }
+        Ok(draft)
+    }
+
+    fn answers_head(&self) -> Option<CommitId> {
+        self.head
+    }
+}
+
+impl IntoDraft for Reply {
+    fn into_draft(self) -> Result<Draft> {
+        (&self).into_draft()
+    }
+
+    fn answers_head(&self) -> Option<CommitId> {
+        self.head
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prelude::*;
+
+    #[test]
+    fn a_reply_answers_the_head_that_was_compiled() {
+        tract_core::block_on(async {
+            let tract = crate::open("memory:").await?;
+            tract.user("How much did I save?").await?;
+            let request = tract.compile().await?.to_openai_params()?.with("model", "gpt-5.5");
+            let reply = request.reply(
+                r#"{"id":"r1","model":"gpt-5.5-1","choices":[{"index":0,"finish_reason":"stop",
+                    "message":{"role":"assistant","content":"$10,519."}}],
+                    "usage":{"prompt_tokens":9,"completion_tokens":5}}"#,
+            )?;
+            let late = tract.fork("late", "HEAD").await?;
+            let made = tract.commit(&reply).await?;
+            assert_eq!(made.origin.by, By::Model);
+            assert_eq!(made.origin.id.as_deref(), Some("r1"));
+            let error = tract.commit(&reply).await.expect_err("the branch has moved");
+            assert_eq!(error.code(), "conflict");
+            assert_eq!(late.commit(reply).await?.parents, made.parents);
+            Ok::<(), crate::Error>(())
+        })
+        .expect("it works");
+    }
+}

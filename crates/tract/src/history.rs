@@ -1,0 +1,109 @@
+//! What a handle tells of the past: log, undo, verification, streams.
+
+use tract_core::step::Step;
+use tract_core::store::StoreStats;
+use tract_core::CommitId;
+use tract_engine::{
+    ApplyOptions, Export, ExportOptions, StreamLine, Undone, VerifyOptions, VerifyReport,
+};
+
+use crate::error::{Error, Result};
+use crate::handle::Tract;
+use crate::hooks::Hooks;
+
+impl Tract {
+    /// Takes back the last operation on this handle's branch, with all else that it moved: refs
+    /// step back, commits stay. The next one goes on from there.
+    ///
+    /// # Errors
+    /// `nothing_to_undo`; [`Error::Conflict`](crate::Error::Conflict) when somebody else moved
+    /// what has to step back.
+    pub async fn undo(&self) -> Result<Undone> {
+        Ok(self.repo().undo(self.branch_ref()).await?)
+    }
+
+    /// Does again what the last undo took back.
+    ///
+    /// # Errors
+    /// As [`undo`](Self::undo); there is nothing to redo once something else was done.
+    pub async fn redo(&self) -> Result<Undone> {
+        Ok(self.repo().redo(self.branch_ref()).await?)
+    }
+
+    /// Hashes everything again and checks that it fits together.
+    ///
+    /// # Errors
+    /// When the store fails in a way that is not damage of one object.
+    pub async fn verify(&self) -> Result<VerifyReport> {
+        self.verify_with(&VerifyOptions::new()).await
+    }
+
+    /// Hashes everything again and checks that it fits together.
+    ///
+    /// # Errors
+    /// As [`verify`](Self::verify).
+    pub async fn verify_with(&self, options: &VerifyOptions) -> Result<VerifyReport> {
+        Ok(tract_engine::verify(self.repo(), options).await?)
+    }
+
+    /// Begins an export of everything: a stream that [`apply`](Self::apply) reads.
+    ///
+    /// # Errors
+    /// When something that the refs lead to is damaged or missing.
+    pub async fn export(&self) -> Result<Export> {
+        Ok(tract_engine::export(self.repo(), &ExportOptions::new()).await?)
+    }
+
+    /// Runs a stream: all steps in one durable write, or none. Revisions in it may be marks of
+    /// earlier steps.
+    ///
+    /// ```
+    /// # tract::block_on(async {
+    /// use tract::core::step::Step;
+    /// let tract = tract::open("memory:").await?;
+    /// let lines = [r#"{"op":"user","text":"Hi","mark":"q"}"#, r#"{"op":"edit","target":":q","text":"Hello"}"#];
+    /// let steps: Vec<Step> = lines.iter().map(|line| Step::parse(line)).collect::<Result<_, _>>()?;
+    /// let made = tract.apply(&steps).await?;
+    /// assert_eq!(made.len(), 2);
+    /// # Ok::<(), tract::Error>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// Why the first refused step is refused; nothing is written then.
+    pub async fn apply(&self, steps: &[Step]) -> Result<Vec<Option<CommitId>>> {
+        let lines = steps
+            .iter()
+            .enumerate()
+            .map(|(place, step)| StreamLine { line: place + 1, step: Ok(step.clone()) });
+        let options =
+            ApplyOptions::new().atomic(true).branch(self.branch_ref().clone());
+        let mut made = Vec::with_capacity(steps.len());
+        let mut refused = None;
+        tract_engine::apply_stream(self.repo(), lines, &options, |event| match event.result {
+            Ok(commit) => made.push(commit),
+            Err(error) => {
+                refused.get_or_insert((event.line, error));
+            }
+        })
+        .await?;
+        match refused {
+            Some((line, error)) => Err(Error::Line { line, error }),
+            None => Ok(made),
+        }
+    }
+
+    /// Counts what the repository holds.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn stats(&self) -> Result<StoreStats> {
+        Ok(self.store().stats(self.repo().name()).await?)
+    }
+
+    /// Returns a handle whose writes ask these handlers first; this one stays as it is.
+    #[must_use]
+    pub fn with_hooks(&self, hooks: Hooks) -> Self {
+        Self::new(self.repo().with_hooks(hooks), self.branch_ref().clone())
+    }
+}

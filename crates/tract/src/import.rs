@@ -1,0 +1,61 @@
+//! Recorded conversations in: from a provider's text to what the engine stores.
+
+use serde::Serialize;
+use tract_core::JsonText;
+
+use crate::error::Result;
+pub use tract_engine::{
+    Conversation, ImportAnomaly, ImportOptions, ImportStatus, Imported, Importer,
+};
+pub use tract_providers::{Anomaly, Dialect, ImportError, detect};
+
+/// A conversation that was read and is not yet stored.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Read {
+    /// What the engine stores.
+    pub conversation: Conversation,
+    /// The dialect that it is in.
+    pub dialect: Dialect,
+    /// What a strict reader would stumble over, kept as recorded.
+    pub anomalies: Vec<Anomaly>,
+}
+
+/// What is kept beside a conversation, under `imports/<id>`.
+#[derive(Serialize)]
+struct Beside<'a> {
+    dialect: &'a str,
+    line: &'a JsonText,
+    parameters: &'a JsonText,
+}
+
+/// Reads one conversation: a provider's request, an object with `messages` and `tools`, a list of
+/// messages, or a recording that holds such a request. Its name is its own `id`, else
+/// `fallback_id`.
+///
+/// Model and parameters of the request are kept beside the history, not in it, so that equal
+/// beginnings of two conversations are equal commits.
+///
+/// ```
+/// let line = r#"{"id":"chat-7","messages":[{"role":"user","content":"Hi"}]}"#;
+/// let read = tract::import::read(line, None, "file-1")?;
+/// assert_eq!(read.conversation.id, "chat-7");
+/// assert_eq!(read.conversation.drafts.len(), 1);
+/// # Ok::<(), tract::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::Import`](crate::Error::Import) naming the place in the text.
+pub fn read(text: &str, dialect: Option<Dialect>, fallback_id: &str) -> Result<Read> {
+    let found = tract_providers::Conversation::read(text, dialect)?;
+    let id = found.id.unwrap_or_else(|| fallback_id.to_owned());
+    let beside = JsonText::of(&Beside {
+        dialect: found.dialect.as_str(),
+        line: &found.meta,
+        parameters: &found.imported.parameters,
+    })?;
+    let conversation = Conversation::new(id, found.imported.drafts)
+        .tools(found.imported.tools.unwrap_or_default())
+        .meta(beside);
+    Ok(Read { conversation, dialect: found.dialect, anomalies: found.imported.anomalies })
+}

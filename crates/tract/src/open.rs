@@ -1,0 +1,180 @@
+//! From a url to a handle.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tract_core::{Clock, Limits, RefName, RepoName, Store};
+use tract_engine::{Repo, RepoOptions};
+
+use crate::error::{Error, Result};
+use crate::handle::Tract;
+use crate::hooks::Hooks;
+use crate::store::{self, StoreOptions, WriteMode};
+
+/// Opens the store that a url names, making it when it is missing, and stands on the branch that
+/// its `HEAD` names.
+///
+/// Urls are `memory:`, and with the feature of that name `sqlite:PATH` or `sqlite://PATH`.
+///
+/// ```
+/// # tract::block_on(async {
+/// let tract = tract::open("memory:").await?;
+/// tract.user("Do I need a coat?").await?;
+/// assert_eq!(tract.compile().await?.message_count(), 1);
+/// # Ok::<(), tract::Error>(())
+/// # }).unwrap();
+/// ```
+///
+/// # Errors
+/// [`Error::NoSuchStore`] when this build has no engine for the url, else what the engine says.
+pub async fn open(url: &str) -> Result<Tract> {
+    OpenOptions::new().open(url).await
+}
+
+/// How a repository is opened, in the manner of [`std::fs::OpenOptions`].
+///
+/// ```
+/// # tract::block_on(async {
+/// use tract::OpenOptions;
+/// let customer = OpenOptions::new().repo("customer-42").branch("draft").open("memory:").await?;
+/// assert_eq!(customer.branch_name(), "draft");
+/// # Ok::<(), tract::Error>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct OpenOptions {
+    repo: String,
+    branch: Option<String>,
+    create: bool,
+    write_mode: WriteMode,
+    who: String,
+    limits: Limits,
+    clock: Option<Arc<dyn Clock>>,
+    hooks: Option<Hooks>,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            repo: RepoName::DEFAULT.to_owned(),
+            branch: None,
+            create: true,
+            write_mode: WriteMode::default(),
+            who: String::new(),
+            limits: Limits::default(),
+            clock: None,
+            hooks: None,
+        }
+    }
+}
+
+impl fmt::Debug for OpenOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenOptions")
+            .field("repo", &self.repo)
+            .field("branch", &self.branch)
+            .field("create", &self.create)
+            .finish_non_exhaustive()
+    }
+}
+
+impl OpenOptions {
+    /// Starts from the defaults: the repository `default`, made when it is missing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the repository; one store holds many.
+    #[must_use]
+    pub fn repo(mut self, name: impl Into<String>) -> Self {
+        self.repo = name.into();
+        self
+    }
+
+    /// Sets the branch to stand on; the one that `HEAD` names when absent. It need not exist: the
+    /// first commit makes it.
+    #[must_use]
+    pub fn branch(mut self, name: impl Into<String>) -> Self {
+        self.branch = Some(name.into());
+        self
+    }
+
+    /// Sets whether a missing store or repository is made; it is by default.
+    #[must_use]
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// Sets how writes reach an embedded store.
+    #[must_use]
+    pub fn write_mode(mut self, mode: WriteMode) -> Self {
+        self.write_mode = mode;
+        self
+    }
+
+    /// Sets who the ref log names.
+    #[must_use]
+    pub fn who(mut self, who: impl Into<String>) -> Self {
+        self.who = who.into();
+        self
+    }
+
+    /// Sets what writing checks.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets who tells the time.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Sets the handlers that are asked before something is written.
+    #[must_use]
+    pub fn hooks(mut self, hooks: Hooks) -> Self {
+        self.hooks = Some(hooks);
+        self
+    }
+
+    /// Opens the store that a url names.
+    ///
+    /// # Errors
+    /// As [`open`]; with `create(false)` also when there is no store, or no such repository.
+    pub async fn open(&self, url: &str) -> Result<Tract> {
+        let options = StoreOptions::new().create(self.create).write_mode(self.write_mode);
+        self.open_store(store::open_with(url, &options).await?).await
+    }
+
+    /// Opens a repository in any store.
+    ///
+    /// # Errors
+    /// [`Error::BadName`] for a bad name; [`Error::NoRepo`] with `create(false)` when there is no
+    /// such repository; what the store says.
+    pub async fn open_store(&self, store: impl Store) -> Result<Tract> {
+        let name = RepoName::new(self.repo.clone())?;
+        let branch = self.branch.as_deref().map(RefName::branch).transpose()?;
+        let mut options = RepoOptions::new().name(name).limits(self.limits).who(self.who.clone());
+        if let Some(clock) = &self.clock {
+            options = options.clock(Arc::clone(clock));
+        }
+        if let Some(hooks) = &self.hooks {
+            options = options.hooks(hooks.clone());
+        }
+        let repo = Repo::new(Arc::new(store), options);
+        let exists = repo.ref_target(&RefName::head()).await?.is_some();
+        match (exists, self.create) {
+            (true, _) => {}
+            (false, true) => {
+                repo.init().await?;
+            }
+            (false, false) => return Err(Error::NoRepo { name: self.repo.clone() }),
+        }
+        let head = repo.current_branch().await?;
+        Ok(Tract::new(repo, branch.unwrap_or(head)))
+    }
+}

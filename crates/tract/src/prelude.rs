@@ -1,0 +1,5 @@
+//! What most programs need: `use tract::prelude::*;`.
+
+pub use crate::{
+    Commit, CommitId, Compiled, Draft, Params, Priority, RequestForms, Revision, Tract,
+};

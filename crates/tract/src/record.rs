@@ -1,0 +1,187 @@
+//! What a handle records: messages, edits, priorities, summaries, tools.
+
+use tract_core::{Commit, CommitId, Draft, Priority};
+use tract_engine::WriteOptions;
+use tract_engine::plan::{Request, Selection};
+
+use crate::drafts::IntoDraft;
+use crate::error::Result;
+use crate::handle::Tract;
+use crate::revision::Revision;
+use crate::schemas::{self, IntoSchema};
+
+impl Tract {
+    /// Records instructions to the model.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub async fn system(&self, text: impl Into<String>) -> Result<Commit> {
+        self.commit(Draft::system(text)).await
+    }
+
+    /// Records what a person said.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub async fn user(&self, text: impl Into<String>) -> Result<Commit> {
+        self.commit(Draft::user(text)).await
+    }
+
+    /// Records what the model said.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub async fn assistant(&self, text: impl Into<String>) -> Result<Commit> {
+        self.commit(Draft::assistant(text)).await
+    }
+
+    /// Records the answer to the nearest open call with this id.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit); `no_open_call` when there is none.
+    pub async fn tool_result(
+        &self,
+        call_id: impl Into<String>,
+        text: impl Into<String>,
+    ) -> Result<Commit> {
+        self.commit(Draft::tool_result(call_id, text)).await
+    }
+
+    /// Records a message. It is durable when this returns.
+    ///
+    /// ```
+    /// # tract::block_on(async {
+    /// use tract::prelude::*;
+    /// let tract = tract::open("memory:").await?;
+    /// let said = tract.commit(Draft::user("Do I need a coat?").message("first question")).await?;
+    /// assert_eq!(tract.head().await?, Some(said.id()));
+    /// # Ok::<(), tract::Error>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Engine`](crate::Error::Engine) when the message does not fit,
+    /// [`Error::TooLarge`](crate::Error::TooLarge) when it exceeds a limit, and what the store
+    /// says. [`Error::Conflict`](crate::Error::Conflict) when it is a reply and the branch has
+    /// moved on from the head that it answers.
+    pub async fn commit(&self, draft: impl IntoDraft) -> Result<Commit> {
+        let head = draft.answers_head();
+        let draft = draft.into_draft()?;
+        match head {
+            Some(_) => self.commit_on(head, draft).await,
+            None => Ok(self.repo().append(self.branch_ref(), draft).await?),
+        }
+    }
+
+    /// Records a message as the answer to one head: when the branch has moved on, nothing is
+    /// written. `None` is the head of a branch without commits.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`](crate::Error::Conflict) when the branch is not at `head`; else as
+    /// [`commit`](Self::commit).
+    pub async fn commit_on(
+        &self,
+        head: Option<CommitId>,
+        draft: impl IntoDraft,
+    ) -> Result<Commit> {
+        let requests = [Request::Append(draft.into_draft()?)];
+        let options = WriteOptions::new().expect(head);
+        let made = self.repo().write(self.branch_ref(), &requests, &options).await?;
+        Ok(made.into_iter().next().expect("one request gives one commit"))
+    }
+
+    /// Records messages: all in one durable write, or none.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub async fn commit_all(
+        &self,
+        drafts: impl IntoIterator<Item = impl IntoDraft>,
+    ) -> Result<Vec<Commit>> {
+        let drafts: Vec<Draft> =
+            drafts.into_iter().map(IntoDraft::into_draft).collect::<Result<_>>()?;
+        Ok(self.repo().append_all(self.branch_ref(), drafts).await?)
+    }
+
+    /// Replaces the text of a message, named by any of its versions. Its role, calls and the rest
+    /// stay; the original stays readable under its own id.
+    ///
+    /// # Errors
+    /// `not_visible` when the message does not stand in the view, `other_kind`, `other_calls`.
+    pub async fn edit(
+        &self,
+        message: impl Into<Revision>,
+        text: impl Into<String>,
+    ) -> Result<Commit> {
+        let target = self.resolve(message).await?;
+        Ok(self.repo().edit(self.branch_ref(), target, text).await?)
+    }
+
+    /// Sets the priority of a message.
+    ///
+    /// # Errors
+    /// `not_visible` when the message does not stand in the view.
+    pub async fn annotate(
+        &self,
+        message: impl Into<Revision>,
+        priority: Priority,
+    ) -> Result<Commit> {
+        let target = self.resolve(message).await?;
+        Ok(self.repo().annotate(self.branch_ref(), &[target], priority).await?)
+    }
+
+    /// Puts one summary in the place of all messages from one to another, both included. Calls go
+    /// with their answers; pinned messages and open calls stay.
+    ///
+    /// # Errors
+    /// `not_visible`; `nothing_left` when every message of the range has to stay.
+    pub async fn compress(
+        &self,
+        from: impl Into<Revision>,
+        to: impl Into<Revision>,
+        summary: impl Into<String>,
+    ) -> Result<Commit> {
+        let from = Some(self.resolve(from).await?);
+        let to = Some(self.resolve(to).await?);
+        let select = Selection::Range { from, to };
+        Ok(self.repo().compress(self.branch_ref(), select, summary).await?)
+    }
+
+    /// Takes back what a commit changed, with a new commit.
+    ///
+    /// # Errors
+    /// `superseded` naming the commits that have to be reverted first.
+    pub async fn revert(&self, commit: impl Into<Revision>) -> Result<Commit> {
+        let target = self.resolve(commit).await?;
+        Ok(self.repo().revert(self.branch_ref(), &[target]).await?)
+    }
+
+    /// Sets the tools in force from here on, in any provider's shape; none at all is a choice too.
+    ///
+    /// ```
+    /// # tract::block_on(async {
+    /// let tract = tract::open("memory:").await?;
+    /// tract.set_tools([r#"{"name":"calculate","input_schema":{"type":"object"}}"#]).await?;
+    /// assert_eq!(tract.tools().await?[0].name, "calculate");
+    /// # Ok::<(), tract::Error>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Json`](crate::Error::Json) when one is no JSON object,
+    /// [`Error::TooLarge`](crate::Error::TooLarge) for too many or too large ones.
+    pub async fn set_tools<T: IntoSchema>(
+        &self,
+        tools: impl IntoIterator<Item = T>,
+    ) -> Result<Commit> {
+        Ok(self.repo().set_tools(self.branch_ref(), schemas::all(tools)?).await?)
+    }
+
+    /// Carries out any request on this handle's branch.
+    ///
+    /// # Errors
+    /// What the planner of the request refuses, and what the store says.
+    pub async fn record(&self, request: Request) -> Result<Commit> {
+        Ok(self.repo().write_one(self.branch_ref(), request).await?)
+    }
+}

@@ -1,0 +1,82 @@
+//! Whatever names a commit.
+
+use tract_core::{Commit, CommitId};
+
+/// Whatever names a commit: an id, a commit, or text as the command line takes it.
+///
+/// Text is a branch, a tag, `HEAD`, or 4 or more digits of an id, and then any of `~3` (three
+/// commits back), `#20` (the 20th message shown), `@{1}` (where the branch was a move ago) and
+/// `@{2026-01-31T09:30:00Z}` (where it was at that time).
+///
+/// ```
+/// use tract::{CommitId, Revision};
+/// let by_text: Revision = "main~3".into();
+/// let by_id: Revision = CommitId::from_bytes([1; 32]).into();
+/// assert_eq!(by_text.to_string(), "main~3");
+/// assert!(by_id.to_string().starts_with("0101"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Revision(pub(crate) Named);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Named {
+    Id(CommitId),
+    Text(String),
+}
+
+impl std::fmt::Display for Revision {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0 {
+            Named::Id(id) => id.fmt(f),
+            Named::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl From<CommitId> for Revision {
+    fn from(id: CommitId) -> Self {
+        Self(Named::Id(id))
+    }
+}
+
+impl From<&CommitId> for Revision {
+    fn from(id: &CommitId) -> Self {
+        Self(Named::Id(*id))
+    }
+}
+
+impl From<&Commit> for Revision {
+    fn from(commit: &Commit) -> Self {
+        Self(Named::Id(commit.id()))
+    }
+}
+
+impl From<Commit> for Revision {
+    fn from(commit: Commit) -> Self {
+        Self(Named::Id(commit.id()))
+    }
+}
+
+impl From<&str> for Revision {
+    fn from(text: &str) -> Self {
+        Self(Named::Text(text.to_owned()))
+    }
+}
+
+impl From<String> for Revision {
+    fn from(text: String) -> Self {
+        Self(Named::Text(text))
+    }
+}
+
+impl From<&String> for Revision {
+    fn from(text: &String) -> Self {
+        Self(Named::Text(text.clone()))
+    }
+}
+
+impl From<&Revision> for Revision {
+    fn from(revision: &Revision) -> Self {
+        revision.clone()
+    }
+}

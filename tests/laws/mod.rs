@@ -1,0 +1,165 @@
+//! Random histories keep the laws of the fold, in every store, warm and cold.
+
+mod checks;
+mod long;
+mod planted;
+mod world;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use tract::engine::{ApplyOptions, Repo, RepoOptions, apply_stream, read_lines};
+use tract::{CommitId, OpenOptions, Tract, block_on};
+
+use self::checks::{Broken, Print, accepted, covered, print, reachable, reverted, same, sources, undone};
+use self::world::{Act, World, history};
+use crate::walks::memory;
+
+/// A store in a file that need not outlive the machine: these tests say nothing of durability.
+fn file(folder: &Path, name: &str) -> Tract {
+    let options = tract_store_sqlite::SqliteOptions::new()
+        .create(true)
+        .unsafe_lose_on_power_loss(true)
+        .write_mode(tract::store::WriteMode::InPlace);
+    let store = tract_store_sqlite::open(folder.join(name), &options).unwrap();
+    block_on(OpenOptions::new().open_store(store)).unwrap()
+}
+
+/// The same store, read by a handle that has cached nothing.
+fn cold(tract: &Tract) -> Repo {
+    Repo::new(Arc::clone(tract.store()), RepoOptions::new().name(tract.repo().name().clone()))
+}
+
+/// All lines of an export.
+fn exported(repo: &Repo) -> Vec<String> {
+    block_on(async {
+        let options = tract::engine::ExportOptions::new();
+        let mut export = tract::engine::export(repo, &options).await.unwrap();
+        let mut lines = Vec::new();
+        while let Some(line) = export.next_line().await.unwrap() {
+            lines.push(line);
+        }
+        lines
+    })
+}
+
+/// Applies lines; says which was refused.
+fn applied(tract: &Tract, lines: &[String]) -> Result<(), Broken> {
+    let mut refused = None;
+    let text = lines.join("\n");
+    let report = block_on(apply_stream(
+        tract.repo(),
+        read_lines(text.as_bytes()),
+        &ApplyOptions::new().batch(512),
+        |event| {
+            if let Err(error) = event.result {
+                refused.get_or_insert(format!("line {}: {error}", event.line));
+            }
+        },
+    ));
+    report.map_err(|error| error.to_string())?;
+    refused.map_or(Ok(()), Err)
+}
+
+/// Law 14: the lines, applied elsewhere, give equal refs and equal bodies.
+fn portable(from: &Tract, to: &Tract, lines: &[String]) -> Result<(), Broken> {
+    applied(to, lines)?;
+    let refs = |tract: &Tract| block_on(tract.store().list_refs(tract.repo().name(), "")).unwrap();
+    if refs(to) != refs(from) {
+        return Err(format!("refs {:?} for {:?}", refs(to), refs(from)));
+    }
+    for branch in block_on(from.branches()).unwrap() {
+        let [found, expected] = [to, from].map(|tract| print(&cold(tract), Some(branch.head)));
+        same("elsewhere", &found?, &expected?)?;
+    }
+    if exported(to.repo()) != lines {
+        return Err("another export".to_owned());
+    }
+    Ok(())
+}
+
+/// Carries out a history and holds every law against it.
+fn holds(acts: &[Act], folder: Option<&Path>) -> Result<(), Broken> {
+    let mut stores = vec![memory()];
+    stores.extend(folder.map(|folder| file(folder, "one.db")));
+    let mut world = World::new(stores);
+    let mut prints: HashMap<CommitId, Print> = HashMap::new();
+    for act in acts {
+        world.act(act);
+        let Some(head) = world.head() else { continue };
+        let print = print(world.first().repo(), Some(head))?;
+        accepted(&print).map_err(|broken| format!("after {act:?}: {broken}"))?;
+        match prints.entry(head) {
+            std::collections::hash_map::Entry::Occupied(before) => same("warm again", &print, before.get())?,
+            std::collections::hash_map::Entry::Vacant(place) => drop(place.insert(print)),
+        }
+        reverted(world.first().repo(), world.branch()).map_err(|broken| format!("after {act:?}: {broken}"))?;
+    }
+
+    let first = world.first().repo().clone();
+    let commits = reachable(&first, &world.heads);
+    let sources = sources(&first, &commits);
+    for commit in &commits {
+        let parent = commit.parents.first().copied();
+        let before = block_on(first.line(parent)).map_err(|error| error.to_string())?;
+        let changes = block_on(first.changes(commit)).map_err(|error| error.to_string())?;
+        undone(before.view(), commit, &changes, tract::compile::inverse)?;
+        let line = block_on(first.line(Some(commit.id()))).map_err(|error| error.to_string())?;
+        let rows: Vec<CommitId> = line.view().rows().map(|row| row.slot).collect();
+        covered(&rows, &sources)?;
+    }
+
+    // Cold, at every earlier head, in every store; then without what is derived.
+    let every = |what: &str, repo: &Repo| -> Result<(), Broken> {
+        prints.iter().try_for_each(|(head, expected)| same(what, &print(repo, Some(*head))?, expected))
+    };
+    for tract in &world.stores {
+        every("cold", &cold(tract))?;
+        block_on(tract.store().drop_derived(tract.repo().name())).map_err(|error| error.to_string())?;
+        every("without derived data", &cold(tract))?;
+        let report = block_on(tract.verify()).map_err(|error| error.to_string())?;
+        if !report.clean {
+            return Err(format!("verify: {:?}", report.damage));
+        }
+    }
+
+    let lines = exported(&first);
+    portable(world.first(), &memory(), &lines)?;
+    if let Some(folder) = folder {
+        portable(world.first(), &file(folder, "elsewhere.db"), &lines)?;
+        let closing = world.stores.pop().expect("the file");
+        block_on(closing.store().close()).map_err(|error| error.to_string())?;
+        drop(closing);
+        every("after reopening", file(folder, "one.db").repo())?;
+    }
+    Ok(())
+}
+
+fn runner(cases: u32) -> TestRunner {
+    let config = Config { cases, failure_persistence: None, max_shrink_iters: 400, ..Config::default() };
+    TestRunner::new(config)
+}
+
+#[test]
+fn laws_hold_on_random_histories() {
+    let result = runner(40).run(&history(45), |acts| {
+        holds(&acts, None).map_err(TestCaseError::fail)
+    });
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+}
+
+#[test]
+fn laws_hold_on_random_histories_in_a_file() {
+    let result = runner(8).run(&history(40), |acts| {
+        let folder = tempfile::tempdir().expect("a folder");
+        holds(&acts, Some(folder.path())).map_err(TestCaseError::fail)
+    });
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+}

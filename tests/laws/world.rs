@@ -1,0 +1,267 @@
+//! Random histories, carried out alike in several stores.
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use tract::engine::{Merged, Request, Selection, Txn, WriteOptions};
+use tract::{CommitId, Content, Draft, JsonText, Priority, RefName, ToolSchema, Tract, block_on};
+
+/// One thing that may happen to a history. What it is done to is chosen among what is there.
+#[derive(Clone, Debug)]
+pub(crate) enum Act {
+    Say(u8),
+    /// An assistant's message with calls; ids come from a small stock, so they come again.
+    Call(u8, u8),
+    /// An answer to an open call, if there is one.
+    Answer(Index, bool),
+    /// A broken recording: an answer that may answer nothing, or answer again.
+    Orphan(u8),
+    Edit(Index),
+    Mark(Vec<Index>, Priority),
+    Squeeze(Index, u8),
+    Revert(Index, bool),
+    Tools(u8),
+    /// A message with tools of its own.
+    TurnTools(u8),
+    Note,
+    Fork(Index),
+    Switch(Index),
+    Merge(Index),
+    Undo,
+}
+
+fn priority() -> impl Strategy<Value = Priority> {
+    use Priority::{Important, Normal, Pinned, Skip};
+    prop::sample::select(vec![Skip, Skip, Normal, Important, Pinned])
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let index = any::<Index>;
+    prop_oneof![
+        5 => (0u8..6).prop_map(Act::Say),
+        4 => (1u8..4, 0u8..5).prop_map(|(count, id)| Act::Call(count, id)),
+        6 => (index(), any::<bool>()).prop_map(|(at, failed)| Act::Answer(at, failed)),
+        1 => (0u8..6).prop_map(Act::Orphan),
+        3 => index().prop_map(Act::Edit),
+        3 => (prop::collection::vec(index(), 1..3), priority()).prop_map(|(at, to)| Act::Mark(at, to)),
+        2 => (index(), 1u8..5).prop_map(|(at, rows)| Act::Squeeze(at, rows)),
+        3 => (index(), any::<bool>()).prop_map(|(at, cascade)| Act::Revert(at, cascade)),
+        1 => (0u8..4).prop_map(Act::Tools),
+        1 => (0u8..4).prop_map(Act::TurnTools),
+        1 => Just(Act::Note),
+        2 => index().prop_map(Act::Fork),
+        2 => index().prop_map(Act::Switch),
+        3 => index().prop_map(Act::Merge),
+        1 => Just(Act::Undo),
+    ]
+}
+
+/// Histories of up to so many acts.
+pub(crate) fn history(most: usize) -> impl Strategy<Value = Vec<Act>> {
+    prop::collection::vec(act(), 6..most)
+}
+
+pub(crate) fn tools(count: u8) -> Vec<ToolSchema> {
+    let text = |n: u8| match n % 2 {
+        0 => format!(r#"{{"type":"function","function":{{"name":"tool.{n}","parameters":{{"type":"object"}}}}}}"#),
+        _ => format!(r#"{{"name":"t{n}","description":"x","input_schema":{{"type":"object","properties":{{}}}}}}"#),
+    };
+    (0..count).map(|n| ToolSchema::parse(&text(n)).expect("a schema")).collect()
+}
+
+/// The same history in several stores, and all heads that it ever had.
+pub(crate) struct World {
+    pub(crate) stores: Vec<Tract>,
+    pub(crate) branches: Vec<RefName>,
+    pub(crate) heads: Vec<CommitId>,
+    branch: usize,
+    n: usize,
+}
+
+impl World {
+    pub(crate) fn new(stores: Vec<Tract>) -> Self {
+        let branches = vec![RefName::branch("main").expect("a name")];
+        let mut world = Self { stores, branches, heads: Vec::new(), branch: 0, n: 0 };
+        world.go(&Request::Append(Draft::system("Be brief.")));
+        world.go(&Request::Append(Draft::user("Begin.")));
+        world
+    }
+
+    pub(crate) fn first(&self) -> &Tract {
+        &self.stores[0]
+    }
+
+    pub(crate) fn branch(&self) -> &RefName {
+        &self.branches[self.branch]
+    }
+
+    pub(crate) fn head(&self) -> Option<CommitId> {
+        block_on(self.first().repo().head_of(self.branch())).expect("a head")
+    }
+
+    fn slots(&self) -> Vec<CommitId> {
+        let line = block_on(self.first().repo().line(self.head())).expect("a line");
+        line.view().rows().map(|row| row.slot).collect()
+    }
+
+    fn alike<T: PartialEq + std::fmt::Debug>(&self, mut what: impl FnMut(&Tract) -> T) -> T {
+        let mut answers: Vec<T> = self.stores.iter().map(&mut what).collect();
+        for answer in &answers {
+            assert_eq!(*answer, answers[0], "stores differ");
+        }
+        answers.swap_remove(0)
+    }
+
+    /// Asks every store for the same; refused requests change nothing, and all refuse alike.
+    pub(crate) fn go(&mut self, request: &Request) -> Option<CommitId> {
+        let branch = self.branch().clone();
+        let before = self.head();
+        let made = self.alike(|tract| {
+            block_on(async {
+                let mut txn = Txn::new(tract.repo())?.importing();
+                let commit = txn.add(&branch, request).await?;
+                let _ = txn.apply(request.verb(), &WriteOptions::new()).await?;
+                Ok::<_, tract::engine::Error>(commit.id())
+            })
+            .map_err(|error| error.to_string())
+        });
+        match made {
+            Ok(id) => {
+                assert_eq!(self.head(), Some(id));
+                self.heads.push(id);
+                Some(id)
+            }
+            Err(_) => {
+                assert_eq!(self.head(), before, "a refusal writes nothing");
+                None
+            }
+        }
+    }
+
+    pub(crate) fn act(&mut self, act: &Act) {
+        self.n += 1;
+        let n = self.n;
+        let slots = self.slots();
+        match act {
+            Act::Say(kind) => {
+                let draft = match kind {
+                    0 | 1 => Draft::user(format!("user {n}")),
+                    2 => Draft::assistant(format!("assistant {n}")),
+                    3 => Draft::reasoning(format!("thought {n}")),
+                    4 => Draft::system(format!("rule {n}")),
+                    _ => Draft::note(&format!(r#"{{"n":{n}}}"#)).expect("JSON"),
+                };
+                self.go(&Request::Append(draft));
+            }
+            Act::Call(count, id) => {
+                let mut draft = Draft::assistant(if n % 2 == 0 { "Let me see." } else { "" });
+                for k in 0..*count {
+                    let arguments = if n % 5 == 0 { "no json" } else { r#"{"a":1}"# };
+                    draft = draft.call(format!("c{}", id + k), format!("tool.{k}"), arguments);
+                }
+                self.go(&Request::Append(draft));
+            }
+            Act::Answer(at, failed) => {
+                let compiled = block_on(self.first().repo().compile(self.head())).expect("compiles");
+                let open = tract_open_calls(&compiled);
+                if !open.is_empty() {
+                    let draft = Draft::tool_result(at.get(&open).clone(), format!("out {n}"));
+                    self.go(&Request::Append(draft.is_error(*failed)));
+                }
+            }
+            Act::Orphan(id) => {
+                self.go(&Request::Import(Draft::tool_result(format!("c{id}"), format!("odd {n}"))));
+            }
+            Act::Edit(at) if !slots.is_empty() => {
+                self.go(&Request::edit_text(*at.get(&slots), format!("edit {n}")));
+            }
+            Act::Mark(at, priority) if !slots.is_empty() => {
+                let mut targets: Vec<CommitId> = at.iter().map(|at| *at.get(&slots)).collect();
+                targets.sort();
+                targets.dedup();
+                self.go(&Request::annotate(targets, *priority));
+            }
+            Act::Squeeze(at, rows) if !slots.is_empty() => {
+                let from = at.index(slots.len());
+                let to = (from + usize::from(*rows)).min(slots.len() - 1);
+                let select = Selection::Range { from: Some(slots[from]), to: Some(slots[to]) };
+                self.go(&Request::compress(select, format!("sum {n}")));
+            }
+            Act::Revert(at, cascade) => {
+                let mut request = Request::revert([*at.get(&self.heads)]);
+                if let Request::Revert { cascade: asked, .. } = &mut request {
+                    *asked = *cascade;
+                }
+                self.go(&request);
+            }
+            Act::Tools(count) => drop(self.go(&Request::tools(tools(*count)))),
+            Act::TurnTools(count) => {
+                let draft = Draft::user(format!("with tools {n}")).tools(tools(*count));
+                self.go(&Request::Append(draft));
+            }
+            Act::Note => {
+                let mut request = Request::note(format!("note {n}"));
+                if let Request::Note { content, .. } = &mut request {
+                    *content = (n % 2 == 0).then(|| JsonText::new("{\"x\":1}").expect("JSON"));
+                }
+                self.go(&request);
+            }
+            Act::Fork(at) => {
+                let from = *at.get(&self.heads);
+                let name = format!("b{n}");
+                let branch = self.alike(|tract| {
+                    block_on(tract.repo().create_branch(&name, from)).map_err(|error| error.to_string())
+                });
+                self.branches.push(branch.expect("a new branch"));
+                self.branch = self.branches.len() - 1;
+            }
+            Act::Switch(at) => self.branch = at.index(self.branches.len()),
+            Act::Merge(at) => {
+                let source = *at.get(&self.heads);
+                let branch = self.branch().clone();
+                let before = self.head();
+                let merged = self.alike(|tract| {
+                    block_on(async {
+                        let mut txn = Txn::new(tract.repo())?.importing();
+                        let merged = txn.merge(&branch, source, &Default::default()).await?;
+                        let _ = txn.apply("merge", &WriteOptions::new()).await?;
+                        Ok::<_, tract::engine::Error>(merged)
+                    })
+                    .map_err(|error| error.to_string())
+                });
+                match merged {
+                    Ok(Merged::Commit(commit)) => self.heads.push(commit.id()),
+                    Ok(_) => {}
+                    Err(_) => assert_eq!(self.head(), before, "a refused merge writes nothing"),
+                }
+            }
+            Act::Undo => {
+                let branch = self.branch().clone();
+                let moves = self.alike(|tract| {
+                    let undone = block_on(tract.repo().undo(&branch));
+                    undone.map(|undone| undone.moves).map_err(|error| error.to_string())
+                });
+                // A branch may be undone away; what follows goes on from nothing.
+                drop(moves);
+            }
+            Act::Edit(_) | Act::Mark(..) | Act::Squeeze(..) => {}
+        }
+    }
+}
+
+/// The ids of the calls that no row answers, nearest last.
+fn tract_open_calls(compiled: &tract::Compiled) -> Vec<String> {
+    let answered: std::collections::HashSet<_> =
+        compiled.rows().filter_map(|(row, _)| row.answers).collect();
+    let mut open = Vec::new();
+    for message in compiled.messages() {
+        if let Content::Assistant(_) = &message.content {
+            for (index, call) in message.content.calls().enumerate() {
+                let index = u32::try_from(index).expect("few calls");
+                if !answered.contains(&tract::core::CallRef { slot: message.slot, index }) {
+                    open.push(call.id.clone());
+                }
+            }
+        }
+    }
+    open
+}

@@ -1,0 +1,201 @@
+//! What was recorded comes back as it was.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use tract::import::{Dialect, ImportStatus};
+use tract::store::Walk;
+use tract::forms::Form;
+use tract::{CommitId, Tract, block_on};
+
+use crate::walks::{
+    Recording, accepted, body, compiled, form, import, memory, some, sqlite, trajectories, value,
+};
+
+fn tools_in_force(tract: &Tract, head: CommitId) -> Vec<Value> {
+    let tools = block_on(tract.tools_at(head)).unwrap();
+    tools.iter().map(|tool| value(&tool.schema)).collect()
+}
+
+/// Imports all trajectories into one store and reads each back.
+fn trajectories_come_back(tract: &Tract) {
+    let texts = trajectories();
+    let done = import(tract, Some(Dialect::OpenAi), &texts);
+    for ((_, text), done) in texts.iter().zip(&done) {
+        let line = value(text);
+        assert_eq!(done.status, ImportStatus::Created, "{}", done.id);
+        assert_eq!(line["id"], Value::from(done.id.as_str()));
+        let head = done.head.expect("a recording says something");
+        let compiled = block_on(tract.compile_at(done.branch.as_str())).unwrap();
+        assert_eq!(compiled.head(), Some(head));
+        let params = form(&compiled, Form::OpenAi);
+        assert!(body(&params) == line["messages"], "{}: other messages", done.id);
+        assert!(params.repairs.is_empty(), "{}: openai never repairs", done.id);
+        let tools = line["tools"].as_array().cloned().unwrap_or_default();
+        assert_eq!(tools_in_force(tract, head), tools, "{}", done.id);
+    }
+    println!("{} conversations came back", texts.len());
+    if crate::data::full().is_some() {
+        assert_eq!(texts.len(), 193);
+    }
+}
+
+#[test]
+fn trajectories_come_back_from_memory() {
+    trajectories_come_back(&memory());
+}
+
+#[test]
+fn trajectories_come_back_from_sqlite_after_reopening() {
+    let folder = tempfile::tempdir().unwrap();
+    let tract = sqlite(folder.path());
+    trajectories_come_back(&tract);
+    let heads = block_on(tract.branches()).unwrap();
+    let sample: Vec<_> = heads.iter().step_by(17).collect();
+    let before: Vec<_> =
+        sample.iter().map(|one| block_on(tract.compile_at(one.head)).unwrap().view_id()).collect();
+    block_on(tract.store().close()).unwrap();
+    drop(tract);
+    let again = sqlite(folder.path());
+    assert_eq!(block_on(again.branches()).unwrap(), heads);
+    let after: Vec<_> =
+        sample.iter().map(|one| block_on(again.compile_at(one.head)).unwrap().view_id()).collect();
+    assert_eq!(after, before);
+    let report = block_on(again.verify()).unwrap();
+    assert!(report.clean, "{:?}", report.damage);
+}
+
+/// Exchanges whose own form gives back something else, each with the reason. None is known.
+const EXCEPTIONS: &[(&str, &str)] = &[];
+
+#[track_caller]
+fn exchanges_come_back(provider: &str, dialect: Dialect, to: Form, members: &[&str]) {
+    let texts = accepted(provider);
+    let mut wrong = Vec::new();
+    for (name, text) in &texts {
+        let request = value(text)["request"].clone();
+        let params = form(&compiled(Some(dialect), name, text), to);
+        let found = body(&params);
+        for key in members {
+            if some(&found, key) != some(&request, key) {
+                let is = found.get(key).unwrap_or(&Value::Null);
+                wrong.push(format!("{name}: {key}\n  was {}\n  is  {is}", request[key]));
+            }
+            let empty = some(&found, key).is_none();
+            assert!(!empty || found.get(key).is_none() || *key == "messages", "{name}: empty {key}");
+        }
+        if !params.repairs.is_empty() && !wrong.iter().any(|line| line.starts_with(name.as_str())) {
+            wrong.push(format!("{name}: repaired, {:?}", params.repairs));
+        }
+    }
+    wrong.retain(|line| !EXCEPTIONS.iter().any(|(name, _)| line.starts_with(name)));
+    println!("{provider}: {} exchanges", texts.len());
+    crate::walks::none(provider, &wrong);
+}
+
+#[test]
+fn openai_exchanges_come_back() {
+    exchanges_come_back("openai", Dialect::OpenAi, Form::OpenAiParams, &["messages", "tools"]);
+}
+
+#[test]
+fn anthropic_exchanges_come_back() {
+    let members = ["system", "messages", "tools"];
+    exchanges_come_back("anthropic", Dialect::Anthropic, Form::AnthropicParams, &members);
+}
+
+/// The dialect shows in the request: naming it changes nothing.
+#[test]
+fn the_dialect_is_detected() {
+    for (provider, dialect) in [("openai", Dialect::OpenAi), ("anthropic", Dialect::Anthropic)] {
+        for (name, text) in accepted(provider) {
+            let read = tract::import::read(&text, None, &name).unwrap();
+            assert_eq!(read.dialect, dialect, "{name}");
+        }
+    }
+}
+
+fn everything() -> Vec<(Dialect, Recording)> {
+    let openai = trajectories().into_iter().chain(accepted("openai"));
+    let openai = openai.map(|one| (Dialect::OpenAi, one));
+    openai.chain(accepted("anthropic").into_iter().map(|one| (Dialect::Anthropic, one))).collect()
+}
+
+#[test]
+fn importing_again_changes_nothing_and_logs_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    for tract in [memory(), sqlite(folder.path())] {
+        let all = everything();
+        let run = || -> Vec<_> {
+            let one = |dialect: Dialect| {
+                let texts: Vec<Recording> = all
+                    .iter()
+                    .filter(|(of, _)| *of == dialect)
+                    .map(|(_, recording)| recording.clone())
+                    .collect();
+                import(&tract, Some(dialect), &texts)
+            };
+            [one(Dialect::OpenAi), one(Dialect::Anthropic)].concat()
+        };
+        let first = run();
+        let stats = block_on(tract.stats()).unwrap();
+        let refs = block_on(tract.store().list_refs(tract.repo().name(), "")).unwrap();
+        let second = run();
+        for (first, second) in first.iter().zip(&second) {
+            assert_eq!(second.head, first.head, "{}", first.id);
+            assert_eq!(second.reused, second.commits, "{}", first.id);
+            assert_eq!(second.status, ImportStatus::Unchanged, "{}", first.id);
+        }
+        let again = block_on(tract.stats()).unwrap();
+        assert_eq!(again.log_entries, stats.log_entries);
+        assert_eq!(
+            (again.commits, again.blobs, again.toolsets, again.tools),
+            (stats.commits, stats.blobs, stats.toolsets, stats.tools)
+        );
+        assert_eq!(block_on(tract.store().list_refs(tract.repo().name(), "")).unwrap(), refs);
+    }
+}
+
+/// Equal beginnings of two conversations are equal commits, and nothing else is.
+#[test]
+fn equal_prefix_equal_commits() {
+    let tract = memory();
+    let texts = trajectories();
+    let done = import(&tract, Some(Dialect::OpenAi), &texts);
+    let mut by_prefix: HashMap<String, CommitId> = HashMap::new();
+    let mut by_commit: HashMap<CommitId, String> = HashMap::new();
+    let mut shared = 0;
+    for ((_, text), done) in texts.iter().zip(&done) {
+        let line = value(text);
+        let mut said: Vec<Value> = Vec::new();
+        let tools = line["tools"].as_array().cloned().unwrap_or_default();
+        if !tools.is_empty() {
+            said.push(Value::Array(tools));
+        }
+        said.extend(line["messages"].as_array().unwrap().iter().cloned());
+        let walk = Walk::from(done.head.unwrap());
+        let page = block_on(tract.store().walk(tract.repo().name(), walk)).unwrap();
+        assert_eq!(page.steps.len(), said.len(), "{}: one commit for tools and each message", done.id);
+        let mut prefix = String::new();
+        for (said, step) in said.iter().zip(page.steps.iter().rev()) {
+            prefix.push_str(&said.to_string());
+            prefix.push('\n');
+            let id = step.commit.id();
+            assert_eq!(step.commit.batch, None);
+            if *by_prefix.entry(prefix.clone()).or_insert(id) != id {
+                panic!("{}: an equal beginning is another commit", done.id);
+            }
+            match by_commit.insert(id, prefix.clone()) {
+                Some(other) => {
+                    shared += 1;
+                    assert!(other == prefix, "{}: one commit says two things", done.id);
+                }
+                None => assert!(!by_commit.is_empty()),
+            }
+        }
+    }
+    println!("{} commits, {shared} of them shared", by_commit.len());
+    if crate::data::full().is_some() {
+        assert!(shared > 100, "{shared}");
+    }
+}

@@ -1,0 +1,95 @@
+//! What the walks share: stores, imports, and bodies as JSON values.
+
+use std::path::Path;
+
+use serde_json::Value;
+use tract::import::{Dialect, ImportOptions, Imported, Importer};
+use tract::forms::{Form, FormOptions};
+use tract::{Compiled, OpenOptions, Params, Tract, block_on};
+
+/// Opens a fresh repository in memory.
+pub(crate) fn memory() -> Tract {
+    block_on(tract::open("memory:")).unwrap()
+}
+
+/// Returns the url of the store in a folder.
+pub(crate) fn url(folder: &Path) -> String {
+    format!("sqlite:{}", folder.join("agent.db").display())
+}
+
+/// Opens the SQLite store in a folder, and makes it when it is missing.
+pub(crate) fn sqlite(folder: &Path) -> Tract {
+    let in_place = OpenOptions::new().write_mode(tract::store::WriteMode::InPlace);
+    block_on(in_place.open(&url(folder))).unwrap()
+}
+
+/// A recording: its name when it bears none, and its text.
+pub(crate) type Recording = (String, String);
+
+/// Imports recordings, several to a durable write.
+pub(crate) fn import(tract: &Tract, of: Option<Dialect>, texts: &[Recording]) -> Vec<Imported> {
+    block_on(async {
+        let mut importer = Importer::new(tract.repo(), ImportOptions::new()).unwrap();
+        let mut done = Vec::new();
+        for (name, text) in texts {
+            let read = tract::import::read(text, of, name)
+                .unwrap_or_else(|error| panic!("{name}: {error:?}"));
+            done.extend(importer.add(read.conversation).await.unwrap());
+        }
+        done.extend(importer.finish().await.unwrap());
+        assert_eq!(done.len(), texts.len());
+        done
+    })
+}
+
+/// Imports one recording into a store of its own, and compiles it.
+pub(crate) fn compiled(of: Option<Dialect>, name: &str, text: &str) -> Compiled {
+    let tract = memory();
+    let done = import(&tract, of, &[(name.to_owned(), text.to_owned())]);
+    block_on(tract.repo().compile(done[0].head)).unwrap()
+}
+
+/// Brings a context into a form.
+pub(crate) fn form(compiled: &Compiled, form: Form) -> Params {
+    tract::forms::compile_form(compiled, form, &FormOptions::new())
+        .unwrap_or_else(|error| panic!("{form}: {error}"))
+}
+
+/// Reads a body as JSON.
+pub(crate) fn body(params: &Params) -> Value {
+    params.to().expect("a body is JSON")
+}
+
+/// Reads JSON that a recording holds.
+pub(crate) fn value(text: &str) -> Value {
+    serde_json::from_str(text).expect("a recording is JSON")
+}
+
+/// A member, where absent, null and empty are alike.
+pub(crate) fn some(value: &Value, key: &str) -> Option<Value> {
+    let found = value.get(key)?;
+    let empty = found.is_null()
+        || found.as_array().is_some_and(Vec::is_empty)
+        || found.as_str().is_some_and(str::is_empty);
+    (!empty).then(|| found.clone())
+}
+
+/// The conversations of the trajectories, each with its line's number as a fallback name.
+pub(crate) fn trajectories() -> Vec<Recording> {
+    let lines = crate::data::trajectories().into_iter();
+    lines.enumerate().map(|(n, line)| (format!("line-{n}"), line)).collect()
+}
+
+/// The exchanges of a provider that the provider accepted.
+pub(crate) fn accepted(provider: &str) -> Vec<Recording> {
+    let mut all = crate::data::cassettes(provider);
+    all.retain(|(_, text)| value(text)["status"] == 200);
+    all
+}
+
+/// Lists what is wrong, and fails when anything is.
+#[track_caller]
+pub(crate) fn none(of: &str, wrong: &[String]) {
+    let first: Vec<&str> = wrong.iter().take(12).map(String::as_str).collect();
+    assert!(wrong.is_empty(), "{of}: {} wrong, such as\n{}", wrong.len(), first.join("\n"));
+}
