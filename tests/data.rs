@@ -12,8 +12,8 @@ fn root() -> PathBuf {
 
 /// The folder of full recordings, when it is there.
 pub(crate) fn full() -> Option<PathBuf> {
-    let folder = std::env::var_os("TRACT_DATA")
-        .map_or_else(|| root().join("../shared/data"), PathBuf::from);
+    let folder =
+        std::env::var_os("TRACT_DATA").map_or_else(|| root().join("../shared/data"), PathBuf::from);
     if folder.join("trajectories").is_dir() {
         return Some(folder);
     }
@@ -22,7 +22,9 @@ pub(crate) fn full() -> Option<PathBuf> {
         "{} holds no recordings; set TRACT_DATA to the folder that does",
         folder.display()
     );
-    println!("left out: the full recordings; TRACT_DATA names their folder. Running on the bundled part");
+    println!(
+        "left out: the full recordings; TRACT_DATA names their folder. Running on the bundled part"
+    );
     None
 }
 

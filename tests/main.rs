@@ -1,11 +1,21 @@
 //! Whole walks through tract, on recorded data: one binary.
 #![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 // Who may depend on whom, and what each feature brings in.
 mod architecture;
 
+// Whatever comes in wrong is told, and changes nothing.
+mod bad_input;
+
+// One wrong byte is an error and is named.
+mod damage;
+
 // Where the recordings are.
 mod data;
+
+// What the Python original got wrong, each by its name.
+mod defects;
 
 // Random histories keep the laws, in every store.
 mod laws;
@@ -15,6 +25,9 @@ mod roundtrip;
 
 // What providers refuse, apart from the compiler.
 mod rules;
+
+// The tests that the plan of tool tracking names.
+mod seed000;
 
 // What one provider recorded, the others accept.
 mod translation;

@@ -170,10 +170,13 @@ pub(crate) fn openai(body: &Value) -> Vec<String> {
             }
             "assistant" => {
                 let calls = list(&message["tool_calls"]);
-                if calls.is_empty() && message.get("tool_calls").is_some_and(|calls| !calls.is_null()) {
+                if calls.is_empty()
+                    && message.get("tool_calls").is_some_and(|calls| !calls.is_null())
+                {
                     broken.push(format!("messages[{n}]: tool_calls is empty"));
                 }
-                if calls.is_empty() && message["content"].is_null() && message["refusal"].is_null() {
+                if calls.is_empty() && message["content"].is_null() && message["refusal"].is_null()
+                {
                     broken.push(format!("messages[{n}]: neither content nor tool_calls"));
                 }
                 for call in calls {
@@ -309,29 +312,49 @@ mod seen_to_fail {
         let user = |blocks: Value| json!({"role": "user", "content": blocks});
         let check = |messages: Value| super::anthropic(&body(messages));
         breaks(check(json!([assistant(json!([call]))])), "without tool_result");
-        breaks(check(json!([assistant(json!([call])), user(json!([text]))])), "without tool_result before it");
+        breaks(
+            check(json!([assistant(json!([call])), user(json!([text]))])),
+            "without tool_result before it",
+        );
         breaks(check(json!([user(json!([result]))])), "unexpected tool_result");
-        breaks(check(json!([assistant(json!([call])), user(json!([text, result]))])), "after other blocks");
-        breaks(check(json!([assistant(json!([call, text])), user(json!([result]))])), "text after tool_use");
-        breaks(check(json!([assistant(json!([call])), user(json!([result, result]))])), "second tool_result");
+        breaks(
+            check(json!([assistant(json!([call])), user(json!([text, result]))])),
+            "after other blocks",
+        );
+        breaks(
+            check(json!([assistant(json!([call, text])), user(json!([result]))])),
+            "text after tool_use",
+        );
+        breaks(
+            check(json!([assistant(json!([call])), user(json!([result, result]))])),
+            "second tool_result",
+        );
         breaks(check(json!([user(json!([{"type": "text", "text": ""}]))])), "empty text");
         breaks(check(json!([user(json!([]))])), "content is");
         breaks(check(json!([{"role": "tool", "content": "x"}])), "role");
         breaks(check(json!([assistant(json!([text]))])), "an assistant message");
-        let twice = json!([assistant(json!([call])), user(json!([result])), assistant(json!([call])), user(json!([result]))]);
+        let twice = json!([
+            assistant(json!([call])),
+            user(json!([result])),
+            assistant(json!([call])),
+            user(json!([result]))
+        ]);
         breaks(check(twice), "again");
         let odd = json!({"type": "tool_use", "id": "c:1", "name": "a.b", "input": "text"});
         breaks(check(json!([assistant(json!([odd]))])), "call id");
         breaks(check(json!([assistant(json!([odd]))])), "name");
         breaks(check(json!([assistant(json!([odd]))])), "input is");
         let tools = json!({"messages": [user(json!([text]))], "tools": [{"type": "function", "function": {"name": "f"}}]});
+        breaks(super::anthropic(&tools), "another provider's shape");
+        let tools = json!({"messages": [user(json!([text]))], "tools": [{"name": "f", "input_schema": {}}]});
         breaks(super::anthropic(&tools), "input_schema");
         breaks(super::anthropic(&json!({"system": "", "messages": []})), "system is");
     }
 
     #[test]
     fn openai_rules_fail() {
-        let call = json!({"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}});
+        let call =
+            json!({"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}});
         let assistant = json!({"role": "assistant", "content": null, "tool_calls": [call]});
         let tool = json!({"role": "tool", "tool_call_id": "c1", "content": "x"});
         let user = json!({"role": "user", "content": "x"});
@@ -349,7 +372,8 @@ mod seen_to_fail {
 
     #[test]
     fn responses_and_ollama_rules_fail() {
-        let call = json!({"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"});
+        let call =
+            json!({"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"});
         let output = json!({"type": "function_call_output", "call_id": "c1", "output": "x"});
         let check = |items: Value| super::responses(&json!({ "input": items }));
         assert_eq!(check(json!([call, output])), Vec::<String>::new());

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use serde_json::Value;
-use tract::import::{Dialect, ImportOptions, Imported, Importer};
 use tract::forms::{Form, FormOptions};
+use tract::import::{Dialect, ImportOptions, Imported, Importer};
 use tract::{Compiled, OpenOptions, Params, Tract, block_on};
 
 /// Opens a fresh repository in memory.

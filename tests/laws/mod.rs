@@ -5,7 +5,7 @@ mod long;
 mod planted;
 mod world;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,7 +14,9 @@ use proptest::test_runner::{Config, TestRunner};
 use tract::engine::{ApplyOptions, Repo, RepoOptions, apply_stream, read_lines};
 use tract::{CommitId, OpenOptions, Tract, block_on};
 
-use self::checks::{Broken, Print, accepted, covered, print, reachable, reverted, same, sources, undone};
+use self::checks::{
+    Broken, Print, accepted, covered, print, reachable, reverted, same, sources, undone,
+};
 use self::world::{Act, World, history};
 use crate::walks::memory;
 
@@ -93,10 +95,13 @@ fn holds(acts: &[Act], folder: Option<&Path>) -> Result<(), Broken> {
         let print = print(world.first().repo(), Some(head))?;
         accepted(&print).map_err(|broken| format!("after {act:?}: {broken}"))?;
         match prints.entry(head) {
-            std::collections::hash_map::Entry::Occupied(before) => same("warm again", &print, before.get())?,
+            std::collections::hash_map::Entry::Occupied(before) => {
+                same("warm again", &print, before.get())?
+            }
             std::collections::hash_map::Entry::Vacant(place) => drop(place.insert(print)),
         }
-        reverted(world.first().repo(), world.branch()).map_err(|broken| format!("after {act:?}: {broken}"))?;
+        reverted(world.first().repo(), world.branch())
+            .map_err(|broken| format!("after {act:?}: {broken}"))?;
     }
 
     let first = world.first().repo().clone();
@@ -114,11 +119,14 @@ fn holds(acts: &[Act], folder: Option<&Path>) -> Result<(), Broken> {
 
     // Cold, at every earlier head, in every store; then without what is derived.
     let every = |what: &str, repo: &Repo| -> Result<(), Broken> {
-        prints.iter().try_for_each(|(head, expected)| same(what, &print(repo, Some(*head))?, expected))
+        prints
+            .iter()
+            .try_for_each(|(head, expected)| same(what, &print(repo, Some(*head))?, expected))
     };
     for tract in &world.stores {
         every("cold", &cold(tract))?;
-        block_on(tract.store().drop_derived(tract.repo().name())).map_err(|error| error.to_string())?;
+        block_on(tract.store().drop_derived(tract.repo().name()))
+            .map_err(|error| error.to_string())?;
         every("without derived data", &cold(tract))?;
         let report = block_on(tract.verify()).map_err(|error| error.to_string())?;
         if !report.clean {
@@ -138,18 +146,38 @@ fn holds(acts: &[Act], folder: Option<&Path>) -> Result<(), Broken> {
     Ok(())
 }
 
+/// Runs so many cases; `TRACT_CASES` asks for more.
 fn runner(cases: u32) -> TestRunner {
-    let config = Config { cases, failure_persistence: None, max_shrink_iters: 400, ..Config::default() };
+    let asked = std::env::var("TRACT_CASES").ok().and_then(|asked| asked.parse().ok());
+    let cases = asked.unwrap_or(cases);
+    let config =
+        Config { cases, failure_persistence: None, max_shrink_iters: 400, ..Config::default() };
     TestRunner::new(config)
+}
+
+/// Counts the operations that a history got done.
+fn counted(seen: &mut BTreeMap<String, usize>, acts: &[Act]) {
+    let mut world = World::new(vec![memory()]);
+    acts.iter().for_each(|act| world.act(act));
+    for commit in reachable(world.first().repo(), &world.heads) {
+        *seen.entry(commit.op.name().to_owned()).or_default() += 1;
+    }
 }
 
 #[test]
 fn laws_hold_on_random_histories() {
+    let seen = std::cell::RefCell::new(BTreeMap::new());
     let result = runner(40).run(&history(45), |acts| {
+        counted(&mut seen.borrow_mut(), &acts);
         holds(&acts, None).map_err(TestCaseError::fail)
     });
     if let Err(error) = result {
         panic!("{error}");
+    }
+    let seen = seen.into_inner();
+    println!("{seen:?}");
+    for op in ["append", "edit", "annotate", "compress", "revert", "merge", "tools", "note"] {
+        assert!(seen.get(op).is_some_and(|count| *count >= 5), "too few of {op}: {seen:?}");
     }
 }
 

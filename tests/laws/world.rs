@@ -48,9 +48,9 @@ fn act() -> impl Strategy<Value = Act> {
         1 => (0u8..4).prop_map(Act::Tools),
         1 => (0u8..4).prop_map(Act::TurnTools),
         1 => Just(Act::Note),
-        2 => index().prop_map(Act::Fork),
-        2 => index().prop_map(Act::Switch),
-        3 => index().prop_map(Act::Merge),
+        3 => index().prop_map(Act::Fork),
+        4 => index().prop_map(Act::Switch),
+        6 => index().prop_map(Act::Merge),
         1 => Just(Act::Undo),
     ]
 }
@@ -62,8 +62,12 @@ pub(crate) fn history(most: usize) -> impl Strategy<Value = Vec<Act>> {
 
 pub(crate) fn tools(count: u8) -> Vec<ToolSchema> {
     let text = |n: u8| match n % 2 {
-        0 => format!(r#"{{"type":"function","function":{{"name":"tool.{n}","parameters":{{"type":"object"}}}}}}"#),
-        _ => format!(r#"{{"name":"t{n}","description":"x","input_schema":{{"type":"object","properties":{{}}}}}}"#),
+        0 => format!(
+            r#"{{"type":"function","function":{{"name":"tool.{n}","parameters":{{"type":"object"}}}}}}"#
+        ),
+        _ => format!(
+            r#"{{"name":"t{n}","description":"x","input_schema":{{"type":"object","properties":{{}}}}}}"#
+        ),
     };
     (0..count).map(|n| ToolSchema::parse(&text(n)).expect("a schema")).collect()
 }
@@ -161,7 +165,8 @@ impl World {
                 self.go(&Request::Append(draft));
             }
             Act::Answer(at, failed) => {
-                let compiled = block_on(self.first().repo().compile(self.head())).expect("compiles");
+                let compiled =
+                    block_on(self.first().repo().compile(self.head())).expect("compiles");
                 let open = tract_open_calls(&compiled);
                 if !open.is_empty() {
                     let draft = Draft::tool_result(at.get(&open).clone(), format!("out {n}"));
@@ -206,17 +211,24 @@ impl World {
                 self.go(&request);
             }
             Act::Fork(at) => {
-                let from = *at.get(&self.heads);
+                // Recent heads: branches that share all but little meet most of what can happen.
+                let recent = &self.heads[self.heads.len().saturating_sub(6)..];
+                let from = *at.get(recent);
                 let name = format!("b{n}");
                 let branch = self.alike(|tract| {
-                    block_on(tract.repo().create_branch(&name, from)).map_err(|error| error.to_string())
+                    block_on(tract.repo().create_branch(&name, from))
+                        .map_err(|error| error.to_string())
                 });
                 self.branches.push(branch.expect("a new branch"));
                 self.branch = self.branches.len() - 1;
             }
             Act::Switch(at) => self.branch = at.index(self.branches.len()),
             Act::Merge(at) => {
-                let source = *at.get(&self.heads);
+                // Another branch as a rule: an older head is mostly there already.
+                let other = at.get(&self.branches).clone();
+                let theirs = block_on(self.first().repo().head_of(&other)).expect("a head");
+                let source = theirs.filter(|_| other != *self.branch());
+                let source = source.unwrap_or_else(|| *at.get(&self.heads));
                 let branch = self.branch().clone();
                 let before = self.head();
                 let merged = self.alike(|tract| {

@@ -11,7 +11,13 @@ use crate::verb;
 /// Branch it, edit it, summarise it, take that back, verify it, and compile it into the exact
 /// request that OpenAI, Anthropic or Ollama accepts.
 #[derive(Debug, Parser)]
-#[command(name = "tract", bin_name = "tract", version, propagate_version = true, max_term_width = 100)]
+#[command(
+    name = "tract",
+    bin_name = "tract",
+    version,
+    propagate_version = true,
+    max_term_width = 100
+)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 #[command(after_help = "\
 Start with:
@@ -105,4 +111,38 @@ pub(crate) enum Command {
     Completions(verb::completions::Completions),
     /// Show what tract does, on recorded conversations, in a store of its own.
     Demo(verb::demo::Demo),
+}
+
+impl Command {
+    /// Whether it writes: then what it wrote is put in order before the process ends. A command
+    /// that only looks must not wait for somebody else who is writing.
+    pub(crate) fn writes(&self) -> bool {
+        match self {
+            Self::Status
+            | Self::Log(_)
+            | Self::Show(_)
+            | Self::Diff(_)
+            | Self::Export(_)
+            | Self::Compile(_)
+            | Self::WhyMiss(_)
+            | Self::Stats
+            | Self::Completions(_) => false,
+            Self::Tools(tools) => tools.writes(),
+            Self::Verify(verify) => verify.writes(),
+            Self::Init(_)
+            | Self::Branch(_)
+            | Self::Checkout(_)
+            | Self::Tag(_)
+            | Self::Commit(_)
+            | Self::Edit(_)
+            | Self::Annotate(_)
+            | Self::Revert(_)
+            | Self::Merge(_)
+            | Self::Compress(_)
+            | Self::Apply(_)
+            | Self::Import(_)
+            | Self::Undo(_)
+            | Self::Demo(_) => true,
+        }
+    }
 }

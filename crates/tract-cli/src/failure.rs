@@ -185,11 +185,7 @@ impl From<tract::Error> for Failure {
             true => STORE,
             false => NO,
         };
-        Self {
-            causes,
-            notes: error.notes(),
-            ..Self::new(exit, error.code(), error.to_string())
-        }
+        Self { causes, notes: error.notes(), ..Self::new(exit, error.code(), error.to_string()) }
     }
 }
 
@@ -201,10 +197,7 @@ mod tests {
     fn a_failure_says_the_way_out() {
         let failure = Failure::usage("no such thing: \"\u{1b}[31m\"").note("try another");
         let people = anstream::adapter::strip_str(&failure.for_people()).to_string();
-        assert_eq!(
-            people,
-            "error[usage]: no such thing: \"\\x1b[31m\"\n  note: try another\n"
-        );
+        assert_eq!(people, "error[usage]: no such thing: \"\\x1b[31m\"\n  note: try another\n");
         let json = serde_json::to_string(&failure.document()).expect("it serializes");
         assert!(json.starts_with(r#"{"error":{"code":"usage","message":"#), "{json}");
         assert!(json.contains(r#""notes":["try another"]"#), "{json}");

@@ -61,10 +61,7 @@ impl Documents {
         while let Some(line) = documents.read_line()? {
             lines.push(line);
         }
-        let text: Option<String> = lines
-            .iter()
-            .map(|line| line.text.as_ref().ok().map(|text| format!("{text}\n")))
-            .collect();
+        let text: Option<String> = lines.iter().map(|line| line.text.as_deref().ok()).collect();
         match text {
             Some(text) if is_json(&text) => {
                 documents.ahead.push_back(Document { line: start, text: Ok(text) });

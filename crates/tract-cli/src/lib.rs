@@ -33,10 +33,13 @@ pub fn main() -> ExitCode {
     };
     let mut out = Out::new(cli.global.json, cli.global.color);
     let done = tract::block_on(async {
+        let writes = cli.command.writes();
         let mut context = Context::new(cli.global, &mut out);
-        let done = verb::run(&mut context, cli.command).await;
-        let closed = context.close().await;
-        done.and(closed).and_then(|()| out.flush())
+        verb::run(&mut context, cli.command).await?;
+        if writes {
+            context.close().await?;
+        }
+        out.flush()
     });
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use tract::engine::LogLine;
 use tract::{Commit, CommitId, Tract};
 
 use crate::escape;
@@ -63,15 +64,21 @@ pub(crate) async fn committed(out: &mut Out, tract: &Tract, made: &Commit) -> Ou
     if out.is_json() {
         return out.raw(&record_json(made));
     }
-    let line = tract.describe(made).await?;
+    let line = described(tract, made).await?;
     let room = out.columns().saturating_sub(24 + escape::width(tract.branch_name()));
     out.line(format_args!(
         "{} {}  {}  {}",
         short(made.id()),
         Styled(REF, escape::line(tract.branch_name())),
-        Styled(style::kind(&line.word), escape::line(&line.word)),
+        Styled(style::kind(&line.label), escape::line(&line.label)),
         escape::cut(&line.text, room),
     ))
+}
+
+/// The line that a log shows for one commit.
+pub(crate) async fn described(tract: &Tract, commit: &Commit) -> Outcome<LogLine> {
+    let lines = tract.describe(std::slice::from_ref(commit)).await?;
+    Ok(lines.into_iter().next().expect("one commit gives one line"))
 }
 
 /// A bar on stderr; nothing where that is no terminal.

@@ -97,9 +97,8 @@ impl<'a> Folded<'a> {
             }
             state.put(row, fact, message);
         }
-        if !(base.answers_to.is_empty() && state.answers_to.is_empty()) {
+        if !state.answers_to.is_empty() {
             for slot in touched.iter().chain(moved.successors.iter()) {
-                related.extend(base.answers_to.get(slot).into_iter().flatten());
                 related.extend(state.answers_to.get(slot).into_iter().flatten());
             }
         }

@@ -17,7 +17,7 @@ use tract_core::{
 
 #[derive(Clone, Debug)]
 enum Act {
-    Say(u8, bool, Option<Priority>),
+    Say(u8, Option<usize>, Option<Priority>),
     Answer(Index),
     Edit(Index),
     Mark(Vec<Index>, Priority),
@@ -37,7 +37,7 @@ fn priority() -> impl Strategy<Value = Priority> {
 fn act() -> impl Strategy<Value = (Act, bool)> {
     let index = any::<Index>;
     let act = prop_oneof![
-        6 => (0u8..5, any::<bool>(), prop::option::weighted(0.2, priority()))
+        6 => (0u8..5, prop::option::of(0usize..3), prop::option::weighted(0.2, priority()))
             .prop_map(|(kind, joins, priority)| Act::Say(kind, joins, priority)),
         3 => index().prop_map(Act::Answer),
         2 => index().prop_map(Act::Edit),
@@ -71,7 +71,7 @@ fn perform(history: &mut History, act: &Act, order: &mut Vec<CommitId>, n: usize
             };
             let op = Op::Append { slot: None, answers: None, priority: *priority, retention: None };
             let (mut record, blobs) = history.saying(op, &content);
-            record.joins = rows.last().filter(|_| *joins).map(|row| row.slot);
+            record.joins = joins.and_then(|back| rows.iter().rev().nth(back)).map(|row| row.slot);
             if n.is_multiple_of(3) {
                 record.generation_config = Some(JsonText::new(r#"{"model":"m"}"#).unwrap());
                 record.form = Some("openai-chat-1".to_owned());
@@ -157,7 +157,7 @@ fn agree(history: &History, compiled: &Compiled) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn warm_is_cold_is_from_snapshots_is_from_the_root(

@@ -4,8 +4,8 @@ use tract_compile::{BadShape, CompileError};
 use tract_core::json::JsonError;
 use tract_core::step::StepError;
 use tract_core::{
-    BadName, CommitId, Conflict, ContentError, Expect, ObjectId, RecordError, RefName, RefTarget, StoreError,
-    TooLarge,
+    BadName, CommitId, Conflict, ContentError, Expect, ObjectId, RecordError, RefName, RefTarget,
+    StoreError, TooLarge,
 };
 
 use tract_hooks::HookError;

@@ -263,11 +263,7 @@ impl Tail {
     }
 }
 
-async fn ancestors(
-    txn: &Txn<'_>,
-    graph: &mut Graph,
-    head: CommitId,
-) -> Result<HashSet<CommitId>> {
+async fn ancestors(txn: &Txn<'_>, graph: &mut Graph, head: CommitId) -> Result<HashSet<CommitId>> {
     let mut seen = HashSet::from([head]);
     let mut open = vec![head];
     while let Some(id) = open.pop() {

@@ -4,11 +4,12 @@ use std::collections::{HashMap, HashSet};
 
 use tract_core::store::{Damage, StoreError, StoreErrorKind, StoreResult, Walk};
 use tract_core::{
-    Blob, BlobId, Change, Changes, Commit, CommitId, ObjectId, RepoName, Store, This,
+    Blob, BlobId, Change, Changes, Commit, CommitId, ObjectId, Op, RepoName, Store, This,
 };
 
 /// Returns the other commits that a commit links to: its parents, then the versions and marks in
-/// its changes. Anything else that looks like an id is a name.
+/// its changes, and what it reverts, without which nobody could check that it reverts no more.
+/// Anything else that looks like an id is a name.
 pub(crate) fn links(commit: &Commit, changes: &[Change]) -> Vec<CommitId> {
     let mut found = commit.parents.clone();
     let mut link = |this: This| {
@@ -18,6 +19,9 @@ pub(crate) fn links(commit: &Commit, changes: &[Change]) -> Vec<CommitId> {
             found.push(id);
         }
     };
+    if let Op::Revert { targets, .. } = &commit.op {
+        targets.iter().copied().map(This::Id).for_each(&mut link);
+    }
     for change in changes {
         match change {
             Change::Add { row, .. } | Change::Remove { row, .. } => {

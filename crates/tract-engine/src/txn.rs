@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use tract_compile::Changed;
 use tract_core::{
     Applied, Batch, BatchId, Blob, Change, Commit, CommitId, Content, DerivedRow, Draft, Expect,
-    LogNote,
-    ObjectId, Op, RefEdit, RefName, RefTarget, StoreErrorKind, ToolRow, ToolSchema, Toolset,
+    LogNote, ObjectId, Op, RefEdit, RefName, RefTarget, StoreErrorKind, ToolRow, ToolSchema,
+    Toolset,
 };
 use tract_hooks::{BeforeCommit, BeforeCompress, RefMoved, ToolResultReceived};
 
@@ -127,7 +127,9 @@ impl<'a> Txn<'a> {
         let found = self.target(name).await?;
         match found == at {
             true => Ok(()),
-            false => Err(Error::Conflict { name: name.clone(), expected: expect(at.as_ref()), found }),
+            false => {
+                Err(Error::Conflict { name: name.clone(), expected: expect(at.as_ref()), found })
+            }
         }
     }
 
@@ -271,10 +273,9 @@ impl<'a> Txn<'a> {
                     | Change::Mark { .. } => None,
                 });
                 let after = self.repo.count(&content.text());
-                let event =
-                    BeforeCompress::new(branch.clone(), sources.collect(), content.clone())
-                        .head(head)
-                        .tokens(0, after);
+                let event = BeforeCompress::new(branch.clone(), sources.collect(), content.clone())
+                    .head(head)
+                    .tokens(0, after);
                 Ok(hooks.before_compress(&event).await.settle()?)
             }
             Request::Import(_)
@@ -392,13 +393,7 @@ impl<'a> Txn<'a> {
     }
 
     /// Takes the tools of a commit: only what its parent had not in force.
-    fn take_tools(
-        &mut self,
-        commit: &Commit,
-        line: &Line,
-        toolset: Toolset,
-        tools: &[ToolSchema],
-    ) {
+    fn take_tools(&mut self, commit: &Commit, line: &Line, toolset: Toolset, tools: &[ToolSchema]) {
         if line.toolset() == Some(toolset.id()) {
             return;
         }
@@ -512,9 +507,10 @@ async fn tell(repo: &Repo, batch: BatchId) -> Result<()> {
 
 /// Reads what a planned edit says.
 fn said(planned: &Planned) -> Result<Content> {
-    let text = planned.record.content.and_then(|id| {
-        planned.blobs.iter().find(|blob| blob.id() == id).and_then(Blob::text)
-    });
+    let text = planned
+        .record
+        .content
+        .and_then(|id| planned.blobs.iter().find(|blob| blob.id() == id).and_then(Blob::text));
     let kind = planned.record.kind.as_ref();
     match (kind, text) {
         (Some(kind), Some(text)) => Ok(Content::from_blob(kind, text)?),

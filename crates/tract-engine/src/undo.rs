@@ -137,9 +137,7 @@ fn moves(entries: &[LogEntry]) -> Vec<RefMove> {
             .or_insert_with(|| (entry.before.clone(), entry.after.clone()));
     }
     let moved = sum.into_iter().filter(|(_, (before, after))| before != after);
-    moved
-        .map(|(name, (before, after))| RefMove { name, before: after, after: before })
-        .collect()
+    moved.map(|(name, (before, after))| RefMove { name, before: after, after: before }).collect()
 }
 
 /// The ref log as seen from one ref.
@@ -162,7 +160,8 @@ impl Log<'_> {
 
     /// Returns the entry with this number.
     async fn entry(&self, seq: u64) -> Result<Option<LogEntry>> {
-        let query = LogQuery { before: Some(seq.saturating_add(1)), limit: 1, ..LogQuery::default() };
+        let query =
+            LogQuery { before: Some(seq.saturating_add(1)), limit: 1, ..LogQuery::default() };
         Ok(self.read(query).await?.into_iter().next().filter(|entry| entry.seq == seq))
     }
 

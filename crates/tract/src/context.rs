@@ -43,8 +43,7 @@ impl Tract {
         at_us: i64,
     ) -> Result<Compiled> {
         let head = self.resolve(revision).await?;
-        let then = self.repo().compiler().view_at_time(Some(head), at_us).await?;
-        Ok(self.repo().compile(then).await?)
+        Ok(self.repo().compile_at_time(head, at_us).await?)
     }
 
     /// Reads the tools in force on this handle's branch, as they were given.
@@ -64,7 +63,7 @@ impl Tract {
     /// As [`resolve`](Self::resolve), and what the store says.
     pub async fn tools_at(&self, revision: impl Into<Revision>) -> Result<Vec<ActiveTool>> {
         let id = self.resolve(revision).await?;
-        Ok(self.repo().compile(Some(id)).await?.tools().to_vec())
+        Ok(self.repo().tools_of(id).await?)
     }
 
     /// Reads the tools in force at a commit: the same as [`tools_at`](Self::tools_at).
@@ -154,7 +153,7 @@ impl Tract {
         at_us: i64,
     ) -> Result<Option<CommitId>> {
         let head = self.resolve(revision).await?;
-        Ok(self.repo().compiler().view_at_time(Some(head), at_us).await?)
+        Ok(self.repo().head_at_time(head, at_us).await?)
     }
 }
 

@@ -181,7 +181,9 @@ impl Error {
         match self {
             Self::NoSuchStore { note, .. } => vec![note.clone()],
             Self::NoRepo { name } => {
-                vec![format!("`tract --repo {name} init` makes it, and so does opening with create(true)")]
+                vec![format!(
+                    "`tract --repo {name} init` makes it, and so does opening with create(true)"
+                )]
             }
             Self::Conflict { expected: Expect::Is(RefTarget::Commit(expected)), .. } => {
                 vec![format!(
@@ -206,18 +208,20 @@ impl Error {
             #[cfg(feature = "engine")]
             Self::Line { error, .. } => error.notes(),
             Self::Step(error) => error.notes(),
-            Self::Json(_)
-            | Self::Serialize(_)
-            | Self::Content(_)
-            | Self::BadName(_)
-            | Self::TooLarge(_) => Vec::new(),
+            Self::Json(_) | Self::Serialize(_) | Self::Content(_) | Self::BadName(_) => Vec::new(),
+            Self::TooLarge(_) => {
+                vec!["record a part or a reference; a program may raise its `Limits`".to_owned()]
+            }
         }
     }
 
     /// Returns whether the store is what failed, not the request.
     pub fn is_store_failure(&self) -> bool {
         match self {
-            Self::NoSuchStore { .. } | Self::NoRepo { .. } | Self::Damaged(_) | Self::Unavailable(_) => true,
+            Self::NoSuchStore { .. }
+            | Self::NoRepo { .. }
+            | Self::Damaged(_)
+            | Self::Unavailable(_) => true,
             #[cfg(feature = "engine")]
             Self::Engine(error) => matches!(
                 error,

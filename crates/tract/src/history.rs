@@ -1,8 +1,8 @@
 //! What a handle tells of the past: log, undo, verification, streams.
 
+use tract_core::CommitId;
 use tract_core::step::Step;
 use tract_core::store::StoreStats;
-use tract_core::CommitId;
 use tract_engine::{
     ApplyOptions, Export, ExportOptions, StreamLine, Undone, VerifyOptions, VerifyReport,
 };
@@ -76,8 +76,7 @@ impl Tract {
             .iter()
             .enumerate()
             .map(|(place, step)| StreamLine { line: place + 1, step: Ok(step.clone()) });
-        let options =
-            ApplyOptions::new().atomic(true).branch(self.branch_ref().clone());
+        let options = ApplyOptions::new().atomic(true).branch(self.branch_ref().clone());
         let mut made = Vec::with_capacity(steps.len());
         let mut refused = None;
         tract_engine::apply_stream(self.repo(), lines, &options, |event| match event.result {

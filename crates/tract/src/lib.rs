@@ -45,8 +45,6 @@ pub use crate::error::{Error, Result};
 #[cfg(feature = "engine")]
 pub use crate::handle::Tract;
 #[cfg(feature = "engine")]
-pub use crate::log::LogLine;
-#[cfg(feature = "engine")]
 pub use crate::open::{OpenOptions, open};
 #[cfg(feature = "engine")]
 pub use crate::revision::Revision;
@@ -71,8 +69,8 @@ pub use tract_hooks as hooks;
 /// The engine that handles are made of: functions over a [`Repo`](tract_engine::Repo).
 #[cfg(feature = "engine")]
 pub mod engine {
-    pub use tract_engine::*;
     pub use tract_engine::plan::{Details, NewContent, OpenCall, Request, Selection};
+    pub use tract_engine::*;
 }
 
 /// The forms of the providers: from a compiled context to a request, and back from a reply.

@@ -79,11 +79,7 @@ impl Tract {
     /// # Errors
     /// [`Error::Conflict`](crate::Error::Conflict) when the branch is not at `head`; else as
     /// [`commit`](Self::commit).
-    pub async fn commit_on(
-        &self,
-        head: Option<CommitId>,
-        draft: impl IntoDraft,
-    ) -> Result<Commit> {
+    pub async fn commit_on(&self, head: Option<CommitId>, draft: impl IntoDraft) -> Result<Commit> {
         let requests = [Request::Append(draft.into_draft()?)];
         let options = WriteOptions::new().expect(head);
         let made = self.repo().write(self.branch_ref(), &requests, &options).await?;

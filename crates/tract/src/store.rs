@@ -120,8 +120,9 @@ pub fn file_of(url: &str) -> Result<Option<PathBuf>> {
 
 #[cfg(feature = "sqlite")]
 fn sqlite(_url: &str, path: PathBuf, options: &StoreOptions) -> Result<Arc<dyn Store>> {
-    let sqlite =
-        tract_store_sqlite::SqliteOptions::new().create(options.create).write_mode(options.write_mode);
+    let sqlite = tract_store_sqlite::SqliteOptions::new()
+        .create(options.create)
+        .write_mode(options.write_mode);
     Ok(Arc::new(tract_store_sqlite::open(path, &sqlite)?))
 }
 

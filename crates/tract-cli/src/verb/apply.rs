@@ -66,10 +66,8 @@ struct Refused<'a> {
 pub(crate) async fn run(context: &mut Context<'_>, apply: Apply) -> Outcome<()> {
     let lines = engine::read_lines(input::open(&apply.file)?);
     let tract = context.open_or_create().await?;
-    let options = ApplyOptions::new()
-        .keep_going(apply.keep_going)
-        .atomic(apply.atomic)
-        .batch(apply.batch);
+    let options =
+        ApplyOptions::new().keep_going(apply.keep_going).atomic(apply.atomic).batch(apply.batch);
     let out = &mut *context.out;
     let mut told = Ok(());
     let report = engine::apply_stream(tract.repo(), lines, &options, |event| {
@@ -98,9 +96,14 @@ fn tell(out: &mut Out, event: &ApplyEvent) -> Outcome<()> {
     match (&event.result, out.is_json()) {
         (Ok(commit), true) => out.json(&Done { line, mark, commit: *commit })?,
         (Ok(commit), false) => {
-            let mark = mark.map(|mark| format!("  {}", Styled(REF, format!(":{}", escape::line(mark)))));
+            let mark =
+                mark.map(|mark| format!("  {}", Styled(REF, format!(":{}", escape::line(mark)))));
             if let Some(commit) = commit {
-                out.line(format_args!("{line:>4}  {}{}", short(*commit), mark.unwrap_or_default()))?;
+                out.line(format_args!(
+                    "{line:>4}  {}{}",
+                    short(*commit),
+                    mark.unwrap_or_default()
+                ))?;
             }
         }
         (Err(error), true) => {

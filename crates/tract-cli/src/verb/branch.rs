@@ -112,13 +112,13 @@ async fn list(context: &mut Context<'_>, tract: &Tract) -> Outcome<()> {
         let mark = if branch.checked_out { '*' } else { ' ' };
         let pad = " ".repeat(width - escape::width(&name));
         let commit = tract.repo().require_commit(branch.head).await?;
-        let line = tract.describe(&commit).await?;
+        let line = render::described(tract, &commit).await?;
         let room = context.out.columns().saturating_sub(width + 14);
         context.out.line(format_args!(
             "{mark} {}{pad}  {}  {}",
             Styled(REF, &name),
             Styled(ID, branch.head.short()),
-            escape::cut(&format!("{} {}", line.word, line.text), room)
+            escape::cut(&format!("{} {}", line.label, line.text), room)
         ))?;
     }
     Ok(())

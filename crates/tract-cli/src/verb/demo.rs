@@ -120,7 +120,7 @@ pub(crate) async fn run(context: &mut Context<'_>, _demo: Demo) -> Outcome<()> {
     let store = escape::line(&url).into_owned();
     context.out.done(format_args!(
         "\nThe store is {store}. `tract` is `cargo run --release --`, until it is installed.\n\
-         {} cargo run --release -- --store {store} log --graph",
+         {} cargo run --release -- --store {store} log --graph --all",
         Styled(BOLD, "try:")
     ))
 }
@@ -150,10 +150,11 @@ async fn type_in(context: &mut Context<'_>, folder: &Path, command: &str) -> Out
         })
         .collect();
     context.out.done(Styled(DIM, format!("$ tract {}", quoted.join(" "))))?;
-    let arguments = words.iter().map(|word| match word.ends_with(".jsonl") || word.ends_with(".json") {
-        true => folder.join(word).into_os_string(),
-        false => (*word).into(),
-    });
+    let arguments =
+        words.iter().map(|word| match word.ends_with(".jsonl") || word.ends_with(".json") {
+            true => folder.join(word).into_os_string(),
+            false => (*word).into(),
+        });
     let cli = Cli::try_parse_from(std::iter::once("tract".into()).chain(arguments))
         .map_err(|error| Failure::usage(error.to_string()))?;
     Box::pin(verb::run(context, cli.command)).await
@@ -165,7 +166,9 @@ async fn requests(context: &mut Context<'_>) -> Outcome<()> {
     let compiled = tract.compile_at("terse").await?;
     let options = FormOptions::new();
     say(context, "The requests that providers accept, ready to send (cut here).")?;
-    for (form, model) in [(Form::OpenAiParams, "gpt-5.5"), (Form::AnthropicParams, "claude-opus-4-7")] {
+    for (form, model) in
+        [(Form::OpenAiParams, "gpt-5.5"), (Form::AnthropicParams, "claude-opus-4-7")]
+    {
         let params = tract::forms::compile_form(&compiled, form, &options)?.with("model", model);
         let params = match form {
             Form::AnthropicParams => params.with("max_tokens", 1024),
@@ -199,7 +202,10 @@ async fn requests(context: &mut Context<'_>) -> Outcome<()> {
         let sent = params.get(key).unwrap_or("null");
         let was = request.iter().find(|(name, _)| name == key).map_or("null", |(_, raw)| *raw);
         if !json::equal(sent, was)? {
-            return Err(Failure::no("changed", format!("{key} of {branch} is not what was recorded")));
+            return Err(Failure::no(
+                "changed",
+                format!("{key} of {branch} is not what was recorded"),
+            ));
         }
     }
     let said = format!("{branch}: system, messages and tools are equal to the recording");

@@ -237,7 +237,8 @@ pub(super) fn print_tools(out: &mut Out, tools: &engine::ToolDiff) -> Outcome<()
         };
         let name = escape::line(change.name());
         let pad = " ".repeat(width - escape::width(&name));
-        let ids: Vec<String> = [before, after].into_iter().flatten().map(|t| t.id.short()).collect();
+        let ids: Vec<String> =
+            [before, after].into_iter().flatten().map(|t| t.id.short()).collect();
         let ids = match word {
             "respelled" => "the same schema, written in other bytes".to_owned(),
             _ => ids.join(" → "),

@@ -151,7 +151,9 @@ impl Work<'_, '_> {
     async fn file(&mut self, path: &Path, mut documents: Documents) -> Outcome<()> {
         let stem = match input::is_stdin(path) {
             true => "stdin".to_owned(),
-            false => path.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned()),
+            false => {
+                path.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned())
+            }
         };
         while let Some(document) = documents.next()? {
             self.bar.inc_length(1);
@@ -165,7 +167,10 @@ impl Work<'_, '_> {
             match read {
                 Ok(read) => {
                     let id = read.conversation.id.clone();
-                    self.waiting.push(Waiting { line, anomalies: read.anomalies.iter().map(ToString::to_string).collect() });
+                    self.waiting.push(Waiting {
+                        line,
+                        anomalies: read.anomalies.iter().map(ToString::to_string).collect(),
+                    });
                     match self.importer.add(read.conversation).await {
                         Ok(done) => self.report(&done)?,
                         Err(error) => {

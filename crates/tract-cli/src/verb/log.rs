@@ -24,9 +24,9 @@ pub(crate) struct Log {
     /// Where to begin; several with --graph.
     #[arg(value_name = "REV", default_value = "HEAD")]
     revisions: Vec<String>,
-    /// How many commits at most; 0 for all.
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 30)]
-    limit: usize,
+    /// How many commits at most; 0 for all [default: 30]
+    #[arg(long, short = 'n', value_name = "N")]
+    limit: Option<usize>,
     /// Draw where lines part and meet.
     #[arg(long, short)]
     graph: bool,
@@ -34,6 +34,9 @@ pub(crate) struct Log {
     #[arg(long, short)]
     all: bool,
 }
+
+/// Commits that are shown unless somebody asks for more.
+const DEFAULT_LIMIT: usize = 30;
 
 /// What a row of the log shows, one text for each column.
 struct Row {
@@ -47,12 +50,15 @@ struct Row {
 pub(crate) async fn run(context: &mut Context<'_>, log: Log) -> Outcome<()> {
     let tract = context.open().await?;
     let heads = heads(&tract, &log).await?;
-    let limit = if log.limit == 0 { usize::MAX } else { log.limit };
+    let limit = match log.limit.unwrap_or(DEFAULT_LIMIT) {
+        0 => usize::MAX,
+        limit => limit,
+    };
     let graph = log.graph || heads.len() > 1;
     let commits = match (graph, heads.as_slice()) {
         (false, [head]) => tract.log(*head, limit).await?,
         (_, []) => Vec::new(),
-        _ => tract.log_graph(&heads, limit).await?,
+        _ => tract.log_all(&heads, limit).await?,
     };
     if context.out.is_json() {
         for commit in &commits {
@@ -72,7 +78,7 @@ pub(crate) async fn run(context: &mut Context<'_>, log: Log) -> Outcome<()> {
             .collect(),
     };
     print(context, &rows, &drawn)?;
-    if commits.len() == limit {
+    if commits.len() == limit && log.limit.is_none() {
         let more = format!("the newest {limit}; --limit N shows more, --limit 0 all");
         context.out.say(Styled(DIM, more));
     }
@@ -105,16 +111,16 @@ async fn rows(tract: &Tract, commits: &[Commit]) -> Outcome<Vec<Row>> {
             names.entry(id).or_default().push(label);
         }
     }
-    let lines = tract.describe_all(commits).await?;
+    let lines = tract.describe(commits).await?;
     Ok(commits
         .iter()
         .zip(lines)
         .map(|(commit, line)| Row {
             id: commit.id(),
             refs: names.get(&commit.id()).map(|names| names.join(" ")).unwrap_or_default(),
-            word: line.word,
+            word: line.label,
             text: line.text,
-            tokens: line.tokens,
+            tokens: line.token_count,
         })
         .collect())
 }
@@ -130,7 +136,10 @@ fn print(context: &mut Context<'_>, rows: &[Row], drawn: &[GraphRow]) -> Outcome
     // One very long name must not push every text off the screen.
     let refs_width = rows.iter().map(|row| escape::width(&row.refs)).max().unwrap_or(0).min(32);
     let word_width = rows.iter().map(|row| escape::width(&row.word)).max().unwrap_or(0).min(12);
-    let tokens_width = 10;
+    let tokens: Vec<String> =
+        rows.iter().map(|row| row.tokens.map(render::number).unwrap_or_default()).collect();
+    let number_width = tokens.iter().map(String::len).max().unwrap_or(0);
+    let tokens_width = number_width + " tok".len() + 2;
     let fixed = gap + 8 + 1 + refs_width + 2 + word_width + 2 + tokens_width;
     let text_width = context.out.columns().saturating_sub(fixed).max(20);
     for drawn in drawn {
@@ -143,7 +152,8 @@ fn print(context: &mut Context<'_>, rows: &[Row], drawn: &[GraphRow]) -> Outcome
                 }
             }
         }
-        let Some(row) = drawn.commit.and_then(|place| rows.get(place)) else {
+        let of = drawn.commit.and_then(|place| rows.get(place).zip(tokens.get(place)));
+        let Some((row, tokens)) = of else {
             context.out.line(line)?;
             continue;
         };
@@ -152,16 +162,19 @@ fn print(context: &mut Context<'_>, rows: &[Row], drawn: &[GraphRow]) -> Outcome
         let word = escape::cut(&row.word, word_width);
         let text = escape::cut(&row.text, text_width);
         let pad = |text: &str, width: usize| " ".repeat(width.saturating_sub(escape::width(text)));
+        let named = match refs.is_empty() {
+            true => String::new(),
+            false => Styled(REF, &refs).to_string(),
+        };
         line.push_str(&format!(
-            "{} {}{}  {}{}  {text}",
+            "{} {named}{}  {}{}  {text}",
             Styled(ID, row.id.short()),
-            Styled(REF, &refs),
             pad(&refs, refs_width),
             Styled(style::kind(&row.word), &word),
             pad(&word, word_width),
         ));
-        if let Some(tokens) = row.tokens {
-            let tokens = format!("{:>1$} tok", render::number(tokens), tokens_width - 4);
+        if !tokens.is_empty() {
+            let tokens = format!("  {tokens:>number_width$} tok");
             line.push_str(&format!("{}{}", pad(&text, text_width), Styled(DIM, tokens)));
         }
         context.out.line(line)?;

@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
 use crate::out::Out;
-use crate::render::{count, short};
+use crate::render::{self, count, short};
 use crate::style::{BOLD, DIM, Styled};
 
 /// Show one commit: what it says, what it changed, how to take it back.
@@ -67,8 +67,8 @@ pub(crate) async fn run(context: &mut Context<'_>, show: Show) -> Outcome<()> {
 }
 
 async fn head(out: &mut Out, tract: &Tract, commit: &Commit) -> Outcome<()> {
-    let line = tract.describe(commit).await?;
-    let word = escape::line(&line.word).into_owned();
+    let line = render::described(tract, commit).await?;
+    let word = escape::line(&line.label).into_owned();
     out.line(format_args!("{} {}", short(commit.id()), Styled(BOLD, word)))?;
     let mut fact = |name: &str, value: String| {
         out.line(format_args!("{} {}", Styled(DIM, format!("{name:<10}")), value))

@@ -6,7 +6,7 @@ use tract::{CommitId, Op};
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
-use crate::render::{count, number, short};
+use crate::render::{self, count, number, short};
 use crate::style::{DIM, REF, Styled, WARN};
 
 #[derive(Serialize)]
@@ -39,13 +39,10 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
         .open_calls()
         .await?
         .into_iter()
-        .map(|open| OpenCall {
-            call_id: open.call_id,
-            name: open.name,
-            commit: open.call.slot,
-        })
+        .map(|open| OpenCall { call_id: open.call_id, name: open.name, commit: open.call.slot })
         .collect();
-    let skipped = compiled.rows().filter(|(_, message)| message.is_none()).count();
+    let rows = tract.repo().line(head).await?.view().len();
+    let skipped = rows.saturating_sub(compiled.message_count());
     let tokens = compiled.token_count();
     if context.out.is_json() {
         return context.out.json(&Status {
@@ -74,9 +71,9 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
         return Ok(());
     };
     let commit = tract.repo().require_commit(head).await?;
-    let line = tract.describe(&commit).await?;
+    let line = render::described(&tract, &commit).await?;
     let room = context.out.columns().saturating_sub(30 + escape::width(tract.branch_name()));
-    let text = escape::cut(&format!("{} {}", line.word, line.text), room);
+    let text = escape::cut(&format!("{} {}", line.label, line.text), room);
     context.out.line(format_args!("on {branch} at {}  {text}", short(head)))?;
     let left_out = match skipped {
         0 => String::new(),

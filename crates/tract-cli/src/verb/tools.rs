@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use tract::core::ToolDefinition;
 use tract::engine::Request;
-use tract::{CommitId, Tract, ToolId, ToolSchema};
+use tract::{CommitId, ToolId, ToolSchema, Tract};
 
 use super::{Said, commit, diff};
 use crate::context::Context;
@@ -72,6 +72,13 @@ Examples:
         #[command(flatten)]
         said: Said,
     },
+}
+
+impl Tools {
+    /// Whether it writes.
+    pub(crate) fn writes(&self) -> bool {
+        matches!(self.verb, ToolsVerb::Set { .. })
+    }
 }
 
 #[derive(Serialize)]
@@ -276,7 +283,9 @@ async fn compare(context: &mut Context<'_>, before: &str, after: &str) -> Outcom
     diff::print_tools(context.out, &found)?;
     let note = match found.is_empty() {
         true => "",
-        false => "   note: tools come first in a prompt, so the provider's cache misses from its first byte",
+        false => {
+            "   note: tools come first in a prompt, so the provider's cache misses from its first byte"
+        }
     };
     let unchanged = format!("{} unchanged{note}", found.unchanged_count);
     context.out.line(Styled(DIM, unchanged))

@@ -25,6 +25,13 @@ pub(crate) struct Verify {
     repair: bool,
 }
 
+impl Verify {
+    /// Whether it writes.
+    pub(crate) fn writes(&self) -> bool {
+        self.repair
+    }
+}
+
 #[derive(Serialize)]
 struct Report {
     clean: bool,
@@ -115,8 +122,12 @@ fn print(context: &mut Context<'_>, report: &VerifyReport) -> Outcome<()> {
                 count(report.damage.len(), "damage")
             ))?;
             match report.damage.iter().all(|damage| damage.derived) {
-                true => context.out.say("  note: only derived data; tract verify --repair builds it anew"),
-                false => context.out.say("  note: restore what is damaged from a copy or an export"),
+                true => context
+                    .out
+                    .say("  note: only derived data; tract verify --repair builds it anew"),
+                false => {
+                    context.out.say("  note: restore what is damaged from a copy or an export")
+                }
             }
             Ok(())
         }

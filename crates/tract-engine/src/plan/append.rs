@@ -71,11 +71,9 @@ fn bind(line: &Line, records: &Records, call_id: &str) -> Plan<CallRef> {
                 let call = call_ref(row.slot, index);
                 match answered.get(&call) {
                     None if id == call_id => return Ok(call),
-                    None => here.push(OpenCall {
-                        call_id: id.to_owned(),
-                        name: name.to_owned(),
-                        call,
-                    }),
+                    None => {
+                        here.push(OpenCall { call_id: id.to_owned(), name: name.to_owned(), call })
+                    }
                     Some(by) if id == call_id => {
                         taken.get_or_insert(*by);
                     }

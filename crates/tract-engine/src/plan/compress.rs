@@ -139,9 +139,10 @@ impl Rows {
         let answers = self.answers.get(&row.slot).map(Vec::as_slice).unwrap_or_default();
         unit.members.extend(answers.iter().copied());
         let answered = |index: usize| {
-            answers.iter().filter_map(|n| self.rows.get(*n)?.answers).any(|call| {
-                usize::try_from(call.index).is_ok_and(|answered| answered == index)
-            })
+            answers
+                .iter()
+                .filter_map(|n| self.rows.get(*n)?.answers)
+                .any(|call| usize::try_from(call.index).is_ok_and(|answered| answered == index))
         };
         unit.open = (0..records.calls(row)?.len()).any(|index| !answered(index));
         for (n, before) in self.rows.iter().enumerate().take(head).rev() {

@@ -1,9 +1,7 @@
 //! Replacing what a message says.
 
 use tract_compile::Row;
-use tract_core::{
-    Body, By, Change, CommitId, Content, Op, Part, This, ToolAnswer, ToolCall,
-};
+use tract_core::{Body, By, Change, CommitId, Content, Op, Part, This, ToolAnswer, ToolCall};
 
 use super::work::hidden_by;
 use super::{Details, Line, NewContent, Plan, Planned, Records, Refusal};
@@ -167,13 +165,7 @@ fn with_answer_of(old: &Content, new: Content) -> Content {
 }
 
 /// Checks that an edit keeps the calls: their ids always, all of them once one is answered.
-fn same_calls(
-    line: &Line,
-    target: CommitId,
-    row: &Row,
-    old: &Content,
-    new: &Content,
-) -> Plan<()> {
+fn same_calls(line: &Line, target: CommitId, row: &Row, old: &Content, new: &Content) -> Plan<()> {
     let calls: Vec<&ToolCall> = old.calls().collect();
     let others: Vec<&ToolCall> = new.calls().collect();
     if calls == others {

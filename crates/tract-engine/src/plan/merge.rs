@@ -368,7 +368,7 @@ impl Three<'_> {
             });
             work.put(row);
         }
-        if work.adds() {
+        if !work.added().is_empty() {
             Covers::of(self.records, work.rows())?.check()?;
         }
         Ok(changes)

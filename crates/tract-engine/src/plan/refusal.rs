@@ -214,10 +214,9 @@ impl Refusal {
                 };
                 vec![format!("open calls: {}{more}", list(calls))]
             }
-            Self::AlreadyAnswered { by, .. } => vec![format!(
-                "edit the answer {by} instead, or revert it first",
-                by = by.short()
-            )],
+            Self::AlreadyAnswered { by, .. } => {
+                vec![format!("edit the answer {by} instead, or revert it first", by = by.short())]
+            }
             Self::OtherKind { .. } => {
                 vec!["skip the message and commit a new one of the other kind".to_owned()]
             }
@@ -262,12 +261,9 @@ impl fmt::Display for Refusal {
                 target.short(),
                 list(by.iter().map(CommitId::short))
             ),
-            Self::Hidden { target, by } => write!(
-                f,
-                "message {} would show beside its summary {}",
-                target.short(),
-                by.short()
-            ),
+            Self::Hidden { target, by } => {
+                write!(f, "message {} would show beside its summary {}", target.short(), by.short())
+            }
             Self::Conflicts(conflicts) => match conflicts.len() {
                 1 => f.write_str("1 conflict"),
                 n => write!(f, "{n} conflicts"),

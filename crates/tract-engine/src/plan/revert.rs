@@ -1,6 +1,6 @@
 //! Taking back what commits changed, by the exact inverse.
 
-use tract_compile::{appended, inverse, resolved};
+use tract_compile::{Row, appended, inverse, resolved};
 use tract_core::{Change, Commit, CommitId, Op, RowFields, This, ToolsetId};
 
 use super::work::{Covers, Field, Work, last_key, last_touch};
@@ -117,13 +117,42 @@ fn undone(line: &Line, records: &Records, wanted: &[CommitId]) -> Plan<Undone> {
         let by = answers.iter().map(|row| row.slot).collect();
         return Err(Refusal::Superseded { target, by }.into());
     }
-    if work.adds() {
+    let added = work.added();
+    if !added.is_empty() {
+        check_answers(records, wanted, &work, &added)?;
         Covers::of(records, work.rows())?.check()?;
     }
     Ok(undone)
 }
 
-/// Returns which of the targets brought a message in.
+/// Refuses to bring an answer back whose call is gone by now, or has another answer.
+fn check_answers(
+    records: &Records,
+    wanted: &[CommitId],
+    work: &Work<'_>,
+    added: &[Row],
+) -> Plan<()> {
+    for row in added {
+        let Some(call) = row.answers else { continue };
+        let target = remover(records, wanted, row.slot)?;
+        if work.get(call.slot).is_none() {
+            let gone = last_touch(records, call.slot, Field::Presence, &|_| false)?;
+            return Err(match gone.map(Commit::id) {
+                Some(by) => Refusal::Superseded { target, by: vec![by] },
+                None => Refusal::NotVisible { target: call.slot, hidden_by: None },
+            }
+            .into());
+        }
+        let other =
+            work.rows().find(|other| other.answers == row.answers && other.slot != row.slot);
+        if let Some(other) = other {
+            return Err(Refusal::Superseded { target, by: vec![other.slot] }.into());
+        }
+    }
+    Ok(())
+}
+
+/// Returns which of the targets brought a message in, or took it out.
 fn remover(records: &Records, wanted: &[CommitId], slot: CommitId) -> Plan<CommitId> {
     for target in wanted {
         if super::work::touches(records, records.commit(*target)?, slot, Field::Presence)? {
@@ -198,7 +227,7 @@ fn apply(
                 None => last_key(records, slot)?.unwrap_or(row.key),
             };
             let row = RowFields { key: key.min(work.next), ..row };
-            work.put(tract_compile::Row {
+            work.put(Row {
                 slot,
                 key: row.key,
                 version: row.version.resolve(target),
@@ -212,7 +241,7 @@ fn apply(
             if present.version != from.resolve(target) {
                 return block(Field::Version);
             }
-            work.put(tract_compile::Row { version: to.resolve(target), ..present });
+            work.put(Row { version: to.resolve(target), ..present });
             Ok(Ok(*undo))
         }
         Change::Mark { from, to, .. } => {
@@ -220,7 +249,7 @@ fn apply(
             if present.mark != from.map(|mark| mark.resolve(target)) {
                 return block(Field::Mark);
             }
-            work.put(tract_compile::Row { mark: to.map(|mark| mark.resolve(target)), ..present });
+            work.put(Row { mark: to.map(|mark| mark.resolve(target)), ..present });
             Ok(Ok(*undo))
         }
     }
@@ -275,12 +304,7 @@ fn before(records: &Records, commit: &Commit) -> Plan<(Option<ToolsetId>, Option
 }
 
 /// Refuses to take back a setting of tools that another one has replaced.
-fn check_tools(
-    records: &Records,
-    wanted: &[CommitId],
-    line: &Line,
-    undone: &Undone,
-) -> Plan<()> {
+fn check_tools(records: &Records, wanted: &[CommitId], line: &Line, undone: &Undone) -> Plan<()> {
     if undone.toolset != line.toolset() || undone.active != line.active() {
         return Ok(());
     }

@@ -47,9 +47,16 @@ impl<'a> Work<'a> {
         kept.chain(self.over.values().copied().flatten())
     }
 
-    /// Returns whether a row is here that the view had not.
-    pub(super) fn adds(&self) -> bool {
-        self.over.iter().any(|(slot, row)| row.is_some() && !self.view.contains(*slot))
+    /// Returns the rows that are here and were not in the view, in order.
+    pub(super) fn added(&self) -> Vec<Row> {
+        let mut added: Vec<Row> = self
+            .over
+            .iter()
+            .filter(|(slot, _)| !self.view.contains(**slot))
+            .filter_map(|(_, row)| *row)
+            .collect();
+        added.sort_by_key(Row::row_key);
+        added
     }
 
     /// Returns a call that was taken out here while rows still answer it, with those rows.
@@ -148,11 +155,7 @@ pub(super) fn last_key(records: &Records, slot: CommitId) -> Plan<Option<u64>> {
 
 /// Returns what took a message out of the view: the summary that it lies under now, else the
 /// commit of this line that removed it; `None` when it never stood on this line.
-pub(super) fn hidden_by(
-    line: &Line,
-    records: &Records,
-    slot: CommitId,
-) -> Plan<Option<CommitId>> {
+pub(super) fn hidden_by(line: &Line, records: &Records, slot: CommitId) -> Plan<Option<CommitId>> {
     let mut slot = slot;
     let mut seen = HashSet::new();
     loop {
@@ -221,8 +224,11 @@ impl Covers {
         if let Some((target, by)) = self.twice {
             return Err(Refusal::Hidden { target, by });
         }
-        let beside =
-            self.under.iter().filter(|(slot, _)| self.slots.contains(slot)).min_by_key(|(s, _)| **s);
+        let beside = self
+            .under
+            .iter()
+            .filter(|(slot, _)| self.slots.contains(slot))
+            .min_by_key(|(s, _)| **s);
         match beside {
             Some((target, by)) => Err(Refusal::Hidden { target: *target, by: *by }),
             None => Ok(()),

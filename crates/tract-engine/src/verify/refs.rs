@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tract_core::store::{Damage, LogQuery, StoreResult};
+use tract_core::store::{Damage, LogQuery, StoreError, StoreErrorKind, StoreResult};
 use tract_core::{BlobId, CommitId, LogEntry, RefName, RefTarget, RepoName, Store};
 
 use super::VerifyReport;
@@ -23,10 +23,13 @@ pub(super) async fn check(
     repo: &RepoName,
     report: &mut VerifyReport,
 ) -> StoreResult<Roots> {
-    let refs = store.list_refs(repo, "").await?;
-    let log = read(store, repo).await?;
+    let refs = readable(store.list_refs(repo, "").await, report)?;
+    let log = readable(read(store, repo).await, report)?;
+    if let (Some(log), Some(refs)) = (&log, &refs) {
+        report.damage.extend(replay(log, refs));
+    }
+    let (refs, log) = (refs.unwrap_or_default(), log.unwrap_or_default());
     report.ref_moves = log.len();
-    report.damage.extend(replay(&log, &refs));
 
     let (mut commits, mut blobs) = (BTreeSet::new(), BTreeSet::new());
     for (_, target) in &refs {
@@ -51,6 +54,18 @@ pub(super) async fn check(
         }
     }
     Ok(Roots { commits: commits.into_iter().collect(), blobs: blobs.into_iter().collect() })
+}
+
+/// Takes down what cannot be read because it is damaged: what is left is checked all the same.
+fn readable<T>(read: StoreResult<T>, report: &mut VerifyReport) -> StoreResult<Option<T>> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(StoreError { kind: StoreErrorKind::Corrupt { object }, message, .. }) => {
+            report.damage.push(Damage { object, what: message, derived: false });
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Reads the whole log, oldest first.

@@ -1,6 +1,4 @@
-use tract_core::{
-    Blob, By, CallRef, Content, Draft, JsonText, Op, Part, Priority, Role, block_on,
-};
+use tract_core::{Blob, By, CallRef, Content, Draft, JsonText, Op, Part, Priority, Role, block_on};
 use tract_engine::plan::{NewContent, Request};
 use tract_engine::{Error, Refusal};
 
@@ -194,10 +192,7 @@ fn a_note_leaves_no_row() {
     let desk = Desk::new();
     desk.user("a");
     let json = JsonText::new(r#"{"step":1}"#).unwrap();
-    let details = tract_engine::plan::Details {
-        origin: By::Tool.into(),
-        ..Default::default()
-    };
+    let details = tract_engine::plan::Details { origin: By::Tool.into(), ..Default::default() };
     let note = desk.go(Request::Note { content: Some(json), details });
     assert_eq!(desk.line().view().len(), 1);
     assert_eq!(block_on(desk.repo.require_commit(note)).unwrap().op, Op::Note);

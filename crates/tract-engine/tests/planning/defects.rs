@@ -142,12 +142,10 @@ fn time_travel_gives_messages_priorities_and_tools_as_they_were() {
     desk.go(Request::tools([tool("old", "1")]));
     let a = desk.user("a");
     let skipped = desk.mark(a, Priority::Skip);
-    let then = desk.clock.clone();
     desk.clock.advance(Duration::from_secs(60));
     desk.mark(a, Priority::Pinned);
     desk.edit(a, "A");
     desk.go(Request::tools([tool("new", "2")]));
-    let _ = then;
     let at = block_on(desk.repo.compiler().view_at_time(desk.head(), crate::fixture::NOON));
     assert_eq!(at.unwrap(), Some(skipped));
     let old = block_on(desk.repo.compile(Some(skipped))).unwrap();
@@ -204,6 +202,7 @@ fn a_step_does_not_grow_with_history() {
     block_on(desk.repo.write(&desk.branch, &requests(5_000), &Default::default())).unwrap();
     step(&desk, 10);
     let late = (0..5).map(|_| step(&desk, 20)).min().unwrap();
+    println!("append and compile: {early:?} at 100 commits, {late:?} at 5,000");
     // Fifty times the history; a linear step would take forty times as long.
     assert!(late < early * 8, "{early:?} at 100 commits, {late:?} at 5,000");
 }

@@ -2,8 +2,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tract_core::{
-    Commit, CommitId, Draft, ManualClock, Priority, RefName, RefTarget, ToolSchema, ViewId, block_on,
-    memory,
+    Commit, CommitId, Draft, ManualClock, Priority, RefName, RefTarget, ToolSchema, ViewId,
+    block_on, memory,
 };
 use tract_engine::plan::{Line, Request, Selection};
 use tract_engine::{Error, Refusal, Repo, RepoOptions, Result};
@@ -129,8 +129,7 @@ impl Desk {
         let cold = block_on(self.cold().repo.compile(self.head())).unwrap();
         assert_eq!(cold.view_id(), compiled.view_id(), "warm is cold");
         let texts = compiled.messages().map(|message| {
-            let calls: Vec<&str> =
-                message.content.calls().map(|call| call.id.as_str()).collect();
+            let calls: Vec<&str> = message.content.calls().map(|call| call.id.as_str()).collect();
             let calls = match calls.is_empty() {
                 true => String::new(),
                 false => format!("[{}]", calls.join(",")),

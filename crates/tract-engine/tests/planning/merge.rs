@@ -237,10 +237,7 @@ fn merge_then_revert_then_merge_leaves_their_rows_out() {
     assert_eq!(try_merge(&desk, &side).unwrap(), Merged::NothingToMerge);
     side.user("more");
     merge(&desk, &side);
-    assert_eq!(
-        desk.shown(),
-        ["user: a", "assistant: b", "user: c", "user: ours", "user: more"]
-    );
+    assert_eq!(desk.shown(), ["user: a", "assistant: b", "user: c", "user: ours", "user: more"]);
 }
 
 #[test]
@@ -304,10 +301,7 @@ fn edit_after_merge_is_judged_from_the_old_side_head() {
     merge(&desk, &side);
     side.edit(a, "A");
     merge(&desk, &side);
-    assert_eq!(
-        desk.shown(),
-        ["user: A", "assistant: b", "user: c", "user: ours", "user: theirs"]
-    );
+    assert_eq!(desk.shown(), ["user: A", "assistant: b", "user: c", "user: ours", "user: theirs"]);
 }
 
 #[test]

@@ -29,11 +29,8 @@ enum Deed {
 
 fn deed() -> impl Strategy<Value = Deed> {
     let any = 0usize..1000;
-    let priority = prop_oneof![
-        Just(Priority::Skip),
-        Just(Priority::Normal),
-        Just(Priority::Pinned),
-    ];
+    let priority =
+        prop_oneof![Just(Priority::Skip), Just(Priority::Normal), Just(Priority::Pinned),];
     prop_oneof![
         6 => Just(Deed::User),
         3 => Just(Deed::Call),
@@ -77,11 +74,12 @@ impl Run {
     fn act(&mut self, deed: &Deed) -> bool {
         self.texts += 1;
         let text = format!("text {}", self.texts);
-        let rows: Vec<CommitId> =
-            self.desk().line().view().rows().map(|row| row.version).collect();
+        let rows: Vec<CommitId> = self.desk().line().view().rows().map(|row| row.version).collect();
         let request = match deed {
             Deed::User => Draft::user(text).into(),
-            Deed::Call => Draft::assistant(text).call(format!("c{}", self.texts % 5), "f", "{}").into(),
+            Deed::Call => {
+                Draft::assistant(text).call(format!("c{}", self.texts % 5), "f", "{}").into()
+            }
             Deed::Result(n) => Draft::tool_result(format!("c{}", n % 5), text).into(),
             Deed::Edit(n) => match choose(&rows, *n) {
                 Some(target) => Request::edit_text(target, text),
@@ -103,7 +101,8 @@ impl Run {
             Deed::Tools(n) => Request::tools([tool("t", &(n % 3).to_string())]),
             Deed::Fork(n) => {
                 let Some(head) = self.desk().head() else { return false };
-                let line = block_on(self.desk().repo.store().walk_all(self.desk().repo.name(), head));
+                let line =
+                    block_on(self.desk().repo.store().walk_all(self.desk().repo.name(), head));
                 let line: Vec<CommitId> = line.unwrap().iter().map(|commit| commit.id()).collect();
                 let at = choose(&line, *n).unwrap();
                 let name = format!("b{}", self.desks.len());
@@ -227,8 +226,19 @@ impl Run {
     }
 }
 
+/// 96 histories, or as many as `PROPTEST_CASES` says.
+fn config() -> ProptestConfig {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    ProptestConfig {
+        cases: cases.unwrap_or(96),
+        max_shrink_iters: 400,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, max_shrink_iters: 400, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn cover_rule_after_any_sequence(deeds in prop::collection::vec(deed(), 1..60)) {
@@ -251,8 +261,7 @@ fn the_checks_see_a_planted_fault() {
         tract_core::CommitRecord::new(Op::Merge { sources: Vec::new() }, tract_core::By::User);
     record.parents = vec![summary];
     let row = tract_core::RowFields { key: 1, version: a.into(), mark: None, answers: None };
-    record.changes =
-        tract_core::Changes::List(vec![Change::Add { slot: a.into(), row }]);
+    record.changes = tract_core::Changes::List(vec![Change::Add { slot: a.into(), row }]);
     let bad = tract_core::Commit::seal(record).unwrap();
     let note = tract_core::LogNote {
         operation: tract_core::OperationId::random().unwrap(),

@@ -84,8 +84,7 @@ fn an_ambiguous_prefix_lists_what_it_fits() {
     let desk = Desk::new();
     // 4,000 commits share their first 4 digits with some other one almost surely.
     let requests: Vec<Request> = (0..4000).map(|n| Draft::user(n.to_string()).into()).collect();
-    let commits =
-        block_on(desk.repo.write(&desk.branch, &requests, &WriteOptions::new())).unwrap();
+    let commits = block_on(desk.repo.write(&desk.branch, &requests, &WriteOptions::new())).unwrap();
     let mut ids: Vec<CommitId> = commits.iter().map(|commit| commit.id()).collect();
     ids.sort();
     let four = |id: &CommitId| id.to_hex()[..4].to_owned();

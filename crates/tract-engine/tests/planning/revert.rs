@@ -5,11 +5,8 @@ use tract_engine::plan::{Details, Request};
 use crate::fixture::{Desk, tool};
 
 fn cascade(desk: &Desk, targets: &[tract_core::CommitId]) -> Commit {
-    let request = Request::Revert {
-        targets: targets.to_vec(),
-        cascade: true,
-        details: Details::default(),
-    };
+    let request =
+        Request::Revert { targets: targets.to_vec(), cascade: true, details: Details::default() };
     desk.try_do(request).unwrap()
 }
 
@@ -126,7 +123,7 @@ fn a_call_and_its_answer_are_taken_back_together() {
 #[test]
 fn sources_return_in_their_edited_version_and_place() {
     let desk = Desk::new();
-    let a = desk.user("a");
+    desk.user("a");
     let b = desk.says("b");
     desk.user("c");
     desk.edit(b, "B");
@@ -134,7 +131,6 @@ fn sources_return_in_their_edited_version_and_place() {
     desk.user("d");
     desk.revert(&[summary]);
     assert_eq!(desk.shown(), ["user: a", "assistant: B", "user: c", "user: d"]);
-    let _ = a;
 }
 
 #[test]
@@ -191,4 +187,21 @@ fn a_merge_is_reverted_whole() {
     assert_eq!(desk.shown(), ["user: A", "assistant: here", "user: there"]);
     desk.revert(&[merged.id()]);
     assert_eq!(desk.view_id(), before, "merge_then_revert_is_ours");
+}
+
+#[test]
+fn an_answer_does_not_come_back_without_its_call_or_beside_another() {
+    let desk = Desk::new();
+    let call = desk.call("c1");
+    let answer = desk.result("c1", "one");
+    let back = desk.revert(&[answer]);
+    let other = desk.result("c1", "two");
+    let refusal = desk.refused(Request::revert([back]));
+    assert_eq!(refusal, Refusal::Superseded { target: back, by: vec![other] });
+    desk.revert(&[other]);
+    let gone = desk.revert(&[call]);
+    let refusal = desk.refused(Request::revert([back]));
+    assert_eq!(refusal, Refusal::Superseded { target: back, by: vec![gone] });
+    cascade(&desk, &[back]);
+    assert_eq!(desk.shown(), ["assistant: [c1]", "tool: one"]);
 }

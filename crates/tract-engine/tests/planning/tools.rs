@@ -158,12 +158,8 @@ fn linking_twenty_tools_again_costs_little() {
 
 #[test]
 fn what_is_too_large_is_refused_whole() {
-    let limits = Limits {
-        blob_bytes: 2_000,
-        schema_bytes: 200,
-        toolset_tools: 3,
-        tool_name_chars: 10,
-    };
+    let limits =
+        Limits { blob_bytes: 2_000, schema_bytes: 200, toolset_tools: 3, tool_name_chars: 10 };
     let desk = Desk::with(RepoOptions::new().limits(limits));
     let refused = |request: Request, what: &str| {
         let error = desk.try_do(request).unwrap_err();

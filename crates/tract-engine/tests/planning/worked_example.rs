@@ -26,7 +26,9 @@ fn change(change: &Change, this: CommitId, names: &HashMap<CommitId, &str>) -> S
         Change::Version { slot, from, to } => {
             format!("[version,{},{},{}]", id(slot), id(from), id(to))
         }
-        Change::Mark { slot, from, to } => format!("[mark,{},{},{}]", id(slot), mark(from), mark(to)),
+        Change::Mark { slot, from, to } => {
+            format!("[mark,{},{},{}]", id(slot), mark(from), mark(to))
+        }
     }
 }
 
@@ -39,8 +41,7 @@ fn worked_example() {
         names.insert(id, name);
         let commit = block_on(desk.repo.require_commit(id)).unwrap();
         let changes = block_on(desk.repo.changes(&commit)).unwrap();
-        let changes: Vec<String> =
-            changes.iter().map(|item| change(item, id, &names)).collect();
+        let changes: Vec<String> = changes.iter().map(|item| change(item, id, &names)).collect();
         let changes = if changes.is_empty() { "-".to_owned() } else { changes.join(" ") };
         let rows = rows(&desk.line(), &names);
         writeln!(table, "{name} | {} | {changes} | {rows}", commit.op.name()).unwrap();
@@ -56,10 +57,10 @@ fn worked_example() {
     let view_of_f = desk.view_id();
 
     let refused = [
-        (desk.refused(Request::edit_text(b, "x")), Refusal::NotVisible {
-            target: b,
-            hidden_by: Some(s),
-        }),
+        (
+            desk.refused(Request::edit_text(b, "x")),
+            Refusal::NotVisible { target: b, hidden_by: Some(s) },
+        ),
         (desk.refused(Request::revert([e])), Refusal::Superseded { target: e, by: vec![s] }),
         (desk.refused(Request::revert([s])), Refusal::Superseded { target: s, by: vec![f] }),
         (desk.refused(Request::revert([a])), Refusal::Superseded { target: a, by: vec![s] }),

@@ -33,7 +33,8 @@ fn log_is_one_record_a_line_newest_first() {
 #[test]
 fn compile_is_the_request_itself() {
     let place = Place::of(STREAM);
-    let ran = place.run(&["compile", "--to", "anthropic-params", "--set", "temperature=0.50"]).expect(0);
+    let ran =
+        place.run(&["compile", "--to", "anthropic-params", "--set", "temperature=0.50"]).expect(0);
     let body = &ran.lines()[0];
     assert_eq!(body["model"], "m-1");
     assert_eq!(body["max_tokens"], 64);
@@ -41,7 +42,10 @@ fn compile_is_the_request_itself() {
     assert_eq!(body["tools"][0]["name"], "b");
     // The open call is answered for the provider, and that is said.
     assert!(ran.stderr.contains("repair: "), "{ran:?}");
-    assert_eq!(place.ok(&["--json", "compile", "--to", "openai"]), place.ok(&["compile", "--to", "openai"]));
+    assert_eq!(
+        place.ok(&["--json", "compile", "--to", "openai"]),
+        place.ok(&["compile", "--to", "openai"])
+    );
     let strict = ["compile", "--to", "anthropic-params", "--pairing", "strict"];
     place.refused(&strict, 1, "unpaired", "repair");
     let messages = &place.json(&["compile"])[0]["messages"];
@@ -93,7 +97,10 @@ fn tools_answer_in_lists_and_lines() {
     let hash = "d9d719b27480b55cd4918020e7473e716ed3569c8adafe926cf9b10b4f8ef064";
     assert_eq!((&lines[0]["line"], &lines[0]["hash"]), (&1.into(), &hash.into()));
     assert_eq!((&lines[1]["line"], &lines[1]["error"]["code"]), (&3.into(), &"bad_json".into()));
-    place.write("other.json", r#"[{"name":"a","input_schema":{"type":"object","properties":{"x":{}}}}]"#);
+    place.write(
+        "other.json",
+        r#"[{"name":"a","input_schema":{"type":"object","properties":{"x":{}}}}]"#,
+    );
     place.ok(&["tools", "set", "other.json"]);
     let diff = &place.json(&["--json", "tools", "diff", "main~1", "main"])[0];
     let changes: Vec<&str> =
@@ -110,6 +117,7 @@ fn tools_answer_in_lists_and_lines() {
 fn every_verb_answers_in_json() {
     let place = Place::of(STREAM);
     place.write("tools.json", "[]");
+    let recording = bundled("anthropic.json");
     let all: &[&[&str]] = &[
         &["init"],
         &["status"],
@@ -127,7 +135,7 @@ fn every_verb_answers_in_json() {
         &["compress", "--from", "HEAD#2", "--to", "HEAD#2", "--content", "A greeting."],
         &["revert", "HEAD"],
         &["merge", "main"],
-        &["import", text(&bundled("anthropic.json"))],
+        &["import", text(&recording)],
         &["export"],
         &["compile"],
         &["why-miss", "main"],
@@ -145,7 +153,8 @@ fn every_verb_answers_in_json() {
     ];
     for arguments in all {
         // The flag may stand before or after the verb.
-        let before: Vec<&str> = std::iter::once("--json").chain(arguments.iter().copied()).collect();
+        let before: Vec<&str> =
+            std::iter::once("--json").chain(arguments.iter().copied()).collect();
         let lines = place.run(&before).expect(0).lines();
         assert!(!lines.is_empty(), "{arguments:?}");
     }

@@ -31,7 +31,12 @@ fn the_store_is_found_upwards_and_named_by_the_environment() {
 #[test]
 fn urls_that_this_build_cannot_open() {
     let place = Place::empty();
-    place.refused(&["--store", "redb:a.redb", "log"], 3, "no_such_store", "it has memory and sqlite");
+    place.refused(
+        &["--store", "redb:a.redb", "log"],
+        3,
+        "no_such_store",
+        "it has memory and sqlite",
+    );
     place.refused(&["--store", "a.db", "log"], 3, "no_such_store", "sqlite:a.db");
     // An empty store in memory has no repository to look at.
     place.refused(&["--store", "memory:", "log"], 3, "no_repo", "init");
@@ -112,7 +117,12 @@ fn messages_that_do_not_fit() {
     place.refused(&["commit", "tool-result", "ok", "--call-id", "c9"], 1, "no_open_call", "c9");
     place.ok(&["commit", "user", "Hi"]);
     place.ok(&["commit", "assistant", "", "--call", "c1", "grep", "{\"pattern\":\"x\"}"]);
-    place.refused(&["commit", "tool-result", "?", "--call-id", "c9"], 1, "no_open_call", "\"c1\" grep");
+    place.refused(
+        &["commit", "tool-result", "?", "--call-id", "c9"],
+        1,
+        "no_open_call",
+        "\"c1\" grep",
+    );
     place.ok(&["commit", "tool-result", "ok", "--call-id", "c1"]);
     place.refused(
         &["commit", "tool-result", "ok", "--call-id", "c1"],
@@ -265,7 +275,9 @@ fn one_flipped_byte_is_an_error_and_is_named() {
     let report = &ran.lines()[0];
     assert_eq!(report["clean"], false);
     let damage = report["damage"].as_array().expect("a list");
-    assert!(damage.iter().any(|one| one["object"].as_str().is_some_and(|o| o.starts_with("blob "))));
+    assert!(
+        damage.iter().any(|one| one["object"].as_str().is_some_and(|o| o.starts_with("blob ")))
+    );
     let people = place.run(&["verify"]).expect(1);
     assert!(people.stdout.contains("not clean"), "{people:?}");
     // What is not damaged can still be read.

@@ -46,8 +46,11 @@ fn bad_lines_are_named_and_the_others_are_imported() {
     place.write("mixed.jsonl", file);
     let ran = place.run(&["import", "--json", "mixed.jsonl"]).expect(1);
     let lines = ran.lines();
-    let refused: Vec<i64> =
-        lines.iter().filter(|line| line["error"].is_object()).filter_map(|l| l["line"].as_i64()).collect();
+    let refused: Vec<i64> = lines
+        .iter()
+        .filter(|line| line["error"].is_object())
+        .filter_map(|l| l["line"].as_i64())
+        .collect();
     assert_eq!(refused, [2, 4, 5, 6, 7], "{lines:?}");
     let branches: Vec<&str> = lines.iter().filter_map(|line| line["branch"].as_str()).collect();
     assert_eq!(branches, ["a-b-c", "mixed-8"]);
@@ -93,7 +96,10 @@ fn a_branch_that_stands_elsewhere_is_left_alone() {
 #[test]
 fn a_document_over_several_lines_is_one_conversation() {
     let place = Place::new();
-    place.write("one.json", "{\n  \"messages\": [\n    {\"role\": \"user\", \"content\": \"Hi\"}\n  ]\n}\n");
+    place.write(
+        "one.json",
+        "{\n  \"messages\": [\n    {\"role\": \"user\", \"content\": \"Hi\"}\n  ]\n}\n",
+    );
     let lines = place.json(&["import", "--json", "one.json"]);
     assert_eq!(lines.len(), 1);
     assert_eq!(lines[0]["id"], "one-1");
@@ -106,7 +112,12 @@ fn the_format_can_be_named() {
     place.ok(&["import", "--format", "anthropic", "bare.json"]);
     let form = place.json(&["show", "bare-1", "--json"]);
     assert_eq!(form[0]["record"]["form"], "anthropic-1");
-    place.refused(&["import", "--format", "python-tract", "bare.json"], 1, "unsupported_format", "");
+    place.refused(
+        &["import", "--format", "python-tract", "bare.json"],
+        1,
+        "unsupported_format",
+        "",
+    );
     place.run(&["import", "--format", "yaml", "bare.json"]).expect(2);
 }
 
@@ -125,7 +136,8 @@ fn recorded_conversations_come_back_as_they_were() {
         let lines = place.json(&["import", "--json", text(&path)]);
         branches.extend(lines.iter().filter_map(|l| l["branch"].as_str().map(str::to_owned)));
         let file = std::fs::read_to_string(&path).expect("it is read");
-        recorded.extend(file.lines().map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap()));
+        recorded
+            .extend(file.lines().map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap()));
     }
     assert_eq!(branches.len(), recorded.len());
     for (branch, line) in branches.iter().zip(&recorded) {

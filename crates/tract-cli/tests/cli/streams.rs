@@ -35,12 +35,13 @@ fn a_stream_says_what_became_of_each_line() {
 #[test]
 fn keep_going_goes_on_and_atomic_takes_all_or_none() {
     let place = Place::new();
-    let stream = b"{\"op\":\"user\",\"text\":\"one\"}\nnonsense\n{\"op\":\"user\",\"text\":\"two\"}\n";
+    let stream =
+        b"{\"op\":\"user\",\"text\":\"one\"}\nnonsense\n{\"op\":\"user\",\"text\":\"two\"}\n";
     place.feed(&["apply", "--atomic", "-"], stream).expect(1);
     assert_eq!(place.json(&["--json", "log"]).len(), 0);
     place.feed(&["apply", "--keep-going", "-"], stream).expect(1);
     assert_eq!(place.json(&["--json", "log"]).len(), 2);
-    place.feed(&["apply", "--batch", "100", "-"], &stream[..25]).expect(0);
+    place.feed(&["apply", "--batch", "100", "-"], &stream[..26]).expect(0);
     assert_eq!(place.json(&["--json", "log"]).len(), 3);
 }
 
@@ -113,11 +114,8 @@ fn a_reader_that_has_enough_is_no_failure() {
     let place = Place::of(MORNING);
     place.ok(&["import", text(&bundled("conversations.jsonl"))]);
     let mut command = place.command(&["export"]);
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it starts");
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(0), "{output:?}");

@@ -70,7 +70,9 @@ fn help_teaches_by_example() {
     let place = Place::empty();
     let help = place.ok(&["--help"]);
     for verb in help.lines().skip_while(|line| *line != "Commands:").skip(1) {
-        let Some(verb) = verb.strip_prefix("  ").and_then(|line| line.split(' ').next()) else { break };
+        let Some(verb) = verb.strip_prefix("  ").and_then(|line| line.split(' ').next()) else {
+            break;
+        };
         if verb.is_empty() || ["help", "status", "stats", "tools"].contains(&verb) {
             continue;
         }

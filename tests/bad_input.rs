@@ -1,0 +1,308 @@
+//! Whatever comes in wrong is a typed error that says the way out, and changes nothing.
+
+use std::time::Duration;
+
+use tract::core::StoreErrorKind;
+use tract::engine::{ApplyOptions, Request, apply_stream, read_lines};
+use tract::import::Dialect;
+use tract::{
+    Draft, Error, JsonText, Limits, OpenOptions, Priority, RefName, RefTarget, ToolSchema, Tract,
+    block_on,
+};
+
+use crate::walks::{memory, url};
+
+/// All that an error could have left behind.
+fn state(tract: &Tract) -> (Vec<(RefName, RefTarget)>, tract::store::StoreStats) {
+    let refs = block_on(tract.store().list_refs(tract.repo().name(), "")).unwrap();
+    let mut stats = block_on(tract.stats()).unwrap();
+    stats.disk_bytes = 0;
+    (refs, stats)
+}
+
+/// An error of this kind, with a way out: a note, or words that say what was expected.
+#[track_caller]
+fn says(error: &Error, code: &str, way_out: &str) {
+    assert_eq!(error.code(), code, "{error:?}");
+    let text = format!("{error}\n{}", error.notes().join("\n"));
+    assert!(text.contains(way_out), "{way_out:?} not in {text:?}");
+    let shows_the_way = !error.notes().is_empty() || error.to_string().contains("expected");
+    assert!(shows_the_way, "no way out: {error:?}");
+}
+
+/// Does what must be refused, and looks for traces.
+#[track_caller]
+fn refused<T: std::fmt::Debug>(
+    tract: &Tract,
+    code: &str,
+    way_out: &str,
+    what: impl Future<Output = tract::Result<T>>,
+) {
+    let before = state(tract);
+    let error = block_on(what).expect_err("this is refused");
+    says(&error, code, way_out);
+    assert_eq!(state(tract), before, "{code}: a refusal leaves a trace");
+}
+
+fn deep(levels: usize) -> String {
+    format!("{}{}", "[".repeat(levels), "]".repeat(levels))
+}
+
+#[test]
+fn wrong_types_name_the_place() {
+    #[track_caller]
+    fn check(text: &str, code: &str, way_out: &str) {
+        says(&tract::import::read(text, Some(Dialect::OpenAi), "x").unwrap_err(), code, way_out);
+    }
+    check(r#"{"messages":5}"#, "bad_recording", "messages: expected");
+    check(r#"{"messages":[5]}"#, "bad_recording", "messages[0]: expected");
+    check(r#"{"messages":[{"role":5}]}"#, "bad_recording", "messages[0].role: expected a string");
+    check(r#"{"messages":[{"content":"x"}]}"#, "bad_recording", "role");
+    check(
+        r#"{"messages":[{"role":"user","content":{}}]}"#,
+        "bad_recording",
+        "messages[0].content: expected",
+    );
+    check(
+        r#"{"messages":[{"role":"assistant","tool_calls":{}}]}"#,
+        "bad_recording",
+        "tool_calls: expected",
+    );
+    check(r#"{"messages":[],"tools":7}"#, "bad_recording", "tools: expected");
+    check(r#"{"messages":[],"tools":[7]}"#, "bad_recording", "tools[0]: expected");
+    check("5", "unknown_format", "expected a conversation");
+    for text in ["", "{", "{\"messages\":[}", "nul", "{\"messages\":[]} x"] {
+        let error = tract::import::read(text, Some(Dialect::OpenAi), "x").unwrap_err();
+        assert_eq!(error.code(), "bad_json", "{text:?}: {error:?}");
+    }
+    let error = tract::import::read(r#"{"hello":1}"#, None, "x").unwrap_err();
+    says(&error, "unknown_format", "name the dialect");
+}
+
+#[test]
+fn deep_json_is_refused_wherever_it_comes_in() {
+    let (tract, deep) = (memory(), deep(10_000));
+    let line = format!(r#"{{"messages":[{{"role":"user","content":{deep}}}]}}"#);
+    assert_eq!(tract::import::read(&line, None, "x").unwrap_err().code(), "bad_json");
+    assert!(JsonText::new(&deep).is_err());
+    assert!(ToolSchema::parse(&format!(r#"{{"name":"f","parameters":{deep}}}"#)).is_err());
+    assert!(Draft::note(&deep).is_err());
+    let before = state(&tract);
+    let tools = [format!(r#"{{"name":"f","input_schema":{deep}}}"#)];
+    let error = block_on(tract.set_tools(tools.iter().map(String::as_str))).unwrap_err();
+    assert_eq!(error.code(), "bad_json");
+    let step = format!(r#"{{"op":"user","text":"x","metadata":{{"a":{deep}}}}}"#);
+    streamed(&tract, step.as_bytes(), 1);
+    assert_eq!(state(&tract), before);
+    // What a model wrote as arguments is text, however deep, and no JSON of ours.
+    block_on(async {
+        tract.user("go").await.unwrap();
+        tract.commit(Draft::assistant("").call("c", "f", deep.as_str())).await.unwrap();
+        tract.tool_result("c", "no").await.unwrap();
+        use tract::RequestForms as _;
+        let compiled = tract.compile().await.unwrap();
+        for body in [
+            compiled.to_openai_params(),
+            compiled.to_anthropic_params(),
+            compiled.to_ollama_params(),
+        ] {
+            let body = body.unwrap();
+            assert!(
+                serde_json::from_str::<serde_json::Value>(&body.to_json()).is_ok(),
+                "{}",
+                body.form()
+            );
+        }
+    });
+}
+
+/// Runs a stream whose line of this number is refused, with a reason.
+#[track_caller]
+fn streamed(tract: &Tract, bytes: &[u8], refused: usize) {
+    let mut lines = Vec::new();
+    let options = ApplyOptions::new().atomic(true);
+    let report = block_on(apply_stream(tract.repo(), read_lines(bytes), &options, |event| {
+        if let Err(error) = event.result {
+            assert!(!error.to_string().is_empty() && !error.code().is_empty());
+            lines.push(event.line);
+        }
+    }));
+    assert_eq!(report.unwrap().refused, 1);
+    assert_eq!(lines, [refused]);
+}
+
+#[test]
+fn malformed_lines_change_nothing() {
+    let tract = memory();
+    block_on(tract.user("before")).unwrap();
+    let before = state(&tract);
+    let good = br#"{"op":"user","text":"good"}"#.as_slice();
+    for bad in [
+        b"{".as_slice(),
+        b"no json",
+        b"[]",
+        br#"{"op":"fly"}"#,
+        br#"{"op":"user"}"#,
+        br#"{"op":"user","text":5}"#,
+        br#"{"op":"user","text":"x","unknown":1}"#,
+        br#"{"op":"edit","target":":nobody","text":"x"}"#,
+        br#"{"op":"tool_result","call_id":"c","content":"x"}"#,
+        br#"{"op":"annotate","target":"main","priority":"loud"}"#,
+        b"{\"op\":\"user\",\"text\":\"\xff\xfe\"}",
+        b"\x00",
+    ] {
+        streamed(&tract, &[good, bad, good].join(&b'\n'), 2);
+        assert_eq!(state(&tract), before, "{}", String::from_utf8_lossy(bad));
+    }
+}
+
+#[test]
+fn a_hundred_megabytes_need_a_raised_limit() {
+    let text = "tool output\n".repeat(100 * 1024 * 1024 / 12);
+    let tract = memory();
+    let call = Draft::assistant("").call("c", "cat", "{}");
+    block_on(tract.commit(call.clone())).unwrap();
+    refused(&tract, "too_large", "limit", tract.tool_result("c", text.as_str()));
+    let limits = Limits { blob_bytes: 256 << 20, ..Limits::default() };
+    let wide = block_on(OpenOptions::new().limits(limits).open("memory:")).unwrap();
+    block_on(async {
+        wide.commit(call).await.unwrap();
+        wide.tool_result("c", text.as_str()).await.unwrap();
+        let compiled = wide.compile().await.unwrap();
+        assert_eq!(compiled.messages().next_back().unwrap().content.text().len(), text.len());
+    });
+}
+
+#[test]
+fn ten_thousand_tools_are_too_many() {
+    let tract = memory();
+    block_on(tract.user("before")).unwrap();
+    let tool =
+        |n: usize| ToolSchema::parse(&format!(r#"{{"name":"t{n}","input_schema":{{}}}}"#)).unwrap();
+    let tools: Vec<ToolSchema> = (0..10_000).map(tool).collect();
+    refused(&tract, "too_large", "limit", tract.set_tools(&tools));
+    refused(&tract, "too_large", "limit", tract.commit(Draft::user("x").tools(tools.clone())));
+    block_on(tract.set_tools(&tools[..4096])).unwrap();
+    assert_eq!(block_on(tract.tools()).unwrap().len(), 4096);
+    let long = ToolSchema::parse(&format!(r#"{{"name":"{}"}}"#, "n".repeat(256))).unwrap();
+    refused(&tract, "too_large", "limit", tract.set_tools([long]));
+    let wide = format!(r#"{{"name":"f","description":"{}"}}"#, "x".repeat(1 << 20));
+    refused(&tract, "too_large", "limit", tract.set_tools([wide.as_str()]));
+}
+
+#[test]
+fn nuls_are_text_and_no_names() {
+    let tract = memory();
+    let text = "a\0b\u{1b}[31m\u{202e}c";
+    let said = block_on(tract.user(text)).unwrap();
+    assert_eq!(block_on(tract.content_of(&said)).unwrap().unwrap().text(), text);
+    for name in ["", "a\0b", "a b", "a..b", "/a", "a/", "a~1", "x.lock", "-a@{1}"] {
+        let before = state(&tract);
+        let error = block_on(tract.branch(name, &said)).unwrap_err();
+        assert_eq!(error.code(), "bad_name", "{name:?}");
+        assert_eq!(state(&tract), before, "{name:?}");
+    }
+}
+
+#[test]
+fn unknown_and_ambiguous_revisions_say_what_there_is() {
+    let tract = memory();
+    let drafts = (0..1_500).map(|n| Draft::user(format!("message {n}")));
+    let commits = block_on(tract.commit_all(drafts)).unwrap();
+    refused(&tract, "unknown_revision", "did you mean \"main\"", tract.resolve("mian"));
+    refused(&tract, "unknown_branch", "did you mean \"main\"", tract.checkout("mian"));
+    for text in ["main~x", "main@{", "abc", "main#0", "main~99999", "main#99999", ":mark"] {
+        let before = state(&tract);
+        let error = block_on(tract.resolve(text)).expect_err(text);
+        let known = ["unknown_revision", "bad_revision"].contains(&error.code());
+        assert!(known && !error.to_string().is_empty(), "{text:?}: {error:?}");
+        assert_eq!(state(&tract), before);
+    }
+    let mut prefixes: Vec<String> =
+        commits.iter().map(|commit| commit.id().to_hex().chars().take(4).collect()).collect();
+    prefixes.sort();
+    let twice = prefixes.windows(2).find(|pair| pair[0] == pair[1]);
+    let twice = twice.expect("of 1,500 ids two begin alike");
+    refused(&tract, "ambiguous_revision", "more digits", tract.resolve(twice[0].as_str()));
+}
+
+#[test]
+fn what_is_not_there_cannot_be_changed() {
+    let tract = memory();
+    let [one, two, _] = ["one", "two", "three"].map(|text| block_on(tract.user(text)).unwrap());
+    refused(&tract, "no_open_call", "", tract.tool_result("c", "x"));
+    let summary = block_on(tract.compress(&one, &two, "both")).unwrap();
+    refused(&tract, "not_visible", &summary.id().short(), tract.edit(&one, "x"));
+    refused(&tract, "not_visible", &summary.id().short(), tract.annotate(&two, Priority::Skip));
+    refused(&tract, "superseded", &summary.id().short(), tract.revert(&one));
+    let stranger = block_on(memory().user("elsewhere")).unwrap();
+    let before = state(&tract);
+    assert!(block_on(tract.edit(&stranger, "x")).is_err());
+    assert!(block_on(tract.branch("b", &stranger)).is_err());
+    assert!(block_on(tract.merge(&stranger)).is_err());
+    assert!(block_on(tract.record(Request::revert([]))).is_err());
+    assert_eq!(state(&tract), before);
+}
+
+#[test]
+fn what_is_no_store_is_told_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    let open = |create: bool| block_on(OpenOptions::new().create(create).open(&url(folder.path())));
+    says(&open(false).unwrap_err(), "no_store", "init");
+    assert!(!path.exists());
+    std::fs::write(&path, "dear diary, today I wrote a text that is no database").unwrap();
+    says(&open(true).unwrap_err(), "not_a_store", "path");
+    assert!(std::fs::read_to_string(&path).unwrap().starts_with("dear diary"));
+    std::fs::remove_file(&path).unwrap();
+    let foreign = rusqlite::Connection::open(&path).unwrap();
+    foreign.execute_batch("CREATE TABLE theirs (x)").unwrap();
+    drop(foreign);
+    let bytes = std::fs::read(&path).unwrap();
+    says(&open(true).unwrap_err(), "not_a_store", "path");
+    assert_eq!(std::fs::read(&path).unwrap(), bytes);
+    std::fs::remove_file(&path).unwrap();
+
+    let tract = open(true).unwrap();
+    block_on(tract.user("hello")).unwrap();
+    block_on(tract.store().close()).unwrap();
+    drop(tract);
+    let newer = rusqlite::Connection::open(&path).unwrap();
+    newer.execute_batch("PRAGMA user_version = 99").unwrap();
+    drop(newer);
+    let bytes = std::fs::read(&path).unwrap();
+    says(&open(true).unwrap_err(), "format_too_new", "newer");
+    assert_eq!(std::fs::read(&path).unwrap(), bytes);
+    says(&block_on(tract::open("redb:x")).unwrap_err(), "no_such_store", "it has");
+    let missing = OpenOptions::new().repo("nobody").create(false);
+    says(&block_on(missing.open_store(tract::core::memory())).unwrap_err(), "no_repo", "init");
+}
+
+#[test]
+fn a_locked_or_read_only_store_keeps_what_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    let options = tract_store_sqlite::SqliteOptions::new()
+        .create(true)
+        .busy_timeout(Duration::from_millis(30))
+        .write_mode(tract::store::WriteMode::InPlace);
+    let store = tract_store_sqlite::open(&path, &options).unwrap();
+    let tract = block_on(OpenOptions::new().open_store(store)).unwrap();
+    block_on(tract.user("before")).unwrap();
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    refused(&tract, "busy", "try again", tract.user("waits"));
+    other.execute_batch("ROLLBACK").unwrap();
+    drop(other);
+    block_on(tract.user("after")).unwrap();
+
+    let reading = tract_store_sqlite::SqliteOptions::new().read_only(true);
+    let reader = tract_store_sqlite::open(&path, &reading).unwrap();
+    let reader = block_on(OpenOptions::new().open_store(reader)).unwrap();
+    assert_eq!(block_on(reader.compile()).unwrap().message_count(), 2);
+    refused(&reader, "read_only", "permissions", reader.user("never"));
+    refused(&reader, "read_only", "permissions", reader.branch("b", "main"));
+    let error = block_on(reader.user("never")).unwrap_err();
+    let Error::Unavailable(error) = error else { panic!("{error:?}") };
+    assert_eq!(error.kind, StoreErrorKind::ReadOnly);
+}
