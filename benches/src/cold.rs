@@ -4,7 +4,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use tract::block_on;
-use tract::prelude::*;
 use tract::store::WriteMode;
 
 use crate::append::record_sizes;

@@ -157,9 +157,10 @@ impl World {
                 self.go(&Request::Append(draft));
             }
             Act::Call(count, id) => {
-                let mut draft = Draft::assistant(if n % 2 == 0 { "Let me see." } else { "" });
+                let mut draft =
+                    Draft::assistant(if n.is_multiple_of(2) { "Let me see." } else { "" });
                 for k in 0..*count {
-                    let arguments = if n % 5 == 0 { "no json" } else { r#"{"a":1}"# };
+                    let arguments = if n.is_multiple_of(5) { "no json" } else { r#"{"a":1}"# };
                     draft = draft.call(format!("c{}", id + k), format!("tool.{k}"), arguments);
                 }
                 self.go(&Request::Append(draft));
@@ -206,7 +207,8 @@ impl World {
             Act::Note => {
                 let mut request = Request::note(format!("note {n}"));
                 if let Request::Note { content, .. } = &mut request {
-                    *content = (n % 2 == 0).then(|| JsonText::new("{\"x\":1}").expect("JSON"));
+                    *content =
+                        (n.is_multiple_of(2)).then(|| JsonText::new("{\"x\":1}").expect("JSON"));
                 }
                 self.go(&request);
             }

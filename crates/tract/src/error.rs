@@ -64,7 +64,7 @@ pub enum Error {
     /// The engine refuses the request.
     #[cfg(feature = "engine")]
     #[error(transparent)]
-    Engine(tract_engine::Error),
+    Engine(Box<tract_engine::Error>),
     /// A context cannot be compiled.
     #[cfg(feature = "compile")]
     #[error(transparent)]
@@ -73,6 +73,10 @@ pub enum Error {
     #[cfg(feature = "engine")]
     #[error(transparent)]
     Form(#[from] tract_providers::FormError),
+    /// A reply cannot be read.
+    #[cfg(feature = "engine")]
+    #[error(transparent)]
+    Reply(#[from] tract_providers::ReplyError),
     /// What should be imported is not what its format says.
     #[cfg(feature = "engine")]
     #[error(transparent)]
@@ -85,7 +89,7 @@ pub enum Error {
         line: usize,
         /// Why.
         #[source]
-        error: tract_engine::LineError,
+        error: Box<tract_engine::LineError>,
     },
     /// A line of a stream is no operation.
     #[error(transparent)]
@@ -159,6 +163,8 @@ impl Error {
                 _ => "damaged",
             },
             #[cfg(feature = "engine")]
+            Self::Reply(_) => "bad_reply",
+            #[cfg(feature = "engine")]
             Self::Import(error) => match error {
                 tract_providers::ImportError::Json { .. } => "bad_json",
                 tract_providers::ImportError::Unknown { .. } => "unknown_format",
@@ -203,6 +209,8 @@ impl Error {
             #[cfg(feature = "engine")]
             Self::Form(error) => error.notes(),
             #[cfg(feature = "engine")]
+            Self::Reply(_) => Vec::new(),
+            #[cfg(feature = "engine")]
             Self::Import(error) => error.notes(),
             Self::Invalid { note, .. } => note.iter().cloned().collect(),
             #[cfg(feature = "engine")]
@@ -224,7 +232,7 @@ impl Error {
             | Self::Unavailable(_) => true,
             #[cfg(feature = "engine")]
             Self::Engine(error) => matches!(
-                error,
+                **error,
                 tract_engine::Error::Missing(_)
                     | tract_engine::Error::Shape(_)
                     | tract_engine::Error::Damaged { .. }
@@ -290,7 +298,7 @@ impl From<tract_engine::Error> for Error {
             tract_engine::Error::Content(error) => Self::Content(error),
             tract_engine::Error::BadName(error) => Self::BadName(error),
             tract_engine::Error::TooLarge(error) => Self::TooLarge(error),
-            other => Self::Engine(other),
+            other => Self::Engine(Box::new(other)),
         }
     }
 }
@@ -318,8 +326,8 @@ mod tests {
         let [old, new] = [1, 2].map(|n| tract_core::CommitId::from_bytes([n; 32]));
         let error = Error::Conflict {
             name: RefName::branch("main").expect("a good name"),
-            expected: Expect::Is(old.into()),
-            found: Some(new.into()),
+            expected: Expect::Is(RefTarget::Commit(old)),
+            found: Some(RefTarget::Commit(new)),
         };
         assert_eq!(error.to_string(), "main moved from 01010101 to 02020202");
         assert!(error.notes()[0].contains("fork(\"late\", \"01010101\")"));

@@ -87,7 +87,7 @@ impl Tract {
         })
         .await?;
         match refused {
-            Some((line, error)) => Err(Error::Line { line, error }),
+            Some((line, error)) => Err(Error::Line { line, error: Box::new(error) }),
             None => Ok(made),
         }
     }

@@ -1,6 +1,9 @@
 //! The binary, run as people and scripts run it.
 #![forbid(unsafe_code)]
 
+// `kill -9` while importing and appending.
+mod kill;
+
 mod support;
 
 // Exit codes and errors: every way in which input can be bad.

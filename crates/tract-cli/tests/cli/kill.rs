@@ -1,0 +1,147 @@
+//! `kill -9` of a process that imports or appends: nothing acknowledged is lost, and what is there
+//! verifies clean.
+
+use std::collections::{BTreeSet, HashSet};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+fn tract(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tract"));
+    command.arg("--store").arg(format!("sqlite:{}", folder.join("tract.db").display()));
+    command.stderr(Stdio::null());
+    command
+}
+
+fn kill(child: &mut Child) {
+    child.kill().expect("SIGKILL is sent");
+    child.wait().expect("the child is gone");
+}
+
+/// Pseudo-random pauses from a fixed seed: the same every time, as far as a scheduler allows.
+struct Pauses(u64);
+
+impl Pauses {
+    fn next(&mut self, most_ms: u64) -> Duration {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        Duration::from_micros((self.0 >> 33) % (most_ms * 1000))
+    }
+}
+
+#[track_caller]
+fn clean(folder: &Path) {
+    let output = tract(folder).args(["verify", "--json"]).output().expect("verify runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.contains("\"clean\":true"), "verify: {text}");
+}
+
+/// Reads the JSON lines that a process writes until it is killed; a line cut by the kill
+/// acknowledges nothing.
+fn acknowledged(child: &mut Child, member: &'static str) -> std::thread::JoinHandle<Vec<String>> {
+    let output = BufReader::new(child.stdout.take().expect("stdout is piped"));
+    std::thread::spawn(move || {
+        output
+            .split(b'\n')
+            .map_while(Result::ok)
+            .map_while(|line| serde_json::from_slice::<serde_json::Value>(&line).ok())
+            .filter_map(|event| event[member].as_str().map(str::to_owned))
+            .collect()
+    })
+}
+
+#[test]
+fn an_appending_process_killed_80_times_loses_nothing_acknowledged() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = tract(folder.path()).arg("init").stdout(Stdio::null()).status();
+    assert!(made.expect("init runs").success());
+    let mut pauses = Pauses(7);
+    let mut seen = Vec::new();
+    for round in 0..80 {
+        let mut child = tract(folder.path())
+            .args(["apply", "--json", "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("apply starts");
+        let mut input = child.stdin.take().expect("stdin is piped");
+        let feeder = std::thread::spawn(move || {
+            for n in 0.. {
+                let line = format!("{{\"op\":\"user\",\"text\":\"round {round}, line {n}\"}}\n");
+                if input.write_all(line.as_bytes()).is_err() {
+                    break; // the reader was killed
+                }
+            }
+        });
+        let reader = acknowledged(&mut child, "commit");
+        std::thread::sleep(Duration::from_millis(15) + pauses.next(60));
+        kill(&mut child);
+        feeder.join().expect("the feeder ends");
+        seen.extend(reader.join().expect("the reader ends"));
+        if round % 20 == 19 {
+            clean(folder.path());
+        }
+    }
+    assert!(seen.len() > 80, "only {} lines were acknowledged", seen.len());
+    let log = tract(folder.path()).args(["log", "--limit", "0", "--json"]).output();
+    let log = String::from_utf8(log.expect("log runs").stdout).expect("the log is text");
+    let stored: HashSet<String> = log
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("a record"))
+        .filter_map(|record| record["commit"].as_str().map(str::to_owned))
+        .collect();
+    let lost = seen.iter().filter(|id| !stored.contains(*id)).count();
+    assert_eq!(lost, 0, "{lost} of {} acknowledged commits are lost", seen.len());
+    println!("80 kills, {} acknowledged, {} stored", seen.len(), stored.len());
+}
+
+#[test]
+fn an_importing_process_killed_20_times_can_go_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sample =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/trajectories/sample.jsonl");
+    let sample = std::fs::read_to_string(sample).expect("the bundled recordings");
+    // The same conversations under many ids, so that there is something to interrupt.
+    let many = folder.path().join("many.jsonl");
+    let mut file = std::fs::File::create(&many).expect("a file");
+    for copy in 0..60 {
+        for (n, line) in sample.lines().enumerate() {
+            let mut value: serde_json::Value = serde_json::from_str(line).expect("a recording");
+            value["id"] = format!("copy-{copy}-{n}").into();
+            value["messages"][0]["content"] = format!("conversation {copy} {n}").into();
+            writeln!(file, "{value}").expect("written");
+        }
+    }
+    drop(file);
+    let mut pauses = Pauses(11);
+    let mut seen = BTreeSet::new();
+    for round in 0..20 {
+        let mut child = tract(folder.path())
+            .args(["import", "--json"])
+            .arg(&many)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("import starts");
+        let reader = acknowledged(&mut child, "branch");
+        std::thread::sleep(Duration::from_millis(15) + pauses.next(120));
+        kill(&mut child);
+        seen.extend(reader.join().expect("the reader ends"));
+        if round % 5 == 4 && folder.path().join("tract.db").exists() {
+            clean(folder.path());
+        }
+    }
+    let whole = tract(folder.path()).args(["import", "--json"]).arg(&many).output();
+    let whole = String::from_utf8(whole.expect("import runs").stdout).expect("text");
+    let mut again = 0;
+    for line in whole.lines() {
+        let event: serde_json::Value = serde_json::from_str(line).expect("one event a line");
+        if event["branch"].as_str().is_some_and(|branch| seen.contains(branch)) {
+            assert_eq!(event["status"], "unchanged", "an acknowledged conversation: {line}");
+            again += 1;
+        }
+    }
+    assert_eq!(again, seen.len(), "every acknowledged conversation is there");
+    clean(folder.path());
+    println!("20 kills, {} conversations acknowledged", seen.len());
+}
