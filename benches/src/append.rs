@@ -34,8 +34,22 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
             floor_us.push(micros(took) / each as f64);
         }
         let base = median(floor_us);
-        add(table, format!("durable append at {filled}, in place"), median(direct_us), base, "≥ 0.8", 0.8);
-        add(table, format!("durable append at {filled}, writer thread"), median(thread_us), base, "≥ 0.7", 0.7);
+        add(
+            table,
+            format!("durable append at {filled}, in place"),
+            median(direct_us),
+            base,
+            "≥ 0.8",
+            0.8,
+        );
+        add(
+            table,
+            format!("durable append at {filled}, writer thread"),
+            median(thread_us),
+            base,
+            "≥ 0.7",
+            0.7,
+        );
 
         let (mut ours, mut floors) = (vec![], vec![]);
         for _ in 0..ROUNDS + 2 {
@@ -50,7 +64,14 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
             let (_, took) = timed(|| (0..4).for_each(|_| floor.write(100).unwrap()));
             floors.push(micros(took) / 400.0);
         }
-        add(table, format!("batched append at {filled}, 100 a write"), median(ours), median(floors), "≥ 0.6", 0.6);
+        add(
+            table,
+            format!("batched append at {filled}, 100 a write"),
+            median(ours),
+            median(floors),
+            "≥ 0.6",
+            0.6,
+        );
     }
 }
 

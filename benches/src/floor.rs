@@ -64,10 +64,20 @@ impl Floor {
             transaction.prepare_cached(sql)?.execute(with).map(drop)
         };
         run("UPDATE segments SET tip = ?1 WHERE id = 1", params![n])?;
-        run("UPDATE refs SET target = ?1 WHERE repo = 1 AND name = 'heads/main'", params![[7u8; 33]])?;
+        run(
+            "UPDATE refs SET target = ?1 WHERE repo = 1 AND name = 'heads/main'",
+            params![[7u8; 33]],
+        )?;
         run(
             "INSERT INTO ref_log VALUES (NULL, 1, 17, ?1, ?2, ?3, ?4, ?5, 1, 2, NULL, NULL, ?6, 9)",
-            params![n - 1, n, scatter(n + 7), scatter(n + 9), [1u8; 16], 1_763_764_800_000_000_i64 + n],
+            params![
+                n - 1,
+                n,
+                scatter(n + 7),
+                scatter(n + 9),
+                [1u8; 16],
+                1_763_764_800_000_000_i64 + n
+            ],
         )?;
         transaction.commit()
     }
@@ -75,7 +85,9 @@ impl Floor {
     /// Reads all messages, newest first, as a compile must: records, then contents.
     pub(crate) fn read(&self) -> Result<usize> {
         let mut bytes = 0;
-        for sql in ["SELECT rec FROM commits ORDER BY id DESC", "SELECT data FROM blobs ORDER BY id"] {
+        for sql in
+            ["SELECT rec FROM commits ORDER BY id DESC", "SELECT data FROM blobs ORDER BY id"]
+        {
             let mut statement = self.connection.prepare_cached(sql)?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {

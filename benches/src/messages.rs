@@ -6,8 +6,26 @@ use tract::store::WriteMode;
 use tract::{Draft, OpenOptions, Tract, block_on};
 
 const WORDS: &[&str] = &[
-    "agent", "branch", "commit", "context", "model", "tool", "result", "answer", "reservation",
-    "flight", "the", "a", "of", "and", "to", "with", "was", "is", "for", "payment",
+    "agent",
+    "branch",
+    "commit",
+    "context",
+    "model",
+    "tool",
+    "result",
+    "answer",
+    "reservation",
+    "flight",
+    "the",
+    "a",
+    "of",
+    "and",
+    "to",
+    "with",
+    "was",
+    "is",
+    "for",
+    "payment",
 ];
 
 /// The n-th message: 500 characters of words, no two messages alike.

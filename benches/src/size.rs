@@ -64,7 +64,11 @@ pub(crate) fn fork(table: &mut Table, _quick: bool) {
         floors.push(micros(timed(|| floor.write(0).unwrap()).1));
     }
     let after = block_on(tract.store().stats(tract.repo().name())).unwrap();
-    assert_eq!((before.blobs, before.commits), (after.blobs, after.commits), "a fork copies nothing");
+    assert_eq!(
+        (before.blobs, before.commits),
+        (after.blobs, after.commits),
+        "a fork copies nothing"
+    );
     let (ours, floor) = (median(ours), median(floors));
     table.add(Figure {
         what: "fork of 5,000 messages (0 message bytes copied)".to_owned(),

@@ -22,7 +22,13 @@ impl Table {
     }
 
     /// Adds a figure that has no floor, and a wish that is a plain limit.
-    pub(crate) fn limit(&mut self, what: impl Into<String>, ours: String, wanted: &'static str, met: bool) {
+    pub(crate) fn limit(
+        &mut self,
+        what: impl Into<String>,
+        ours: String,
+        wanted: &'static str,
+        met: bool,
+    ) {
         self.add(Figure {
             what: what.into(),
             ours,

@@ -1,49 +1,49 @@
 //! Planners and the write path: git's verbs over contexts.
 #![forbid(unsafe_code)]
 
-mod branch;
-mod error;
-mod fetch;
-mod merge;
-pub mod graph;
-mod diff;
-pub mod plan;
-mod repo;
 mod apply;
+mod branch;
+mod diff;
+mod error;
 mod export;
+mod fetch;
+pub mod graph;
 mod import;
 mod log;
+mod merge;
 mod overlay;
+pub mod plan;
 mod reach;
+mod repo;
 mod revision;
 mod stats;
 mod time;
 mod tools;
 mod txn;
 mod undo;
-mod write;
 mod verify;
+mod write;
 
+pub use crate::apply::{
+    ApplyEvent, ApplyOptions, ApplyReport, LineError, StreamLine, apply_stream, number_lines,
+    read_lines,
+};
+pub use crate::branch::{Branch, FIRST_BRANCH};
 pub use crate::diff::{ConfigChange, Diff, MessageChange, diff, plain};
-pub use crate::tools::{SchemaDiff, ToolChange, ToolDiff, no_schema_diff, tool_diff};
 pub use crate::error::{Error, Result};
-pub use crate::plan::Refusal;
-pub use crate::repo::{Repo, RepoOptions};
 pub use crate::export::{Export, ExportOptions, export};
 pub use crate::import::{
-    Conversation, ImportAnomaly, ImportAnomalyKind, ImportOptions, ImportStatus, Imported, Importer,
-    import,
-};
-pub use crate::verify::{OnVerify, VerifyOptions, VerifyProgress, VerifyReport, verify};
-pub use crate::txn::Txn;
-pub use crate::write::WriteOptions;
-pub use crate::branch::{Branch, FIRST_BRANCH};
-pub use crate::merge::{MergeOptions, Merged};
-pub use crate::revision::Marks;
-pub use crate::undo::{RefMove, Undone};
-pub use crate::apply::{
-    ApplyEvent, ApplyOptions, ApplyReport, LineError, StreamLine, apply_stream,
-    number_lines, read_lines,
+    Conversation, ImportAnomaly, ImportAnomalyKind, ImportOptions, ImportStatus, Imported,
+    Importer, import,
 };
 pub use crate::log::{LogLine, LogPage, describe, log, log_all, one_line};
+pub use crate::merge::{MergeOptions, Merged};
+pub use crate::plan::Refusal;
+pub use crate::repo::{Repo, RepoOptions};
+pub use crate::revision::Marks;
 pub use crate::stats::{Stats, stats};
+pub use crate::tools::{SchemaDiff, ToolChange, ToolDiff, no_schema_diff, tool_diff};
+pub use crate::txn::Txn;
+pub use crate::undo::{RefMove, Undone};
+pub use crate::verify::{OnVerify, VerifyOptions, VerifyProgress, VerifyReport, verify};
+pub use crate::write::WriteOptions;

@@ -6,12 +6,14 @@ use tract_compile::Changed;
 use tract_core::{
     Applied, Batch, BatchId, Blob, Change, Commit, CommitId, Content, DerivedRow, Draft, Expect,
     LogNote, ObjectId, Op, RefEdit, RefName, RefTarget, StoreErrorKind, ToolRow, ToolSchema,
-    Toolset,
+    Toolset, ToolsetId,
 };
 use tract_hooks::{BeforeCommit, BeforeCompress, RefMoved, ToolResultReceived};
 
 use crate::error::{Error, Result};
-use crate::plan::{Line, NewContent, Plan, Planned, Records, Request, plan};
+use crate::plan::{
+    Line, NewContent, Plan, Planned, Records, Request, Stand, is_plain, plain, plan,
+};
 use crate::repo::Repo;
 use crate::write::{WriteOptions, batch_id, check_shape, expect, operation_id};
 
@@ -25,6 +27,8 @@ pub struct Txn<'a> {
     lines: HashMap<CommitId, Line>,
     records: Records,
     planned_on: Option<CommitId>,
+    /// Where a run of plain messages stands: their line is folded once, when it is asked for.
+    stand: Option<Stand>,
     refs: BTreeMap<RefName, Moved>,
     commits: Vec<Commit>,
     made: HashSet<CommitId>,
@@ -33,6 +37,14 @@ pub struct Txn<'a> {
     tools: Vec<ToolRow>,
     derived: Vec<DerivedRow>,
     requires: HashSet<CommitId>,
+}
+
+/// What a planned commit brings along beside its record.
+struct Rest {
+    changes: Vec<Change>,
+    blobs: Vec<Blob>,
+    given: Option<(Toolset, Vec<ToolSchema>)>,
+    requires: Vec<CommitId>,
 }
 
 /// A ref as it was found, and as it shall be.
@@ -56,6 +68,7 @@ impl<'a> Txn<'a> {
             lines: HashMap::new(),
             records: Records::default(),
             planned_on: None,
+            stand: None,
             refs: BTreeMap::new(),
             commits: Vec::new(),
             made: HashSet::new(),
@@ -219,6 +232,17 @@ impl<'a> Txn<'a> {
     /// write is as it was before then.
     pub async fn add(&mut self, branch: &RefName, request: &Request) -> Result<Commit> {
         let head = self.head(branch).await?;
+        if let Request::Append(draft) | Request::Import(draft) = request
+            && is_plain(draft)
+        {
+            let stand = match self.stand {
+                Some(stand) if stand.head == head => stand,
+                _ => Stand::from(&self.line(head).await?),
+            };
+            let planned = self.plan_with(head, |_| plain(stand, draft)).await?;
+            self.ask(branch, head, request, &planned).await?;
+            return self.append(branch, stand, planned);
+        }
         let line = self.line(head).await?;
         let planned = self.plan_with(head, |records| plan(request, &line, records)).await?;
         self.ask(branch, head, request, &planned).await?;
@@ -305,6 +329,19 @@ impl<'a> Txn<'a> {
         Ok(hooks.before_commit(&event).await.settle()?)
     }
 
+    /// Seals a plain message and moves the branch to it; its line is folded when it is asked for.
+    fn append(&mut self, branch: &RefName, stand: Stand, planned: Planned) -> Result<Commit> {
+        let (commit, rest) = self.seal(planned)?;
+        self.stand = Some(Stand {
+            head: Some(commit.id()),
+            toolset: commit.toolset,
+            active: commit.active_toolset(),
+            tools_set: stand.tools_set,
+        });
+        self.take(branch, &commit, stand.toolset, rest);
+        Ok(commit)
+    }
+
     /// Seals what was planned on a line, and moves the branch to it.
     pub(crate) async fn commit(
         &mut self,
@@ -312,6 +349,23 @@ impl<'a> Txn<'a> {
         line: &Line,
         planned: Planned,
     ) -> Result<Commit> {
+        let (commit, rest) = self.seal(planned)?;
+        let compiler = self.repo.compiler();
+        let mut next = compiler.advance(line, std::slice::from_ref(&commit), &rest.blobs).await?;
+        self.derived.extend(compiler.snapshot_due(&mut next));
+        self.take(branch, &commit, line.toolset(), rest);
+        self.lines.insert(commit.id(), next);
+        if let Some(before) = line.head().filter(|id| self.made.contains(id)) {
+            let at = |moved: &Moved| moved.to.as_ref().and_then(RefTarget::commit) == Some(before);
+            if !self.refs.values().any(at) {
+                self.lines.remove(&before);
+            }
+        }
+        Ok(commit)
+    }
+
+    /// Checks limits and shape, and makes a commit of what was planned.
+    fn seal(&self, planned: Planned) -> Result<(Commit, Rest)> {
         let Planned { mut record, changes, blobs, given, requires } = planned;
         self.check_limits(&blobs, given.as_ref())?;
         if record.created_at.is_none() && !self.imports {
@@ -320,37 +374,31 @@ impl<'a> Txn<'a> {
         }
         let commit = Commit::seal(record)?;
         self.check(&commit, &changes)?;
-        let compiler = self.repo.compiler();
-        let mut next = compiler.advance(line, std::slice::from_ref(&commit), &blobs).await?;
-        self.derived.extend(compiler.snapshot_due(&mut next));
+        Ok((commit, Rest { changes, blobs, given, requires }))
+    }
 
-        self.requires.extend(requires);
-        if let Some((toolset, tools)) = given {
-            self.take_tools(&commit, line, toolset, &tools);
+    /// Takes a commit with all that comes along, and moves the branch to it.
+    fn take(&mut self, branch: &RefName, commit: &Commit, before: Option<ToolsetId>, rest: Rest) {
+        self.requires.extend(rest.requires);
+        if let Some((toolset, tools)) = rest.given
+            && before != Some(toolset.id())
+        {
+            self.take_tools(commit, toolset, &tools);
         }
-        for blob in blobs {
+        for blob in rest.blobs {
             self.records.insert_blob(blob.clone());
             self.blobs.push(blob);
         }
         self.records.insert(commit.clone());
         if matches!(commit.changes, tract_core::Changes::Blob(_)) {
-            self.records.changes.insert(commit.id(), changes.into());
+            self.records.changes.insert(commit.id(), rest.changes.into());
         }
-        self.lines.insert(commit.id(), next);
-        let before = line.head();
         if self.made.insert(commit.id()) {
             self.commits.push(commit.clone());
         }
         if let Some(moved) = self.refs.get_mut(branch) {
             moved.to = Some(RefTarget::Commit(commit.id()));
         }
-        if let Some(before) = before.filter(|id| self.made.contains(id)) {
-            let at = |moved: &Moved| moved.to.as_ref().and_then(RefTarget::commit) == Some(before);
-            if !self.refs.values().any(at) {
-                self.lines.remove(&before);
-            }
-        }
-        Ok(commit)
     }
 
     fn check_limits(
@@ -392,11 +440,8 @@ impl<'a> Txn<'a> {
         check_shape(Changed { commit, changes }, &targets)
     }
 
-    /// Takes the tools of a commit: only what its parent had not in force.
-    fn take_tools(&mut self, commit: &Commit, line: &Line, toolset: Toolset, tools: &[ToolSchema]) {
-        if line.toolset() == Some(toolset.id()) {
-            return;
-        }
+    /// Takes the tools of a commit whose parent had others in force.
+    fn take_tools(&mut self, commit: &Commit, toolset: Toolset, tools: &[ToolSchema]) {
         let created_at = commit.created_at.unwrap_or(0);
         for tool in tools {
             let blob = tool.blob();
@@ -424,7 +469,7 @@ impl<'a> Txn<'a> {
     }
 
     pub(crate) async fn apply_undoing(
-        self,
+        mut self,
         what: &str,
         options: &WriteOptions,
         undoes: Option<u64>,
@@ -441,6 +486,7 @@ impl<'a> Txn<'a> {
             undoes,
             at: self.at_us,
         };
+        self.fold_heads().await?;
         let mut batch = Batch::new(self.id, note);
         let mut requires: Vec<CommitId> = self.requires.difference(&self.made).copied().collect();
         requires.sort_unstable();
@@ -477,6 +523,22 @@ impl<'a> Txn<'a> {
             Applied::Conflict(_) => {}
         }
         Ok(applied)
+    }
+}
+
+impl Txn<'_> {
+    /// Folds the lines of heads that runs of plain messages ended at.
+    async fn fold_heads(&mut self) -> Result<()> {
+        let moved = self.refs.values().filter_map(|moved| moved.to.as_ref()?.commit());
+        let heads: Vec<CommitId> = moved
+            .filter(|head| self.made.contains(head) && !self.lines.contains_key(head))
+            .collect();
+        for head in heads {
+            let mut line = self.line(Some(head)).await?;
+            self.derived.extend(self.repo.compiler().snapshot_due(&mut line));
+            self.lines.insert(head, line);
+        }
+        Ok(())
     }
 }
 

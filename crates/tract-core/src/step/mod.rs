@@ -453,10 +453,9 @@ fn short_assistant(body: &Body) -> Option<StepOp> {
     }
     let call = |part: &Part| match part {
         Part::ToolCall(call) => Some(call.clone()),
-        Part::Text { .. }
-        | Part::Image { .. }
-        | Part::Reasoning { .. }
-        | Part::Opaque { .. } => None,
+        Part::Text { .. } | Part::Image { .. } | Part::Reasoning { .. } | Part::Opaque { .. } => {
+            None
+        }
     };
     let tool_calls = rest.iter().map(call).collect::<Option<Vec<_>>>()?;
     let empty = said.is_empty() && reasoning.is_none() && tool_calls.is_empty();

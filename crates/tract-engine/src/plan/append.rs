@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tract_compile::Row;
 use tract_core::{CallRef, CommitId, Content, Draft, Op};
 
-use super::{Details, Line, OpenCall, Plan, Planned, Records, Refusal};
+use super::{Details, Line, OpenCall, Plan, Planned, Records, Refusal, Stand};
 
 /// Plans to add a message. With `orphans` a result that answers no open call is taken as it is.
 pub(super) fn append(
@@ -28,21 +28,37 @@ pub(super) fn append(
         | Content::Note(_)
         | Content::Custom { .. } => None,
     };
+    let mut planned = message(line.into(), draft, answers)?;
+    if draft.joins_previous {
+        planned.record.joins = line.view().rows().next_back().map(|row| row.slot);
+    }
+    Ok(planned)
+}
+
+/// Whether a message can be added without a look at the view: it answers nothing and continues
+/// nothing.
+pub(crate) fn is_plain(draft: &Draft) -> bool {
+    !draft.joins_previous && !matches!(draft.content, Content::ToolResult(_))
+}
+
+/// Plans to add a [plain](is_plain) message.
+pub(crate) fn plain(stand: Stand, draft: &Draft) -> Plan<Planned> {
+    message(stand, draft, None)
+}
+
+fn message(stand: Stand, draft: &Draft, answers: Option<CallRef>) -> Plan<Planned> {
     let op = Op::Append {
         slot: None,
         answers,
         priority: draft.priority,
         retention: draft.retention.clone(),
     };
-    let mut planned = Planned::on(line, op, &Details::from(draft));
+    let mut planned = Planned::on(stand, op, &Details::from(draft));
     planned.say(&draft.content, draft.role.clone())?;
     planned.record.form = draft.form.clone();
     if let Some(verbatim) = &draft.verbatim {
         planned.record.verbatim = Some(verbatim.id());
         planned.blobs.push(verbatim.clone());
-    }
-    if draft.joins_previous {
-        planned.record.joins = line.view().rows().next_back().map(|row| row.slot);
     }
     Ok(planned)
 }

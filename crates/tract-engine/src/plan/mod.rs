@@ -17,10 +17,11 @@ mod work;
 
 pub use tract_compile::Line;
 
+pub(crate) use self::append::{is_plain, plain};
 pub use self::merge::{Sides, merge};
 pub use self::records::{Needs, Plan, Records, Stop};
 pub use self::refusal::{ConflictKind, MergeConflict, OpenCall, Refusal};
-pub use self::request::{Details, NewContent, Planned, Request, Selection, seal_tools};
+pub use self::request::{Details, NewContent, Planned, Request, Selection, Stand, seal_tools};
 
 /// Plans a request on a line.
 ///

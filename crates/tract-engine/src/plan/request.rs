@@ -236,12 +236,37 @@ pub fn seal_tools(tools: &[ToolSchema]) -> Toolset {
     Toolset::seal(tools.iter().map(entry).collect())
 }
 
+/// What a record needs to know of the line that it continues: the head and its tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stand {
+    /// The commit to continue; `None` before the first one.
+    pub head: Option<CommitId>,
+    /// The tools in force.
+    pub toolset: Option<ToolsetId>,
+    /// The tools that a commit without tools has in force.
+    pub active: Option<ToolsetId>,
+    /// Whether tools were ever set to stay.
+    pub tools_set: bool,
+}
+
+impl From<&Line> for Stand {
+    fn from(line: &Line) -> Self {
+        Self {
+            head: line.head(),
+            toolset: line.toolset(),
+            active: line.active(),
+            tools_set: line.tools_set(),
+        }
+    }
+}
+
 impl Planned {
     /// Starts a record on a line: parents, tools and details.
-    pub(super) fn on(line: &Line, op: Op, details: &Details) -> Self {
+    pub(super) fn on(stand: impl Into<Stand>, op: Op, details: &Details) -> Self {
+        let stand = stand.into();
         let given = details.tools.as_ref().map(|tools| (seal_tools(tools), tools.clone()));
         let mut record = CommitRecord::new(op, details.origin.by);
-        record.parents = line.head().into_iter().collect();
+        record.parents = stand.head.into_iter().collect();
         record.message = details.message.clone();
         record.metadata = details.metadata.clone();
         record.generation_config = details.generation_config.clone();
@@ -258,11 +283,11 @@ impl Planned {
         match given {
             Some((toolset, tools)) => {
                 // Where nothing was ever set to stay, what is in force stays.
-                let active = if line.tools_set() { line.active() } else { None };
+                let active = if stand.tools_set { stand.active } else { None };
                 planned.set_tools(Some(toolset.id()), active);
                 planned.given = Some((toolset, tools));
             }
-            None => planned.set_tools(line.active(), None),
+            None => planned.set_tools(stand.active, None),
         }
         planned
     }

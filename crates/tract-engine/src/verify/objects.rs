@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use tract_core::store::{BlobKey, Damage, StoreResult};
 use tract_core::{
-    Blob, BlobId, Commit, CommitId, Content, Kind, ObjectId, RepoName, Store, ToolDefinition, ToolId,
-    ToolSchema, Toolset, ToolsetId,
+    Blob, BlobId, Commit, CommitId, Content, Kind, ObjectId, RepoName, Store, ToolDefinition,
+    ToolId, ToolSchema, Toolset, ToolsetId,
 };
 
 use super::derived;
