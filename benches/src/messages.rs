@@ -56,7 +56,7 @@ pub(crate) fn fill(tract: &Tract, from: u64, count: u64) {
     let mut n = from;
     while n < from + count {
         let to = (n + 100).min(from + count);
-        let drafts: Vec<Draft> = (n..to).map(|n| draft(n)).collect();
+        let drafts: Vec<Draft> = (n..to).map(draft).collect();
         block_on(tract.commit_all(drafts)).unwrap();
         n = to;
     }
