@@ -89,7 +89,7 @@ impl StandIn {
 pub enum RepairKind {
     /// A call without a result is answered "not executed".
     NotExecuted,
-    /// A skipped result is sent as "[skipped]".
+    /// A skipped result is sent as `"[skipped]"`.
     SkippedResult,
     /// A result was moved right after its call.
     Moved,
@@ -204,7 +204,7 @@ fn first(repairs: &[Repair]) -> String {
 /// - A result stands right after its call, in call order; rows that came in the target's own form
 ///   and already satisfy it stay as they came.
 /// - A call shown without a result is answered "not executed"; a skipped result keeps its place
-///   as "[skipped]".
+///   as `"[skipped]"`.
 /// - Results and reasoning of a skipped call, results without a call, and second results are left
 ///   out.
 ///
