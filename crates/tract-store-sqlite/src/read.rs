@@ -135,6 +135,53 @@ fn blob_at(
     Ok(data.and_then(|data| Blob::check(id, data)))
 }
 
+/// How many blobs must lie side by side for a range of rows to be cheaper than so many look-ups.
+const MANY: usize = 8;
+/// How many rows that nobody asked for may lie between two that are.
+const GAP: i64 = 4;
+
+/// Reads blobs that lie side by side, as those of one branch do, in ranges of rows. What is not
+/// found so is left for [`blob`].
+pub(crate) fn neighbours(
+    connection: &Connection,
+    repo: i64,
+    keys: &[BlobKey],
+    blobs: &mut [Option<Blob>],
+) -> StoreResult<()> {
+    let mut places: Vec<(i64, usize)> = keys
+        .iter()
+        .zip(blobs.iter())
+        .enumerate()
+        .filter(|(_, (_, blob))| blob.is_none())
+        .filter_map(|(n, (key, _))| Some((key.hint?.0 as i64, n)))
+        .collect();
+    places.sort_unstable();
+    for run in places.chunk_by(|(one, _), (next, _)| next - one <= GAP) {
+        let [(first, _), .., (last, _)] = run else { continue };
+        if run.len() < MANY {
+            continue;
+        }
+        let sql = "SELECT id, repo, data FROM blobs WHERE id BETWEEN ?1 AND ?2 ORDER BY id";
+        let mut select = statement(connection, "blobs", sql)?;
+        let mut rows = select.query(params![first, last]).map_err(engine("blobs"))?;
+        let mut wanted = run.iter().peekable();
+        while let Some(row) = rows.next().map_err(engine("blobs"))? {
+            let at: i64 = row.get(0).map_err(engine("blobs"))?;
+            let owner: i64 = row.get(1).map_err(engine("blobs"))?;
+            while wanted.next_if(|(place, _)| *place < at).is_some() {}
+            while let Some((_, n)) = wanted.next_if(|(place, _)| *place == at) {
+                if owner == repo
+                    && let (Some(key), Some(blob)) = (keys.get(*n), blobs.get_mut(*n))
+                {
+                    let data = bytes_of(row.get_ref(2).map_err(engine("blobs"))?).to_vec();
+                    *blob = Blob::check(key.id, data);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Reads one blob: at the hint, else by its id.
 pub(crate) fn blob(connection: &Connection, repo: i64, key: &BlobKey) -> StoreResult<Option<Blob>> {
     if let Some(place) = key.hint

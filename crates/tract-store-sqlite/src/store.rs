@@ -129,6 +129,16 @@ impl SqliteStore {
         read(connection)
     }
 
+    /// Reads one ref on the writing connection, while nobody writes: a commit empties the page
+    /// caches of all other connections, and the head is what is asked for after each.
+    fn ref_near(&self, repo: &RepoName, name: &RefName) -> Option<StoreResult<Option<RefTarget>>> {
+        let repo = lock(&self.memory).repos.get(repo.as_str()).copied()?;
+        let writer = self.writer.try_lock().ok()?;
+        let connection = writer.as_ref().filter(|writer| writer.is_autocommit())?;
+        let fit = !self.closed.load(Ordering::Acquire) && !self.poisoned.load(Ordering::Acquire);
+        fit.then(|| log::target(connection, "refs", repo, name))
+    }
+
     /// Reads from a repository; `None` when it has nothing in it.
     fn read_repo<T>(
         &self,
@@ -213,6 +223,7 @@ impl BlockingStore for SqliteStore {
         };
         if blobs.iter().any(Option::is_none) {
             self.read_repo("blobs", repo, |connection, repo| {
+                read::neighbours(connection, repo, keys, &mut blobs)?;
                 let missing = blobs.iter_mut().zip(keys).filter(|(blob, _)| blob.is_none());
                 for (blob, key) in missing {
                     *blob = read::blob(connection, repo, key)?;
@@ -301,6 +312,11 @@ impl BlockingStore for SqliteStore {
     }
 
     fn refs(&self, repo: &RepoName, names: &[RefName]) -> StoreResult<Vec<Option<RefTarget>>> {
+        if let [name] = names
+            && let Some(found) = self.ref_near(repo, name)
+        {
+            return Ok(vec![found?]);
+        }
         self.read_repo("refs", repo, |connection, repo| {
             names.iter().map(|name| log::target(connection, "refs", repo, name)).collect()
         })
