@@ -95,6 +95,8 @@ pub(crate) enum Command {
     Import(verb::import::Import),
     /// Write everything as a stream that `apply` reads.
     Export(verb::export::Export),
+    /// Copy a repository from one store to another.
+    Copy(verb::copy::Copy),
     /// Write the request that a provider accepts.
     Compile(verb::compile::Compile),
     /// Name what breaks the provider's prompt cache between two revisions.
@@ -139,6 +141,7 @@ impl Command {
             | Self::Revert(_)
             | Self::Merge(_)
             | Self::Compress(_)
+            | Self::Copy(_)
             | Self::Apply(_)
             | Self::Import(_)
             | Self::Undo(_)

@@ -35,11 +35,8 @@ impl<'a> Context<'a> {
 
     /// Opens the store that is named, or found upwards from here; it must exist.
     pub(crate) async fn open(&mut self) -> Outcome<Tract> {
-        let url = match &self.global.store {
-            Some(url) => url.clone(),
-            None => found_upwards(&here()?)?,
-        };
-        self.open_at(&url, false).await
+        let store = self.open_named_store().await?;
+        self.open_repo(store, false).await
     }
 
     /// Opens the store that is named, making it when it is missing; one that is not named has to
@@ -50,6 +47,15 @@ impl<'a> Context<'a> {
             None => found_upwards(&here()?)?,
         };
         self.open_at(&url, true).await
+    }
+
+    /// Opens the store that is named, or found upwards from here; it must exist.
+    pub(crate) async fn open_named_store(&mut self) -> Outcome<Arc<dyn Store>> {
+        let url = match &self.global.store {
+            Some(url) => url.clone(),
+            None => found_upwards(&here()?)?,
+        };
+        self.open_store(&url, false).await
     }
 
     /// Opens the store of a url, and the repository in it.

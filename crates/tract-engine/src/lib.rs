@@ -3,6 +3,7 @@
 
 mod apply;
 mod branch;
+mod copy;
 mod diff;
 mod error;
 mod export;
@@ -14,6 +15,7 @@ mod merge;
 mod overlay;
 pub mod plan;
 mod reach;
+mod received;
 mod repo;
 mod revision;
 mod stats;
@@ -29,6 +31,7 @@ pub use crate::apply::{
     read_lines,
 };
 pub use crate::branch::{Branch, FIRST_BRANCH};
+pub use crate::copy::{CopiedRef, CopyOptions, CopyProgress, CopyReport, CopyStatus, OnCopy, copy};
 pub use crate::diff::{ConfigChange, Diff, MessageChange, diff, plain};
 pub use crate::error::{Error, Result};
 pub use crate::export::{Export, ExportOptions, export};

@@ -8,6 +8,7 @@ pub(crate) mod commit;
 pub(crate) mod compile;
 pub(crate) mod completions;
 pub(crate) mod compress;
+pub(crate) mod copy;
 pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod edit;
@@ -88,6 +89,7 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Revert(revert) => revert::run(context, revert).await,
         Command::Merge(merge) => merge::run(context, merge).await,
         Command::Compress(compress) => compress::run(context, compress).await,
+        Command::Copy(copy) => copy::run(context, copy).await,
         Command::Apply(apply) => apply::run(context, apply).await,
         Command::Import(import) => import::run(context, import).await,
         Command::Export(export) => export::run(context, export).await,

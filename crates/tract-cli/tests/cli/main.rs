@@ -6,6 +6,8 @@ mod kill;
 
 mod support;
 
+// Copies between stores.
+mod copies;
 // Exit codes and errors: every way in which input can be bad.
 mod errors;
 // What `log --graph` draws, in colour.

@@ -3,7 +3,7 @@ use std::process::Stdio;
 
 use crate::support::{Place, bundled, text};
 
-const MORNING: &str = r#"
+pub(crate) const MORNING: &str = r#"
 {"op":"system","text":"You are a travel agent.","at":"2026-01-31T09:00:00Z"}
 {"op":"set_tools","tools":[{"name":"get_weather","input_schema":{"type":"object","properties":{"city":{"type":"string"}}}}],"at":"2026-01-31T09:00:01Z"}
 {"op":"user","text":"Do I need a coat in Paris?","mark":"q","at":"2026-01-31T09:00:02Z"}

@@ -2,17 +2,16 @@
 
 use std::collections::HashSet;
 
-use tract_compile::{Changed, shape};
 use tract_core::step::{Step, StepOp};
 use tract_core::{
-    Applied, Batch, BatchId, Blob, BlobId, Change, Changes, Commit, CommitId, Content, Expect,
-    ObjectId, Op, RefEdit, RefName, RefTarget, ToolEntry, ToolId, ToolRow, ToolSchema, Toolset,
-    ToolsetId,
+    Applied, Batch, BatchId, Blob, BlobId, Changes, Commit, Content, Expect, ObjectId, Op, RefEdit,
+    RefName, RefTarget, ToolEntry, ToolId, ToolRow, ToolSchema, Toolset, ToolsetId,
 };
 
 use super::{LineError, Stream};
 use crate::error::Error;
-use crate::reach::{changes_of, links};
+use crate::reach::links;
+use crate::received::{descends, shaped, time_of};
 
 impl Stream {
     /// Takes a blob that a line brought, until something links to it.
@@ -54,7 +53,7 @@ impl Stream {
             }
         }
         self.tools(step, commit, &mut batch).await?;
-        self.shaped(commit, &changes).await?;
+        shaped(&self.repo, commit, &changes).await?;
 
         let compiler = self.repo.compiler();
         let line = self.repo.line(commit.parent()).await?;
@@ -159,7 +158,7 @@ impl Stream {
                     name: schema.name().to_owned(),
                     schema: entry.schema,
                     commit: commit.id(),
-                    created_at: self.time_of(commit).await?,
+                    created_at: time_of(&self.repo, commit).await?,
                 });
             }
             self.repo.limits().check_toolset(toolset.entries().len()).map_err(Error::from)?;
@@ -171,18 +170,6 @@ impl Stream {
             }
         }
         Ok(())
-    }
-
-    /// When a commit counts as made: as its parent where it does not say, 0 at a root.
-    async fn time_of(&self, commit: &Commit) -> Result<i64, LineError> {
-        let mut commit = commit.clone();
-        loop {
-            match (commit.created_at, commit.parent()) {
-                (Some(at), _) => return Ok(at),
-                (None, None) => return Ok(0),
-                (None, Some(parent)) => commit = self.repo.require_commit(parent).await?,
-            }
-        }
     }
 
     /// Finds a toolset: stored (then `true`), in the line, or in a blob that is its list.
@@ -208,26 +195,6 @@ impl Stream {
         }
     }
 
-    /// Checks that a commit changes what its operation may change.
-    async fn shaped(&self, commit: &Commit, changes: &[Change]) -> Result<(), LineError> {
-        let mut reverted = Vec::new();
-        if let Op::Revert { targets, .. } = &commit.op {
-            for id in targets {
-                let target = self.repo.require_commit(*id).await?;
-                let store = self.repo.store();
-                let changes = changes_of(store.as_ref(), self.repo.name(), &target).await;
-                let changes = changes.map_err(Error::from)?.map_err(|damage| Error::Damaged {
-                    object: damage.object,
-                    what: damage.what,
-                })?;
-                reverted.push((target, changes));
-            }
-        }
-        let targets: Vec<Changed<'_>> =
-            reverted.iter().map(|(commit, changes)| Changed { commit, changes }).collect();
-        Ok(shape(Changed { commit, changes }, &targets).map_err(Error::from)?)
-    }
-
     /// Makes a ref, or moves it forward.
     pub(super) async fn point(&mut self, name: &RefName, to: &RefTarget) -> Result<(), LineError> {
         let at = self.repo.ref_target(name).await?;
@@ -241,7 +208,7 @@ impl Stream {
             // Where the command line begins is nobody's work.
             (Some(RefTarget::Ref(_)), RefTarget::Ref(_)) => *name == RefName::head(),
             (Some(RefTarget::Commit(at)), RefTarget::Commit(to)) => {
-                name.branch_name().is_some() && self.descends(*to, *at).await?
+                name.branch_name().is_some() && descends(&self.repo, *to, *at).await?
             }
             (Some(_), _) => false,
         };
@@ -260,20 +227,6 @@ impl Stream {
         let expect = at.map_or(Expect::Absent, Expect::Is);
         batch.refs.push(RefEdit { name: name.clone(), expect, to: Some(to.clone()) });
         self.store(batch).await
-    }
-
-    /// Whether one commit has another among its ancestors, over all parents.
-    async fn descends(&self, from: CommitId, ancestor: CommitId) -> Result<bool, LineError> {
-        let (mut open, mut seen) = (vec![from], HashSet::new());
-        while let Some(id) = open.pop() {
-            if id == ancestor {
-                return Ok(true);
-            }
-            if seen.insert(id) {
-                open.extend(self.repo.require_commit(id).await?.parents.iter());
-            }
-        }
-        Ok(false)
     }
 }
 

@@ -1,0 +1,156 @@
+//! `tract copy`
+
+use std::sync::Arc;
+
+use clap::Args;
+use serde::Serialize;
+use tract::engine::{CopyOptions, CopyReport, OnCopy, OnVerify, VerifyOptions, VerifyReport};
+use tract::{RefName, RepoName, Tract};
+
+use crate::context::Context;
+use crate::failure::{Failure, Outcome};
+use crate::render::{self, count};
+use crate::style::{BAD, GOOD, REF, Styled, WARN};
+
+/// Copy a repository from one store to another, of any engine.
+///
+/// Ids stay what they are. What is there already is not copied again, so a copy that was cut
+/// short goes on, and a second one brings what is new.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Afterwards everything in the target is hashed and checked again. A branch that went its own way in
+the target is left alone and said to be diverged; exit code 1 then, or when the check finds damage.
+Examples:
+  tract copy --to redb:agent.redb
+  tract copy --from sqlite:agent.db --to postgres://db/agents --all-repos
+  tract copy --from sqlite:agent.db --to sqlite:part.db --branch main --branch draft")]
+pub(crate) struct Copy {
+    /// The store to copy from [default: the one that --store names, or that is found]
+    #[arg(long, value_name = "URL")]
+    from: Option<String>,
+    /// The store to copy to; made when it is missing.
+    #[arg(long, value_name = "URL")]
+    to: String,
+    /// Only this branch; may be given several times.
+    #[arg(long, value_name = "NAME", conflicts_with = "all_repos")]
+    branch: Vec<String>,
+    /// Every repository of the store.
+    #[arg(long)]
+    all_repos: bool,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    repo: &'a str,
+    commits: usize,
+    reused: usize,
+    clean: bool,
+    damage: usize,
+    refs: Vec<RefLine>,
+}
+
+#[derive(Serialize)]
+struct RefLine {
+    name: String,
+    to: String,
+    status: &'static str,
+}
+
+pub(crate) async fn run(context: &mut Context<'_>, copy: Copy) -> Outcome<()> {
+    let from = match &copy.from {
+        Some(url) => context.open_store(url, false).await?,
+        None => context.open_named_store().await?,
+    };
+    let to = context.open_store(&copy.to, true).await?;
+    let repos = match copy.all_repos {
+        true => from.repos().await?,
+        false => vec![RepoName::new(context.global.repo.clone())?],
+    };
+    let refs: Vec<RefName> =
+        copy.branch.iter().map(|name| RefName::branch(name)).collect::<Result<_, _>>()?;
+    let mut well = true;
+    for repo in repos {
+        context.global.repo = repo.as_str().to_owned();
+        let source = context.open_repo(Arc::clone(&from), false).await?;
+        let target = context.open_repo(Arc::clone(&to), true).await?;
+        let options = match refs.is_empty() {
+            true => CopyOptions::new(),
+            false => CopyOptions::new().refs(refs.clone()),
+        };
+        let report = copied(&source, &target, options).await?;
+        let check = checked(&target).await?;
+        well &= check.clean && !report.diverged();
+        print(context, &report, &check)?;
+    }
+    match well {
+        true => Ok(()),
+        false => Err(Failure::said_no()),
+    }
+}
+
+async fn copied(from: &Tract, to: &Tract, options: CopyOptions) -> Outcome<CopyReport> {
+    let bar = render::progress("copying", "commits");
+    let watched = bar.clone();
+    let progress: OnCopy = Arc::new(move |progress| {
+        watched.set_length(progress.commits as u64);
+        watched.set_position(progress.commits_done as u64);
+    });
+    let options = options.progress(progress);
+    let report = tract::engine::copy(from.repo(), to.repo(), &options).await;
+    bar.finish_and_clear();
+    Ok(report?)
+}
+
+async fn checked(to: &Tract) -> Outcome<VerifyReport> {
+    let bar = render::progress("verifying", "commits");
+    let watched = bar.clone();
+    let progress: OnVerify = Arc::new(move |progress| {
+        watched.set_length(progress.commits as u64);
+        watched.set_position(progress.commits_done as u64);
+    });
+    let report = to.verify_with(&VerifyOptions::new().progress(progress)).await;
+    bar.finish_and_clear();
+    Ok(report?)
+}
+
+fn print(context: &mut Context<'_>, report: &CopyReport, check: &VerifyReport) -> Outcome<()> {
+    let repo = context.global.repo.clone();
+    if context.out.is_json() {
+        let refs = report.refs.iter().map(|at| RefLine {
+            name: at.name.to_string(),
+            to: at.to.to_string(),
+            status: at.status.word(),
+        });
+        return context.out.json(&Line {
+            repo: &repo,
+            commits: report.commits,
+            reused: report.reused,
+            clean: check.clean,
+            damage: check.damage.len(),
+            refs: refs.collect(),
+        });
+    }
+    for at in &report.refs {
+        let word = match &at.status {
+            tract::engine::CopyStatus::Diverged { .. } => Styled(WARN, at.status.word()),
+            _ => Styled(GOOD, at.status.word()),
+        };
+        context.out.line(format_args!("{word:<10} {}", Styled(REF, &at.name)))?;
+    }
+    let state = match check.clean {
+        true => Styled(GOOD, "clean"),
+        false => Styled(BAD, "not clean"),
+    };
+    let reused = report.reused;
+    context.out.line(format_args!(
+        "{repo}: {}, {reused} of them there already; the target verifies {state}",
+        count(report.commits, "commit")
+    ))?;
+    if !check.clean {
+        context.out.say("  note: tract verify names what is damaged in the target");
+    }
+    if report.diverged() {
+        context.out.say("  note: a diverged branch has commits of its own there; copy it under another name, or merge");
+    }
+    Ok(())
+}

@@ -1,0 +1,382 @@
+//! Copy: what the refs of one repository lead to, into another, whatever stores they are in.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+
+use tract_core::store::BlobKey;
+use tract_core::{
+    Applied, Batch, BatchId, Blob, BlobId, Changes, Commit, CommitId, Expect, LogNote, ObjectId,
+    OperationId, RefEdit, RefName, RefTarget, ToolRow, ToolSchema, Toolset, ToolsetId,
+};
+
+use crate::error::{Error, Result};
+use crate::reach::{Reach, damage};
+use crate::received::{descends, shaped, time_of};
+use crate::repo::Repo;
+
+/// How far a copy has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CopyProgress {
+    /// Commits that are there by now.
+    pub commits_done: usize,
+    /// Commits that the refs lead to.
+    pub commits: usize,
+}
+
+/// Told how far a copy has come, after every write.
+pub type OnCopy = Arc<dyn Fn(CopyProgress) + Send + Sync>;
+
+/// How [`copy`] goes about it.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct CopyOptions {
+    /// The refs to copy; every one, and `HEAD`, when absent.
+    pub refs: Option<Vec<RefName>>,
+    /// Is told how far it has come.
+    pub progress: Option<OnCopy>,
+}
+
+impl CopyOptions {
+    /// Starts from the defaults: everything.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Chooses the refs to copy.
+    #[must_use]
+    pub fn refs(mut self, refs: Vec<RefName>) -> Self {
+        self.refs = Some(refs);
+        self
+    }
+
+    /// Sets who is told how far it has come.
+    #[must_use]
+    pub fn progress(mut self, progress: OnCopy) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+}
+
+impl fmt::Debug for CopyOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CopyOptions").field("refs", &self.refs).finish_non_exhaustive()
+    }
+}
+
+/// What became of a ref.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CopyStatus {
+    /// It was not there.
+    Created,
+    /// A branch whose new head descends from the one it had.
+    Forwarded,
+    /// It pointed there already.
+    Unchanged,
+    /// It points elsewhere, and stays there.
+    Diverged {
+        /// Where it points.
+        found: RefTarget,
+    },
+}
+
+impl CopyStatus {
+    /// Returns the word for it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Forwarded => "forwarded",
+            Self::Unchanged => "unchanged",
+            Self::Diverged { .. } => "diverged",
+        }
+    }
+}
+
+/// A ref that was to be copied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopiedRef {
+    /// Its name.
+    pub name: RefName,
+    /// Where it points in the source.
+    pub to: RefTarget,
+    /// What became of it.
+    pub status: CopyStatus,
+}
+
+/// What [`copy`] did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CopyReport {
+    /// Commits that the refs lead to.
+    pub commits: usize,
+    /// Those that were there already.
+    pub reused: usize,
+    /// The refs, sorted by name, `HEAD` first.
+    pub refs: Vec<CopiedRef>,
+}
+
+impl CopyReport {
+    /// Returns whether a ref points elsewhere in the target and was left alone.
+    pub fn diverged(&self) -> bool {
+        self.refs.iter().any(|at| matches!(at.status, CopyStatus::Diverged { .. }))
+    }
+}
+
+/// Bytes of blobs and commits that are read for one write, about.
+const WRITE_BYTES: usize = 8 << 20;
+/// Commits in one write at most.
+const WRITE_COMMITS: usize = 256;
+
+/// Copies what refs lead to, into another repository.
+///
+/// # Behavior
+/// - Objects go before refs: at every moment the target holds only what is whole. What an earlier
+///   copy brought is found by its id and not read again, so a copy that was cut short goes on.
+/// - Every commit is hashed when read, and changes only what its operation may change.
+/// - A branch is made when it is absent, forwarded when the new head descends from its own, else
+///   left alone and said to be diverged; tags and documents are made, never moved. `HEAD` follows
+///   when the target's names a branch without commits, else it stays.
+/// - The log of the target tells of the moves here; the source's log stays behind.
+///
+/// # Errors
+/// [`Error::UnknownRevision`] when a chosen ref does not exist; [`Error::Damaged`] when something
+/// that the refs lead to is damaged or missing; [`Error::Conflict`] when somebody moves a ref of
+/// the target meanwhile: copying again goes on.
+pub async fn copy(from: &Repo, to: &Repo, options: &CopyOptions) -> Result<CopyReport> {
+    let (store, name) = (from.store().as_ref(), from.name());
+    let mut refs = store.list_refs(name, "").await?;
+    if let Some(chosen) = &options.refs {
+        refs.retain(|(name, _)| chosen.contains(name));
+        if let Some(absent) = chosen.iter().find(|name| refs.iter().all(|(n, _)| n != *name)) {
+            let text = absent.as_str().to_owned();
+            return Err(Error::UnknownRevision { text, nearest: Vec::new() });
+        }
+    }
+    let mut reach = Reach::default();
+    for (_, target) in &refs {
+        if let RefTarget::Commit(id) = target {
+            reach.add(store, name, *id).await?;
+        }
+    }
+    if let Some(found) = reach.damage.iter().find(|damage| !damage.derived) {
+        return Err(Error::Damaged { object: found.object, what: found.what.clone() });
+    }
+    let order = reach.parents_first();
+    let mut report = CopyReport { commits: order.len(), ..CopyReport::default() };
+    let mut carrier = Carrier {
+        from,
+        to,
+        operation: OperationId::random().map_err(Error::Random)?,
+        times: HashMap::new(),
+    };
+    // Small to begin with, since nobody knows yet how large the messages are.
+    let (mut done, mut take) = (0, 8);
+    while let Some(ids) = order.get(done..).filter(|rest| !rest.is_empty()) {
+        let ids = ids.get(..take).unwrap_or(ids);
+        let (reused, bytes) = carrier.carry(ids).await?;
+        report.reused += reused;
+        done += ids.len();
+        take = match bytes {
+            bytes if bytes > WRITE_BYTES => (take / 2).max(1),
+            bytes if bytes < WRITE_BYTES / 4 => (take * 2).min(WRITE_COMMITS),
+            _ => take,
+        };
+        if let Some(progress) = &options.progress {
+            progress(CopyProgress { commits_done: done, commits: order.len() });
+        }
+    }
+    // A part has no HEAD of its own: the first of its branches is where to begin.
+    let begin =
+        refs.iter().find(|(name, _)| options.refs.is_some() && name.branch_name().is_some());
+    if let Some((branch, _)) = begin {
+        let head = (RefName::head(), RefTarget::Ref(branch.clone()));
+        refs.push(head);
+    }
+    for (name, target) in refs {
+        let status = carrier.point(&name, &target).await?;
+        report.refs.push(CopiedRef { name, to: target, status });
+    }
+    Ok(report)
+}
+
+/// Carries objects from one repository to the other.
+struct Carrier<'a> {
+    from: &'a Repo,
+    to: &'a Repo,
+    operation: OperationId,
+    /// When the commits of the last write count as made: what follows them asks for it.
+    times: HashMap<CommitId, i64>,
+}
+
+impl Carrier<'_> {
+    fn batch(&self) -> Result<Batch> {
+        let id = BatchId::random().map_err(Error::Random)?;
+        let note = LogNote {
+            operation: self.operation,
+            what: "copy".to_owned(),
+            who: self.to.who().to_owned(),
+            why: None,
+            undoes: None,
+            at: self.to.now_us(),
+        };
+        Ok(Batch::new(id, note))
+    }
+
+    /// Brings commits with all that they link to; their other links are there already, or among
+    /// them. Returns how many were there already, and the bytes read.
+    async fn carry(&mut self, ids: &[CommitId]) -> Result<(usize, usize)> {
+        let there = self.to.store().commits(self.to.name(), ids).await?;
+        let there: HashSet<CommitId> = there.iter().flatten().map(Commit::id).collect();
+        let missing: Vec<CommitId> = ids.iter().filter(|id| !there.contains(id)).copied().collect();
+        if missing.is_empty() {
+            return Ok((there.len(), 0));
+        }
+        let found = self.from.store().commits(self.from.name(), &missing).await?;
+        let mut commits = Vec::with_capacity(missing.len());
+        for (id, commit) in missing.iter().zip(found) {
+            commits.push(commit.ok_or(Error::Missing(ObjectId::Commit(*id)))?);
+        }
+        let mut batch = self.batch()?;
+        batch.toolsets = self.toolsets(&commits).await?;
+        let schemas =
+            batch.toolsets.iter().flat_map(|set| set.entries().iter().map(|entry| entry.schema));
+        let linked: Vec<BlobId> =
+            commits.iter().flat_map(|commit| commit.linked_blobs()).chain(schemas).collect();
+        batch.blobs = self.blobs(linked).await?;
+        for commit in &commits {
+            let changes = match &commit.changes {
+                Changes::List(list) => list.clone(),
+                Changes::Blob(id) => {
+                    let blob = batch.blobs.iter().find(|blob| blob.id() == *id);
+                    let blob = blob.ok_or(Error::Missing(ObjectId::Blob(*id)))?;
+                    Changes::from_blob(blob.bytes())?
+                }
+            };
+            shaped(self.from, commit, &changes).await?;
+        }
+        batch.tools = self.tool_rows(&commits, &batch).await?;
+        let bytes = batch.blobs.iter().map(|blob| blob.bytes().len()).sum::<usize>()
+            + commits.iter().map(|commit| commit.encode().len()).sum::<usize>();
+        batch.commits = commits;
+        match self.to.store().apply(self.to.name(), batch).await? {
+            Applied::Done | Applied::Already => Ok((there.len(), bytes)),
+            Applied::Conflict(conflict) => Err(conflict.into()),
+        }
+    }
+
+    /// Reads the toolsets that commits bring, each once.
+    async fn toolsets(&self, commits: &[Commit]) -> Result<Vec<Toolset>> {
+        let mut seen = HashSet::new();
+        let ids: Vec<ToolsetId> = commits
+            .iter()
+            .flat_map(|commit| [commit.toolset, commit.active])
+            .flatten()
+            .filter(|id| seen.insert(*id))
+            .collect();
+        let found = self.from.store().toolsets(self.from.name(), &ids).await?;
+        ids.iter()
+            .zip(found)
+            .map(|(id, set)| set.ok_or(Error::Missing(ObjectId::Toolset(*id))))
+            .collect()
+    }
+
+    /// Reads blobs, each once.
+    async fn blobs(&self, ids: Vec<BlobId>) -> Result<Vec<Blob>> {
+        let mut seen = HashSet::new();
+        let keys: Vec<BlobKey> =
+            ids.into_iter().filter(|id| seen.insert(*id)).map(BlobKey::from).collect();
+        let found = self.from.store().blobs(self.from.name(), &keys).await?;
+        keys.iter()
+            .zip(found)
+            .map(|(key, blob)| blob.ok_or(Error::Missing(ObjectId::Blob(key.id))))
+            .collect()
+    }
+
+    /// Makes the rows of the tool index for what commits have in force and their parents had not.
+    async fn tool_rows(&mut self, commits: &[Commit], batch: &Batch) -> Result<Vec<ToolRow>> {
+        let records: HashMap<CommitId, &Commit> =
+            commits.iter().map(|commit| (commit.id(), commit)).collect();
+        let sets: HashMap<ToolsetId, &Toolset> =
+            batch.toolsets.iter().map(|set| (set.id(), set)).collect();
+        let blobs: HashMap<BlobId, &Blob> =
+            batch.blobs.iter().map(|blob| (blob.id(), blob)).collect();
+        let mut rows = Vec::new();
+        let mut times = HashMap::new();
+        for commit in commits {
+            let stored = match commit.parent() {
+                Some(id) if !records.contains_key(&id) => Some(self.from.require_commit(id).await?),
+                Some(_) | None => None,
+            };
+            let parent = commit.parent().and_then(|id| records.get(&id).copied());
+            let parent = parent.or(stored.as_ref());
+            let known =
+                parent.and_then(|parent| times.get(&parent.id()).or(self.times.get(&parent.id())));
+            let at = match (commit.created_at, known) {
+                (Some(at), _) => at,
+                (None, Some(at)) => *at,
+                (None, None) => time_of(self.from, commit).await?,
+            };
+            times.insert(commit.id(), at);
+            let set =
+                commit.toolset.filter(|id| parent.and_then(|parent| parent.toolset) != Some(*id));
+            let mut seen = HashSet::new();
+            for entry in set.and_then(|id| sets.get(&id)).iter().flat_map(|set| set.entries()) {
+                if !seen.insert(entry.schema) {
+                    continue;
+                }
+                let text = blobs.get(&entry.schema).and_then(|blob| blob.text());
+                let schema = text.and_then(|text| ToolSchema::parse(text).ok());
+                let Some(schema) = schema.filter(|schema| schema.id() == entry.tool) else {
+                    let found = damage(
+                        ObjectId::Blob(entry.schema),
+                        format!("it is no schema of tool {}", entry.tool),
+                    );
+                    return Err(Error::Damaged { object: found.object, what: found.what });
+                };
+                rows.push(ToolRow {
+                    id: schema.id(),
+                    name: schema.name().to_owned(),
+                    schema: entry.schema,
+                    commit: commit.id(),
+                    created_at: at,
+                });
+            }
+        }
+        self.times = times;
+        Ok(rows)
+    }
+
+    /// Makes a ref in the target, or moves it forward.
+    async fn point(&self, name: &RefName, to: &RefTarget) -> Result<CopyStatus> {
+        let at = self.to.ref_target(name).await?;
+        let status = match (&at, to) {
+            (None, _) => CopyStatus::Created,
+            (Some(at), to) if at == to => return Ok(CopyStatus::Unchanged),
+            // Where nobody has begun yet, nobody is led away.
+            (Some(RefTarget::Ref(at)), RefTarget::Ref(_))
+                if self.to.head_of(at).await?.is_none() =>
+            {
+                CopyStatus::Forwarded
+            }
+            (Some(RefTarget::Commit(at)), RefTarget::Commit(to))
+                if name.branch_name().is_some() && descends(self.to, *to, *at).await? =>
+            {
+                CopyStatus::Forwarded
+            }
+            // Where one stands in the target is nobody's work.
+            (Some(RefTarget::Ref(_)), RefTarget::Ref(_)) => return Ok(CopyStatus::Unchanged),
+            (Some(found), _) => return Ok(CopyStatus::Diverged { found: found.clone() }),
+        };
+        let mut batch = self.batch()?;
+        if let RefTarget::Blob(id) = to {
+            batch.blobs = self.blobs(vec![*id]).await?;
+        }
+        let expect = at.map_or(Expect::Absent, Expect::Is);
+        batch.refs.push(RefEdit { name: name.clone(), expect, to: Some(to.clone()) });
+        match self.to.store().apply(self.to.name(), batch).await? {
+            Applied::Done | Applied::Already => Ok(status),
+            Applied::Conflict(conflict) => Err(conflict.into()),
+        }
+    }
+}
