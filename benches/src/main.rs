@@ -7,6 +7,8 @@
 mod append;
 mod cold;
 mod floor;
+mod json;
+mod large;
 mod messages;
 mod size;
 mod table;
@@ -25,14 +27,20 @@ const SECTIONS: &[(&str, Section)] = &[
     ("fork", size::fork),
     ("size", size::bytes),
     ("memory", size::memory),
+    ("large", large::run),
+    ("json", json::run),
 ];
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [only, url] = arguments.as_slice()
-        && only == "--peak-of-compile"
-    {
-        return size::peak_of_compile(url);
+    // Children, whose peak of memory is their own.
+    if let [only, url] = arguments.as_slice() {
+        match only.as_str() {
+            "--peak-of-compile" => return size::peak_of_compile(url),
+            "--peak-of-large-in" => return large::taken_in(url),
+            "--peak-of-large-out" => return large::given_out(url),
+            _ => {}
+        }
     }
     let quick = arguments.iter().any(|argument| argument == "--quick");
     let wanted: Vec<&String> = arguments.iter().filter(|argument| *argument != "--quick").collect();

@@ -1,5 +1,6 @@
 //! Bytes on disk, forks, and the memory that a compile takes.
 
+use std::path::Path;
 use std::process::Command;
 
 use tract::block_on;
@@ -86,16 +87,7 @@ pub(crate) fn memory(table: &mut Table, _quick: bool) {
     messages::fill(&tract, 0, 5_000);
     messages::close(&tract);
     drop(tract);
-    let program = std::env::current_exe().unwrap();
-    let output = Command::new(program)
-        .args(["--peak-of-compile", &messages::url(folder.path())])
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said = String::from_utf8(output.stdout).unwrap();
-    let Ok(kib) = said.trim().parse::<f64>() else {
-        return eprintln!("  peak memory: not measured here: {said}");
-    };
+    let Some(kib) = peak_of_child("--peak-of-compile", folder.path()) else { return };
     table.limit(
         "peak memory of a process that opens and compiles 5,000 messages",
         format!("{:.1} MB", kib / 1024.0),
@@ -104,12 +96,30 @@ pub(crate) fn memory(table: &mut Table, _quick: bool) {
     );
 }
 
-/// Opens, compiles, and prints the most memory that this process ever had, in KiB.
+/// Runs this program in one of its ways, which prints the most memory that it had, in KiB.
+pub(crate) fn peak_of_child(way: &str, folder: &Path) -> Option<f64> {
+    let program = std::env::current_exe().unwrap();
+    let output = Command::new(program).args([way, &messages::url(folder)]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8(output.stdout).unwrap();
+    let kib = said.trim().parse();
+    if kib.is_err() {
+        eprintln!("  peak memory: not measured here: {said}");
+    }
+    kib.ok()
+}
+
+/// Prints the most memory that this process ever had, in KiB.
+pub(crate) fn print_peak() {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    println!("{}", peak.map_or("no VmHWM", |peak| peak.trim().trim_end_matches(" kB")));
+}
+
+/// Opens, compiles, and prints the most memory that this process ever had.
 pub(crate) fn peak_of_compile(url: &str) {
     let tract = block_on(tract::open(url)).unwrap();
     let compiled = block_on(tract.compile()).unwrap();
     assert_eq!(compiled.message_count(), 5_000);
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    println!("{}", peak.map_or("no VmHWM", |peak| peak.trim().trim_end_matches(" kB")));
+    print_peak();
 }

@@ -1,9 +1,11 @@
 //! Caches bounded in bytes, whatever shares them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::VecDeque;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::ids::IdMap;
 
 /// Counts the bytes that are alive, however many caches and callers share them.
 #[derive(Clone, Debug, Default)]
@@ -52,8 +54,9 @@ pub(crate) struct Lru<K, V> {
 
 #[derive(Debug)]
 struct Kept<K, V> {
-    entries: HashMap<K, Entry<V>>,
-    by_age: BTreeMap<u64, K>,
+    entries: IdMap<K, Entry<V>>,
+    /// Keys by the time of their use, oldest first; of a key only the newest time counts.
+    uses: VecDeque<(u64, K)>,
     clock: u64,
 }
 
@@ -64,72 +67,94 @@ struct Entry<V> {
     _charge: Option<Charge>,
 }
 
+impl<K: Copy + Eq + Hash, V> Kept<K, V> {
+    /// Notes that an entry is used now.
+    fn use_now(&mut self, key: K) -> Option<&Entry<V>> {
+        self.clock += 1;
+        let clock = self.clock;
+        self.entries.get_mut(&key)?.used_at = clock;
+        self.uses.push_back((clock, key));
+        // Most uses that are noted may be outdated by now.
+        if self.uses.len() > 2 * self.entries.len() + 64 {
+            let entries = &self.entries;
+            self.uses.retain(|(at, key)| entries.get(key).is_some_and(|e| e.used_at == *at));
+        }
+        self.entries.get(&key)
+    }
+
+    fn put(&mut self, key: K, value: V, charge: Option<Charge>) -> Option<Entry<V>> {
+        let before = self.entries.insert(key, Entry { value, used_at: 0, _charge: charge });
+        self.use_now(key);
+        before
+    }
+}
+
 impl<K: Copy + Eq + Hash, V: Clone> Lru<K, V> {
     pub(crate) fn new(limit_bytes: u64, meter: Meter) -> Self {
-        let kept = Kept { entries: HashMap::new(), by_age: BTreeMap::new(), clock: 0 };
+        let kept = Kept { entries: IdMap::default(), uses: VecDeque::new(), clock: 0 };
         Self { limit_bytes, meter, kept: Mutex::new(kept) }
     }
 
-    pub(crate) fn get(&self, key: &K) -> Option<V> {
+    fn lock(&self) -> MutexGuard<'_, Kept<K, V>> {
         // Entries are replaced whole, so a panic elsewhere leaves nothing half done.
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let Kept { entries, by_age, clock } = &mut *kept;
-        let entry = entries.get_mut(key)?;
-        *clock += 1;
-        by_age.remove(&entry.used_at);
-        by_age.insert(*clock, *key);
-        entry.used_at = *clock;
-        Some(entry.value.clone())
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn get(&self, key: &K) -> Option<V> {
+        self.lock().use_now(*key).map(|entry| entry.value.clone())
     }
 
     /// Keeps a value that takes `bytes`; 0 when the value counts its bytes itself.
     pub(crate) fn put(&self, key: K, value: V, bytes: usize) {
-        if bytes as u64 > self.limit_bytes {
-            return;
-        }
-        let charge = (bytes > 0).then(|| self.meter.charge(bytes));
+        self.put_all([(key, value, bytes)]);
+    }
+
+    /// Keeps values, each with the bytes that it takes.
+    pub(crate) fn put_all(&self, values: impl IntoIterator<Item = (K, V, usize)>) {
+        // What is dropped may be large, so nobody waits for it at the lock.
         let mut dropped = Vec::new();
-        {
-            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            kept.clock += 1;
-            let used_at = kept.clock;
-            dropped.extend(kept.entries.insert(key, Entry { value, used_at, _charge: charge }));
-            if let Some(entry) = dropped.last() {
-                kept.by_age.remove(&entry.used_at);
+        let mut kept = self.lock();
+        for (key, value, bytes) in values {
+            if bytes as u64 <= self.limit_bytes {
+                let charge = (bytes > 0).then(|| self.meter.charge(bytes));
+                dropped.extend(kept.put(key, value, charge));
             }
-            kept.by_age.insert(used_at, key);
         }
+        drop(kept);
         drop(dropped);
         while self.meter.bytes() > self.limit_bytes {
-            // What is dropped may be large, so nobody waits for it at the lock.
             let Some(_oldest) = self.pop_oldest() else { break };
         }
     }
 
     fn pop_oldest(&self) -> Option<V> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.lock();
         if kept.entries.len() <= 1 {
             return None;
         }
-        let (_, key) = kept.by_age.pop_first()?;
-        kept.entries.remove(&key).map(|entry| entry.value)
+        loop {
+            let (at, key) = kept.uses.pop_front()?;
+            if kept.entries.get(&key).is_some_and(|entry| entry.used_at == at) {
+                return kept.entries.remove(&key).map(|entry| entry.value);
+            }
+        }
     }
 
     pub(crate) fn clear(&self) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.by_age.clear();
+        let mut kept = self.lock();
+        kept.uses.clear();
         let dropped = std::mem::take(&mut kept.entries);
         drop(kept);
         drop(dropped);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).entries.is_empty()
+        self.lock().entries.is_empty()
     }
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).entries.len()
+        self.lock().entries.len()
     }
 }
 

@@ -13,13 +13,11 @@ use crate::cache::{Lru, Meter};
 use crate::chain::Chain;
 use crate::compiled::{Compiled, TokenCount};
 use crate::error::{CompileError, Result};
-use crate::fact::Loaded;
 use crate::fetch::{COMMIT_BYTES, read_changes};
 use crate::ids::IdMap;
 use crate::line::Line;
-use crate::state::{Next, State, Stop};
+use crate::state::{State, Stop};
 use crate::tools::Tools;
-use crate::view::RowKey;
 use crate::{load, snapshot};
 
 /// Memory that caches take by default: 64 MiB for lines, a quarter of it for each other cache.
@@ -28,6 +26,8 @@ pub const DEFAULT_CACHE_BYTES: u64 = 64 << 20;
 const STATE_BYTES: usize = 24 << 10;
 /// Memory of a row, its content apart.
 const ROW_BYTES: usize = 700;
+/// Contents above this are not parsed before somebody compiles them.
+const LARGE_BYTES: usize = 1 << 20;
 /// Tokens that stand before a reply in any provider's format.
 const PER_CONTEXT: u64 = 3;
 
@@ -130,7 +130,7 @@ impl Compiler {
     /// As [`line`](Self::line); `NoContent`, `Content` and `Schema` when a shown message or a tool
     /// in force cannot be read.
     pub async fn compile(&self, head: Option<CommitId>) -> Result<Compiled> {
-        let state = self.loaded(self.state(head, false).await?).await?;
+        let state = self.loaded(head).await?;
         let tools = self.tools(state.view.tools()).await?;
         let around = if state.shown_count > 0 { PER_CONTEXT } else { 0 };
         let count = state.tokens + tools.tokens + around;
@@ -181,6 +181,12 @@ impl Compiler {
         let mut left = state.unloaded.take(passed.min(state.unloaded.len()));
         let mut messages = Vec::new();
         for (place, entry) in waiting {
+            // A large content is in memory twice already, in the writer's hands and as a blob.
+            let content = entry.fact.content.and_then(|id| given.get(&id));
+            if content.is_some_and(|blob| blob.bytes().len() > LARGE_BYTES) {
+                left.push_back(place);
+                continue;
+            }
             let Inner { counter, meter, .. } = &*self.inner;
             match load::message(&entry, &given, counter.as_ref(), meter) {
                 Ok(loaded) => messages.push((place, Arc::new(loaded))),
@@ -188,7 +194,7 @@ impl Compiler {
                 Err(_) => left.push_back(place),
             }
         }
-        let state = load::with_messages(&state, messages, left);
+        let state = load::with_messages(state, messages, left);
         Ok(Line { state: Arc::new(state) })
     }
 
@@ -214,15 +220,24 @@ impl Compiler {
 
     /// Keeps objects that are stored by now, so that what follows them need not be read.
     pub fn remember_objects(&self, commits: &[Commit], blobs: &[Blob], toolsets: &[Toolset]) {
-        for commit in commits {
-            self.inner.commits.put(commit.id(), commit.clone(), COMMIT_BYTES);
-        }
-        for blob in blobs {
-            self.inner.blobs.put(blob.id(), blob.clone(), blob.bytes().len() + 200);
-        }
-        for set in toolsets {
-            self.inner.toolsets.put(set.id(), set.clone(), set.entries().len() * 64 + 200);
-        }
+        let commits = commits.iter().map(|commit| (commit.id(), commit.clone(), COMMIT_BYTES));
+        self.inner.commits.put_all(commits);
+        let weight = |blob: &Blob| blob.bytes().len() + 200;
+        let blobs = blobs.iter().map(|blob| (blob.id(), blob.clone(), weight(blob)));
+        self.inner.blobs.put_all(blobs);
+        let weight = |set: &Toolset| set.entries().len() * 64 + 200;
+        let toolsets = toolsets.iter().map(|set| (set.id(), set.clone(), weight(set)));
+        self.inner.toolsets.put_all(toolsets);
+    }
+
+    /// Returns a commit when it is in the cache; nothing is read.
+    pub fn cached_commit(&self, id: CommitId) -> Option<Commit> {
+        self.inner.commits.get(&id)
+    }
+
+    /// Returns a blob when it is in the cache; nothing is read.
+    pub fn cached_blob(&self, id: BlobId) -> Option<Blob> {
+        self.inner.blobs.get(&id)
     }
 
     /// Empties the caches, as after a repair.
@@ -269,10 +284,6 @@ impl Compiler {
         self.inner.states.get(&id).filter(|state| !(whole && state.is_partial()))
     }
 
-    pub(crate) fn cached_commit(&self, id: CommitId) -> Option<Commit> {
-        self.inner.commits.get(&id)
-    }
-
     pub(crate) fn keep(&self, state: &Arc<State>) {
         if let Some(head) = state.head {
             self.inner.states.put(head, state.clone(), STATE_BYTES);
@@ -280,118 +291,12 @@ impl Compiler {
     }
 
     /// Gives the state the memory of its rows to answer for, when that has grown.
-    fn charged(&self, mut state: State) -> State {
+    pub(crate) fn charged(&self, mut state: State) -> State {
         let bytes = state.view.len() * ROW_BYTES;
         let charged = state.charge.as_ref().map_or(0, |charge| charge.bytes());
         if bytes > charged + charged / 4 + 256 * ROW_BYTES {
             state.charge = Some(Arc::new(self.inner.meter.charge(bytes)));
         }
         state
-    }
-
-    async fn state(&self, head: Option<CommitId>, whole: bool) -> Result<Arc<State>> {
-        let Some(head) = head else { return Ok(Arc::default()) };
-        if let Some(state) = self.cached(head, whole) {
-            return Ok(state);
-        }
-        let none = IdMap::default();
-        let chain = self.chain(head, whole).await?;
-        let state = match self.follow(&chain, &none).await? {
-            Ok(state) => state,
-            Err(Stop::Invalid(invalid)) => return Err(invalid.into()),
-            Err(Stop::Partial) => {
-                let chain = self.chain(head, true).await?;
-                match self.follow(&chain, &none).await? {
-                    Ok(state) => state,
-                    Err(Stop::Invalid(invalid)) => return Err(invalid.into()),
-                    Err(Stop::Partial) => self.whole_from_root(&chain, &none).await?,
-                }
-            }
-        };
-        let state = Arc::new(self.charged(state));
-        self.keep(&state);
-        Ok(state)
-    }
-
-    /// Folds a line from its root, whatever snapshots say.
-    pub(crate) async fn whole_from_root(
-        &self,
-        chain: &Chain,
-        given: &IdMap<BlobId, Blob>,
-    ) -> Result<State> {
-        let mut whole = match chain.base.head {
-            Some(base) => self.chain_from_root(base).await?,
-            None => Chain::default(),
-        };
-        whole.steps.extend(chain.steps.iter().cloned());
-        match self.follow(&whole, given).await? {
-            Ok(state) => Ok(state),
-            Err(Stop::Invalid(invalid)) => Err(invalid.into()),
-            Err(Stop::Partial) => unreachable!("a state that begins at the root is whole"),
-        }
-    }
-
-    /// Goes on from the chain's base over all its steps.
-    pub(crate) async fn follow(
-        &self,
-        chain: &Chain,
-        given: &IdMap<BlobId, Blob>,
-    ) -> Result<Result<State, Stop>> {
-        if chain.steps.is_empty() {
-            return Ok(Ok(State::clone(&chain.base)));
-        }
-        let keys = chain.steps.iter().filter_map(|(commit, _)| match commit.changes {
-            Changes::Blob(id) => Some(BlobKey::from(id)),
-            Changes::List(_) => None,
-        });
-        let blobs = self.find_blobs(keys.collect(), given).await?;
-        let mut lists: IdMap<CommitId, Vec<Change>> = IdMap::default();
-        for (commit, _) in &chain.steps {
-            if let Changes::Blob(id) = &commit.changes {
-                lists.insert(commit.id(), read_changes(commit, blobs.get(id), *id)?);
-            }
-        }
-        let nexts: Vec<Next<'_>> = chain
-            .steps
-            .iter()
-            .map(|(commit, hint)| {
-                let changes = match &commit.changes {
-                    Changes::List(list) => list,
-                    Changes::Blob(_) => lists.get(&commit.id()).map_or(&[][..], Vec::as_slice),
-                };
-                Next { commit, changes, hint: *hint }
-            })
-            .collect();
-        let folded = match chain.base.fold(&nexts) {
-            Ok(folded) => folded,
-            Err(stop) => return Ok(Err(stop)),
-        };
-        let wanted = folded.wanted();
-        let others = self.find_commits(&wanted).await?;
-        if let Some(id) = wanted.iter().find(|id| !others.contains_key(id)) {
-            let commit = chain.steps.last().map_or(*id, |(commit, _)| commit.id());
-            return Err(CompileError::Missing { object: ObjectId::Commit(*id), commit });
-        }
-        Ok(folded.settle(others))
-    }
-
-    async fn loaded(&self, state: Arc<State>) -> Result<Arc<State>> {
-        if state.unloaded.is_empty() {
-            return Ok(state);
-        }
-        let waiting = load::waiting(&state, 0);
-        let Inner { counter, meter, .. } = &*self.inner;
-        let mut messages: Vec<(RowKey, Arc<Loaded>)> = Vec::with_capacity(waiting.len());
-        // In portions, so that bytes and parsed contents of few messages are in memory together.
-        for rows in waiting.chunks(1024) {
-            let blobs = self.find_blobs(load::keys(rows), &IdMap::default()).await?;
-            for (place, entry) in rows {
-                let loaded = load::message(entry, &blobs, counter.as_ref(), meter)?;
-                messages.push((*place, Arc::new(loaded)));
-            }
-        }
-        let state = Arc::new(load::with_messages(&state, messages, imbl::Vector::new()));
-        self.keep(&state);
-        Ok(state)
     }
 }

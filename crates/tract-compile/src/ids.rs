@@ -3,8 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
+/// Takes the first eight bytes of an id for its hash.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct IdHasher(u64);
+pub struct IdHasher(u64);
 
 impl Hasher for IdHasher {
     fn write(&mut self, bytes: &[u8]) {
@@ -26,8 +27,10 @@ impl Hasher for IdHasher {
 }
 
 pub(crate) type ById = BuildHasherDefault<IdHasher>;
-pub(crate) type IdMap<K, V> = HashMap<K, V, ById>;
-pub(crate) type IdSet<K> = HashSet<K, ById>;
+/// A map by ids.
+pub type IdMap<K, V> = HashMap<K, V, ById>;
+/// A set of ids.
+pub type IdSet<K> = HashSet<K, ById>;
 /// Persistent: a clone shares all structure.
 pub(crate) type SharedIdMap<K, V> =
     imbl::GenericHashMap<K, V, ById, imbl::shared_ptr::DefaultSharedPtr>;

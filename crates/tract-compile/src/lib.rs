@@ -8,6 +8,7 @@ mod compiler;
 mod error;
 mod fact;
 mod fetch;
+mod find;
 mod fold;
 mod ids;
 mod line;
@@ -29,6 +30,7 @@ pub use crate::compiler::{Compiler, DEFAULT_CACHE_BYTES};
 pub use crate::error::{CompileError, Result};
 pub use crate::fact::Fact;
 pub use crate::fold::{InvalidChange, appended, fold, inverse, resolved};
+pub use crate::ids::{IdHasher, IdMap, IdSet};
 pub use crate::line::Line;
 pub use crate::pair::{
     Item, Paired, Pairing, Repair, RepairKind, Rules, Speaker, StandIn, Unpaired, pair, speaker,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tract_core::{Commit, CommitId, ToolsetId};
 
 use crate::fact::Fact;
+use crate::snapshot;
 use crate::state::State;
 use crate::view::View;
 
@@ -48,6 +49,12 @@ impl Line {
     /// Returns how many commits follow the last snapshot, or the root.
     pub fn since_snapshot(&self) -> u64 {
         self.state.since.commits
+    }
+
+    /// Returns how many commits may follow, whatever they show, before a snapshot can be due: so
+    /// many plain messages need not be folded when they are written.
+    pub fn room(&self) -> u64 {
+        snapshot::room(&self.state)
     }
 
     /// Returns the tools in force after the head.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use imbl::{OrdMap, Vector};
+use imbl::Vector;
 use tract_core::store::BlobKey;
 use tract_core::{Blob, BlobId, Content, ContentError, Message, ObjectId, TokenCounter};
 
@@ -86,33 +86,16 @@ const OVERHEAD: usize = 400;
 
 /// Returns the state with these messages, in order of their places; those of `left` still wait.
 pub(crate) fn with_messages(
-    state: &State,
+    mut state: State,
     messages: Vec<(RowKey, Arc<Loaded>)>,
     left: Vector<RowKey>,
 ) -> State {
-    let mut loaded = state.clone();
-    loaded.unloaded = left;
-    loaded.tokens += messages.iter().map(|(_, message)| message.message.token_count).sum::<u64>();
-    if messages.len() * 4 > state.context.len() {
-        // Most rows are new: building the map again is cheaper than changing it row by row.
-        let mut messages = messages.into_iter().peekable();
-        loaded.context = state
-            .context
-            .iter()
-            .map(|(place, entry)| {
-                let mut entry = entry.clone();
-                if let Some((_, message)) = messages.next_if(|(next, _)| next == place) {
-                    entry.message = Some(message);
-                }
-                (*place, entry)
-            })
-            .collect::<OrdMap<_, _>>();
-    } else {
-        for (place, message) in messages {
-            if let Some(entry) = loaded.context.get_mut(&place) {
-                entry.message = Some(message);
-            }
+    state.unloaded = left;
+    for (place, loaded) in messages {
+        if let Some(entry) = state.context.get_mut(&place) {
+            state.tokens += loaded.message.token_count;
+            entry.message = Some(loaded);
         }
     }
-    loaded
+    state
 }

@@ -45,6 +45,11 @@ pub(crate) fn is_due(state: &State) -> bool {
     state.since.commits > SLACK + 2 * state.shown_count as u64
 }
 
+/// How many commits may follow before a snapshot can be due.
+pub(crate) fn room(state: &State) -> u64 {
+    (SLACK + 2 * state.shown_count as u64).saturating_sub(state.since.commits)
+}
+
 /// Writes the snapshot of a state, and returns the state that follows from it.
 pub(crate) fn take(state: &State) -> Option<(DerivedRow, State)> {
     let commit = state.head?;

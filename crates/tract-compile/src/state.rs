@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet, Vector};
 use tract_core::store::Hint;
-use tract_core::{Change, Commit, CommitId, Op};
+use tract_core::{CallRef, Change, Commit, CommitId, Op, Priority};
 
 use crate::cache::Charge;
 use crate::fact::{Entry, Fact, Loaded};
@@ -65,6 +65,19 @@ pub(crate) struct Next<'a> {
     pub(crate) hint: Option<Hint>,
 }
 
+impl Next<'_> {
+    /// Returns the call that it answers and the priority that it states, when it does nothing but
+    /// to append a row under its own name.
+    fn new_row(&self) -> Option<(Option<CallRef>, Option<Priority>)> {
+        match &self.commit.op {
+            Op::Append { slot: None, answers, priority, .. } if self.changes.is_empty() => {
+                Some((*answers, *priority))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// A line that has folded some commits and has yet to learn what the touched rows show.
 #[derive(Debug)]
 pub(crate) struct Folded<'a> {
@@ -121,6 +134,40 @@ impl State {
         self.known_from = None;
     }
 
+    /// Folds the appends that a line begins with, and gives the rest back: what they do to an
+    /// empty view needs no look at it. `None` when it begins with something else.
+    pub(crate) fn begin<'a>(nexts: &'a [Next<'a>]) -> (Option<Self>, &'a [Next<'a>]) {
+        let run = nexts.iter().take_while(|next| next.new_row().is_some()).count();
+        let (run, rest) = nexts.split_at(run);
+        let Some(last) = run.last() else { return (None, rest) };
+        let mut state = Self::default();
+        let (mut skipped, mut before) = (Vec::new(), None);
+        for next in run {
+            let Some((answers, priority)) = next.new_row() else { continue };
+            let id = next.commit.id();
+            let mut fact = Fact::of_version(next.commit, next.hint);
+            fact.mark(priority);
+            fact.joined = fact.joins.is_some() && fact.joins == before;
+            if !fact.is_shown() {
+                skipped.push(id);
+            }
+            let (key, mark) = (state.view.next(), priority.map(|_| id));
+            let row = state.view.insert(Row { slot: id, key, version: id, mark, answers });
+            state.put(row, Arc::new(fact), None);
+            state.tools_set |= next.commit.active.is_some();
+            before = Some(id);
+        }
+        let mut gone = Vec::new();
+        skipped.into_iter().for_each(|slot| state.classify(slot, true, &mut gone));
+        state.since.gone.extend(gone);
+        state.view.set_tools(last.commit.toolset);
+        state.commit_count = run.len() as u64;
+        state.since.commits = run.len() as u64;
+        state.head = Some(last.commit.id());
+        state.record = Some(last.commit.clone());
+        (Some(state), rest)
+    }
+
     /// Folds commits, oldest first; each must continue the one before.
     pub(crate) fn fold<'a>(&'a self, nexts: &'a [Next<'a>]) -> Result<Folded<'a>, Stop> {
         let mut view = self.view.clone();
@@ -157,9 +204,8 @@ fn slots<'a>(next: &'a Next<'a>) -> impl Iterator<Item = CommitId> + 'a {
 /// there already, or be answered by rows that are lacking; so may the call of an answer.
 fn may_touch_unknown(view: &View, next: &Next<'_>) -> bool {
     let id = next.commit.id();
-    let unknown_call = |answers: Option<tract_core::CallRef>| {
-        answers.is_some_and(|call| !view.contains(call.slot))
-    };
+    let unknown_call =
+        |answers: Option<CallRef>| answers.is_some_and(|call| !view.contains(call.slot));
     let appended = match &next.commit.op {
         Op::Append { slot, answers, .. } => {
             slot.is_some_and(|slot| slot != id) || unknown_call(*answers)

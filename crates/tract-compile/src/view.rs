@@ -136,9 +136,9 @@ impl View {
         self.tools = tools;
     }
 
-    pub(crate) fn insert(&mut self, row: Row) {
+    pub(crate) fn insert(&mut self, row: Row) -> Arc<Row> {
         self.next = self.next.max(row.key.saturating_add(1));
-        self.replace(row);
+        self.replace(row)
     }
 
     pub(crate) fn remove(&mut self, slot: CommitId) {
@@ -147,10 +147,11 @@ impl View {
         }
     }
 
-    pub(crate) fn replace(&mut self, row: Row) {
+    pub(crate) fn replace(&mut self, row: Row) -> Arc<Row> {
         let row = Arc::new(row);
         self.by_slot.insert(row.slot, row.clone());
-        self.rows.insert(row.row_key(), row);
+        self.rows.insert(row.row_key(), row.clone());
+        row
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::json::{self, Escapes, JsonError};
 use crate::text::JsonText;
@@ -347,23 +348,40 @@ pub enum ContentError {
     Json(#[from] JsonError),
 }
 
-/// The blob of a body that is more than one text.
-#[derive(Serialize, Deserialize)]
+/// The blob of a body.
+#[derive(Serialize)]
 #[serde(untagged)]
 enum BodyBlob<'a> {
-    Text(std::borrow::Cow<'a, str>),
-    Parts(Vec<Part>),
-    Named { name: String, parts: Vec<Part> },
+    Text(&'a str),
+    Parts(&'a [Part]),
+    Named { name: &'a str, parts: &'a [Part] },
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AnswerBlob {
-    call_id: String,
-    content: BodyBlob<'static>,
-    #[serde(default, skip_serializing_if = "is_false")]
+#[derive(Deserialize)]
+struct NamedBlob {
+    name: String,
+    parts: Vec<Part>,
+}
+
+#[derive(Serialize)]
+struct AnswerBlob<'a> {
+    call_id: &'a str,
+    content: BodyBlob<'a>,
+    #[serde(skip_serializing_if = "is_false")]
     is_error: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+}
+
+/// The same as it is read: what it says is left where it stands, for it may be large.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AnswerText<'a> {
+    call_id: String,
+    #[serde(borrow)]
+    content: &'a RawValue,
+    #[serde(default)]
+    is_error: bool,
     name: Option<String>,
 }
 
@@ -499,13 +517,15 @@ impl Content {
                 }
                 _ => text(serde_json::to_string(&BodyBlob::of(body))),
             },
-            Self::ToolResult(answer) => text(serde_json::to_string(&AnswerBlob {
-                call_id: answer.call_id.clone(),
-                content: BodyBlob::of(&Body { parts: answer.parts.clone(), name: None })
-                    .into_owned(),
-                is_error: answer.is_error,
-                name: answer.name.clone(),
-            })),
+            Self::ToolResult(answer) => match answer.parts.as_slice() {
+                [Part::Text { text }] => Ok(answer_of_text(answer, text)),
+                parts => text(serde_json::to_string(&AnswerBlob {
+                    call_id: &answer.call_id,
+                    content: BodyBlob::Parts(parts),
+                    is_error: answer.is_error,
+                    name: answer.name.as_deref(),
+                })),
+            },
             Self::Artifact(artifact) => text(serde_json::to_string(&ArtifactBlob {
                 artifact_type: artifact.artifact_type.clone(),
                 language: artifact.language.clone(),
@@ -521,13 +541,7 @@ impl Content {
     /// [`ContentError`] when the blob is not of the shape that the kind has.
     pub fn from_blob(kind: &Kind, blob: &str) -> Result<Self, ContentError> {
         let shape = |source| ContentError::Shape { kind: kind.as_str().to_owned(), source };
-        let body = || -> Result<Body, ContentError> {
-            // The common case first: one text is one JSON string.
-            if blob.starts_with('"') {
-                return serde_json::from_str::<String>(blob).map(Body::text).map_err(shape);
-            }
-            serde_json::from_str::<BodyBlob<'_>>(blob).map(BodyBlob::into_body).map_err(shape)
-        };
+        let body = || Body::read(blob).map_err(shape);
         Ok(match kind {
             Kind::System => Self::System(body()?),
             Kind::User => Self::User(body()?),
@@ -535,12 +549,12 @@ impl Content {
             Kind::Reasoning => Self::Reasoning(body()?),
             Kind::Custom(name) => Self::Custom { kind: name.clone(), body: body()? },
             Kind::ToolResult => {
-                let answer: AnswerBlob = serde_json::from_str(blob).map_err(shape)?;
+                let answer: AnswerText<'_> = serde_json::from_str(blob).map_err(shape)?;
                 Self::ToolResult(ToolAnswer {
                     call_id: answer.call_id,
                     name: answer.name,
                     is_error: answer.is_error,
-                    parts: answer.content.into_body().parts,
+                    parts: Body::read(answer.content.get()).map_err(shape)?.parts,
                 })
             }
             Kind::Artifact => {
@@ -556,28 +570,48 @@ impl Content {
     }
 }
 
+/// Writes the commonest answer at once, its keys in order: it may be large.
+fn answer_of_text(answer: &ToolAnswer, text: &str) -> String {
+    let around = 64 + answer.call_id.len() + answer.name.as_ref().map_or(0, String::len);
+    let mut out = String::with_capacity(text.len() + text.len() / 16 + around);
+    out.push_str("{\"call_id\":");
+    json::write_string(&mut out, &answer.call_id, Escapes::Raw);
+    out.push_str(",\"content\":");
+    json::write_string(&mut out, text, Escapes::Raw);
+    if answer.is_error {
+        out.push_str(",\"is_error\":true");
+    }
+    if let Some(name) = &answer.name {
+        out.push_str(",\"name\":");
+        json::write_string(&mut out, name, Escapes::Raw);
+    }
+    out.push('}');
+    out
+}
+
 impl<'a> BodyBlob<'a> {
     fn of(body: &'a Body) -> Self {
         match (body.parts.as_slice(), &body.name) {
-            ([Part::Text { text }], None) => Self::Text(text.as_str().into()),
-            (parts, None) => Self::Parts(parts.to_vec()),
-            (parts, Some(name)) => Self::Named { name: name.clone(), parts: parts.to_vec() },
+            ([Part::Text { text }], None) => Self::Text(text),
+            (parts, None) => Self::Parts(parts),
+            (parts, Some(name)) => Self::Named { name, parts },
         }
     }
+}
 
-    fn into_owned(self) -> BodyBlob<'static> {
-        match self {
-            Self::Text(text) => BodyBlob::Text(text.into_owned().into()),
-            Self::Parts(parts) => BodyBlob::Parts(parts),
-            Self::Named { name, parts } => BodyBlob::Named { name, parts },
-        }
-    }
-
-    fn into_body(self) -> Body {
-        match self {
-            Self::Text(text) => Body::text(text),
-            Self::Parts(parts) => Body { parts, name: None },
-            Self::Named { name, parts } => Body { parts, name: Some(name) },
+impl Body {
+    /// Reads a text, a list of parts, or both with a name.
+    fn read(json: &str) -> Result<Self, serde_json::Error> {
+        match json.trim_ascii_start().as_bytes().first() {
+            Some(b'"') => match json::read_string(json) {
+                Some(text) => Ok(Self::text(text)),
+                None => serde_json::from_str::<String>(json).map(Self::text),
+            },
+            Some(b'{') => {
+                let NamedBlob { name, parts } = serde_json::from_str(json)?;
+                Ok(Self { parts, name: Some(name) })
+            }
+            _ => Ok(Self { parts: serde_json::from_str(json)?, name: None }),
         }
     }
 }

@@ -15,11 +15,27 @@ pub struct ParseIdError {
     pub found: String,
 }
 
-pub(crate) fn hex(bytes: &[u8], out: &mut String) {
+/// The two digits of every byte.
+const PAIRS: [[u8; 2]; 256] = {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    for byte in bytes {
-        out.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        out.push(char::from(DIGITS[usize::from(byte & 15)]));
+    let mut pairs = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        pairs[byte] = [DIGITS[byte >> 4], DIGITS[byte & 15]];
+        byte += 1;
+    }
+    pairs
+};
+
+pub(crate) fn hex(bytes: &[u8], out: &mut String) {
+    // Ids are written by the thousand when records are hashed: 32 bytes at once, not one by one.
+    for bytes in bytes.chunks(32) {
+        let mut digits = [[0u8; 2]; 32];
+        for (pair, byte) in digits.iter_mut().zip(bytes) {
+            *pair = PAIRS[usize::from(*byte)];
+        }
+        let digits = digits[..bytes.len()].as_flattened();
+        out.push_str(std::str::from_utf8(digits).expect("hex digits are ASCII"));
     }
 }
 

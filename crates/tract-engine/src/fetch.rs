@@ -1,7 +1,6 @@
 //! Reading what a planner asks for, in as few store calls as there are sorts of things.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tract_core::store::{BlobKey, Walk};
 use tract_core::{Blob, BlobId, Changes, Commit, CommitId, Content, ObjectId};
@@ -9,48 +8,6 @@ use tract_core::{Blob, BlobId, Changes, Commit, CommitId, Content, ObjectId};
 use crate::error::{Error, Result};
 use crate::plan::{Needs, Plan, Records, Stop};
 use crate::repo::Repo;
-
-/// What this handle wrote last, so that planning the next step reads nothing. Bounded.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Recent(Arc<Mutex<RecentParts>>);
-
-#[derive(Debug, Default)]
-struct RecentParts {
-    commits: HashMap<CommitId, Commit>,
-    blobs: HashMap<BlobId, Blob>,
-    blob_bytes: usize,
-}
-
-const RECENT_COMMITS: usize = 1024;
-const RECENT_BLOB_BYTES: usize = 4 << 20;
-
-impl Recent {
-    pub(crate) fn keep(&self, commits: &[Commit], blobs: &[Blob]) {
-        let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if parts.commits.len() + commits.len() > RECENT_COMMITS {
-            parts.commits.clear();
-        }
-        let late = commits.iter().rev().take(RECENT_COMMITS);
-        parts.commits.extend(late.map(|commit| (commit.id(), commit.clone())));
-        for blob in blobs.iter().filter(|blob| blob.bytes().len() <= RECENT_BLOB_BYTES / 64) {
-            if parts.blob_bytes + blob.bytes().len() > RECENT_BLOB_BYTES {
-                parts.blobs.clear();
-                parts.blob_bytes = 0;
-            }
-            if parts.blobs.insert(blob.id(), blob.clone()).is_none() {
-                parts.blob_bytes += blob.bytes().len();
-            }
-        }
-    }
-
-    fn commit(&self, id: CommitId) -> Option<Commit> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).commits.get(&id).cloned()
-    }
-
-    fn blob(&self, id: BlobId) -> Option<Blob> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).blobs.get(&id).cloned()
-    }
-}
 
 impl Repo {
     /// Calls a planner until it has seen all that it asks for. `head` is what it plans on.
@@ -128,7 +85,7 @@ impl Repo {
     async fn read_commits(&self, ids: Vec<CommitId>, records: &mut Records) -> Result<()> {
         let mut missing = Vec::new();
         for id in ids {
-            match self.recent().commit(id) {
+            match self.compiler().cached_commit(id) {
                 Some(commit) => records.insert(commit),
                 None => missing.push(id),
             }
@@ -146,7 +103,7 @@ impl Repo {
             if records.blobs.contains_key(&id) {
                 continue;
             }
-            match self.recent().blob(id) {
+            match self.compiler().cached_blob(id) {
                 Some(blob) => records.insert_blob(blob),
                 None => missing.push(id.into()),
             }

@@ -9,6 +9,7 @@ mod error;
 mod export;
 mod fetch;
 pub mod graph;
+mod heads;
 mod import;
 mod log;
 mod merge;

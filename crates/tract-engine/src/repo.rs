@@ -11,7 +11,7 @@ use tract_core::{
 use tract_hooks::{BeforeCompile, Hooks};
 
 use crate::error::{Error, Result};
-use crate::fetch::Recent;
+use crate::heads::Heads;
 use crate::plan::Line;
 
 /// What a repository handle is made of beside its store.
@@ -111,7 +111,7 @@ pub struct Repo {
     store: Arc<dyn Store>,
     options: Arc<RepoOptions>,
     compiler: Compiler,
-    recent: Recent,
+    heads: Heads,
 }
 
 impl fmt::Debug for Repo {
@@ -128,7 +128,7 @@ impl Repo {
     pub fn new(store: Arc<dyn Store>, options: RepoOptions) -> Self {
         let RepoOptions { name, counter, .. } = &options;
         let compiler = Compiler::new(store.clone(), name.clone(), counter.clone());
-        Self { store, options: Arc::new(options), compiler, recent: Recent::default() }
+        Self { store, options: Arc::new(options), compiler, heads: Heads::default() }
     }
 
     /// Returns the same repository in another store, with caches of its own.
@@ -168,8 +168,8 @@ impl Repo {
         self.options.counter.count(text)
     }
 
-    pub(crate) fn recent(&self) -> &Recent {
-        &self.recent
+    pub(crate) fn heads(&self) -> &Heads {
+        &self.heads
     }
 
     /// Returns what writing checks.

@@ -1,12 +1,11 @@
 //! Several steps as one write: commits on branches and moves of refs that happen together.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
-use tract_compile::Changed;
+use tract_compile::{Changed, IdMap, IdSet};
 use tract_core::{
     Applied, Batch, BatchId, Blob, Change, Commit, CommitId, Content, DerivedRow, Draft, Expect,
-    LogNote, ObjectId, Op, RefEdit, RefName, RefTarget, StoreErrorKind, ToolRow, ToolSchema,
-    Toolset, ToolsetId,
+    LogNote, ObjectId, Op, RefEdit, RefName, RefTarget, ToolRow, ToolSchema, Toolset, ToolsetId,
 };
 use tract_hooks::{BeforeCommit, BeforeCompress, RefMoved, ToolResultReceived};
 
@@ -15,7 +14,7 @@ use crate::plan::{
     Line, NewContent, Plan, Planned, Records, Request, Stand, is_plain, plain, plan,
 };
 use crate::repo::Repo;
-use crate::write::{WriteOptions, batch_id, check_shape, expect, operation_id};
+use crate::write::{WriteOptions, apply_once, batch_id, check_shape, expect, operation_id, tell};
 
 /// A write in the making. Nothing is stored before [`apply`](Self::apply); later steps see what
 /// earlier ones did.
@@ -24,19 +23,19 @@ pub struct Txn<'a> {
     id: BatchId,
     at_us: i64,
     imports: bool,
-    lines: HashMap<CommitId, Line>,
+    lines: IdMap<CommitId, Line>,
     records: Records,
     planned_on: Option<CommitId>,
     /// Where a run of plain messages stands: their line is folded once, when it is asked for.
     stand: Option<Stand>,
     refs: BTreeMap<RefName, Moved>,
     commits: Vec<Commit>,
-    made: HashSet<CommitId>,
+    made: IdSet<CommitId>,
     blobs: Vec<Blob>,
     toolsets: Vec<Toolset>,
     tools: Vec<ToolRow>,
     derived: Vec<DerivedRow>,
-    requires: HashSet<CommitId>,
+    requires: IdSet<CommitId>,
 }
 
 /// What a planned commit brings along beside its record.
@@ -65,18 +64,18 @@ impl<'a> Txn<'a> {
             id: batch_id()?,
             at_us: repo.now_us(),
             imports: false,
-            lines: HashMap::new(),
+            lines: IdMap::default(),
             records: Records::default(),
             planned_on: None,
             stand: None,
             refs: BTreeMap::new(),
             commits: Vec::new(),
-            made: HashSet::new(),
+            made: IdSet::default(),
             blobs: Vec::new(),
             toolsets: Vec::new(),
             tools: Vec::new(),
             derived: Vec::new(),
-            requires: HashSet::new(),
+            requires: IdSet::default(),
         })
     }
 
@@ -164,6 +163,12 @@ impl<'a> Txn<'a> {
         if let Some(moved) = self.refs.get_mut(name) {
             moved.to = to;
         }
+    }
+
+    /// Takes a branch to be where this handle left it: the write is refused when it is not.
+    pub(crate) fn believe(&mut self, branch: &RefName, stand: Stand) {
+        self.found(branch, stand.head.map(RefTarget::Commit));
+        self.stand = Some(stand);
     }
 
     fn found(&mut self, name: &RefName, found: Option<RefTarget>) {
@@ -337,6 +342,7 @@ impl<'a> Txn<'a> {
             toolset: commit.toolset,
             active: commit.active_toolset(),
             tools_set: stand.tools_set,
+            room: stand.room.saturating_sub(1),
         });
         self.take(branch, &commit, stand.toolset, rest);
         Ok(commit)
@@ -507,10 +513,23 @@ impl<'a> Txn<'a> {
         let heads: Vec<CommitId> =
             batch.refs.iter().filter_map(|edit| edit.to.as_ref()?.commit()).collect();
         let moves = !batch.refs.is_empty();
-        let applied = apply(self.repo, batch).await?;
+        let branches: Vec<(RefName, Option<Stand>)> = batch
+            .refs
+            .iter()
+            .filter(|edit| edit.name.branch_name().is_some())
+            .map(|edit| {
+                let head = edit.to.as_ref().and_then(RefTarget::commit);
+                let line = head.and_then(|head| self.lines.get(&head)).map(Stand::from);
+                let stand = line.or(self.stand.filter(|stand| stand.head == head));
+                (edit.name.clone(), stand.filter(|_| head.is_some()))
+            })
+            .collect();
+        let applied = apply_once(self.repo, batch).await?;
+        if let Applied::Done = applied {
+            branches.iter().for_each(|(name, stand)| self.repo.heads().keep(name, *stand));
+        }
         match &applied {
             Applied::Done | Applied::Already => {
-                self.repo.recent().keep(&commits, &blobs);
                 let compiler = self.repo.compiler();
                 compiler.remember_objects(&commits, &blobs, &toolsets);
                 for line in heads.iter().filter_map(|head| self.lines.get(head)) {
@@ -527,11 +546,16 @@ impl<'a> Txn<'a> {
 }
 
 impl Txn<'_> {
-    /// Folds the lines of heads that runs of plain messages ended at.
+    /// Folds the lines of heads that runs of plain messages ended at, where a snapshot may be due.
+    /// Others are folded when somebody looks at them: a plain message fits any line.
     async fn fold_heads(&mut self) -> Result<()> {
         let moved = self.refs.values().filter_map(|moved| moved.to.as_ref()?.commit());
+        let roomy = |head: CommitId| {
+            self.stand.is_some_and(|stand| stand.head == Some(head) && stand.room > 0)
+        };
         let heads: Vec<CommitId> = moved
             .filter(|head| self.made.contains(head) && !self.lines.contains_key(head))
+            .filter(|head| !roomy(*head))
             .collect();
         for head in heads {
             let mut line = self.line(Some(head)).await?;
@@ -540,31 +564,6 @@ impl Txn<'_> {
         }
         Ok(())
     }
-}
-
-/// How often a batch is tried again whose outcome got lost.
-const RETRIES: usize = 3;
-
-/// Applies a batch. Where the outcome is unknown the same batch is tried again: it happens at
-/// most once.
-async fn apply(repo: &Repo, batch: Batch) -> Result<Applied> {
-    for _ in 0..RETRIES {
-        match repo.store().apply(repo.name(), batch.clone()).await {
-            Err(error) if error.kind == StoreErrorKind::Unknown => {}
-            outcome => return Ok(outcome?),
-        }
-    }
-    Ok(repo.store().apply(repo.name(), batch).await?)
-}
-
-/// Tells the hooks what a write moved.
-async fn tell(repo: &Repo, batch: BatchId) -> Result<()> {
-    let query = tract_core::store::LogQuery { batch: Some(batch), ..Default::default() };
-    let entries = repo.store().ref_log(repo.name(), &query).await?;
-    for entry in entries.into_iter().rev() {
-        repo.hooks().ref_moved(&RefMoved::new(entry)).await;
-    }
-    Ok(())
 }
 
 /// Reads what a planned edit says.

@@ -1,12 +1,15 @@
 //! The write path: plan, ask the hooks, seal, and one batch for all of it.
 
 use tract_compile::Changed;
+use tract_core::store::LogQuery;
 use tract_core::{
-    Applied, BatchId, Commit, CommitId, Draft, Expect, OperationId, RefName, RefTarget, ToolSchema,
+    Applied, Batch, BatchId, Commit, CommitId, Draft, Expect, OperationId, RefName, RefTarget,
+    StoreErrorKind, ToolSchema,
 };
+use tract_hooks::RefMoved;
 
 use crate::error::{Error, Result};
-use crate::plan::{Request, Selection};
+use crate::plan::{Request, Selection, Stand};
 use crate::repo::Repo;
 use crate::txn::Txn;
 
@@ -80,21 +83,46 @@ impl Repo {
         loop {
             attempt += 1;
             let mut txn = Txn::new(self)?;
-            if let Some(expected) = options.expect {
-                txn.expect(branch, expected.map(RefTarget::Commit)).await?;
+            let guess = match options.expect {
+                Some(expected) => {
+                    txn.expect(branch, expected.map(RefTarget::Commit)).await?;
+                    None
+                }
+                // Where this handle left the branch: the store says whether it is still there.
+                None => self.heads().get(branch),
+            };
+            if let Some(stand) = guess {
+                txn.believe(branch, stand);
             }
-            let mut commits = Vec::with_capacity(requests.len());
-            for request in requests {
-                commits.push(txn.add(branch, request).await?);
-            }
+            let commits = match add_all(&mut txn, branch, requests).await {
+                Ok(commits) => commits,
+                // What is refused on a head that was only believed in may be right on another.
+                Err(_) if attempt < ATTEMPTS && self.has_moved(branch, guess).await? => continue,
+                Err(error) => return Err(error),
+            };
             let what = options.what.as_deref();
             let what = what.or_else(|| requests.first().map(Request::verb)).unwrap_or("commit");
             match txn.apply(what, options).await? {
                 Applied::Done | Applied::Already => return Ok(commits),
-                Applied::Conflict(_) if options.expect.is_none() && attempt < ATTEMPTS => {}
-                Applied::Conflict(conflict) => return Err(conflict.into()),
+                Applied::Conflict(_) if options.expect.is_none() && attempt < ATTEMPTS => {
+                    self.heads().forget(branch);
+                }
+                Applied::Conflict(conflict) => {
+                    self.heads().forget(branch);
+                    return Err(conflict.into());
+                }
             }
         }
+    }
+
+    /// Whether a branch is no longer where it was believed to be; then nothing is believed of it.
+    async fn has_moved(&self, branch: &RefName, guess: Option<Stand>) -> Result<bool> {
+        let Some(guess) = guess else { return Ok(false) };
+        let moved = self.ref_target(branch).await? != guess.head.map(RefTarget::Commit);
+        if moved {
+            self.heads().forget(branch);
+        }
+        Ok(moved)
     }
 
     /// Carries out one request on a branch.
@@ -184,6 +212,14 @@ impl Repo {
     }
 }
 
+async fn add_all(txn: &mut Txn<'_>, branch: &RefName, requests: &[Request]) -> Result<Vec<Commit>> {
+    let mut commits = Vec::with_capacity(requests.len());
+    for request in requests {
+        commits.push(txn.add(branch, request).await?);
+    }
+    Ok(commits)
+}
+
 /// Makes what a write is known by.
 pub(crate) fn batch_id() -> Result<BatchId> {
     BatchId::random().map_err(Error::Random)
@@ -202,4 +238,29 @@ pub(crate) fn expect(found: Option<&RefTarget>) -> Expect {
 /// Checks a sealed commit against its operation.
 pub(crate) fn check_shape(of: Changed<'_>, targets: &[Changed<'_>]) -> Result<()> {
     Ok(tract_compile::shape(of, targets)?)
+}
+
+/// How often a batch is tried again whose outcome got lost.
+const RETRIES: usize = 3;
+
+/// Applies a batch. Where the outcome is unknown the same batch is tried again: it happens at
+/// most once.
+pub(crate) async fn apply_once(repo: &Repo, batch: Batch) -> Result<Applied> {
+    for _ in 0..RETRIES {
+        match repo.store().apply(repo.name(), batch.clone()).await {
+            Err(error) if error.kind == StoreErrorKind::Unknown => {}
+            outcome => return Ok(outcome?),
+        }
+    }
+    Ok(repo.store().apply(repo.name(), batch).await?)
+}
+
+/// Tells the hooks what a write moved.
+pub(crate) async fn tell(repo: &Repo, batch: BatchId) -> Result<()> {
+    let query = LogQuery { batch: Some(batch), ..Default::default() };
+    let entries = repo.store().ref_log(repo.name(), &query).await?;
+    for entry in entries.into_iter().rev() {
+        repo.hooks().ref_moved(&RefMoved::new(entry)).await;
+    }
+    Ok(())
 }

@@ -3,21 +3,25 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use rusqlite::blob::ZeroBlob;
 use rusqlite::params;
-use tract_core::store::Hint;
 use tract_core::{
     Blob, BlobId, Commit, DerivedRow, ObjectId, RefName, RefTarget, RepoName, StoreErrorKind,
     StoreResult, ToolRow, Toolset,
 };
 
 use crate::error::{engine, new};
-use crate::memory::{BLOB_BYTES, IdMap, Memory};
-use crate::read::{content_place, small, statement};
+use crate::known::Table;
+use crate::memory::{IdMap, Memory};
+use crate::read::{find_blob, small, statement};
 use crate::schema::{
     DERIVED, REPO, TOOL, TOOL_NAME, TOOLSET, blob_segment, place, prefix, small_sum, text_key,
 };
 use crate::tools;
 use crate::write::{Checked, OP, Texts, Tx};
+
+/// Bytes above this are written in place: bound to a statement, SQLite copies them twice.
+const LARGE_BYTES: usize = 1 << 20;
 
 /// What becomes known when a transaction is durable.
 #[derive(Debug, Default)]
@@ -27,8 +31,6 @@ pub(crate) struct Fresh {
     /// Refs as the batches of this group have moved them so far; nobody else can.
     pub(crate) refs: HashMap<i64, HashMap<RefName, Option<RefTarget>>>,
     pub(crate) texts: Texts,
-    commits: Vec<(i64, Commit, Option<Hint>)>,
-    blobs: Vec<(i64, Blob)>,
     /// The next segment for commits, once it was asked for.
     next_segment: Option<i64>,
     /// The next row of a repository's log, and of its blobs that are no commit's content.
@@ -44,13 +46,6 @@ impl Fresh {
         memory.next_entry.extend(self.next_entry);
         self.places.into_iter().for_each(|(key, place)| memory.places.insert(key, place, 1));
         self.texts.into_iter().for_each(|(key, row)| memory.texts.insert(key, row, 1));
-        for (repo, commit, content) in self.commits {
-            memory.commits.insert((repo, commit.id()), (commit, content), 1);
-        }
-        for (repo, blob) in self.blobs {
-            let weight = blob.bytes().len() + 64;
-            memory.blobs.insert((repo, blob.id()), blob, weight);
-        }
     }
 }
 
@@ -76,14 +71,20 @@ impl Tx<'_> {
             Some(repo) => repo,
             None => self.new_repo(name)?,
         };
-        let mut blobs = HashMap::with_capacity(batch.blobs.len());
-        for blob in &batch.blobs {
-            if self.stored_blob(repo, blob)?.is_none() {
+        let prefixes: Vec<i64> =
+            batch.blobs.iter().map(|blob| prefix(blob.id().as_bytes())).collect();
+        let new = self.surely_new(repo, Table::Blobs, &prefixes)?;
+        let mut blobs = IdMap::with_capacity_and_hasher(batch.blobs.len(), Default::default());
+        for (blob, is_new) in batch.blobs.iter().zip(new) {
+            if is_new || self.stored_blob(repo, blob)?.is_none() {
                 blobs.insert(blob.id(), blob);
             }
         }
-        for (commit, record) in batch.commits.iter().zip(&records) {
-            self.commit(repo, commit, record, &mut blobs)?;
+        let prefixes: Vec<i64> =
+            batch.commits.iter().map(|commit| prefix(commit.id().as_bytes())).collect();
+        let new = self.surely_new(repo, Table::Commits, &prefixes)?;
+        for ((commit, record), is_new) in batch.commits.iter().zip(&records).zip(new) {
+            self.commit(repo, commit, record, is_new, &mut blobs)?;
         }
         // In the order of the batch, so that equal batches make equal files.
         for blob in &batch.blobs {
@@ -129,9 +130,18 @@ impl Tx<'_> {
         if let Some(row) = self.known_place(repo, object) {
             return Ok(Some(row));
         }
-        let sql = "SELECT id FROM blobs WHERE repo = ?1 AND h = ?2 AND data = ?3";
-        let h = prefix(blob.id().as_bytes());
-        let row = self.number(sql, &[&repo, &h, &blob.bytes().as_ref()])?;
+        let row = match blob.bytes().len() > LARGE_BYTES {
+            true => match find_blob(self.connection, OP, repo, blob.id()) {
+                Ok(found) => found.map(|(row, _)| row),
+                Err(error) if matches!(error.kind, StoreErrorKind::Corrupt { .. }) => None,
+                Err(error) => return Err(error),
+            },
+            false => {
+                let sql = "SELECT id FROM blobs WHERE repo = ?1 AND h = ?2 AND data = ?3";
+                let h = prefix(blob.id().as_bytes());
+                self.number(sql, &[&repo, &h, &blob.bytes().as_ref()])?
+            }
+        };
         if let Some(row) = row {
             self.fresh.places.insert((repo, object), row);
         }
@@ -141,11 +151,18 @@ impl Tx<'_> {
     fn blob(&mut self, repo: i64, row: i64, blob: &Blob) -> StoreResult<()> {
         let h = prefix(blob.id().as_bytes());
         let sql = "INSERT INTO blobs (id, repo, h, data) VALUES (?1, ?2, ?3, ?4)";
-        self.execute(sql, &[&row, &repo, &h, &blob.bytes().as_ref()])?;
-        self.fresh.places.insert((repo, ObjectId::Blob(blob.id())), row);
-        if blob.bytes().len() <= BLOB_BYTES {
-            self.fresh.blobs.push((repo, blob.clone()));
+        let bytes = blob.bytes();
+        if bytes.len() > LARGE_BYTES {
+            let room = i32::try_from(bytes.len()).expect("checked against a limit below 2^31");
+            self.execute(sql, &[&row, &repo, &h, &ZeroBlob(room)])?;
+            let opened = self.connection.blob_open("main", "blobs", "data", row, false);
+            let mut stored = opened.map_err(engine(OP))?;
+            stored.write_all_at(bytes, 0).map_err(engine(OP))?;
+            stored.close().map_err(engine(OP))?;
+        } else {
+            self.execute(sql, &[&row, &repo, &h, &bytes.as_ref()])?;
         }
+        self.fresh.places.insert((repo, ObjectId::Blob(blob.id())), row);
         Ok(())
     }
 
@@ -177,7 +194,8 @@ impl Tx<'_> {
         repo: i64,
         commit: &Commit,
         record: &[u8],
-        blobs: &mut HashMap<BlobId, &Blob>,
+        is_new: bool,
+        blobs: &mut IdMap<BlobId, &Blob>,
     ) -> StoreResult<()> {
         let object = ObjectId::Commit(commit.id());
         if self.known_place(repo, object).is_some() {
@@ -185,7 +203,11 @@ impl Tx<'_> {
         }
         let h = prefix(commit.id().as_bytes());
         let sql = "SELECT id FROM commits WHERE repo = ?1 AND h = ?2 AND rec = ?3";
-        if let Some(at) = self.number(sql, &[&repo, &h, &record])? {
+        let stored = match is_new {
+            true => None,
+            false => self.number(sql, &[&repo, &h, &record])?,
+        };
+        if let Some(at) = stored {
             self.fresh.places.insert((repo, object), at);
             return Ok(());
         }
@@ -216,8 +238,6 @@ impl Tx<'_> {
             self.blob(repo, at, blob)?;
         }
         self.fresh.places.insert((repo, object), at);
-        let content = content_place(at, content).map(|row| Hint(row as u64));
-        self.fresh.commits.push((repo, commit.clone(), content));
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 mod check;
 mod error;
 mod insert;
+mod known;
 mod log;
 mod memory;
 mod migrate;

@@ -7,8 +7,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
-use tract_core::store::Hint;
-use tract_core::{Blob, BlobId, Commit, CommitId, ObjectId};
+use tract_core::ObjectId;
 
 /// Hashes keys that are hashes already, or small numbers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,7 +72,7 @@ impl<K: Eq + Hash, V> Aging<K, V> {
     }
 }
 
-/// Where a repository's objects lie, and the objects last written.
+/// Where a repository's objects lie.
 #[derive(Debug)]
 pub(crate) struct Memory {
     /// Numbers of repositories, by name.
@@ -85,15 +84,7 @@ pub(crate) struct Memory {
     pub(crate) places: Aging<(i64, ObjectId), i64>,
     /// Row numbers of texts.
     pub(crate) texts: Aging<(i64, Box<[u8]>), i64>,
-    /// Commits last written, so that reading them back need not wait for SQLite, which drops the
-    /// pages of a reader whenever somebody else commits.
-    pub(crate) commits: Aging<(i64, CommitId), (Commit, Option<Hint>)>,
-    /// Blobs last written.
-    pub(crate) blobs: Aging<(i64, BlobId), Blob>,
 }
-
-/// Blobs above this size are not remembered.
-pub(crate) const BLOB_BYTES: usize = 64 << 10;
 
 impl Memory {
     pub(crate) fn new() -> Self {
@@ -102,8 +93,6 @@ impl Memory {
             next_entry: HashMap::new(),
             places: Aging::new(16 << 10),
             texts: Aging::new(1 << 10),
-            commits: Aging::new(512),
-            blobs: Aging::new(512 << 10),
         }
     }
 }

@@ -59,9 +59,14 @@ impl Tx<'_> {
         match edit.to.as_ref().map(encode_target) {
             Some(target) => {
                 let sum = ref_sum(repo, name, &target);
-                let sql = "INSERT INTO refs (repo, name, target, sum) VALUES (?1, ?2, ?3, ?4) \
+                if before.is_some() {
+                    let sql = "UPDATE refs SET target = ?3, sum = ?4 WHERE repo = ?1 AND name = ?2";
+                    self.execute(sql, &[&repo, &name, &target, &sum])?;
+                } else {
+                    let sql = "INSERT INTO refs (repo, name, target, sum) VALUES (?1, ?2, ?3, ?4) \
                            ON CONFLICT (repo, name) DO UPDATE SET target = ?3, sum = ?4";
-                self.execute(sql, &[&repo, &name, &target, &sum])?;
+                    self.execute(sql, &[&repo, &name, &target, &sum])?;
+                }
             }
             None => {
                 self.execute("DELETE FROM refs WHERE repo = ?1 AND name = ?2", &[&repo, &name])?;

@@ -8,8 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use rusqlite::{Connection, params};
 use tract_core::store::{
-    BlobKey, BlockingStore, Capabilities, Damage, LogQuery, Step, StoreStats, Threaded, Walk,
-    WalkPage,
+    BlobKey, BlockingStore, Capabilities, Damage, LogQuery, StoreStats, Threaded, Walk, WalkPage,
 };
 use tract_core::{
     Applied, Batch, Blob, Commit, CommitId, DerivedKind, IdPrefix, LogEntry, ObjectId, RefName,
@@ -177,24 +176,6 @@ impl SqliteStore {
             None => Err(self.closed(op)),
         }
     }
-
-    /// Serves a walk over commits that were just written.
-    fn remembered_walk(&self, repo: &RepoName, walk: &Walk) -> Option<WalkPage> {
-        let memory = lock(&self.memory);
-        let repo = *memory.repos.get(repo.as_str())?;
-        let mut page = WalkPage::default();
-        let mut next = Some(walk.head);
-        while let Some(id) = next.filter(|id| walk.until != Some(*id)) {
-            if page.steps.len() >= walk.limit.max(1) {
-                page.next = Some(id);
-                return Some(page);
-            }
-            let (commit, content) = memory.commits.get(&(repo, id))?;
-            next = commit.parent();
-            page.steps.push(Step { commit: commit.clone(), content: *content });
-        }
-        Some(page)
-    }
 }
 
 impl fmt::Debug for SqliteStore {
@@ -215,22 +196,15 @@ impl BlockingStore for SqliteStore {
     }
 
     fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
-        let mut blobs: Vec<Option<Blob>> = {
-            let memory = lock(&self.memory);
-            let number = memory.repos.get(repo.as_str()).copied();
-            let blob = |key: &BlobKey| memory.blobs.get(&(number?, key.id)).cloned();
-            keys.iter().map(blob).collect()
-        };
-        if blobs.iter().any(Option::is_none) {
-            self.read_repo("blobs", repo, |connection, repo| {
-                read::neighbours(connection, repo, keys, &mut blobs)?;
-                let missing = blobs.iter_mut().zip(keys).filter(|(blob, _)| blob.is_none());
-                for (blob, key) in missing {
-                    *blob = read::blob(connection, repo, key)?;
-                }
-                Ok(())
-            })?;
-        }
+        let mut blobs: Vec<Option<Blob>> = vec![None; keys.len()];
+        self.read_repo("blobs", repo, |connection, repo| {
+            read::neighbours(connection, repo, keys, &mut blobs)?;
+            let missing = blobs.iter_mut().zip(keys).filter(|(blob, _)| blob.is_none());
+            for (blob, key) in missing {
+                *blob = read::blob(connection, repo, key)?;
+            }
+            Ok(())
+        })?;
         Ok(blobs)
     }
 
@@ -258,33 +232,14 @@ impl BlockingStore for SqliteStore {
     }
 
     fn commits(&self, repo: &RepoName, ids: &[CommitId]) -> StoreResult<Vec<Option<Commit>>> {
-        let mut commits: Vec<Option<Commit>> = {
-            let memory = lock(&self.memory);
-            let number = memory.repos.get(repo.as_str()).copied();
-            let commit = |id: &CommitId| {
-                memory.commits.get(&(number?, *id)).map(|(commit, _)| commit.clone())
-            };
-            ids.iter().map(commit).collect()
-        };
-        if commits.iter().any(Option::is_none) {
-            self.read_repo("commits", repo, |connection, repo| {
-                let missing = commits.iter_mut().zip(ids).filter(|(commit, _)| commit.is_none());
-                for (commit, id) in missing {
-                    *commit = read::find_commit(connection, "commits", repo, *id)?
-                        .map(|(_, commit)| commit);
-                }
-                Ok(())
-            })?;
-        }
-        Ok(commits)
+        self.read_repo("commits", repo, |connection, repo| {
+            let find = |id: &CommitId| read::find_commit(connection, "commits", repo, *id);
+            ids.iter().map(|id| Ok(find(id)?.map(|(_, commit)| commit))).collect()
+        })
+        .map(|found| found.unwrap_or_else(|| vec![None; ids.len()]))
     }
 
     fn walk(&self, repo: &RepoName, walk: Walk) -> StoreResult<WalkPage> {
-        if walk.stop_at.is_none()
-            && let Some(page) = self.remembered_walk(repo, &walk)
-        {
-            return Ok(page);
-        }
         self.read_repo("walk", repo, |connection, repo| {
             let head = (repo, ObjectId::Commit(walk.head));
             let place = lock(&self.memory).places.get(&head).copied();

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Deserialize;
 
-use super::{By, CallRef, Change, Changes, CommitRecord, Op, Origin, RecordError, RowFields};
+use super::{By, CallRef, Change, Changes, CommitRecord, Op, Origin, RecordError, RowFields, This};
 use crate::content::{Kind, Priority, Role};
 use crate::id::{BatchId, BlobId, CommitId, ToolsetId};
 use crate::json::{self, Escapes};
@@ -76,6 +76,13 @@ fn quoted_hex(out: &mut String, bytes: &[u8]) {
 
 fn integer(out: &mut String, value: impl std::fmt::Display) {
     let _ = write!(out, "{value}"); // writing to a String cannot fail
+}
+
+fn quoted_this(out: &mut String, this: This) {
+    match this {
+        This::This => out.push_str("\".\""),
+        This::Id(id) => quoted_hex(out, id.as_bytes()),
+    }
 }
 
 pub(super) fn record(record: &CommitRecord) -> String {
@@ -179,27 +186,34 @@ pub(super) fn changes(out: &mut String, list: &[Change]) {
         }
         match change {
             Change::Add { slot, row } => {
-                let _ = write!(out, "[\"row\",\"{slot}\",null,");
+                out.push_str("[\"row\",");
+                quoted_this(out, *slot);
+                out.push_str(",null,");
                 row_fields(out, row);
             }
             Change::Remove { slot, row } => {
-                let _ = write!(out, "[\"row\",\"{slot}\",");
+                out.push_str("[\"row\",");
+                quoted_this(out, *slot);
+                out.push(',');
                 row_fields(out, row);
                 out.push_str(",null");
             }
             Change::Version { slot, from, to } => {
-                let _ = write!(out, "[\"version\",\"{slot}\",\"{from}\",\"{to}\"");
+                out.push_str("[\"version\"");
+                for this in [slot, from, to] {
+                    out.push(',');
+                    quoted_this(out, *this);
+                }
             }
             Change::Mark { slot, from, to } => {
-                let _ = write!(out, "[\"mark\",\"{slot}\",");
-                for (n, mark) in [from, to].into_iter().enumerate() {
-                    if n > 0 {
-                        out.push(',');
+                out.push_str("[\"mark\",");
+                quoted_this(out, *slot);
+                for mark in [from, to] {
+                    out.push(',');
+                    match mark {
+                        Some(mark) => quoted_this(out, *mark),
+                        None => out.push_str("null"),
                     }
-                    let _ = match mark {
-                        Some(mark) => write!(out, "\"{mark}\""),
-                        None => write!(out, "null"),
-                    };
                 }
             }
         }
@@ -209,13 +223,16 @@ pub(super) fn changes(out: &mut String, list: &[Change]) {
 }
 
 fn row_fields(out: &mut String, row: &RowFields) {
-    let _ = write!(out, "[{},\"{}\",", row.key, row.version);
+    out.push('[');
+    integer(out, row.key);
+    out.push(',');
+    quoted_this(out, row.version);
+    out.push(',');
     match row.mark {
-        Some(mark) => {
-            let _ = write!(out, "\"{mark}\",");
-        }
-        None => out.push_str("null,"),
+        Some(mark) => quoted_this(out, mark),
+        None => out.push_str("null"),
     }
+    out.push(',');
     match row.answers {
         Some(call) => answer(out, call),
         None => out.push_str("null"),
@@ -224,7 +241,11 @@ fn row_fields(out: &mut String, row: &RowFields) {
 }
 
 fn answer(out: &mut String, call: CallRef) {
-    let _ = write!(out, "[\"{}\",{}]", call.slot, call.index);
+    out.push('[');
+    quoted_hex(out, call.slot.as_bytes());
+    out.push(',');
+    integer(out, call.index);
+    out.push(']');
 }
 
 #[derive(Deserialize)]

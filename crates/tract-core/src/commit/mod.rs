@@ -287,7 +287,7 @@ impl Commit {
 
     /// Returns the compact bytes that a store keeps.
     pub fn encode(&self) -> Vec<u8> {
-        codec::encode(&self.record)
+        codec::encode(&self.record, 256)
     }
 
     /// Reads stored bytes and checks that they are those of `id`.

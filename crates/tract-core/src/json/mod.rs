@@ -35,6 +35,7 @@ use serde_json::value::RawValue;
 
 pub use error::JsonError;
 pub use number::write_f64;
+pub(crate) use string::read_string;
 pub use string::write_string;
 
 use scan::Scanner;

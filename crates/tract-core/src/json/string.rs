@@ -130,6 +130,27 @@ fn hex(bytes: &[u8], from: usize) -> Result<u32, Fault> {
     Ok(unit)
 }
 
+/// Reads a JSON string, quotes included, into one piece of memory; `None` when it is none.
+pub(crate) fn read_string(literal: &str) -> Option<String> {
+    let mut rest = literal.strip_prefix('"')?.strip_suffix('"')?;
+    let mut out = String::with_capacity(rest.len());
+    loop {
+        let (plain, special) = rest.split_at(run(rest.as_bytes()).len);
+        out.push_str(plain);
+        let Some(escape) = special.strip_prefix('\\') else {
+            rest = special;
+            break;
+        };
+        let (character, len) = unescape(escape.as_bytes()).ok()?;
+        out.push(character);
+        rest = escape.get(len..)?;
+    }
+    if out.capacity() > out.len() + out.len() / 8 {
+        out.shrink_to_fit();
+    }
+    rest.is_empty().then_some(out)
+}
+
 /// The characters that a literal stands for, up to its closing quote. The literal is known to be
 /// right; what follows it does not matter.
 struct Unescaped<'a> {

@@ -193,10 +193,11 @@ impl<S: BlockingStore> Shared<S> {
             false => {
                 // Not unwind safe in general; a store that panicked is not used for writing again.
                 let written = AssertUnwindSafe(|| self.store.apply_group(&batches));
-                catch_unwind(written).unwrap_or_else(|_| {
+                let answers = catch_unwind(written).unwrap_or_else(|_| {
                     self.broken.store(true, Ordering::Release);
                     batches.iter().map(|_| Err(self.panicked())).collect()
-                })
+                });
+                self.together(answers)
             }
         }
         .into_iter();
@@ -204,6 +205,21 @@ impl<S: BlockingStore> Shared<S> {
         drop(writing);
         for answer in answers {
             answer.send(results.next().unwrap_or_else(|| Err(self.unanswered())));
+        }
+    }
+
+    /// A group is one transaction: where one batch may not last, no other batch of the group was
+    /// written for sure, nor lost a race for sure to one that was.
+    fn together(&self, answers: Vec<StoreResult<Applied>>) -> Vec<StoreResult<Applied>> {
+        let in_doubt = |answer: &StoreResult<Applied>| {
+            let kind = answer.as_ref().err().map(|error| &error.kind);
+            matches!(kind, Some(StoreErrorKind::Unknown | StoreErrorKind::Poisoned))
+        };
+        match answers.iter().any(in_doubt) {
+            false => answers,
+            true => {
+                answers.into_iter().map(|answer| answer.and_then(|_| Err(self.doubted()))).collect()
+            }
         }
     }
 
@@ -221,6 +237,11 @@ impl<S: BlockingStore> Shared<S> {
 
     fn poisoned(&self) -> StoreError {
         self.error(StoreErrorKind::Poisoned, "apply", "the store panicked in an earlier write")
+    }
+
+    fn doubted(&self) -> StoreError {
+        let message = "a batch of the same transaction may not be durable";
+        self.error(StoreErrorKind::Unknown, "apply", message)
     }
 
     fn unanswered(&self) -> StoreError {

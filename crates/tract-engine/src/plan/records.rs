@@ -1,9 +1,9 @@
 //! What planners may look at: records that were read beforehand, and a way to ask for more.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use tract_compile::Row;
+use tract_compile::{IdMap, Row};
 use tract_core::{
     Blob, BlobId, Change, Changes, Commit, CommitId, Content, JsonText, Kind, ObjectId, Op,
     Priority, Role, Toolset, ToolsetId,
@@ -65,11 +65,11 @@ pub type Plan<T> = Result<T, Stop>;
 /// Records as far as they were read. `None` is what is known not to be stored.
 #[derive(Clone, Debug, Default)]
 pub struct Records {
-    pub(crate) commits: HashMap<CommitId, Option<Commit>>,
-    pub(crate) contents: HashMap<CommitId, Arc<Content>>,
-    pub(crate) changes: HashMap<CommitId, Arc<[Change]>>,
-    pub(crate) blobs: HashMap<BlobId, Option<Blob>>,
-    pub(crate) toolsets: HashMap<ToolsetId, Option<Toolset>>,
+    pub(crate) commits: IdMap<CommitId, Option<Commit>>,
+    pub(crate) contents: IdMap<CommitId, Arc<Content>>,
+    pub(crate) changes: IdMap<CommitId, Arc<[Change]>>,
+    pub(crate) blobs: IdMap<BlobId, Option<Blob>>,
+    pub(crate) toolsets: IdMap<ToolsetId, Option<Toolset>>,
     /// First parents from the head that is planned on, newest first.
     pub(crate) chain: Vec<CommitId>,
     /// Whether the chain reaches the root.

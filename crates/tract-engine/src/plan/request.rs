@@ -247,6 +247,8 @@ pub struct Stand {
     pub active: Option<ToolsetId>,
     /// Whether tools were ever set to stay.
     pub tools_set: bool,
+    /// How many more messages can follow before the line has to be folded.
+    pub room: u64,
 }
 
 impl From<&Line> for Stand {
@@ -256,6 +258,7 @@ impl From<&Line> for Stand {
             toolset: line.toolset(),
             active: line.active(),
             tools_set: line.tools_set(),
+            room: line.room(),
         }
     }
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use tract_core::store::LogQuery;
 use tract_core::time::format_rfc3339;
-use tract_core::{CommitId, Draft, RefName, RefTarget, block_on};
+use tract_core::{CommitId, Draft, Priority, RefName, RefTarget, block_on};
 use tract_engine::plan::Request;
 use tract_engine::{Error, Marks, RepoOptions, Txn, WriteOptions};
 use tract_hooks::{BeforeCommit, CommitAction, Hooks, RefMoved, RefMovedAction};
@@ -248,6 +248,58 @@ fn lost_races_plan_again() {
     }
     let compiled = block_on(desk.cold().repo.compile(desk.head())).unwrap();
     assert_eq!((compiled.commit_count(), compiled.message_count()), (101, 81));
+}
+
+#[test]
+fn what_a_handle_believes_of_a_branch_is_checked() {
+    let desk = Desk::new();
+    let other = desk.cold();
+    let parent = |id| block_on(desk.repo.require_commit(id)).unwrap().parent();
+    desk.user("a");
+    // It moved meanwhile: planned again on what is there.
+    let b = other.user("b");
+    let c = desk.user("c");
+    assert_eq!(parent(c), Some(b));
+    // Refused where it was left, right where it is now.
+    let call = other.go(Draft::assistant("").call("c1", "read", "{}"));
+    let result = desk.go(Draft::tool_result("c1", "text"));
+    assert_eq!(parent(result), Some(call));
+    other.user("d");
+    desk.refused(Draft::tool_result("c2", "text"));
+    // What the caller expects is not guessed at.
+    let options = WriteOptions::new().expect(Some(result));
+    let late = [Draft::user("late").into()];
+    let error = block_on(desk.repo.write(&desk.branch, &late, &options)).unwrap_err();
+    assert!(matches!(error, Error::Conflict { .. }), "{error}");
+    // Back where it was, by another hand.
+    block_on(other.repo.undo(&other.branch)).unwrap();
+    assert_eq!(parent(desk.user("e")), Some(result));
+}
+
+#[test]
+fn messages_that_nobody_looked_at_fold_later() {
+    let desk = Desk::new();
+    let derived = || block_on(desk.repo.store().stats(desk.repo.name())).unwrap().derived_bytes;
+    for n in 0..400 {
+        let draft = Draft::user(format!("{n}"));
+        desk.go(if n % 2 == 0 { draft } else { draft.priority(Priority::Skip) });
+    }
+    assert_eq!(derived(), 0, "so few of so many are no reason for a snapshot");
+    let call = desk.go(Draft::assistant("").call("c1", "read", "{}"));
+    let result = desk.go(Draft::tool_result("c1", "text"));
+    for n in 0..400 {
+        desk.go(Draft::user(format!("skipped {n}")).priority(Priority::Skip));
+    }
+    assert!(derived() > 0, "most of what followed is not shown");
+    let head = desk.head();
+    let (warm, cold) =
+        (block_on(desk.repo.compile(head)).unwrap(), block_on(desk.cold().repo.compile(head)));
+    let cold = cold.unwrap();
+    assert_eq!((warm.commit_count(), warm.message_count()), (802, 202));
+    assert_eq!(warm.view_id(), cold.view_id());
+    assert!(warm.commit_ids().eq(cold.commit_ids()));
+    assert_eq!(warm.message(result).unwrap().answers.unwrap().slot, call);
+    assert_eq!(desk.line().view(), desk.cold().line().view());
 }
 
 #[test]

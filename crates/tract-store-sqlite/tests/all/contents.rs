@@ -57,6 +57,41 @@ fn conversations_are_there_after_reopening() {
 }
 
 #[test]
+fn a_large_content_is_stored_once_and_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    let store = create(&path);
+    let name = branch("main");
+    let mut text = String::new();
+    messages()
+        .take_while(|message| {
+            text.push_str(message);
+            text.len() < 3 << 20
+        })
+        .for_each(drop);
+    let other = format!("{text}.");
+    let mut head = None;
+    for text in [&text, &other, &text] {
+        let (batch, id) = appending(&name, head, text);
+        assert_eq!(apply(&store, batch).unwrap(), Applied::Done);
+        head = Some(id);
+    }
+    assert_eq!(store.store().stats(&repo()).unwrap().blobs, 2);
+    block_on(store.close()).unwrap();
+    drop(store);
+    let store = tract_store_sqlite::open(&path, &SqliteOptions::new()).unwrap();
+    let page = store.store().walk(&repo(), Walk::from(head.unwrap())).unwrap();
+    let steps = page.steps.iter().rev();
+    let keys: Vec<_> = steps
+        .map(|step| BlobKey { id: step.commit.content.unwrap(), hint: step.content })
+        .collect();
+    let read = store.store().blobs(&repo(), &keys).unwrap();
+    let texts: Vec<_> = read.iter().map(|blob| blob.as_ref().unwrap().text().unwrap()).collect();
+    assert!(texts == [&text, &other, &text]);
+    assert_sound(&store);
+}
+
+#[test]
 fn interleaved_branches_walk_as_their_parents_say() {
     let folder = tempfile::tempdir().unwrap();
     let store = create(&folder.path().join("agent.db"));

@@ -197,7 +197,7 @@ pub(in crate::commit) fn decode(bytes: &[u8]) -> Result<CommitRecord, RecordErro
         batch,
     };
     check(&record)?;
-    match encode(&record) == bytes {
+    match encode(&record, bytes.len()) == bytes {
         true => Ok(record),
         false => Err(malformed("bytes that this version would not write")),
     }

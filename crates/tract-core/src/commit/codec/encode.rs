@@ -72,8 +72,9 @@ impl Writer {
     }
 }
 
-pub(in crate::commit) fn encode(record: &CommitRecord) -> Vec<u8> {
-    let mut w = Writer(Vec::with_capacity(192));
+/// Writes a record that takes about `size` bytes.
+pub(in crate::commit) fn encode(record: &CommitRecord, size: usize) -> Vec<u8> {
+    let mut w = Writer(Vec::with_capacity(size));
     let plain = Origin::from(record.origin.by) == record.origin;
     let mut flags = 0;
     let mut flag = |set: bool, bit: u32| flags |= if set { bit } else { 0 };

@@ -9,7 +9,7 @@ use crate::batch::DerivedKind;
 use crate::commit::Commit;
 use crate::id::{BatchId, CommitId, OperationId, ToolId, ToolsetId};
 use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
-use crate::refs::{LogEntry, LogNote, RefName, RefTarget};
+use crate::refs::{Conflict, Expect, LogEntry, LogNote, RefName, RefTarget};
 use crate::store::{BlobKey, Capabilities, Damage, LogQuery, Store, StoreStats, Walk, WalkPage};
 
 /// Notes the size of each group, tells when a group begins and lets it end on request.
@@ -95,9 +95,24 @@ impl BlockingStore for Gate {
         self.entered.lock().unwrap().send(()).unwrap();
         self.leave.lock().unwrap().recv().unwrap();
         self.groups.lock().unwrap().push(group.len());
-        match group.iter().any(|(_, batch)| batch.note.what == "panic") {
-            true => panic!("as asked"),
-            false => group.iter().map(|_| Ok(Applied::Done)).collect(),
+        if group.iter().any(|(_, batch)| batch.note.what == "panic") {
+            panic!("as asked");
+        }
+        group.iter().map(|(_, batch)| self.answer(&batch.note.what)).collect()
+    }
+}
+
+impl Gate {
+    /// What a store answers that forgets its losers when a flush fails.
+    fn answer(&self, what: &str) -> StoreResult<Applied> {
+        match what {
+            "lose" => Ok(Applied::Conflict(Conflict {
+                name: RefName::branch("main").unwrap(),
+                expected: Expect::Absent,
+                found: Some(RefTarget::Commit(CommitId::from_bytes([1; 32]))),
+            })),
+            "fail" => Err(StoreError::new(StoreErrorKind::Unknown, "gate", "apply", "no flush")),
+            _ => Ok(Applied::Done),
         }
     }
 }
@@ -233,4 +248,39 @@ fn a_full_queue_makes_callers_wait_and_loses_nobody() {
     let groups = store.store().groups.lock().unwrap();
     assert_eq!(groups.iter().sum::<usize>(), 1101);
     assert!(groups.iter().all(|size| *size <= 256), "{groups:?}");
+}
+
+/// Queues a winner and one that loses to it, so that both stand in one group whose flush is held;
+/// gives what the loser is told once the flush is over.
+fn loser_of(winner: &str, mode: WriteMode) -> StoreResult<Applied> {
+    let (gate, entered, leave) = gate();
+    let store = Arc::new(Threaded::new(gate, mode));
+    let first = apply(&store);
+    entered.recv().unwrap();
+    let repo = RepoName::default();
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let mut won = Box::pin(store.apply(&repo, batch(winner)));
+    let mut lost = Box::pin(store.apply(&repo, batch("lose")));
+    assert!(won.as_mut().poll(&mut context).is_pending());
+    assert!(lost.as_mut().poll(&mut context).is_pending());
+    leave.send(()).unwrap();
+    assert_eq!(first.join().unwrap().unwrap(), Applied::Done);
+    // The group of both is in the store's hands, its flush is held: nobody is told anything.
+    entered.recv().unwrap();
+    assert!(won.as_mut().poll(&mut context).is_pending());
+    assert!(lost.as_mut().poll(&mut context).is_pending());
+    leave.send(()).unwrap();
+    let told = crate::block_on(lost);
+    assert_eq!(crate::block_on(won).is_ok(), winner == "win");
+    assert_eq!(*store.store().groups.lock().unwrap(), [1, 2]);
+    told
+}
+
+#[test]
+fn conflict_waits_for_flush() {
+    for mode in [WriteMode::Thread, WriteMode::InPlace] {
+        assert!(matches!(loser_of("win", mode).unwrap(), Applied::Conflict(_)));
+        // The state that it would have lost to never became durable.
+        assert_eq!(loser_of("fail", mode).unwrap_err().kind, StoreErrorKind::Unknown);
+    }
 }

@@ -1,0 +1,153 @@
+//! From a head to its state: what is cached, or what is folded on it; then with its messages.
+
+use std::sync::Arc;
+
+use tract_core::store::BlobKey;
+use tract_core::{Blob, BlobId, Change, Changes, CommitId, ObjectId};
+
+use crate::chain::Chain;
+use crate::compiler::{Compiler, Inner};
+use crate::error::{CompileError, Result};
+use crate::fact::Loaded;
+use crate::fetch::read_changes;
+use crate::ids::IdMap;
+use crate::load;
+use crate::state::{Next, State, Stop};
+use crate::view::RowKey;
+
+/// A state, and whether others may hold it.
+enum Found {
+    Kept(Arc<State>),
+    /// Nobody else has it, so it may still be changed in place.
+    New(State),
+}
+
+impl Compiler {
+    pub(crate) async fn state(&self, head: Option<CommitId>, whole: bool) -> Result<Arc<State>> {
+        match self.find(head, whole).await? {
+            Found::Kept(state) => Ok(state),
+            Found::New(state) => {
+                let state = Arc::new(state);
+                self.keep(&state);
+                Ok(state)
+            }
+        }
+    }
+
+    async fn find(&self, head: Option<CommitId>, whole: bool) -> Result<Found> {
+        let Some(head) = head else { return Ok(Found::Kept(Arc::default())) };
+        if let Some(state) = self.cached(head, whole) {
+            return Ok(Found::Kept(state));
+        }
+        let none = IdMap::default();
+        let chain = self.chain(head, whole).await?;
+        let state = match self.follow(&chain, &none).await? {
+            Ok(state) => state,
+            Err(Stop::Invalid(invalid)) => return Err(invalid.into()),
+            Err(Stop::Partial) => {
+                let chain = self.chain(head, true).await?;
+                match self.follow(&chain, &none).await? {
+                    Ok(state) => state,
+                    Err(Stop::Invalid(invalid)) => return Err(invalid.into()),
+                    Err(Stop::Partial) => self.whole_from_root(&chain, &none).await?,
+                }
+            }
+        };
+        Ok(Found::New(self.charged(state)))
+    }
+
+    /// Folds a line from its root, whatever snapshots say.
+    pub(crate) async fn whole_from_root(
+        &self,
+        chain: &Chain,
+        given: &IdMap<BlobId, Blob>,
+    ) -> Result<State> {
+        let mut whole = match chain.base.head {
+            Some(base) => self.chain_from_root(base).await?,
+            None => Chain::default(),
+        };
+        whole.steps.extend(chain.steps.iter().cloned());
+        match self.follow(&whole, given).await? {
+            Ok(state) => Ok(state),
+            Err(Stop::Invalid(invalid)) => Err(invalid.into()),
+            Err(Stop::Partial) => unreachable!("a state that begins at the root is whole"),
+        }
+    }
+
+    /// Goes on from the chain's base over all its steps.
+    pub(crate) async fn follow(
+        &self,
+        chain: &Chain,
+        given: &IdMap<BlobId, Blob>,
+    ) -> Result<Result<State, Stop>> {
+        if chain.steps.is_empty() {
+            return Ok(Ok(State::clone(&chain.base)));
+        }
+        let keys = chain.steps.iter().filter_map(|(commit, _)| match commit.changes {
+            Changes::Blob(id) => Some(BlobKey::from(id)),
+            Changes::List(_) => None,
+        });
+        let blobs = self.find_blobs(keys.collect(), given).await?;
+        let mut lists: IdMap<CommitId, Vec<Change>> = IdMap::default();
+        for (commit, _) in &chain.steps {
+            if let Changes::Blob(id) = &commit.changes {
+                lists.insert(commit.id(), read_changes(commit, blobs.get(id), *id)?);
+            }
+        }
+        let nexts: Vec<Next<'_>> = chain
+            .steps
+            .iter()
+            .map(|(commit, hint)| {
+                let changes = match &commit.changes {
+                    Changes::List(list) => list,
+                    Changes::Blob(_) => lists.get(&commit.id()).map_or(&[][..], Vec::as_slice),
+                };
+                Next { commit, changes, hint: *hint }
+            })
+            .collect();
+        let (begun, nexts) = match chain.base.head {
+            None => State::begin(&nexts),
+            Some(_) => (None, nexts.as_slice()),
+        };
+        let base = match begun {
+            Some(begun) if nexts.is_empty() => return Ok(Ok(begun)),
+            Some(begun) => &Arc::new(begun),
+            None => &chain.base,
+        };
+        let folded = match base.fold(nexts) {
+            Ok(folded) => folded,
+            Err(stop) => return Ok(Err(stop)),
+        };
+        let wanted = folded.wanted();
+        let others = self.find_commits(&wanted).await?;
+        if let Some(id) = wanted.iter().find(|id| !others.contains_key(id)) {
+            let commit = chain.steps.last().map_or(*id, |(commit, _)| commit.id());
+            return Err(CompileError::Missing { object: ObjectId::Commit(*id), commit });
+        }
+        Ok(folded.settle(others))
+    }
+
+    /// Returns the state of a head with all the messages that it shows.
+    pub(crate) async fn loaded(&self, head: Option<CommitId>) -> Result<Arc<State>> {
+        let state = match self.find(head, false).await? {
+            Found::Kept(state) if state.unloaded.is_empty() => return Ok(state),
+            Found::Kept(state) => State::clone(&state),
+            Found::New(state) => state,
+        };
+        let waiting = load::waiting(&state, 0);
+        let Inner { counter, meter, .. } = &*self.inner;
+        let mut messages: Vec<(RowKey, Arc<Loaded>)> = Vec::with_capacity(waiting.len());
+        // In portions, so that bytes and parsed contents of few messages are in memory together.
+        for rows in waiting.chunks(1024) {
+            let blobs = self.find_blobs(load::keys(rows), &IdMap::default()).await?;
+            for (place, entry) in rows {
+                let loaded = load::message(entry, &blobs, counter.as_ref(), meter)?;
+                messages.push((*place, Arc::new(loaded)));
+            }
+        }
+        drop(waiting);
+        let state = Arc::new(load::with_messages(state, messages, imbl::Vector::new()));
+        self.keep(&state);
+        Ok(state)
+    }
+}
