@@ -78,8 +78,8 @@ pub mod engine {
 #[cfg(feature = "engine")]
 pub mod forms {
     pub use tract_providers::{
-        Form, FormError, FormOptions, Miss, Origin, Params, PrefixHash, ReplyError, RequestForms,
-        compile_form, why_miss,
+        Dialect, Form, FormError, FormOptions, Miss, Origin, Params, PrefixHash, ReplyError, RequestForms,
+        compile_form, read_reply, why_miss,
     };
 }
 
