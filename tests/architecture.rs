@@ -13,6 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tract-store-sqlite", &["tract-core"]),
     ("tract-engine", &["tract-core", "tract-compile", "tract-hooks"]),
     ("tract-providers", &["tract-core", "tract-compile", "tract-schema"]),
+    ("tract-tools", &["tract-core", "tract-schema", "tract-hooks"]),
     (
         "tract",
         &[
@@ -23,6 +24,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tract-providers",
             "tract-schema",
             "tract-store-sqlite",
+            "tract-tools",
         ],
     ),
     ("tract-cli", &["tract"]),
@@ -112,6 +114,7 @@ fn features_bring_their_layer_and_no_other() {
     );
     check("hooks", &["tract-hooks"], &upper(&["tract-compile", "tract-store-sqlite"]));
     check("engine", &["tract-engine", "tract-compile", "tract-hooks"], &["rusqlite"]);
+    check("tools", &["tract-tools", "tract-schema", "jsonschema"], &["rusqlite", "reqwest"]);
 }
 
 /// The default build stays light: no HTTP, no TLS, no async runtime.

@@ -12,6 +12,7 @@ const COMBINATIONS: &[&str] = &[
     "sqlite,hooks",
     "sqlite,engine",
     "engine",
+    "tools",
 ];
 
 pub(crate) fn run() -> Outcome {

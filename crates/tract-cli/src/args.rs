@@ -103,6 +103,8 @@ pub(crate) enum Command {
     WhyMiss(verb::why_miss::WhyMiss),
     /// Look at tool definitions, or set those in force.
     Tools(verb::tools::Tools),
+    /// Hold a model's calls against the schemas of their tools; opens no store.
+    Hydrate(verb::hydrate::Hydrate),
     /// Hash everything again and check that it fits together.
     Verify(verb::verify::Verify),
     /// Count what the repository holds.
@@ -127,6 +129,7 @@ impl Command {
             | Self::Export(_)
             | Self::Compile(_)
             | Self::WhyMiss(_)
+            | Self::Hydrate(_)
             | Self::Stats
             | Self::Completions(_) => false,
             Self::Tools(tools) => tools.writes(),

@@ -30,4 +30,5 @@ pub use crate::form::{Form, FormOptions, RequestForms, compile_form};
 pub use crate::import::{Anomaly, Conversation, Imported};
 pub use crate::params::Params;
 pub use crate::prefix::{Miss, Origin, PrefixHash, why_miss};
+pub use crate::reply::read_reply;
 pub use tract_compile::{Pairing, Repair, RepairKind};

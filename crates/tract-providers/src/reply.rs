@@ -8,6 +8,25 @@ use crate::error::ReplyError;
 use crate::raw::{Fields, Node};
 use crate::{anthropic, ollama, openai, responses};
 
+/// Reads an answer that was received whole, where the request that it answers is not at hand: names
+/// of tools stay as they were sent.
+///
+/// ```
+/// use tract_providers::{Dialect, read_reply};
+/// let reply = read_reply(
+///     Dialect::Anthropic,
+///     r#"{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"add","input":{}}]}"#,
+/// )?;
+/// assert_eq!(reply.calls().count(), 1);
+/// # Ok::<(), tract_providers::ReplyError>(())
+/// ```
+///
+/// # Errors
+/// [`ReplyError`] when it is no answer in this dialect, or says that the request failed.
+pub fn read_reply(dialect: Dialect, text: &str) -> Result<Reply, ReplyError> {
+    read(dialect, text, None)
+}
+
 /// Reads an answer that was received whole.
 pub(crate) fn read(
     dialect: Dialect,

@@ -17,12 +17,21 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod definition;
 mod diff;
+pub mod limits;
 mod lower;
 mod name;
 mod shape;
+mod validate;
 
+pub use crate::definition::kind as kind_of;
+pub use crate::definition::{Definition, DefinitionError, DefinitionErrorKind, ParametersForm};
 pub use crate::diff::{Change, ChangeKind, diff};
+pub use crate::limits::{LimitError, Measured, SchemaLimits, measure};
 pub use crate::lower::{Lowered, lower, lower_as};
-pub use crate::name::{Aliases, MAX_NAME, accepts, alias};
+pub use crate::name::{Aliases, MAX_NAME, accepts, alias, suggestion};
 pub use crate::shape::{Provider, Shape, ToolView};
+#[cfg(feature = "validate")]
+pub use crate::validate::JsonSchema;
+pub use crate::validate::{Invalid, SchemaCompiler, SchemaError, ValidateOptions, Validator};

@@ -40,6 +40,34 @@ pub fn alias(provider: Provider, name: &str) -> Cow<'_, str> {
     }
 }
 
+/// Returns a name that is near a refused one and that every provider accepts, for people to take.
+///
+/// ```
+/// assert_eq!(tract_schema::suggestion("Send E-Mail!"), "send_e-mail");
+/// assert_eq!(tract_schema::suggestion("getUserName"), "get_user_name");
+/// ```
+pub fn suggestion(name: &str) -> String {
+    let mut out = String::new();
+    let mut before = '_';
+    for c in name.chars() {
+        let word_begins = c.is_ascii_uppercase() && before.is_ascii_lowercase();
+        if word_begins {
+            out.push('_');
+        }
+        match c.is_ascii() && plain(c as u8) {
+            true => out.push(c.to_ascii_lowercase()),
+            false if out.ends_with('_') => {}
+            false => out.push('_'),
+        }
+        before = c;
+    }
+    let kept: String = out.trim_matches('_').chars().take(MAX_NAME).collect();
+    match kept.is_empty() {
+        true => "tool".to_owned(),
+        false => kept,
+    }
+}
+
 fn made(name: &str, digits: usize) -> String {
     let kept: String = name
         .chars()

@@ -9,7 +9,8 @@
 //! # Features
 //! - Stores: `sqlite` (default); `memory:` is always there. [`store::open`] takes a url.
 //! - Layers: `compile` (the `compile` module), `hooks` (the `hooks` module), `engine` (default;
-//!   needs both: `Tract`, `OpenOptions`, imports and the forms of the providers).
+//!   needs both: `Tract`, `OpenOptions`, imports and the forms of the providers), `tools` (the
+//!   `tools` module: registries and hydration, with a validator).
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "engine")]
@@ -77,8 +78,8 @@ pub mod engine {
 #[cfg(feature = "engine")]
 pub mod forms {
     pub use tract_providers::{
-        Form, FormError, FormOptions, Miss, Origin, Params, PrefixHash, ReplyError, RequestForms,
-        compile_form, why_miss,
+        Dialect, Form, FormError, FormOptions, Miss, Origin, Params, PrefixHash, ReplyError, RequestForms,
+        compile_form, read_reply, why_miss,
     };
 }
 
@@ -88,6 +89,10 @@ pub use tract_schema as schema;
 
 #[cfg(feature = "engine")]
 pub use tract_providers::{Params, RequestForms};
+
+/// Registries of tools, and the way of a model's call from its bytes to validated arguments.
+#[cfg(feature = "tools")]
+pub use tract_tools as tools;
 
 #[cfg(all(doctest, feature = "engine", feature = "sqlite"))]
 #[doc = include_str!("../../../README.md")]

@@ -13,6 +13,7 @@ pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod edit;
 pub(crate) mod export;
+pub(crate) mod hydrate;
 pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod log;
@@ -95,6 +96,7 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Export(export) => export::run(context, export).await,
         Command::Compile(compile) => compile::run(context, compile).await,
         Command::WhyMiss(why_miss) => why_miss::run(context, why_miss).await,
+        Command::Hydrate(hydrate) => hydrate::run(context, &hydrate),
         Command::Tools(tools) => tools::run(context, tools).await,
         Command::Verify(verify) => verify::run(context, verify).await,
         Command::Stats => stats::run(context).await,

@@ -230,6 +230,16 @@ pub trait DynTool: Send + Sync + 'static {
     /// Returns what is advertised, and what whoever runs it has to know.
     fn spec(&self) -> ToolSpec;
 
+    /// Checks that arguments, as JSON text, are what the tool's own type takes, without running it.
+    /// A tool without a type of its own takes all that fit its schema.
+    ///
+    /// # Errors
+    /// [`ToolError::Validation`] when they are not.
+    fn check_arguments(&self, arguments: &str) -> Result<(), ToolError> {
+        let _ = arguments;
+        Ok(())
+    }
+
     /// Runs the tool with arguments as JSON text.
     ///
     /// # Behavior
@@ -256,6 +266,10 @@ impl<T: Tool> DynTool for T {
             traits: self.traits(),
             timeout: self.timeout(),
         }
+    }
+
+    fn check_arguments(&self, arguments: &str) -> Result<(), ToolError> {
+        parse_arguments::<T::Params>(arguments).map(drop)
     }
 
     async fn run(

@@ -1,0 +1,290 @@
+//! `tract hydrate`
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use tract::JsonText;
+use tract::core::json;
+use tract::forms::{Dialect, read_reply};
+use tract::schema::{Definition, ValidateOptions};
+use tract::tools::{
+    Call, HydrateOptions, Hydrated, IntoCalls, Registry, Stage, StageError, hydrate_with,
+};
+
+use crate::context::Context;
+use crate::escape;
+use crate::failure::{Failure, Outcome};
+use crate::input::{self, Documents};
+use crate::render::count;
+use crate::style::{BAD, BOLD, DIM, Styled};
+
+/// Hold a model's calls against the schemas of their tools; opens no store.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A call a line: {\"id\",\"name\",\"arguments\"}, arguments as text or object; \"tool_id\" tells
+tools of one name apart. With --from a reply a document, as the provider sent it.
+
+Examples:
+  tract hydrate --tools tools.jsonl --calls calls.jsonl --json
+  tract hydrate --tools tools.json --calls reply.json --from anthropic")]
+pub(crate) struct Hydrate {
+    /// The tools, in any shape: one a line, or a list.
+    #[arg(long, value_name = "FILE")]
+    tools: PathBuf,
+    /// The calls; `-` for standard input.
+    #[arg(long, value_name = "FILE")]
+    calls: PathBuf,
+    /// The calls are replies of this provider.
+    #[arg(long, value_name = "PROVIDER")]
+    from: Option<From>,
+    /// Reads more than strict JSON of the right types, and lists each change.
+    #[arg(long, value_name = "PROFILE")]
+    profile: Vec<Profile>,
+    /// Asserts `format`, which is an annotation otherwise.
+    #[arg(long)]
+    formats: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum From {
+    Openai,
+    Responses,
+    Anthropic,
+    Ollama,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Profile {
+    /// Text that is nearly JSON: code fences, single quotes, trailing commas, a missing end.
+    Tolerant,
+    /// Values that spell another type: "7" for 7.
+    Coercion,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    id: &'a str,
+    name: &'a str,
+    success: bool,
+    errors: &'a [StageError],
+    arguments: Option<JsonText>,
+    provenance: JsonText,
+}
+
+/// The tools of a file, and those that are none.
+struct Catalog {
+    registry: Registry,
+    refused: HashMap<String, String>,
+}
+
+pub(crate) fn run(context: &mut Context<'_>, hydrate: &Hydrate) -> Outcome<()> {
+    let catalog = catalog(context, &hydrate.tools, hydrate.formats)?;
+    let mut options = HydrateOptions::new();
+    if hydrate.profile.contains(&Profile::Tolerant) {
+        options = options.tolerant();
+    }
+    if hydrate.profile.contains(&Profile::Coercion) {
+        options = options.coercion();
+    }
+    let mut documents = Documents::new(input::open(&hydrate.calls)?)?;
+    let (mut all, mut failed) = (0, 0);
+    while let Some(document) = documents.next()? {
+        let calls = match &document.text {
+            Ok(text) => calls(text, document.line, hydrate.from)?,
+            Err(at) => {
+                let message = format!("line {}: byte {at} is not UTF-8", document.line);
+                return Err(Failure::no("not_utf8", message));
+            }
+        };
+        for mut one in hydrate_with(calls, &catalog.registry, &options) {
+            catalog.say_why(&mut one);
+            all += 1;
+            failed += usize::from(!one.success());
+            print(context, &one)?;
+        }
+    }
+    if !context.out.is_json() {
+        let said = format!("{}, {failed} refused", count(all, "call"));
+        context.out.say(Styled(DIM, said));
+    }
+    match failed {
+        0 => Ok(()),
+        _ => Err(Failure::said_no()),
+    }
+}
+
+fn print(context: &mut Context<'_>, one: &Hydrated) -> Outcome<()> {
+    if context.out.is_json() {
+        let arguments = one.arguments.as_ref().map(|text| JsonText::new(text.as_str()));
+        return context.out.json(&Line {
+            id: &one.id,
+            name: &one.name,
+            success: one.success(),
+            errors: &one.errors,
+            arguments: arguments.transpose()?,
+            provenance: one.provenance.to_json().map_err(Failure::json)?,
+        });
+    }
+    let (id, name) = (escape::line(&one.id), escape::line(&one.name));
+    match &one.arguments {
+        Some(arguments) => {
+            let arguments = escape::line(arguments.as_str()).into_owned();
+            context.out.line(format_args!("ok  {id}  {}({arguments})", Styled(BOLD, name)))?;
+        }
+        None => {
+            context.out.line(format_args!(
+                "{}  {id}  {}",
+                Styled(BAD, "no"),
+                Styled(BOLD, name)
+            ))?;
+        }
+    }
+    for error in &one.errors {
+        let stage = error.stage.as_str();
+        let said = escape::line(&error.to_string()).into_owned();
+        context.out.line(format_args!("      {stage}: {said}"))?;
+        for note in &error.notes {
+            context.out.line(format_args!("      note: {}", escape::line(note)))?;
+        }
+    }
+    for edit in &one.provenance.edits {
+        let said = format!("{}: {} → {}", edit.kind, edit.before, edit.after);
+        context.out.line(Styled(DIM, format!("      {}", escape::line(&said))))?;
+    }
+    Ok(())
+}
+
+impl Catalog {
+    /// A call of a tool that the file has, but as no definition, is refused for that reason.
+    fn say_why(&self, one: &mut Hydrated) {
+        let why = self.refused.get(&one.name);
+        if let (Some(why), true) = (why, one.tool.is_none()) {
+            one.errors.retain(|error| error.stage != Stage::Lookup);
+            one.errors.push(StageError::new(Stage::Lookup, "bad_definition", "/", why.clone()));
+        }
+    }
+}
+
+/// Reads the tools of a file, one a document or in lists.
+pub(super) fn tool_texts(path: &Path) -> Outcome<Vec<(usize, String)>> {
+    let mut documents = Documents::new(input::open(path)?)?;
+    let mut texts = Vec::new();
+    while let Some(document) = documents.next()? {
+        let text = document.text.map_err(|at| {
+            Failure::no("not_utf8", format!("line {}: byte {at} is not UTF-8", document.line))
+        })?;
+        let text = text.trim();
+        match listed(text) {
+            Some(items) => texts.extend(items.into_iter().map(|item| (document.line, item))),
+            None => texts.push((document.line, text.to_owned())),
+        }
+    }
+    Ok(texts)
+}
+
+/// The tools of a list, of a request, or of what an MCP server lists.
+fn listed(text: &str) -> Option<Vec<String>> {
+    let owned = |items: Vec<&str>| items.into_iter().map(str::to_owned).collect();
+    if text.starts_with('[') {
+        return json::split_array(text).ok().map(owned);
+    }
+    let members = json::split_object(text).ok()?;
+    let member =
+        |key: &str| members.iter().rev().find(|(name, _)| name == key).map(|(_, raw)| *raw);
+    if member("name").is_some() || member("function").is_some() {
+        return None;
+    }
+    match member("tools").filter(|raw| raw.starts_with('[')) {
+        Some(tools) => json::split_array(tools).ok().map(owned),
+        None => member("result").filter(|raw| raw.starts_with('{')).and_then(listed),
+    }
+}
+
+fn text_member(text: &str, keys: &[&str]) -> Option<String> {
+    let members = json::split_object(text).ok()?;
+    keys.iter().find_map(|key| {
+        let raw = members.iter().rev().find(|(name, _)| name == key).map(|(_, raw)| *raw)?;
+        serde_json::from_str(raw).ok()
+    })
+}
+
+fn catalog(context: &mut Context<'_>, path: &Path, formats: bool) -> Outcome<Catalog> {
+    let mut options = ValidateOptions::default();
+    if formats {
+        options = options.formats();
+    }
+    let mut builder = Registry::builder().shared_names().options(options);
+    let mut refused = HashMap::new();
+    let mut seen = HashSet::new();
+    for (line, text) in tool_texts(path)? {
+        match Definition::parse(&text) {
+            Ok(definition) => {
+                let id = text_member(&text, &["tool_id", "id"]);
+                // The same definition again is no second tool.
+                if seen.insert((id.clone(), definition.id())) {
+                    builder = builder.import(id, definition, None);
+                }
+            }
+            Err(error) => {
+                context.out.say(format_args!("line {line}: {}", escape::line(&error.to_string())));
+                for note in error.notes() {
+                    context.out.say(format_args!("  note: {note}"));
+                }
+                refused.insert(error.name.clone(), error.to_string());
+            }
+        }
+    }
+    let registry = builder.build().map_err(|error| {
+        let failure = Failure::usage(error.to_string());
+        error.notes().into_iter().fold(failure, Failure::note)
+    })?;
+    Ok(Catalog { registry, refused })
+}
+
+fn calls(text: &str, line: usize, from: Option<From>) -> Outcome<Vec<Call>> {
+    let bad = |message: String| {
+        Failure::no("bad_call", format!("line {line}: {message}"))
+            .note("a call is {\"id\",\"name\",\"arguments\"}; --from reads whole replies")
+    };
+    if let Some(from) = from {
+        let members = json::split_object(text).map_err(|error| bad(error.to_string()))?;
+        let dialect = match from {
+            From::Openai if members.iter().any(|(key, _)| key == "output") => Dialect::Responses,
+            From::Openai => Dialect::OpenAi,
+            From::Responses => Dialect::Responses,
+            From::Anthropic => Dialect::Anthropic,
+            From::Ollama => Dialect::Ollama,
+        };
+        let reply = read_reply(dialect, text).map_err(|error| bad(error.to_string()))?;
+        return Ok(IntoCalls::into_calls(&reply));
+    }
+    if text.trim_start().starts_with('[') {
+        let items = json::split_array(text).map_err(|error| bad(error.to_string()))?;
+        let each = items.into_iter().map(|item| calls(item, line, None));
+        return Ok(each.collect::<Outcome<Vec<_>>>()?.into_iter().flatten().collect());
+    }
+    let members = json::split_object(text).map_err(|error| bad(error.to_string()))?;
+    let member = |key: &str| {
+        let found = members.iter().rev().find(|(name, _)| name == key);
+        found.map(|(_, raw)| *raw).filter(|raw| *raw != "null")
+    };
+    let string = |key: &str| member(key).and_then(|raw| serde_json::from_str::<String>(raw).ok());
+    let name = string("name").ok_or_else(|| bad("expected \"name\", a text".to_owned()))?;
+    let id = match (string("id"), member("id")) {
+        (Some(id), _) => id,
+        (None, Some(raw)) => raw.to_owned(),
+        (None, None) => line.to_string(),
+    };
+    let given = member("arguments").or_else(|| member("arguments_json")).unwrap_or("\"\"");
+    let arguments = match given.starts_with('"') {
+        true => serde_json::from_str(given).map_err(Failure::json)?,
+        false => given.to_owned(),
+    };
+    let mut call = Call::new(id, name, arguments);
+    if let Some(tool_id) = string("tool_id") {
+        call = call.tool_id(tool_id);
+    }
+    Ok(vec![call])
+}

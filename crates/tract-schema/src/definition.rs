@@ -1,0 +1,461 @@
+//! A tool's definition: the schema as given, and what was read from it once.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tract_core::json::{self, Escapes, JsonError};
+use tract_core::{ToolId, ToolSchema, ToolTraits, nearest};
+
+use crate::limits::{self, LimitError, SchemaLimits};
+use crate::shape::{Shape, ToolView};
+
+/// A tool's definition, in any shape: verbatim, hashed, never changed.
+///
+/// ```
+/// use tract_schema::{Definition, Shape};
+/// let definition = Definition::parse(
+///     r#"{"name":"add","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}"#,
+/// )?;
+/// assert_eq!((definition.name(), definition.shape()), ("add", Shape::Mcp));
+/// assert!(definition.traits().read_only);
+/// assert_eq!(definition.other("annotations"), Some(r#"{"readOnlyHint":true}"#));
+/// # Ok::<(), tract_schema::DefinitionError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Definition(Arc<Read>);
+
+#[derive(Debug)]
+struct Read {
+    schema: ToolSchema,
+    shape: Shape,
+    name: String,
+    description: Option<String>,
+    parameters: Option<String>,
+    form: ParametersForm,
+    others: Vec<(String, String)>,
+    traits: ToolTraits,
+}
+
+/// How a definition writes its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ParametersForm {
+    /// Not at all.
+    Absent,
+    /// As a JSON Schema of an object.
+    Schema,
+    /// As a list of properties where the schema should stand, with `required` among them. Arguments
+    /// are held against the schema that was meant; lint says so.
+    Bare,
+}
+
+/// Why there is no definition.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{kind}", Of(.name))]
+#[non_exhaustive]
+pub struct DefinitionError {
+    /// The tool's name, where it has one.
+    pub name: String,
+    /// What is wrong.
+    pub kind: DefinitionErrorKind,
+}
+
+struct Of<'a>(&'a str);
+
+impl fmt::Display for Of<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            "" => Ok(()),
+            name => write!(f, "tool {name:?}: "),
+        }
+    }
+}
+
+/// What is wrong with a definition.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DefinitionErrorKind {
+    /// It is no JSON object.
+    #[error(transparent)]
+    Json(#[from] JsonError),
+    /// It has no name.
+    #[error("expected a name, found none")]
+    NoName {
+        /// The member that was probably meant.
+        nearest: Option<String>,
+    },
+    /// The parameters are no object's schema.
+    #[error("{path}: expected a schema of an object, found {found}")]
+    NotAnObject {
+        /// Where the parameters stand.
+        path: &'static str,
+        /// What stands there.
+        found: String,
+    },
+    /// The schema is hostile, or too large.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
+}
+
+impl DefinitionError {
+    fn of(name: &str, kind: impl Into<DefinitionErrorKind>) -> Self {
+        Self { name: name.to_owned(), kind: kind.into() }
+    }
+
+    /// Returns the stable word.
+    pub fn code(&self) -> &'static str {
+        match &self.kind {
+            DefinitionErrorKind::Json(_) => "invalid_json",
+            DefinitionErrorKind::NoName { .. } => "no_name",
+            DefinitionErrorKind::NotAnObject { .. } => "not_an_object",
+            DefinitionErrorKind::Limit(_) => "hostile_schema",
+        }
+    }
+
+    /// Returns the ways out.
+    pub fn notes(&self) -> Vec<String> {
+        match &self.kind {
+            DefinitionErrorKind::Json(_) => {
+                vec!["a definition is one JSON object, in the shape of any provider".to_owned()]
+            }
+            DefinitionErrorKind::NoName { nearest: Some(near) } => {
+                vec![format!("is {near:?} the name? the member is called \"name\"")]
+            }
+            DefinitionErrorKind::NoName { nearest: None } => vec![
+                "a definition looks like {\"name\":\"…\",\"parameters\":{\"type\":\"object\",…}}"
+                    .to_owned(),
+            ],
+            DefinitionErrorKind::NotAnObject { .. } => vec![
+                "models send arguments by name: wrap the value as a property of an object"
+                    .to_owned(),
+            ],
+            DefinitionErrorKind::Limit(error) => error.notes(),
+        }
+    }
+}
+
+impl Definition {
+    /// Reads a definition in any provider's shape, or MCP's.
+    ///
+    /// # Errors
+    /// [`DefinitionError`], with notes that say the way out.
+    pub fn parse(text: &str) -> Result<Self, DefinitionError> {
+        Self::parse_within(text, &SchemaLimits::default())
+    }
+
+    /// Reads a definition whose schema keeps these limits.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn parse_within(text: &str, limits: &SchemaLimits) -> Result<Self, DefinitionError> {
+        if text.len() > limits.bytes.saturating_mul(2) {
+            let (what, limit, found) = ("bytes", limits.bytes, text.len());
+            return Err(DefinitionError::of("", LimitError::TooLarge { what, limit, found }));
+        }
+        let schema = ToolSchema::parse(text).map_err(|error| DefinitionError::of("", error))?;
+        Self::read(schema, limits)
+    }
+
+    /// Reads the definition of a schema that is at hand.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn of(schema: ToolSchema) -> Result<Self, DefinitionError> {
+        Self::read(schema, &SchemaLimits::default())
+    }
+
+    /// Makes a definition of a plain JSON Schema, draft-07 or 2020-12, which stays as it is.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn of_json_schema(
+        name: &str,
+        description: &str,
+        schema: &str,
+    ) -> Result<Self, DefinitionError> {
+        let mut text = "{\"name\":".to_owned();
+        json::write_string(&mut text, name, Escapes::Raw);
+        if !description.is_empty() {
+            text.push_str(",\"description\":");
+            json::write_string(&mut text, description, Escapes::Raw);
+        }
+        text.push_str(",\"parameters\":");
+        // Checked alone, so that no text can close the object around it.
+        json::check(schema).map_err(|error| DefinitionError::of(name, error))?;
+        text.push_str(schema.trim());
+        text.push('}');
+        Self::parse(&text)
+    }
+
+    fn read(schema: ToolSchema, limits: &SchemaLimits) -> Result<Self, DefinitionError> {
+        let view =
+            ToolView::parse(schema.text()).map_err(|error| DefinitionError::of("", error))?;
+        let name = view.name.clone();
+        let fail = |kind: DefinitionErrorKind| DefinitionError { name: name.clone(), kind };
+        if name.is_empty() && !matches!(view.shape, Shape::Server(_)) {
+            let members = json::split_object(schema.text()).unwrap_or_default();
+            let near = nearest("name", members.iter().map(|(key, _)| key.as_str()));
+            return Err(fail(DefinitionErrorKind::NoName { nearest: near.map(str::to_owned) }));
+        }
+        let parameters = view.parameters.filter(|raw| *raw != "null");
+        let form = match parameters {
+            None => ParametersForm::Absent,
+            Some(_) if matches!(view.shape, Shape::Server(_)) => ParametersForm::Schema,
+            Some(raw) => {
+                let value: Value = serde_json::from_str(raw).map_err(|_| {
+                    let (what, limit) = ("levels", limits.depth);
+                    fail(LimitError::TooLarge { what, limit, found: json::MAX_DEPTH }.into())
+                })?;
+                if raw.len() > limits.bytes {
+                    let (what, limit, found) = ("bytes", limits.bytes, raw.len());
+                    return Err(fail(LimitError::TooLarge { what, limit, found }.into()));
+                }
+                limits::measure(&value, limits).map_err(|error| fail(error.into()))?;
+                form_of(&value, view.shape).map_err(fail)?
+            }
+        };
+        let traits = traits_of(&view);
+        let read = Read {
+            shape: view.shape,
+            description: view.description.and_then(crate::shape::string),
+            parameters: parameters.map(str::to_owned),
+            form,
+            others: view.others.iter().map(|(key, raw)| (key.clone(), (*raw).to_owned())).collect(),
+            traits,
+            name,
+            schema: schema.clone(),
+        };
+        Ok(Self(Arc::new(read)))
+    }
+
+    /// Returns the schema as given, the authority.
+    pub fn schema(&self) -> &ToolSchema {
+        &self.0.schema
+    }
+
+    /// Returns the identity of the schema.
+    pub fn id(&self) -> ToolId {
+        self.0.schema.id()
+    }
+
+    /// Returns the shape that it was given in.
+    pub fn shape(&self) -> Shape {
+        self.0.shape
+    }
+
+    /// Returns the name as given; empty for some tools that a provider runs itself.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Returns the description.
+    pub fn description(&self) -> Option<&str> {
+        self.0.description.as_deref()
+    }
+
+    /// Returns the parameters as given: JSON text.
+    pub fn parameters(&self) -> Option<&str> {
+        self.0.parameters.as_deref()
+    }
+
+    /// Returns how the parameters are written.
+    pub fn parameters_form(&self) -> ParametersForm {
+        self.0.form
+    }
+
+    /// Returns the schema that arguments are held against: the parameters as given, but for bare
+    /// properties, which get the object around them that was meant. `None` when there is none.
+    pub fn arguments_schema(&self) -> Option<String> {
+        let raw = self.parameters()?;
+        match self.0.form {
+            ParametersForm::Absent => None,
+            ParametersForm::Schema => Some(raw.to_owned()),
+            ParametersForm::Bare => Some(wrapped(raw).unwrap_or_else(|| raw.to_owned())),
+        }
+    }
+
+    /// Returns another member, as given: `strict`, `annotations`, `outputSchema`, `_meta`, ….
+    pub fn other(&self, key: &str) -> Option<&str> {
+        let found = self.0.others.iter().rev().find(|(name, _)| name == key);
+        found.map(|(_, raw)| raw.as_str())
+    }
+
+    /// Walks the other members, in order.
+    pub fn others(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.others.iter().map(|(key, raw)| (key.as_str(), raw.as_str()))
+    }
+
+    /// Returns whether a provider runs this tool, so that none of its calls come here.
+    pub fn runs_at_provider(&self) -> bool {
+        matches!(self.0.shape, Shape::Server(_))
+    }
+
+    /// Returns what the definition's annotations promise: hints, which are no facts when the
+    /// definition comes from somebody else.
+    pub fn traits(&self) -> ToolTraits {
+        self.0.traits
+    }
+}
+
+/// The members that make an object a schema rather than a list of properties.
+const KEYWORDS: &[&str] = &[
+    "type",
+    "properties",
+    "$ref",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "enum",
+    "const",
+    "additionalProperties",
+    "patternProperties",
+    "propertyNames",
+    "$defs",
+    "definitions",
+    "unevaluatedProperties",
+    "$schema",
+    "minProperties",
+    "maxProperties",
+    "$dynamicRef",
+];
+
+fn form_of(schema: &Value, shape: Shape) -> Result<ParametersForm, DefinitionErrorKind> {
+    let path = match shape {
+        Shape::Nested => "function.parameters",
+        Shape::Anthropic => "input_schema",
+        Shape::Mcp => "inputSchema",
+        Shape::Flat | Shape::Plain | Shape::Server(_) => "parameters",
+    };
+    let wrong = |found: String| DefinitionErrorKind::NotAnObject { path, found };
+    let Value::Object(members) = schema else {
+        return Err(wrong(match schema {
+            Value::Bool(value) => format!("the schema {value}"),
+            other => kind(other).to_owned(),
+        }));
+    };
+    match members.get("type") {
+        Some(Value::String(name)) if name == "object" => Ok(ParametersForm::Schema),
+        Some(Value::Array(names)) if names.iter().any(|name| name == "object") => {
+            Ok(ParametersForm::Schema)
+        }
+        // A property that is called `type`, in a list of properties.
+        Some(Value::Object(_)) if !members.contains_key("properties") => Ok(ParametersForm::Bare),
+        Some(other) => Err(wrong(format!("type {other}"))),
+        None if members.keys().any(|key| KEYWORDS.contains(&key.as_str())) => {
+            Ok(ParametersForm::Schema)
+        }
+        None => {
+            let looks_like_property = |value: &Value| {
+                let has = |key| value.get(key).is_some();
+                value.is_object()
+                    && ["type", "description", "enum", "$ref", "anyOf"].iter().any(has)
+            };
+            match members.values().any(looks_like_property) {
+                true => Ok(ParametersForm::Bare),
+                false => Ok(ParametersForm::Schema),
+            }
+        }
+    }
+}
+
+fn wrapped(raw: &str) -> Option<String> {
+    let members = json::split_object(raw).ok()?;
+    let mut properties = String::new();
+    let mut required = None;
+    for (key, value) in members {
+        if key == "required" && value.starts_with('[') {
+            required = Some(value);
+            continue;
+        }
+        if !properties.is_empty() {
+            properties.push(',');
+        }
+        json::write_string(&mut properties, &key, Escapes::Raw);
+        properties.push(':');
+        properties.push_str(value);
+    }
+    let required = required.map(|list| format!(",\"required\":{list}")).unwrap_or_default();
+    Some(format!("{{\"type\":\"object\",\"properties\":{{{properties}}}{required}}}"))
+}
+
+fn traits_of(view: &ToolView<'_>) -> ToolTraits {
+    let annotations: Option<Value> =
+        view.other("annotations").and_then(|raw| serde_json::from_str(raw).ok());
+    let hint = |key: &str| annotations.as_ref().and_then(|a| a.get(key)).and_then(Value::as_bool);
+    let mut traits = ToolTraits::new();
+    if hint("readOnlyHint") == Some(true) {
+        traits = traits.read_only();
+    }
+    if hint("idempotentHint") == Some(true) {
+        traits = traits.idempotent();
+    }
+    if hint("destructiveHint") == Some(true) {
+        traits = traits.destructive();
+    }
+    traits
+}
+
+/// Names the type of a value, with its article.
+pub fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn refused(text: &str, code: &str, says: &str) {
+        let error = Definition::parse(text).unwrap_err();
+        assert_eq!(error.code(), code, "{error}");
+        assert!(error.to_string().contains(says), "{error}");
+        assert!(!error.notes().is_empty(), "{error}");
+    }
+
+    #[test]
+    fn a_root_that_is_no_object_is_a_creation_error_with_notes() {
+        refused(r#"{"name":"a","parameters":{"type":"array"}}"#, "not_an_object", "type \"array\"");
+        refused(r#"{"name":"a","input_schema":[]}"#, "not_an_object", "input_schema");
+        refused(r#"{"name":"a","inputSchema":true}"#, "not_an_object", "the schema true");
+        refused(r#"{"nmae":"a","parameters":{}}"#, "no_name", "expected a name");
+        refused("[]", "invalid_json", "object");
+        refused(r##"{"name":"a","parameters":{"$ref":"#"}}"##, "hostile_schema", "leads back");
+    }
+
+    #[test]
+    fn the_sample_of_seed_004_is_taken_for_what_it_means() {
+        let text = r#"{"type":"function","name":"get_current_weather","parameters":{"location":{"type":"string"},"format":{"type":"string","enum":["celsius","fahrenheit"]},"required":["location","format"]}}"#;
+        let definition = Definition::parse(text).unwrap();
+        assert_eq!(definition.schema().text(), text);
+        assert_eq!(definition.parameters_form(), ParametersForm::Bare);
+        assert_eq!(
+            definition.arguments_schema().unwrap(),
+            r#"{"type":"object","properties":{"location":{"type":"string"},"format":{"type":"string","enum":["celsius","fahrenheit"]}},"required":["location","format"]}"#
+        );
+    }
+
+    #[test]
+    fn plain_json_schemas_become_definitions() {
+        let schema =
+            r#"{ "$schema": "http://json-schema.org/draft-07/schema#", "type": "object" }"#;
+        let definition = Definition::of_json_schema("a", "", schema).unwrap();
+        assert_eq!(definition.parameters(), Some(schema));
+        assert!(Definition::of_json_schema("a", "", r#"{}},{"x":{"#).is_err());
+    }
+
+    #[test]
+    fn definitions_cross_threads() {
+        fn crosses<T: Send + Sync>() {}
+        crosses::<Definition>();
+    }
+}

@@ -1,0 +1,205 @@
+//! Limits against hostile schemas: how much work a schema can cause is worked out before anything
+//! runs it.
+//!
+//! A schema is a graph: `$ref` leads anywhere, and a few lines can ask for more work than a machine
+//! can do. Measured are its size, its depth, how much is applied to one and the same value (a chain
+//! of doublings such as `{"allOf":[{"$ref":"#/$defs/b"},{"$ref":"#/$defs/b"}]}` is 2ⁿ), whether a
+//! reference comes back to itself without stepping into the value, and how the work grows with
+//! each level of the arguments.
+
+mod graph;
+
+use serde_json::Value;
+
+use self::graph::Graph;
+
+/// What a schema may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SchemaLimits {
+    /// Bytes of the schema; 1 MiB by default.
+    pub bytes: usize,
+    /// Levels of the schema's own text; 64 by default.
+    pub depth: usize,
+    /// JSON values in the schema; 100,000 by default.
+    pub nodes: usize,
+    /// Steps from one subschema to the next, references included; 500 by default.
+    pub chain: usize,
+    /// Subschemas that are applied to one value of the arguments, or below it, on any one way
+    /// down; 100,000 by default.
+    pub work: u64,
+}
+
+impl Default for SchemaLimits {
+    fn default() -> Self {
+        Self { bytes: 1 << 20, depth: 64, nodes: 100_000, chain: 500, work: 100_000 }
+    }
+}
+
+/// Why a schema is refused before it is run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LimitError {
+    /// It is too large, or too deep.
+    #[error("the schema has {found} {what}, expected at most {limit}")]
+    TooLarge {
+        /// What is counted.
+        what: &'static str,
+        /// The limit.
+        limit: usize,
+        /// What was found.
+        found: usize,
+    },
+    /// It is applied to one value more often than allowed.
+    #[error("the schema asks for over {limit} checks of one value")]
+    TooMuchWork {
+        /// The limit.
+        limit: u64,
+    },
+    /// A reference leads back to itself without stepping into the value.
+    #[error("the reference {reference:?} leads back to itself")]
+    Cycle {
+        /// The reference.
+        reference: String,
+    },
+    /// A reference leads out of the schema.
+    #[error("the reference {reference:?} leads out of the schema, expected one that begins with #")]
+    NotLocal {
+        /// The reference.
+        reference: String,
+    },
+}
+
+impl LimitError {
+    /// Returns the way out.
+    pub fn notes(&self) -> Vec<String> {
+        vec![
+            match self {
+                Self::TooLarge { .. } => "split the tool, or describe less of its arguments",
+                Self::TooMuchWork { .. } => "name each subschema once, not in nested lists",
+                Self::Cycle { .. } => "a recursive schema recurses through properties or items",
+                Self::NotLocal { .. } => {
+                    "nothing is fetched: copy what is meant under $defs and refer to that"
+                }
+            }
+            .to_owned(),
+        ]
+    }
+}
+
+/// What a schema that keeps the limits can cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// JSON values in the schema.
+    pub nodes: usize,
+    /// How deep arguments may nest before checking them could exceed
+    /// [`SchemaLimits::work`]; `None` when their depth does not matter.
+    pub arguments_depth: Option<usize>,
+}
+
+/// Measures a schema.
+///
+/// # Errors
+/// [`LimitError`] when it exceeds a limit, or cannot be measured.
+///
+/// # Complexity
+/// O(size) for schemas that do not recurse, else O(size × 128).
+pub fn measure(schema: &Value, limits: &SchemaLimits) -> Result<Measured, LimitError> {
+    let graph = Graph::of(schema, limits)?;
+    let order = graph.in_place_order()?;
+    let chain = graph.longest_way();
+    if chain > limits.chain {
+        let what = "steps from subschema to subschema";
+        return Err(LimitError::TooLarge { what, limit: limits.chain, found: chain });
+    }
+    let arguments_depth = graph.growth(&order, limits.work)?;
+    Ok(Measured { nodes: graph.len(), arguments_depth })
+}
+
+/// Returns how many arrays and objects stand inside of each other.
+pub(crate) fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn measured(schema: &Value) -> Result<Measured, LimitError> {
+        measure(schema, &SchemaLimits::default())
+    }
+
+    #[test]
+    fn plain_and_recursive_schemas_pass() {
+        let plain = json!({"type":"object","properties":{"a":{"type":"string"}}});
+        assert_eq!(measured(&plain).unwrap().arguments_depth, None);
+        let tree = json!({"$defs":{"node":{"properties":{"left":{"$ref":"#/$defs/node"},
+            "right":{"$ref":"#/$defs/node"}}}},"$ref":"#/$defs/node"});
+        assert_eq!(measured(&tree).unwrap().arguments_depth, None);
+        let any = json!({"$defs":{"json":{"anyOf":[{"type":"string"},
+            {"type":"object","additionalProperties":{"$ref":"#/$defs/json"}},
+            {"type":"array","items":{"$ref":"#/$defs/json"}}]}},"$ref":"#/$defs/json"});
+        assert_eq!(measured(&any).unwrap().arguments_depth, None);
+    }
+
+    #[test]
+    fn doublings_are_refused() {
+        let mut defs = serde_json::Map::new();
+        for n in 0..40 {
+            let next = json!({"$ref": format!("#/$defs/d{}", n + 1)});
+            defs.insert(format!("d{n}"), json!({"allOf":[next, next]}));
+        }
+        defs.insert("d40".to_owned(), json!({"type":"object"}));
+        let schema = json!({"$defs": defs, "$ref": "#/$defs/d0"});
+        assert!(matches!(measured(&schema), Err(LimitError::TooMuchWork { .. })));
+    }
+
+    #[test]
+    fn doublings_through_the_arguments_limit_their_depth() {
+        let again = json!({"properties":{"x":{"$ref":"#"}}});
+        let schema = json!({"allOf":[again, again]});
+        let depth = measured(&schema).unwrap().arguments_depth;
+        assert!(depth.is_some_and(|depth| (10..20).contains(&depth)), "{depth:?}");
+    }
+
+    #[test]
+    fn references_that_go_round_are_refused() {
+        for schema in [
+            json!({"$ref":"#"}),
+            json!({"allOf":[{"$ref":"#"}]}),
+            json!({"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"anyOf":[{"$ref":"#/$defs/a"}]}},
+                "$ref":"#/$defs/a"}),
+            json!({"$id":"http://x.test/a","$ref":"a"}),
+            json!({"$defs":{"a":{"$anchor":"me","$ref":"#me"}},"$ref":"#me"}),
+        ] {
+            assert!(matches!(measured(&schema), Err(LimitError::Cycle { .. })), "{schema}");
+        }
+    }
+
+    #[test]
+    fn references_to_elsewhere_are_refused() {
+        for reference in ["file:///etc/passwd", "http://localhost:1/x.json", "other.json#/a"] {
+            let schema = json!({"properties":{"a":{"$ref":reference}}});
+            assert!(matches!(measured(&schema), Err(LimitError::NotLocal { .. })), "{schema}");
+        }
+    }
+
+    #[test]
+    fn long_chains_are_refused() {
+        let mut defs = serde_json::Map::new();
+        for n in 0..5000 {
+            defs.insert(
+                format!("d{n}"),
+                json!({"properties":{"x":{"$ref":format!("#/$defs/d{}", n + 1)}}}),
+            );
+        }
+        defs.insert("d5000".to_owned(), json!({}));
+        let schema = json!({"$defs": defs, "$ref": "#/$defs/d0"});
+        assert!(matches!(measured(&schema), Err(LimitError::TooLarge { .. })));
+    }
+}

@@ -1,0 +1,311 @@
+//! A schema as a graph: which subschemas are applied to the same value, and which to values inside
+//! of it.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use super::{LimitError, SchemaLimits};
+
+/// How deep arguments can be: JSON that nests deeper is never parsed.
+const DEEPEST: usize = 128;
+
+/// References that the validator knows without fetching anything.
+const KNOWN: [&str; 3] =
+    ["http://json-schema.org/", "https://json-schema.org/", "http://www.json-schema.org/"];
+
+/// The subschemas that one applies to values inside of its own.
+#[derive(Default)]
+struct Inside {
+    /// To one property each, by name.
+    properties: Vec<usize>,
+    /// To any property.
+    any_property: Vec<usize>,
+    /// To one place of an array each.
+    places: Vec<usize>,
+    /// To any item.
+    any_item: Vec<usize>,
+}
+
+pub(super) struct Graph<'a> {
+    values: Vec<&'a Value>,
+    /// Applied to the same value; references last.
+    in_place: Vec<Vec<usize>>,
+    inside: Vec<Inside>,
+    /// How often what is applied in place is looked at.
+    factor: Vec<u64>,
+}
+
+impl<'a> Graph<'a> {
+    pub(super) fn of(root: &'a Value, limits: &SchemaLimits) -> Result<Self, LimitError> {
+        let mut graph =
+            Self { values: Vec::new(), in_place: vec![], inside: vec![], factor: vec![] };
+        let mut index = HashMap::new();
+        let mut identified = Vec::new();
+        let mut anchors: HashMap<&str, Vec<usize>> = HashMap::new();
+        let mut stack = vec![(root, 0)];
+        while let Some((value, depth)) = stack.pop() {
+            if depth > limits.depth {
+                return Err(too_large("levels", limits.depth, depth));
+            }
+            if graph.values.len() == limits.nodes {
+                return Err(too_large("values", limits.nodes, limits.nodes + 1));
+            }
+            let node = graph.values.len();
+            index.insert(std::ptr::from_ref(value), node);
+            graph.values.push(value);
+            match value {
+                Value::Object(members) => {
+                    if members.get("$id").is_some_and(Value::is_string) {
+                        identified.push(node);
+                    }
+                    for key in ["$anchor", "$dynamicAnchor"] {
+                        if let Some(anchor) = members.get(key).and_then(Value::as_str) {
+                            anchors.entry(anchor).or_default().push(node);
+                        }
+                    }
+                    stack.extend(members.values().map(|value| (value, depth + 1)));
+                }
+                Value::Array(items) => stack.extend(items.iter().map(|value| (value, depth + 1))),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+            }
+        }
+        let resolver = Resolver { root, index: &index, identified, anchors };
+        for node in 0..graph.values.len() {
+            let (in_place, inside, factor) = match graph.values.get(node) {
+                Some(Value::Object(members)) => resolver.edges(members, &graph.values)?,
+                _ => (Vec::new(), Inside::default(), 1),
+            };
+            graph.in_place.push(in_place);
+            graph.inside.push(inside);
+            graph.factor.push(factor);
+        }
+        Ok(graph)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// The nodes, each after all that it applies to its own value.
+    pub(super) fn in_place_order(&self) -> Result<Vec<usize>, LimitError> {
+        let mut waiting = vec![0_usize; self.len()];
+        let mut users: Vec<Vec<usize>> = vec![Vec::new(); self.len()];
+        for (node, targets) in self.in_place.iter().enumerate() {
+            waiting[node] = targets.len();
+            for target in targets {
+                users[*target].push(node);
+            }
+        }
+        let mut order: Vec<usize> = (0..self.len()).filter(|node| waiting[*node] == 0).collect();
+        let mut next = 0;
+        while let Some(node) = order.get(next).copied() {
+            next += 1;
+            for user in &users[node] {
+                waiting[*user] -= 1;
+                if waiting[*user] == 0 {
+                    order.push(*user);
+                }
+            }
+        }
+        if order.len() == self.len() {
+            return Ok(order);
+        }
+        let reference = (0..self.len())
+            .filter(|node| waiting[*node] > 0)
+            .find_map(|node| self.values[node].get("$ref")?.as_str())
+            .unwrap_or("$dynamicRef");
+        Err(LimitError::Cycle { reference: reference.to_owned() })
+    }
+
+    /// How deep a walk goes that steps into each subschema once.
+    pub(super) fn longest_way(&self) -> usize {
+        let next = |node: usize| {
+            let inside = &self.inside[node];
+            [&self.in_place[node], &inside.properties, &inside.any_property]
+                .into_iter()
+                .chain([&inside.places, &inside.any_item])
+                .flatten()
+                .copied()
+        };
+        let mut seen = vec![false; self.len()];
+        seen[0] = true;
+        let mut stack = vec![next(0)];
+        let mut deepest = 1;
+        while let Some(steps) = stack.last_mut() {
+            match steps.find(|target| !seen[*target]) {
+                Some(target) => {
+                    seen[target] = true;
+                    stack.push(next(target));
+                    deepest = deepest.max(stack.len());
+                }
+                None => {
+                    stack.pop();
+                }
+            }
+        }
+        deepest
+    }
+
+    /// How deep arguments may be before one way down them costs more than `work`.
+    pub(super) fn growth(&self, order: &[usize], work: u64) -> Result<Option<usize>, LimitError> {
+        // What a node costs at the value itself.
+        let mut cost = vec![1_u64; self.len()];
+        for node in order {
+            let inner = self.sum(&self.in_place[*node], &cost);
+            cost[*node] = inner.saturating_mul(self.factor[*node]).saturating_add(1);
+        }
+        if cost[0] > work {
+            return Err(LimitError::TooMuchWork { limit: work });
+        }
+        // And at one of the values that stand `depth` levels inside of it.
+        for depth in 1..=DEEPEST {
+            // A value is an object or an array, so what is applied to both kinds does not add up.
+            let (mut object, mut array) = (vec![0_u64; self.len()], vec![0_u64; self.len()]);
+            for node in order {
+                let Inside { properties, any_property, places, any_item } = &self.inside[*node];
+                let (in_place, factor) = (&self.in_place[*node], self.factor[*node]);
+                let step = |one: &[usize], any: &[usize], own: &[u64]| {
+                    self.sum(in_place, own)
+                        .saturating_mul(factor)
+                        .saturating_add(self.most(one, &cost))
+                        .saturating_add(self.sum(any, &cost))
+                };
+                object[*node] = step(properties, any_property, &object);
+                array[*node] = step(places, any_item, &array);
+            }
+            let below: Vec<u64> = object.iter().zip(&array).map(|(o, a)| *o.max(a)).collect();
+            if below[0] > work {
+                return Ok(Some(depth - 1));
+            }
+            if below == cost || below.iter().all(|cost| *cost == 0) {
+                return Ok(None);
+            }
+            cost = below;
+        }
+        Ok(None)
+    }
+
+    fn sum(&self, nodes: &[usize], cost: &[u64]) -> u64 {
+        nodes.iter().fold(0, |sum, node| sum.saturating_add(cost[*node]))
+    }
+
+    fn most(&self, nodes: &[usize], cost: &[u64]) -> u64 {
+        nodes.iter().map(|node| cost[*node]).max().unwrap_or(0)
+    }
+}
+
+fn too_large(what: &'static str, limit: usize, found: usize) -> LimitError {
+    LimitError::TooLarge { what, limit, found }
+}
+
+struct Resolver<'a, 'i> {
+    root: &'a Value,
+    index: &'i HashMap<*const Value, usize>,
+    /// Nodes with an `$id`.
+    identified: Vec<usize>,
+    anchors: HashMap<&'a str, Vec<usize>>,
+}
+
+impl<'a> Resolver<'a, '_> {
+    fn edges(
+        &self,
+        members: &'a Map<String, Value>,
+        values: &[&'a Value],
+    ) -> Result<(Vec<usize>, Inside, u64), LimitError> {
+        let mut in_place = Vec::new();
+        let mut inside = Inside::default();
+        let node = |value: &Value| self.index[&std::ptr::from_ref(value)];
+        let mut factor = 1;
+        for (key, value) in members {
+            let listed = || value.as_array().into_iter().flatten().map(node);
+            let named = || value.as_object().into_iter().flat_map(Map::values).map(node);
+            match key.as_str() {
+                "allOf" | "anyOf" | "oneOf" => in_place.extend(listed()),
+                "not" | "if" | "then" | "else" => in_place.push(node(value)),
+                "dependentSchemas" | "dependencies" => in_place.extend(named()),
+                "properties" => inside.properties.extend(named()),
+                "patternProperties" => inside.any_property.extend(named()),
+                "additionalProperties" | "propertyNames" => inside.any_property.push(node(value)),
+                "unevaluatedProperties" => {
+                    inside.any_property.push(node(value));
+                    factor = 2;
+                }
+                "prefixItems" => inside.places.extend(listed()),
+                "items" if value.is_array() => inside.places.extend(listed()),
+                "items" | "additionalItems" | "contains" => inside.any_item.push(node(value)),
+                "unevaluatedItems" => {
+                    inside.any_item.push(node(value));
+                    factor = 2;
+                }
+                "$ref" | "$dynamicRef" | "$recursiveRef" => {
+                    if let Some(reference) = value.as_str() {
+                        in_place.extend(self.targets(reference, values)?);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok((in_place, inside, factor))
+    }
+
+    /// Every place that a reference can mean. Which base is in force is not worked out: where
+    /// several subschemas have an `$id`, each of them counts.
+    fn targets(&self, reference: &str, values: &[&'a Value]) -> Result<Vec<usize>, LimitError> {
+        if KNOWN.iter().any(|known| reference.starts_with(known)) {
+            return Ok(Vec::new());
+        }
+        let (base, fragment) = reference.split_once('#').unwrap_or((reference, ""));
+        if !base.is_empty() && self.identified.is_empty() {
+            return Err(LimitError::NotLocal { reference: reference.to_owned() });
+        }
+        let roots = self.identified.iter().map(|node| values[*node]);
+        // An embedded resource is found by the end of its `$id`, else any may be meant.
+        let tail = base.rsplit('/').next().unwrap_or(base);
+        let ends = |value: &&Value| {
+            let id = value.get("$id").and_then(Value::as_str).unwrap_or_default();
+            base.is_empty() || id.trim_end_matches('#').ends_with(tail)
+        };
+        let roots: Vec<&Value> = match base.is_empty() {
+            true => roots.chain([self.root]).collect(),
+            false => roots.filter(ends).collect(),
+        };
+        if roots.is_empty() {
+            return Err(LimitError::NotLocal { reference: reference.to_owned() });
+        }
+        let fragment = decoded(fragment);
+        if !fragment.is_empty() && !fragment.starts_with('/') {
+            return Ok(self.anchors.get(fragment.as_str()).cloned().unwrap_or_default());
+        }
+        let mut found: Vec<usize> = roots
+            .into_iter()
+            .filter_map(|root| root.pointer(&fragment))
+            .filter_map(|value| self.index.get(&std::ptr::from_ref(value)).copied())
+            .collect();
+        found.sort_unstable();
+        found.dedup();
+        Ok(found)
+    }
+}
+
+/// Undoes percent-encoding; what is none stays.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        let mut ahead = rest.clone();
+        let digits = match byte {
+            b'%' => ahead.next().zip(ahead.next()),
+            _ => None,
+        };
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        match digits.and_then(|(a, b)| Some((digit(a)?, digit(b)?))) {
+            Some((high, low)) => {
+                bytes.push(u8::try_from(high * 16 + low).unwrap_or(byte));
+                rest = ahead;
+            }
+            None => bytes.push(byte),
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+}

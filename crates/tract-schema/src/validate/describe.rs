@@ -1,0 +1,290 @@
+//! What is wrong with a value, in words that a model can act on.
+
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::{JsonType, ValidationError};
+use serde_json::Value;
+use tract_core::nearest;
+
+use super::{Invalid, SchemaError};
+
+/// How many characters of a value are shown.
+const SHOWN: usize = 60;
+
+/// How many choices are listed.
+const LISTED: usize = 12;
+
+pub(super) fn schema(error: &ValidationError<'_>) -> SchemaError {
+    let path = path_of(error);
+    let message = match error.kind() {
+        ValidationErrorKind::Format { format } if format == "regex" => {
+            format!("expected a regex that runs in linear time, found {}", shown(error.instance()))
+        }
+        ValidationErrorKind::Referencing(referencing) => referencing.to_string(),
+        _ => {
+            let mut found = Vec::new();
+            self::error(error, &Value::Null, &mut found);
+            found.first().map_or_else(|| error.to_string(), Invalid::to_string)
+        }
+    };
+    SchemaError::Schema { path, message }
+}
+
+fn path_of(error: &ValidationError<'_>) -> String {
+    match error.instance_path().as_str() {
+        "" => "/".to_owned(),
+        path => path.to_owned(),
+    }
+}
+
+/// Adds what an error says; of `anyOf` and `oneOf` what the branch says that comes nearest.
+pub(super) fn error(error: &ValidationError<'_>, schema: &Value, out: &mut Vec<Invalid>) {
+    let instance: &Value = error.instance();
+    let path = path_of(error);
+    let kind = error.kind();
+    let mut nearest_name = None;
+    let (expected, found) = match kind {
+        ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
+            if let Some(branch) = best(context, error.instance_path().as_str()) {
+                let before = out.len();
+                for inner in branch {
+                    self::error(inner, schema, out);
+                }
+                if out.len() > before {
+                    return;
+                }
+            }
+            let types = branch_types(context);
+            ("one of several forms".to_owned() + &types, shown(instance))
+        }
+        ValidationErrorKind::Type { kind } => (types(kind), shown(instance)),
+        ValidationErrorKind::Required { property } => {
+            let name = property.as_str().unwrap_or_default();
+            let keys = keys(instance);
+            nearest_name = nearest(name, keys.iter().copied()).map(str::to_owned);
+            let found = match keys.is_empty() {
+                true => "no properties".to_owned(),
+                false => format!("only {}", listed(keys.iter().map(|key| format!("{key:?}")))),
+            };
+            // A key that is nearly right is what has to be renamed.
+            if let Some(near) = nearest_name.take() {
+                let found = format!("{near:?}, which is no name for it");
+                out.push(Invalid::new("required", path, format!("the property {name:?}"), found));
+                return;
+            }
+            (format!("the property {name:?}"), found)
+        }
+        ValidationErrorKind::AdditionalProperties { unexpected }
+        | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
+            let names = listed(unexpected.iter().map(|name| format!("{name:?}")));
+            let known = known_properties(error, schema);
+            if let [only] = unexpected.as_slice() {
+                nearest_name = nearest(only, known.iter().copied()).map(str::to_owned);
+            }
+            let expected = match known.is_empty() {
+                true => "no other properties".to_owned(),
+                false => format!("only {}", listed(known.iter().map(|name| format!("{name:?}")))),
+            };
+            (expected, names)
+        }
+        ValidationErrorKind::Enum { options } => {
+            let options = options.as_array().map(Vec::as_slice).unwrap_or_default();
+            if let Some(text) = instance.as_str() {
+                let texts = options.iter().filter_map(Value::as_str);
+                nearest_name = nearest(text, texts).map(str::to_owned);
+            }
+            (format!("one of {}", listed(options.iter().map(plain))), shown(instance))
+        }
+        ValidationErrorKind::Constant { expected_value } => {
+            (plain(expected_value), shown(instance))
+        }
+        ValidationErrorKind::Maximum { limit } => (format!("at most {limit}"), shown(instance)),
+        ValidationErrorKind::Minimum { limit } => (format!("at least {limit}"), shown(instance)),
+        ValidationErrorKind::ExclusiveMaximum { limit } => {
+            (format!("less than {limit}"), shown(instance))
+        }
+        ValidationErrorKind::ExclusiveMinimum { limit } => {
+            (format!("more than {limit}"), shown(instance))
+        }
+        ValidationErrorKind::MultipleOf { multiple_of } => {
+            (format!("a multiple of {multiple_of}"), shown(instance))
+        }
+        ValidationErrorKind::MaxItems { limit } => {
+            (format!("at most {limit} items"), size(instance))
+        }
+        ValidationErrorKind::MinItems { limit } => {
+            (format!("at least {limit} items"), size(instance))
+        }
+        ValidationErrorKind::MaxLength { limit } => {
+            (format!("at most {limit} characters"), size(instance))
+        }
+        ValidationErrorKind::MinLength { limit } => {
+            (format!("at least {limit} characters"), size(instance))
+        }
+        ValidationErrorKind::MaxProperties { limit } => {
+            (format!("at most {limit} properties"), size(instance))
+        }
+        ValidationErrorKind::MinProperties { limit } => {
+            (format!("at least {limit} properties"), size(instance))
+        }
+        ValidationErrorKind::Pattern { pattern } => {
+            (format!("a string that matches {}", cut(pattern)), shown(instance))
+        }
+        ValidationErrorKind::Format { format } => {
+            (format!("a string in the format {format:?}"), shown(instance))
+        }
+        ValidationErrorKind::UniqueItems => ("items that differ".to_owned(), shown(instance)),
+        ValidationErrorKind::AdditionalItems { limit } => {
+            (format!("at most {limit} items"), size(instance))
+        }
+        ValidationErrorKind::UnevaluatedItems { unexpected } => {
+            ("no more items".to_owned(), listed(unexpected.iter().map(|item| cut(item))))
+        }
+        ValidationErrorKind::Contains => ("an item that fits".to_owned(), shown(instance)),
+        ValidationErrorKind::FalseSchema => ("nothing here".to_owned(), shown(instance)),
+        ValidationErrorKind::OneOfMultipleValid { .. } => (
+            "exactly one of several forms".to_owned(),
+            format!("{}, which is more than one", shown(instance)),
+        ),
+        ValidationErrorKind::Not { schema } => {
+            (format!("something else than {}", cut(&schema.to_string())), shown(instance))
+        }
+        ValidationErrorKind::PropertyNames { error } => {
+            (format!("other names of properties ({})", cut(&error.to_string())), shown(instance))
+        }
+        other => (format!("a value that fits {:?}", other.keyword()), shown(instance)),
+    };
+    let mut invalid = Invalid::new(kind.keyword(), path, expected, found);
+    if let ValidationErrorKind::Type { kind } = kind {
+        invalid.types = match kind {
+            TypeKind::Single(kind) => vec![bare(*kind)],
+            TypeKind::Multiple(kinds) => kinds.iter().map(bare).collect(),
+        };
+    }
+    invalid.nearest = nearest_name;
+    out.push(invalid);
+}
+
+/// The branch that comes nearest: one that got past the value itself before it failed, then the
+/// one with the fewest complaints.
+fn best<'c>(
+    branches: &'c [Vec<ValidationError<'static>>],
+    path: &str,
+) -> Option<&'c [ValidationError<'static>]> {
+    let rank = |branch: &&Vec<ValidationError<'static>>| {
+        let here = |error: &&ValidationError<'static>| error.instance_path().as_str() == path;
+        let wrong_type = branch
+            .iter()
+            .filter(here)
+            .filter(|error| matches!(error.kind(), ValidationErrorKind::Type { .. }))
+            .count();
+        let wrong_value = branch.iter().filter(|error| {
+            matches!(
+                error.kind(),
+                ValidationErrorKind::Constant { .. } | ValidationErrorKind::Enum { .. }
+            )
+        });
+        (wrong_type, wrong_value.count(), branch.len())
+    };
+    let ranked: Vec<_> = branches.iter().map(|branch| rank(&branch)).collect();
+    let all_of_wrong_type = ranked.iter().all(|(wrong_type, _, _)| *wrong_type > 0);
+    if branches.len() > 1 && all_of_wrong_type {
+        return None; // said in one line: the types that would do
+    }
+    branches.iter().min_by_key(rank).map(Vec::as_slice)
+}
+
+fn branch_types(branches: &[Vec<ValidationError<'static>>]) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for error in branches.iter().flatten() {
+        if let ValidationErrorKind::Type { kind } = error.kind() {
+            let name = types(kind);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", names.join(" or ")),
+    }
+}
+
+/// The names that stand beside the keyword that does not hold.
+fn known_properties<'s>(error: &ValidationError<'_>, schema: &'s Value) -> Vec<&'s str> {
+    let place = error.schema_path().as_str();
+    let beside = place.rsplit_once('/').and_then(|(parent, _)| schema.pointer(parent));
+    beside.and_then(|beside| beside.get("properties")).map(keys).unwrap_or_default()
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect()
+}
+
+fn types(kind: &TypeKind) -> String {
+    match kind {
+        TypeKind::Single(kind) => type_name(*kind).to_owned(),
+        TypeKind::Multiple(kinds) => kinds.iter().map(type_name).collect::<Vec<_>>().join(" or "),
+    }
+}
+
+fn type_name(kind: JsonType) -> &'static str {
+    match kind {
+        JsonType::Array => "an array",
+        JsonType::Boolean => "a boolean",
+        JsonType::Integer => "an integer",
+        JsonType::Null => "null",
+        JsonType::Number => "a number",
+        JsonType::Object => "an object",
+        JsonType::String => "a string",
+    }
+}
+
+fn bare(kind: JsonType) -> &'static str {
+    let name = type_name(kind);
+    name.split_once(' ').map_or(name, |(_, name)| name)
+}
+
+fn shown(value: &Value) -> String {
+    let kind = match value {
+        Value::Null => return "null".to_owned(),
+        Value::Bool(_) => "the boolean",
+        Value::Number(_) => "the number",
+        Value::String(_) => "the string",
+        Value::Array(_) => "the array",
+        Value::Object(_) => "the object",
+    };
+    format!("{kind} {}", plain(value))
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        // A long text is cut before it is written.
+        Value::String(text) => format!("{:?}", cut(text)),
+        value => cut(&value.to_string()),
+    }
+}
+
+fn size(value: &Value) -> String {
+    match value {
+        Value::Array(items) => items.len().to_string(),
+        Value::Object(members) => members.len().to_string(),
+        Value::String(text) => text.chars().count().to_string(),
+        value => shown(value),
+    }
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or(text)),
+        None => text.to_owned(),
+    }
+}
+
+fn listed(names: impl ExactSizeIterator<Item = String>) -> String {
+    let count = names.len();
+    let mut out = names.take(LISTED).collect::<Vec<_>>().join(", ");
+    if count > LISTED {
+        out.push_str(&format!(" and {} more", count - LISTED));
+    }
+    out
+}

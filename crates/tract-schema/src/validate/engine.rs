@@ -1,0 +1,151 @@
+//! The validator that is built in: the `jsonschema` crate behind the port.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use jsonschema::{Draft, PatternOptions};
+use serde_json::Value;
+
+use super::describe;
+use super::{Invalid, SchemaCompiler, SchemaError, ValidateOptions, Validator};
+use crate::limits::{self, LimitError};
+
+/// Bytes that one compiled pattern may take.
+const PATTERN_BYTES: usize = 1 << 20;
+
+/// The most that is said of one value.
+const MOST: usize = 32;
+
+/// Makes validators with the `jsonschema` crate: patterns run in linear time, so they know no
+/// look-around, and nothing is fetched from the network or read from files.
+///
+/// ```
+/// use tract_schema::{JsonSchema, SchemaCompiler};
+/// let schema = r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}"#;
+/// let validator = JsonSchema.compile(schema, &Default::default())?;
+/// let invalid = validator.validate(&serde_json::json!({"n": "7"})).unwrap_err();
+/// assert_eq!(invalid[0].path, "/n");
+/// assert_eq!(invalid[0].to_string(), r#"expected an integer, found the string "7""#);
+/// # Ok::<(), tract_schema::SchemaError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct JsonSchema;
+
+impl SchemaCompiler for JsonSchema {
+    fn name(&self) -> &str {
+        "jsonschema"
+    }
+
+    fn version(&self) -> &str {
+        // The manifest pins this minor version; a test compares it with the lock file.
+        "0.60"
+    }
+
+    fn compile(
+        &self,
+        schema: &str,
+        options: &ValidateOptions,
+    ) -> Result<Arc<dyn Validator>, SchemaError> {
+        let limit = options.limits.bytes;
+        if schema.len() > limit {
+            let (what, found) = ("bytes", schema.len());
+            return Err(LimitError::TooLarge { what, limit, found }.into());
+        }
+        let mut value: Value = serde_json::from_str(schema)
+            .map_err(|error| SchemaError::Json { message: error.to_string() })?;
+        let measured = limits::measure(&value, &options.limits)?;
+        let (draft, notes) = draft(&mut value);
+        let patterns = PatternOptions::regex().size_limit(PATTERN_BYTES);
+        let build = jsonschema::options()
+            .with_draft(draft)
+            .should_validate_formats(options.formats)
+            .should_ignore_unknown_formats(true)
+            .with_pattern_options(patterns)
+            .offline();
+        // Schemas come from anywhere: a defect of the crate must not take the process along.
+        let built = catch_unwind(AssertUnwindSafe(|| build.build(&value)));
+        let inner = match built {
+            Ok(Ok(inner)) => inner,
+            Ok(Err(error)) => return Err(describe::schema(&error)),
+            Err(_) => {
+                let message = "the validator cannot run this schema".to_owned();
+                return Err(SchemaError::Schema { path: "/".to_owned(), message });
+            }
+        };
+        Ok(Arc::new(Compiled { inner, schema: value, depth: measured.arguments_depth, notes }))
+    }
+}
+
+/// Tells the draft; a `$schema` that nobody knows is taken out of the copy that is compiled.
+fn draft(schema: &mut Value) -> (Draft, Vec<String>) {
+    let Some(members) = schema.as_object_mut() else { return (Draft::Draft202012, Vec::new()) };
+    let Some(named) = members.get("$schema").and_then(Value::as_str) else {
+        return (Draft::Draft202012, Vec::new());
+    };
+    let bare = named.trim_end_matches('#').trim_start_matches("https://");
+    let known = match bare.trim_start_matches("http://") {
+        "json-schema.org/draft-04/schema" => Some(Draft::Draft4),
+        "json-schema.org/draft-06/schema" => Some(Draft::Draft6),
+        "json-schema.org/draft-07/schema" => Some(Draft::Draft7),
+        "json-schema.org/draft/2019-09/schema" => Some(Draft::Draft201909),
+        "json-schema.org/draft/2020-12/schema" => Some(Draft::Draft202012),
+        _ => None,
+    };
+    match known {
+        Some(draft) => (draft, Vec::new()),
+        None => {
+            let note = format!("unknown $schema {named:?}: read as Draft 2020-12");
+            members.remove("$schema");
+            (Draft::Draft202012, vec![note])
+        }
+    }
+}
+
+struct Compiled {
+    inner: jsonschema::Validator,
+    /// For what stands beside a keyword that does not hold.
+    schema: Value,
+    depth: Option<usize>,
+    notes: Vec<String>,
+}
+
+impl Validator for Compiled {
+    fn validate(&self, value: &Value) -> Result<(), Vec<Invalid>> {
+        if let Some(limit) = self.depth {
+            let found = limits::depth(value).saturating_sub(1);
+            if found > limit {
+                let expected = format!("at most {limit} levels, for this schema");
+                return Err(vec![Invalid::new("depth", "/", expected, format!("{found}"))]);
+            }
+        }
+        // As above; the crate says itself that some patterns make the regex engine panic.
+        let checked = catch_unwind(AssertUnwindSafe(|| {
+            if self.inner.is_valid(value) {
+                return Vec::new();
+            }
+            let mut invalid = Vec::new();
+            for error in self.inner.iter_errors(value) {
+                describe::error(&error, &self.schema, &mut invalid);
+                if invalid.len() >= MOST {
+                    break;
+                }
+            }
+            if invalid.is_empty() {
+                invalid.push(Invalid::new("schema", "/", "a value that fits", "one that does not"));
+            }
+            invalid
+        }));
+        match checked {
+            Ok(invalid) if invalid.is_empty() => Ok(()),
+            Ok(invalid) => Err(invalid),
+            Err(_) => {
+                let expected = "a value that the validator can check";
+                Err(vec![Invalid::new("validator", "/", expected, "one that it cannot")])
+            }
+        }
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
+}

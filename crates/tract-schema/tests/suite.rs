@@ -1,0 +1,85 @@
+//! The cases of the JSON Schema Test Suite that are recorded, by the built-in validator.
+#![cfg(feature = "validate")]
+#![allow(clippy::unwrap_used)] // helpers of tests are tests
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use tract_schema::{JsonSchema, SchemaCompiler, ValidateOptions};
+
+/// Cases that differ, with the reason.
+const EXCEPTIONS: &[(&str, &str)] = &[];
+
+fn data(folder: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let named = std::env::var_os("TRACT_DATA").map(PathBuf::from);
+    let all = named.unwrap_or_else(|| root.join("../../../shared/data")).join(folder);
+    if all.is_dir() {
+        return all;
+    }
+    assert!(std::env::var_os("CI").is_none(), "no {folder} at {}: set TRACT_DATA", all.display());
+    println!("no {folder} at {}: the bundled cases are used", all.display());
+    root.join("tests/data").join(folder)
+}
+
+fn check(draft: &str, least: usize) {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(data("jsonschema").join(draft))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    let (mut cases, mut wrong) = (0, Vec::new());
+    for file in files {
+        let stem = file.file_stem().unwrap().to_str().unwrap();
+        let groups: Vec<Value> = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        for group in groups {
+            let mut schema = group["schema"].clone();
+            if draft == "draft7"
+                && let Some(members) = schema.as_object_mut()
+            {
+                members
+                    .entry("$schema")
+                    .or_insert_with(|| "http://json-schema.org/draft-07/schema#".into());
+            }
+            let mut options = ValidateOptions::default();
+            if stem.starts_with("optional-format-") {
+                options = options.formats();
+            }
+            let compiled = JsonSchema.compile(&schema.to_string(), &options);
+            for test in group["tests"].as_array().unwrap() {
+                cases += 1;
+                let name = format!(
+                    "{draft}/{stem}: {}: {}",
+                    group["description"].as_str().unwrap(),
+                    test["description"].as_str().unwrap()
+                );
+                let verdict = match &compiled {
+                    Ok(validator) => validator.validate(&test["data"]).map_err(|invalid| {
+                        assert!(
+                            !invalid.is_empty() && invalid.iter().all(|i| i.path.starts_with('/'))
+                        );
+                        invalid.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+                    }),
+                    Err(error) => Err(format!("not compiled: {error}")),
+                };
+                let right = verdict.is_ok() == test["valid"].as_bool().unwrap();
+                let excepted = EXCEPTIONS.iter().any(|(known, _)| name.starts_with(known));
+                if right == excepted {
+                    wrong.push(format!("{name}: {verdict:?}"));
+                }
+            }
+        }
+    }
+    assert!(cases >= least, "{cases} cases");
+    assert!(wrong.is_empty(), "{} of {cases}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn draft_2020_12_says_what_the_suite_says() {
+    check("draft2020-12", 10);
+}
+
+#[test]
+fn draft_7_says_what_the_suite_says() {
+    check("draft7", 10);
+}

@@ -1,0 +1,130 @@
+//! What went wrong with a call, and at which stage.
+
+use std::fmt;
+
+use serde::Serialize;
+use tract_core::ToolError;
+use tract_schema::Invalid;
+
+/// How far a call came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Stage {
+    /// Its arguments could not be read.
+    Parse,
+    /// Its name leads to no tool, or to several.
+    Lookup,
+    /// Its arguments do not fit the schema, or nothing could tell.
+    Validate,
+    /// The tool's own type does not take the arguments.
+    Instantiate,
+    /// A policy forbids it.
+    Policy,
+}
+
+impl Stage {
+    /// Returns the word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Parse => "parse",
+            Self::Lookup => "lookup",
+            Self::Validate => "validate",
+            Self::Instantiate => "instantiate",
+            Self::Policy => "policy",
+        }
+    }
+}
+
+/// One thing that went wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct StageError {
+    /// The stage.
+    pub stage: Stage,
+    /// The stable word: the schema's keyword that does not hold, or what else went wrong.
+    pub code: String,
+    /// Where in the arguments, as `/edits/0/line`; the arguments as a whole are `/`.
+    pub path: String,
+    /// What was expected and what was found.
+    pub message: String,
+    /// Ways out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+impl StageError {
+    /// States an error.
+    pub fn new(
+        stage: Stage,
+        code: impl Into<String>,
+        path: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        let (code, path, message) = (code.into(), path.into(), message.into());
+        Self { stage, code, path, message, notes: Vec::new() }
+    }
+
+    /// Adds a way out.
+    #[must_use]
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+
+    pub(super) fn of_invalid(invalid: &Invalid) -> Self {
+        Self::new(Stage::Validate, &invalid.keyword, &invalid.path, invalid.to_string())
+    }
+
+    pub(super) fn of_tool(error: &ToolError) -> Self {
+        let failure = error.failure();
+        let path = match &failure.path {
+            Some(path) => pointer(path),
+            None => "/".to_owned(),
+        };
+        let mut said = Self::new(Stage::Instantiate, error.code(), path, &failure.message);
+        said.notes = failure.notes.clone();
+        said
+    }
+
+    /// Whether better arguments could help.
+    pub(super) fn is_of_arguments(&self) -> bool {
+        !matches!(
+            self.code.as_str(),
+            "no_schema" | "no_validator" | "bad_schema" | "too_large" | "depth"
+        )
+    }
+
+    /// Returns what the model reads.
+    pub fn model_text(&self) -> String {
+        let mut out = self.to_string();
+        for note in &self.notes {
+            out.push_str("\nnote: ");
+            out.push_str(note);
+        }
+        out
+    }
+}
+
+impl fmt::Display for StageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.path.as_str() {
+            "/" => f.write_str(&self.message),
+            path => write!(f, "{path}: {}", self.message),
+        }
+    }
+}
+
+/// `edits[0].line` as `/edits/0/line`.
+fn pointer(path: &str) -> String {
+    let mut out = String::with_capacity(path.len() + 1);
+    out.push('/');
+    for c in path.chars() {
+        match c {
+            '.' | '[' if !out.ends_with('/') => out.push('/'),
+            '.' | '[' | ']' => {}
+            c => out.push(c),
+        }
+    }
+    out
+}

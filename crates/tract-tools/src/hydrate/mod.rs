@@ -1,0 +1,451 @@
+//! Hydration: parse, look up, validate, instantiate, and say where everything comes from.
+
+mod call;
+mod coerce;
+mod error;
+mod parse;
+mod provenance;
+mod repair;
+mod tolerant;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::Value;
+use tract_core::{DynTool, RenderedValue, ToolContext, ToolError, ToolId, ToolResult};
+use tract_schema::Invalid;
+
+pub use self::call::{Call, IntoCalls, Source};
+pub use self::error::{Stage, StageError};
+pub use self::provenance::{Edit, Json, NameMapping, Provenance, Repaired, ValidatorUsed};
+pub use self::repair::{Repair, RepairRequest, hydrate_repairing};
+use crate::policy::{Decision, PolicyRequest};
+use crate::registry::{Lookup, NoSchema, Registered, Registry};
+
+/// How calls are read. Strict unless told otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HydrateOptions {
+    /// Bytes of one call's arguments; 16 MiB by default.
+    pub arguments_bytes: usize,
+    /// Whether text that is nearly JSON is mended, each edit listed.
+    pub tolerant: bool,
+    /// Whether values are read as the type that the schema wants, each change listed.
+    pub coercion: bool,
+}
+
+impl Default for HydrateOptions {
+    fn default() -> Self {
+        Self { arguments_bytes: 16 << 20, tolerant: false, coercion: false }
+    }
+}
+
+impl HydrateOptions {
+    /// Reads strictly.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Mends text that is nearly JSON: code fences, single quotes, bare keys, trailing commas,
+    /// Python's literals, a missing end.
+    #[must_use]
+    pub fn tolerant(mut self) -> Self {
+        self.tolerant = true;
+        self
+    }
+
+    /// Reads values as the type that the schema wants, where nothing is lost.
+    #[must_use]
+    pub fn coercion(mut self) -> Self {
+        self.coercion = true;
+        self
+    }
+
+    /// Sets how many bytes the arguments of one call may have.
+    #[must_use]
+    pub fn arguments_bytes(mut self, bytes: usize) -> Self {
+        self.arguments_bytes = bytes;
+        self
+    }
+}
+
+/// A tool together with the arguments of one call: what can be run, once it is allowed.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Bound {
+    /// What runs.
+    pub tool: Arc<dyn DynTool>,
+    /// The arguments: JSON text of an object that fits the schema.
+    pub arguments: Json,
+}
+
+impl std::fmt::Debug for Bound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bound").field("arguments", &self.arguments).finish_non_exhaustive()
+    }
+}
+
+impl Bound {
+    /// Runs the tool with the arguments.
+    ///
+    /// # Errors
+    /// What the tool says.
+    pub async fn run(&self, context: &ToolContext) -> Result<ToolResult<RenderedValue>, ToolError> {
+        self.tool.run(self.arguments.as_str(), context).await
+    }
+}
+
+/// One call, ready to run or refused with the reasons.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Hydrated {
+    /// The provider's id of the call.
+    pub id: String,
+    /// The name as received.
+    pub name: String,
+    /// The tool that it led to.
+    pub tool: Option<Registered>,
+    /// What can be run; absent when the call failed, or when nothing here runs this tool.
+    pub bound: Option<Bound>,
+    /// The arguments, when all went well.
+    pub arguments: Option<Json>,
+    /// What went wrong; empty when all went well.
+    pub errors: Vec<StageError>,
+    /// Whether it may run: what the policies say, and approval for what nobody checked.
+    pub decision: Decision,
+    /// Where everything comes from.
+    pub provenance: Provenance,
+}
+
+impl Hydrated {
+    /// Returns whether the arguments are there and nothing forbids the call. It may still need
+    /// approval: see [`decision`](Self::decision).
+    pub fn success(&self) -> bool {
+        self.errors.is_empty()
+    }
+
+    /// Returns whether the arguments fit a schema as they were received: not mended by a repair.
+    pub fn is_trusted(&self) -> bool {
+        self.success() && self.provenance.validator.is_some() && !self.provenance.repaired
+    }
+
+    /// Returns the tool's own name, else the name as received.
+    pub fn tool_name(&self) -> &str {
+        self.tool.as_ref().map_or(&self.name, Registered::name)
+    }
+
+    /// Returns the hash of the definition that the call was held against.
+    pub fn definition(&self) -> Option<ToolId> {
+        self.provenance.definition
+    }
+
+    /// Returns what the model reads when the call failed: one line an error, with the way out.
+    pub fn error_text(&self) -> String {
+        let mut out = String::new();
+        for error in &self.errors {
+            if !out.is_empty() {
+                out.push('\n');
+            }
+            out.push_str(&error.model_text());
+        }
+        out
+    }
+}
+
+/// Makes of each call of a reply what can be run, or says why it cannot: one for each call, in
+/// order. Nothing fails as a whole, and nothing runs.
+///
+/// # Behavior
+/// - Arguments are strict JSON, with white space around; nothing at all means no arguments.
+/// - They are held against the schema as it was given. Without a schema, or without a validator,
+///   a call is refused, unless the tool's [`NoSchema`] mode and a policy let it through.
+/// - Blocks that a provider runs itself are no calls: they stay in the reply as they are.
+///
+/// ```
+/// use tract_tools::{Call, Registry, hydrate};
+/// let registry = Registry::builder()
+///     .definition(
+///         r#"{"name":"add","parameters":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}}"#,
+///     )
+///     .build()?;
+/// let calls = [Call::new("c1", "add", r#"{"a":1}"#), Call::new("c2", "add", r#"{"a":"1"}"#)];
+/// let hydrated = hydrate(&calls[..], &registry);
+/// assert!(hydrated[0].success());
+/// assert_eq!(hydrated[1].error_text(), r#"/a: expected an integer, found the string "1""#);
+/// # Ok::<(), tract_tools::RegistryError>(())
+/// ```
+pub fn hydrate(calls: impl IntoCalls, registry: &Registry) -> Vec<Hydrated> {
+    hydrate_with(calls, registry, &HydrateOptions::default())
+}
+
+/// Hydrates with options.
+pub fn hydrate_with(
+    calls: impl IntoCalls,
+    registry: &Registry,
+    options: &HydrateOptions,
+) -> Vec<Hydrated> {
+    calls.into_calls().iter().map(|call| one(call, registry, options, false)).collect()
+}
+
+fn one(call: &Call, registry: &Registry, options: &HydrateOptions, repaired: bool) -> Hydrated {
+    let began = Instant::now();
+    let mut work = Work::new(call, repaired);
+    if let Err(errors) = work.run(registry, options) {
+        work.errors = errors;
+    }
+    let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+    work.finish(took)
+}
+
+type Step<T> = Result<T, Vec<StageError>>;
+
+struct Work<'a, 'r> {
+    call: &'a Call,
+    tool: Option<&'r Registered>,
+    bound: Option<Bound>,
+    arguments: Option<Json>,
+    errors: Vec<StageError>,
+    decision: Decision,
+    provenance: Provenance,
+}
+
+impl<'a, 'r> Work<'a, 'r> {
+    fn new(call: &'a Call, repaired: bool) -> Self {
+        let provenance = Provenance {
+            source: call.source.clone(),
+            call_id: call.id.clone(),
+            name_mapping: None,
+            definition: None,
+            raw_arguments: Arc::clone(&call.arguments),
+            parsed: None,
+            validated: None,
+            validator: None,
+            edits: Vec::new(),
+            repaired,
+            repair: None,
+            duration_us: 0,
+        };
+        Self {
+            call,
+            tool: None,
+            bound: None,
+            arguments: None,
+            errors: Vec::new(),
+            decision: Decision::Allow,
+            provenance,
+        }
+    }
+
+    fn run(&mut self, registry: &'r Registry, options: &HydrateOptions) -> Step<()> {
+        let looked_up = self.look_up(registry);
+        // What cannot be read is said whether or not there is such a tool.
+        let parsed = match options.tolerant {
+            true => parse::tolerantly(&self.call.arguments, options.arguments_bytes),
+            false => parse::strict(&self.call.arguments, options.arguments_bytes),
+        };
+        let (tool, parsed) = match (looked_up, parsed) {
+            (Ok(tool), Ok(parsed)) => (tool, parsed),
+            (Err(lookup), Err(parse)) => return Err(vec![parse, lookup]),
+            (Err(error), Ok(parsed)) => {
+                self.provenance.parsed = Some(parsed.text);
+                return Err(vec![error]);
+            }
+            (Ok(_), Err(error)) => return Err(vec![error]),
+        };
+        self.provenance.parsed = Some(parsed.text.clone());
+        self.provenance.edits = parsed.edits;
+        let (arguments, validated) =
+            self.validate(registry, tool, parsed.value, parsed.text, options)?;
+        if validated {
+            self.provenance.validated = Some(arguments.clone());
+        }
+        if let Some(callable) = tool.callable() {
+            callable
+                .check_arguments(arguments.as_str())
+                .map_err(|error| vec![StageError::of_tool(&error)])?;
+            self.bound = Some(Bound { tool: Arc::clone(callable), arguments: arguments.clone() });
+        }
+        self.decide(registry, tool, &arguments, validated)?;
+        self.arguments = Some(arguments);
+        Ok(())
+    }
+
+    fn look_up(&mut self, registry: &'r Registry) -> Result<&'r Registered, StageError> {
+        let name = self.call.name.as_str();
+        let tool = match &self.call.tool_id {
+            Some(id) => registry.by_id(id).ok_or_else(|| {
+                let message = format!("expected the id of a tool, found {id:?}");
+                StageError::new(Stage::Lookup, "unknown_tool", "/", message)
+                    .note("the id is what tells tools of one name apart; leave it out otherwise")
+            })?,
+            None => found(registry, name)?,
+        };
+        if tool.definition().runs_at_provider() {
+            let message = format!("{name:?} runs at the provider, so no call of it comes here");
+            return Err(StageError::new(Stage::Lookup, "provider_tool", "/", message));
+        }
+        self.tool = Some(tool);
+        self.provenance.definition = Some(tool.definition().id());
+        self.provenance.name_mapping = Some(NameMapping {
+            received: self.call.sent_name.clone().unwrap_or_else(|| name.to_owned()),
+            name: tool.name().to_owned(),
+            tool_id: tool.id().to_owned(),
+        });
+        Ok(tool)
+    }
+
+    /// Holds the arguments against the schema; says whether there was one.
+    fn validate(
+        &mut self,
+        registry: &'r Registry,
+        tool: &'r Registered,
+        mut value: Value,
+        text: Json,
+        options: &HydrateOptions,
+    ) -> Step<(Json, bool)> {
+        let fail = |code, message: String| StageError::new(Stage::Validate, code, "/", message);
+        if tool.arguments_schema().is_none() {
+            if tool.no_schema() == NoSchema::Refuse {
+                let message = format!("{:?} has no schema to hold arguments against", tool.name());
+                let error = fail("no_schema", message);
+                return Err(vec![error.note("the operator can allow it by a no-schema mode")]);
+            }
+            return match value.is_object() {
+                true => Ok((text, false)),
+                false => Err(vec![not_an_object(&value)]),
+            };
+        }
+        let compiled = match registry.compiled(tool, false) {
+            None => {
+                let message = "there is no validator, so no arguments are accepted".to_owned();
+                return Err(vec![
+                    fail("no_validator", message)
+                        .note("the operator builds with the feature `validate`"),
+                ]);
+            }
+            Some(Err(error)) => {
+                let message = format!("the schema of {:?} cannot be run: {error}", tool.name());
+                let mut refused = fail("bad_schema", message);
+                refused.notes = error.notes();
+                return Err(vec![refused]);
+            }
+            Some(Ok(compiled)) => compiled,
+        };
+        self.provenance.validator = Some(ValidatorUsed {
+            name: Arc::clone(&compiled.name),
+            version: Arc::clone(&compiled.version),
+            compiled_at: tract_core::time::format_rfc3339(compiled.at_us).unwrap_or_default(),
+            eager: compiled.eager,
+            notes: compiled.validator.notes().to_vec(),
+        });
+        let mut text = text;
+        let mut checked = compiled.validator.validate(&value);
+        if let (Err(invalid), true) = (&checked, options.coercion) {
+            let edits = coerce::coerce(&mut value, invalid);
+            if !edits.is_empty() {
+                checked = compiled.validator.validate(&value);
+                text = Json::parsed(value.to_string());
+                self.provenance.edits.extend(edits);
+            }
+        }
+        match checked {
+            Err(invalid) => Err(invalid.iter().map(StageError::of_invalid).collect()),
+            Ok(()) if value.is_object() => Ok((text, true)),
+            Ok(()) => Err(vec![not_an_object(&value)]),
+        }
+    }
+
+    fn decide(
+        &mut self,
+        registry: &Registry,
+        tool: &Registered,
+        arguments: &Json,
+        validated: bool,
+    ) -> Step<()> {
+        let request = PolicyRequest {
+            traits: tool.traits(),
+            validated,
+            repaired: self.provenance.repaired,
+            ..PolicyRequest::new(
+                &self.call.id,
+                tool.name(),
+                tool.definition().id(),
+                arguments.as_str(),
+            )
+        };
+        let policies = registry.policies.iter();
+        let said = policies.map(|policy| policy.decide(&request));
+        let mut decision = said.fold(Decision::Allow, Decision::and);
+        let nobody_asked = registry.policies.is_empty();
+        if !validated {
+            decision = match tool.no_schema() {
+                NoSchema::Refuse => decision.and(Decision::deny("the tool has no schema")),
+                NoSchema::HumanApproval => decision.and(Decision::NeedsApproval),
+                NoSchema::ReadOnly if !tool.traits().read_only => decision.and(Decision::deny(
+                    "without a schema it may only read, and it does not promise to",
+                )),
+                NoSchema::ReadOnly | NoSchema::Full if nobody_asked => {
+                    decision.and(Decision::NeedsApproval)
+                }
+                NoSchema::ReadOnly | NoSchema::Full => decision,
+            };
+        }
+        if self.provenance.repaired && nobody_asked {
+            decision = decision.and(Decision::NeedsApproval);
+        }
+        self.decision = decision;
+        match &self.decision {
+            Decision::Deny { reason } => {
+                self.bound = None;
+                Err(vec![StageError::new(Stage::Policy, "denied", "/", reason.clone())])
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn finish(mut self, took_us: u64) -> Hydrated {
+        self.provenance.duration_us = took_us;
+        if !self.errors.is_empty() {
+            self.bound = None;
+        }
+        Hydrated {
+            id: self.call.id.clone(),
+            name: self.call.name.clone(),
+            tool: self.tool.cloned(),
+            bound: self.bound,
+            arguments: self.arguments,
+            errors: self.errors,
+            decision: self.decision,
+            provenance: self.provenance,
+        }
+    }
+}
+
+fn not_an_object(value: &Value) -> StageError {
+    let invalid = Invalid::new("type", "/", "an object", tract_schema::kind_of(value));
+    StageError::of_invalid(&invalid)
+}
+
+fn found<'r>(registry: &'r Registry, name: &str) -> Result<&'r Registered, StageError> {
+    match registry.lookup(name) {
+        Lookup::Found(tool) => Ok(tool),
+        Lookup::Ambiguous(tools) => {
+            let listed: Vec<&str> = tools.iter().map(|tool| tool.id()).collect();
+            let message = format!(
+                "expected one tool named {name:?}, found {}: {}",
+                tools.len(),
+                listed.join(", ")
+            );
+            Err(StageError::new(Stage::Lookup, "ambiguous_tool", "/", message)
+                .note("name one by its tool_id"))
+        }
+        Lookup::Unknown { nearest } => {
+            let message = format!("expected the name of a tool, found {name:?}");
+            let error = StageError::new(Stage::Lookup, "unknown_tool", "/", message);
+            Err(match nearest {
+                Some(near) => error.note(format!("did you mean {near:?}?")),
+                None => error,
+            })
+        }
+    }
+}

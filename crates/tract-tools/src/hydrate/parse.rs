@@ -1,0 +1,85 @@
+//! From the text of the arguments to a value: strict, or by the tolerant profile.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::provenance::{Edit, Json};
+use super::{Stage, StageError, tolerant};
+
+/// Arguments that are JSON.
+pub(super) struct Parsed {
+    pub(super) value: Value,
+    pub(super) text: Json,
+    pub(super) edits: Vec<Edit>,
+}
+
+/// Reads strict JSON with white space around it; nothing at all means no arguments.
+pub(super) fn strict(raw: &Arc<str>, limit: usize) -> Result<Parsed, StageError> {
+    if raw.len() > limit {
+        let message = format!("expected at most {limit} bytes of arguments, found {}", raw.len());
+        return Err(StageError::new(Stage::Parse, "too_large", "/", message));
+    }
+    let trimmed = raw.trim();
+    if trimmed.is_empty() {
+        let value = Value::Object(serde_json::Map::new());
+        return Ok(Parsed { value, text: Json::parsed("{}"), edits: Vec::new() });
+    }
+    match serde_json::from_str(trimmed) {
+        Ok(value) => {
+            let text: Arc<str> = match trimmed.len() == raw.len() {
+                true => Arc::clone(raw),
+                false => trimmed.into(),
+            };
+            Ok(Parsed { value, text: Json::parsed(text), edits: Vec::new() })
+        }
+        Err(error) => Err(refused(trimmed, &error)),
+    }
+}
+
+fn refused(text: &str, error: &serde_json::Error) -> StageError {
+    let said = error.to_string();
+    if said.contains("recursion limit") {
+        let message = format!("expected at most 128 levels of arguments, found more ({said})");
+        return StageError::new(Stage::Parse, "too_deep", "/", message);
+    }
+    let message = format!("expected one JSON object, found text that is no JSON: {said}");
+    let refusal = StageError::new(Stage::Parse, "invalid_json", "/", message);
+    let first = text.chars().next().unwrap_or_default();
+    match first {
+        '`' => refusal.note("send the object alone, without a code fence"),
+        '{' if error.is_eof() => refusal.note("the text ends before the object does"),
+        '{' if text.contains('\'') => refusal.note("strings stand in double quotes"),
+        _ => refusal.note("send one JSON object that fits the tool's schema"),
+    }
+}
+
+/// Reads what strict reading refuses, by the tolerant profile.
+pub(super) fn tolerantly(raw: &Arc<str>, limit: usize) -> Result<Parsed, StageError> {
+    let first = match strict(raw, limit) {
+        // A text that holds the object's text.
+        Ok(Parsed { value: Value::String(inner), .. }) => {
+            let edit = Edit {
+                profile: "tolerant",
+                kind: "unwrapped_text",
+                offset: Some(0),
+                path: None,
+                before: tolerant::cut(raw),
+                after: tolerant::cut(&inner),
+            };
+            let inner: Arc<str> = inner.trim().into();
+            return strict(&inner, limit).map(|parsed| Parsed { edits: vec![edit], ..parsed });
+        }
+        Ok(parsed) => return Ok(parsed),
+        Err(error) if error.code == "invalid_json" => error,
+        Err(error) => return Err(error),
+    };
+    let mended = match tolerant::mend(raw) {
+        Ok(mended) => mended,
+        Err(why) => return Err(first.note(format!("the tolerant profile gave up: {why}"))),
+    };
+    match serde_json::from_str::<Value>(&mended.text) {
+        Ok(value) => Ok(Parsed { value, text: Json::parsed(mended.text), edits: mended.edits }),
+        Err(_) => Err(first.note("the tolerant profile could not make JSON of it either")),
+    }
+}

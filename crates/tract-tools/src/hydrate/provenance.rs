@@ -1,0 +1,150 @@
+//! Where arguments come from and what was done to them, for the commit's metadata.
+
+use std::sync::Arc;
+
+use serde::ser::Error as _;
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+use tract_core::{JsonText, ToolId};
+
+use super::call::Source;
+
+/// JSON text that serializes as it is. It was parsed before, so it is JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Json(Arc<str>);
+
+impl Json {
+    pub(crate) fn parsed(text: impl Into<Arc<str>>) -> Self {
+        Self(text.into())
+    }
+
+    /// Returns the text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw: &RawValue = serde_json::from_str(&self.0).map_err(S::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}
+
+/// How the name of a call led to a tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct NameMapping {
+    /// The name in the provider's reply.
+    pub received: String,
+    /// The tool's own name.
+    pub name: String,
+    /// The registry's id of the tool.
+    pub tool_id: String,
+}
+
+/// Which validator held the arguments against the schema.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ValidatorUsed {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its version.
+    pub version: Arc<str>,
+    /// When it was made of the schema, RFC 3339.
+    pub compiled_at: String,
+    /// Whether that was before the first call.
+    pub eager: bool,
+    /// What it put right to read the schema.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// One change that a named profile made to what was received.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Edit {
+    /// The profile: `tolerant` or `coercion`.
+    pub profile: &'static str,
+    /// What was done, such as `single_quotes`.
+    pub kind: &'static str,
+    /// The byte of the text as received, for an edit of text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset: Option<usize>,
+    /// The place in the arguments, for a coercion.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// What stood there.
+    pub before: String,
+    /// What stands there now.
+    pub after: String,
+}
+
+/// The one repair of a call, when there was one. What it gave is not trusted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Repaired {
+    /// Who made it.
+    pub by: String,
+    /// SHA-256 of the arguments before, as a blob's id.
+    pub before: String,
+    /// SHA-256 of the arguments after, as a blob's id; absent when it gave none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+    /// The text that it gave.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// What was wrong before.
+    pub errors: Vec<super::StageError>,
+    /// Why it gave none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+}
+
+/// Everything about how a call became arguments. It serializes as what the commit of the call's
+/// answer carries in its metadata.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Provenance {
+    /// The reply that the call came in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<Arc<Source>>,
+    /// The provider's id of the call.
+    pub call_id: String,
+    /// How its name led to a tool; absent when it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name_mapping: Option<NameMapping>,
+    /// The hash of the definition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub definition: Option<ToolId>,
+    /// The arguments exactly as received.
+    pub raw_arguments: Arc<str>,
+    /// The arguments as parsed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parsed: Option<Json>,
+    /// The arguments that fit the schema.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub validated: Option<Json>,
+    /// The validator; absent when none was asked.
+    pub validator: Option<ValidatorUsed>,
+    /// What named profiles changed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub edits: Vec<Edit>,
+    /// Whether the arguments are what a repair gave.
+    pub repaired: bool,
+    /// The repair, also one that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repair: Option<Repaired>,
+    /// How long all this took, in microseconds.
+    pub duration_us: u64,
+}
+
+impl Provenance {
+    /// Returns it as JSON for metadata.
+    ///
+    /// # Errors
+    /// When the arguments hold a number that has no canonical form.
+    pub fn to_json(&self) -> Result<JsonText, serde_json::Error> {
+        JsonText::of(self)
+    }
+}

@@ -1,0 +1,110 @@
+//! The port through which a call that failed gets one second chance.
+
+use async_trait::async_trait;
+use tract_core::{Clock, SystemClock, ToolError, hash};
+
+use super::provenance::Repaired;
+use super::{Call, HydrateOptions, Hydrated, IntoCalls, Stage, StageError, hydrate_with};
+use crate::registry::Registry;
+
+/// What a repair is told.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RepairRequest<'a> {
+    /// The tool's name.
+    pub name: &'a str,
+    /// The schema that the arguments have to fit, where there is one.
+    pub schema: Option<&'a str>,
+    /// The arguments as received.
+    pub arguments: &'a str,
+    /// What is wrong with them.
+    pub errors: &'a [StageError],
+}
+
+/// Mends the arguments of one call: a port. It is asked at most once for a call, and what it gives
+/// is parsed and held against the schema like any other text.
+#[async_trait]
+pub trait Repair: Send + Sync {
+    /// Returns the name that provenance records.
+    fn name(&self) -> &str;
+
+    /// Returns better arguments, or `None` when it knows none.
+    ///
+    /// # Errors
+    /// [`ToolError`] when it could not do its work; provenance records it.
+    async fn repair(&self, request: &RepairRequest<'_>) -> Result<Option<String>, ToolError>;
+}
+
+/// Hydrates, and gives each call that failed at parsing or validation to a repair, once.
+///
+/// # Behavior
+/// - A call that a repair mended is marked: [`Provenance::repaired`](super::Provenance::repaired)
+///   is true, it is not trusted, and it needs approval unless a policy of the registry allows it.
+/// - A call that it did not mend keeps its first errors.
+pub async fn hydrate_repairing(
+    calls: impl IntoCalls,
+    registry: &Registry,
+    options: &HydrateOptions,
+    repair: &dyn Repair,
+) -> Vec<Hydrated> {
+    let calls = calls.into_calls();
+    let mut hydrated = hydrate_with(calls.clone(), registry, options);
+    for (one, call) in hydrated.iter_mut().zip(&calls) {
+        let mendable = one.tool.is_some()
+            && !one.errors.is_empty()
+            && one.errors.iter().all(|error| {
+                matches!(error.stage, Stage::Parse | Stage::Validate | Stage::Instantiate)
+                    && error.is_of_arguments()
+            });
+        if mendable {
+            mend(one, call, registry, options, repair).await;
+        }
+    }
+    hydrated
+}
+
+async fn mend(
+    one: &mut Hydrated,
+    call: &Call,
+    registry: &Registry,
+    options: &HydrateOptions,
+    repair: &dyn Repair,
+) {
+    let began = SystemClock.now_us();
+    let request = RepairRequest {
+        name: one.tool_name(),
+        schema: one.tool.as_ref().and_then(|tool| tool.arguments_schema()),
+        arguments: &call.arguments,
+        errors: &one.errors,
+    };
+    let given = repair.repair(&request).await;
+    let mut record = Repaired {
+        by: repair.name().to_owned(),
+        before: hash::blob(call.arguments.as_bytes()).to_string(),
+        after: None,
+        text: None,
+        errors: one.errors.clone(),
+        failure: None,
+    };
+    match given {
+        Ok(Some(text)) => {
+            record.after = Some(hash::blob(text.as_bytes()).to_string());
+            record.text = Some(text.clone());
+            let again = Call { arguments: text.into(), ..call.clone() };
+            let tried = super::one(&again, registry, options, true);
+            if tried.errors.is_empty() || tried.errors.iter().all(|e| e.stage == Stage::Policy) {
+                let duration_us = one.provenance.duration_us;
+                *one = tried;
+                one.provenance.raw_arguments = call.arguments.clone();
+                one.provenance.duration_us += duration_us;
+            } else {
+                record.failure = Some("what it gave does not fit either".to_owned());
+            }
+        }
+        Ok(None) => record.failure = Some("it knew no better arguments".to_owned()),
+        Err(error) => record.failure = Some(error.to_string()),
+    }
+    one.provenance.repair = Some(record);
+    let took = u64::try_from(SystemClock.now_us() - began).unwrap_or(0);
+    one.provenance.duration_us += took;
+}

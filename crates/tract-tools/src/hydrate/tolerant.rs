@@ -1,0 +1,297 @@
+//! The tolerant profile: a bounded pass over text that is nearly JSON. Every edit is listed, and
+//! backslashes are left as they are.
+
+use super::provenance::Edit;
+
+/// Bytes above which nothing is mended.
+pub(super) const MOST_BYTES: usize = 1 << 20;
+/// Levels above which nothing is mended.
+const MOST_LEVELS: usize = 128;
+/// Edits above which this is no longer nearly JSON.
+const MOST_EDITS: usize = 1000;
+
+#[derive(Debug)]
+pub(super) struct Mended {
+    pub(super) text: String,
+    pub(super) edits: Vec<Edit>,
+}
+
+/// Mends fences around the text, single quotes around strings, bare keys, Python's words for true,
+/// false and null, trailing commas, and an end that is missing.
+pub(super) fn mend(raw: &str) -> Result<Mended, &'static str> {
+    if raw.len() > MOST_BYTES {
+        return Err("more than 1 MiB");
+    }
+    let (start, body) = unfenced(raw);
+    let mut pass =
+        Pass { text: body, at: 0, start, out: String::new(), edits: vec![], open: vec![] };
+    if start > raw.len() - raw.trim_start().len() {
+        pass.edit("code_fence", raw.get(..start).unwrap_or_default(), "", 0)?;
+    }
+    pass.run()?;
+    Ok(Mended { text: pass.out, edits: pass.edits })
+}
+
+/// The text within a code fence, and where it begins.
+fn unfenced(raw: &str) -> (usize, &str) {
+    let trimmed = raw.trim_start();
+    let lead = raw.len() - trimmed.len();
+    let Some(after) = trimmed.strip_prefix("```") else { return (lead, trimmed.trim_end()) };
+    let line = after.find('\n').map_or(after.len(), |end| end + 1);
+    let word = after.get(..line).unwrap_or_default();
+    let is_name = word.trim().chars().all(|c| c.is_ascii_alphanumeric());
+    let skipped = if is_name { line } else { 0 };
+    let body = after.get(skipped..).unwrap_or_default();
+    let body = body.trim_end().strip_suffix("```").unwrap_or(body.trim_end());
+    (lead + 3 + skipped, body.trim_end())
+}
+
+/// What stands open.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Open {
+    Object,
+    Array,
+}
+
+struct Pass<'a> {
+    text: &'a str,
+    at: usize,
+    /// Where `text` begins in what was received.
+    start: usize,
+    out: String,
+    edits: Vec<Edit>,
+    open: Vec<Open>,
+}
+
+impl<'a> Pass<'a> {
+    fn run(&mut self) -> Result<(), &'static str> {
+        while let Some(c) = self.peek() {
+            match c {
+                '{' | '[' => {
+                    if self.open.len() == MOST_LEVELS {
+                        return Err("more than 128 levels");
+                    }
+                    self.open.push(if c == '{' { Open::Object } else { Open::Array });
+                    self.copy(c);
+                }
+                '}' | ']' => {
+                    let closes = if c == '}' { Open::Object } else { Open::Array };
+                    if self.open.pop() != Some(closes) {
+                        return Err("brackets that do not match");
+                    }
+                    self.drop_comma()?;
+                    self.copy(c);
+                    if self.open.is_empty() && !self.rest().trim().is_empty() {
+                        return Err("text after the object");
+                    }
+                }
+                '"' => self.string('"')?,
+                '\'' => self.string('\'')?,
+                ',' | ':' => self.copy(c),
+                c if c.is_whitespace() => self.copy(c),
+                c if c.is_alphanumeric() || matches!(c, '_' | '-' | '+' | '.' | '$') => {
+                    self.word()?;
+                }
+                _ => return Err("a character that JSON does not know"),
+            }
+        }
+        self.finish()
+    }
+
+    fn rest(&self) -> &'a str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn copy(&mut self, c: char) {
+        self.out.push(c);
+        self.at += c.len_utf8();
+    }
+
+    fn edit(
+        &mut self,
+        kind: &'static str,
+        before: &str,
+        after: &str,
+        at: usize,
+    ) -> Result<(), &'static str> {
+        if self.edits.len() == MOST_EDITS {
+            return Err("more than 1000 edits");
+        }
+        self.edits.push(Edit {
+            profile: "tolerant",
+            kind,
+            offset: Some(at),
+            path: None,
+            before: cut(before),
+            after: cut(after),
+        });
+        Ok(())
+    }
+
+    fn string(&mut self, quote: char) -> Result<(), &'static str> {
+        let begin = self.at;
+        let rest = self.rest();
+        let mut body = String::from("\"");
+        let mut chars = rest.char_indices().skip(1).peekable();
+        let mut end = None;
+        while let Some((n, c)) = chars.next() {
+            match c {
+                // A backslash and what it stands before stay as they are; only `\'` has no place
+                // in a JSON string.
+                '\\' => match chars.next() {
+                    Some((_, '\'')) if quote == '\'' => body.push('\''),
+                    Some((_, next)) => {
+                        body.push('\\');
+                        body.push(next);
+                    }
+                    None => return Err("the end within an escape"),
+                },
+                c if c == quote => {
+                    end = Some(n + 1);
+                    break;
+                }
+                '"' => body.push_str("\\\""),
+                '\n' => body.push_str("\\n"),
+                '\r' => body.push_str("\\r"),
+                '\t' => body.push_str("\\t"),
+                c => body.push(c),
+            }
+        }
+        let ended = end.is_some();
+        let end = end.unwrap_or(rest.len());
+        body.push('"');
+        let raw = rest.get(..end).unwrap_or(rest);
+        let at = self.start + begin;
+        if quote == '\'' {
+            self.edit("single_quotes", raw, &body, at)?;
+        } else if !ended {
+            self.edit("unclosed_string", raw, &body, at)?;
+        } else if raw != body {
+            self.edit("raw_line_break", raw, &body, at)?;
+        }
+        self.out.push_str(&body);
+        self.at += end;
+        Ok(())
+    }
+
+    fn word(&mut self) -> Result<(), &'static str> {
+        let rest = self.rest();
+        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '+' | '.' | '$');
+        let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+        let word = rest.get(..end).unwrap_or(rest);
+        let after = rest.get(end..).unwrap_or_default().trim_start();
+        let at = self.start + self.at;
+        let is_key = self.open.last() == Some(&Open::Object) && after.starts_with(':');
+        let instead = match word {
+            _ if is_key => format!("\"{word}\""),
+            "True" => "true".to_owned(),
+            "False" => "false".to_owned(),
+            "None" => "null".to_owned(),
+            word => word.to_owned(),
+        };
+        if instead != word {
+            let kind = if is_key { "bare_key" } else { "python_literal" };
+            self.edit(kind, word, &instead, at)?;
+        }
+        self.out.push_str(&instead);
+        self.at += end;
+        Ok(())
+    }
+
+    /// Takes away a comma that nothing follows.
+    fn drop_comma(&mut self) -> Result<(), &'static str> {
+        let kept = self.out.trim_end();
+        if kept.ends_with(',') {
+            let length = kept.len() - 1;
+            self.out.truncate(length);
+            self.edit("trailing_comma", ",", "", self.start + self.at)?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), &'static str> {
+        if self.open.is_empty() {
+            return Ok(());
+        }
+        self.drop_comma()?;
+        if self.out.trim_end().ends_with(':') || self.ends_with_key() {
+            // What the value would have been is not known.
+            return Err("the end before a value");
+        }
+        let mut closers = String::new();
+        while let Some(open) = self.open.pop() {
+            closers.push(if open == Open::Object { '}' } else { ']' });
+        }
+        self.edit("missing_end", "", &closers, self.start + self.text.len())?;
+        self.out.push_str(&closers);
+        Ok(())
+    }
+
+    /// Whether the text ends with a key that has no value.
+    fn ends_with_key(&self) -> bool {
+        let mut closed = self.out.clone();
+        closed.extend(self.open.iter().rev().map(|open| match open {
+            Open::Object => '}',
+            Open::Array => ']',
+        }));
+        serde_json::from_str::<serde::de::IgnoredAny>(&closed).is_err()
+    }
+}
+
+/// The beginning of a text.
+pub(super) fn cut(text: &str) -> String {
+    match text.char_indices().nth(120) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or(text)),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(raw: &str, text: &str, kinds: &[&str]) {
+        let mended = mend(raw).unwrap();
+        assert_eq!(mended.text, text);
+        assert_eq!(mended.edits.iter().map(|edit| edit.kind).collect::<Vec<_>>(), kinds);
+    }
+
+    #[test]
+    fn each_edit_is_listed() {
+        check("```json\n{\"a\": 1}\n```", "{\"a\": 1}", &["code_fence"]);
+        check("{'a': \"it's\"}", "{\"a\": \"it's\"}", &["single_quotes"]);
+        check(r#"{'a': 'say "hi"'}"#, r#"{"a": "say \"hi\""}"#, &["single_quotes"; 2]);
+        check("{\"a\": [1, 2,], }", "{\"a\": [1, 2]}", &["trailing_comma"; 2]);
+        check("{\"a\": {\"b\": [1", "{\"a\": {\"b\": [1]}}", &["missing_end"]);
+        check(
+            "{a: True, b: None}",
+            "{\"a\": true, \"b\": null}",
+            &["bare_key", "python_literal", "bare_key", "python_literal"],
+        );
+        check("{\"a\": \"x", "{\"a\": \"x\"}", &["unclosed_string", "missing_end"]);
+        check("{\"a\": \"x\ny\"}", "{\"a\": \"x\\ny\"}", &["raw_line_break"]);
+    }
+
+    #[test]
+    fn backslashes_are_left_as_they_are() {
+        check(r#"{'p': 'C:\\Users\\x'}"#, r#"{"p": "C:\\Users\\x"}"#, &["single_quotes"; 2]);
+        // An escape that JSON does not know is not made into one that it knows.
+        let mended = mend(r"{'p': 'C:\Users'}").unwrap();
+        assert!(mended.text.contains(r"C:\Users"));
+        assert!(serde_json::from_str::<serde_json::Value>(&mended.text).is_err());
+    }
+
+    #[test]
+    fn what_is_not_nearly_json_is_given_up() {
+        for raw in ["{\"a\": 1} {\"b\": 2}", "{]", "{\"a\":", "{\"a\"", "{\"a\": <b>}"] {
+            assert!(mend(raw).is_err(), "{raw}");
+        }
+        assert!(mend(&"[".repeat(200_000)).is_err());
+        assert!(mend(&" ".repeat(2 << 20)).is_err());
+    }
+}

@@ -1,0 +1,107 @@
+//! Whether a call may run.
+
+use std::fmt;
+
+use serde::Serialize;
+use tract_core::{ToolId, ToolTraits};
+
+/// What a policy says of a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(tag = "decision", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Decision {
+    /// It may run.
+    #[default]
+    Allow,
+    /// It must not run.
+    Deny {
+        /// Why; the model reads it.
+        reason: String,
+    },
+    /// A person has to say so first.
+    NeedsApproval,
+}
+
+impl Decision {
+    /// Refuses, with a reason that the model reads.
+    pub fn deny(reason: impl Into<String>) -> Self {
+        Self::Deny { reason: reason.into() }
+    }
+
+    /// Returns the stricter of two decisions; of two denials the first.
+    ///
+    /// ```
+    /// use tract_tools::Decision;
+    /// assert_eq!(Decision::Allow.and(Decision::NeedsApproval), Decision::NeedsApproval);
+    /// assert_eq!(Decision::deny("a").and(Decision::deny("b")), Decision::deny("a"));
+    /// ```
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (denied @ Self::Deny { .. }, _) | (_, denied @ Self::Deny { .. }) => denied,
+            (Self::NeedsApproval, _) | (_, Self::NeedsApproval) => Self::NeedsApproval,
+            (Self::Allow, Self::Allow) => Self::Allow,
+        }
+    }
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Allow => f.write_str("allowed"),
+            Self::Deny { reason } => write!(f, "denied: {reason}"),
+            Self::NeedsApproval => f.write_str("needs approval"),
+        }
+    }
+}
+
+/// What a policy is told of a call: facts, never a handle.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct PolicyRequest<'a> {
+    /// The provider's id of the call.
+    pub call_id: &'a str,
+    /// The tool's name.
+    pub name: &'a str,
+    /// The definition that the call was held against.
+    pub tool: ToolId,
+    /// The arguments: JSON text of an object.
+    pub arguments: &'a str,
+    /// What the tool promises about its effects.
+    pub traits: ToolTraits,
+    /// Whether a schema was there and the arguments fit it.
+    pub validated: bool,
+    /// Whether the arguments are what a repair made of those received.
+    pub repaired: bool,
+}
+
+impl<'a> PolicyRequest<'a> {
+    /// States the facts about a call that fits its schema and was not repaired.
+    pub fn new(call_id: &'a str, name: &'a str, tool: ToolId, arguments: &'a str) -> Self {
+        let traits = ToolTraits::new();
+        Self { call_id, name, tool, arguments, traits, validated: true, repaired: false }
+    }
+}
+
+/// Decides whether calls may run. The first denial wins, then the first wish for approval.
+///
+/// A function is a policy:
+///
+/// ```
+/// use tract_tools::{Decision, Policy, PolicyRequest};
+/// let no_deleting = |call: &PolicyRequest<'_>| match call.traits.destructive {
+///     true => Decision::deny("nothing is deleted here"),
+///     false => Decision::Allow,
+/// };
+/// let _: &dyn Policy = &no_deleting;
+/// ```
+pub trait Policy: Send + Sync {
+    /// Decides on one call.
+    fn decide(&self, call: &PolicyRequest<'_>) -> Decision;
+}
+
+impl<F: Fn(&PolicyRequest<'_>) -> Decision + Send + Sync> Policy for F {
+    fn decide(&self, call: &PolicyRequest<'_>) -> Decision {
+        self(call)
+    }
+}
