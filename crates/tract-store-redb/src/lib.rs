@@ -1,0 +1,12 @@
+#![doc = include_str!("docs.md")]
+#![forbid(unsafe_code)]
+
+mod engine;
+mod error;
+mod open;
+mod options;
+mod snapshot;
+
+pub use crate::engine::RedbEngine;
+pub use crate::open::{RedbStore, open};
+pub use crate::options::RedbOptions;
