@@ -13,7 +13,11 @@ use tract_core::store::{Capabilities, Damage};
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
 
 use crate::error::{BACKEND, contained, engine, new, storage};
+use crate::scratch::Scratch;
 use crate::snapshot::Snapshot;
+
+/// How much of the file a check keeps in memory.
+const CHECK_CACHE_BYTES: usize = 16 << 20;
 
 /// Where a space lives. The names belong to the format.
 pub(crate) const fn table(space: Space) -> TableDefinition<'static, &'static [u8], &'static [u8]> {
@@ -163,8 +167,34 @@ impl KvEngine for RedbEngine {
         })
     }
 
+    /// Checks every page and the lists of free ones, on a copy in memory of what has to be written
+    /// for that. Waits until nobody writes, and keeps them waiting.
     fn check(&self) -> StoreResult<Vec<Damage>> {
-        Ok(Vec::new())
+        let file = self.file();
+        let checked = contained("check", || {
+            let _writing = match &*file {
+                Some(File::Writable(database)) => {
+                    Some(database.begin_write().map_err(engine("check"))?)
+                }
+                Some(File::ReadOnly(_)) => None,
+                None => return Err(closed("check")),
+            };
+            let scratch = Scratch::open(&self.path)
+                .map_err(|error| engine("check")(redb::Error::Io(error)))?;
+            let mut builder = Database::builder();
+            builder.set_cache_size(CHECK_CACHE_BYTES);
+            let mut copy = builder.create_with_backend(scratch).map_err(engine("check"))?;
+            copy.check_integrity().map_err(engine("check"))
+        });
+        let damage = |what: String| Ok(vec![Damage { object: None, what, derived: false }]);
+        match checked {
+            Ok(true) => Ok(Vec::new()),
+            Ok(false) => damage("the file's own records of its pages are wrong".to_owned()),
+            Err(error) if matches!(error.kind, StoreErrorKind::Corrupt { .. }) => {
+                damage(error.message)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn close(&self) -> StoreResult<()> {

@@ -3,8 +3,10 @@
 
 mod engine;
 mod error;
+mod header;
 mod open;
 mod options;
+mod scratch;
 mod snapshot;
 
 pub use crate::engine::RedbEngine;

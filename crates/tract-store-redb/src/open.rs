@@ -11,12 +11,10 @@ use tract_core::{StoreError, StoreErrorKind, StoreResult};
 use crate::RedbOptions;
 use crate::engine::{File, RedbEngine, table};
 use crate::error::{contained, engine, new, storage};
+use crate::header;
 
 /// A store in one redb file.
 pub type RedbStore = KvStore<RedbEngine>;
-
-/// How every redb file begins.
-const MAGIC: &[u8] = b"redb\x1A\x0A\xA9\x0D\x0A";
 
 /// Opens a store, or makes one where the options say so.
 ///
@@ -25,10 +23,7 @@ const MAGIC: &[u8] = b"redb\x1A\x0A\xA9\x0D\x0A";
 /// format of a later version, `Busy` when it is open elsewhere for longer than the timeout,
 /// `Corrupt` for a damaged file, `Unavailable` when the operating system refuses or when a file
 /// to be read only needs repair.
-pub fn open(
-    path: impl AsRef<Path>,
-    options: &RedbOptions,
-) -> StoreResult<Threaded<RedbStore>> {
+pub fn open(path: impl AsRef<Path>, options: &RedbOptions) -> StoreResult<Threaded<RedbStore>> {
     let engine = open_engine(path.as_ref(), options)?;
     Ok(Threaded::new(KvStore::new(engine)?, options.write_mode))
 }
@@ -64,10 +59,7 @@ fn open_engine(path: &Path, options: &RedbOptions) -> StoreResult<RedbEngine> {
 }
 
 /// Tries again while the file is open elsewhere: there is no way to wait for its lock.
-fn patiently(
-    timeout: Duration,
-    mut open: impl FnMut() -> StoreResult<File>,
-) -> StoreResult<File> {
+fn patiently(timeout: Duration, mut open: impl FnMut() -> StoreResult<File>) -> StoreResult<File> {
     let start = Instant::now();
     let mut pause = Duration::from_millis(1);
     loop {
@@ -105,19 +97,45 @@ fn look(path: &Path) -> StoreResult<bool> {
     }
     let mut start = Vec::new();
     let file = std::fs::File::open(path).map_err(io)?;
-    file.take(MAGIC.len() as u64).read_to_end(&mut start).map_err(io)?;
-    if start != MAGIC {
+    file.take(header::LEN).read_to_end(&mut start).map_err(io)?;
+    if !start.starts_with(header::MAGIC) {
         return not_a_store("another file");
+    }
+    if header::is_set_back(&start) {
+        let message = "the header names an older state of the file than the newest";
+        return Err(new(StoreErrorKind::Corrupt { object: None }, "open", message));
     }
     Ok(true)
 }
 
-/// Makes the file beside its place and moves it there: whoever looks finds nothing or a whole one.
+/// Makes the file beside its place and gives it its name when it is whole: who is killed meanwhile
+/// leaves no half of a file, and of two who make one at once the second opens the first one's.
 fn create(builder: &Builder, path: &Path) -> StoreResult<File> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(io)?;
+    let folder = path.parent().unwrap_or(path);
+    std::fs::create_dir_all(folder).map_err(io)?;
+    if !path.exists() {
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.new", std::process::id()));
+        let beside = path.with_file_name(name);
+        let made = builder.create(&beside).map_err(engine("open"))?;
+        made.close().map_err(engine("open"))?;
+        let linked = std::fs::hard_link(&beside, path);
+        std::fs::remove_file(&beside).map_err(io)?;
+        match linked {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            // Not every file system has links.
+            Err(_) => drop(builder.create(path).map_err(engine("open"))?),
+        }
     }
-    builder.create(path).map(File::Writable).map_err(engine("open"))
+    // An empty file becomes a database where it lies.
+    let file = builder.create(path).map_err(engine("open"))?;
+    check_tables(&file)?;
+    // The name must last as well. Some systems cannot flush a folder, and then need not.
+    if let Ok(folder) = std::fs::File::open(folder) {
+        let _ = folder.sync_all();
+    }
+    Ok(File::Writable(file))
 }
 
 /// Refuses what other programs keep in a redb file before anything is written to it. A file that
