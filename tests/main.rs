@@ -5,6 +5,9 @@
 // Who may depend on whom, and what each feature brings in.
 mod architecture;
 
+// The stores that walks are tried on.
+mod backends;
+
 // Whatever comes in wrong is told, and changes nothing.
 mod bad_input;
 

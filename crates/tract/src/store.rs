@@ -127,9 +127,8 @@ pub fn file_of(url: &str) -> Result<Option<PathBuf>> {
 
 #[cfg(feature = "redb")]
 fn redb(_url: &str, path: PathBuf, options: &StoreOptions) -> Result<Arc<dyn Store>> {
-    let redb = tract_store_redb::RedbOptions::new()
-        .create(options.create)
-        .write_mode(options.write_mode);
+    let redb =
+        tract_store_redb::RedbOptions::new().create(options.create).write_mode(options.write_mode);
     Ok(Arc::new(tract_store_redb::open(path, &redb)?))
 }
 
@@ -140,9 +139,8 @@ fn redb(url: &str, _path: PathBuf, _options: &StoreOptions) -> Result<Arc<dyn St
 
 #[cfg(feature = "sled")]
 fn sled(_url: &str, path: PathBuf, options: &StoreOptions) -> Result<Arc<dyn Store>> {
-    let sled = tract_store_sled::SledOptions::new()
-        .create(options.create)
-        .write_mode(options.write_mode);
+    let sled =
+        tract_store_sled::SledOptions::new().create(options.create).write_mode(options.write_mode);
     Ok(Arc::new(tract_store_sled::open(path, &sled)?))
 }
 

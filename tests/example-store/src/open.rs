@@ -19,7 +19,8 @@ pub type JournalStore = KvStore<JournalEngine>;
 /// `NotAStore` for a file that is no journal, `Busy` while another process has it open, `Corrupt`
 /// for a damaged one, and whatever the operating system refuses.
 pub fn open(path: &Path) -> StoreResult<Threaded<JournalStore>> {
-    let mut file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
+    let mut file =
+        File::options().read(true).write(true).create(true).truncate(false).open(path)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {

@@ -33,7 +33,8 @@ fn document(name: &str, text: &str, expect: Expect) -> Batch {
 fn stored(path: &Path) -> Vec<u8> {
     let store = tract_example_store::open(path).expect("a new store");
     for number in 0..5 {
-        let batch = document(&format!("config/{number}"), &format!("text {number}"), Expect::Absent);
+        let batch =
+            document(&format!("config/{number}"), &format!("text {number}"), Expect::Absent);
         assert_eq!(block_on(store.apply(&repo(), batch)).expect("it is written"), Applied::Done);
     }
     assert_eq!(store.store().check(&repo(), false).expect("it can be read"), []);
