@@ -14,6 +14,10 @@ mod bad_input;
 // One wrong byte is an error and is named.
 mod damage;
 
+// The same for sled, which may hang: in processes of their own.
+#[cfg(feature = "sled")]
+mod damage_sled;
+
 // Where the recordings are.
 mod data;
 
