@@ -6,6 +6,8 @@ mod error;
 mod header;
 mod open;
 mod options;
+#[cfg(test)]
+mod power_loss;
 mod scratch;
 mod snapshot;
 
