@@ -10,7 +10,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tract-compile", &["tract-core"]),
     ("tract-hooks", &["tract-core"]),
     ("tract-schema", &["tract-core"]),
+    ("tract-store-redb", &["tract-core"]),
+    ("tract-store-sled", &["tract-core"]),
     ("tract-store-sqlite", &["tract-core"]),
+    ("tract-example-store", &["tract-core"]),
     ("tract-engine", &["tract-core", "tract-compile", "tract-hooks"]),
     ("tract-providers", &["tract-core", "tract-compile", "tract-schema"]),
     ("tract-tools", &["tract-core", "tract-schema", "tract-hooks"]),
@@ -23,6 +26,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tract-engine",
             "tract-providers",
             "tract-schema",
+            "tract-store-redb",
+            "tract-store-sled",
             "tract-store-sqlite",
             "tract-tools",
         ],
@@ -112,6 +117,8 @@ fn features_bring_their_layer_and_no_other() {
         &["tract-compile"],
         &upper(&["tract-hooks", "tract-store-sqlite", "rusqlite"]),
     );
+    check("redb", &["tract-store-redb", "redb"], &upper(&["rusqlite", "sled"]));
+    check("sled", &["tract-store-sled", "sled"], &upper(&["rusqlite", "redb"]));
     check("hooks", &["tract-hooks"], &upper(&["tract-compile", "tract-store-sqlite"]));
     check("engine", &["tract-engine", "tract-compile", "tract-hooks"], &["rusqlite"]);
     check("tools", &["tract-tools", "tract-schema", "jsonschema"], &["rusqlite", "reqwest"]);

@@ -273,7 +273,7 @@ fn what_is_no_store_is_told_and_left_alone() {
     let bytes = std::fs::read(&path).unwrap();
     says(&open(true).unwrap_err(), "format_too_new", "newer");
     assert_eq!(std::fs::read(&path).unwrap(), bytes);
-    says(&block_on(tract::open("redb:x")).unwrap_err(), "no_such_store", "it has");
+    says(&block_on(tract::open("mysql:x")).unwrap_err(), "no_such_store", "it has");
     let missing = OpenOptions::new().repo("nobody").create(false);
     says(&block_on(missing.open_store(tract::core::memory())).unwrap_err(), "no_repo", "init");
 }

@@ -5,11 +5,18 @@
 // Who may depend on whom, and what each feature brings in.
 mod architecture;
 
+// The stores that walks are tried on.
+mod backends;
+
 // Whatever comes in wrong is told, and changes nothing.
 mod bad_input;
 
 // One wrong byte is an error and is named.
 mod damage;
+
+// The same for sled, which may hang: in processes of their own.
+#[cfg(feature = "sled")]
+mod damage_sled;
 
 // Where the recordings are.
 mod data;

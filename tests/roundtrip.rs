@@ -8,8 +8,9 @@ use tract::import::{Dialect, ImportStatus};
 use tract::store::Walk;
 use tract::{CommitId, Tract, block_on};
 
+use crate::backends;
 use crate::walks::{
-    Recording, accepted, body, compiled, form, import, memory, some, sqlite, trajectories, value,
+    Recording, accepted, body, compiled, form, import, memory, some, trajectories, value,
 };
 
 fn tools_in_force(tract: &Tract, head: CommitId) -> Vec<Value> {
@@ -46,23 +47,26 @@ fn trajectories_come_back_from_memory() {
 }
 
 #[test]
-fn trajectories_come_back_from_sqlite_after_reopening() {
-    let folder = tempfile::tempdir().unwrap();
-    let tract = sqlite(folder.path());
-    trajectories_come_back(&tract);
-    let heads = block_on(tract.branches()).unwrap();
-    let sample: Vec<_> = heads.iter().step_by(17).collect();
-    let before: Vec<_> =
-        sample.iter().map(|one| block_on(tract.compile_at(one.head)).unwrap().view_id()).collect();
-    block_on(tract.store().close()).unwrap();
-    drop(tract);
-    let again = sqlite(folder.path());
-    assert_eq!(block_on(again.branches()).unwrap(), heads);
-    let after: Vec<_> =
-        sample.iter().map(|one| block_on(again.compile_at(one.head)).unwrap().view_id()).collect();
-    assert_eq!(after, before);
-    let report = block_on(again.verify()).unwrap();
-    assert!(report.clean, "{:?}", report.damage);
+fn trajectories_come_back_from_every_store_after_reopening() {
+    for backend in backends::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let tract = backend.open(folder.path(), "agent");
+        trajectories_come_back(&tract);
+        let heads = block_on(tract.branches()).unwrap();
+        let sample: Vec<_> = heads.iter().step_by(17).collect();
+        let views = |tract: &Tract| -> Vec<_> {
+            let view = |head| block_on(tract.compile_at(head)).unwrap().view_id();
+            sample.iter().map(|one| view(one.head)).collect()
+        };
+        let before = views(&tract);
+        block_on(tract.store().close()).unwrap();
+        drop(tract);
+        let again = backend.open(folder.path(), "agent");
+        assert_eq!(block_on(again.branches()).unwrap(), heads, "{}", backend.name);
+        assert_eq!(views(&again), before, "{}", backend.name);
+        let report = block_on(again.verify()).unwrap();
+        assert!(report.clean, "{}: {:?}", backend.name, report.damage);
+    }
 }
 
 /// Exchanges whose own form gives back something else, each with the reason. None is known.
@@ -127,7 +131,8 @@ fn everything() -> Vec<(Dialect, Recording)> {
 #[test]
 fn importing_again_changes_nothing_and_logs_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    for tract in [memory(), sqlite(folder.path())] {
+    let kept = backends::ALL.iter().map(|backend| backend.open(folder.path(), "agent"));
+    for tract in std::iter::once(memory()).chain(kept) {
         let all = everything();
         let run = || -> Vec<_> {
             let one = |dialect: Dialect| {

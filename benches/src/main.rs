@@ -11,6 +11,7 @@ mod json;
 mod large;
 mod messages;
 mod size;
+mod stores;
 mod table;
 mod warm;
 
@@ -31,6 +32,10 @@ const SECTIONS: &[(&str, Section)] = &[
     ("json", json::run),
 ];
 
+/// Those that run only when they are named.
+const ASKED: &[(&str, Section)] =
+    &[("redb", stores::append), ("group", stores::group), ("walk", stores::walk)];
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     // Children, whose peak of memory is their own.
@@ -44,14 +49,15 @@ fn main() {
     }
     let quick = arguments.iter().any(|argument| argument == "--quick");
     let wanted: Vec<&String> = arguments.iter().filter(|argument| *argument != "--quick").collect();
-    let names: Vec<&str> = SECTIONS.iter().map(|(name, _)| *name).collect();
+    let names: Vec<&str> = SECTIONS.iter().chain(ASKED).map(|(name, _)| *name).collect();
     if let Some(unknown) = wanted.iter().find(|wanted| !names.contains(&wanted.as_str())) {
         eprintln!("unknown section {unknown:?}; there are {}, and --quick", names.join(", "));
         std::process::exit(2);
     }
     let mut table = Table::default();
-    for (name, run) in SECTIONS {
-        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
+    for (n, (name, run)) in SECTIONS.iter().chain(ASKED).enumerate() {
+        let by_default = wanted.is_empty() && n < SECTIONS.len();
+        if by_default || wanted.iter().any(|wanted| wanted == name) {
             eprintln!("{name}");
             run(&mut table, quick);
         }

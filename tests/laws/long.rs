@@ -4,7 +4,8 @@ use tract::engine::{Request, Selection, Txn, WriteOptions};
 use tract::{CommitId, Draft, Priority, Tract, block_on};
 
 use super::checks::{Print, print, same, stand};
-use super::{cold, exported, file, portable};
+use super::{cold, exported, portable};
+use crate::backends;
 use crate::walks::memory;
 
 /// Makes a history whose changes outnumber its messages by far; gives every 50th head.
@@ -40,7 +41,8 @@ fn busy(tract: &Tract, acts: usize) -> Vec<CommitId> {
 #[test]
 fn snapshot_start_equals_root() {
     let folder = tempfile::tempdir().unwrap();
-    for tract in [memory(), file(folder.path(), "busy.db")] {
+    let kept = backends::ALL.iter().map(|backend| backend.fast(folder.path(), "busy"));
+    for tract in std::iter::once(memory()).chain(kept) {
         let heads = busy(&tract, 700);
         let stats = block_on(tract.stats()).unwrap();
         assert!(stats.derived > 0, "a busy history has snapshots");

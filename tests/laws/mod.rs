@@ -12,23 +12,14 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use tract::engine::{ApplyOptions, Repo, RepoOptions, apply_stream, read_lines};
-use tract::{CommitId, OpenOptions, Tract, block_on};
+use tract::{CommitId, Tract, block_on};
 
 use self::checks::{
     Broken, Print, accepted, covered, print, reachable, reverted, same, sources, undone,
 };
 use self::world::{Act, World, history};
+use crate::backends::{self, Backend};
 use crate::walks::memory;
-
-/// A store in a file that need not outlive the machine: these tests say nothing of durability.
-fn file(folder: &Path, name: &str) -> Tract {
-    let options = tract_store_sqlite::SqliteOptions::new()
-        .create(true)
-        .unsafe_lose_on_power_loss(true)
-        .write_mode(tract::store::WriteMode::InPlace);
-    let store = tract_store_sqlite::open(folder.join(name), &options).unwrap();
-    block_on(OpenOptions::new().open_store(store)).unwrap()
-}
 
 /// The same store, read by a handle that has cached nothing.
 fn cold(tract: &Tract) -> Repo {
@@ -84,9 +75,9 @@ fn portable(from: &Tract, to: &Tract, lines: &[String]) -> Result<(), Broken> {
 }
 
 /// Carries out a history and holds every law against it.
-fn holds(acts: &[Act], folder: Option<&Path>) -> Result<(), Broken> {
+fn holds(acts: &[Act], kept: Option<(&Backend, &Path)>) -> Result<(), Broken> {
     let mut stores = vec![memory()];
-    stores.extend(folder.map(|folder| file(folder, "one.db")));
+    stores.extend(kept.map(|(backend, folder)| backend.fast(folder, "one")));
     let mut world = World::new(stores);
     let mut prints: HashMap<CommitId, Print> = HashMap::new();
     for act in acts {
@@ -136,12 +127,12 @@ fn holds(acts: &[Act], folder: Option<&Path>) -> Result<(), Broken> {
 
     let lines = exported(&first);
     portable(world.first(), &memory(), &lines)?;
-    if let Some(folder) = folder {
-        portable(world.first(), &file(folder, "elsewhere.db"), &lines)?;
+    if let Some((backend, folder)) = kept {
+        portable(world.first(), &backend.fast(folder, "elsewhere"), &lines)?;
         let closing = world.stores.pop().expect("the file");
         block_on(closing.store().close()).map_err(|error| error.to_string())?;
         drop(closing);
-        every("after reopening", file(folder, "one.db").repo())?;
+        every("after reopening", backend.fast(folder, "one").repo())?;
     }
     Ok(())
 }
@@ -182,12 +173,15 @@ fn laws_hold_on_random_histories() {
 }
 
 #[test]
-fn laws_hold_on_random_histories_in_a_file() {
-    let result = runner(8).run(&history(40), |acts| {
-        let folder = tempfile::tempdir().expect("a folder");
-        holds(&acts, Some(folder.path())).map_err(TestCaseError::fail)
-    });
-    if let Err(error) = result {
-        panic!("{error}");
+fn laws_hold_on_random_histories_in_every_store() {
+    for backend in backends::ALL {
+        let result = runner(8).run(&history(40), |acts| {
+            let folder = tempfile::tempdir().expect("a folder");
+            let broken = |broken| TestCaseError::fail(format!("{}: {broken}", backend.name));
+            holds(&acts, Some((backend, folder.path()))).map_err(broken)
+        });
+        if let Err(error) = result {
+            panic!("{error}");
+        }
     }
 }

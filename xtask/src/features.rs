@@ -5,11 +5,15 @@ use crate::{Outcome, cargo};
 /// What a user can ask of the facade: the features, and what they are for.
 const COMBINATIONS: &[&str] = &[
     "",
+    "redb",
+    "sled",
     "sqlite",
     "compile",
     "hooks",
     "sqlite,compile",
     "sqlite,hooks",
+    "redb,engine",
+    "redb,sled,sqlite",
     "sqlite,engine",
     "engine",
     "tools",

@@ -12,9 +12,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// that `fn main() -> tract::Result<()>` reads well.
 ///
 /// ```
-/// let error = tract::block_on(tract::store::open("redb:agent.redb")).unwrap_err();
+/// let error = tract::block_on(tract::store::open("mysql:agent")).unwrap_err();
 /// assert_eq!(error.code(), "no_such_store");
-/// assert_eq!(error.to_string(), r#"this build cannot open "redb:agent.redb""#);
+/// assert_eq!(error.to_string(), r#"this build cannot open "mysql:agent""#);
 /// assert!(!error.notes().is_empty());
 /// ```
 #[derive(thiserror::Error)]

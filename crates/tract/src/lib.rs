@@ -7,7 +7,8 @@
 #![cfg_attr(feature = "engine", doc = include_str!("docs.md"))]
 //!
 //! # Features
-//! - Stores: `sqlite` (default); `memory:` is always there. [`store::open`] takes a url.
+//! - Stores: `sqlite` (default), `redb`, `sled` (experimental); `memory:` is always there.
+//!   [`store::open`] takes a url.
 //! - Layers: `compile` (the `compile` module), `hooks` (the `hooks` module), `engine` (default;
 //!   needs both: `Tract`, `OpenOptions`, imports and the forms of the providers), `tools` (the
 //!   `tools` module: registries and hydration, with a validator).

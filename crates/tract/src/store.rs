@@ -18,11 +18,13 @@ struct Scheme {
 
 const SCHEMES: &[Scheme] = &[
     Scheme { name: "memory", feature: "", built: true },
+    Scheme { name: "redb", feature: "redb", built: cfg!(feature = "redb") },
+    Scheme { name: "sled", feature: "sled", built: cfg!(feature = "sled") },
     Scheme { name: "sqlite", feature: "sqlite", built: cfg!(feature = "sqlite") },
 ];
 
 /// Schemes that a later version opens.
-const LATER: &[&str] = &["redb", "sled", "postgres", "postgresql"];
+const LATER: &[&str] = &["postgres", "postgresql"];
 
 /// How a store is opened.
 ///
@@ -75,12 +77,15 @@ impl StoreOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
     Memory,
+    Redb(PathBuf),
+    Sled(PathBuf),
     Sqlite(PathBuf),
 }
 
 /// Opens the store that a url names, making it when it is missing.
 ///
-/// Urls are `memory:`, and with the feature of that name `sqlite:PATH` or `sqlite://PATH`.
+/// Urls are `memory:`, and with the feature of that name `sqlite:PATH`, `redb:PATH` or `sled:PATH`,
+/// also with two slashes before the path: `sqlite://PATH`.
 ///
 /// ```
 /// # tract::block_on(async {
@@ -103,19 +108,45 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
 pub async fn open_with(url: &str, options: &StoreOptions) -> Result<Arc<dyn Store>> {
     match place(url)? {
         Place::Memory => Ok(Arc::new(tract_core::memory())),
+        Place::Redb(path) => redb(url, path, options),
+        Place::Sled(path) => sled(url, path, options),
         Place::Sqlite(path) => sqlite(url, path, options),
     }
 }
 
-/// Returns the file that a url names; `None` when its store is not a file.
+/// Returns the file or folder that a url names; `None` when its store is neither.
 ///
 /// # Errors
 /// [`Error::NoSuchStore`] when this build has no engine for the url.
 pub fn file_of(url: &str) -> Result<Option<PathBuf>> {
     Ok(match place(url)? {
         Place::Memory => None,
-        Place::Sqlite(path) => Some(path),
+        Place::Redb(path) | Place::Sled(path) | Place::Sqlite(path) => Some(path),
     })
+}
+
+#[cfg(feature = "redb")]
+fn redb(_url: &str, path: PathBuf, options: &StoreOptions) -> Result<Arc<dyn Store>> {
+    let redb =
+        tract_store_redb::RedbOptions::new().create(options.create).write_mode(options.write_mode);
+    Ok(Arc::new(tract_store_redb::open(path, &redb)?))
+}
+
+#[cfg(not(feature = "redb"))]
+fn redb(url: &str, _path: PathBuf, _options: &StoreOptions) -> Result<Arc<dyn Store>> {
+    Err(no_such_store(url, "redb"))
+}
+
+#[cfg(feature = "sled")]
+fn sled(_url: &str, path: PathBuf, options: &StoreOptions) -> Result<Arc<dyn Store>> {
+    let sled =
+        tract_store_sled::SledOptions::new().create(options.create).write_mode(options.write_mode);
+    Ok(Arc::new(tract_store_sled::open(path, &sled)?))
+}
+
+#[cfg(not(feature = "sled"))]
+fn sled(url: &str, _path: PathBuf, _options: &StoreOptions) -> Result<Arc<dyn Store>> {
+    Err(no_such_store(url, "sled"))
 }
 
 #[cfg(feature = "sqlite")]
@@ -136,6 +167,8 @@ fn place(url: &str) -> Result<Place> {
     let path = rest.strip_prefix("//").unwrap_or(rest);
     match scheme {
         "memory" if path.is_empty() => Ok(Place::Memory),
+        "redb" if cfg!(feature = "redb") && !path.is_empty() => Ok(Place::Redb(path.into())),
+        "sled" if cfg!(feature = "sled") && !path.is_empty() => Ok(Place::Sled(path.into())),
         "sqlite" if cfg!(feature = "sqlite") && !path.is_empty() => Ok(Place::Sqlite(path.into())),
         _ => Err(no_such_store(url, scheme)),
     }
@@ -143,7 +176,12 @@ fn place(url: &str) -> Result<Place> {
 
 fn no_such_store(url: &str, scheme: &str) -> Error {
     let built: Vec<&str> = SCHEMES.iter().filter(|s| s.built).map(|s| s.name).collect();
-    let has = format!("it has {}", built.join(" and "));
+    let has = match built.split_last() {
+        Some((last, others)) if !others.is_empty() => {
+            format!("it has {} and {last}", others.join(", "))
+        }
+        _ => format!("it has {}", built.join(", ")),
+    };
     let known = SCHEMES.iter().find(|known| known.name == scheme);
     let note = match known {
         Some(known) if !known.built => format!("{has}; add features = [{:?}]", known.feature),
@@ -181,9 +219,33 @@ mod tests {
         assert_eq!(at("sqlite:/a b.db"), Some("/a b.db".into()));
     }
 
+    #[cfg(all(feature = "redb", feature = "sled"))]
+    #[test]
+    fn every_engine_opens_what_its_url_names() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for scheme in ["redb", "sled"] {
+            let path = folder.path().join(scheme);
+            let url = format!("{scheme}:{}", path.display());
+            assert_eq!(file_of(&url).expect(scheme), Some(path));
+            let missing = StoreOptions::new().create(false);
+            let error = crate::block_on(open_with(&url, &missing)).expect_err(scheme);
+            assert_eq!(error.code(), "no_store", "{scheme}");
+            let store = crate::block_on(open(&url)).expect(scheme);
+            assert_eq!(store.backend(), scheme);
+        }
+    }
+
     #[test]
     fn urls_without_an_engine_say_the_way_out() {
-        refused("redb:agent.redb", "it has memory");
+        refused("mysql:agent", "it has memory");
+        match cfg!(feature = "redb") {
+            true => refused("redb:", "redb:PATH"),
+            false => refused("redb:agent.redb", "features = [\"redb\"]"),
+        }
+        match cfg!(feature = "sled") {
+            true => refused("sled:", "sled:PATH"),
+            false => refused("sled:agent.sled", "features = [\"sled\"]"),
+        }
         refused("postgres://db/agents", "later version");
         refused("agent.db", "sqlite:agent.db");
         refused("", "sqlite:");

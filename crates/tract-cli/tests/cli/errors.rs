@@ -31,12 +31,7 @@ fn the_store_is_found_upwards_and_named_by_the_environment() {
 #[test]
 fn urls_that_this_build_cannot_open() {
     let place = Place::empty();
-    place.refused(
-        &["--store", "redb:a.redb", "log"],
-        3,
-        "no_such_store",
-        "it has memory and sqlite",
-    );
+    place.refused(&["--store", "mysql:a", "log"], 3, "no_such_store", "it has memory, redb");
     place.refused(&["--store", "a.db", "log"], 3, "no_such_store", "sqlite:a.db");
     // An empty store in memory has no repository to look at.
     place.refused(&["--store", "memory:", "log"], 3, "no_repo", "init");

@@ -3,16 +3,35 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-fn tract(folder: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tract"));
-    command.arg("--store").arg(format!("sqlite:{}", folder.join("tract.db").display()));
-    command.stderr(Stdio::null());
-    command
+/// A store of some engine in a folder.
+struct Store<'a> {
+    engine: &'a str,
+    folder: &'a Path,
+}
+
+impl Store<'_> {
+    fn path(&self) -> PathBuf {
+        self.folder.join("tract.db")
+    }
+
+    fn tract(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tract"));
+        command.arg("--store").arg(format!("{}:{}", self.engine, self.path().display()));
+        command.stderr(Stdio::null());
+        command
+    }
+
+    #[track_caller]
+    fn clean(&self) {
+        let output = self.tract().args(["verify", "--json"]).output().expect("verify runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && text.contains("\"clean\":true"), "verify: {text}");
+    }
 }
 
 fn kill(child: &mut Child) {
@@ -29,13 +48,6 @@ impl Pauses {
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         Duration::from_micros((self.0 >> 33) % (most_ms * 1000))
     }
-}
-
-#[track_caller]
-fn clean(folder: &Path) {
-    let output = tract(folder).args(["verify", "--json"]).output().expect("verify runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success() && text.contains("\"clean\":true"), "verify: {text}");
 }
 
 /// Reads the JSON lines that a process writes until it is killed; a line cut by the kill
@@ -62,13 +74,24 @@ fn acknowledged(child: &mut Child, member: &'static str) -> JoinHandle<Vec<Strin
 
 #[test]
 fn an_appending_process_killed_80_times_loses_nothing_acknowledged() {
+    appending_killed("sqlite", 80);
+}
+
+#[test]
+fn an_appending_process_on_redb_killed_40_times_loses_nothing_acknowledged() {
+    appending_killed("redb", 40);
+}
+
+fn appending_killed(engine: &str, kills: usize) {
     let folder = tempfile::tempdir().expect("a folder");
-    let made = tract(folder.path()).arg("init").stdout(Stdio::null()).status();
+    let store = Store { engine, folder: folder.path() };
+    let made = store.tract().arg("init").stdout(Stdio::null()).status();
     assert!(made.expect("init runs").success());
     let mut pauses = Pauses(7);
     let mut seen = Vec::new();
-    for round in 0..80 {
-        let mut child = tract(folder.path())
+    for round in 0..kills {
+        let mut child = store
+            .tract()
             .args(["apply", "--json", "-"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -89,11 +112,11 @@ fn an_appending_process_killed_80_times_loses_nothing_acknowledged() {
         feeder.join().expect("the feeder ends");
         seen.extend(reader.join().expect("the reader ends"));
         if round % 20 == 19 {
-            clean(folder.path());
+            store.clean();
         }
     }
-    assert!(seen.len() >= 80, "only {} lines were acknowledged", seen.len());
-    let log = tract(folder.path()).args(["log", "--limit", "0", "--json"]).output();
+    assert!(seen.len() >= kills, "only {} lines were acknowledged", seen.len());
+    let log = store.tract().args(["log", "--limit", "0", "--json"]).output();
     let log = String::from_utf8(log.expect("log runs").stdout).expect("the log is text");
     let stored: HashSet<String> = log
         .lines()
@@ -102,12 +125,22 @@ fn an_appending_process_killed_80_times_loses_nothing_acknowledged() {
         .collect();
     let lost = seen.iter().filter(|id| !stored.contains(*id)).count();
     assert_eq!(lost, 0, "{lost} of {} acknowledged commits are lost", seen.len());
-    println!("80 kills, {} acknowledged, {} stored", seen.len(), stored.len());
+    println!("{engine}: {kills} kills, {} acknowledged, {} stored", seen.len(), stored.len());
 }
 
 #[test]
 fn an_importing_process_killed_20_times_can_go_on() {
+    importing_killed("sqlite", 20);
+}
+
+#[test]
+fn an_importing_process_on_redb_killed_10_times_can_go_on() {
+    importing_killed("redb", 10);
+}
+
+fn importing_killed(engine: &str, kills: usize) {
     let folder = tempfile::tempdir().expect("a folder");
+    let store = Store { engine, folder: folder.path() };
     let sample =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/trajectories/sample.jsonl");
     let sample = std::fs::read_to_string(sample).expect("the bundled recordings");
@@ -125,8 +158,9 @@ fn an_importing_process_killed_20_times_can_go_on() {
     drop(file);
     let mut pauses = Pauses(11);
     let mut seen = BTreeSet::new();
-    for round in 0..20 {
-        let mut child = tract(folder.path())
+    for round in 0..kills {
+        let mut child = store
+            .tract()
             .args(["import", "--json"])
             .arg(&many)
             .stdout(Stdio::piped())
@@ -136,11 +170,11 @@ fn an_importing_process_killed_20_times_can_go_on() {
         std::thread::sleep(pauses.next(120));
         kill(&mut child);
         seen.extend(reader.join().expect("the reader ends"));
-        if round % 5 == 4 && folder.path().join("tract.db").exists() {
-            clean(folder.path());
+        if round % 5 == 4 && store.path().exists() {
+            store.clean();
         }
     }
-    let whole = tract(folder.path()).args(["import", "--json"]).arg(&many).output();
+    let whole = store.tract().args(["import", "--json"]).arg(&many).output();
     let whole = String::from_utf8(whole.expect("import runs").stdout).expect("text");
     let mut again = 0;
     for line in whole.lines() {
@@ -152,6 +186,6 @@ fn an_importing_process_killed_20_times_can_go_on() {
     }
     assert_eq!(again, seen.len(), "every acknowledged conversation is there");
     assert!(again > 0, "no conversation was acknowledged before a kill");
-    clean(folder.path());
-    println!("20 kills, {} conversations acknowledged", seen.len());
+    store.clean();
+    println!("{engine}: {kills} kills, {} conversations acknowledged", seen.len());
 }

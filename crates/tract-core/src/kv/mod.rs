@@ -67,6 +67,7 @@ mod keys;
 mod known;
 mod map;
 mod memory;
+mod neighbours;
 mod overlay;
 mod read;
 mod repair;

@@ -211,13 +211,7 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
     }
 
     fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
-        let found = self.with("blobs", repo, |view| {
-            let blob = |key: &BlobKey| {
-                let found = view.blob(key.id, key.hint.map(|hint| hint.0))?;
-                Ok(found.map(|(_, blob)| blob))
-            };
-            keys.iter().map(blob).collect()
-        })?;
+        let found = self.with("blobs", repo, |view| view.blobs(keys))?;
         Ok(found.unwrap_or_else(|| none(keys.len())))
     }
 

@@ -11,7 +11,9 @@ use crate::id::{BatchId, CommitId, OperationId, RepoName};
 use crate::object::{Blob, ObjectId, ToolEntry, Toolset};
 use crate::refs::{Expect, LogNote, RefEdit, RefName, RefTarget};
 use crate::schema::ToolSchema;
-use crate::store::{BlockingStore, LogQuery, StoreError, StoreErrorKind, StoreResult, Walk};
+use crate::store::{
+    BlobKey, BlockingStore, Hint, LogQuery, Step, StoreError, StoreErrorKind, StoreResult, Walk,
+};
 
 const TOOL: &str = r#"{"name":"calculate","input_schema":{"type":"object"}}"#;
 
@@ -470,4 +472,32 @@ fn a_missing_object_is_named() {
     let object = ObjectId::Commit(CommitId::from_bytes([7; 32]));
     assert_eq!(error.kind, StoreErrorKind::Missing { object });
     assert_eq!(store.repos().unwrap(), [], "not even the repository is made");
+}
+
+#[test]
+fn neighbours_come_in_any_order_and_whatever_their_hints_say() {
+    let store = KvStore::memory();
+    let commits = line(&store, 12);
+    let repo = RepoName::default();
+    let page = store.walk(&repo, Walk::from(commits.last().unwrap().id())).unwrap();
+    let key = |step: &Step| Some(BlobKey { id: step.commit.content?, hint: step.content });
+    let down: Vec<BlobKey> = page.steps.iter().filter_map(key).collect();
+    assert_eq!(down.len(), 12);
+    let up: Vec<BlobKey> = down.iter().rev().copied().collect();
+    let shifted = |by: u64| -> Vec<BlobKey> {
+        let wrong = |key: &BlobKey| key.hint.map(|hint| Hint(hint.0.wrapping_add(by)));
+        up.iter().map(|key| BlobKey { hint: wrong(key), ..*key }).collect()
+    };
+    let mut some_unknown = down.clone();
+    some_unknown[5].id = Blob::seal("never stored".to_owned()).id();
+    some_unknown[7].hint = None;
+    let every_third: Vec<BlobKey> = up.iter().step_by(3).copied().collect();
+    for keys in [down, up.clone(), shifted(1), shifted(9), some_unknown, every_third] {
+        let found = store.blobs(&repo, &keys).unwrap();
+        assert_eq!(found.len(), keys.len());
+        for (blob, key) in found.iter().zip(&keys) {
+            let known = up.iter().any(|known| known.id == key.id);
+            assert_eq!(blob.as_ref().map(Blob::id), known.then_some(key.id));
+        }
+    }
 }

@@ -1,0 +1,72 @@
+//! Durable appends on redb, beside raw redb.
+
+use tract::store::WriteMode;
+use tract::{Tract, block_on};
+
+use super::floor::RedbFloor;
+use crate::append::record_sizes;
+use crate::messages;
+use crate::table::{Figure, Table, median, micros, timed};
+
+const ROUNDS: usize = 5;
+
+pub(crate) fn run(table: &mut Table, quick: bool) {
+    let sizes: &[u64] = if quick { &[0, 5_000] } else { &[0, 5_000, 50_000] };
+    for &filled in sizes {
+        let folders: Vec<_> = (0..3).map(|_| tempfile::tempdir().unwrap()).collect();
+        let direct = super::open("redb", folders[0].path(), WriteMode::InPlace);
+        let thread = super::open("redb", folders[1].path(), WriteMode::Thread);
+        for tract in [&direct, &thread] {
+            messages::fill(tract, 0, filled.max(1));
+        }
+        let mut floor = RedbFloor::open(folders[2].path(), record_sizes(&direct));
+        (0..filled.div_ceil(100)).for_each(|_| floor.write(100));
+        let mut next = filled + 10;
+        let each = if quick { 50 } else { 200 };
+        let (mut direct_us, mut thread_us, mut floor_us) = (vec![], vec![], vec![]);
+        let (mut batch_us, mut batch_floor_us) = (vec![], vec![]);
+        for _ in 0..ROUNDS {
+            direct_us.push(singles(&direct, &mut next, each));
+            thread_us.push(singles(&thread, &mut next, each));
+            let (_, took) = timed(|| (0..each).for_each(|_| floor.write(1)));
+            floor_us.push(micros(took) / each as f64);
+            let (_, took) = timed(|| {
+                for _ in 0..4 {
+                    let drafts: Vec<_> = (next..next + 100).map(messages::draft).collect();
+                    block_on(direct.commit_all(drafts)).unwrap();
+                    next += 100;
+                }
+            });
+            batch_us.push(micros(took) / 400.0);
+            let (_, took) = timed(|| (0..4).for_each(|_| floor.write(100)));
+            batch_floor_us.push(micros(took) / 400.0);
+        }
+        let base = median(floor_us);
+        let mut add = |what: String, ours: f64, floor: f64, wanted, least: f64| {
+            table.add(Figure {
+                what,
+                ours: format!("{ours:.0} µs a commit"),
+                floor: format!("{floor:.0} µs"),
+                ratio: Some(floor / ours),
+                wanted,
+                met: Some(floor / ours >= least),
+            });
+        };
+        let what = |how: &str| format!("redb, durable append at {filled}, {how}");
+        add(what("in place"), median(direct_us), base, "≥ 0.8", 0.8);
+        add(what("writer thread"), median(thread_us), base, "≥ 0.7", 0.7);
+        let (ours, base) = (median(batch_us), median(batch_floor_us));
+        add(format!("redb, batched append at {filled}, 100 a write"), ours, base, "≥ 0.6", 0.6);
+    }
+}
+
+fn singles(tract: &Tract, next: &mut u64, count: u64) -> f64 {
+    let texts: Vec<String> = (*next..*next + count).map(messages::text).collect();
+    *next += count;
+    let (_, took) = timed(|| {
+        for text in texts {
+            block_on(tract.user(text)).unwrap();
+        }
+    });
+    micros(took) / count as f64
+}

@@ -1,0 +1,24 @@
+//! The engines beside each other, and each beside its own floor. These run when they are asked
+//! for by name.
+
+mod append;
+mod floor;
+mod group;
+mod walk;
+
+use std::path::Path;
+
+use tract::store::WriteMode;
+use tract::{OpenOptions, Tract, block_on};
+
+pub(crate) use self::append::run as append;
+pub(crate) use self::group::run as group;
+pub(crate) use self::walk::run as walk;
+
+/// The engines that are compared.
+const ENGINES: [&str; 2] = ["sqlite", "redb"];
+
+fn open(engine: &str, folder: &Path, mode: WriteMode) -> Tract {
+    let url = format!("{engine}:{}", folder.join("tract.store").display());
+    block_on(OpenOptions::new().write_mode(mode).open(&url)).unwrap()
+}

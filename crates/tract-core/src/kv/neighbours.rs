@@ -1,0 +1,111 @@
+//! Reading many blobs: those that lie side by side in one scan.
+
+use std::ops::ControlFlow;
+
+use bytes::Bytes;
+
+use super::Space;
+use super::keys::Repo;
+use super::read::View;
+use crate::object::Blob;
+use crate::store::{BlobKey, StoreResult};
+
+/// How many places a scan may pass over between two that are asked for.
+const GAP: u64 = 4;
+/// A run shorter than this is not worth a scan.
+const RUN: usize = 4;
+
+impl View<'_> {
+    /// Reads blobs, one answer per key.
+    pub(super) fn blobs(&self, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
+        let mut found: Vec<Option<Blob>> = Vec::with_capacity(keys.len());
+        let mut rest = keys;
+        while !rest.is_empty() {
+            let (run, after) = rest.split_at(run_of(rest));
+            match run.len() >= RUN {
+                true => self.scan_run(run, &mut found)?,
+                false => found.extend(run.iter().map(|_| None)),
+            }
+            // A hint may be wrong: what the scan did not give is looked up.
+            let from = found.len() - run.len();
+            for (key, slot) in run.iter().zip(found.iter_mut().skip(from)) {
+                if slot.is_none() {
+                    let hint = key.hint.map(|hint| hint.0);
+                    *slot = self.blob(key.id, hint)?.map(|(_, blob)| blob);
+                }
+            }
+            rest = after;
+        }
+        Ok(found)
+    }
+
+    /// Reads a run in one scan; `None` for what is not what it should be.
+    fn scan_run(&self, run: &[BlobKey], found: &mut Vec<Option<Blob>>) -> StoreResult<()> {
+        let place = |key: Option<&BlobKey>| key.and_then(|key| key.hint).map_or(0, |hint| hint.0);
+        let (first, last) = (place(run.first()), place(run.last()));
+        let scan = self.repo.places(Space::Blobs, first.min(last), first.max(last));
+        let scan = if first > last { scan.reversed() } else { scan };
+        let mut wanted = run.iter().peekable();
+        self.read.scan(&scan, &mut |key, bytes| {
+            let at = Repo::number(key);
+            let passed = |key: &BlobKey| {
+                let hint = key.hint.map(|hint| hint.0);
+                if first > last { hint > at } else { hint < at }
+            };
+            while wanted.next_if(|key| passed(key)).is_some() {
+                found.push(None);
+            }
+            if let Some(key) = wanted.next_if(|key| key.hint.map(|hint| hint.0) == at) {
+                found.push(Blob::check(key.id, Bytes::copy_from_slice(bytes)));
+            }
+            Ok(match wanted.peek() {
+                Some(_) => ControlFlow::Continue(()),
+                None => ControlFlow::Break(()),
+            })
+        })?;
+        found.extend(wanted.map(|_| None));
+        Ok(())
+    }
+}
+
+/// Returns how many keys from the first on lie side by side, all ascending or all descending.
+fn run_of(keys: &[BlobKey]) -> usize {
+    let step = |pair: &[BlobKey]| match pair {
+        [BlobKey { hint: Some(one), .. }, BlobKey { hint: Some(two), .. }] => {
+            let near = one.0 != two.0 && one.0.abs_diff(two.0) <= GAP;
+            near.then_some(one.0 < two.0)
+        }
+        _ => None,
+    };
+    let mut steps = keys.windows(2).map(step);
+    let Some(Some(up)) = steps.next() else { return 1 };
+    2 + steps.take_while(|step| *step == Some(up)).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash;
+    use crate::store::Hint;
+
+    fn runs(hints: &[u64]) -> Vec<usize> {
+        let key = |place: &u64| BlobKey { id: hash::blob(b"x"), hint: Some(Hint(*place)) };
+        let keys: Vec<BlobKey> = hints.iter().map(key).collect();
+        let mut rest = keys.as_slice();
+        let mut runs = Vec::new();
+        while !rest.is_empty() {
+            runs.push(run_of(rest));
+            rest = &rest[run_of(rest)..];
+        }
+        runs
+    }
+
+    #[test]
+    fn runs_go_one_way_and_leave_no_wide_gap() {
+        assert_eq!(runs(&[5, 6, 7, 9, 13]), [5]);
+        assert_eq!(runs(&[9, 8, 7, 8, 9]), [3, 2]);
+        assert_eq!(runs(&[1, 2, 2, 3]), [2, 2]);
+        assert_eq!(runs(&[1, 2, 3, 100, 101]), [3, 2]);
+        assert_eq!(runs(&[7]), [1]);
+    }
+}

@@ -1,0 +1,215 @@
+//! The file as an engine of ordered keys.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+
+use redb::{
+    Database, ReadOnlyDatabase, ReadableDatabase, ReadableTable, Table, TableDefinition,
+    WriteTransaction,
+};
+use tract_core::kv::{Durability, KvBatch, KvEngine, KvOutcome, KvRead, Space};
+use tract_core::store::{Capabilities, Damage};
+use tract_core::{StoreError, StoreErrorKind, StoreResult};
+
+use crate::error::{BACKEND, contained, engine, new, storage};
+use crate::scratch::Scratch;
+use crate::snapshot::Snapshot;
+
+/// How much of the file a check keeps in memory.
+const CHECK_CACHE_BYTES: usize = 16 << 20;
+
+/// Where a space lives. The names belong to the format.
+pub(crate) const fn table(space: Space) -> TableDefinition<'static, &'static [u8], &'static [u8]> {
+    TableDefinition::new(match space {
+        Space::Commits => "tract-commits-1",
+        Space::Blobs => "tract-blobs-1",
+        Space::Index => "tract-index-1",
+        Space::Small => "tract-small-1",
+        Space::Log => "tract-log-1",
+    })
+}
+
+/// The opened file.
+pub(crate) enum File {
+    Writable(Database),
+    ReadOnly(ReadOnlyDatabase),
+}
+
+/// A redb file. [`open`](crate::open) makes a store of it.
+pub struct RedbEngine {
+    path: PathBuf,
+    quick_repair: bool,
+    file: RwLock<Option<File>>,
+}
+
+impl fmt::Debug for RedbEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedbEngine").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+fn closed(op: &'static str) -> StoreError {
+    new(StoreErrorKind::Unavailable, op, "the store is closed")
+}
+
+impl RedbEngine {
+    pub(crate) fn new(path: PathBuf, quick_repair: bool, file: File) -> Self {
+        Self { path, quick_repair, file: RwLock::new(Some(file)) }
+    }
+
+    /// Returns the absolute path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn file(&self) -> RwLockReadGuard<'_, Option<File>> {
+        // Panics of redb are caught before they reach the lock.
+        self.file.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+type Writing<'t> = Table<'t, &'static [u8], &'static [u8]>;
+
+/// Opens the tables that a batch touches, each once.
+struct Tables<'t> {
+    transaction: &'t WriteTransaction,
+    opened: [Option<Writing<'t>>; Space::ALL.len()],
+}
+
+impl<'t> Tables<'t> {
+    fn get(&mut self, space: Space) -> StoreResult<&mut Writing<'t>> {
+        let slot = &mut self.opened[space as usize];
+        match slot {
+            Some(opened) => Ok(opened),
+            None => {
+                let opened = self.transaction.open_table(table(space)).map_err(engine("apply"))?;
+                Ok(slot.insert(opened))
+            }
+        }
+    }
+}
+
+/// Compares, then writes; `Some` is the first key that differs.
+fn put(transaction: &WriteTransaction, batch: &KvBatch) -> StoreResult<Option<KvOutcome>> {
+    let mut tables = Tables { transaction, opened: Default::default() };
+    for required in &batch.requires {
+        let table = tables.get(required.space)?;
+        let found = ReadableTable::get(table, &*required.key).map_err(storage("apply"))?;
+        if found.as_ref().map(|found| found.value()) != required.value.as_deref() {
+            let (space, key) = (required.space, required.key.clone());
+            return Ok(Some(KvOutcome::Conflict { space, key }));
+        }
+    }
+    for write in &batch.writes {
+        let table = tables.get(write.space)?;
+        match &write.value {
+            Some(value) => drop(table.insert(&*write.key, &**value).map_err(storage("apply"))?),
+            None => drop(table.remove(&*write.key).map_err(storage("apply"))?),
+        }
+    }
+    Ok(None)
+}
+
+impl KvEngine for RedbEngine {
+    const NAME: &'static str = BACKEND;
+
+    fn read(&self) -> StoreResult<Box<dyn KvRead + '_>> {
+        let file = self.file();
+        let transaction = contained("read", || match &*file {
+            Some(File::Writable(database)) => database.begin_read().map_err(engine("read")),
+            Some(File::ReadOnly(database)) => database.begin_read().map_err(engine("read")),
+            None => Err(closed("read")),
+        })?;
+        Ok(Box::new(Snapshot::new(transaction, file)))
+    }
+
+    fn write(&self, batch: &KvBatch, durability: Durability) -> StoreResult<KvOutcome> {
+        let file = self.file();
+        contained("apply", || {
+            let database = match &*file {
+                Some(File::Writable(database)) => database,
+                Some(File::ReadOnly(_)) => {
+                    let message = "the store is open for reading only";
+                    return Err(new(StoreErrorKind::ReadOnly, "apply", message));
+                }
+                None => return Err(closed("apply")),
+            };
+            let mut transaction = database.begin_write().map_err(engine("apply"))?;
+            match durability {
+                Durability::Immediate => {
+                    // The second phase makes a torn commit visible as one; redb then refuses to
+                    // take an older state for the newest.
+                    transaction.set_two_phase_commit(true);
+                    transaction.set_quick_repair(self.quick_repair);
+                }
+                Durability::Eventual => transaction
+                    .set_durability(redb::Durability::None)
+                    .map_err(|error| engine("apply")(redb::Error::from(error)))?,
+            }
+            if let Some(conflict) = put(&transaction, batch)? {
+                transaction.abort().map_err(storage("apply"))?;
+                return Ok(conflict);
+            }
+            transaction.commit().map_err(engine("apply"))?;
+            Ok(KvOutcome::Committed)
+        })
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ONE_PROCESS
+    }
+
+    fn disk_bytes(&self) -> StoreResult<u64> {
+        std::fs::metadata(&self.path).map(|file| file.len()).map_err(|error| {
+            let error = StoreError::from(error);
+            new(error.kind.clone(), "stats", error.message.clone()).with_source(error)
+        })
+    }
+
+    /// Checks every page and the lists of free ones, on a copy in memory of what has to be written
+    /// for that. Waits until nobody writes, and keeps them waiting.
+    fn check(&self) -> StoreResult<Vec<Damage>> {
+        let file = self.file();
+        let checked = contained("check", || {
+            let _writing = match &*file {
+                Some(File::Writable(database)) => {
+                    Some(database.begin_write().map_err(engine("check"))?)
+                }
+                Some(File::ReadOnly(_)) => None,
+                None => return Err(closed("check")),
+            };
+            let scratch = Scratch::open(&self.path)
+                .map_err(|error| engine("check")(redb::Error::Io(error)))?;
+            let mut builder = Database::builder();
+            builder.set_cache_size(CHECK_CACHE_BYTES);
+            let mut copy = builder.create_with_backend(scratch).map_err(engine("check"))?;
+            copy.check_integrity().map_err(engine("check"))
+        });
+        let damage = |what: String| Ok(vec![Damage { object: None, what, derived: false }]);
+        match checked {
+            Ok(true) => Ok(Vec::new()),
+            Ok(false) => damage("the file's own records of its pages are wrong".to_owned()),
+            Err(error) if matches!(error.kind, StoreErrorKind::Corrupt { .. }) => {
+                damage(error.message)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn close(&self) -> StoreResult<()> {
+        let file = self.file.write().unwrap_or_else(PoisonError::into_inner).take();
+        contained("close", || match file {
+            Some(File::Writable(database)) => database.close().map_err(engine("close")),
+            Some(File::ReadOnly(database)) => database.close().map_err(engine("close")),
+            None => Ok(()),
+        })
+    }
+}
+
+impl Drop for RedbEngine {
+    fn drop(&mut self) {
+        // Dropping a database writes: a damaged file must not make that panic.
+        let _ = self.close();
+    }
+}

@@ -1,0 +1,31 @@
+//! What redb's header says that redb does not check: its layout is in redb's `docs/design.md`.
+
+/// How every redb file begins.
+pub(crate) const MAGIC: &[u8] = b"redb\x1A\x0A\xA9\x0D\x0A";
+
+/// Bytes of the header that are looked at.
+pub(crate) const LEN: u64 = 320;
+
+const FLAGS: usize = 9;
+const SECOND_SLOT: u8 = 1;
+const OPEN: u8 = 2;
+const SLOTS: [usize; 2] = [64, 192];
+const TRANSACTION: usize = 104;
+
+/// Whether a file that was closed names the older of its two states as the one in force: one
+/// flipped bit, and under no checksum. A file that was not closed may do so rightly.
+pub(crate) fn is_set_back(header: &[u8]) -> bool {
+    let transaction = |slot: usize| {
+        let at = slot + TRANSACTION;
+        let bytes = header.get(at..at + 8)?;
+        bytes.try_into().ok().map(u64::from_le_bytes)
+    };
+    let [first, second] = SLOTS.map(transaction);
+    match header.get(FLAGS) {
+        Some(flags) if flags & OPEN == 0 => match flags & SECOND_SLOT {
+            0 => second > first,
+            _ => first > second,
+        },
+        _ => false,
+    }
+}

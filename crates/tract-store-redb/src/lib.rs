@@ -1,0 +1,16 @@
+#![doc = include_str!("docs.md")]
+#![forbid(unsafe_code)]
+
+mod engine;
+mod error;
+mod header;
+mod open;
+mod options;
+#[cfg(test)]
+mod power_loss;
+mod scratch;
+mod snapshot;
+
+pub use crate::engine::RedbEngine;
+pub use crate::open::{RedbStore, open};
+pub use crate::options::RedbOptions;

@@ -1,0 +1,165 @@
+//! Opening: what lies at the path decides.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use redb::{Builder, Database, ReadableDatabase, TableHandle};
+use tract_core::kv::{KvStore, Space};
+use tract_core::store::Threaded;
+use tract_core::{StoreError, StoreErrorKind, StoreResult};
+
+use crate::RedbOptions;
+use crate::engine::{File, RedbEngine, table};
+use crate::error::{contained, engine, new, storage};
+use crate::header;
+
+/// A store in one redb file.
+pub type RedbStore = KvStore<RedbEngine>;
+
+/// Opens a store, or makes one where the options say so.
+///
+/// # Errors
+/// `NoStore` when there is none, `NotAStore` for anything else that lies there, `TooNew` for a
+/// format of a later version, `Busy` when it is open elsewhere for longer than the timeout,
+/// `Corrupt` for a damaged file, `Unavailable` when the operating system refuses or when a file
+/// to be read only needs repair.
+pub fn open(path: impl AsRef<Path>, options: &RedbOptions) -> StoreResult<Threaded<RedbStore>> {
+    let engine = open_engine(path.as_ref(), options)?;
+    Ok(Threaded::new(KvStore::new(engine)?, options.write_mode))
+}
+
+fn open_engine(path: &Path, options: &RedbOptions) -> StoreResult<RedbEngine> {
+    let path = std::path::absolute(path).map_err(|error| {
+        new(StoreErrorKind::Invalid, "open", "the path is empty").with_source(error)
+    })?;
+    let exists = look(&path)?;
+    if !exists && (!options.create || options.read_only) {
+        let message = format!("there is no store at {}", path.display());
+        return Err(new(StoreErrorKind::NoStore, "open", message));
+    }
+    let mut builder = Database::builder();
+    builder.set_cache_size(options.cache_bytes);
+    let file = patiently(options.busy_timeout, || {
+        contained("open", || {
+            if options.read_only {
+                let file = builder.open_read_only(&path).map_err(engine("open"))?;
+                check_tables(&file)?;
+                return Ok(File::ReadOnly(file));
+            }
+            if exists {
+                check_foreign(&builder, &path)?;
+                let file = builder.open(&path).map_err(engine("open"))?;
+                check_tables(&file)?;
+                return Ok(File::Writable(file));
+            }
+            create(&builder, &path)
+        })
+    })?;
+    Ok(RedbEngine::new(path, options.quick_repair, file))
+}
+
+/// Tries again while the file is open elsewhere: there is no way to wait for its lock.
+fn patiently(timeout: Duration, mut open: impl FnMut() -> StoreResult<File>) -> StoreResult<File> {
+    let start = Instant::now();
+    let mut pause = Duration::from_millis(1);
+    loop {
+        match open() {
+            Err(error) if error.kind == StoreErrorKind::Busy && start.elapsed() < timeout => {
+                std::thread::sleep(pause.min(timeout.saturating_sub(start.elapsed())));
+                pause = (pause * 2).min(Duration::from_millis(50));
+            }
+            opened => return opened,
+        }
+    }
+}
+
+fn io(error: std::io::Error) -> StoreError {
+    engine("open")(redb::Error::Io(error))
+}
+
+/// Says whether there is a file that may be a store; an empty one is none yet.
+fn look(path: &Path) -> StoreResult<bool> {
+    use std::io::Read;
+    let not_a_store = |found: &str| {
+        let message = format!("expected a redb file, found {found}: {}", path.display());
+        Err(new(StoreErrorKind::NotAStore, "open", message))
+    };
+    let metadata = match std::fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(io(error)),
+    };
+    if metadata.is_dir() {
+        return not_a_store("a folder");
+    }
+    if metadata.len() == 0 {
+        return Ok(false);
+    }
+    let mut start = Vec::new();
+    let file = std::fs::File::open(path).map_err(io)?;
+    file.take(header::LEN).read_to_end(&mut start).map_err(io)?;
+    if !start.starts_with(header::MAGIC) {
+        return not_a_store("another file");
+    }
+    if header::is_set_back(&start) {
+        let message = "the header names an older state of the file than the newest";
+        return Err(new(StoreErrorKind::Corrupt { object: None }, "open", message));
+    }
+    Ok(true)
+}
+
+/// Makes the file beside its place and gives it its name when it is whole: who is killed meanwhile
+/// leaves no half of a file, and of two who make one at once the second opens the first one's.
+fn create(builder: &Builder, path: &Path) -> StoreResult<File> {
+    let folder = path.parent().unwrap_or(path);
+    std::fs::create_dir_all(folder).map_err(io)?;
+    if !path.exists() {
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.new", std::process::id()));
+        let beside = path.with_file_name(name);
+        let made = builder.create(&beside).map_err(engine("open"))?;
+        made.close().map_err(engine("open"))?;
+        let linked = std::fs::hard_link(&beside, path);
+        std::fs::remove_file(&beside).map_err(io)?;
+        match linked {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            // Not every file system has links.
+            Err(_) => drop(builder.create(path).map_err(engine("open"))?),
+        }
+    }
+    // An empty file becomes a database where it lies.
+    let file = builder.create(path).map_err(engine("open"))?;
+    check_tables(&file)?;
+    // The name must last as well. Some systems cannot flush a folder, and then need not.
+    if let Ok(folder) = std::fs::File::open(folder) {
+        let _ = folder.sync_all();
+    }
+    Ok(File::Writable(file))
+}
+
+/// Refuses what other programs keep in a redb file before anything is written to it. A file that
+/// needs repair cannot be read before it was repaired; it is judged then.
+fn check_foreign(builder: &Builder, path: &Path) -> StoreResult<()> {
+    match builder.open_read_only(path) {
+        Ok(file) => check_tables(&file),
+        Err(redb::DatabaseError::RepairAborted) => Ok(()),
+        Err(error) => Err(engine("open")(error)),
+    }
+}
+
+fn check_tables(file: &impl ReadableDatabase) -> StoreResult<()> {
+    let transaction = file.begin_read().map_err(engine("open"))?;
+    let tables = transaction.list_tables().map_err(storage("open"))?;
+    for found in tables {
+        let ours = |space: &Space| {
+            let table = table(*space);
+            table.name() == found.name()
+        };
+        if !Space::ALL.iter().any(ours) {
+            let message = format!("expected the tables of a store, found \"{}\"", found.name());
+            return Err(new(StoreErrorKind::NotAStore, "open", message));
+        }
+    }
+    Ok(())
+}

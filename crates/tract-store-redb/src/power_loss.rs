@@ -1,0 +1,231 @@
+//! The loss of power at any moment: what was not flushed is on the disk or not, in any mixture.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use redb::{Database, StorageBackend};
+use tract_core::kv::KvStore;
+use tract_core::store::{BlockingStore, Walk};
+use tract_core::{
+    Applied, Batch, BatchId, Blob, By, Commit, CommitId, CommitRecord, Expect, LogNote, Op,
+    OperationId, RefEdit, RefName, RefTarget, RepoName,
+};
+
+use crate::RedbStore;
+use crate::engine::{File, RedbEngine};
+
+/// What was done to the disk.
+#[derive(Clone, Debug)]
+enum Step {
+    Write(u64, Vec<u8>),
+    Length(u64),
+    Flush,
+}
+
+#[derive(Debug, Default)]
+struct Tape {
+    image: Vec<u8>,
+    steps: Vec<Step>,
+}
+
+/// A disk that remembers all that was done to it.
+#[derive(Clone, Debug, Default)]
+struct Disk(Arc<Mutex<Tape>>);
+
+impl Disk {
+    fn holding(image: Vec<u8>) -> Self {
+        Self(Arc::new(Mutex::new(Tape { image, steps: Vec::new() })))
+    }
+
+    fn tape(&self) -> MutexGuard<'_, Tape> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn done(&self, step: Step) {
+        let mut tape = self.tape();
+        carry_out(&mut tape.image, &step);
+        tape.steps.push(step);
+    }
+}
+
+fn carry_out(image: &mut Vec<u8>, step: &Step) {
+    match step {
+        Step::Write(offset, data) => {
+            let at = *offset as usize;
+            // Where the length was not yet made durable, there is nothing to write to.
+            let reach = image.len().saturating_sub(at).min(data.len());
+            if reach > 0 {
+                image[at..at + reach].copy_from_slice(&data[..reach]);
+            }
+        }
+        Step::Length(length) => image.resize(*length as usize, 0),
+        Step::Flush => {}
+    }
+}
+
+impl StorageBackend for Disk {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.tape().image.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let tape = self.tape();
+        let from = tape.image.get(offset as usize..offset as usize + out.len());
+        out.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.done(Step::Length(len));
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.done(Step::Flush);
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.done(Step::Write(offset, data.to_vec()));
+        Ok(())
+    }
+}
+
+fn open(disk: Disk, quick_repair: bool) -> RedbStore {
+    let database = Database::builder()
+        .set_cache_size(4 << 20)
+        .create_with_backend(disk)
+        .expect("redb opens what a loss of power left");
+    let engine = RedbEngine::new(PathBuf::new(), quick_repair, File::Writable(database));
+    KvStore::new(engine).expect("the store opens what a loss of power left")
+}
+
+fn main() -> RefName {
+    RefName::branch("main").expect("a name")
+}
+
+fn appending(parent: Option<CommitId>, text: &str) -> (Batch, CommitId) {
+    let note = LogNote {
+        operation: OperationId::random().expect("random bytes"),
+        what: "commit".to_owned(),
+        who: "test".to_owned(),
+        why: None,
+        undoes: None,
+        at: 1,
+    };
+    let mut batch = Batch::new(BatchId::random().expect("random bytes"), note);
+    let blob = Blob::seal(text.to_owned());
+    let mut record = CommitRecord::new(Op::append(), By::User);
+    record.parents.extend(parent);
+    record.content = Some(blob.id());
+    record.created_at = Some(1);
+    let commit = Commit::seal(record).expect("a record");
+    let id = commit.id();
+    batch.commits.push(commit);
+    batch.blobs.push(blob);
+    batch.refs.push(RefEdit {
+        name: main(),
+        expect: parent.map_or(Expect::Absent, |parent| Expect::Is(RefTarget::Commit(parent))),
+        to: Some(RefTarget::Commit(id)),
+    });
+    (batch, id)
+}
+
+/// Pseudo-random numbers from a fixed seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % most.max(1)
+    }
+}
+
+/// How many images to try: 1,000 at `TRACT_SCALE=1`, a fifth unless asked.
+fn images() -> usize {
+    let scale = std::env::var("TRACT_SCALE").ok().and_then(|scale| scale.parse::<f64>().ok());
+    (1000.0 * scale.unwrap_or(0.2)).max(20.0) as usize
+}
+
+fn nothing_acknowledged_is_lost(quick_repair: bool) {
+    let disk = Disk::default();
+    let store = open(disk.clone(), quick_repair);
+    let begun = disk.tape().steps.len();
+    let repo = RepoName::default();
+    // After so many steps of the disk this was the head that somebody was told of.
+    let mut told: Vec<(usize, Option<CommitId>)> = vec![(begun, None)];
+    let texts = tract_testkit::data::conversations().swap_remove(0).messages;
+    for text in texts.iter().cycle().take(60) {
+        let parent = told.last().and_then(|(_, head)| *head);
+        let (batch, id) = appending(parent, &format!("{text} {}", told.len()));
+        let group = [(repo.clone(), batch)];
+        assert!(matches!(store.apply_group(&group)[..], [Ok(Applied::Done)]));
+        told.push((disk.tape().steps.len(), Some(id)));
+    }
+    let steps = disk.tape().steps.clone();
+    let flushes = steps.iter().filter(|step| matches!(step, Step::Flush)).count();
+    assert!(flushes >= 2 * 60, "two phases, two flushes: {flushes} for 60 writes");
+
+    let mut dice = Dice(if quick_repair { 3 } else { 5 });
+    let mut in_flight = 0;
+    for image in 0..images() {
+        let cut = begun + dice.below(steps.len() - begun + 1);
+        let flushed = steps[..cut].iter().rposition(|step| matches!(step, Step::Flush));
+        let flushed = flushed.map_or(0, |at| at + 1);
+        let mut bytes = Vec::new();
+        steps[..flushed].iter().for_each(|step| carry_out(&mut bytes, step));
+        for step in &steps[flushed..cut] {
+            // Lost, there, or torn in the middle of a sector.
+            match (dice.below(3), step) {
+                (0, _) => {}
+                (1, Step::Write(offset, data)) => {
+                    let torn = data[..dice.below(data.len())].to_vec();
+                    carry_out(&mut bytes, &Step::Write(*offset, torn));
+                }
+                _ => carry_out(&mut bytes, step),
+            }
+        }
+        let after = told.iter().rposition(|(at, _)| *at <= cut).expect("the first is before all");
+        let acknowledged = told[after].1;
+        let next = told.get(after + 1).and_then(|(_, head)| *head);
+
+        let store = open(Disk::holding(bytes), quick_repair);
+        let found = store.refs(&repo, &[main()]).expect("refs can be read").swap_remove(0);
+        let found = found.map(|target| match target {
+            RefTarget::Commit(id) => id,
+            other => panic!("the branch points at {other:?}"),
+        });
+        assert!(
+            found == acknowledged || (found == next && next.is_some()),
+            "image {image}, cut at {cut}: {found:?}, {acknowledged:?} was acknowledged"
+        );
+        in_flight += usize::from(found != acknowledged);
+        let Some(head) = found else { continue };
+        let page = store.walk(&repo, Walk::from(head)).expect("all of it is there");
+        assert_eq!(page.steps.len(), after + usize::from(found != acknowledged));
+        let keys: Vec<_> =
+            page.steps.iter().filter_map(|step| Some(step.commit.content?.into())).collect();
+        let contents = store.blobs(&repo, &keys).expect("contents can be read");
+        assert!(contents.iter().all(Option::is_some), "image {image}");
+        // And it goes on.
+        let (batch, _) = appending(found, "after the loss of power");
+        assert!(matches!(store.apply_group(&[(repo.clone(), batch)])[..], [Ok(Applied::Done)]));
+    }
+    println!(
+        "{} images, quick repair {quick_repair}: nothing acknowledged is lost, {in_flight} times \
+         the write in flight was there",
+        images()
+    );
+}
+
+#[test]
+fn a_loss_of_power_loses_nothing_acknowledged() {
+    nothing_acknowledged_is_lost(true);
+}
+
+#[test]
+fn a_loss_of_power_loses_nothing_acknowledged_without_quick_repair() {
+    nothing_acknowledged_is_lost(false);
+}

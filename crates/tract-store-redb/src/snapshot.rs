@@ -1,0 +1,80 @@
+//! Reading one state of the file.
+
+use std::cell::OnceCell;
+use std::sync::RwLockReadGuard;
+
+use bytes::Bytes;
+use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, TableError};
+use tract_core::StoreResult;
+use tract_core::kv::{KvRead, Scan, Space, Visit};
+
+use crate::engine::{File, table};
+use crate::error::{contained, engine, storage};
+
+type Table = ReadOnlyTable<&'static [u8], &'static [u8]>;
+
+/// One state of the file. Tables are opened when they are first asked for.
+pub(crate) struct Snapshot<'a> {
+    tables: [OnceCell<Option<Table>>; Space::ALL.len()],
+    transaction: ReadTransaction,
+    /// Keeps the file from being closed or checked meanwhile.
+    _file: RwLockReadGuard<'a, Option<File>>,
+}
+
+impl<'a> Snapshot<'a> {
+    pub(crate) fn new(
+        transaction: ReadTransaction,
+        file: RwLockReadGuard<'a, Option<File>>,
+    ) -> Self {
+        Self { tables: Default::default(), transaction, _file: file }
+    }
+
+    /// Opens a table; `None` while nothing was ever written to it.
+    fn table(&self, space: Space) -> StoreResult<Option<&Table>> {
+        let cell = &self.tables[space as usize];
+        if let Some(table) = cell.get() {
+            return Ok(table.as_ref());
+        }
+        let opened = match self.transaction.open_table(table(space)) {
+            Ok(opened) => Some(opened),
+            Err(TableError::TableDoesNotExist(_)) => None,
+            Err(error) => return Err(engine("read")(error)),
+        };
+        Ok(cell.get_or_init(|| opened).as_ref())
+    }
+}
+
+impl KvRead for Snapshot<'_> {
+    fn get(&self, space: Space, key: &[u8]) -> StoreResult<Option<Bytes>> {
+        contained("read", || {
+            let Some(table) = self.table(space)? else { return Ok(None) };
+            let found = ReadableTable::get(table, key).map_err(storage("read"))?;
+            Ok(found.map(|value| Bytes::copy_from_slice(value.value())))
+        })
+    }
+
+    fn scan(&self, scan: &Scan, visit: &mut Visit<'_>) -> StoreResult<()> {
+        // An inverted range is a mistake to redb, and an empty one to us.
+        if scan.is_empty() {
+            return Ok(());
+        }
+        contained("read", || {
+            let Some(table) = self.table(scan.space)? else { return Ok(()) };
+            let from = scan.from.as_slice();
+            let mut range = match scan.to.as_deref() {
+                Some(to) => ReadableTable::range(table, from..to),
+                None => ReadableTable::range(table, from..),
+            }
+            .map_err(storage("read"))?;
+            loop {
+                let next = if scan.reverse { range.next_back() } else { range.next() };
+                let Some((key, value)) = next.transpose().map_err(storage("read"))? else {
+                    return Ok(());
+                };
+                if visit(key.value(), value.value())?.is_break() {
+                    return Ok(());
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,23 @@
+//! The redb store keeps the contract, however writes reach it.
+
+use std::path::Path;
+
+use tract_core::StoreResult;
+use tract_core::store::{Threaded, WriteMode};
+use tract_store_redb::{RedbOptions, RedbStore};
+
+fn open(folder: &Path, mode: WriteMode) -> StoreResult<Threaded<RedbStore>> {
+    let options = RedbOptions::new().create(true).write_mode(mode);
+    tract_store_redb::open(folder.join("agent.redb"), &options)
+}
+
+tract_testkit::store_suite!(
+    thread,
+    open = |folder: &std::path::Path| open(folder, WriteMode::Thread),
+    lacks = [MultiProcess]
+);
+tract_testkit::store_suite!(
+    in_place,
+    open = |folder: &std::path::Path| open(folder, WriteMode::InPlace),
+    lacks = [MultiProcess]
+);

@@ -1,0 +1,317 @@
+//! What lies at the path decides what opening gives, and a damaged file is never data.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests stand outside of `#[test]`")]
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use redb::{Database, ReadableDatabase, TableDefinition};
+use tract_core::store::{BlobKey, BlockingStore, Threaded, WriteMode};
+use tract_core::{
+    Applied, Batch, BatchId, Blob, By, Commit, CommitId, CommitRecord, Expect, Kind, LogNote, Op,
+    OperationId, RefEdit, RefName, RefTarget, RepoName, Store, StoreErrorKind, block_on,
+};
+use tract_store_redb::{RedbOptions, RedbStore};
+
+fn repo() -> RepoName {
+    RepoName::default()
+}
+
+fn create(path: &Path) -> Threaded<RedbStore> {
+    tract_store_redb::open(path, &RedbOptions::new().create(true)).unwrap()
+}
+
+fn appending(parent: Option<CommitId>, text: &str) -> (Batch, CommitId) {
+    let note = LogNote {
+        operation: OperationId::random().unwrap(),
+        what: "commit".to_owned(),
+        who: "test".to_owned(),
+        why: None,
+        undoes: None,
+        at: 1_763_000_000_000_000,
+    };
+    let mut batch = Batch::new(BatchId::random().unwrap(), note);
+    let blob = Blob::seal(text.to_owned());
+    let mut record = CommitRecord::new(Op::append(), By::User);
+    record.parents.extend(parent);
+    record.content = Some(blob.id());
+    record.kind = Some(Kind::User);
+    record.created_at = Some(1_763_000_000_000_000);
+    let commit = Commit::seal(record).unwrap();
+    let id = commit.id();
+    batch.commits.push(commit);
+    batch.blobs.push(blob);
+    batch.refs.push(RefEdit {
+        name: RefName::branch("main").unwrap(),
+        expect: match parent {
+            Some(parent) => Expect::Is(RefTarget::Commit(parent)),
+            None => Expect::Absent,
+        },
+        to: Some(RefTarget::Commit(id)),
+    });
+    (batch, id)
+}
+
+/// Appends every recorded message of one conversation, one write each.
+fn append(store: &dyn Store) -> Vec<CommitId> {
+    let conversation = tract_testkit::data::conversations().swap_remove(0);
+    let mut commits = Vec::new();
+    for text in &conversation.messages {
+        let (batch, id) = appending(commits.last().copied(), text);
+        assert_eq!(block_on(store.apply(&repo(), batch)).unwrap(), Applied::Done);
+        commits.push(id);
+    }
+    commits
+}
+
+#[track_caller]
+fn refused(path: &Path, options: &RedbOptions) -> StoreErrorKind {
+    tract_store_redb::open(path, options).expect_err("an error").kind
+}
+
+#[test]
+fn no_file_is_no_store_and_none_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.redb");
+    assert_eq!(refused(&path, &RedbOptions::new()), StoreErrorKind::NoStore);
+    let reading = RedbOptions::new().create(true).read_only(true);
+    assert_eq!(refused(&path, &reading), StoreErrorKind::NoStore);
+    assert!(!path.exists());
+    std::fs::write(&path, "").unwrap();
+    assert_eq!(refused(&path, &RedbOptions::new()), StoreErrorKind::NoStore);
+    drop(create(&path));
+    drop(create(&folder.path().join("new/folder/agent.redb")));
+    let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(names.len(), 2, "nothing else is left: {names:?}");
+}
+
+#[test]
+fn what_is_no_store_is_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = RedbOptions::new().create(true);
+    let text = folder.path().join("notes.txt");
+    std::fs::write(&text, "a text of somebody else's").unwrap();
+    assert_eq!(refused(&text, &options), StoreErrorKind::NotAStore);
+    assert_eq!(refused(folder.path(), &options), StoreErrorKind::NotAStore);
+
+    let foreign = folder.path().join("foreign.redb");
+    const THEIRS: TableDefinition<'_, u64, u64> = TableDefinition::new("theirs");
+    let database = Database::create(&foreign).unwrap();
+    let writing = database.begin_write().unwrap();
+    writing.open_table(THEIRS).unwrap().insert(1, 1).unwrap();
+    writing.commit().unwrap();
+    drop(database);
+    let before = std::fs::read(&foreign).unwrap();
+    assert_eq!(refused(&foreign, &options), StoreErrorKind::NotAStore);
+    assert!(std::fs::read(&foreign).unwrap() == before);
+
+    // The name of a table of ours, with other types in it.
+    let other = folder.path().join("other.redb");
+    const OURS: TableDefinition<'_, u64, u64> = TableDefinition::new("tract-small-1");
+    let database = Database::create(&other).unwrap();
+    let writing = database.begin_write().unwrap();
+    writing.open_table(OURS).unwrap().insert(1, 1).unwrap();
+    writing.commit().unwrap();
+    drop(database);
+    assert_eq!(refused(&other, &options), StoreErrorKind::NotAStore);
+
+    // A true beginning and garbage after it.
+    let torn = folder.path().join("torn.redb");
+    let mut bytes = b"redb\x1A\x0A\xA9\x0D\x0A".to_vec();
+    bytes.resize(20_000, 0xa5);
+    std::fs::write(&torn, &bytes).unwrap();
+    assert_eq!(refused(&torn, &options), StoreErrorKind::Corrupt { object: None });
+}
+
+#[test]
+fn a_newer_format_is_refused_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.redb");
+    block_on(create(&path).close()).unwrap();
+    const SMALL: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("tract-small-1");
+    let database = Database::open(&path).unwrap();
+    let reading = database.begin_read().unwrap();
+    let small = reading.open_table(SMALL).unwrap();
+    let format = small.get(b"\0f".as_slice()).unwrap().unwrap().value().to_vec();
+    assert_eq!(format[..4], [0, 0, 0, 1], "format 1, and its checksum");
+    drop((small, reading));
+    // The checksum of format 2 is not known here: a newer version is only one that bears it.
+    let writing = database.begin_write().unwrap();
+    let mut two = format;
+    two[3] = 2;
+    writing.open_table(SMALL).unwrap().insert(b"\0f".as_slice(), two.as_slice()).unwrap();
+    writing.commit().unwrap();
+    drop(database);
+    assert_eq!(refused(&path, &RedbOptions::new()), StoreErrorKind::NotAStore);
+}
+
+#[test]
+fn one_process_writes_and_others_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.redb");
+    let store = create(&path);
+    let options = RedbOptions::new().busy_timeout(Duration::from_millis(20));
+    assert_eq!(refused(&path, &options), StoreErrorKind::Busy);
+    assert_eq!(refused(&path, &options.clone().read_only(true)), StoreErrorKind::Busy);
+    // Who waits long enough gets it.
+    let waiting = std::thread::spawn({
+        let path = path.clone();
+        move || tract_store_redb::open(path, &RedbOptions::new()).map(drop)
+    });
+    std::thread::sleep(Duration::from_millis(20));
+    drop(store);
+    waiting.join().unwrap().unwrap();
+}
+
+#[test]
+fn read_only_reads_and_refuses_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.redb");
+    let store = create(&path);
+    let line = append(&store);
+    drop(store);
+    let bytes = std::fs::read(&path).unwrap();
+    let open = || tract_store_redb::open(&path, &RedbOptions::new().read_only(true)).unwrap();
+    let (reader, second) = (open(), open());
+    for reader in [&reader, &second] {
+        assert!(reader.store().commits(&repo(), &line).unwrap().iter().all(Option::is_some));
+        assert_eq!(reader.store().check(&repo(), false).unwrap(), []);
+    }
+    let (batch, _) = appending(line.last().copied(), "never");
+    let error = block_on(reader.apply(&repo(), batch)).unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::ReadOnly);
+    drop((reader, second));
+    assert!(std::fs::read(&path).unwrap() == bytes, "reading changes nothing");
+}
+
+#[test]
+fn a_closed_store_refuses_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = create(&folder.path().join("agent.redb"));
+    append(&store);
+    block_on(store.close()).unwrap();
+    block_on(store.close()).unwrap();
+    let (batch, _) = appending(None, "late");
+    let error = block_on(store.apply(&repo(), batch)).unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Unavailable);
+    assert_eq!(store.store().repos().unwrap_err().kind, StoreErrorKind::Unavailable);
+}
+
+struct Stored {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+    whole: Vec<u8>,
+    line: Vec<CommitId>,
+}
+
+fn stored() -> Stored {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.redb");
+    let store = create(&path);
+    let line = append(&store);
+    assert_eq!(store.store().check(&repo(), false).unwrap(), []);
+    block_on(store.close()).unwrap();
+    let whole = std::fs::read(&path).unwrap();
+    Stored { _folder: folder, path, whole, line }
+}
+
+/// Flips a bit of a file, and reads all: each answer is the truth, or an error, or nothing, and
+/// then the check says that something is wrong. Returns whether it was noticed.
+fn flip(stored: &Stored, at: usize) -> bool {
+    let mut bytes = stored.whole.clone();
+    bytes[at] ^= 1 << (at % 8);
+    std::fs::write(&stored.path, &bytes).unwrap();
+    let options = RedbOptions::new().write_mode(WriteMode::InPlace);
+    let store = match tract_store_redb::open(&stored.path, &options) {
+        Ok(store) => store,
+        Err(error) => {
+            let kinds = [StoreErrorKind::Corrupt { object: None }, StoreErrorKind::NotAStore];
+            assert!(kinds.contains(&error.kind), "byte {at}: {error:?}");
+            return true;
+        }
+    };
+    let store = store.store();
+    let mut missing = 0;
+    let commits = store.commits(&repo(), &stored.line);
+    if let Ok(commits) = &commits {
+        for (found, id) in commits.iter().zip(&stored.line) {
+            assert!(found.as_ref().is_none_or(|found| found.id() == *id), "byte {at}");
+            missing += usize::from(found.is_none());
+        }
+        let keys: Vec<BlobKey> =
+            commits.iter().flatten().filter_map(|commit| commit.content).map(Into::into).collect();
+        match store.blobs(&repo(), &keys) {
+            Ok(blobs) => missing += blobs.iter().filter(|blob| blob.is_none()).count(),
+            Err(_) => missing += 1,
+        }
+    }
+    let main = RefName::branch("main").unwrap();
+    let head = store.refs(&repo(), &[main]);
+    let newest = stored.line.last().copied().map(RefTarget::Commit);
+    match &head {
+        Ok(head) => match &head[0] {
+            Some(head) => assert_eq!(Some(head), newest.as_ref(), "byte {at}: an older head"),
+            None => missing += 1,
+        },
+        Err(_) => missing += 1,
+    }
+    match store.ref_log(&repo(), &Default::default()) {
+        Ok(log) => missing += stored.line.len() - log.len(),
+        Err(_) => missing += 1,
+    }
+    let noticed = store.check(&repo(), false).is_ok_and(|damage| !damage.is_empty())
+        || store.check(&repo(), false).is_err();
+    assert!(noticed || (missing == 0 && commits.is_ok()), "byte {at}: lost and not noticed");
+    noticed
+}
+
+#[test]
+fn a_flipped_bit_anywhere_is_found_or_harmless() {
+    let stored = stored();
+    let used = stored.whole.iter().rposition(|byte| *byte != 0).unwrap();
+    let (mut found, mut harmless) = (0, 0);
+    // The header byte by byte; of the rest every so many, a prime, so that all parts are met.
+    let header = (0..320).chain((320..4096).step_by(61));
+    let step = ((used - 4096) / 400) | 1;
+    for at in header.chain((4096..used).step_by(step)) {
+        match flip(&stored, at) {
+            true => found += 1,
+            false => harmless += 1,
+        }
+    }
+    println!("{found} flipped bits found, {harmless} harmless");
+    assert!(found > 100, "{found} found, {harmless} not");
+}
+
+#[test]
+fn a_file_cut_short_anywhere_is_refused_or_told() {
+    let stored = stored();
+    let step = (stored.whole.len() / 40) | 1;
+    for len in (1..stored.whole.len()).step_by(step) {
+        std::fs::write(&stored.path, &stored.whole[..len]).unwrap();
+        match tract_store_redb::open(&stored.path, &RedbOptions::new()) {
+            Err(error) => assert!(
+                matches!(error.kind, StoreErrorKind::Corrupt { .. } | StoreErrorKind::NotAStore),
+                "cut at {len}: {error:?}"
+            ),
+            Ok(store) => {
+                let read = store.store().commits(&repo(), &stored.line);
+                let whole = read.is_ok_and(|found| found.iter().all(Option::is_some));
+                let told = store.store().check(&repo(), false).map_or(true, |d| !d.is_empty());
+                assert!(whole || told, "cut at {len}");
+            }
+        }
+    }
+}
+
+#[test]
+fn checking_changes_nothing() {
+    let stored = stored();
+    let store = tract_store_redb::open(&stored.path, &RedbOptions::new()).unwrap();
+    let before = std::fs::read(&stored.path).unwrap();
+    assert_eq!(store.store().check(&repo(), false).unwrap(), []);
+    assert!(std::fs::read(&stored.path).unwrap() == before);
+    // And writing goes on after it.
+    let (batch, _) = appending(stored.line.last().copied(), "after the check");
+    assert_eq!(block_on(store.apply(&repo(), batch)).unwrap(), Applied::Done);
+}

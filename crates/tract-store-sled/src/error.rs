@@ -1,0 +1,71 @@
+//! sled's failures as those of the store border.
+
+use std::io::ErrorKind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tract_core::{StoreError, StoreErrorKind, StoreResult};
+
+pub(crate) const BACKEND: &str = "sled";
+
+/// Makes an error of our own.
+pub(crate) fn new(
+    kind: StoreErrorKind,
+    op: &'static str,
+    message: impl Into<String>,
+) -> StoreError {
+    StoreError::new(kind, BACKEND, op, message)
+}
+
+/// Makes an error of sled one of the store's.
+pub(crate) fn engine(op: &'static str) -> impl Fn(sled::Error) -> StoreError {
+    move |error| {
+        let message = match kind(&error) {
+            StoreErrorKind::Busy => {
+                "the folder is open elsewhere, one process at a time".to_owned()
+            }
+            _ => error.to_string(),
+        };
+        new(kind(&error), op, message).with_source(error)
+    }
+}
+
+/// Makes an error of the operating system one of the store's.
+pub(crate) fn io(op: &'static str) -> impl Fn(std::io::Error) -> StoreError {
+    move |error| engine(op)(sled::Error::Io(error))
+}
+
+fn kind(error: &sled::Error) -> StoreErrorKind {
+    match error {
+        sled::Error::Corruption { .. } => StoreErrorKind::Corrupt { object: None },
+        sled::Error::Unsupported(_) => StoreErrorKind::NotAStore,
+        sled::Error::CollectionNotFound(_) | sled::Error::ReportableBug(_) => {
+            StoreErrorKind::Engine
+        }
+        sled::Error::Io(error) => match error.kind() {
+            ErrorKind::NotFound => StoreErrorKind::NoStore,
+            ErrorKind::PermissionDenied => StoreErrorKind::Unavailable,
+            ErrorKind::ReadOnlyFilesystem => StoreErrorKind::ReadOnly,
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StoreErrorKind::Full,
+            ErrorKind::InvalidData | ErrorKind::UnexpectedEof => {
+                StoreErrorKind::Corrupt { object: None }
+            }
+            // sled says it in words only.
+            _ if error.to_string().contains("could not acquire lock") => StoreErrorKind::Busy,
+            _ => StoreErrorKind::Engine,
+        },
+    }
+}
+
+/// Calls sled, which panics on many damaged files: that is an answer too.
+pub(crate) fn contained<T>(
+    op: &'static str,
+    call: impl FnOnce() -> StoreResult<T>,
+) -> StoreResult<T> {
+    // After a panic in a write the store writes no more; what is read is hashed.
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        let message = format!("the files are damaged: {}", text.unwrap_or("sled panicked"));
+        Err(new(StoreErrorKind::Corrupt { object: None }, op, message))
+    })
+}

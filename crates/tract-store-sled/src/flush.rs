@@ -1,0 +1,68 @@
+//! The flush that sled does not do.
+//!
+//! sled 0.34's own `flush` writes its buffers out and asks Linux to start writing
+//! (`sync_file_range`), which waits for no disk. What it wrote is made durable here, through
+//! handles of our own on the same files.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The files of one sled folder.
+#[derive(Debug)]
+pub(crate) struct Flush {
+    log: File,
+    /// Where values go that are too long for a segment of the log, one file each.
+    long: PathBuf,
+    /// Those of them that were flushed already.
+    flushed: Vec<OsString>,
+}
+
+impl Flush {
+    /// Takes handles on the files of an opened folder, and makes their names durable.
+    pub(crate) fn open(folder: &Path) -> io::Result<Self> {
+        let flush = Self {
+            log: File::open(folder.join("db"))?,
+            long: folder.join("blobs"),
+            flushed: Vec::new(),
+        };
+        for name in ["conf", "db"] {
+            File::open(folder.join(name))?.sync_all()?;
+        }
+        sync_folder(folder);
+        folder.parent().into_iter().for_each(sync_folder);
+        Ok(flush)
+    }
+
+    /// Waits until all that was written is on disk.
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.long)? {
+            names.push(entry?.file_name());
+        }
+        let mut added = false;
+        for name in names.iter().filter(|name| !self.flushed.contains(name)) {
+            match File::open(self.long.join(name)) {
+                Ok(file) => file.sync_all()?,
+                // sled removes those that nothing points to any more.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            }
+            added = true;
+        }
+        if added {
+            sync_folder(&self.long);
+        }
+        self.flushed = names;
+        // Growing counts: the length of the file is part of what reading needs.
+        self.log.sync_data()
+    }
+}
+
+/// Makes names durable, where the system can and then has to.
+fn sync_folder(folder: &Path) {
+    if let Ok(folder) = File::open(folder) {
+        let _ = folder.sync_all();
+    }
+}

@@ -1,0 +1,12 @@
+#![doc = include_str!("docs.md")]
+#![forbid(unsafe_code)]
+
+mod engine;
+mod error;
+mod flush;
+mod open;
+mod options;
+
+pub use crate::engine::SledEngine;
+pub use crate::open::{SledStore, open};
+pub use crate::options::SledOptions;

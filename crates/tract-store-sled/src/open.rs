@@ -1,0 +1,103 @@
+//! Opening: what lies at the path decides.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tract_core::kv::KvStore;
+use tract_core::store::Threaded;
+use tract_core::{StoreErrorKind, StoreResult};
+
+use crate::SledOptions;
+use crate::engine::{Folder, SledEngine};
+use crate::error::{contained, engine, io, new};
+use crate::flush::Flush;
+
+/// A store in one sled folder.
+pub type SledStore = KvStore<SledEngine>;
+
+/// The tree that holds everything. The name belongs to the format.
+const TREE: &[u8] = b"tract-1";
+
+/// The tree that sled makes by itself.
+const DEFAULT_TREE: &[u8] = b"__sled__default";
+
+/// Opens a store, or makes one where the options say so.
+///
+/// # Errors
+/// `NoStore` when there is none, `NotAStore` for anything else that lies there, `TooNew` for a
+/// format of a later version, `Busy` when it is open elsewhere for longer than the timeout,
+/// `Corrupt` for damaged files, `Unavailable` when the operating system refuses.
+pub fn open(path: impl AsRef<Path>, options: &SledOptions) -> StoreResult<Threaded<SledStore>> {
+    let path = std::path::absolute(path).map_err(|error| {
+        new(StoreErrorKind::Invalid, "open", "the path is empty").with_source(error)
+    })?;
+    if !look(&path)? && !options.create {
+        let message = format!("there is no store at {}", path.display());
+        return Err(new(StoreErrorKind::NoStore, "open", message));
+    }
+    let folder =
+        patiently(options.busy_timeout, || contained("open", || open_folder(&path, options)))?;
+    Ok(Threaded::new(KvStore::new(SledEngine::new(path, folder))?, options.write_mode))
+}
+
+fn open_folder(path: &Path, options: &SledOptions) -> StoreResult<Folder> {
+    let db = sled::Config::new()
+        .path(path)
+        .cache_capacity(options.cache_bytes)
+        // Every write is flushed before it is acknowledged: there is nothing to flush in between.
+        .flush_every_ms(None)
+        .open()
+        .map_err(engine("open"))?;
+    let theirs = |name: &[u8]| name != TREE && name != DEFAULT_TREE;
+    if let Some(name) = db.tree_names().iter().find(|name| theirs(name)) {
+        let name = String::from_utf8_lossy(name);
+        let message = format!("expected the tree of a store, found \"{name}\"");
+        return Err(new(StoreErrorKind::NotAStore, "open", message));
+    }
+    if !db.is_empty() {
+        let message = "expected an empty default tree, found keys of another program";
+        return Err(new(StoreErrorKind::NotAStore, "open", message));
+    }
+    let tree = db.open_tree(TREE).map_err(engine("open"))?;
+    let flush = Flush::open(path).map_err(io("open"))?;
+    Ok(Folder { db, tree, flush })
+}
+
+/// Tries again while the folder is open elsewhere: there is no way to wait for its lock.
+fn patiently(
+    timeout: Duration,
+    mut open: impl FnMut() -> StoreResult<Folder>,
+) -> StoreResult<Folder> {
+    let start = Instant::now();
+    let mut pause = Duration::from_millis(1);
+    loop {
+        match open() {
+            Err(error) if error.kind == StoreErrorKind::Busy && start.elapsed() < timeout => {
+                std::thread::sleep(pause.min(timeout.saturating_sub(start.elapsed())));
+                pause = (pause * 2).min(Duration::from_millis(50));
+            }
+            opened => return opened,
+        }
+    }
+}
+
+/// Says whether there is a folder that may be a store; an empty one is none yet.
+fn look(path: &Path) -> StoreResult<bool> {
+    let not_a_store = |found: &str| {
+        let message = format!("expected a folder of sled, found {found}: {}", path.display());
+        Err(new(StoreErrorKind::NotAStore, "open", message))
+    };
+    match std::fs::metadata(path) {
+        Ok(found) if !found.is_dir() => return not_a_store("a file"),
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(io("open")(error)),
+    }
+    if std::fs::read_dir(path).map_err(io("open"))?.next().is_none() {
+        return Ok(false);
+    }
+    match path.join("conf").is_file() && path.join("db").is_file() {
+        true => Ok(true),
+        false => not_a_store("another folder"),
+    }
+}
