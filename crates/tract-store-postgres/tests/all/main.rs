@@ -1,0 +1,6 @@
+//! The PostgreSQL store on a real server.
+
+mod contract;
+mod opening;
+mod server;
+mod support;
