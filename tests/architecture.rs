@@ -10,6 +10,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tract-compile", &["tract-core"]),
     ("tract-hooks", &["tract-core"]),
     ("tract-schema", &["tract-core"]),
+    ("tract-store-postgres", &["tract-core"]),
     ("tract-store-sqlite", &["tract-core"]),
     ("tract-engine", &["tract-core", "tract-compile", "tract-hooks"]),
     ("tract-providers", &["tract-core", "tract-compile", "tract-schema"]),
@@ -22,6 +23,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tract-engine",
             "tract-providers",
             "tract-schema",
+            "tract-store-postgres",
             "tract-store-sqlite",
         ],
     ),
@@ -111,6 +113,12 @@ fn features_bring_their_layer_and_no_other() {
         &upper(&["tract-hooks", "tract-store-sqlite", "rusqlite"]),
     );
     check("hooks", &["tract-hooks"], &upper(&["tract-compile", "tract-store-sqlite"]));
+    check(
+        "postgres",
+        &["tract-core", "tract-store-postgres", "tokio-postgres"],
+        &upper(&["tract-compile", "tract-hooks", "rusqlite", "rustls"]),
+    );
+    check("postgres-tls", &["rustls", "ring"], &["aws-lc-rs", "openssl-sys"]);
     check("engine", &["tract-engine", "tract-compile", "tract-hooks"], &["rusqlite"]);
 }
 

@@ -6,6 +6,8 @@ use crate::{Outcome, cargo};
 const COMBINATIONS: &[&str] = &[
     "",
     "sqlite",
+    "postgres",
+    "postgres-tls",
     "compile",
     "hooks",
     "sqlite,compile",

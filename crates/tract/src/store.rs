@@ -18,11 +18,13 @@ struct Scheme {
 
 const SCHEMES: &[Scheme] = &[
     Scheme { name: "memory", feature: "", built: true },
+    Scheme { name: "postgres", feature: "postgres", built: cfg!(feature = "postgres") },
+    Scheme { name: "postgresql", feature: "postgres", built: false },
     Scheme { name: "sqlite", feature: "sqlite", built: cfg!(feature = "sqlite") },
 ];
 
 /// Schemes that a later version opens.
-const LATER: &[&str] = &["redb", "sled", "postgres", "postgresql"];
+const LATER: &[&str] = &["redb", "sled"];
 
 /// How a store is opened.
 ///
@@ -75,12 +77,14 @@ impl StoreOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
     Memory,
+    Postgres,
     Sqlite(PathBuf),
 }
 
 /// Opens the store that a url names, making it when it is missing.
 ///
-/// Urls are `memory:`, and with the feature of that name `sqlite:PATH` or `sqlite://PATH`.
+/// Urls are `memory:`, and with the feature of that name `sqlite:PATH` or `sqlite://PATH`, and
+/// `postgres://USER@HOST/DATABASE`.
 ///
 /// ```
 /// # tract::block_on(async {
@@ -103,6 +107,7 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
 pub async fn open_with(url: &str, options: &StoreOptions) -> Result<Arc<dyn Store>> {
     match place(url)? {
         Place::Memory => Ok(Arc::new(tract_core::memory())),
+        Place::Postgres => postgres(url, options).await,
         Place::Sqlite(path) => sqlite(url, path, options),
     }
 }
@@ -113,9 +118,20 @@ pub async fn open_with(url: &str, options: &StoreOptions) -> Result<Arc<dyn Stor
 /// [`Error::NoSuchStore`] when this build has no engine for the url.
 pub fn file_of(url: &str) -> Result<Option<PathBuf>> {
     Ok(match place(url)? {
-        Place::Memory => None,
+        Place::Memory | Place::Postgres => None,
         Place::Sqlite(path) => Some(path),
     })
+}
+
+#[cfg(feature = "postgres")]
+async fn postgres(url: &str, options: &StoreOptions) -> Result<Arc<dyn Store>> {
+    let postgres = tract_store_postgres::PostgresOptions::new().create(options.create);
+    Ok(Arc::new(tract_store_postgres::open(url, &postgres).await?))
+}
+
+#[cfg(not(feature = "postgres"))]
+async fn postgres(url: &str, _options: &StoreOptions) -> Result<Arc<dyn Store>> {
+    Err(no_such_store(url, "postgres"))
 }
 
 #[cfg(feature = "sqlite")]
@@ -136,16 +152,27 @@ fn place(url: &str) -> Result<Place> {
     let path = rest.strip_prefix("//").unwrap_or(rest);
     match scheme {
         "memory" if path.is_empty() => Ok(Place::Memory),
+        "postgres" | "postgresql" if cfg!(feature = "postgres") && rest.starts_with("//") => {
+            Ok(Place::Postgres)
+        }
         "sqlite" if cfg!(feature = "sqlite") && !path.is_empty() => Ok(Place::Sqlite(path.into())),
         _ => Err(no_such_store(url, scheme)),
     }
 }
 
 fn no_such_store(url: &str, scheme: &str) -> Error {
+    // Such a url may hold a password, and errors end up in logs.
+    let url = match url.split_once('@').filter(|_| scheme.starts_with("postgres")) {
+        Some((_, place)) => format!("{scheme}://…@{place}"),
+        None => url.to_owned(),
+    };
     let built: Vec<&str> = SCHEMES.iter().filter(|s| s.built).map(|s| s.name).collect();
     let has = format!("it has {}", built.join(" and "));
     let known = SCHEMES.iter().find(|known| known.name == scheme);
     let note = match known {
+        Some(known) if known.feature == "postgres" && cfg!(feature = "postgres") => {
+            "name the database: postgres://USER@HOST/DATABASE".to_owned()
+        }
         Some(known) if !known.built => format!("{has}; add features = [{:?}]", known.feature),
         Some(known) if known.name == "memory" => "write memory: and nothing after it".to_owned(),
         Some(known) => format!("name the file: {}:PATH", known.name),
@@ -155,7 +182,7 @@ fn no_such_store(url: &str, scheme: &str) -> Error {
         }
         None => format!("{has}; urls look like sqlite:PATH or memory:"),
     };
-    Error::NoSuchStore { url: url.to_owned(), note }
+    Error::NoSuchStore { url, note }
 }
 
 #[cfg(test)]
@@ -182,9 +209,22 @@ mod tests {
     }
 
     #[test]
+    fn a_password_is_not_repeated() {
+        let url = "postgres://me:secret@db/agents";
+        let error = no_such_store(url, "postgres");
+        assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
+    }
+
+    #[test]
     fn urls_without_an_engine_say_the_way_out() {
         refused("redb:agent.redb", "it has memory");
-        refused("postgres://db/agents", "later version");
+        match cfg!(feature = "postgres") {
+            true => refused("postgres:agents", "postgres://USER@HOST/DATABASE"),
+            false => {
+                refused("postgres://db/agents", "features = [\"postgres\"]");
+                refused("postgresql://db/agents", "features = [\"postgres\"]");
+            }
+        }
         refused("agent.db", "sqlite:agent.db");
         refused("", "sqlite:");
         refused("mysql:x", "sqlite:PATH");
