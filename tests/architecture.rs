@@ -12,6 +12,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tract-schema", &["tract-core"]),
     ("tract-store-redb", &["tract-core"]),
     ("tract-store-sled", &["tract-core"]),
+    ("tract-store-postgres", &["tract-core"]),
     ("tract-store-sqlite", &["tract-core"]),
     ("tract-example-store", &["tract-core"]),
     ("tract-engine", &["tract-core", "tract-compile", "tract-hooks"]),
@@ -28,6 +29,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tract-schema",
             "tract-store-redb",
             "tract-store-sled",
+            "tract-store-postgres",
             "tract-store-sqlite",
             "tract-tools",
         ],
@@ -120,6 +122,12 @@ fn features_bring_their_layer_and_no_other() {
     check("redb", &["tract-store-redb", "redb"], &upper(&["rusqlite", "sled"]));
     check("sled", &["tract-store-sled", "sled"], &upper(&["rusqlite", "redb"]));
     check("hooks", &["tract-hooks"], &upper(&["tract-compile", "tract-store-sqlite"]));
+    check(
+        "postgres",
+        &["tract-core", "tract-store-postgres", "tokio-postgres"],
+        &upper(&["tract-compile", "tract-hooks", "rusqlite", "rustls"]),
+    );
+    check("postgres-tls", &["rustls", "ring"], &["aws-lc-rs", "openssl-sys"]);
     check("engine", &["tract-engine", "tract-compile", "tract-hooks"], &["rusqlite"]);
     check("tools", &["tract-tools", "tract-schema", "jsonschema"], &["rusqlite", "reqwest"]);
 }

@@ -8,6 +8,8 @@ const COMBINATIONS: &[&str] = &[
     "redb",
     "sled",
     "sqlite",
+    "postgres",
+    "postgres-tls",
     "compile",
     "hooks",
     "sqlite,compile",

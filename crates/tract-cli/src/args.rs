@@ -42,6 +42,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Args)]
 pub(crate) struct Global {
     /// Where the store is: sqlite:PATH, redb:PATH or memory: [default: sqlite:.tract/tract.db, found upwards]
+    /// Where the store is: sqlite:PATH, postgres://USER@HOST/DATABASE (feature `postgres`) or memory: [default: sqlite:.tract/tract.db, found upwards]
     #[arg(long, global = true, env = "TRACT_STORE", value_name = "URL", hide_env_values = true)]
     #[arg(help_heading = "Everywhere")]
     pub(crate) store: Option<String>,

@@ -14,7 +14,8 @@ use crate::store::{self, StoreOptions, WriteMode};
 /// Opens the store that a url names, making it when it is missing, and stands on the branch that
 /// its `HEAD` names.
 ///
-/// Urls are `memory:`, and with the feature of that name `sqlite:PATH` or `sqlite://PATH`.
+/// Urls are `memory:`, and with the feature of that name `sqlite:PATH` or `sqlite://PATH`, and
+/// `postgres://USER@HOST/DATABASE`.
 ///
 /// ```
 /// # tract::block_on(async {

@@ -20,11 +20,10 @@ const SCHEMES: &[Scheme] = &[
     Scheme { name: "memory", feature: "", built: true },
     Scheme { name: "redb", feature: "redb", built: cfg!(feature = "redb") },
     Scheme { name: "sled", feature: "sled", built: cfg!(feature = "sled") },
+    Scheme { name: "postgres", feature: "postgres", built: cfg!(feature = "postgres") },
+    Scheme { name: "postgresql", feature: "postgres", built: false },
     Scheme { name: "sqlite", feature: "sqlite", built: cfg!(feature = "sqlite") },
 ];
-
-/// Schemes that a later version opens.
-const LATER: &[&str] = &["postgres", "postgresql"];
 
 /// How a store is opened.
 ///
@@ -79,13 +78,14 @@ enum Place {
     Memory,
     Redb(PathBuf),
     Sled(PathBuf),
+    Postgres,
     Sqlite(PathBuf),
 }
 
 /// Opens the store that a url names, making it when it is missing.
 ///
 /// Urls are `memory:`, and with the feature of that name `sqlite:PATH`, `redb:PATH` or `sled:PATH`,
-/// also with two slashes before the path: `sqlite://PATH`.
+/// also with two slashes before the path (`sqlite://PATH`), and `postgres://USER@HOST/DATABASE`.
 ///
 /// ```
 /// # tract::block_on(async {
@@ -110,6 +110,7 @@ pub async fn open_with(url: &str, options: &StoreOptions) -> Result<Arc<dyn Stor
         Place::Memory => Ok(Arc::new(tract_core::memory())),
         Place::Redb(path) => redb(url, path, options),
         Place::Sled(path) => sled(url, path, options),
+        Place::Postgres => postgres(url, options).await,
         Place::Sqlite(path) => sqlite(url, path, options),
     }
 }
@@ -120,7 +121,7 @@ pub async fn open_with(url: &str, options: &StoreOptions) -> Result<Arc<dyn Stor
 /// [`Error::NoSuchStore`] when this build has no engine for the url.
 pub fn file_of(url: &str) -> Result<Option<PathBuf>> {
     Ok(match place(url)? {
-        Place::Memory => None,
+        Place::Memory | Place::Postgres => None,
         Place::Redb(path) | Place::Sled(path) | Place::Sqlite(path) => Some(path),
     })
 }
@@ -149,6 +150,17 @@ fn sled(url: &str, _path: PathBuf, _options: &StoreOptions) -> Result<Arc<dyn St
     Err(no_such_store(url, "sled"))
 }
 
+#[cfg(feature = "postgres")]
+async fn postgres(url: &str, options: &StoreOptions) -> Result<Arc<dyn Store>> {
+    let postgres = tract_store_postgres::PostgresOptions::new().create(options.create);
+    Ok(Arc::new(tract_store_postgres::open(url, &postgres).await?))
+}
+
+#[cfg(not(feature = "postgres"))]
+async fn postgres(url: &str, _options: &StoreOptions) -> Result<Arc<dyn Store>> {
+    Err(no_such_store(url, "postgres"))
+}
+
 #[cfg(feature = "sqlite")]
 fn sqlite(_url: &str, path: PathBuf, options: &StoreOptions) -> Result<Arc<dyn Store>> {
     let sqlite = tract_store_sqlite::SqliteOptions::new()
@@ -169,12 +181,20 @@ fn place(url: &str) -> Result<Place> {
         "memory" if path.is_empty() => Ok(Place::Memory),
         "redb" if cfg!(feature = "redb") && !path.is_empty() => Ok(Place::Redb(path.into())),
         "sled" if cfg!(feature = "sled") && !path.is_empty() => Ok(Place::Sled(path.into())),
+        "postgres" | "postgresql" if cfg!(feature = "postgres") && rest.starts_with("//") => {
+            Ok(Place::Postgres)
+        }
         "sqlite" if cfg!(feature = "sqlite") && !path.is_empty() => Ok(Place::Sqlite(path.into())),
         _ => Err(no_such_store(url, scheme)),
     }
 }
 
 fn no_such_store(url: &str, scheme: &str) -> Error {
+    // Such a url may hold a password, and errors end up in logs.
+    let url = match url.split_once('@').filter(|_| scheme.starts_with("postgres")) {
+        Some((_, place)) => format!("{scheme}://…@{place}"),
+        None => url.to_owned(),
+    };
     let built: Vec<&str> = SCHEMES.iter().filter(|s| s.built).map(|s| s.name).collect();
     let has = match built.split_last() {
         Some((last, others)) if !others.is_empty() => {
@@ -184,16 +204,18 @@ fn no_such_store(url: &str, scheme: &str) -> Error {
     };
     let known = SCHEMES.iter().find(|known| known.name == scheme);
     let note = match known {
+        Some(known) if known.feature == "postgres" && cfg!(feature = "postgres") => {
+            "name the database: postgres://USER@HOST/DATABASE".to_owned()
+        }
         Some(known) if !known.built => format!("{has}; add features = [{:?}]", known.feature),
         Some(known) if known.name == "memory" => "write memory: and nothing after it".to_owned(),
         Some(known) => format!("name the file: {}:PATH", known.name),
-        None if LATER.contains(&scheme) => format!("{has}; {scheme} comes with a later version"),
         None if scheme.is_empty() || scheme.len() == 1 => {
             format!("{has}; a url begins with its scheme: sqlite:{url}")
         }
         None => format!("{has}; urls look like sqlite:PATH or memory:"),
     };
-    Error::NoSuchStore { url: url.to_owned(), note }
+    Error::NoSuchStore { url, note }
 }
 
 #[cfg(test)]
@@ -236,6 +258,13 @@ mod tests {
     }
 
     #[test]
+    fn a_password_is_not_repeated() {
+        let url = "postgres://me:secret@db/agents";
+        let error = no_such_store(url, "postgres");
+        assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
+    }
+
+    #[test]
     fn urls_without_an_engine_say_the_way_out() {
         refused("mysql:agent", "it has memory");
         match cfg!(feature = "redb") {
@@ -246,7 +275,13 @@ mod tests {
             true => refused("sled:", "sled:PATH"),
             false => refused("sled:agent.sled", "features = [\"sled\"]"),
         }
-        refused("postgres://db/agents", "later version");
+        match cfg!(feature = "postgres") {
+            true => refused("postgres:agents", "postgres://USER@HOST/DATABASE"),
+            false => {
+                refused("postgres://db/agents", "features = [\"postgres\"]");
+                refused("postgresql://db/agents", "features = [\"postgres\"]");
+            }
+        }
         refused("agent.db", "sqlite:agent.db");
         refused("", "sqlite:");
         refused("mysql:x", "sqlite:PATH");

@@ -1,0 +1,211 @@
+//! A batch as one statement.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use tokio_postgres::types::Type;
+use tract_core::{
+    Applied, Batch, BlobId, Commit, CommitId, Conflict, Expect, ObjectId, RepoName, StoreError,
+    StoreErrorKind, StoreResult, ToolId, ToolsetId,
+};
+
+use crate::args::{Args, Raw};
+use crate::error::{BACKEND, damaged, new};
+use crate::link::{Link, Scope, column, id_column};
+use crate::schema::{
+    MAX_BYTES, decode_target, encode_note, encode_target, log_sum, name_key, ref_sum,
+};
+use crate::tools;
+
+const OP: &str = "apply";
+
+pub(crate) async fn apply(link: &Link, repo: &RepoName, batch: Batch) -> StoreResult<Applied> {
+    let mut names = HashSet::new();
+    if let Some(twice) = batch.refs.iter().find(|edit| !names.insert(&edit.name)) {
+        let message = format!("expected one edit of each ref, found two of {}", twice.name);
+        return Err(new(StoreErrorKind::Invalid, OP, message));
+    }
+    let args = arguments(link, repo, &batch)?;
+    let parameters: Vec<String> = (1..=31).map(|n| format!("${n}")).collect();
+    let sql = link.sql(&format!("SELECT * FROM {{s}}.apply({})", parameters.join(", ")));
+    let rows = link.query(OP, &Scope::Own, &sql, &args, true).await?;
+    let Some(row) = rows.first() else {
+        return Err(damaged(OP, "expected one answer to a write, found none"));
+    };
+    match column::<i16>(OP, row, 0)? {
+        0 => Ok(Applied::Done),
+        1 => Ok(Applied::Already),
+        2 => {
+            let name: &str = column(OP, row, 1)?;
+            let edit = batch.refs.iter().find(|edit| edit.name.as_str() == name);
+            let edit = edit.ok_or_else(|| damaged(OP, format!("a conflict of {name}, not asked for")))?;
+            let found: Option<&[u8]> = column(OP, row, 2)?;
+            let sum: Option<i64> = column(OP, row, 3)?;
+            let found = match found {
+                None => None,
+                Some(target) if sum != Some(ref_sum(repo, name, target)) => {
+                    return Err(damaged(OP, format!("the ref {name} is damaged")));
+                }
+                Some(target) => Some(decode_target(target).ok_or_else(|| {
+                    damaged(OP, format!("the ref {name} is damaged"))
+                })?),
+            };
+            let (name, expected) = (edit.name.clone(), edit.expect.clone());
+            Ok(Applied::Conflict(Conflict { name, expected, found }))
+        }
+        3 => {
+            let id = id_column(OP, row, 2)?;
+            let object = match column::<&str>(OP, row, 1)? {
+                "commit" => ObjectId::Commit(CommitId::from_bytes(id)),
+                "blob" => ObjectId::Blob(BlobId::from_bytes(id)),
+                "toolset" => ObjectId::Toolset(ToolsetId::from_bytes(id)),
+                _ => ObjectId::Tool(ToolId::from_bytes(id)),
+            };
+            Err(StoreError::missing(BACKEND, OP, object))
+        }
+        other => Err(damaged(OP, format!("expected an answer from 0 to 3, found {other}"))),
+    }
+}
+
+fn arguments(link: &Link, repo: &RepoName, batch: &Batch) -> StoreResult<Args> {
+    let note = encode_note(&batch.note);
+    let lock = i32::try_from(link.options.lock_timeout.as_millis()).unwrap_or(i32::MAX);
+    let args = Args::new()
+        .text(repo.as_str())
+        .id(batch.id.as_bytes())
+        .id(&note)
+        .with(lock.max(1), Type::INT4)
+        .with(link.options.unsafe_lose_on_power_loss, Type::BOOL);
+    let args = refs(args, repo, batch, &note);
+    let args = needs(args, batch);
+    objects(args, batch)
+}
+
+fn refs(args: Args, repo: &RepoName, batch: &Batch, note: &[u8]) -> Args {
+    let edits = &batch.refs;
+    let names: Vec<String> = edits.iter().map(|edit| edit.name.as_str().to_owned()).collect();
+    // Everybody locks in the order of names, so nobody waits in a circle.
+    let mut sorted: Vec<i32> = (1..).take(names.len()).collect();
+    sorted.sort_by_key(|n| names.get(usize::try_from(*n - 1).unwrap_or_default()));
+    let (mut expects, mut is, mut to) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut sums, mut log_sums) = (Vec::new(), Vec::new());
+    for edit in edits {
+        let (expect, target) = match &edit.expect {
+            Expect::Any => (0i16, None),
+            Expect::Absent => (1, None),
+            Expect::Is(target) => (2, Some(Raw::from(encode_target(target)))),
+        };
+        expects.push(expect);
+        is.push(target);
+        let after = edit.to.as_ref().map(encode_target);
+        let name = edit.name.as_str();
+        sums.push(after.as_deref().map_or(0, |after| ref_sum(repo, name, after)));
+        log_sums.push(log_sum(repo, name, after.as_deref(), batch.id, note));
+        to.push(after.map(Raw::from));
+    }
+    args.with(names, Type::TEXT_ARRAY)
+        .with(sorted, Type::INT4_ARRAY)
+        .with(expects, Type::INT2_ARRAY)
+        .maybe_raws(is)
+        .maybe_raws(to)
+        .with(sums, Type::INT8_ARRAY)
+        .with(log_sums, Type::INT8_ARRAY)
+}
+
+/// Lists what the batch leans on and does not bring.
+fn needs(args: Args, batch: &Batch) -> Args {
+    let blobs = batch.blobs.iter().map(|blob| ObjectId::Blob(blob.id()));
+    let toolsets = batch.toolsets.iter().map(|set| ObjectId::Toolset(set.id()));
+    let commits = batch.commits.iter().map(|commit| ObjectId::Commit(commit.id()));
+    let tools = batch.tools.iter().map(|tool| ObjectId::Tool(tool.id));
+    let mut settled: HashSet<ObjectId> =
+        blobs.chain(toolsets).chain(commits).chain(tools).collect();
+    let mut needed: [Vec<Raw>; 4] = Default::default();
+    let mut need = |object: ObjectId| {
+        if settled.insert(object) {
+            let [commits, blobs, toolsets, tools] = &mut needed;
+            let list = match object {
+                ObjectId::Commit(_) => commits,
+                ObjectId::Blob(_) => blobs,
+                ObjectId::Toolset(_) => toolsets,
+                ObjectId::Tool(_) => tools,
+            };
+            list.push(Raw::id(object.as_bytes()));
+        }
+    };
+    batch.requires.iter().for_each(|object| need(*object));
+    for commit in &batch.commits {
+        commit.parents.iter().for_each(|id| need(ObjectId::Commit(*id)));
+        commit.linked_blobs().for_each(|id| need(ObjectId::Blob(id)));
+        let toolsets = [commit.toolset, commit.active].into_iter().flatten();
+        toolsets.for_each(|id| need(ObjectId::Toolset(id)));
+    }
+    for toolset in &batch.toolsets {
+        toolset.entries().iter().for_each(|entry| need(ObjectId::Blob(entry.schema)));
+    }
+    batch.derived.iter().for_each(|row| need(ObjectId::Commit(row.commit)));
+    needed.into_iter().fold(args, Args::raws)
+}
+
+fn objects(args: Args, batch: &Batch) -> StoreResult<Args> {
+    // In the order of hashes: two batches that bring the same blobs do not wait in a circle.
+    let blobs: BTreeMap<_, _> = batch.blobs.iter().map(|blob| (blob.id(), blob)).collect();
+    let (runs, commits) = runs(&batch.commits);
+    let records: Vec<Vec<u8>> = commits.iter().map(|commit| commit.encode()).collect();
+    let toolsets: BTreeMap<_, _> = batch.toolsets.iter().map(|set| (set.id(), set)).collect();
+    let mut seen = HashSet::new();
+    let tool_rows: Vec<_> =
+        batch.tools.iter().filter(|tool| seen.insert((tool.id, tool.schema))).collect();
+    let derived: BTreeMap<_, _> =
+        batch.derived.iter().map(|row| ((row.kind.number(), row.commit), &row.bytes)).collect();
+    let sizes = blobs.values().map(|blob| blob.bytes().len());
+    let sizes = sizes.chain(records.iter().map(Vec::len)).chain(derived.values().map(|b| b.len()));
+    let sizes = sizes.chain(toolsets.values().map(|set| set.entries().len() * 64));
+    let size: usize = sizes.sum();
+    if size > MAX_BYTES {
+        let message = format!("expected a batch of at most {MAX_BYTES} bytes, found {size}");
+        return Err(new(StoreErrorKind::TooLarge, OP, message));
+    }
+    let parents = commits.iter().map(|commit| Some(Raw::id(commit.parent()?.as_bytes()))).collect();
+    Ok(args
+        .ids(blobs.keys().map(BlobId::as_bytes))
+        .raws(blobs.values().map(|blob| Raw(blob.bytes().clone())).collect())
+        .ids(commits.iter().map(|commit| *commit.id().as_bytes()))
+        .raws(records.into_iter().map(Raw::from).collect())
+        .maybe_raws(parents)
+        .with(runs, Type::INT4_ARRAY)
+        .ids(toolsets.keys().map(ToolsetId::as_bytes))
+        .raws(toolsets.values().map(|set| Raw::from(set.encode())).collect())
+        .ids(tool_rows.iter().map(|tool| *tool.id.as_bytes()))
+        .ids(tool_rows.iter().map(|tool| *tool.schema.as_bytes()))
+        .with(tool_rows.iter().map(|tool| name_key(&tool.name)).collect::<Vec<_>>(), Type::INT8_ARRAY)
+        .raws(tool_rows.iter().map(|tool| Raw::from(tools::encode(tool))).collect())
+        .with(derived.keys().map(|(kind, _)| i16::from(*kind)).collect::<Vec<_>>(), Type::INT2_ARRAY)
+        .ids(derived.keys().map(|(_, commit)| *commit.as_bytes()))
+        .raws(derived.values().map(|bytes| Raw((*bytes).clone())).collect()))
+}
+
+/// Orders commits into lines, each commit the first parent of the next, parents before children,
+/// and gives the lengths of the lines.
+fn runs(commits: &[Commit]) -> (Vec<i32>, Vec<&Commit>) {
+    let mut waiting: HashMap<CommitId, &Commit> =
+        commits.iter().map(|commit| (commit.id(), commit)).collect();
+    let (mut lengths, mut ordered) = (Vec::<i32>::new(), Vec::<&Commit>::with_capacity(commits.len()));
+    for commit in commits {
+        // Ids are hashes of their parents' ids, so that this chain has an end.
+        let mut chain = Vec::new();
+        let mut next = waiting.remove(&commit.id());
+        while let Some(commit) = next {
+            chain.push(commit);
+            next = commit.parent().and_then(|parent| waiting.remove(&parent));
+        }
+        for commit in chain.into_iter().rev() {
+            let follows = commit.parent().is_some() && ordered.last().map(|last| last.id()) == commit.parent();
+            match lengths.last_mut().filter(|_| follows) {
+                Some(length) => *length += 1,
+                None => lengths.push(1),
+            }
+            ordered.push(commit);
+        }
+    }
+    (lengths, ordered)
+}

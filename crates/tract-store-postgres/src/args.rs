@@ -1,0 +1,91 @@
+//! Arguments of a statement, owned, each with its type: so a statement needs no preparing.
+
+use bytes::{Bytes, BytesMut};
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+
+/// Bytes as a `bytea`, without a copy of their own.
+#[derive(Clone, Debug)]
+pub(crate) struct Raw(pub(crate) Bytes);
+
+impl Raw {
+    pub(crate) fn id(id: &[u8]) -> Self {
+        Self(Bytes::copy_from_slice(id))
+    }
+}
+
+impl From<Vec<u8>> for Raw {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(bytes.into())
+    }
+}
+
+impl ToSql for Raw {
+    fn to_sql(
+        &self,
+        _: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        out.extend_from_slice(&self.0);
+        Ok(IsNull::No)
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        *kind == Type::BYTEA
+    }
+
+    to_sql_checked!();
+}
+
+type Argument = (Box<dyn ToSql + Send + Sync>, Type);
+
+/// The arguments of one statement, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Args(Vec<Argument>);
+
+impl Args {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    #[must_use]
+    pub(crate) fn with(mut self, value: impl ToSql + Send + Sync + 'static, kind: Type) -> Self {
+        self.0.push((Box::new(value), kind));
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn int(self, value: i64) -> Self {
+        self.with(value, Type::INT8)
+    }
+
+    #[must_use]
+    pub(crate) fn text(self, value: &str) -> Self {
+        self.with(value.to_owned(), Type::TEXT)
+    }
+
+    #[must_use]
+    pub(crate) fn id(self, value: &[u8]) -> Self {
+        self.with(Raw::id(value), Type::BYTEA)
+    }
+
+    #[must_use]
+    pub(crate) fn ids(self, values: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Self {
+        let values: Vec<Raw> = values.into_iter().map(|id| Raw::id(id.as_ref())).collect();
+        self.with(values, Type::BYTEA_ARRAY)
+    }
+
+    #[must_use]
+    pub(crate) fn raws(self, values: Vec<Raw>) -> Self {
+        self.with(values, Type::BYTEA_ARRAY)
+    }
+
+    #[must_use]
+    pub(crate) fn maybe_raws(self, values: Vec<Option<Raw>>) -> Self {
+        self.with(values, Type::BYTEA_ARRAY)
+    }
+
+    /// Lends them as the driver wants them.
+    pub(crate) fn lend(&self) -> Vec<(&(dyn ToSql + Sync), Type)> {
+        self.0.iter().map(|(value, kind)| (&**value as &(dyn ToSql + Sync), kind.clone())).collect()
+    }
+}

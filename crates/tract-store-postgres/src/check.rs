@@ -1,0 +1,319 @@
+//! Checking a repository from end to end, in pages.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use tokio_postgres::Row;
+use tract_core::store::Damage;
+use tract_core::{
+    Blob, BlobId, Commit, CommitId, ObjectId, RefName, RefTarget, RepoName, StoreResult, ToolId,
+    Toolset, ToolsetId,
+};
+
+use crate::args::Args;
+use crate::link::{Link, column, id_column};
+use crate::schema::target_object;
+use crate::{log, repair, tools};
+
+pub(crate) const OP: &str = "check";
+/// How many rows are read at once.
+const PAGE: i64 = 2_000;
+
+/// What a check keeps of a commit.
+pub(crate) struct Node {
+    pub(crate) parent: Option<CommitId>,
+    pub(crate) place: (i64, i64),
+    pub(crate) toolset: Option<ToolsetId>,
+    pub(crate) created_at: i64,
+}
+
+/// What a check has found so far.
+pub(crate) struct Check<'l> {
+    pub(crate) link: &'l Link,
+    pub(crate) repo: &'l RepoName,
+    pub(crate) number: i64,
+    damage: Vec<Damage>,
+    pub(crate) blobs: HashSet<BlobId>,
+    pub(crate) commits: HashMap<CommitId, Node>,
+    pub(crate) toolsets: HashMap<ToolsetId, Toolset>,
+    links: Vec<(CommitId, ObjectId)>,
+}
+
+/// Checks a repository; with `repair`, builds anew what is derived.
+pub(crate) async fn check(link: &Link, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>> {
+    let Some(number) = link.repo(OP, repo).await? else { return Ok(Vec::new()) };
+    let mut check = Check {
+        link,
+        repo,
+        number,
+        damage: Vec::new(),
+        blobs: HashSet::new(),
+        commits: HashMap::new(),
+        toolsets: HashMap::new(),
+        links: Vec::new(),
+    };
+    check.blobs().await?;
+    check.toolsets().await?;
+    check.commits().await?;
+    check.links();
+    check.places().await?;
+    check.tools().await?;
+    check.refs().await?;
+    if repair {
+        repair::repair(&check).await?;
+    }
+    Ok(check.damage)
+}
+
+impl Check<'_> {
+    fn found(&mut self, object: Option<ObjectId>, derived: bool, what: impl Into<String>) {
+        self.damage.push(Damage { object, what: what.into(), derived });
+    }
+
+    /// Reads rows of `hash, …` in the order of hashes, page by page.
+    async fn page(&self, columns: &str, table: &str, after: &[u8]) -> StoreResult<Vec<Row>> {
+        let sql = format!(
+            "SELECT {columns} FROM {{s}}.{table} WHERE repo = $1 AND hash > $2 ORDER BY hash LIMIT {PAGE}"
+        );
+        let args = Args::new().int(self.number).id(after);
+        self.link.read(OP, self.repo, &sql, args).await
+    }
+
+    async fn blobs(&mut self) -> StoreResult<()> {
+        let mut after = Vec::new();
+        loop {
+            let rows = self.page("hash, data", "blobs", &after).await?;
+            let Some(last) = rows.last() else { return Ok(()) };
+            after = column::<&[u8]>(OP, last, 0)?.to_vec();
+            for row in &rows {
+                let id = BlobId::from_bytes(id_column(OP, row, 0)?);
+                let data: &[u8] = column(OP, row, 1)?;
+                if tract_core::hash::blob(data) != id {
+                    self.found(Some(ObjectId::Blob(id)), false, "its bytes do not hash to its id");
+                }
+                self.blobs.insert(id);
+            }
+        }
+    }
+
+    async fn toolsets(&mut self) -> StoreResult<()> {
+        let mut after = Vec::new();
+        loop {
+            let rows = self.page("hash, data", "toolsets", &after).await?;
+            let Some(last) = rows.last() else { return Ok(()) };
+            after = column::<&[u8]>(OP, last, 0)?.to_vec();
+            for row in &rows {
+                let id = ToolsetId::from_bytes(id_column(OP, row, 0)?);
+                let object = Some(ObjectId::Toolset(id));
+                match Toolset::decode(id, column(OP, row, 1)?) {
+                    None => self.found(object, false, "its bytes do not hash to its id"),
+                    Some(toolset) => {
+                        let missing: Vec<BlobId> = toolset
+                            .entries()
+                            .iter()
+                            .map(|entry| entry.schema)
+                            .filter(|schema| !self.blobs.contains(schema))
+                            .collect();
+                        for schema in missing {
+                            self.found(object, false, format!("its schema {schema} is missing"));
+                        }
+                        self.toolsets.insert(id, toolset);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn commits(&mut self) -> StoreResult<()> {
+        let mut after = Vec::new();
+        loop {
+            let rows = self.page("hash, rec, seg, pos", "commits", &after).await?;
+            let Some(last) = rows.last() else { return Ok(()) };
+            after = column::<&[u8]>(OP, last, 0)?.to_vec();
+            for row in &rows {
+                let id = CommitId::from_bytes(id_column(OP, row, 0)?);
+                let object = Some(ObjectId::Commit(id));
+                let Ok(commit) = Commit::decode(id, column(OP, row, 1)?) else {
+                    self.found(object, false, "its record does not hash to its id");
+                    continue;
+                };
+                let blobs = commit.linked_blobs().map(ObjectId::Blob);
+                let parents = commit.parents.iter().copied().map(ObjectId::Commit);
+                let toolsets = [commit.toolset, commit.active].into_iter().flatten();
+                let toolsets = toolsets.map(ObjectId::Toolset);
+                self.links.extend(blobs.chain(parents).chain(toolsets).map(|link| (id, link)));
+                let node = Node {
+                    parent: commit.parent(),
+                    place: (column(OP, row, 2)?, column(OP, row, 3)?),
+                    toolset: commit.toolset,
+                    created_at: commit.created_at.unwrap_or_default(),
+                };
+                self.commits.insert(id, node);
+            }
+        }
+    }
+
+    fn has(&self, object: ObjectId) -> bool {
+        match object {
+            ObjectId::Commit(id) => self.commits.contains_key(&id),
+            ObjectId::Blob(id) => self.blobs.contains(&id),
+            ObjectId::Toolset(id) => self.toolsets.contains_key(&id),
+            ObjectId::Tool(_) => true,
+        }
+    }
+
+    fn links(&mut self) {
+        for (commit, link) in std::mem::take(&mut self.links) {
+            if !self.has(link) {
+                let what = format!("it links to {link}, which is missing or damaged");
+                self.found(Some(ObjectId::Commit(commit)), false, what);
+            }
+        }
+    }
+
+    /// Checks places against first parents: whatever lies right before a commit in its segment is
+    /// its parent, and a segment begins after the parent of its first commit.
+    async fn places(&mut self) -> StoreResult<()> {
+        let sql = "SELECT seg, parent_seg, parent_pos FROM {s}.segments WHERE repo = $1";
+        let rows = self.link.read(OP, self.repo, sql, Args::new().int(self.number)).await?;
+        let mut segments: HashMap<i64, Option<(i64, i64)>> = HashMap::new();
+        for row in &rows {
+            let from: (Option<i64>, Option<i64>) = (column(OP, row, 1)?, column(OP, row, 2)?);
+            segments.insert(column(OP, row, 0)?, from.0.zip(from.1));
+        }
+        let by_place: HashMap<(i64, i64), CommitId> =
+            self.commits.iter().map(|(id, node)| (node.place, *id)).collect();
+        let mut wrong = Vec::new();
+        for (id, node) in &self.commits {
+            let (seg, pos) = node.place;
+            let before = match pos {
+                0 => segments.get(&seg).map(|from| from.and_then(|from| by_place.get(&from).copied())),
+                pos => Some(by_place.get(&(seg, pos - 1)).copied()),
+            };
+            if before != Some(node.parent) {
+                wrong.push((*id, format!("place {seg}.{pos}: what lies before it is not its parent")));
+            }
+        }
+        wrong.sort();
+        for (id, what) in wrong {
+            self.found(Some(ObjectId::Commit(id)), true, what);
+        }
+        let sql = "SELECT count(*) FROM {s}.derived d WHERE repo = $1 AND NOT EXISTS \
+                   (SELECT 1 FROM {s}.commits c WHERE c.repo = $1 AND c.seg = d.seg AND c.pos = d.pos)";
+        let rows = self.link.read(OP, self.repo, sql, Args::new().int(self.number)).await?;
+        if let Some(row) = rows.first() {
+            let orphans: i64 = column(OP, row, 0)?;
+            if orphans > 0 {
+                self.found(None, true, format!("{orphans} derived rows belong to no commit"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the tools in force, each with the commit that had it first.
+    pub(crate) fn tools_in_force(&self) -> BTreeMap<(ToolId, BlobId), (i64, CommitId)> {
+        let mut in_force = BTreeMap::new();
+        for (id, node) in &self.commits {
+            let toolset = node.toolset.and_then(|id| self.toolsets.get(&id));
+            for entry in toolset.iter().flat_map(|set| set.entries()) {
+                let at = (node.created_at, *id);
+                let first = in_force.entry((entry.tool, entry.schema)).or_insert(at);
+                *first = (*first).min(at);
+            }
+        }
+        in_force
+    }
+
+    async fn tools(&mut self) -> StoreResult<()> {
+        let sql = "SELECT hash, schema, data, name_key FROM {s}.tools WHERE repo = $1";
+        let rows = self.link.read(OP, self.repo, sql, Args::new().int(self.number)).await?;
+        let mut indexed = HashSet::new();
+        for row in &rows {
+            let (id, read) = tools::decode(OP, row)?;
+            match read {
+                None => self.found(Some(ObjectId::Tool(id)), true, "its row in the index is damaged"),
+                Some(row) => {
+                    if !self.commits.contains_key(&row.commit) {
+                        let what = format!("its first commit {} is missing", row.commit);
+                        self.found(Some(ObjectId::Tool(id)), true, what);
+                    }
+                    indexed.insert((id, row.schema));
+                }
+            }
+        }
+        let missing: Vec<(ToolId, BlobId)> =
+            self.tools_in_force().into_keys().filter(|key| !indexed.contains(key)).collect();
+        for (id, schema) in missing {
+            let what = format!("the index lacks it with the schema {schema}");
+            self.found(Some(ObjectId::Tool(id)), true, what);
+        }
+        Ok(())
+    }
+
+    /// Checks the refs, and that the log from nothing gives them.
+    async fn refs(&mut self) -> StoreResult<()> {
+        let sql = "SELECT name, target, sum FROM {s}.refs WHERE repo = $1 ORDER BY name";
+        let rows = self.link.read(OP, self.repo, sql, Args::new().int(self.number)).await?;
+        let mut refs: BTreeMap<RefName, RefTarget> = BTreeMap::new();
+        for row in &rows {
+            match log::ref_row(OP, self.repo, row)? {
+                (name, None) => self.found(None, false, format!("the ref {name} is damaged")),
+                (_, Some((name, target))) => {
+                    if let Some(object) = target_object(&target).filter(|object| !self.has(*object)) {
+                        self.found(Some(object), false, format!("the ref {name} points at it: missing"));
+                    }
+                    refs.insert(name, target);
+                }
+            }
+        }
+        let replayed = self.replay().await?;
+        for (name, target) in &refs {
+            if replayed.get(name) != Some(target) {
+                self.found(None, false, format!("the log does not lead to what the ref {name} is"));
+            }
+        }
+        for name in replayed.keys().filter(|name| !refs.contains_key(name)) {
+            self.found(None, false, format!("the log leads to a ref {name} that is missing"));
+        }
+        Ok(())
+    }
+
+    async fn replay(&mut self) -> StoreResult<BTreeMap<RefName, RefTarget>> {
+        let sql = format!(
+            "SELECT {} FROM {{s}}.ref_log WHERE repo = $1 AND seq > $2 ORDER BY seq LIMIT {PAGE}",
+            log::COLUMNS
+        );
+        let mut refs = BTreeMap::new();
+        let mut after = i64::MIN;
+        loop {
+            let args = Args::new().int(self.number).int(after);
+            let rows = self.link.read(OP, self.repo, &sql, args).await?;
+            let Some(last) = rows.last() else { return Ok(refs) };
+            after = column(OP, last, 0)?;
+            for row in &rows {
+                let (seq, entry) = log::entry_row(OP, self.repo, row)?;
+                let Some(entry) = entry else {
+                    self.found(None, false, format!("entry {seq} of the ref log is damaged"));
+                    continue;
+                };
+                if refs.get(&entry.name) != entry.before.as_ref() {
+                    let what = format!("entry {seq} of the ref log does not follow the one before it");
+                    self.found(None, false, what);
+                }
+                match entry.after {
+                    Some(target) => drop(refs.insert(entry.name, target)),
+                    None => drop(refs.remove(&entry.name)),
+                }
+            }
+        }
+    }
+}
+
+/// Reads one blob as a schema text, where it is sound.
+pub(crate) async fn schema_text(check: &Check<'_>, id: BlobId) -> StoreResult<Option<Blob>> {
+    match crate::read::blobs(check.link, check.repo, &[id]).await {
+        Ok(found) => Ok(found.into_iter().flatten().next()),
+        // A damaged schema has no name to give; the damage itself is reported.
+        Err(error) if matches!(error.kind, tract_core::StoreErrorKind::Corrupt { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

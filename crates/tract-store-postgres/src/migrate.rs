@@ -1,0 +1,212 @@
+//! Opening: what the server must be like, which format is there, and making the tables.
+
+use std::fmt::Write as _;
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use tokio_postgres::types::Type;
+use tract_core::{StoreErrorKind, StoreResult};
+
+use crate::args::Args;
+use crate::error::{Failed, failed, new};
+use crate::link::{Link, Scope, column};
+use crate::schema::{CUT, FORMAT, OLDEST_SERVER, WHOLE, in_schema};
+
+const OP: &str = "open";
+const TABLES: &str = include_str!("tables.sql");
+const FUNCTIONS: &str = include_str!("functions.sql");
+const ROW_SECURITY: &str = include_str!("row_security.sql");
+
+/// Checks the server and the format, and makes the tables where they are missing and wanted.
+pub(crate) async fn open(link: &Link) -> StoreResult<()> {
+    check_server(link).await?;
+    match find(link).await? {
+        Some(found) => accept(link, found),
+        None if link.options.create => {
+            let found = make(link).await?;
+            accept(link, found)
+        }
+        None => {
+            let message = format!("there is no store in the schema {:?}", link.schema);
+            Err(new(StoreErrorKind::NoStore, OP, message))
+        }
+    }
+}
+
+async fn check_server(link: &Link) -> StoreResult<()> {
+    let sql = "SELECT current_setting('server_version_num')::int, \
+               current_setting('server_encoding'), current_setting('fsync'), \
+               current_setting('full_page_writes'), current_setting('synchronous_commit'), \
+               (SELECT rolsuper OR rolbypassrls FROM pg_catalog.pg_roles \
+                WHERE rolname = current_user)";
+    let rows = link.query(OP, &Scope::Own, sql, &Args::new(), false).await?;
+    let Some(row) = rows.first() else {
+        return Err(new(StoreErrorKind::Engine, OP, "the server does not say what it is"));
+    };
+    let version: i32 = column(OP, row, 0)?;
+    if version < OLDEST_SERVER {
+        let message = format!(
+            "expected PostgreSQL {} or later, found {}",
+            OLDEST_SERVER / 10_000,
+            version / 10_000
+        );
+        return Err(new(StoreErrorKind::Unsupported, OP, message));
+    }
+    let encoding: &str = column(OP, row, 1)?;
+    if encoding != "UTF8" {
+        let message = format!("expected a database encoded in UTF8, found {encoding}");
+        return Err(new(StoreErrorKind::Unsupported, OP, message));
+    }
+    for (index, name) in [(2, "fsync"), (3, "full_page_writes"), (4, "synchronous_commit")] {
+        let value: &str = column(OP, row, index)?;
+        if value == "off" && !link.options.unsafe_lose_on_power_loss {
+            let message = format!(
+                "expected {name} = on, found off: a loss of power would take acknowledged writes; \
+                 the option unsafe_lose_on_power_loss opens it all the same"
+            );
+            return Err(new(StoreErrorKind::Unsupported, OP, message));
+        }
+    }
+    let bypasses: Option<bool> = column(OP, row, 5)?;
+    if link.options.row_security && bypasses != Some(false) {
+        return Err(bypassing());
+    }
+    Ok(())
+}
+
+fn bypassing() -> tract_core::StoreError {
+    let message = "expected a role that row-level security holds, found one that it does not: \
+                   connect as a role that is no superuser and has no BYPASSRLS";
+    new(StoreErrorKind::Unsupported, OP, message)
+}
+
+/// What a store says of itself.
+struct Found {
+    format: i32,
+    row_security: bool,
+}
+
+async fn find(link: &Link) -> StoreResult<Option<Found>> {
+    let sql = "SELECT format, row_security FROM {s}.tract_store";
+    let rows = match link.query(OP, &Scope::Own, &link.sql(sql), &Args::new(), false).await {
+        Ok(rows) => rows,
+        Err(error) if error.kind == StoreErrorKind::NoStore && is_database(&error) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    let row = rows.first().map(|row| Ok(Found { format: column(OP, row, 0)?, row_security: column(OP, row, 1)? }));
+    row.transpose()
+}
+
+/// Whether the database is there, and only the schema or the table is not.
+fn is_database(error: &tract_core::StoreError) -> bool {
+    let source = error.source.as_deref().and_then(|source| source.downcast_ref());
+    let state = source.and_then(tokio_postgres::Error::code);
+    state.is_some_and(|state| matches!(state.code(), "3F000" | "42P01"))
+}
+
+fn accept(link: &Link, found: Found) -> StoreResult<()> {
+    if found.format > FORMAT {
+        let (found, known) = (found.format.unsigned_abs(), FORMAT.unsigned_abs());
+        let message = format!("the store has format {found}, the newest known is {known}");
+        return Err(new(StoreErrorKind::TooNew { found, known }, OP, message));
+    }
+    if found.format < 1 {
+        let message = format!("expected a format from 1 to {FORMAT}, found {}", found.format);
+        return Err(crate::error::damaged(OP, message));
+    }
+    if link.options.row_security && !found.row_security {
+        let message = "the store was made without row-level security: make a new one with it and \
+                       copy this one there";
+        return Err(new(StoreErrorKind::Invalid, OP, message));
+    }
+    link.set_row_security(found.row_security);
+    Ok(())
+}
+
+/// Makes the tables, in one transaction that others wait for.
+async fn make(link: &Link) -> StoreResult<Found> {
+    let partitions = link.options.partitions;
+    if !(1..=1024).contains(&partitions) {
+        let message = format!("expected 1 to 1,024 partitions, found {partitions}");
+        return Err(new(StoreErrorKind::Invalid, OP, message));
+    }
+    let script = script(link);
+    let find = link.sql("SELECT format, row_security FROM {s}.tract_store");
+    let look = format!("SELECT to_regclass('\"{}\".tract_store') IS NOT NULL", link.schema);
+    let lock = format!("tract {}", link.schema);
+    let row_security = link.options.row_security;
+    let started = std::time::Instant::now();
+    loop {
+        let made = link
+            .transaction(OP, &Scope::Own, async |object| {
+                let fail = |error| failed(OP, error);
+                // Whoever comes second waits here, and then finds the tables made.
+                let sql = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
+                let name = [(&lock as _, Type::TEXT)];
+                object.query_typed(sql, &name).await.map_err(fail)?;
+                let rows = object.query_typed(&look, &[]).await.map_err(fail)?;
+                let exists: bool = match rows.first() {
+                    Some(row) => column(OP, row, 0).map_err(Failed::Final)?,
+                    None => false,
+                };
+                if !exists {
+                    object.batch_execute(&script).await.map_err(fail)?;
+                    return Ok(Found { format: FORMAT, row_security });
+                }
+                let rows = object.query_typed(&find, &[]).await.map_err(fail)?;
+                let found = rows.first().map(|row| {
+                    Ok(Found { format: column(OP, row, 0)?, row_security: column(OP, row, 1)? })
+                });
+                let missing = || crate::error::damaged(OP, "the store's row of its format is missing");
+                found.unwrap_or_else(|| Err(missing())).map_err(Failed::Final)
+            })
+            .await;
+        match made {
+            // Two schemas made at once may collide in the catalog.
+            Err(error)
+                if error.kind == StoreErrorKind::Busy
+                    && started.elapsed() < link.options.retry_for =>
+            {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+            made => return made,
+        }
+    }
+}
+
+fn script(link: &Link) -> String {
+    // Room for 2^22 repositories before two stores in one schema's place could meet.
+    let start = (RandomState::new().build_hasher().finish() >> 24 << 22) + 1;
+    let partitions = link.options.partitions;
+    let mut script = TABLES.replace("{start}", &start.to_string());
+    for table in CUT {
+        for n in 0..partitions {
+            let _ = writeln!(
+                script,
+                "CREATE TABLE {{s}}.{table}_{n} PARTITION OF {{s}}.{table} \
+                 FOR VALUES WITH (MODULUS {partitions}, REMAINDER {n});"
+            );
+        }
+    }
+    script.push_str(FUNCTIONS);
+    if link.options.row_security {
+        script.push_str(ROW_SECURITY);
+        for table in CUT.into_iter().chain(WHOLE) {
+            let _ = writeln!(
+                script,
+                "ALTER TABLE {{s}}.{table} ENABLE ROW LEVEL SECURITY; \
+                 ALTER TABLE {{s}}.{table} FORCE ROW LEVEL SECURITY; \
+                 CREATE POLICY this_repo ON {{s}}.{table} \
+                 USING (repo = {{s}}.this_repo()) WITH CHECK (repo = {{s}}.this_repo());"
+            );
+        }
+    }
+    let _ = writeln!(
+        script,
+        "INSERT INTO {{s}}.tract_store (format, partitions, row_security) \
+         VALUES ({FORMAT}, {partitions}, {});",
+        link.options.row_security
+    );
+    in_schema(&script, &link.schema)
+}

@@ -1,0 +1,262 @@
+//! How a store is opened: options, and what a url says.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use tokio_postgres::Config;
+use tokio_postgres::config::{SslMode, TargetSessionAttrs};
+use tract_core::{StoreErrorKind, StoreResult};
+
+use crate::error::new;
+
+/// How a store is opened.
+///
+/// ```
+/// use std::time::Duration;
+/// use tract_store_postgres::PostgresOptions;
+/// let options = PostgresOptions::new().create(true).pool_size(16).schema("agents")?;
+/// # Ok::<(), tract_core::StoreError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct PostgresOptions {
+    pub(crate) create: bool,
+    pub(crate) schema: Option<String>,
+    pub(crate) pool_size: usize,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) statement_timeout: Duration,
+    pub(crate) lock_timeout: Duration,
+    pub(crate) retry_for: Duration,
+    pub(crate) partitions: u16,
+    pub(crate) row_security: bool,
+    pub(crate) named_statements: bool,
+    pub(crate) unsafe_lose_on_power_loss: bool,
+}
+
+impl Default for PostgresOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl PostgresOptions {
+    /// Opens an existing store, durably, with eight connections at most.
+    pub const fn new() -> Self {
+        Self {
+            create: false,
+            schema: None,
+            pool_size: 8,
+            connect_timeout: Duration::from_secs(10),
+            statement_timeout: Duration::from_secs(60),
+            lock_timeout: Duration::from_secs(10),
+            retry_for: Duration::from_secs(10),
+            partitions: 16,
+            row_security: false,
+            named_statements: false,
+            unsafe_lose_on_power_loss: false,
+        }
+    }
+
+    /// Makes the schema and its tables when they are missing; off by default.
+    #[must_use]
+    pub const fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// Sets the schema that holds the tables, `tract` by default; `?schema=` in the url overrides
+    /// it. Stores in different schemas of one database know nothing of each other.
+    ///
+    /// # Errors
+    /// `Invalid` unless it is 1 to 63 lower-case letters, digits and `_`, no digit first.
+    pub fn schema(mut self, name: &str) -> StoreResult<Self> {
+        self.schema = Some(schema_name(name)?);
+        Ok(self)
+    }
+
+    /// Sets how many connections this handle opens at most; 8 by default; `?pool_size=` in the url
+    /// overrides it. All handles together want about twice as many as the server has cores.
+    #[must_use]
+    pub const fn pool_size(mut self, size: usize) -> Self {
+        self.pool_size = if size == 0 { 1 } else { size };
+        self
+    }
+
+    /// Sets how long connecting may take, and how long a call waits for a free connection: 10
+    /// seconds by default.
+    #[must_use]
+    pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Sets how long the answer to a statement may take before its connection is given up: 60
+    /// seconds by default.
+    #[must_use]
+    pub const fn statement_timeout(mut self, timeout: Duration) -> Self {
+        self.statement_timeout = timeout;
+        self
+    }
+
+    /// Sets how long a write waits for another write of the same ref before it fails with `Busy`:
+    /// 10 seconds by default.
+    #[must_use]
+    pub const fn lock_timeout(mut self, timeout: Duration) -> Self {
+        self.lock_timeout = timeout;
+        self
+    }
+
+    /// Sets for how long a call is tried again when the server is away, restarts, or rolls it back
+    /// for what others did: 10 seconds by default.
+    #[must_use]
+    pub const fn retry_for(mut self, time: Duration) -> Self {
+        self.retry_for = time;
+        self
+    }
+
+    /// Sets into how many hash partitions (of the repository) the large tables are cut when the
+    /// store is made: 1 to 1,024, 16 by default; `?partitions=` in the url overrides
+    /// it. It cannot be changed later.
+    #[must_use]
+    pub const fn partitions(mut self, partitions: u16) -> Self {
+        self.partitions = partitions;
+        self
+    }
+
+    /// Sets whether a store that is made enforces the border between repositories by row-level
+    /// security; off by default; `?row_security=on` in the url does the same. An existing store says
+    /// so itself.
+    #[must_use]
+    pub const fn row_security(mut self, on: bool) -> Self {
+        self.row_security = on;
+        self
+    }
+
+    /// Keeps prepared statements on each connection instead of sending the text each time. Off by
+    /// default: not every connection pooler between here and the server bears it.
+    #[must_use]
+    pub const fn named_statements(mut self, named: bool) -> Self {
+        self.named_statements = named;
+        self
+    }
+
+    /// Opens a server that runs with `fsync`, `full_page_writes` or `synchronous_commit` off, and
+    /// acknowledges writes that a loss of power may take back; with `fsync` or `full_page_writes`
+    /// off it may destroy the whole server. Off by default: such a server is refused.
+    #[must_use]
+    pub const fn unsafe_lose_on_power_loss(mut self, lose: bool) -> Self {
+        self.unsafe_lose_on_power_loss = lose;
+        self
+    }
+}
+
+fn schema_name(name: &str) -> StoreResult<String> {
+    let fits = |(n, byte): (usize, u8)| {
+        byte.is_ascii_lowercase() || byte == b'_' || (n > 0 && byte.is_ascii_digit())
+    };
+    match (1..=63).contains(&name.len()) && name.bytes().enumerate().all(fits) {
+        true => Ok(name.to_owned()),
+        false => {
+            let message = format!(
+                "expected a schema of lower-case letters, digits and _, found {:?}",
+                name.chars().take(80).collect::<String>()
+            );
+            Err(new(StoreErrorKind::Invalid, "open", message))
+        }
+    }
+}
+
+/// What a url and the options say together.
+pub(crate) struct Target {
+    pub(crate) config: Config,
+    pub(crate) options: PostgresOptions,
+    pub(crate) schema: String,
+    /// The file with the root certificates that a server may be vouched for by.
+    #[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "there is nothing to trust"))]
+    pub(crate) root_certificates: Option<String>,
+}
+
+fn number<N: FromStr>(name: &str, value: &str) -> StoreResult<N> {
+    value.parse().map_err(|_| {
+        let message = format!("expected a number as {name} in the url, found something else");
+        new(StoreErrorKind::Invalid, "open", message)
+    })
+}
+
+/// Reads a url: those of PostgreSQL, with options of ours besides. Nothing that it says is repeated
+/// in an error, for it may hold a password.
+pub(crate) fn target(url: &str, options: &PostgresOptions) -> StoreResult<Target> {
+    let (base, query) = url.split_once('?').unwrap_or((url, ""));
+    let mut options = options.clone();
+    let (mut root_certificates, mut verified) = (None, false);
+    let mut rest = Vec::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=') {
+            Some(("schema", name)) => options = options.schema(name)?,
+            Some(("partitions", value)) => options.partitions = number("partitions", value)?,
+            Some(("pool_size", value)) => options = options.pool_size(number("pool_size", value)?),
+            Some(("row_security", "on")) => options.row_security = true,
+            Some(("sslrootcert", path)) => root_certificates = Some(path.replace("%2F", "/")),
+            Some(("sslmode", "verify-full" | "verify-ca")) => verified = true,
+            _ => rest.push(pair),
+        }
+    }
+    let plain = if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) };
+    let mut config = Config::from_str(&plain).map_err(|error| {
+        // The driver's message names options, never their values.
+        let source = std::error::Error::source(&error).map(ToString::to_string);
+        let why = source.unwrap_or_else(|| "it cannot be read".to_owned());
+        let message = format!("expected postgres://USER@HOST:PORT/DATABASE, found a bad url: {why}");
+        new(StoreErrorKind::Invalid, "open", message)
+    })?;
+    if verified || root_certificates.is_some() {
+        config.ssl_mode(SslMode::Require);
+    }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(options.connect_timeout);
+    }
+    if config.get_application_name().is_none() {
+        config.application_name("tract");
+    }
+    if config.get_hosts().len() > 1 {
+        // Refs live on the primary; a standby may be behind.
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    }
+    let schema = options.schema.clone().unwrap_or_else(|| "tract".to_owned());
+    Ok(Target { config, options, schema, root_certificates })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_say_where_and_which_schema() {
+        let options = PostgresOptions::new();
+        let read = target("postgres://me:pw@db:6543/agents?schema=a_1&application_name=x", &options);
+        let read = read.expect("a good url");
+        assert_eq!((read.schema.as_str(), read.config.get_dbname()), ("a_1", Some("agents")));
+        assert_eq!(read.config.get_application_name(), Some("x"));
+        assert_eq!(read.config.get_ports(), [6543]);
+        let read = target("postgres:///agents?host=/run/pg", &options).expect("a good url");
+        assert_eq!(read.schema, "tract");
+        let read = target("postgres://db/a?sslmode=verify-full", &options).expect("a good url");
+        assert_eq!(read.config.get_ssl_mode(), SslMode::Require);
+    }
+
+    #[test]
+    fn bad_urls_are_refused_without_their_password() {
+        let options = PostgresOptions::new();
+        for url in [
+            "postgres://me:secret@db/a?schema=No",
+            "postgres://me:secret@db/a?schema=",
+            "postgres://me:secret@db/a?schema=a;drop",
+            "postgres://me:secret@db/a?partitions=many",
+            "postgres://me:secret@db:port/a",
+            "postgres://me:secret@db/a?nonsense=secret",
+        ] {
+            let error = target(url, &options).err().expect(url);
+            assert_eq!(error.kind, StoreErrorKind::Invalid, "{url}");
+            assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Reading objects by id, all of a call in one statement, and never without hashing what was read.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use tokio_postgres::types::Type;
+use tract_core::{
+    Blob, BlobId, Commit, CommitId, DerivedKind, IdPrefix, ObjectId, RepoName, StoreResult,
+    ToolId, Toolset, ToolsetId,
+};
+
+use crate::args::{Args, Raw};
+use crate::error::corrupt;
+use crate::link::{Link, Scope, column, id_column};
+
+/// Reads rows of `hash, bytes` and puts them into the order of the ids asked for.
+async fn by_id<T: Clone>(
+    link: &Link,
+    op: &'static str,
+    repo: &RepoName,
+    sql: &str,
+    ids: &[[u8; 32]],
+    open: impl Fn([u8; 32], &[u8]) -> StoreResult<T>,
+) -> StoreResult<Vec<Option<T>>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let Some(number) = link.repo(op, repo).await? else { return Ok(vec![None; ids.len()]) };
+    let args = Args::new().int(number).ids(ids);
+    let rows = link.read(op, repo, sql, args).await?;
+    let mut found = HashMap::with_capacity(rows.len());
+    for row in &rows {
+        let id = id_column(op, row, 0)?;
+        found.insert(id, open(id, column(op, row, 1)?)?);
+    }
+    Ok(ids.iter().map(|id| found.get(id).cloned()).collect())
+}
+
+pub(crate) async fn blobs(
+    link: &Link,
+    repo: &RepoName,
+    ids: &[BlobId],
+) -> StoreResult<Vec<Option<Blob>>> {
+    const OP: &str = "blobs";
+    let sql = "SELECT hash, data FROM {s}.blobs WHERE repo = $1 AND hash = ANY ($2)";
+    let ids: Vec<[u8; 32]> = ids.iter().map(|id| *id.as_bytes()).collect();
+    by_id(link, OP, repo, sql, &ids, |id, data| {
+        let id = BlobId::from_bytes(id);
+        let blob = Blob::check(id, Bytes::copy_from_slice(data));
+        blob.ok_or_else(|| corrupt(OP, ObjectId::Blob(id)))
+    })
+    .await
+}
+
+pub(crate) async fn toolsets(
+    link: &Link,
+    repo: &RepoName,
+    ids: &[ToolsetId],
+) -> StoreResult<Vec<Option<Toolset>>> {
+    const OP: &str = "toolsets";
+    let sql = "SELECT hash, data FROM {s}.toolsets WHERE repo = $1 AND hash = ANY ($2)";
+    let ids: Vec<[u8; 32]> = ids.iter().map(|id| *id.as_bytes()).collect();
+    by_id(link, OP, repo, sql, &ids, |id, data| {
+        let id = ToolsetId::from_bytes(id);
+        Toolset::decode(id, data).ok_or_else(|| corrupt(OP, ObjectId::Toolset(id)))
+    })
+    .await
+}
+
+pub(crate) async fn commits(
+    link: &Link,
+    repo: &RepoName,
+    ids: &[CommitId],
+) -> StoreResult<Vec<Option<Commit>>> {
+    const OP: &str = "commits";
+    let sql = "SELECT hash, rec FROM {s}.commits WHERE repo = $1 AND hash = ANY ($2)";
+    let ids: Vec<[u8; 32]> = ids.iter().map(|id| *id.as_bytes()).collect();
+    by_id(link, OP, repo, sql, &ids, |id, rec| {
+        let id = CommitId::from_bytes(id);
+        Commit::decode(id, rec).map_err(|error| corrupt(OP, ObjectId::Commit(id)).with_source(error))
+    })
+    .await
+}
+
+/// Returns the lowest and the highest id that begin with these digits.
+fn range(prefix: &IdPrefix) -> ([u8; 32], [u8; 32]) {
+    let (mut low, mut high) = ([0u8; 32], [0xff; 32]);
+    for (n, digit) in prefix.as_str().chars().enumerate().take(64) {
+        let digit = u8::try_from(digit.to_digit(16).unwrap_or_default()).unwrap_or_default();
+        let shift = if n % 2 == 0 { 4 } else { 0 };
+        if let (Some(low), Some(high)) = (low.get_mut(n / 2), high.get_mut(n / 2)) {
+            *low |= digit << shift;
+            *high &= !(0xf << shift) | digit << shift;
+        }
+    }
+    (low, high)
+}
+
+pub(crate) async fn resolve_prefix(
+    link: &Link,
+    repo: &RepoName,
+    prefix: &IdPrefix,
+    limit: usize,
+) -> StoreResult<Vec<ObjectId>> {
+    const OP: &str = "resolve_prefix";
+    let Some(number) = link.repo(OP, repo).await? else { return Ok(Vec::new()) };
+    let part = |kind: u8, table: &str| {
+        format!(
+            "(SELECT DISTINCT {kind}::int2, hash FROM {{s}}.{table} \
+             WHERE repo = $1 AND hash BETWEEN $2 AND $3 ORDER BY hash LIMIT $4)"
+        )
+    };
+    let tables = ["commits", "blobs", "toolsets", "tools"];
+    let parts: Vec<String> = (0..).zip(tables).map(|(kind, table)| part(kind, table)).collect();
+    let (low, high) = range(prefix);
+    let most = i64::try_from(limit).unwrap_or(i64::MAX);
+    let args = Args::new().int(number).id(&low).id(&high).int(most);
+    let rows = link.read(OP, repo, &parts.join(" UNION ALL "), args).await?;
+    let mut found = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let id = id_column(OP, row, 1)?;
+        found.push(match column::<i16>(OP, row, 0)? {
+            0 => ObjectId::Commit(CommitId::from_bytes(id)),
+            1 => ObjectId::Blob(BlobId::from_bytes(id)),
+            2 => ObjectId::Toolset(ToolsetId::from_bytes(id)),
+            _ => ObjectId::Tool(ToolId::from_bytes(id)),
+        });
+    }
+    found.sort_unstable();
+    found.truncate(limit);
+    Ok(found)
+}
+
+pub(crate) async fn derived(
+    link: &Link,
+    repo: &RepoName,
+    kind: DerivedKind,
+    ids: &[CommitId],
+) -> StoreResult<Vec<Option<Bytes>>> {
+    const OP: &str = "derived";
+    let Some(number) = link.repo(OP, repo).await? else { return Ok(vec![None; ids.len()]) };
+    let sql = "SELECT c.hash, d.data FROM {s}.commits c \
+               JOIN {s}.derived d ON d.repo = $1 AND d.kind = $3 AND d.seg = c.seg AND d.pos = c.pos \
+               WHERE c.repo = $1 AND c.hash = ANY ($2)";
+    let hashes: Vec<Raw> = ids.iter().map(|id| Raw::id(id.as_bytes())).collect();
+    let args =
+        Args::new().int(number).raws(hashes).with(i16::from(kind.number()), Type::INT2);
+    let rows = link.read(OP, repo, sql, args).await?;
+    let mut found = HashMap::with_capacity(rows.len());
+    for row in &rows {
+        let data: &[u8] = column(OP, row, 1)?;
+        found.insert(id_column(OP, row, 0)?, Bytes::copy_from_slice(data));
+    }
+    Ok(ids.iter().map(|id| found.get(id.as_bytes()).cloned()).collect())
+}
+
+pub(crate) async fn drop_derived(link: &Link, repo: &RepoName) -> StoreResult<()> {
+    const OP: &str = "drop_derived";
+    let Some(number) = link.repo(OP, repo).await? else { return Ok(()) };
+    let sql = link.sql("DELETE FROM {s}.derived WHERE repo = $1");
+    let scope = Scope::Repo(repo.clone());
+    link.query(OP, &scope, &sql, &Args::new().int(number), true).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_spans_all_ids_that_begin_with_it() {
+        let of = |digits: &str| range(&IdPrefix::new(digits).expect("hex"));
+        let (low, high) = of("abcde");
+        assert_eq!((&low[..4], &high[..4]), (&[0xab, 0xcd, 0xe0, 0][..], &[0xab, 0xcd, 0xef, 0xff][..]));
+        let whole = "0123456789abcdef".repeat(4);
+        let (low, high) = of(&whole);
+        assert_eq!(low, high);
+        assert_eq!(CommitId::from_bytes(low).to_hex(), whole);
+    }
+}

@@ -1,0 +1,65 @@
+//! Counting what a repository holds.
+
+use tract_core::store::StoreStats;
+use tract_core::{RepoName, StoreResult};
+
+use crate::args::Args;
+use crate::error::damaged;
+use crate::link::{Link, Scope, column};
+
+/// Counts rows and bytes. Reads every row's head, and of large content its size alone.
+pub(crate) async fn stats(link: &Link, repo: &RepoName) -> StoreResult<StoreStats> {
+    const OP: &str = "stats";
+    let mut stats = StoreStats::default();
+    let sql = "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint \
+               FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+               WHERE n.nspname = $1 AND c.relkind IN ('r', 'S')";
+    let args = Args::new().text(&link.schema);
+    let rows = link.query(OP, &Scope::Own, sql, &args, false).await?;
+    if let Some(row) = rows.first() {
+        stats.disk_bytes = column::<i64>(OP, row, 0)?.unsigned_abs();
+    }
+    let Some(number) = link.repo(OP, repo).await? else { return Ok(stats) };
+    let part = |n: u8, what: &str, bytes: &str, table: &str| {
+        format!(
+            "SELECT {n}::int2, {what}::bigint, coalesce(sum({bytes}), 0)::bigint \
+             FROM {{s}}.{table} WHERE repo = $1"
+        )
+    };
+    let sql = [
+        part(0, "count(*)", "length(rec)", "commits"),
+        part(1, "count(*)", "length(data)", "blobs"),
+        part(2, "count(*)", "0", "toolsets"),
+        part(3, "count(DISTINCT hash)", "0", "tools"),
+        part(4, "count(*)", "0", "refs"),
+        part(5, "count(*)", "0", "ref_log"),
+        part(6, "count(*)", "length(data)", "derived"),
+    ]
+    .join(" UNION ALL ");
+    for row in &link.read(OP, repo, &sql, Args::new().int(number)).await? {
+        let rows = column::<i64>(OP, row, 1)?.unsigned_abs();
+        let bytes = column::<i64>(OP, row, 2)?.unsigned_abs();
+        match column::<i16>(OP, row, 0)? {
+            0 => (stats.commits, stats.commit_bytes) = (rows, bytes),
+            1 => (stats.blobs, stats.blob_bytes) = (rows, bytes),
+            2 => stats.toolsets = rows,
+            3 => stats.tools = rows,
+            4 => stats.refs = rows,
+            5 => stats.log_entries = rows,
+            _ => (stats.derived, stats.derived_bytes) = (rows, bytes),
+        }
+    }
+    Ok(stats)
+}
+
+/// Lists the repositories, sorted by name.
+pub(crate) async fn repos(link: &Link) -> StoreResult<Vec<RepoName>> {
+    const OP: &str = "repos";
+    let sql = link.sql("SELECT name FROM {s}.repos ORDER BY name");
+    let rows = link.query(OP, &Scope::Names, &sql, &Args::new(), false).await?;
+    let name = |row| {
+        let name: String = column(OP, row, 0)?;
+        RepoName::new(name).map_err(|_| damaged(OP, "the name of a repository is damaged"))
+    };
+    rows.iter().map(name).collect()
+}

@@ -1,0 +1,258 @@
+//! The store: every call runs on a small runtime of its own, so that whoever calls needs none.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio::runtime::{Builder, Runtime};
+use tract_core::store::{
+    BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery,
+    ObjectRepository, RefRepository, StoreStats, ToolRepository, Walk, WalkPage,
+};
+use tract_core::{
+    Applied, Batch, Blob, Commit, CommitId, DerivedKind, IdPrefix, LogEntry, ObjectId, RefName,
+    RefTarget, RepoName, Store, StoreErrorKind, StoreResult, ToolDefinition, ToolId, Toolset,
+    ToolsetId,
+};
+
+use crate::error::{BACKEND, new};
+use crate::link::Link;
+use crate::{PostgresOptions, apply, check, log, migrate, options, read, stats, tools, walk};
+
+/// Opens the store that a url names, or makes it where the options say so.
+///
+/// Urls are those of PostgreSQL (`postgres://USER:PASSWORD@HOST:PORT/DATABASE`, several hosts,
+/// `?sslmode=`), and may add `schema=NAME`, `pool_size=N`, `partitions=N`, `row_security=on` and
+/// `sslrootcert=FILE`.
+///
+/// # Errors
+/// `Invalid` for a bad url, `Unavailable` when the server cannot be reached, `NoStore` when there
+/// is no such database or no store in it, `TooNew` for a format of a later version, `Unsupported`
+/// for a server that is too old, is not encoded in UTF-8 or would lose acknowledged writes.
+pub async fn open(url: &str, options: &PostgresOptions) -> StoreResult<PostgresStore> {
+    let target = options::target(url, options)?;
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("tract-postgres")
+        .enable_all()
+        .build()
+        .map_err(|error| {
+            let message = format!("the store's threads cannot be started: {error}");
+            new(StoreErrorKind::Unavailable, "open", message).with_source(error)
+        })?;
+    let runtime = Owned(Some(runtime));
+    let link = run_on(&runtime, "open", async move {
+        let link = Arc::new(Link::new(target)?);
+        migrate::open(&link).await?;
+        Ok(link)
+    })
+    .await?;
+    Ok(PostgresStore { link, runtime })
+}
+
+/// A runtime that ends in the background: its owner may be dropped on another runtime's thread,
+/// which must not be kept waiting.
+struct Owned(Option<Runtime>);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+async fn run_on<T: Send + 'static>(
+    runtime: &Owned,
+    op: &'static str,
+    work: impl Future<Output = StoreResult<T>> + Send + 'static,
+) -> StoreResult<T> {
+    let ended = |message: String| new(StoreErrorKind::Engine, op, message);
+    match &runtime.0 {
+        Some(runtime) => match runtime.spawn(work).await {
+            Ok(answer) => answer,
+            Err(error) => Err(ended(format!("the call was cut off: {error}"))),
+        },
+        None => Err(ended("the store's threads have ended".to_owned())),
+    }
+}
+
+/// A store in a schema of a PostgreSQL database. [`open`] gives it.
+///
+/// A handle owns its pool of connections and two threads that drive them; calls may come from any
+/// executor, or from none ([`tract_core::block_on`]). Share one handle: clone an [`Arc`] of it.
+pub struct PostgresStore {
+    link: Arc<Link>,
+    runtime: Owned,
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore").field("schema", &self.link.schema).finish_non_exhaustive()
+    }
+}
+
+impl PostgresStore {
+    /// Returns whether the store enforces the border between repositories by row-level security.
+    pub fn has_row_security(&self) -> bool {
+        self.link.has_row_security()
+    }
+
+    async fn run<T, F>(&self, op: &'static str, work: impl FnOnce(Arc<Link>) -> F) -> StoreResult<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = StoreResult<T>> + Send + 'static,
+    {
+        run_on(&self.runtime, op, work(Arc::clone(&self.link))).await
+    }
+}
+
+#[async_trait]
+impl ObjectRepository for PostgresStore {
+    async fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
+        let (repo, ids) = (repo.clone(), keys.iter().map(|key| key.id).collect::<Vec<_>>());
+        self.run("blobs", |link| async move { read::blobs(&link, &repo, &ids).await }).await
+    }
+
+    async fn toolsets(
+        &self,
+        repo: &RepoName,
+        ids: &[ToolsetId],
+    ) -> StoreResult<Vec<Option<Toolset>>> {
+        let (repo, ids) = (repo.clone(), ids.to_vec());
+        self.run("toolsets", |link| async move { read::toolsets(&link, &repo, &ids).await }).await
+    }
+
+    async fn resolve_prefix(
+        &self,
+        repo: &RepoName,
+        prefix: &IdPrefix,
+        limit: usize,
+    ) -> StoreResult<Vec<ObjectId>> {
+        let (repo, prefix) = (repo.clone(), prefix.clone());
+        self.run("resolve_prefix", |link| async move {
+            read::resolve_prefix(&link, &repo, &prefix, limit).await
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl CommitRepository for PostgresStore {
+    async fn commits(&self, repo: &RepoName, ids: &[CommitId]) -> StoreResult<Vec<Option<Commit>>> {
+        let (repo, ids) = (repo.clone(), ids.to_vec());
+        self.run("commits", |link| async move { read::commits(&link, &repo, &ids).await }).await
+    }
+
+    async fn walk(&self, repo: &RepoName, walk: Walk) -> StoreResult<WalkPage> {
+        let repo = repo.clone();
+        self.run("walk", |link| async move { walk::walk(&link, &repo, &walk).await }).await
+    }
+}
+
+#[async_trait]
+impl ToolRepository for PostgresStore {
+    async fn tools(
+        &self,
+        repo: &RepoName,
+        ids: &[ToolId],
+    ) -> StoreResult<Vec<Option<ToolDefinition>>> {
+        let (repo, ids) = (repo.clone(), ids.to_vec());
+        self.run("tools", |link| async move { tools::definitions(&link, &repo, &ids).await }).await
+    }
+
+    async fn tools_by_name(&self, repo: &RepoName, name: &str) -> StoreResult<Vec<ToolDefinition>> {
+        let (repo, name) = (repo.clone(), name.to_owned());
+        self.run("tools_by_name", |link| async move { tools::by_name(&link, &repo, &name).await })
+            .await
+    }
+
+    async fn tool_names(&self, repo: &RepoName) -> StoreResult<Vec<String>> {
+        let repo = repo.clone();
+        self.run("tool_names", |link| async move { tools::names(&link, &repo).await }).await
+    }
+}
+
+#[async_trait]
+impl RefRepository for PostgresStore {
+    async fn refs(
+        &self,
+        repo: &RepoName,
+        names: &[RefName],
+    ) -> StoreResult<Vec<Option<RefTarget>>> {
+        let (repo, names) = (repo.clone(), names.to_vec());
+        self.run("refs", |link| async move { log::refs(&link, &repo, &names).await }).await
+    }
+
+    async fn list_refs(
+        &self,
+        repo: &RepoName,
+        prefix: &str,
+    ) -> StoreResult<Vec<(RefName, RefTarget)>> {
+        let (repo, prefix) = (repo.clone(), prefix.to_owned());
+        self.run("list_refs", |link| async move { log::list(&link, &repo, &prefix).await }).await
+    }
+
+    async fn ref_log(&self, repo: &RepoName, query: &LogQuery) -> StoreResult<Vec<LogEntry>> {
+        let (repo, query) = (repo.clone(), query.clone());
+        self.run("ref_log", |link| async move { log::read(&link, &repo, &query).await }).await
+    }
+}
+
+#[async_trait]
+impl DerivedRepository for PostgresStore {
+    async fn derived(
+        &self,
+        repo: &RepoName,
+        kind: DerivedKind,
+        commits: &[CommitId],
+    ) -> StoreResult<Vec<Option<Bytes>>> {
+        let (repo, ids) = (repo.clone(), commits.to_vec());
+        self.run("derived", |link| async move { read::derived(&link, &repo, kind, &ids).await })
+            .await
+    }
+
+    async fn drop_derived(&self, repo: &RepoName) -> StoreResult<()> {
+        let repo = repo.clone();
+        self.run("drop_derived", |link| async move { read::drop_derived(&link, &repo).await }).await
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    fn backend(&self) -> &'static str {
+        BACKEND
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::MANY_PROCESSES;
+        capabilities.durable = !self.link.options.unsafe_lose_on_power_loss;
+        capabilities
+    }
+
+    async fn apply(&self, repo: &RepoName, batch: Batch) -> StoreResult<Applied> {
+        let repo = repo.clone();
+        self.run("apply", |link| async move { apply::apply(&link, &repo, batch).await }).await
+    }
+
+    async fn repos(&self) -> StoreResult<Vec<RepoName>> {
+        self.run("repos", |link| async move { stats::repos(&link).await }).await
+    }
+
+    async fn stats(&self, repo: &RepoName) -> StoreResult<StoreStats> {
+        let repo = repo.clone();
+        self.run("stats", |link| async move { stats::stats(&link, &repo).await }).await
+    }
+
+    async fn check(&self, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>> {
+        let repo = repo.clone();
+        self.run("check", |link| async move { check::check(&link, &repo, repair).await }).await
+    }
+
+    async fn close(&self) -> StoreResult<()> {
+        self.link.close();
+        Ok(())
+    }
+}

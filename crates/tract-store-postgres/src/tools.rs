@@ -1,0 +1,111 @@
+//! The tool index: one row per tool and schema text, in the order of first sight.
+
+use std::collections::{BTreeSet, HashMap};
+
+use tokio_postgres::Row;
+use tract_core::{BlobId, CommitId, ObjectId, RepoName, StoreResult, ToolDefinition, ToolId, ToolRow};
+
+use crate::args::Args;
+use crate::error::{corrupt, damaged};
+use crate::link::{Link, column, id_column};
+use crate::schema::name_key;
+
+/// Writes what a row says besides its keys: the commit, its time, the name.
+pub(crate) fn encode(row: &ToolRow) -> Vec<u8> {
+    let at = row.created_at.to_le_bytes();
+    [row.commit.as_bytes().as_slice(), &at, row.name.as_bytes()].concat()
+}
+
+/// Reads a row of `hash, schema, data, name_key`; `None` when it is damaged.
+pub(crate) fn decode(op: &'static str, row: &Row) -> StoreResult<(ToolId, Option<ToolRow>)> {
+    let id = ToolId::from_bytes(id_column(op, row, 0)?);
+    let schema = BlobId::from_bytes(id_column(op, row, 1)?);
+    let data: &[u8] = column(op, row, 2)?;
+    let key: i64 = column(op, row, 3)?;
+    let read = || {
+        let (commit, rest) = data.split_first_chunk::<32>()?;
+        let (at, name) = rest.split_first_chunk::<8>()?;
+        let name = std::str::from_utf8(name).ok().filter(|name| name_key(name) == key)?.to_owned();
+        let (commit, created_at) = (CommitId::from_bytes(*commit), i64::from_le_bytes(*at));
+        Some(ToolRow { id, name, schema, commit, created_at })
+    };
+    Ok((id, read()))
+}
+
+const COLUMNS: &str = "hash, schema, data, name_key";
+
+/// Reads rows in the order of first sight, and makes one definition of those of one tool.
+async fn read(
+    link: &Link,
+    op: &'static str,
+    repo: &RepoName,
+    condition: &str,
+    args: Args,
+) -> StoreResult<Vec<ToolDefinition>> {
+    let sql = format!("SELECT {COLUMNS} FROM {{s}}.tools WHERE repo = $1 AND {condition} ORDER BY ord");
+    let mut found: Vec<ToolDefinition> = Vec::new();
+    let mut places = HashMap::new();
+    for row in &link.read(op, repo, &sql, args).await? {
+        let (id, row) = decode(op, row)?;
+        let row = row.ok_or_else(|| corrupt(op, ObjectId::Tool(id)))?;
+        match places.get(&id).and_then(|place: &usize| found.get_mut(*place)) {
+            Some(definition) => definition.schemas.push(row.schema),
+            None => {
+                places.insert(id, found.len());
+                found.push(ToolDefinition {
+                    id,
+                    name: row.name,
+                    schemas: vec![row.schema],
+                    first: row.commit,
+                    created_at: row.created_at,
+                });
+            }
+        }
+    }
+    Ok(found)
+}
+
+pub(crate) async fn definitions(
+    link: &Link,
+    repo: &RepoName,
+    ids: &[ToolId],
+) -> StoreResult<Vec<Option<ToolDefinition>>> {
+    const OP: &str = "tools";
+    let Some(number) = link.repo(OP, repo).await? else { return Ok(vec![None; ids.len()]) };
+    let args = Args::new().int(number).ids(ids.iter().map(ToolId::as_bytes));
+    let found = read(link, OP, repo, "hash = ANY ($2)", args).await?;
+    let found: HashMap<ToolId, ToolDefinition> =
+        found.into_iter().map(|definition| (definition.id, definition)).collect();
+    Ok(ids.iter().map(|id| found.get(id).cloned()).collect())
+}
+
+pub(crate) async fn by_name(
+    link: &Link,
+    repo: &RepoName,
+    name: &str,
+) -> StoreResult<Vec<ToolDefinition>> {
+    const OP: &str = "tools_by_name";
+    let Some(number) = link.repo(OP, repo).await? else { return Ok(Vec::new()) };
+    // All schema texts of a tool, whose name is that of the first.
+    let condition = "hash IN (SELECT hash FROM {s}.tools WHERE repo = $1 AND name_key = $2)";
+    let args = Args::new().int(number).int(name_key(name));
+    let mut found = read(link, OP, repo, condition, args).await?;
+    found.retain(|definition| definition.name == name);
+    found.sort_by_key(|definition| (definition.created_at, definition.first));
+    Ok(found)
+}
+
+pub(crate) async fn names(link: &Link, repo: &RepoName) -> StoreResult<Vec<String>> {
+    const OP: &str = "tool_names";
+    let Some(number) = link.repo(OP, repo).await? else { return Ok(Vec::new()) };
+    let sql = format!("SELECT {COLUMNS} FROM {{s}}.tools WHERE repo = $1 ORDER BY ord");
+    let (mut names, mut seen) = (BTreeSet::new(), std::collections::HashSet::new());
+    for row in &link.read(OP, repo, &sql, Args::new().int(number)).await? {
+        let (id, row) = decode(OP, row)?;
+        let row = row.ok_or_else(|| damaged(OP, "a name in the tool index is damaged"))?;
+        if seen.insert(id) {
+            names.insert(row.name);
+        }
+    }
+    Ok(names.into_iter().collect())
+}

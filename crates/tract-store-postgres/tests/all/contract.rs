@@ -1,0 +1,52 @@
+//! The contract, kept three ways.
+
+use tract_store_postgres::PostgresOptions;
+use tract_testkit::Suite;
+
+use crate::{server, support};
+
+fn plain(options: PostgresOptions) -> Option<Suite> {
+    let url = server::shared()?;
+    Some(Suite::new(move |folder| support::open_in(url, folder, &options)))
+}
+
+fn tenant() -> Option<Suite> {
+    let url = support::tenant_url(server::shared()?);
+    let options = support::options().row_security(true);
+    Some(Suite::new(move |folder| support::open_in(&url, folder, &options)))
+}
+
+/// As `store_suite!` does, but without a server there is nothing to run.
+macro_rules! cases {
+    ($($module:ident { $($name:ident $([$needs:ident])? $promise:literal)* })*) => {
+        $($(
+            #[test]
+            fn $name() {
+                if let Some(suite) = suite() {
+                    tract_testkit::assert_kept(stringify!($name), &suite);
+                }
+            }
+        )*)*
+    };
+}
+
+mod default {
+    fn suite() -> Option<tract_testkit::Suite> {
+        super::plain(crate::support::options())
+    }
+    tract_testkit::__contract! { [cases] }
+}
+
+mod named_statements {
+    fn suite() -> Option<tract_testkit::Suite> {
+        super::plain(crate::support::options().named_statements(true))
+    }
+    tract_testkit::__contract! { [cases] }
+}
+
+mod row_security {
+    fn suite() -> Option<tract_testkit::Suite> {
+        super::tenant()
+    }
+    tract_testkit::__contract! { [cases] }
+}

@@ -1,0 +1,12 @@
+//! The PostgreSQL store on a real server.
+
+mod contract;
+mod crashes;
+mod damage;
+mod opening;
+mod proxy;
+mod server;
+mod support;
+mod tenants;
+mod trips;
+mod waiting;

@@ -1,0 +1,103 @@
+//! A proxy before the server: it counts round trips, and loses answers when asked to.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+#[derive(Debug, Default)]
+struct Shared {
+    trips: AtomicUsize,
+    connections: AtomicUsize,
+    /// Cut the connection instead of passing on the next answer.
+    lose_answer: AtomicBool,
+    /// Cut the connection instead of passing on the next request.
+    lose_request: AtomicBool,
+}
+
+/// A proxy that lives as long as the process.
+#[derive(Clone, Debug)]
+pub(crate) struct Proxy {
+    shared: Arc<Shared>,
+    url: String,
+}
+
+impl Proxy {
+    /// Stands before the server of a url.
+    pub(crate) fn before(url: &str) -> Self {
+        let (user, place) = url.split_once('@').expect("a url with a user");
+        let (host, rest) = place.split_once('/').expect("a url with a database");
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        let port = listener.local_addr().expect("it is bound").port();
+        let shared = Arc::new(Shared::default());
+        let proxy =
+            Self { shared: Arc::clone(&shared), url: format!("{user}@127.0.0.1:{port}/{rest}") };
+        let host = host.to_owned();
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let Ok(server) = TcpStream::connect(&host) else { continue };
+                shared.connections.fetch_add(1, Ordering::SeqCst);
+                pass(&shared, client, server);
+            }
+        });
+        proxy
+    }
+
+    /// Returns the url that leads through it.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Returns how often something was asked after an answer, so far.
+    pub(crate) fn trips(&self) -> usize {
+        self.shared.trips.load(Ordering::SeqCst)
+    }
+
+    /// Returns how many connections were made so far.
+    pub(crate) fn connections(&self) -> usize {
+        self.shared.connections.load(Ordering::SeqCst)
+    }
+
+    /// Loses the next answer: the server has done what was asked, and nobody hears of it.
+    pub(crate) fn lose_answer(&self) {
+        self.shared.lose_answer.store(true, Ordering::SeqCst);
+    }
+
+    /// Loses the next request before the server sees it.
+    pub(crate) fn lose_request(&self) {
+        self.shared.lose_request.store(true, Ordering::SeqCst);
+    }
+}
+
+fn pass(shared: &Arc<Shared>, client: TcpStream, server: TcpStream) {
+    // Small messages both ways: without this each waits for the other's acknowledgement.
+    let _ = (client.set_nodelay(true), server.set_nodelay(true));
+    let answered = Arc::new(AtomicBool::new(true));
+    let pump = |mut from: TcpStream, mut to: TcpStream, is_request: bool| {
+        let (shared, answered) = (Arc::clone(shared), Arc::clone(&answered));
+        std::thread::spawn(move || {
+            let mut buffer = vec![0; 1 << 16];
+            loop {
+                let read = from.read(&mut buffer).unwrap_or(0);
+                let lose = if is_request { &shared.lose_request } else { &shared.lose_answer };
+                let lost = read > 0 && lose.swap(false, Ordering::SeqCst);
+                if is_request {
+                    if read > 0 && answered.swap(false, Ordering::SeqCst) {
+                        shared.trips.fetch_add(1, Ordering::SeqCst);
+                    }
+                } else {
+                    answered.store(true, Ordering::SeqCst);
+                }
+                let bytes = buffer.get(..read).filter(|bytes| !bytes.is_empty() && !lost);
+                if !bytes.is_some_and(|bytes| to.write_all(bytes).is_ok()) {
+                    break;
+                }
+            }
+            let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+        });
+    };
+    if let (Ok(client_too), Ok(server_too)) = (client.try_clone(), server.try_clone()) {
+        pump(client, server, true);
+        pump(server_too, client_too, false);
+    }
+}

@@ -1,0 +1,64 @@
+//! Stores of their own for tests.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use tract_core::{StoreResult, block_on};
+use tract_store_postgres::{PostgresOptions, PostgresStore};
+
+use crate::server;
+
+/// The options of a store that a test makes: few partitions, for every test makes its own tables.
+pub(crate) fn options() -> PostgresOptions {
+    PostgresOptions::new().create(true).partitions(2)
+}
+
+/// Opens a store in the schema that a folder remembers.
+pub(crate) fn open_in(
+    url: &str,
+    folder: &Path,
+    options: &PostgresOptions,
+) -> StoreResult<PostgresStore> {
+    let file = folder.join("schema");
+    let schema = std::fs::read_to_string(&file).unwrap_or_else(|_| {
+        let name = server::schema();
+        std::fs::write(&file, &name).expect("the folder can be written");
+        name
+    });
+    block_on(tract_store_postgres::open(&server::with_schema(url, &schema), options))
+}
+
+/// Runs statements as the server's superuser.
+pub(crate) fn execute(url: &str, sql: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let (client, connection) =
+            tokio_postgres::connect(url, tokio_postgres::NoTls).await.expect("a connection");
+        tokio::spawn(connection);
+        client.batch_execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    });
+}
+
+/// Returns the shared server's url for a role that row-level security holds.
+pub(crate) fn tenant_url(url: &str) -> String {
+    static ROLE: OnceLock<()> = OnceLock::new();
+    ROLE.get_or_init(|| {
+        execute(
+            url,
+            "DO $$ BEGIN CREATE ROLE tract_tenant LOGIN PASSWORD 'tenant'; \
+             EXCEPTION WHEN duplicate_object THEN NULL; END $$; \
+             DO $$ BEGIN EXECUTE format('GRANT CREATE ON DATABASE %I TO tract_tenant', \
+             current_database()); END $$",
+        );
+    });
+    let (scheme, rest) = url.split_once("://").expect("a url");
+    let (_, place) = rest.split_once('@').expect("a url with a user");
+    format!("{scheme}://tract_tenant:tenant@{place}")
+}
+
+/// Returns how often to do what is done `full` times at full scale: `TRACT_SCALE` says which part,
+/// a twentieth when it says nothing, and at least once.
+pub(crate) fn scaled(full: usize) -> usize {
+    let scale = std::env::var("TRACT_SCALE").ok().and_then(|scale| scale.parse::<f64>().ok());
+    ((full as f64 * scale.unwrap_or(0.05)) as usize).max(1)
+}

@@ -1,0 +1,224 @@
+//! One repository never sees, changes or betrays another, also where a statement forgets to ask.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tract_core::store::{
+    CommitRepository, DerivedRepository, LogQuery, ObjectRepository, RefRepository,
+    ToolRepository, Walk,
+};
+use tract_core::{
+    Applied, Blob, CommitId, DerivedKind, DerivedRow, IdPrefix, ObjectId, RefTarget, RepoName,
+    Store, StoreExt, block_on,
+};
+use tract_store_postgres::{PostgresStore, open};
+use tract_testkit::fixtures::{advance, batch, branch, push_with_tools, schemas};
+
+use crate::{server, support};
+
+/// A generator of Knuth's: the same operations every time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % end.max(1)
+    }
+}
+
+/// What belongs to one repository, and the number of things seen that do not.
+struct Tenant<'s> {
+    store: &'s PostgresStore,
+    repo: RepoName,
+    commits: Vec<CommitId>,
+    /// Commits, blobs and the like of somebody else.
+    foreign: Vec<ObjectId>,
+    random: Random,
+    leaks: &'s AtomicUsize,
+}
+
+impl Tenant<'_> {
+    fn expect(&self, holds: bool) {
+        if !holds {
+            self.leaks.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn is_mine(&self, text: Option<&str>) -> bool {
+        text.is_some_and(|text| text.contains(self.repo.as_str()))
+    }
+
+    fn write(&mut self, n: usize) {
+        let name = self.repo.as_str().to_owned();
+        let tool = format!(r#"{{"name":"tool-{name}","description":"{}","input_schema":{{}}}}"#, n % 7);
+        let mut writing = batch(&name);
+        let parent = self.commits.last().copied();
+        let commit =
+            push_with_tools(&mut writing, parent, &format!("{name} says {n}"), &schemas(&[&tool])).id();
+        let bytes = format!("derived of {name}").into();
+        writing.derived.push(DerivedRow { kind: DerivedKind::Turn, commit, bytes });
+        writing.refs.push(advance("main", parent, commit));
+        let answer = block_on(self.store.apply(&self.repo, writing)).expect("it is written");
+        assert_eq!(answer, Applied::Done, "nobody else moves this branch");
+        self.commits.push(commit);
+    }
+
+    fn act(&mut self, n: usize) {
+        let (store, repo) = (self.store, self.repo.clone());
+        if self.commits.is_empty() {
+            return self.write(n);
+        }
+        let own = self.commits[self.random.below(self.commits.len())];
+        match self.random.below(9) {
+            0 | 1 => self.write(n),
+            2 => {
+                let page = block_on(store.walk(&repo, Walk { limit: 5, ..Walk::from(own) }));
+                let ids = page.expect("it is walked").steps;
+                self.expect(ids.iter().all(|step| self.commits.contains(&step.commit.id())));
+            }
+            3 => {
+                let commit = block_on(store.require_commit(&repo, own)).expect("it is read");
+                let content = commit.content.expect("messages have content");
+                let blob = block_on(store.require_blob(&repo, content)).expect("it is read");
+                self.expect(self.is_mine(blob.text()));
+                let schema = block_on(store.tools_of(&repo, own)).expect("they are read");
+                self.expect(schema.iter().all(|blob: &Blob| self.is_mine(blob.text())));
+            }
+            4 => {
+                let refs = block_on(store.list_refs(&repo, "")).expect("they are listed");
+                let last = self.commits.last().copied().map(RefTarget::Commit);
+                self.expect(refs.len() == 1 && refs.first().map(|one| one.1.clone()) == last);
+            }
+            5 => {
+                let query = LogQuery { limit: 10, ..LogQuery::default() };
+                let log = block_on(store.ref_log(&repo, &query)).expect("it is read");
+                self.expect(log.iter().all(|entry| entry.note.what == repo.as_str()));
+            }
+            6 => {
+                let names = block_on(store.tool_names(&repo)).expect("they are listed");
+                self.expect(names == [format!("tool-{repo}")]);
+                let rows = block_on(store.derived(&repo, DerivedKind::Turn, &[own]));
+                let row = rows.expect("it is read").remove(0).expect("every commit has one");
+                self.expect(row == format!("derived of {repo}"));
+            }
+            7 => {
+                let stats = block_on(store.stats(&repo)).expect("it is counted");
+                self.expect(stats.commits == self.commits.len() as u64);
+            }
+            _ => {
+                let foreign = self.foreign[self.random.below(self.foreign.len())];
+                let hex = CommitId::from_bytes(*foreign.as_bytes()).to_hex();
+                let prefix = IdPrefix::new(&hex[..12]).expect("ids are hex");
+                let found = block_on(store.resolve_prefix(&repo, &prefix, 5)).expect("it is read");
+                self.expect(found.is_empty());
+                if let ObjectId::Commit(id) = foreign {
+                    self.expect(block_on(store.commit(&repo, id)).expect("it is read").is_none());
+                    self.expect(block_on(store.walk(&repo, Walk::from(id))).is_err());
+                }
+                if let ObjectId::Blob(id) = foreign {
+                    self.expect(block_on(store.blob(&repo, id)).expect("it is read").is_none());
+                }
+            }
+        }
+    }
+}
+
+/// Two repositories, 10,000 operations each at full scale, through one pool of connections.
+#[test]
+fn two_repositories_through_one_pool_leak_nothing() {
+    let Some(url) = server::shared() else { return };
+    let operations = support::scaled(10_000).max(200);
+    for row_security in [false, true] {
+        let url = if row_security { support::tenant_url(url) } else { url.to_owned() };
+        let url = server::with_schema(&url, &server::schema());
+        let options = support::options().row_security(row_security).pool_size(3);
+        let store = block_on(open(&url, &options)).expect("it opens");
+        let leaks = AtomicUsize::new(0);
+        let repos = ["alpha", "omega"].map(|name| RepoName::new(name).expect("a valid name"));
+        // What each must never see is there before the other begins.
+        let foreign = repos.clone().map(|repo| {
+            let mut writing = batch(repo.as_str());
+            let tools = schemas(&[&format!(r#"{{"name":"tool-{repo}","input_schema":{{}}}}"#)]);
+            let commit = push_with_tools(&mut writing, None, &format!("{repo} begins"), &tools).id();
+            writing.refs.push(advance("main", None, commit));
+            let blobs: Vec<ObjectId> =
+                writing.blobs.iter().map(|blob| ObjectId::Blob(blob.id())).collect();
+            let bytes = format!("derived of {repo}").into();
+            writing.derived.push(DerivedRow { kind: DerivedKind::Turn, commit, bytes });
+            let answer = block_on(store.apply(&repo, writing)).expect("it is written");
+            assert_eq!(answer, Applied::Done);
+            (commit, [vec![ObjectId::Commit(commit)], blobs].concat())
+        });
+        std::thread::scope(|scope| {
+            for (n, repo) in repos.iter().enumerate() {
+                let (store, leaks, foreign) = (&store, &leaks, &foreign);
+                scope.spawn(move || {
+                    let mut tenant = Tenant {
+                        store,
+                        repo: repo.clone(),
+                        commits: vec![foreign[n].0],
+                        foreign: foreign[1 - n].1.clone(),
+                        random: Random(n as u64 + 1),
+                        leaks,
+                    };
+                    (0..operations).for_each(|n| tenant.act(n));
+                });
+            }
+        });
+        println!("row security {row_security}: 2 x {operations} operations, {leaks:?} leaks");
+        assert_eq!(leaks.into_inner(), 0);
+        for repo in &repos {
+            assert_eq!(block_on(store.check(repo, false)).expect("it is checked"), []);
+            assert!(block_on(store.ref_target(repo, &branch("main"))).expect("read").is_some());
+        }
+    }
+}
+
+/// The server itself holds the border: whoever asks for everything gets what is theirs.
+#[test]
+fn a_statement_that_forgets_to_ask_sees_its_own_rows() {
+    let Some(url) = server::shared() else { return };
+    let schema = server::schema();
+    let tenant = support::tenant_url(url);
+    let options = support::options().row_security(true);
+    let store = block_on(open(&server::with_schema(&tenant, &schema), &options)).expect("it opens");
+    for name in ["alpha", "omega", "third"] {
+        let repo = RepoName::new(name).expect("a valid name");
+        let mut writing = batch("commit");
+        let tools = schemas(&[r#"{"name":"t"}"#]);
+        let commit = push_with_tools(&mut writing, None, "text", &tools).id();
+        let bytes = "row".into();
+        writing.derived.push(DerivedRow { kind: DerivedKind::Turn, commit, bytes });
+        writing.refs.push(advance("main", None, commit));
+        block_on(store.apply(&repo, writing)).map(drop).expect("it is written");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let (client, connection) =
+            tokio_postgres::connect(&tenant, tokio_postgres::NoTls).await.expect("a connection");
+        tokio::spawn(connection);
+        let tables =
+            ["blobs", "commits", "segments", "derived", "ref_log", "refs", "toolsets", "tools"];
+        for table in tables {
+            let count = format!("SELECT count(DISTINCT repo) FROM {schema}.{table}");
+            for (setting, expected) in [("", 0i64), ("alpha", 1), ("nobody", 0)] {
+                client.batch_execute("BEGIN").await.expect("begun");
+                let set = "SELECT set_config('tract.repo', $1, true)";
+                client.query(set, &[&setting]).await.expect("it is set");
+                let row = client.query_one(&count, &[]).await.expect("it is counted");
+                assert_eq!(row.get::<_, i64>(0), expected, "{table} as {setting:?}");
+                client.batch_execute("ROLLBACK").await.expect("ended");
+            }
+            // Nor can anything be put into, or taken from, another repository.
+            let sql = format!(
+                "BEGIN; SELECT set_config('tract.repo', 'alpha', true); \
+                 DELETE FROM {schema}.{table}; COMMIT"
+            );
+            client.batch_execute(&sql).await.expect("its own rows are its own");
+        }
+    });
+    for (name, commits) in [("alpha", 0), ("omega", 1), ("third", 1)] {
+        let repo = RepoName::new(name).expect("a valid name");
+        let stats = block_on(store.stats(&repo)).expect("it is counted");
+        assert_eq!((stats.commits, stats.refs, stats.log_entries), (commits, commits, commits));
+    }
+}

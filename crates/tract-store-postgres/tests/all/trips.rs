@@ -1,0 +1,165 @@
+//! Round trips are counted, answers are lost, and still every write happens once.
+
+use tract_core::store::{CommitRepository, RefRepository, Walk};
+use tract_core::{
+    Applied, Batch, Commit, CommitId, RepoName, Store, StoreExt, block_on,
+};
+use tract_store_postgres::{PostgresStore, open};
+use tract_testkit::fixtures::{advance, batch, branch, done, push, record, seal};
+
+use crate::proxy::Proxy;
+use crate::{server, support};
+
+fn through(url: &str) -> (Proxy, PostgresStore) {
+    let proxy = Proxy::before(url);
+    let url = server::with_schema(proxy.url(), &server::schema());
+    let store = block_on(open(&url, &support::options().pool_size(1))).expect("it opens");
+    (proxy, store)
+}
+
+fn append(store: &PostgresStore, head: Option<CommitId>, text: &str) -> CommitId {
+    let mut writing = batch("commit");
+    let next = push(&mut writing, head, text).id();
+    writing.refs.push(advance("main", head, next));
+    done(block_on(store.apply(&RepoName::default(), writing))).expect("it is written");
+    next
+}
+
+#[test]
+fn a_commit_is_one_round_trip() {
+    let Some(url) = server::shared() else { return };
+    for url in [url.to_owned(), support::tenant_url(url)] {
+        let (proxy, store) = through(&url);
+        let mut head = append(&store, None, "the first");
+        let before = proxy.trips();
+        for n in 0..10 {
+            head = append(&store, Some(head), &format!("message {n}"));
+        }
+        assert_eq!(proxy.trips() - before, 10, "ten commits");
+    }
+}
+
+#[test]
+fn a_batch_with_several_refs_is_one_round_trip() {
+    let Some(url) = server::shared() else { return };
+    let (proxy, store) = through(url);
+    let head = append(&store, None, "the first");
+    let before = proxy.trips();
+    let mut writing = batch("branches");
+    writing.refs = ["c", "a", "b"].map(|name| advance(name, None, head)).to_vec();
+    done(block_on(store.apply(&RepoName::default(), writing))).expect("it is written");
+    assert_eq!(proxy.trips() - before, 1);
+}
+
+#[test]
+fn reading_is_one_round_trip_with_row_security_too() {
+    let Some(url) = server::shared() else { return };
+    let proxy = Proxy::before(&support::tenant_url(url));
+    let url = server::with_schema(proxy.url(), &server::schema());
+    let options = support::options().pool_size(1).row_security(true);
+    let store = block_on(open(&url, &options)).expect("it opens");
+    let head = append(&store, None, "the first");
+    let repo = RepoName::default();
+    let main = [branch("main")];
+    let target = block_on(store.refs(&repo, &main)).expect("the number of the repository is read");
+    assert_eq!(target[0].as_ref().and_then(|to| to.commit()), Some(head));
+    let before = proxy.trips();
+    for _ in 0..5 {
+        block_on(store.refs(&repo, &main)).expect("it is read");
+    }
+    assert_eq!(proxy.trips() - before, 5);
+}
+
+#[test]
+fn a_walk_of_10_000_is_one_round_trip() {
+    let Some(url) = server::shared() else { return };
+    let (proxy, store) = through(url);
+    let repo = RepoName::default();
+    let mut head: Option<CommitId> = None;
+    // Twenty batches on forks of forks, so that the line lies in several segments.
+    for round in 0..20 {
+        let mut writing = batch("import");
+        for n in 0..500 {
+            let (record, content) = record(head, &format!("message {n}"));
+            writing.blobs.push(content);
+            let commit = seal(record);
+            head = Some(commit.id());
+            writing.commits.push(commit);
+        }
+        let last = writing.commits.last().map(Commit::id);
+        done(block_on(store.apply(&repo, writing))).expect("it is written");
+        if round % 5 == 0 {
+            // Somebody else goes on here first.
+            let mut writing = batch("fork");
+            push(&mut writing, last, "elsewhere");
+            done(block_on(store.apply(&repo, writing))).expect("it is written");
+        }
+    }
+    let head = head.expect("commits were made");
+    let before = proxy.trips();
+    let page = block_on(store.walk(&repo, Walk { limit: 10_000, ..Walk::from(head) }));
+    let page = page.expect("it is walked");
+    assert_eq!(proxy.trips() - before, 1);
+    assert_eq!((page.steps.len(), page.next), (10_000, None));
+    let mut expected = Some(head);
+    for step in &page.steps {
+        assert_eq!(Some(step.commit.id()), expected);
+        expected = step.commit.parent();
+    }
+}
+
+fn length(store: &PostgresStore, head: CommitId) -> usize {
+    block_on(store.walk_all(&RepoName::default(), head)).expect("it is walked").len()
+}
+
+/// The outcome is unknown to the store, which finds out by itself: every write happens once.
+#[test]
+fn a_lost_answer_is_resolved() {
+    let Some(url) = server::shared() else { return };
+    let (proxy, store) = through(url);
+    let repo = RepoName::default();
+    let mut head = append(&store, None, "the first");
+    for n in 0..20 {
+        let mut writing = batch("commit");
+        let next = push(&mut writing, Some(head), &format!("message {n}")).id();
+        writing.refs.push(advance("main", Some(head), next));
+        match n % 2 {
+            0 => proxy.lose_answer(),
+            _ => proxy.lose_request(),
+        }
+        let answer = block_on(store.apply(&repo, writing)).expect("it is resolved");
+        let expected = if n % 2 == 0 { Applied::Already } else { Applied::Done };
+        assert_eq!(answer, expected, "write {n}");
+        head = next;
+        assert_eq!(block_on(store.ref_log(&repo, &Default::default())).unwrap().len(), n + 2);
+    }
+    assert_eq!(length(&store, head), 21);
+    assert_eq!(block_on(store.check(&repo, false)).expect("it is checked"), []);
+    assert!(proxy.connections() > 20, "lost connections were not used again");
+}
+
+/// When the server stays away, the answer says that nobody knows; the same batch settles it.
+#[test]
+fn an_unknown_outcome_says_so_and_a_retry_settles_it() {
+    let Some(url) = server::shared() else { return };
+    let proxy = Proxy::before(url);
+    let schema = server::schema();
+    let options = support::options().pool_size(1).retry_for(std::time::Duration::ZERO);
+    let store = block_on(open(&server::with_schema(proxy.url(), &schema), &options));
+    let store = store.expect("it opens");
+    let head = append(&store, None, "the first");
+    let repo = RepoName::default();
+    let mut writing: Batch = batch("commit");
+    let next = push(&mut writing, Some(head), "the second").id();
+    writing.refs.push(advance("main", Some(head), next));
+    proxy.lose_answer();
+    let error = block_on(store.apply(&repo, writing.clone())).expect_err("nobody knows");
+    assert_eq!(error.kind, tract_core::StoreErrorKind::Unknown);
+    // Meanwhile somebody takes the commit back: the retry must not do it again.
+    let mut undo = batch("undo");
+    undo.refs.push(advance("main", Some(next), head));
+    done(block_on(store.apply(&repo, undo))).expect("it is written");
+    assert_eq!(block_on(store.apply(&repo, writing)).expect("it is settled"), Applied::Already);
+    let main = block_on(store.ref_target(&repo, &branch("main"))).expect("it is read");
+    assert_eq!(main.and_then(|to| to.commit()), Some(head));
+}

@@ -1,0 +1,62 @@
+//! Timeouts, and what becomes of connections that were given up.
+
+use std::time::Duration;
+
+use tract_core::{RepoName, Store, StoreErrorKind, StoreExt, block_on};
+use tract_store_postgres::open;
+use tract_testkit::fixtures::{advance, batch, done, push};
+
+use crate::{server, support};
+
+/// A write that waits for a lock too long fails, whether the server or the store ends the waiting;
+/// the next one finds a clean connection.
+#[test]
+fn waiting_ends_and_leaves_a_clean_pool() {
+    let Some(url) = server::shared() else { return };
+    for is_server in [true, false] {
+        let schema = server::schema();
+        let options = support::options().pool_size(1).retry_for(Duration::ZERO);
+        let options = match is_server {
+            true => options.lock_timeout(Duration::from_millis(100)),
+            false => options.statement_timeout(Duration::from_millis(300)),
+        };
+        let with_schema = server::with_schema(url, &schema);
+        // The tables are made without haste.
+        drop(block_on(open(&with_schema, &support::options())).expect("it is made"));
+        let store = block_on(open(&with_schema, &options)).expect("it opens");
+        let repo = RepoName::default();
+        let mut writing = batch("commit");
+        let one = push(&mut writing, None, "one").id();
+        writing.refs.push(advance("main", None, one));
+        done(block_on(store.apply(&repo, writing))).expect("it is written");
+
+        let mut writing = batch("commit");
+        let two = push(&mut writing, Some(one), "two").id();
+        writing.refs.push(advance("main", Some(one), two));
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let holder = runtime.block_on(async {
+            let (client, connection) =
+                tokio_postgres::connect(url, tokio_postgres::NoTls).await.expect("a connection");
+            tokio::spawn(connection);
+            let lock = format!("BEGIN; SELECT 1 FROM {schema}.refs FOR UPDATE");
+            client.batch_execute(&lock).await.expect("the ref is locked");
+            client
+        });
+        let error = block_on(store.apply(&repo, writing.clone())).expect_err("it waits too long");
+        let expected = if is_server { StoreErrorKind::Busy } else { StoreErrorKind::Unknown };
+        assert_eq!(error.kind, expected, "{error}");
+        runtime.block_on(async { holder.batch_execute("ROLLBACK").await.expect("it is released") });
+        // Who was given up may still do it: once, whoever comes first.
+        let store = block_on(open(&with_schema, &support::options())).expect("it opens");
+        block_on(store.apply(&repo, writing)).expect("it goes through");
+        assert_eq!(block_on(store.walk_all(&repo, two)).expect("it is walked").len(), 2);
+        assert_eq!(block_on(store.check(&repo, false)).expect("it is checked"), []);
+        let log = block_on(tract_core::store::RefRepository::ref_log(
+            &store,
+            &repo,
+            &Default::default(),
+        ));
+        assert_eq!(log.expect("it is read").len(), 2);
+    }
+}
