@@ -9,10 +9,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tract-testkit", &["tract-core"]),
     ("tract-compile", &["tract-core"]),
     ("tract-hooks", &["tract-core"]),
+    ("tract-macros", &[]),
     ("tract-schema", &["tract-core"]),
     ("tract-store-sqlite", &["tract-core"]),
     ("tract-engine", &["tract-core", "tract-compile", "tract-hooks"]),
     ("tract-providers", &["tract-core", "tract-compile", "tract-schema"]),
+    ("tract-tools", &["tract-core", "tract-macros", "tract-schema"]),
     (
         "tract",
         &[
@@ -23,6 +25,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tract-providers",
             "tract-schema",
             "tract-store-sqlite",
+            "tract-tools",
         ],
     ),
     ("tract-cli", &["tract"]),
@@ -112,6 +115,7 @@ fn features_bring_their_layer_and_no_other() {
     );
     check("hooks", &["tract-hooks"], &upper(&["tract-compile", "tract-store-sqlite"]));
     check("engine", &["tract-engine", "tract-compile", "tract-hooks"], &["rusqlite"]);
+    check("tools", &["tract-tools", "tract-macros", "tract-schema"], &["tract-engine", "rusqlite"]);
 }
 
 /// The default build stays light: no HTTP, no TLS, no async runtime.

@@ -17,6 +17,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod derive;
 mod diff;
 mod lower;
 mod name;

@@ -9,7 +9,8 @@
 //! # Features
 //! - Stores: `sqlite` (default); `memory:` is always there. [`store::open`] takes a url.
 //! - Layers: `compile` (the `compile` module), `hooks` (the `hooks` module), `engine` (default;
-//!   needs both: `Tract`, `OpenOptions`, imports and the forms of the providers).
+//!   needs both: `Tract`, `OpenOptions`, imports and the forms of the providers), `tools` (the
+//!   `tools` module, `#[tool]` and `#[tool_type]`).
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "engine")]
@@ -83,8 +84,14 @@ pub mod forms {
 }
 
 /// Tool schemas as data: shapes, names, translation between providers, comparison.
-#[cfg(feature = "engine")]
+#[cfg(any(feature = "engine", feature = "tools"))]
 pub use tract_schema as schema;
+
+/// Tools: typed ones, from functions and structs.
+#[cfg(feature = "tools")]
+pub use tract_tools as tools;
+#[cfg(feature = "tools")]
+pub use tract_tools::{tool, tool_type};
 
 #[cfg(feature = "engine")]
 pub use tract_providers::{Params, RequestForms};
@@ -96,3 +103,7 @@ struct Readme;
 #[cfg(all(doctest, feature = "engine"))]
 #[doc = include_str!("../../../docs/guide.md")]
 struct Guide;
+
+#[cfg(all(doctest, feature = "engine", feature = "tools"))]
+#[doc = include_str!("../../../docs/tools-rust.md")]
+struct ToolsRust;
