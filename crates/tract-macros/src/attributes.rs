@@ -172,6 +172,9 @@ pub(crate) fn is_for_field(attribute: &Attribute) -> bool {
 pub(crate) fn without_ours(mut item: Item) -> Item {
     match &mut item {
         Item::Fn(function) => {
+            let inputs = std::mem::take(&mut function.sig.inputs).into_iter();
+            let typed = inputs.filter(|input| matches!(input, FnArg::Typed(_)));
+            function.sig.inputs = typed.collect();
             for input in &mut function.sig.inputs {
                 if let FnArg::Typed(input) = input {
                     input.attrs.retain(|attribute| !is_for_field(attribute));

@@ -224,7 +224,7 @@ fn check_type(ty: &Type) -> Result<()> {
                 Type::Slice(slice) => format!("Vec<{}>", readable(&slice.elem)),
                 elem => match readable(elem).as_str() {
                     "str" => "String".to_owned(),
-                    "Path" => "PathBuf".to_owned(),
+                    path if path == "Path" || path.ends_with("::Path") => format!("{path}Buf"),
                     other => other.to_owned(),
                 },
             };
@@ -437,9 +437,12 @@ fn answer(
         segment.is_some_and(|segment| segment.ident == name)
     };
     let call = quote_spanned!(span=> #call);
+    let private = &paths::respanned(private, span);
     if is(last, "Result") {
         let value = quote_spanned!(span=> <#ty as #private::Fallible>::Value);
-        let result = quote!(#private::Fallible::into_result(#call).map_err(#private::failed));
+        let result = quote_spanned! {span=>
+            #private::Fallible::into_result(#call).map_err(#private::failed)
+        };
         return match is(last.and_then(first_argument).and_then(last_segment), "ToolResult") {
             true => (quote_spanned!(span=> <#value as #private::Holds>::Value), result),
             false => (value, quote!(#result.map(#private::ToolResult::ok))),

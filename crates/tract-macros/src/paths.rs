@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::quote;
 
 /// Returns the path of the module that written code refers to.
@@ -13,6 +13,15 @@ pub(crate) fn private(given: Option<&syn::Path>) -> TokenStream {
         Some(path) => quote!(#path::tools::typed::__private),
         None => found(),
     }
+}
+
+/// Returns a path whose errors are shown at `span`.
+pub(crate) fn respanned(path: &TokenStream, span: Span) -> TokenStream {
+    let mark = |mut token: TokenTree| {
+        token.set_span(span);
+        token
+    };
+    path.clone().into_iter().map(mark).collect()
 }
 
 fn found() -> TokenStream {

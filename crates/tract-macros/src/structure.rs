@@ -57,7 +57,8 @@ pub(crate) fn expand(options: &Options, structure: ItemStruct) -> Result<TokenSt
     let context = Ident::new("context", Span::mixed_site());
     // Where `run` is missing or of another form, the struct's name is what is marked.
     let run = quote_spanned!(ident.span()=> #ident::run);
-    let entered = quote_spanned!(ident.span()=> #private::enter(#run, self, #context).await);
+    let marked = paths::respanned(&private, ident.span());
+    let entered = quote_spanned!(ident.span()=> #marked::enter(#run, self, #context).await);
     Ok(quote! {
         #derives
         #structure

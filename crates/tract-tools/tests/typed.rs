@@ -1,4 +1,5 @@
-//! Typed tools: what they advertise, what they parse, what they say when they do not compile.
+//! Typed tools: what they advertise, what they parse, how they run.
+#![forbid(unsafe_code)]
 
 // Tools in all their forms, run.
 #[path = "typed/forms.rs"]
@@ -12,6 +13,3 @@ mod agreement;
 // The bytes of derived schemas.
 #[path = "typed/golden.rs"]
 mod golden;
-// Errors of the compiler that teach.
-#[path = "typed/ui.rs"]
-mod ui;

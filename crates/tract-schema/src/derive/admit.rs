@@ -140,10 +140,8 @@ impl<'a> Judge<'a> {
 
     fn refer(&mut self, reference: &str, value: &mut Value) -> bool {
         let root = self.root;
-        let target = match def_name(reference) {
-            Some(name) => root.get("$defs").and_then(|defs| defs.get(&name)),
-            None => (reference == "#").then_some(root),
-        };
+        let target =
+            def_name(reference).and_then(|name| root.get("$defs").and_then(|defs| defs.get(&name)));
         self.references += 1;
         match target {
             Some(target) if self.references < MOST_REFERENCES => {

@@ -18,6 +18,7 @@ pub trait Failure {
     fn into_tool_error(self) -> ToolError;
 }
 
+#[diagnostic::do_not_recommend]
 impl<E: Into<Box<dyn Error + Send + Sync>>> Failure for E {
     fn into_tool_error(self) -> ToolError {
         match self.into().downcast::<ToolError>() {

@@ -76,8 +76,9 @@ impl<T: ToolInstance> DynTool for Instance<T> {
 
 /// What may be a struct's `run`: with a context, or without.
 #[diagnostic::on_unimplemented(
-    message = "`run` is not the entry of a tool",
-    label = "needs `async fn run(self)` or `async fn run(self, context: &ToolContext)`",
+    message = "a struct tool needs an entry: `async fn run(self, context: &ToolContext)`",
+    label = "has no `async fn run(self)` or `async fn run(self, context: &ToolContext)`",
+    note = "write it in a plain `impl`; it may return what a function tool may",
     note = "what its future holds across `.await` must be `Send`"
 )]
 pub trait RunFunction<'a, T, Takes> {
@@ -150,14 +151,17 @@ where
     run.call(instance, context)
 }
 
-/// What answers when a struct has no `run` of its own. It is never implemented: a struct's own
-/// function is found before it.
-#[diagnostic::on_unimplemented(
-    message = "the tool `{Self}` has no `run`",
-    label = "needs `async fn run(self)` or `async fn run(self, context: &ToolContext)`",
-    note = "write `impl {Self} {{ async fn run(self, context: &ToolContext) -> Result<String, ToolError> {{ .. }} }}`"
-)]
+/// What is found when a struct has no `run` of its own: a function that is no entry, so that the
+/// compiler says what is missing.
 pub trait Run: Sized {
-    /// Runs the call.
-    fn run(self) -> std::future::Ready<()>;
+    /// Is never called.
+    fn run(self) -> Missing {
+        Missing
+    }
 }
+
+impl<T> Run for T {}
+
+/// What stands where a struct's own `run` is missing.
+#[derive(Debug)]
+pub struct Missing;

@@ -1,3 +1,5 @@
+#![allow(unused_variables)]
+
 use tract_tools::{tool, tool_type};
 
 /// Has a name that no provider takes.

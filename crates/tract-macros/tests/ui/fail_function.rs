@@ -1,3 +1,5 @@
+#![allow(unused_variables)]
+
 use tract_tools::{ToolContext, tool};
 
 /// Adds.
