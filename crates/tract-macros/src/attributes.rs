@@ -81,7 +81,9 @@ impl Options {
             "default" => Err(meta.error(
                 "`default` belongs to a parameter: `async fn f(#[tool(default = 10)] limit: u32)`",
             )),
-            other => Err(meta.error(format!("unknown option `{other}`: expected one of {OPTIONS}"))),
+            other => {
+                Err(meta.error(format!("unknown option `{other}`: expected one of {OPTIONS}")))
+            }
         }
     }
 
@@ -187,14 +189,13 @@ pub(crate) fn without_ours(mut item: Item) -> Item {
                     !is_for_field(attribute) || attribute.path().is_ident("doc")
                 });
             }
-            structure.attrs.retain(|attribute| {
-                !is_for_field(attribute) || attribute.path().is_ident("doc")
-            });
+            structure
+                .attrs
+                .retain(|attribute| !is_for_field(attribute) || attribute.path().is_ident("doc"));
         }
         Item::Enum(item) => {
-            item.attrs.retain(|attribute| {
-                !is_for_field(attribute) || attribute.path().is_ident("doc")
-            });
+            item.attrs
+                .retain(|attribute| !is_for_field(attribute) || attribute.path().is_ident("doc"));
         }
         _ => {}
     }

@@ -73,7 +73,8 @@ pub(crate) fn arguments(lines: &[Line]) -> Vec<Entry> {
     let mut inside = false;
     for line in lines {
         if let Some(title) = heading(line.text.trim()) {
-            inside = matches!(title.to_ascii_lowercase().as_str(), "arguments" | "args" | "parameters");
+            inside =
+                matches!(title.to_ascii_lowercase().as_str(), "arguments" | "args" | "parameters");
             continue;
         }
         if !inside {
@@ -99,7 +100,8 @@ pub(crate) fn arguments(lines: &[Line]) -> Vec<Entry> {
 /// `` `name`: text ``, `name - text`, `name (type): text`.
 fn item(text: &str) -> Option<(String, String)> {
     let text = text.trim();
-    let at = text.find(|letter: char| !(letter.is_alphanumeric() || matches!(letter, '_' | '`')))?;
+    let at =
+        text.find(|letter: char| !(letter.is_alphanumeric() || matches!(letter, '_' | '`')))?;
     let (name, rest) = text.split_at(at);
     let name = name.trim_matches('`');
     let rest = rest.trim_start();
@@ -138,8 +140,7 @@ mod tests {
         let text = "Does.\n\n# Arguments\n- text: the text\n  Note: all of it\n* `to` (String): where\n- n - how many\n\n# Errors\n- no: none";
         let found: Vec<(String, String)> =
             arguments(&of(text)).into_iter().map(|entry| (entry.name, entry.text)).collect();
-        let expected =
-            [("text", "the text Note: all of it"), ("to", "where"), ("n", "how many")];
+        let expected = [("text", "the text Note: all of it"), ("to", "where"), ("n", "how many")];
         assert_eq!(found, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
     }
 }

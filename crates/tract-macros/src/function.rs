@@ -48,13 +48,21 @@ pub(crate) fn expand(options: &Options, mut function: ItemFn) -> Result<TokenStr
     let lines = docs::lines(&function.attrs);
     let description = description(options, &lines, ident.span(), "fn")?;
     let fields = fields(&arguments, &lines, &params, &function.vis)?;
-    let defaults = arguments.iter().filter_map(|argument| default_function(argument));
+    let defaults = arguments.iter().filter_map(default_function);
     let vis = &function.vis;
     let (serde, schemars) = (as_text(&private, "serde"), as_text(&private, "schemars"));
     let tool_doc = format!("The tool [`{plain}`].");
     let params_doc = format!("The arguments of the tool [`{tool}`].");
-    let implementation =
-        implementation(options, &private, &function.sig, &places, &tool, &params, &name, &description);
+    let implementation = implementation(
+        options,
+        &private,
+        &function.sig,
+        &places,
+        &tool,
+        &params,
+        &name,
+        &description,
+    );
     Ok(quote! {
         #function
 
@@ -105,7 +113,10 @@ fn check_signature(sig: &Signature) -> Result<()> {
         return Err(Error::new_spanned(abi, "a tool is a plain `async fn`: drop the ABI"));
     }
     if let Some(variadic) = &sig.variadic {
-        return Err(Error::new_spanned(variadic, "arguments have names: write a `Vec<T>` parameter"));
+        return Err(Error::new_spanned(
+            variadic,
+            "arguments have names: write a `Vec<T>` parameter",
+        ));
     }
     Ok(())
 }
@@ -367,10 +378,8 @@ fn implementation(
 ) -> TokenStream {
     let ident = &sig.ident;
     // Names of ours that no parameter can have.
-    let (given, context) = (
-        Ident::new("given", Span::mixed_site()),
-        Ident::new("context", Span::mixed_site()),
-    );
+    let (given, context) =
+        (Ident::new("given", Span::mixed_site()), Ident::new("context", Span::mixed_site()));
     let handed = places.iter().map(|place| match place {
         Place::Argument(name) => quote!(#given.0.#name),
         Place::Context { by_value: false } => quote!(#context),
@@ -427,7 +436,10 @@ fn answer(
 ) -> (TokenStream, TokenStream) {
     let ty = match output {
         ReturnType::Default => {
-            return (quote!(()), quote!({ #call; ::core::result::Result::Ok(#private::ToolResult::ok(())) }));
+            return (
+                quote!(()),
+                quote!({ #call; ::core::result::Result::Ok(#private::ToolResult::ok(())) }),
+            );
         }
         ReturnType::Type(_, ty) => ty,
     };
@@ -453,9 +465,7 @@ fn answer(
             quote_spanned!(span=> <#ty as #private::Holds>::Value),
             quote!(::core::result::Result::Ok(#call)),
         ),
-        false => {
-            (quote!(#ty), quote!(::core::result::Result::Ok(#private::ToolResult::ok(#call))))
-        }
+        false => (quote!(#ty), quote!(::core::result::Result::Ok(#private::ToolResult::ok(#call)))),
     }
 }
 

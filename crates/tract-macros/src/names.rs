@@ -13,8 +13,11 @@ pub(crate) fn check(name: &str, span: Span) -> Result<()> {
         return Err(Error::new(span, "a tool's name has 1 to 64 characters, found none"));
     }
     if let Some(letter) = name.chars().find(|letter| !plain(*letter)) {
-        let better: String =
-            name.chars().map(|letter| if plain(letter) { letter } else { '_' }).take(MOST).collect();
+        let better: String = name
+            .chars()
+            .map(|letter| if plain(letter) { letter } else { '_' })
+            .take(MOST)
+            .collect();
         return Err(Error::new(
             span,
             format!(
@@ -51,9 +54,8 @@ pub(crate) fn snake(name: &str) -> String {
         let before = at.checked_sub(1).map(|at| letters[at]);
         let next_is_lower = letters.get(at + 1).is_some_and(|next| next.is_lowercase());
         let starts = letter.is_uppercase()
-            && before.is_some_and(|before| {
-                before != '_' && (!before.is_uppercase() || next_is_lower)
-            });
+            && before
+                .is_some_and(|before| before != '_' && (!before.is_uppercase() || next_is_lower));
         if starts {
             out.push('_');
         }
@@ -73,9 +75,13 @@ mod tests {
         {
             assert_eq!(pascal(snake_name), pascal_name);
         }
-        for (pascal_name, snake_name) in
-            [("GetWeather", "get_weather"), ("GetHTTPStatus", "get_http_status"), ("A", "a"), ("HTTP", "http"), ("Sha256Sum", "sha256_sum")]
-        {
+        for (pascal_name, snake_name) in [
+            ("GetWeather", "get_weather"),
+            ("GetHTTPStatus", "get_http_status"),
+            ("A", "a"),
+            ("HTTP", "http"),
+            ("Sha256Sum", "sha256_sum"),
+        ] {
             assert_eq!(snake(pascal_name), snake_name);
         }
     }

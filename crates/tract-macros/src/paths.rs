@@ -170,7 +170,11 @@ mod tests {
     #[test]
     fn a_renamed_crate_is_found() {
         check("[dependencies]\ntract = \"0.1\"\n", "", Some("tract"));
-        check("[dependencies]\nhistory = { git = \"x\", package = \"tract\" }", "", Some("history"));
+        check(
+            "[dependencies]\nhistory = { git = \"x\", package = \"tract\" }",
+            "",
+            Some("history"),
+        );
         check("[dependencies]\ntract = { package = \"tract-nnef\", version = \"1\" }", "", None);
         check("[dependencies.history]\npackage = \"tract\"\n", "", Some("history"));
         check("[target.'cfg(unix)'.dependencies]\nh.package = \"tract\"", "", Some("h"));
@@ -182,8 +186,16 @@ mod tests {
     fn what_a_workspace_shares_is_followed() {
         let shared = "[workspace]\n[workspace.dependencies]\nhistory = { package = \"tract\" }\n";
         check("[dependencies]\nhistory.workspace = true", shared, Some("history"));
-        check("[dependencies]\nhistory = { workspace = true, optional = true }", shared, Some("history"));
-        check("[dependencies]\ntract.workspace = true", "[workspace.dependencies]\ntract = { path = \"x\" }", Some("tract"));
+        check(
+            "[dependencies]\nhistory = { workspace = true, optional = true }",
+            shared,
+            Some("history"),
+        );
+        check(
+            "[dependencies]\ntract.workspace = true",
+            "[workspace.dependencies]\ntract = { path = \"x\" }",
+            Some("tract"),
+        );
         check("[dependencies]\nserde.workspace = true", shared, None);
     }
 }

@@ -21,7 +21,9 @@ pub(crate) fn expand(options: &Options, structure: ItemStruct) -> Result<TokenSt
         Fields::Unit => {
             return Err(Error::new_spanned(
                 ident,
-                format!("arguments are an object: write `struct {ident} {{}}` for a tool without any"),
+                format!(
+                    "arguments are an object: write `struct {ident} {{}}` for a tool without any"
+                ),
             ));
         }
         Fields::Unnamed(fields) => {

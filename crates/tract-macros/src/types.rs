@@ -34,9 +34,7 @@ pub(crate) fn flattens(fields: &Fields) -> bool {
 }
 
 fn says(attributes: &[Attribute], word: &str) -> bool {
-    let ours = attributes
-        .iter()
-        .filter(|attribute| attribute.path().is_ident("serde"));
+    let ours = attributes.iter().filter(|attribute| attribute.path().is_ident("serde"));
     let mut found = false;
     for attribute in ours {
         // What serde does not understand, serde says.
@@ -62,8 +60,7 @@ pub(crate) fn derives(
     closed: bool,
 ) -> Result<TokenStream> {
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("derive")) {
-        let paths =
-            attribute.parse_args_with(Punctuated::<Path, Token![,]>::parse_terminated)?;
+        let paths = attribute.parse_args_with(Punctuated::<Path, Token![,]>::parse_terminated)?;
         for path in paths {
             let Some(last) = path.segments.last() else { continue };
             if last.ident == "Deserialize" || last.ident == "JsonSchema" {
@@ -78,7 +75,8 @@ pub(crate) fn derives(
     let path = private.to_string().replace(' ', "");
     let serde = LitStr::new(&format!("{path}::serde"), Span::call_site());
     let schemars = LitStr::new(&format!("{path}::schemars"), Span::call_site());
-    let closed = closed && !says(attributes, "deny_unknown_fields") && !says(attributes, "transparent");
+    let closed =
+        closed && !says(attributes, "deny_unknown_fields") && !says(attributes, "transparent");
     let deny = closed.then(|| quote!(, deny_unknown_fields));
     Ok(quote! {
         #[derive(#private::serde::Deserialize, #private::schemars::JsonSchema)]

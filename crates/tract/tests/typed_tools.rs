@@ -8,8 +8,5 @@ mod example;
 #[test]
 fn a_conversation_with_typed_tools() {
     let answers = tract::block_on(example::conversation()).expect("the example runs");
-    assert_eq!(
-        answers,
-        ["Zürich: 20 °C", "guests: expected at most 12, found 20"],
-    );
+    assert_eq!(answers, ["Zürich: 20 °C", "guests: expected at most 12, found 20"],);
 }

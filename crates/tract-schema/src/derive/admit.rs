@@ -18,6 +18,9 @@ const MOST_REFERENCES: u32 = 64;
 /// How much of a value is shown.
 const MOST_SHOWN: usize = 60;
 
+/// Whether a comparison with a bound is as the bound wants it.
+type Holds = fn(std::cmp::Ordering) -> bool;
+
 /// Something in the arguments that does not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -240,15 +243,14 @@ impl<'a> Judge<'a> {
     }
 
     fn other_word(&mut self, words: &[Node], value: &Value) -> bool {
-        let close = value.as_str().and_then(|text| {
-            nearest(text, words.iter().filter_map(Node::as_text))
-        });
+        let close =
+            value.as_str().and_then(|text| nearest(text, words.iter().filter_map(Node::as_text)));
         let note = close.map(|word| format!("did you mean {word:?}?"));
         self.noted(one_of(words.iter().map(Node::to_json)), shown(value), note)
     }
 
     fn number(&mut self, members: &[(String, Node)], number: &Number) -> bool {
-        let rules: [(&str, &str, fn(std::cmp::Ordering) -> bool); 4] = [
+        let rules: [(&str, &str, Holds); 4] = [
             ("minimum", "at least", std::cmp::Ordering::is_ge),
             ("maximum", "at most", std::cmp::Ordering::is_le),
             ("exclusiveMinimum", "more than", std::cmp::Ordering::is_gt),
@@ -423,8 +425,7 @@ fn equal(word: &Node, value: &Value) -> bool {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
         }
         (Node::Object(a), Value::Object(b)) => {
-            a.len() == b.len()
-                && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| equal(a, b)))
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| equal(a, b)))
         }
         _ => false,
     }

@@ -265,9 +265,7 @@ fn fold_constants(members: &mut Members) {
     let mut values = Vec::new();
     let mut lines = Vec::new();
     for branch in branches {
-        let said = |key: &str| {
-            matches!(key, "type" | "const" | "enum" | "description" | "title")
-        };
+        let said = |key: &str| matches!(key, "type" | "const" | "enum" | "description" | "title");
         let words: Vec<&Node> = match (branch.get("const"), branch.get("enum")) {
             (Some(word), None) => vec![word],
             (None, Some(words)) => words.as_list().iter().collect(),
@@ -291,7 +289,8 @@ fn fold_constants(members: &mut Members) {
     set(members, "type", Node::text("string"));
     set(members, "enum", Node::List(values));
     if !lines.is_empty() {
-        let text = join_texts(get(members, "description").and_then(Node::as_text), &lines.join("\n"));
+        let text =
+            join_texts(get(members, "description").and_then(Node::as_text), &lines.join("\n"));
         set(members, "description", Node::Text(text));
     }
 }
@@ -304,7 +303,8 @@ fn unwrap_lines(members: &mut Members) {
     }
     let mut out = String::with_capacity(text.len());
     for line in text.lines().map(str::trim_end) {
-        let continues = line.starts_with(|letter: char| letter.is_alphabetic() || "`(\"'".contains(letter));
+        let continues =
+            line.starts_with(|letter: char| letter.is_alphabetic() || "`(\"'".contains(letter));
         if !out.is_empty() {
             out.push(if continues && !out.ends_with('\n') { ' ' } else { '\n' });
         }
@@ -388,8 +388,7 @@ fn order(members: &mut Members) {
 }
 
 fn is_scalar(def: &Node) -> bool {
-    let scalar =
-        |name: &str| matches!(name, "string" | "integer" | "number" | "boolean" | "null");
+    let scalar = |name: &str| matches!(name, "string" | "integer" | "number" | "boolean" | "null");
     match def.get("type") {
         Some(Node::Text(name)) => scalar(name),
         Some(Node::List(names)) => names.iter().all(|name| name.as_text().is_some_and(scalar)),

@@ -60,7 +60,9 @@ fn documented_enums_are_enums() {
             {"type": "string", "enum": ["a", "b"]},
             {"type": "string", "const": "c", "description": "the\nthird"},
         ]})),
-        with(json!({"type": "string", "description": "How.\n- \"c\": the third", "enum": ["a", "b", "c"]})),
+        with(
+            json!({"type": "string", "description": "How.\n- \"c\": the third", "enum": ["a", "b", "c"]}),
+        ),
     );
 }
 
@@ -146,10 +148,10 @@ fn what_cannot_be_advertised_is_an_error() {
     }
     // JSON itself ends at 128 levels: a typed refusal, whichever limit is met first.
     let _ = Derived::new(&with(deep).to_string());
-    let flat: Vec<Value> = (0..9)
-        .map(|n| json!({"type": "object", "properties": {format!("p{n}"): {}}}))
-        .collect();
-    let many = json!({"type": "object", "properties": {}, "allOf": [{"anyOf": flat}, {"anyOf": flat}]});
+    let flat: Vec<Value> =
+        (0..9).map(|n| json!({"type": "object", "properties": {format!("p{n}"): {}}})).collect();
+    let many =
+        json!({"type": "object", "properties": {}, "allOf": [{"anyOf": flat}, {"anyOf": flat}]});
     assert!(error(many).contains("at most 64 alternatives"));
     let endless = json!({"type": "object", "properties": {}, "$ref": "#/$defs/A", "$defs": {"A": {"type": "object", "$ref": "#/$defs/A"}}});
     assert!(error(endless).contains("levels"));
@@ -174,7 +176,10 @@ fn faults_name_path_expected_and_found() {
     }, "required": ["line"]});
     let schema = with(json!({"type": "array", "items": part, "minItems": 1}));
     assert_eq!(
-        faults(schema.clone(), json!({"x": [{"line": "1"}, {"mode": "ad", "tags": ["a", "a"]}, []], "y": 1})),
+        faults(
+            schema.clone(),
+            json!({"x": [{"line": "1"}, {"mode": "ad", "tags": ["a", "a"]}, []], "y": 1})
+        ),
         [
             "x[0].line: expected an integer, found \"1\"",
             "x[1]: expected a property `line`, found none",
@@ -200,7 +205,9 @@ fn of_alternatives_the_one_that_was_meant_is_told_of() {
     );
     assert_eq!(
         faults(tagged, json!({"x": {"op": "jump"}})),
-        ["x: expected an object with `op` \"move\" or an object with `op` \"stop\", found an object with `op`"]
+        [
+            "x: expected an object with `op` \"move\" or an object with `op` \"stop\", found an object with `op`"
+        ]
     );
     let optional = with(json!({"anyOf": [{"type": "integer"}, {"type": "null"}]}));
     assert_eq!(

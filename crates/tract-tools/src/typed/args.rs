@@ -99,8 +99,8 @@ impl<'de, T: DeserializeOwned + JsonSchema + 'static> Deserialize<'de> for Args<
 /// struct Edit { line: u32, text: String }
 /// let error = tract_tools::typed::parse::<Edit>(r#"{"line":-1,"txt":"x"}"#).err().unwrap();
 /// assert_eq!(error.model_text(), "\
-/// line: expected at least 0, found -1
-/// note: expected a property `text`, found none
+/// expected a property `text`, found none
+/// note: line: expected at least 0, found -1
 /// note: expected one of `line`, `text`, found `txt`; did you mean `text`?");
 /// ```
 ///

@@ -8,7 +8,9 @@ use std::pin::Pin;
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use tract_core::{DynTool, RenderedValue, ToolContext, ToolError, ToolParams, ToolResult, ToolSpec};
+use tract_core::{
+    DynTool, RenderedValue, ToolContext, ToolError, ToolParams, ToolResult, ToolSpec,
+};
 
 use super::args::{Args, parse};
 

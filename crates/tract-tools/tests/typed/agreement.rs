@@ -179,7 +179,9 @@ fn agree<T: DeserializeOwned + JsonSchema + Send + 'static>(same_in_drafts: bool
     let (fits, refused) = (Cell::new(0), Cell::new(0));
     let mut runner = TestRunner::new_with_rng(
         Config { failure_persistence: None, ..Config::with_cases(1500) },
-        proptest::test_runner::TestRng::deterministic_rng(proptest::test_runner::RngAlgorithm::ChaCha),
+        proptest::test_runner::TestRng::deterministic_rng(
+            proptest::test_runner::RngAlgorithm::ChaCha,
+        ),
     );
     let strategy = (prop::collection::vec(any::<u8>(), 1..64), 0..3_usize);
     runner

@@ -166,9 +166,10 @@ fn what_a_function_returns_is_an_answer() {
     assert!(Division.spec().parameters.contains("What is divided. It may be zero."));
     assert_eq!(answer(&Broken, "{}"), "other: disk is gone");
     assert!(Broken.spec().traits.destructive);
-    let result =
-        block_on(Params.run(r#"{"given":1,"context":2,"params":3,"type":4}"#, &ToolContext::new("c")))
-            .unwrap();
+    let result = block_on(
+        Params.run(r#"{"given":1,"context":2,"params":3,"type":4}"#, &ToolContext::new("c")),
+    )
+    .unwrap();
     assert_eq!(result.value.map(|value| value.text), Some("10".to_owned()));
 }
 
@@ -184,7 +185,10 @@ fn a_struct_is_a_tool_and_its_values_are_calls() {
     let tool = SearchNotes::tool();
     assert_eq!(answer(&tool, r#"{"query":"x","limit":2}"#), r#"["x","x"]"#);
     let spec = tool.spec();
-    assert_eq!((spec.name.as_str(), spec.description.as_str()), ("search_notes", "Searches notes."));
+    assert_eq!(
+        (spec.name.as_str(), spec.description.as_str()),
+        ("search_notes", "Searches notes.")
+    );
     assert!(spec.traits.read_only);
     let instance = tool.instantiate(r#"{"query":"moon"}"#).unwrap();
     assert_eq!(instance, SearchNotes { query: "moon".into(), limit: 10 });
@@ -207,8 +211,9 @@ fn all_of_them_are_held_alike() {
 
 #[test]
 fn arguments_that_do_not_fit_say_where_and_how() {
-    let error = block_on(SearchNotes::tool().run(r#"{"limit":999,"qery":"a"}"#, &ToolContext::new("c")))
-        .unwrap_err();
+    let error =
+        block_on(SearchNotes::tool().run(r#"{"limit":999,"qery":"a"}"#, &ToolContext::new("c")))
+            .unwrap_err();
     assert_eq!(
         error.model_text(),
         "expected a property `query`, found none\n\
