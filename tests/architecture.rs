@@ -9,6 +9,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tract-testkit", &["tract-core"]),
     ("tract-compile", &["tract-core"]),
     ("tract-hooks", &["tract-core"]),
+    ("tract-macros", &[]),
     ("tract-schema", &["tract-core"]),
     ("tract-store-redb", &["tract-core"]),
     ("tract-store-sled", &["tract-core"]),
@@ -18,6 +19,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tract-engine", &["tract-core", "tract-compile", "tract-hooks"]),
     ("tract-providers", &["tract-core", "tract-compile", "tract-schema"]),
     ("tract-tools", &["tract-core", "tract-schema", "tract-hooks"]),
+    ("tract-tools", &["tract-core", "tract-macros", "tract-schema"]),
     (
         "tract",
         &[
@@ -130,6 +132,7 @@ fn features_bring_their_layer_and_no_other() {
     check("postgres-tls", &["rustls", "ring"], &["aws-lc-rs", "openssl-sys"]);
     check("engine", &["tract-engine", "tract-compile", "tract-hooks"], &["rusqlite"]);
     check("tools", &["tract-tools", "tract-schema", "jsonschema"], &["rusqlite", "reqwest"]);
+    check("tools", &["tract-tools", "tract-macros", "tract-schema"], &["tract-engine", "rusqlite"]);
 }
 
 /// The default build stays light: no HTTP, no TLS, no async runtime.

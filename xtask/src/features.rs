@@ -19,6 +19,7 @@ const COMBINATIONS: &[&str] = &[
     "sqlite,engine",
     "engine",
     "tools",
+    "engine,tools",
 ];
 
 pub(crate) fn run() -> Outcome {

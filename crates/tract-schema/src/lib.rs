@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod definition;
+pub mod derive;
 mod diff;
 pub mod limits;
 mod lower;

@@ -1,14 +1,22 @@
-//! Registries of tools, and the way of a model's call from its bytes to validated arguments.
+//! Tools, from their definition to a call that is ready to run.
 //!
-//! A [`Registry`] holds definitions and what runs them. [`hydrate`] makes of each call of a reply
-//! one [`Hydrated`]: ready to run, or refused with the stage, the place and the reason. Nothing
-//! runs here, so that policies and people can decide in between.
+//! A [`Registry`] holds definitions and what runs them; [typed] tools come from functions, structs
+//! and by hand. [`hydrate`] makes of each call of a reply one [`Hydrated`]: ready to run, or
+//! refused with the stage, the place and the reason. Nothing runs here, so that policies and people
+//! can decide in between.
 #![forbid(unsafe_code)]
 
 mod compiled;
 pub mod hydrate;
 pub mod policy;
 pub mod registry;
+pub mod typed;
+
+pub use async_trait::async_trait;
+pub use tract_core::{
+    DynTool, NoParams, RenderedValue, Tool, ToolContext, ToolError, ToolParams, ToolResult,
+    ToolSpec, ToolTraits,
+};
 
 pub use crate::hydrate::{
     Bound, Call, HydrateOptions, Hydrated, IntoCalls, Provenance, Repair, RepairRequest, Stage,
@@ -18,3 +26,4 @@ pub use crate::policy::{Decision, Policy, PolicyRequest};
 pub use crate::registry::{
     Lookup, NoSchema, RegisterError, Registered, Registry, RegistryBuilder, RegistryError,
 };
+pub use crate::typed::{Args, Instance, ToolInstance, tool, tool_type};

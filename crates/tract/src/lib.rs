@@ -12,6 +12,7 @@
 //! - Layers: `compile` (the `compile` module), `hooks` (the `hooks` module), `engine` (default;
 //!   needs both: `Tract`, `OpenOptions`, imports and the forms of the providers), `tools` (the
 //!   `tools` module: registries and hydration, with a validator).
+//!   `tools` module, `#[tool]` and `#[tool_type]`).
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "engine")]
@@ -85,8 +86,14 @@ pub mod forms {
 }
 
 /// Tool schemas as data: shapes, names, translation between providers, comparison.
-#[cfg(feature = "engine")]
+#[cfg(any(feature = "engine", feature = "tools"))]
 pub use tract_schema as schema;
+
+/// Tools: typed ones, from functions and structs.
+#[cfg(feature = "tools")]
+pub use tract_tools as tools;
+#[cfg(feature = "tools")]
+pub use tract_tools::{tool, tool_type};
 
 #[cfg(feature = "engine")]
 pub use tract_providers::{Params, RequestForms};
@@ -102,3 +109,7 @@ struct Readme;
 #[cfg(all(doctest, feature = "engine"))]
 #[doc = include_str!("../../../docs/guide.md")]
 struct Guide;
+
+#[cfg(all(doctest, feature = "engine", feature = "tools"))]
+#[doc = include_str!("../../../docs/tools-rust.md")]
+struct ToolsRust;

@@ -1,0 +1,203 @@
+//! The options of the attributes, and what of ours stands on parts of an item.
+
+use proc_macro2::{Span, TokenStream};
+use quote::quote;
+use syn::meta::ParseNestedMeta;
+use syn::parse::Parser;
+use syn::{Attribute, Error, Expr, FnArg, Ident, Item, LitInt, LitStr, Path, Result, Token};
+
+use crate::names;
+
+const OPTIONS: &str = "`name`, `description`, `read_only`, `idempotent`, `destructive`, \
+                       `timeout_ms`, `type`, `crate`";
+
+/// What `#[tool(..)]` on an item says.
+#[derive(Default)]
+pub(crate) struct Options {
+    pub(crate) name: Option<LitStr>,
+    pub(crate) description: Option<LitStr>,
+    pub(crate) type_name: Option<Ident>,
+    pub(crate) krate: Option<Path>,
+    read_only: Option<Span>,
+    idempotent: Option<Span>,
+    destructive: Option<Span>,
+    timeout_ms: Option<LitInt>,
+}
+
+impl Options {
+    pub(crate) fn parse(tokens: TokenStream) -> Result<Self> {
+        let mut options = Self::default();
+        let parser = syn::meta::parser(|meta| options.read(&meta));
+        parser.parse2(tokens)?;
+        if let Some(name) = &options.name {
+            names::check(&name.value(), name.span())?;
+        }
+        if let (Some(_), Some(span)) = (options.read_only, options.destructive) {
+            return Err(Error::new(
+                span,
+                "a tool that changes nothing destroys nothing: drop `read_only` or `destructive`",
+            ));
+        }
+        Ok(options)
+    }
+
+    pub(crate) fn parse_for_type(tokens: TokenStream) -> Result<Self> {
+        let mut options = Self::default();
+        let parser = syn::meta::parser(|meta| match meta.path.is_ident("crate") {
+            true => options.read(&meta),
+            false => Err(meta.error("`#[tool_type]` takes no option but `crate = path`")),
+        });
+        parser.parse2(tokens)?;
+        Ok(options)
+    }
+
+    fn read(&mut self, meta: &ParseNestedMeta<'_>) -> Result<()> {
+        let Some(ident) = meta.path.get_ident() else {
+            return Err(meta.error(format!("expected one of {OPTIONS}")));
+        };
+        let span = ident.span();
+        match ident.to_string().as_str() {
+            "name" => once(&mut self.name, text(meta)?, span),
+            "description" => once(&mut self.description, text(meta)?, span),
+            "type" => once(&mut self.type_name, value(meta, "type = AddTool")?, span),
+            "crate" => {
+                let path = meta.value()?.call(Path::parse_mod_style)?;
+                once(&mut self.krate, path, span)
+            }
+            "timeout_ms" => {
+                let number: LitInt = value(meta, "timeout_ms = 5000")?;
+                match number.base10_parse::<u64>() {
+                    Ok(0) | Err(_) => Err(Error::new(
+                        number.span(),
+                        "expected a number of milliseconds above 0, such as `timeout_ms = 5000`",
+                    )),
+                    Ok(_) => once(&mut self.timeout_ms, number, span),
+                }
+            }
+            "read_only" => once(&mut self.read_only, flag(meta, span)?, span),
+            "idempotent" => once(&mut self.idempotent, flag(meta, span)?, span),
+            "destructive" => once(&mut self.destructive, flag(meta, span)?, span),
+            "timeout" => Err(meta.error("write the timeout in milliseconds: `timeout_ms = 5000`")),
+            "default" => Err(meta.error(
+                "`default` belongs to a parameter: `async fn f(#[tool(default = 10)] limit: u32)`",
+            )),
+            other => {
+                Err(meta.error(format!("unknown option `{other}`: expected one of {OPTIONS}")))
+            }
+        }
+    }
+
+    /// Returns the tool's traits as an expression.
+    pub(crate) fn traits(&self, private: &TokenStream) -> TokenStream {
+        let set = [
+            (self.idempotent, quote!(.idempotent())),
+            (self.read_only, quote!(.read_only())),
+            (self.destructive, quote!(.destructive())),
+        ];
+        let set = set.into_iter().filter(|(said, _)| said.is_some()).map(|(_, call)| call);
+        quote!(#private::ToolTraits::new() #(#set)*)
+    }
+
+    /// Returns the timeout as an expression.
+    pub(crate) fn timeout(&self) -> Option<TokenStream> {
+        let number = self.timeout_ms.as_ref()?;
+        let number = number.base10_parse::<u64>().ok()?;
+        Some(quote!(::core::time::Duration::from_millis(#number)))
+    }
+}
+
+fn once<T>(slot: &mut Option<T>, value: T, span: Span) -> Result<()> {
+    match slot.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Error::new(span, "said twice: drop one of the two")),
+    }
+}
+
+fn flag(meta: &ParseNestedMeta<'_>, span: Span) -> Result<Span> {
+    match meta.input.peek(Token![=]) {
+        true => Err(meta.error("a flag takes no value: write it, or leave it out")),
+        false => Ok(span),
+    }
+}
+
+fn text(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
+    let value: Expr = meta.value()?.parse()?;
+    match value {
+        Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => Ok(text),
+        other => Err(Error::new_spanned(other, "expected a text in quotes")),
+    }
+}
+
+fn value<T: syn::parse::Parse>(meta: &ParseNestedMeta<'_>, example: &str) -> Result<T> {
+    let input = meta.value()?;
+    let span = input.span();
+    input.parse().map_err(|_| Error::new(span, format!("expected a value: `{example}`")))
+}
+
+/// The default of a parameter.
+pub(crate) enum Given {
+    /// `Default::default()`.
+    Plain,
+    /// An expression.
+    As(Box<Expr>),
+}
+
+/// Reads `#[tool(..)]` on a parameter.
+pub(crate) fn of_parameter(attribute: &Attribute) -> Result<Given> {
+    let mut found = None;
+    attribute.parse_nested_meta(|meta| {
+        if !meta.path.is_ident("default") {
+            return Err(meta.error(
+                "a parameter takes `default` or `default = value` here; \
+                 `#[serde(..)]` and `#[schemars(..)]` for all else",
+            ));
+        }
+        let given = match meta.input.peek(Token![=]) {
+            true => Given::As(Box::new(meta.value()?.parse()?)),
+            false => Given::Plain,
+        };
+        match found.replace(given) {
+            None => Ok(()),
+            Some(_) => Err(meta.error("said twice: drop one of the two")),
+        }
+    })?;
+    found.ok_or_else(|| Error::new_spanned(attribute, "expected `default` or `default = value`"))
+}
+
+/// Whether an attribute belongs to the field that a parameter becomes.
+pub(crate) fn is_for_field(attribute: &Attribute) -> bool {
+    ["doc", "tool", "serde", "schemars"].iter().any(|name| attribute.path().is_ident(name))
+}
+
+/// An item without what only our expansion understands, so that it says nothing more than our
+/// own error.
+pub(crate) fn without_ours(mut item: Item) -> Item {
+    match &mut item {
+        Item::Fn(function) => {
+            let inputs = std::mem::take(&mut function.sig.inputs).into_iter();
+            let typed = inputs.filter(|input| matches!(input, FnArg::Typed(_)));
+            function.sig.inputs = typed.collect();
+            for input in &mut function.sig.inputs {
+                if let FnArg::Typed(input) = input {
+                    input.attrs.retain(|attribute| !is_for_field(attribute));
+                }
+            }
+        }
+        Item::Struct(structure) => {
+            for field in &mut structure.fields {
+                field.attrs.retain(|attribute| {
+                    !is_for_field(attribute) || attribute.path().is_ident("doc")
+                });
+            }
+            structure
+                .attrs
+                .retain(|attribute| !is_for_field(attribute) || attribute.path().is_ident("doc"));
+        }
+        Item::Enum(item) => {
+            item.attrs
+                .retain(|attribute| !is_for_field(attribute) || attribute.path().is_ident("doc"));
+        }
+        _ => {}
+    }
+    item
+}

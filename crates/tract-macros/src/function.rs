@@ -1,0 +1,487 @@
+//! `#[tool]` on an async function.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::{
+    Attribute, Error, Expr, FnArg, GenericArgument, Ident, ItemFn, LitStr, Pat, PatType,
+    PathArguments, PathSegment, Result, ReturnType, Signature, Type,
+};
+
+use crate::attributes::{self, Given, Options};
+use crate::{docs, names, paths};
+
+/// A parameter that is an argument.
+struct Argument {
+    ident: Ident,
+    ty: Type,
+    docs: Vec<Attribute>,
+    others: Vec<Attribute>,
+    default: Option<Given>,
+}
+
+/// A parameter, as the function is called with it.
+enum Place {
+    Argument(Ident),
+    Context { by_value: bool },
+}
+
+pub(crate) fn expand(options: &Options, mut function: ItemFn) -> Result<TokenStream> {
+    check_signature(&function.sig)?;
+    let (arguments, places) = parameters(&mut function.sig)?;
+    let private = paths::private(options.krate.as_ref());
+    let ident = function.sig.ident.clone();
+    let plain = ident.unraw().to_string();
+    let name = match &options.name {
+        Some(name) => name.value(),
+        None => {
+            names::check(&plain, ident.span())?;
+            plain.clone()
+        }
+    };
+    let tool = match &options.type_name {
+        Some(name) => name.clone(),
+        None => Ident::new(&names::pascal(&plain), ident.span()),
+    };
+    let params = format_ident!("{tool}Params", span = ident.span());
+    let lines = docs::lines(&function.attrs);
+    let description = description(options, &lines, ident.span(), "fn")?;
+    let fields = fields(&arguments, &lines, &params, &function.vis)?;
+    let defaults = arguments.iter().filter_map(default_function);
+    let vis = &function.vis;
+    let (serde, schemars) = (as_text(&private, "serde"), as_text(&private, "schemars"));
+    let tool_doc = format!("The tool [`{plain}`].");
+    let params_doc = format!("The arguments of the tool [`{tool}`].");
+    let implementation = implementation(
+        options,
+        &private,
+        &function.sig,
+        &places,
+        &tool,
+        &params,
+        &name,
+        &description,
+    );
+    Ok(quote! {
+        #function
+
+        #[doc = #tool_doc]
+        #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug, ::core::default::Default)]
+        #vis struct #tool;
+
+        #[doc = #params_doc]
+        #[allow(missing_docs)]
+        #[derive(#private::serde::Deserialize, #private::schemars::JsonSchema)]
+        #[serde(crate = #serde, deny_unknown_fields)]
+        #[schemars(crate = #schemars)]
+        #vis struct #params {
+            #(#fields,)*
+        }
+
+        #[automatically_derived]
+        impl #params {
+            #(#defaults)*
+        }
+
+        #implementation
+    })
+}
+
+fn as_text(private: &TokenStream, name: &str) -> LitStr {
+    let path = private.to_string().replace(' ', "");
+    LitStr::new(&format!("{path}::{name}"), Span::call_site())
+}
+
+fn check_signature(sig: &Signature) -> Result<()> {
+    if sig.asyncness.is_none() {
+        return Err(Error::new(
+            sig.fn_token.span,
+            format!("a tool is asynchronous: write `async fn {}`", sig.ident),
+        ));
+    }
+    if let Some(parameter) = sig.generics.params.first() {
+        return Err(Error::new_spanned(
+            parameter,
+            "a tool has no generic parameters, its schema is one: write the types themselves",
+        ));
+    }
+    if !sig.safety.to_token_stream().is_empty() {
+        return Err(Error::new_spanned(&sig.safety, "a model calls a tool: it cannot be `unsafe`"));
+    }
+    if let Some(abi) = &sig.abi {
+        return Err(Error::new_spanned(abi, "a tool is a plain `async fn`: drop the ABI"));
+    }
+    if let Some(variadic) = &sig.variadic {
+        return Err(Error::new_spanned(
+            variadic,
+            "arguments have names: write a `Vec<T>` parameter",
+        ));
+    }
+    Ok(())
+}
+
+/// Takes the parameters apart, and ours out of the function.
+fn parameters(sig: &mut Signature) -> Result<(Vec<Argument>, Vec<Place>)> {
+    let mut arguments = Vec::new();
+    let mut places = Vec::new();
+    let mut context: Option<Span> = None;
+    let mut errors: Option<Error> = None;
+    let mut note = |error: Error| match &mut errors {
+        Some(errors) => errors.combine(error),
+        None => errors = Some(error),
+    };
+    for input in &mut sig.inputs {
+        let input = match input {
+            FnArg::Typed(input) => input,
+            FnArg::Receiver(receiver) => {
+                note(Error::new_spanned(
+                    receiver,
+                    "a tool has no `self` here: write a free function, or `#[tool]` on the struct, \
+                     whose fields are then the arguments",
+                ));
+                continue;
+            }
+        };
+        if let Some(by_value) = is_context(&input.ty) {
+            match (by_value, context.replace(input.ty.span())) {
+                (Err(error), _) => note(error),
+                (Ok(_), Some(_)) => note(Error::new_spanned(
+                    &input.ty,
+                    "a tool has one context: drop this parameter",
+                )),
+                (Ok(by_value), None) => {
+                    places.push(Place::Context { by_value });
+                    input.attrs.retain(|attribute| !attributes::is_for_field(attribute));
+                }
+            }
+            continue;
+        }
+        match argument(input) {
+            Ok(argument) => {
+                places.push(Place::Argument(argument.ident.clone()));
+                arguments.push(argument);
+            }
+            Err(error) => note(error),
+        }
+    }
+    match errors {
+        None => Ok((arguments, places)),
+        Some(errors) => Err(errors),
+    }
+}
+
+/// Whether a type is the context, and whether it is taken by value.
+fn is_context(ty: &Type) -> Option<Result<bool>> {
+    let named = |ty: &Type| last_segment(ty).is_some_and(|segment| segment.ident == "ToolContext");
+    match ty {
+        Type::Reference(reference) if named(&reference.elem) => Some(match &reference.mutability {
+            None => Ok(false),
+            Some(token) => Err(Error::new_spanned(
+                token,
+                "a tool changes nothing in its context: write `&ToolContext`",
+            )),
+        }),
+        ty if named(ty) => Some(Ok(true)),
+        _ => None,
+    }
+}
+
+fn argument(input: &mut PatType) -> Result<Argument> {
+    let ident = match &*input.pat {
+        Pat::Ident(pattern) if pattern.subpat.is_none() && pattern.by_ref.is_none() => {
+            pattern.ident.clone()
+        }
+        Pat::Wild(pattern) => {
+            return Err(Error::new_spanned(
+                pattern,
+                "an argument has a name, which the model reads: write `name: Type`",
+            ));
+        }
+        pattern => {
+            return Err(Error::new_spanned(
+                pattern,
+                "an argument has one name: write `name: Type`, and take it apart in the body",
+            ));
+        }
+    };
+    check_type(&input.ty)?;
+    let mut argument = Argument {
+        ident,
+        ty: (*input.ty).clone(),
+        docs: Vec::new(),
+        others: Vec::new(),
+        default: None,
+    };
+    for attribute in std::mem::take(&mut input.attrs) {
+        if attribute.path().is_ident("tool") {
+            argument.default = Some(attributes::of_parameter(&attribute)?);
+        } else if attribute.path().is_ident("doc") {
+            argument.docs.push(attribute);
+        } else if attributes::is_for_field(&attribute) {
+            argument.others.push(attribute);
+        } else {
+            input.attrs.push(attribute);
+        }
+    }
+    Ok(argument)
+}
+
+fn check_type(ty: &Type) -> Result<()> {
+    match ty {
+        Type::Reference(reference) => {
+            let elem = &reference.elem;
+            let owned = match &**elem {
+                Type::Slice(slice) => format!("Vec<{}>", readable(&slice.elem)),
+                elem => match readable(elem).as_str() {
+                    "str" => "String".to_owned(),
+                    path if path == "Path" || path.ends_with("::Path") => format!("{path}Buf"),
+                    other => other.to_owned(),
+                },
+            };
+            Err(Error::new_spanned(
+                reference,
+                format!("arguments are parsed, so they are owned: write `{owned}`"),
+            ))
+        }
+        Type::ImplTrait(ty) => Err(Error::new_spanned(
+            ty,
+            "an argument's schema is derived from its type: write the type itself, such as `String`",
+        )),
+        Type::Slice(slice) => Err(Error::new_spanned(
+            slice,
+            format!("arguments are owned: write `Vec<{}>`", readable(&slice.elem)),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn readable(tokens: &impl ToTokens) -> String {
+    tokens.to_token_stream().to_string().replace(' ', "")
+}
+
+/// Returns what the model reads about a tool.
+pub(crate) fn description(
+    options: &Options,
+    lines: &[docs::Line],
+    span: Span,
+    kind: &str,
+) -> Result<String> {
+    let (text, span) = match &options.description {
+        Some(text) => (text.value(), text.span()),
+        None => (docs::first_paragraph(lines), span),
+    };
+    if text.trim().is_empty() {
+        return Err(Error::new(
+            span,
+            format!(
+                "a model reads what a tool does: write a doc comment (`/// What it does.`) above the \
+                 `{kind}`, or `#[tool(description = \"..\")]`"
+            ),
+        ));
+    }
+    let length = text.chars().count();
+    if length > docs::MOST {
+        return Err(Error::new(
+            span,
+            format!(
+                "a description has 1 to {} characters, found {length}: shorten the first \
+                 paragraph, or write `#[tool(description = \"..\")]`",
+                docs::MOST
+            ),
+        ));
+    }
+    Ok(text)
+}
+
+fn fields(
+    arguments: &[Argument],
+    lines: &[docs::Line],
+    params: &Ident,
+    vis: &syn::Visibility,
+) -> Result<Vec<TokenStream>> {
+    let entries = docs::arguments(lines);
+    let plain = |argument: &Argument| argument.ident.unraw().to_string();
+    let mut errors: Option<Error> = None;
+    for entry in &entries {
+        if !arguments.iter().any(|argument| plain(argument) == entry.name) {
+            let names: Vec<String> =
+                arguments.iter().map(|argument| format!("`{}`", plain(argument))).collect();
+            let has = match names.is_empty() {
+                true => "the function has none".to_owned(),
+                false => format!("the function has {}", names.join(", ")),
+            };
+            let error = Error::new(
+                entry.span,
+                format!("`# Arguments` describes `{}`, which is no argument: {has}", entry.name),
+            );
+            match &mut errors {
+                Some(errors) => errors.combine(error),
+                None => errors = Some(error),
+            }
+        }
+    }
+    if let Some(errors) = errors {
+        return Err(errors);
+    }
+    let fields = arguments.iter().map(|argument| {
+        let Argument { ident, ty, docs, others, default } = argument;
+        let own = docs::whole(&docs::lines(docs));
+        let text = match own.is_empty() {
+            false => own,
+            true => entries
+                .iter()
+                .find(|entry| entry.name == plain(argument))
+                .map(|entry| entry.text.clone())
+                .unwrap_or_default(),
+        };
+        let doc = (!text.is_empty()).then(|| quote!(#[doc = #text]));
+        let default = default.as_ref().map(|default| match default {
+            Given::Plain => quote!(#[serde(default)]),
+            Given::As(_) => {
+                let path = LitStr::new(&format!("{params}::{}", default_name(ident)), ident.span());
+                quote!(#[serde(default = #path)])
+            }
+        });
+        quote!(#doc #(#others)* #default #vis #ident: #ty)
+    });
+    Ok(fields.collect())
+}
+
+fn default_name(ident: &Ident) -> Ident {
+    format_ident!("__default_{}", ident.unraw())
+}
+
+fn default_function(argument: &Argument) -> Option<TokenStream> {
+    let Some(Given::As(value)) = &argument.default else { return None };
+    let (name, ty): (Ident, &Type) = (default_name(&argument.ident), &argument.ty);
+    let value: &Expr = value;
+    let body = quote_spanned!(value.span()=> #value);
+    Some(quote! {
+        #[doc(hidden)]
+        fn #name() -> #ty {
+            #body
+        }
+    })
+}
+
+#[allow(clippy::too_many_arguments)]
+fn implementation(
+    options: &Options,
+    private: &TokenStream,
+    sig: &Signature,
+    places: &[Place],
+    tool: &Ident,
+    params: &Ident,
+    name: &str,
+    description: &str,
+) -> TokenStream {
+    let ident = &sig.ident;
+    // Names of ours that no parameter can have.
+    let (given, context) =
+        (Ident::new("given", Span::mixed_site()), Ident::new("context", Span::mixed_site()));
+    let handed = places.iter().map(|place| match place {
+        Place::Argument(name) => quote!(#given.0.#name),
+        Place::Context { by_value: false } => quote!(#context),
+        Place::Context { by_value: true } => quote!(::core::clone::Clone::clone(#context)),
+    });
+    let (output, answer) = answer(private, &sig.output, quote!(#ident(#(#handed),*).await));
+    let traits = options.traits(private);
+    let timeout = options.timeout().map(|timeout| {
+        quote! {
+            fn timeout(&self) -> ::core::option::Option<::core::time::Duration> {
+                ::core::option::Option::Some(#timeout)
+            }
+        }
+    });
+    quote! {
+        #[automatically_derived]
+        #[#private::async_trait]
+        impl #private::Tool for #tool {
+            type Params = #private::Args<#params>;
+            type Output = #output;
+
+            fn name(&self) -> ::std::borrow::Cow<'_, str> {
+                ::std::borrow::Cow::Borrowed(#name)
+            }
+
+            fn description(&self) -> ::std::borrow::Cow<'_, str> {
+                ::std::borrow::Cow::Borrowed(#description)
+            }
+
+            fn traits(&self) -> #private::ToolTraits {
+                #traits
+            }
+
+            #timeout
+
+            #[allow(unused_variables)]
+            async fn call(
+                &self,
+                #given: #private::Args<#params>,
+                #context: &#private::ToolContext,
+            ) -> ::core::result::Result<#private::ToolResult<Self::Output>, #private::ToolError> {
+                #answer
+            }
+        }
+    }
+}
+
+/// Returns the type of the value, and the expression of the answer. Types are told apart by
+/// their last name, as nothing more of them is known here.
+fn answer(
+    private: &TokenStream,
+    output: &ReturnType,
+    call: TokenStream,
+) -> (TokenStream, TokenStream) {
+    let ty = match output {
+        ReturnType::Default => {
+            return (
+                quote!(()),
+                quote!({ #call; ::core::result::Result::Ok(#private::ToolResult::ok(())) }),
+            );
+        }
+        ReturnType::Type(_, ty) => ty,
+    };
+    let span = ty.span();
+    let last = last_segment(ty);
+    let is = |segment: Option<&PathSegment>, name: &str| {
+        segment.is_some_and(|segment| segment.ident == name)
+    };
+    let call = quote_spanned!(span=> #call);
+    let private = &paths::respanned(private, span);
+    if is(last, "Result") {
+        let value = quote_spanned!(span=> <#ty as #private::Fallible>::Value);
+        let result = quote_spanned! {span=>
+            #private::Fallible::into_result(#call).map_err(#private::failed)
+        };
+        return match is(last.and_then(first_argument).and_then(last_segment), "ToolResult") {
+            true => (quote_spanned!(span=> <#value as #private::Holds>::Value), result),
+            false => (value, quote!(#result.map(#private::ToolResult::ok))),
+        };
+    }
+    match is(last, "ToolResult") {
+        true => (
+            quote_spanned!(span=> <#ty as #private::Holds>::Value),
+            quote!(::core::result::Result::Ok(#call)),
+        ),
+        false => (quote!(#ty), quote!(::core::result::Result::Ok(#private::ToolResult::ok(#call)))),
+    }
+}
+
+fn last_segment(ty: &Type) -> Option<&PathSegment> {
+    match ty {
+        Type::Path(path) => path.path.segments.last(),
+        Type::Group(group) => last_segment(&group.elem),
+        Type::Paren(paren) => last_segment(&paren.elem),
+        _ => None,
+    }
+}
+
+fn first_argument(segment: &PathSegment) -> Option<&Type> {
+    let PathArguments::AngleBracketed(arguments) = &segment.arguments else { return None };
+    arguments.args.iter().find_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    })
+}

@@ -1,0 +1,201 @@
+//! Where the code that an attribute writes finds ours, whatever a `Cargo.toml` calls it.
+
+use std::path::Path;
+
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use quote::quote;
+
+/// Returns the path of the module that written code refers to.
+///
+/// That is `tract`'s, else `tract-tools`', under the names that the manifest gives them.
+pub(crate) fn private(given: Option<&syn::Path>) -> TokenStream {
+    match given {
+        Some(path) => quote!(#path::tools::typed::__private),
+        None => found(),
+    }
+}
+
+/// Returns a path whose errors are shown at `span`.
+pub(crate) fn respanned(path: &TokenStream, span: Span) -> TokenStream {
+    let mark = |mut token: TokenTree| {
+        token.set_span(span);
+        token
+    };
+    path.clone().into_iter().map(mark).collect()
+}
+
+fn found() -> TokenStream {
+    let package = std::env::var("CARGO_PKG_NAME").unwrap_or_default();
+    // A package's own examples, tests and doc tests name it as it is.
+    match package.as_str() {
+        "tract" => return quote!(::tract::tools::typed::__private),
+        "tract-tools" => return quote!(::tract_tools::typed::__private),
+        _ => {}
+    }
+    let folder = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
+    let manifest = std::fs::read_to_string(Path::new(&folder).join("Cargo.toml"));
+    let own = manifest.unwrap_or_default();
+    let shared = || workspace(Path::new(&folder));
+    match (local_name(&own, "tract", &shared), local_name(&own, "tract-tools", &shared)) {
+        (Some(name), _) => {
+            let name = ident(&name);
+            quote!(::#name::tools::typed::__private)
+        }
+        (None, Some(name)) => {
+            let name = ident(&name);
+            quote!(::#name::typed::__private)
+        }
+        (None, None) => quote!(::tract::tools::typed::__private),
+    }
+}
+
+fn ident(name: &str) -> Ident {
+    Ident::new(&name.replace('-', "_"), Span::call_site())
+}
+
+/// Returns the manifest of the workspace that a folder belongs to.
+fn workspace(folder: &Path) -> String {
+    folder
+        .ancestors()
+        .filter_map(|folder| std::fs::read_to_string(folder.join("Cargo.toml")).ok())
+        .find(|text| text.lines().any(|line| line.trim().starts_with("[workspace")))
+        .unwrap_or_default()
+}
+
+/// Returns the name under which a manifest depends on a package.
+fn local_name(manifest: &str, package: &str, shared: &dyn Fn() -> String) -> Option<String> {
+    dependencies(manifest, false)
+        .into_iter()
+        .find(|(name, said)| match (&said.package, said.inherited) {
+            (Some(real), _) => real == package,
+            (None, false) => name == package,
+            (None, true) => dependencies(&shared(), true)
+                .into_iter()
+                .find(|(shared, _)| shared == name)
+                .map_or(name == package, |(_, said)| {
+                    said.package.as_deref().unwrap_or(name) == package
+                }),
+        })
+        .map(|(name, _)| name)
+}
+
+#[derive(Default)]
+struct Said {
+    package: Option<String>,
+    inherited: bool,
+}
+
+/// Reads the lines that say what a manifest depends on. Inline tables are one line in TOML.
+fn dependencies(manifest: &str, of_workspace: bool) -> Vec<(String, Said)> {
+    let mut found: Vec<(String, Said)> = Vec::new();
+    // The table that lines belong to: none, one of dependencies, or one dependency.
+    let mut table: Option<Option<String>> = None;
+    for line in manifest.lines().map(str::trim) {
+        if let Some(header) = line.strip_prefix('[').and_then(|line| line.split(']').next()) {
+            table = header_of(header, of_workspace);
+            if let Some(Some(name)) = &table {
+                found.push((name.clone(), Said::default()));
+            }
+            continue;
+        }
+        let Some((key, value)) = line.split_once('=') else { continue };
+        let (key, value) = (key.trim(), value.trim());
+        match &table {
+            None => {}
+            Some(Some(_)) => {
+                if let Some((_, said)) = found.last_mut() {
+                    say(said, key, value);
+                }
+            }
+            Some(None) => {
+                let (name, member) = match key.split_once('.') {
+                    Some((name, member)) => (name, Some(member)),
+                    None => (key, None),
+                };
+                let name = name.trim_matches('"').to_owned();
+                let mut said = Said::default();
+                match member {
+                    Some(member) => say(&mut said, member, value),
+                    None => {
+                        let inner = value.trim_start_matches('{').trim_end_matches('}');
+                        for part in inner.split(',') {
+                            if let Some((key, value)) = part.split_once('=') {
+                                say(&mut said, key.trim(), value.trim());
+                            }
+                        }
+                    }
+                }
+                found.push((name, said));
+            }
+        }
+    }
+    found
+}
+
+fn say(said: &mut Said, key: &str, value: &str) {
+    match key {
+        "package" => {
+            said.package = value.split('"').nth(1).map(str::to_owned);
+        }
+        "workspace" => said.inherited = value.starts_with("true"),
+        _ => {}
+    }
+}
+
+/// Says what a table's header opens: `Some(None)` a table of dependencies, `Some(Some(name))` one.
+fn header_of(header: &str, of_workspace: bool) -> Option<Option<String>> {
+    let is_workspace = header.starts_with("workspace.");
+    if is_workspace != of_workspace {
+        return None;
+    }
+    const TABLES: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
+    let parts: Vec<&str> = header.split('.').map(|part| part.trim().trim_matches('"')).collect();
+    match parts[..] {
+        [.., last] if TABLES.contains(&last) => Some(None),
+        [.., table, name] if TABLES.contains(&table) => Some(Some(name.to_owned())),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(manifest: &str, shared: &str, expected: Option<&str>) {
+        let found = local_name(manifest, "tract", &|| shared.to_owned());
+        assert_eq!(found.as_deref(), expected);
+    }
+
+    #[test]
+    fn a_renamed_crate_is_found() {
+        check("[dependencies]\ntract = \"0.1\"\n", "", Some("tract"));
+        check(
+            "[dependencies]\nhistory = { git = \"x\", package = \"tract\" }",
+            "",
+            Some("history"),
+        );
+        check("[dependencies]\ntract = { package = \"tract-nnef\", version = \"1\" }", "", None);
+        check("[dependencies.history]\npackage = \"tract\"\n", "", Some("history"));
+        check("[target.'cfg(unix)'.dependencies]\nh.package = \"tract\"", "", Some("h"));
+        check("[dev-dependencies]\n# none\ntract={path=\"..\"}", "", Some("tract"));
+        check("[package]\ntract = \"x\"\n[features]\ntract = []", "", None);
+    }
+
+    #[test]
+    fn what_a_workspace_shares_is_followed() {
+        let shared = "[workspace]\n[workspace.dependencies]\nhistory = { package = \"tract\" }\n";
+        check("[dependencies]\nhistory.workspace = true", shared, Some("history"));
+        check(
+            "[dependencies]\nhistory = { workspace = true, optional = true }",
+            shared,
+            Some("history"),
+        );
+        check(
+            "[dependencies]\ntract.workspace = true",
+            "[workspace.dependencies]\ntract = { path = \"x\" }",
+            Some("tract"),
+        );
+        check("[dependencies]\nserde.workspace = true", shared, None);
+    }
+}

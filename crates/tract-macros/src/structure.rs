@@ -1,0 +1,92 @@
+//! `#[tool]` on a struct.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::{Error, Fields, Ident, ItemStruct, Result};
+
+use crate::attributes::Options;
+use crate::{docs, function, names, paths, types};
+
+pub(crate) fn expand(options: &Options, structure: ItemStruct) -> Result<TokenStream> {
+    let ident = &structure.ident;
+    if let Some(parameter) = structure.generics.params.first() {
+        return Err(Error::new_spanned(
+            parameter,
+            "a tool has no generic parameters, its schema is one: write the types themselves",
+        ));
+    }
+    match &structure.fields {
+        Fields::Named(_) => {}
+        Fields::Unit => {
+            return Err(Error::new_spanned(
+                ident,
+                format!(
+                    "arguments are an object: write `struct {ident} {{}}` for a tool without any"
+                ),
+            ));
+        }
+        Fields::Unnamed(fields) => {
+            return Err(Error::new_spanned(
+                fields,
+                format!("arguments have names: write `struct {ident} {{ name: Type }}`"),
+            ));
+        }
+    }
+    if let Some(name) = &options.type_name {
+        return Err(Error::new_spanned(
+            name,
+            format!("a struct keeps its own name: the tool is `{ident}::tool()`; drop `type`"),
+        ));
+    }
+    let plain = ident.unraw().to_string();
+    let name = match &options.name {
+        Some(name) => name.value(),
+        None => {
+            let name = names::snake(&plain);
+            names::check(&name, ident.span())?;
+            name
+        }
+    };
+    let lines = docs::lines(&structure.attrs);
+    let description = function::description(options, &lines, ident.span(), "struct")?;
+    let closed = !types::flattens(&structure.fields);
+    let derives = types::derives(options, &structure.attrs, closed)?;
+    let private = paths::private(options.krate.as_ref());
+    let traits = options.traits(&private);
+    let timeout = options.timeout().map(|timeout| quote!(.timeout(#timeout)));
+    let vis = &structure.vis;
+    let context = Ident::new("context", Span::mixed_site());
+    // Where `run` is missing or of another form, the struct's name is what is marked.
+    let run = quote_spanned!(ident.span()=> #ident::run);
+    let marked = paths::respanned(&private, ident.span());
+    let entered = quote_spanned!(ident.span()=> #marked::enter(#run, self, #context).await);
+    Ok(quote! {
+        #derives
+        #structure
+
+        #[automatically_derived]
+        impl #ident {
+            /// Returns the tool whose calls are values of this type.
+            #[allow(dead_code)]
+            #vis fn tool() -> #private::Instance<Self> {
+                <Self as #private::ToolInstance>::tool()
+            }
+        }
+
+        #[automatically_derived]
+        impl #private::ToolInstance for #ident {
+            fn describe() -> #private::ToolSpec {
+                #private::ToolSpec::new(#name, #description, "").traits(#traits) #timeout
+            }
+
+            fn enter<'a>(self, #context: &'a #private::ToolContext) -> #private::Entry<'a> {
+                #[allow(unused_imports)]
+                use #private::{Answered as _, Run as _};
+                ::std::boxed::Box::pin(async move {
+                    (&&&&#private::Given::new(#entered)).answer()
+                })
+            }
+        }
+    })
+}

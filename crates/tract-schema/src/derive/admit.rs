@@ -1,0 +1,492 @@
+//! Whether arguments fit a schema in normal form.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use serde_json::{Map, Number, Value};
+use tract_core::nearest;
+
+use super::node::{Node, get};
+use super::normal::def_name;
+
+/// How many faults are told of.
+const MOST_FAULTS: usize = 16;
+
+/// How many references may follow each other without a step into the arguments.
+const MOST_REFERENCES: u32 = 64;
+
+/// How much of a value is shown.
+const MOST_SHOWN: usize = 60;
+
+/// Whether a comparison with a bound is as the bound wants it.
+type Holds = fn(std::cmp::Ordering) -> bool;
+
+/// Something in the arguments that does not fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Mismatch {
+    /// Where, such as `edits[0].line`; empty for the arguments as a whole.
+    pub path: String,
+    /// What the schema says.
+    pub expected: String,
+    /// What stands there.
+    pub found: String,
+    /// A way out.
+    pub note: Option<String>,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        write!(f, "expected {}, found {}", self.expected, self.found)?;
+        match &self.note {
+            Some(note) => write!(f, "; {note}"),
+            None => Ok(()),
+        }
+    }
+}
+
+pub(super) fn admit(root: &Node, arguments: &mut Value) -> Result<(), Vec<Mismatch>> {
+    let mut judge = Judge { root, path: String::new(), references: 0, faults: Vec::new() };
+    match judge.judge(root, arguments) {
+        true => Ok(()),
+        false => Err(judge.faults),
+    }
+}
+
+struct Judge<'a> {
+    root: &'a Node,
+    path: String,
+    references: u32,
+    faults: Vec<Mismatch>,
+}
+
+impl<'a> Judge<'a> {
+    fn fault(&mut self, expected: impl Into<String>, found: impl Into<String>) -> bool {
+        self.noted(expected, found, None)
+    }
+
+    fn noted(
+        &mut self,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+        note: Option<String>,
+    ) -> bool {
+        if self.faults.len() < MOST_FAULTS {
+            self.faults.push(Mismatch {
+                path: self.path.clone(),
+                expected: expected.into(),
+                found: found.into(),
+                note,
+            });
+        }
+        false
+    }
+
+    /// Judges a part of the arguments one step further in.
+    fn within(&mut self, step: &str, schema: &'a Node, value: &mut Value) -> bool {
+        let (length, references) = (self.path.len(), std::mem::take(&mut self.references));
+        if !self.path.is_empty() && !step.starts_with('[') {
+            self.path.push('.');
+        }
+        self.path.push_str(step);
+        let fits = self.judge(schema, value);
+        self.path.truncate(length);
+        self.references = references;
+        fits
+    }
+
+    fn judge(&mut self, schema: &'a Node, value: &mut Value) -> bool {
+        let members = schema.members();
+        if let Some(reference) = get(members, "$ref").and_then(Node::as_text) {
+            return self.refer(reference, value);
+        }
+        if let Some(kind) = get(members, "type") {
+            let names: Vec<&str> = match kind {
+                Node::Text(name) => vec![name],
+                other => other.as_list().iter().filter_map(Node::as_text).collect(),
+            };
+            if !names.iter().any(|name| has_type(name, value)) {
+                let names: Vec<String> = names.iter().map(|name| article(name)).collect();
+                return self.fault(names.join(" or "), shown(value));
+            }
+            if !names.contains(&"number") {
+                settle_integer(value);
+            }
+        }
+        if let Some(words) = get(members, "enum") {
+            let words = words.as_list();
+            if !words.iter().any(|word| equal(word, value)) {
+                return self.other_word(words, value);
+            }
+        }
+        if get(members, "not").is_some_and(|not| refuses(not, value)) {
+            return self.fault("another value", shown(value));
+        }
+        let mut fits = match value {
+            Value::Number(number) => self.number(members, number),
+            Value::String(text) => self.text(members, text),
+            Value::Array(items) => self.array(members, items),
+            Value::Object(object) => self.object(members, object),
+            Value::Null | Value::Bool(_) => true,
+        };
+        for part in get(members, "allOf").map(Node::as_list).unwrap_or_default() {
+            fits &= self.judge(part, value);
+        }
+        match get(members, "anyOf") {
+            Some(branches) => fits && self.any(branches.as_list(), value),
+            None => fits,
+        }
+    }
+
+    fn refer(&mut self, reference: &str, value: &mut Value) -> bool {
+        let root = self.root;
+        let target =
+            def_name(reference).and_then(|name| root.get("$defs").and_then(|defs| defs.get(&name)));
+        self.references += 1;
+        match target {
+            Some(target) if self.references < MOST_REFERENCES => {
+                let fits = self.judge(target, value);
+                self.references -= 1;
+                fits
+            }
+            _ => self.fault("a type that ends", shown(value)),
+        }
+    }
+
+    fn any(&mut self, branches: &'a [Node], value: &mut Value) -> bool {
+        let before = self.faults.len();
+        for branch in branches {
+            let mut copy = value.clone();
+            if self.judge(branch, &mut copy) {
+                self.faults.truncate(before);
+                *value = copy;
+                return true;
+            }
+            self.faults.truncate(before);
+        }
+        // The branch that was meant says best what is wrong.
+        let meant: Vec<&Node> =
+            branches.iter().filter(|branch| self.is_meant(branch, value)).collect();
+        if let [only] = meant[..] {
+            return self.judge(only, &mut value.clone());
+        }
+        let forms: Vec<String> = branches.iter().map(|branch| self.form(branch)).collect();
+        self.fault(forms.join(" or "), shown(value))
+    }
+
+    fn target(&self, branch: &'a Node) -> &'a Node {
+        let name = branch.get("$ref").and_then(Node::as_text).and_then(def_name);
+        let root = self.root;
+        name.and_then(|name| root.get("$defs").and_then(|defs| defs.get(&name))).unwrap_or(branch)
+    }
+
+    /// Whether a value bears a branch's tag, or is the only one of its kind.
+    fn is_meant(&self, branch: &'a Node, value: &Value) -> bool {
+        let branch = self.target(branch);
+        let Some(object) = value.as_object() else {
+            return branch
+                .get("type")
+                .and_then(Node::as_text)
+                .is_some_and(|name| has_type(name, value));
+        };
+        let properties = branch.get("properties").map(Node::members).unwrap_or_default();
+        let mut tags = properties.iter().filter_map(|(name, part)| {
+            match part.get("enum").map(Node::as_list) {
+                Some([word]) => Some((name, word)),
+                _ => None,
+            }
+        });
+        match tags.next() {
+            Some((name, word)) => object.get(name).is_some_and(|found| equal(word, found)),
+            None => {
+                let required = branch.get("required").map(Node::as_list).unwrap_or_default();
+                branch.get("type").and_then(Node::as_text) == Some("object")
+                    && (required.is_empty()
+                        || required
+                            .iter()
+                            .filter_map(Node::as_text)
+                            .any(|name| object.contains_key(name)))
+            }
+        }
+    }
+
+    fn form(&self, branch: &'a Node) -> String {
+        let branch = self.target(branch);
+        if let Some(words) = branch.get("enum") {
+            return one_of(words.as_list().iter().map(Node::to_json));
+        }
+        let required: Vec<&str> = branch
+            .get("required")
+            .map(Node::as_list)
+            .unwrap_or_default()
+            .iter()
+            .filter_map(Node::as_text)
+            .collect();
+        match branch.get("type") {
+            Some(Node::Text(name)) if name == "object" && !required.is_empty() => {
+                let tag = branch.get("properties").and_then(|parts| {
+                    let word = parts.get(required[0])?.get("enum")?;
+                    let [word] = word.as_list() else { return None };
+                    Some(word.to_json())
+                });
+                match tag {
+                    Some(word) => format!("an object with `{}` {word}", required[0]),
+                    None => format!("an object with `{}`", required.join("`, `")),
+                }
+            }
+            Some(Node::Text(name)) => article(name),
+            _ => "another form".to_owned(),
+        }
+    }
+
+    fn other_word(&mut self, words: &[Node], value: &Value) -> bool {
+        let close =
+            value.as_str().and_then(|text| nearest(text, words.iter().filter_map(Node::as_text)));
+        let note = close.map(|word| format!("did you mean {word:?}?"));
+        self.noted(one_of(words.iter().map(Node::to_json)), shown(value), note)
+    }
+
+    fn number(&mut self, members: &[(String, Node)], number: &Number) -> bool {
+        let rules: [(&str, &str, Holds); 4] = [
+            ("minimum", "at least", std::cmp::Ordering::is_ge),
+            ("maximum", "at most", std::cmp::Ordering::is_le),
+            ("exclusiveMinimum", "more than", std::cmp::Ordering::is_gt),
+            ("exclusiveMaximum", "less than", std::cmp::Ordering::is_lt),
+        ];
+        for (key, words, holds) in rules {
+            if let Some(Node::Number(bound)) = get(members, key)
+                && !compare(&number.to_string(), bound).is_some_and(holds)
+            {
+                return self.fault(format!("{words} {bound}"), number.to_string());
+            }
+        }
+        if let Some(Node::Number(step)) = get(members, "multipleOf")
+            && let (Some(value), Ok(step)) = (number.as_f64(), step.parse::<f64>())
+            && (value / step).fract() != 0.0
+        {
+            return self.fault(format!("a multiple of {step}"), number.to_string());
+        }
+        true
+    }
+
+    fn text(&mut self, members: &[(String, Node)], text: &str) -> bool {
+        let length = text.chars().count();
+        self.size(members, ("minLength", "maxLength"), length, "characters")
+    }
+
+    fn size(
+        &mut self,
+        members: &[(String, Node)],
+        keys: (&str, &str),
+        size: usize,
+        of: &str,
+    ) -> bool {
+        let bound = |key| match get(members, key) {
+            Some(Node::Number(raw)) => raw.parse::<usize>().ok(),
+            _ => None,
+        };
+        match (bound(keys.0), bound(keys.1)) {
+            (Some(least), _) if size < least => {
+                self.fault(format!("at least {least} {of}"), size.to_string())
+            }
+            (_, Some(most)) if size > most => {
+                self.fault(format!("at most {most} {of}"), size.to_string())
+            }
+            _ => true,
+        }
+    }
+
+    fn array(&mut self, members: &'a [(String, Node)], items: &mut [Value]) -> bool {
+        let mut fits = self.size(members, ("minItems", "maxItems"), items.len(), "items");
+        let first = get(members, "prefixItems").map(Node::as_list).unwrap_or_default();
+        let rest = get(members, "items");
+        for (at, item) in items.iter_mut().enumerate() {
+            match (first.get(at), rest) {
+                (Some(schema), _) | (None, Some(schema)) => {
+                    fits &= self.within(&format!("[{at}]"), schema, item);
+                }
+                (None, None) => {}
+            }
+        }
+        if fits && get(members, "uniqueItems") == Some(&Node::Bool(true)) {
+            let mut seen = HashSet::new();
+            for item in items.iter() {
+                if !seen.insert(unique(item)) {
+                    return self.fault("items that all differ", format!("{} twice", shown(item)));
+                }
+            }
+        }
+        fits
+    }
+
+    fn object(&mut self, members: &'a [(String, Node)], object: &mut Map<String, Value>) -> bool {
+        let known = get(members, "properties").map(Node::members).unwrap_or_default();
+        let size = object.len();
+        let mut fits = self.size(members, ("minProperties", "maxProperties"), size, "properties");
+        for name in get(members, "required").map(Node::as_list).unwrap_or_default() {
+            if let Some(name) = name.as_text()
+                && !object.contains_key(name)
+            {
+                fits = self.fault(format!("a property `{name}`"), "none");
+            }
+        }
+        // Keys of maps with integer keys have a pattern; that they are numbers is the parser's.
+        let pattern = get(members, "patternProperties")
+            .and_then(|patterns| patterns.members().first())
+            .map(|(_, schema)| schema);
+        for (name, value) in object.iter_mut() {
+            let schema = get(known, name)
+                .or(pattern.filter(|_| is_integer_key(name)))
+                .or_else(|| get(members, "additionalProperties"));
+            match schema {
+                Some(Node::Bool(false)) => {
+                    let names = known.iter().map(|(name, _)| name.as_str());
+                    let note = nearest(name, names).map(|near| format!("did you mean `{near}`?"));
+                    let expected = match known.is_empty() {
+                        true => "no property".to_owned(),
+                        false => one_of(known.iter().map(|(name, _)| format!("`{name}`"))),
+                    };
+                    fits = self.noted(expected, format!("`{name}`"), note);
+                }
+                Some(schema @ Node::Object(_)) => fits &= self.within(name, schema, value),
+                _ => {}
+            }
+        }
+        fits
+    }
+}
+
+fn is_integer_key(name: &str) -> bool {
+    let digits = name.strip_prefix('-').unwrap_or(name);
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn refuses(not: &Node, value: &Value) -> bool {
+    match (not.members(), not.get("const").or_else(|| not.get("enum"))) {
+        ([], _) => true,
+        (_, Some(Node::List(words))) => words.iter().any(|word| equal(word, value)),
+        (_, Some(word)) => equal(word, value),
+        (_, None) => false,
+    }
+}
+
+fn has_type(name: &str, value: &Value) -> bool {
+    match (name, value) {
+        ("null", Value::Null)
+        | ("boolean", Value::Bool(_))
+        | ("string", Value::String(_))
+        | ("array", Value::Array(_))
+        | ("object", Value::Object(_))
+        | ("number", Value::Number(_)) => true,
+        ("integer", Value::Number(number)) => {
+            number.is_i64()
+                || number.is_u64()
+                || number.as_f64().is_some_and(|value| value.fract() == 0.0)
+        }
+        _ => false,
+    }
+}
+
+/// Spells an integer as one where a parser can hold it.
+fn settle_integer(value: &mut Value) {
+    let Value::Number(number) = value else { return };
+    if number.is_i64() || number.is_u64() {
+        return;
+    }
+    let Some(float) = number.as_f64().filter(|float| float.fract() == 0.0) else { return };
+    // Within these bounds the casts are exact.
+    if (0.0..18_446_744_073_709_551_616.0).contains(&float) {
+        *value = Value::from(float as u64);
+    } else if (-9_223_372_036_854_775_808.0..0.0).contains(&float) {
+        *value = Value::from(float as i64);
+    }
+}
+
+/// Compares two numbers by their texts, exactly where both are integers.
+fn compare(a: &str, b: &str) -> Option<std::cmp::Ordering> {
+    match (a.parse::<i128>(), b.parse::<i128>()) {
+        (Ok(a), Ok(b)) => Some(a.cmp(&b)),
+        _ => a.parse::<f64>().ok()?.partial_cmp(&b.parse::<f64>().ok()?),
+    }
+}
+
+fn equal(word: &Node, value: &Value) -> bool {
+    match (word, value) {
+        (Node::Null, Value::Null) => true,
+        (Node::Bool(a), Value::Bool(b)) => a == b,
+        (Node::Text(a), Value::String(b)) => a == b,
+        (Node::Number(a), Value::Number(b)) => {
+            compare(a, &b.to_string()) == Some(std::cmp::Ordering::Equal)
+        }
+        (Node::List(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
+        }
+        (Node::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| equal(a, b)))
+        }
+        _ => false,
+    }
+}
+
+/// A text that is equal for equal values.
+fn unique(value: &Value) -> String {
+    match value {
+        Value::Number(number) if !number.is_i64() && !number.is_u64() => {
+            let mut settled = value.clone();
+            settle_integer(&mut settled);
+            settled.to_string()
+        }
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(unique).collect::<Vec<_>>().join(","))
+        }
+        Value::Object(members) => {
+            let mut parts: Vec<String> = members
+                .iter()
+                .map(|(key, value)| format!("{}:{}", Value::from(key.as_str()), unique(value)))
+                .collect();
+            parts.sort();
+            format!("{{{}}}", parts.join(","))
+        }
+        other => other.to_string(),
+    }
+}
+
+fn article(name: &str) -> String {
+    match name {
+        "null" => "null".to_owned(),
+        "integer" | "array" | "object" => format!("an {name}"),
+        name => format!("a {name}"),
+    }
+}
+
+fn one_of(words: impl Iterator<Item = String>) -> String {
+    let words: Vec<String> = words.collect();
+    match &words[..] {
+        [only] if only.starts_with('"') => only.clone(),
+        words => format!("one of {}", words.join(", ")),
+    }
+}
+
+fn shown(value: &Value) -> String {
+    let text = match value {
+        Value::Array(items) => return format!("an array of {}", items.len()),
+        Value::Object(members) => {
+            return match members.is_empty() {
+                true => "an empty object".to_owned(),
+                false => {
+                    let names: Vec<&str> = members.keys().take(4).map(String::as_str).collect();
+                    let more = if members.len() > names.len() { ", …" } else { "" };
+                    format!("an object with `{}`{more}", names.join("`, `"))
+                }
+            };
+        }
+        other => other.to_string(),
+    };
+    match text.char_indices().nth(MOST_SHOWN) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text,
+    }
+}

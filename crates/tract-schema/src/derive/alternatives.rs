@@ -1,0 +1,143 @@
+//! Objects in several parts (flattened structs and enums, variants that hold a named struct)
+//! written as closed alternatives: a part that is closed by itself would refuse the others' names,
+//! and what stands beside a reference is not read under draft-07.
+
+use super::DeriveError;
+use super::node::{Members, Node, get, set, take};
+use super::normal::Definitions;
+
+/// How many alternatives one object may have.
+const MOST: usize = 64;
+
+/// How many parts may stand within each other.
+const MOST_LEVELS: usize = 16;
+
+/// Merges an object in several parts. What is in one part, or is no object, stays as it is.
+pub(super) fn merge(
+    definitions: &Definitions,
+    mut members: Members,
+) -> Result<Members, DeriveError> {
+    if !in_parts(&members) {
+        if let Some(Node::Bool(open)) = take(&mut members, "unevaluatedProperties") {
+            set(&mut members, "additionalProperties", Node::Bool(open));
+        }
+        return Ok(members);
+    }
+    let mut outer = Members::new();
+    let mut inner = Members::new();
+    for (key, value) in members.iter().cloned() {
+        match key.as_str() {
+            "description" | "default" | "examples" => outer.push((key, value)),
+            _ => inner.push((key, value)),
+        }
+    }
+    let Some(mut found) = expand(definitions, inner, 0)? else {
+        return Ok(members);
+    };
+    if found.len() == 1
+        && let Some(only) = found.pop()
+    {
+        for (key, value) in only {
+            if get(&outer, &key).is_none() {
+                outer.push((key, value));
+            }
+        }
+        return Ok(outer);
+    }
+    set(&mut outer, "type", Node::text("object"));
+    set(&mut outer, "anyOf", Node::List(found.into_iter().map(Node::Object).collect()));
+    Ok(outer)
+}
+
+fn in_parts(members: &[(String, Node)]) -> bool {
+    let has = |key| get(members, key).is_some();
+    let own = has("properties") || has("required") || has("unevaluatedProperties");
+    has("allOf") || (own && (has("oneOf") || has("anyOf") || has("$ref")))
+}
+
+/// Returns the alternatives, or `None` when a part is no object.
+fn expand(
+    definitions: &Definitions,
+    mut members: Members,
+    depth: usize,
+) -> Result<Option<Vec<Members>>, DeriveError> {
+    if depth > MOST_LEVELS {
+        return Err(DeriveError::Depth { most: MOST_LEVELS });
+    }
+    let mut parts: Vec<Vec<Node>> = Vec::new();
+    if let Some(Node::Text(reference)) = take(&mut members, "$ref") {
+        parts.push(vec![definitions.resolve(&reference)?.clone()]);
+    }
+    if let Some(Node::List(all)) = take(&mut members, "allOf") {
+        parts.extend(all.into_iter().map(|part| vec![part]));
+    }
+    for key in ["oneOf", "anyOf"] {
+        if let Some(Node::List(branches)) = take(&mut members, key) {
+            parts.push(branches);
+        }
+    }
+    match take(&mut members, "unevaluatedProperties") {
+        Some(Node::Bool(false)) | None => {}
+        Some(rest) => set(&mut members, "additionalProperties", rest),
+    }
+    for key in ["title", "$schema", "$defs"] {
+        take(&mut members, key);
+    }
+    let object = match get(&members, "type") {
+        Some(kind) => kind.as_text() == Some("object"),
+        None => get(&members, "enum").is_none() && get(&members, "const").is_none(),
+    };
+    if !object {
+        return Ok(None);
+    }
+    let mut found = vec![members];
+    for branches in parts {
+        let mut options = Vec::new();
+        for branch in branches {
+            let Node::Object(branch) = branch else { return Ok(None) };
+            let Some(expanded) = expand(definitions, branch, depth + 1)? else { return Ok(None) };
+            options.extend(expanded);
+        }
+        if found.len() * options.len() > MOST {
+            return Err(DeriveError::Alternatives { most: MOST });
+        }
+        found = found
+            .iter()
+            .flat_map(|have| options.iter().map(move |more| joined(have, more)))
+            .collect();
+    }
+    Ok(Some(found))
+}
+
+fn joined(have: &Members, more: &Members) -> Members {
+    let mut out = have.clone();
+    for (key, value) in more {
+        match (out.iter_mut().find(|(name, _)| name == key), value) {
+            (None, _) => out.push((key.clone(), value.clone())),
+            (Some((_, Node::Object(old))), Node::Object(new))
+                if matches!(key.as_str(), "properties" | "patternProperties") =>
+            {
+                for (name, part) in new {
+                    if get(old, name).is_none() {
+                        old.push((name.clone(), part.clone()));
+                    }
+                }
+            }
+            (Some((_, Node::List(old))), Node::List(new)) if key == "required" => {
+                for name in new {
+                    if !old.contains(name) {
+                        old.push(name.clone());
+                    }
+                }
+            }
+            // Whoever is open holds what the other does not name.
+            (Some((_, old)), new) if key == "additionalProperties" => {
+                if *old == Node::Bool(false) {
+                    *old = new.clone();
+                }
+            }
+            (Some(_), _) => {}
+        }
+    }
+    out
+}

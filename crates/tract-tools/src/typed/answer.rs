@@ -1,0 +1,129 @@
+//! What functions return, as answers.
+
+use std::cell::Cell;
+use std::error::Error;
+
+use serde::Serialize;
+use tract_core::{RenderedValue, ToolError, ToolResult};
+
+/// What may be the error of a tool: a [`ToolError`], any error that can be sent between threads,
+/// or a text.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the error of a tool",
+    label = "neither a `ToolError`, an `Error + Send + Sync + 'static`, nor a text",
+    note = "return `Result<T, ToolError>`, or derive `std::error::Error` for the error"
+)]
+pub trait Failure {
+    /// Returns what the model and the operator read.
+    fn into_tool_error(self) -> ToolError;
+}
+
+#[diagnostic::do_not_recommend]
+impl<E: Into<Box<dyn Error + Send + Sync>>> Failure for E {
+    fn into_tool_error(self) -> ToolError {
+        match self.into().downcast::<ToolError>() {
+            Ok(error) => *error,
+            Err(error) => ToolError::from(error),
+        }
+    }
+}
+
+/// Makes an error of what a function failed with.
+pub fn failed<E: Failure>(error: E) -> ToolError {
+    error.into_tool_error()
+}
+
+/// A `Result`, taken apart: the name of an alias says nothing of its parts.
+pub trait Fallible {
+    /// What it gives.
+    type Value;
+    /// What it fails with.
+    type Error;
+
+    /// Returns it as a plain result.
+    ///
+    /// # Errors
+    /// What it holds.
+    fn into_result(self) -> Result<Self::Value, Self::Error>;
+}
+
+impl<T, E> Fallible for Result<T, E> {
+    type Value = T;
+    type Error = E;
+
+    fn into_result(self) -> Result<T, E> {
+        self
+    }
+}
+
+/// A [`ToolResult`], taken apart.
+pub trait Holds {
+    /// What it holds.
+    type Value;
+
+    /// Returns it as a plain tool result.
+    fn into_tool_result(self) -> ToolResult<Self::Value>;
+}
+
+impl<T> Holds for ToolResult<T> {
+    type Value = T;
+
+    fn into_tool_result(self) -> Self {
+        self
+    }
+}
+
+/// What `run` gave, to be answered with by what it is: the method that is found first counts
+/// (`(&&&&Given::new(value)).answer()`).
+pub struct Given<R>(Cell<Option<R>>);
+
+impl<R> Given<R> {
+    /// Takes what `run` gave.
+    pub fn new(value: R) -> Self {
+        Self(Cell::new(Some(value)))
+    }
+
+    fn taken(&self) -> Result<R, ToolError> {
+        self.0.take().ok_or_else(|| ToolError::type_error("the tool answered twice"))
+    }
+}
+
+/// An answer whose type is gone.
+type Answer = Result<ToolResult<RenderedValue>, ToolError>;
+
+/// Answers with what `run` gave.
+pub trait Answered {
+    /// Returns the answer.
+    ///
+    /// # Errors
+    /// What `run` failed with, or that the value has no JSON form.
+    fn answer(&self) -> Answer;
+}
+
+fn rendered<T: Serialize>(result: ToolResult<T>) -> Answer {
+    result.try_map(|value| RenderedValue::of(&value))
+}
+
+impl<T: Serialize, E: Failure> Answered for &&&Given<Result<ToolResult<T>, E>> {
+    fn answer(&self) -> Answer {
+        rendered(self.taken()?.map_err(failed)?)
+    }
+}
+
+impl<T: Serialize, E: Failure> Answered for &&Given<Result<T, E>> {
+    fn answer(&self) -> Answer {
+        rendered(ToolResult::ok(self.taken()?.map_err(failed)?))
+    }
+}
+
+impl<T: Serialize> Answered for &Given<ToolResult<T>> {
+    fn answer(&self) -> Answer {
+        rendered(self.taken()?)
+    }
+}
+
+impl<T: Serialize> Answered for Given<T> {
+    fn answer(&self) -> Answer {
+        rendered(ToolResult::ok(self.taken()?))
+    }
+}

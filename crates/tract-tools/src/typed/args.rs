@@ -1,0 +1,222 @@
+//! Arguments that are judged by the schema that advertises them before they are deserialized.
+
+use std::any::TypeId;
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use tract_core::{ToolError, ToolParams};
+use tract_schema::derive::{DeriveError, Derived, Mismatch};
+
+/// The arguments of a tool written by hand: any type that derives `Deserialize` and `JsonSchema`.
+///
+/// # Behavior
+/// - The schema is the one that is derived, in [normal form](tract_schema::derive); it is made
+///   once per type.
+/// - What the schema refuses is refused: names that no field has, at every level, also where the
+///   type itself would let them pass; numbers out of range; arrays in the place of an object.
+/// - What the schema accepts is deserialized: `3.0` is an integer.
+///
+/// ```
+/// use std::borrow::Cow;
+/// use tract_core::{DynTool, Tool, ToolContext, ToolError, ToolParams, ToolResult, block_on};
+/// use tract_tools::Args;
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Roll {
+///     /// How many sides.
+///     sides: u8,
+/// }
+///
+/// struct Dice;
+/// #[async_trait::async_trait]
+/// impl Tool for Dice {
+///     type Params = Args<Roll>;
+///     type Output = u8;
+///     fn name(&self) -> Cow<'_, str> { "dice".into() }
+///     fn description(&self) -> Cow<'_, str> { "Rolls a die.".into() }
+///     async fn call(&self, Args(roll): Args<Roll>, _: &ToolContext) -> Result<ToolResult<u8>, ToolError> {
+///         Ok(ToolResult::ok(roll.sides / 2)) // a steady hand
+///     }
+/// }
+/// assert_eq!(
+///     Args::<Roll>::schema(),
+///     r#"{"type":"object","properties":{"sides":{"type":"integer","description":"How many sides.","minimum":0,"maximum":255}},"required":["sides"],"additionalProperties":false}"#
+/// );
+/// let result = block_on(Dice.run(r#"{"sides":6.0}"#, &ToolContext::new("c1")))?;
+/// assert_eq!(result.model_text(), "3");
+/// # Ok::<(), ToolError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Args<T>(pub T);
+
+impl<T> Args<T> {
+    /// Returns the arguments.
+    pub fn into_inner(self) -> T {
+        self.0
+    }
+}
+
+impl<T> Deref for Args<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: DeserializeOwned + JsonSchema + Send + 'static> ToolParams for Args<T> {
+    /// Returns the schema in normal form. Where none can be derived it is one that refuses
+    /// everything and says why; [`derived`] gives the error.
+    fn schema() -> Cow<'static, str> {
+        match &*derived::<T>() {
+            Ok(derived) => derived.text().to_owned().into(),
+            Err(error) => refusing(error).into(),
+        }
+    }
+}
+
+impl<'de, T: DeserializeOwned + JsonSchema + 'static> Deserialize<'de> for Args<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        match admitted::<T>(value) {
+            Ok(arguments) => Ok(Self(arguments)),
+            Err(refusal) => Err(D::Error::custom(refusal.text())),
+        }
+    }
+}
+
+/// Reads arguments as dispatch does: judged by the derived schema, then deserialized.
+///
+/// ```
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Edit { line: u32, text: String }
+/// let error = tract_tools::typed::parse::<Edit>(r#"{"line":-1,"txt":"x"}"#).err().unwrap();
+/// assert_eq!(error.model_text(), "\
+/// expected a property `text`, found none
+/// note: line: expected at least 0, found -1
+/// note: expected one of `line`, `text`, found `txt`; did you mean `text`?");
+/// ```
+///
+/// # Errors
+/// [`ToolError::Validation`] with the first fault and its path, and the others as notes, when the
+/// arguments do not fit; [`ToolError::Type`] when the type has no schema.
+pub fn parse<T: DeserializeOwned + JsonSchema + 'static>(arguments: &str) -> Result<T, ToolError> {
+    let text = match arguments.trim().is_empty() {
+        true => "{}",
+        false => arguments,
+    };
+    let value: Value = serde_json::from_str(text).map_err(|error| {
+        ToolError::validation(format!("expected one JSON object, found no JSON: {error}"))
+            .note("send one JSON object that fits the tool's schema")
+            .caused_by(error)
+    })?;
+    admitted(value).map_err(Refusal::into_error)
+}
+
+/// Returns the schema of a type in normal form, which is made once.
+///
+/// ```
+/// assert!(tract_tools::typed::derived::<Vec<u8>>().is_err(), "arguments are an object");
+/// ```
+pub fn derived<T: JsonSchema + 'static>() -> Arc<Result<Derived, DeriveError>> {
+    type Known = HashMap<TypeId, Arc<Result<Derived, DeriveError>>>;
+    static KNOWN: RwLock<Option<Known>> = RwLock::new(None);
+    let id = TypeId::of::<T>();
+    // An entry is whole before it is put in, so a panic elsewhere leaves the map usable.
+    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = known.as_ref().and_then(|known| known.get(&id)) {
+        return Arc::clone(found);
+    }
+    drop(known);
+    let made = Arc::new(derive::<T>());
+    let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+    Arc::clone(known.get_or_insert_default().entry(id).or_insert(made))
+}
+
+fn derive<T: JsonSchema>() -> Result<Derived, DeriveError> {
+    let mut settings = SchemaSettings::draft2020_12().for_deserialize();
+    settings.meta_schema = None;
+    let schema = settings.into_generator().into_root_schema_for::<T>();
+    let text = serde_json::to_string(&schema).expect("a tree of JSON values is JSON");
+    Derived::new(&text)
+}
+
+enum Refusal {
+    Unfit(Vec<Mismatch>),
+    NoSchema(Arc<Result<Derived, DeriveError>>),
+    /// The type itself refuses what its schema accepts.
+    Type(serde_json::Error),
+}
+
+fn admitted<T: DeserializeOwned + JsonSchema + 'static>(mut value: Value) -> Result<T, Refusal> {
+    let known = derived::<T>();
+    match &*known {
+        Ok(derived) => derived.admit(&mut value).map_err(Refusal::Unfit)?,
+        Err(_) => return Err(Refusal::NoSchema(known)),
+    }
+    serde_json::from_value(value).map_err(Refusal::Type)
+}
+
+impl Refusal {
+    fn text(&self) -> String {
+        match self {
+            Self::Unfit(faults) => {
+                faults.iter().map(Mismatch::to_string).collect::<Vec<_>>().join("; ")
+            }
+            Self::NoSchema(known) => no_schema(known).to_string(),
+            Self::Type(error) => error.to_string(),
+        }
+    }
+
+    fn into_error(self) -> ToolError {
+        match self {
+            Self::Unfit(faults) => {
+                let mut faults = faults.into_iter();
+                let Some(first) = faults.next() else {
+                    return ToolError::validation("expected other arguments");
+                };
+                let path = first.path.clone();
+                let error = ToolError::validation(Mismatch::to_string(&without_path(first)));
+                let error = match path.is_empty() {
+                    true => error,
+                    false => error.at(path),
+                };
+                faults.fold(error, |error, fault| error.note(fault.to_string()))
+            }
+            Self::NoSchema(known) => no_schema(&known),
+            Self::Type(error) => {
+                ToolError::validation(format!("expected other arguments: {error}"))
+                    .note("send one JSON object that fits the tool's schema")
+                    .caused_by(error)
+            }
+        }
+    }
+}
+
+fn without_path(mut fault: Mismatch) -> Mismatch {
+    fault.path.clear();
+    fault
+}
+
+fn no_schema(known: &Result<Derived, DeriveError>) -> ToolError {
+    let error = ToolError::type_error("the tool has no schema by which arguments are judged");
+    match known {
+        Ok(_) => error,
+        Err(why) => error.operator(format!("{why}; {}", why.note())),
+    }
+}
+
+/// The schema of arguments that cannot be given.
+fn refusing(error: &DeriveError) -> String {
+    let why = Value::from(format!("no schema could be derived: {error}; {}", error.note()));
+    format!(
+        r#"{{"type":"object","description":{why},"properties":{{}},"additionalProperties":false,"not":{{}}}}"#
+    )
+}

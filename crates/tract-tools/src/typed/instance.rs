@@ -1,0 +1,169 @@
+//! Structs as tools: validated arguments become the instance, which is then run.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use tract_core::{
+    DynTool, RenderedValue, ToolContext, ToolError, ToolParams, ToolResult, ToolSpec,
+};
+
+use super::args::{Args, parse};
+
+/// What running an instance gives, as a future.
+pub type Entry<'a> =
+    Pin<Box<dyn Future<Output = Result<ToolResult<RenderedValue>, ToolError>> + Send + 'a>>;
+
+/// A type whose values are calls: its fields are the arguments. Written by `#[tool]` on a struct.
+pub trait ToolInstance: DeserializeOwned + JsonSchema + Send + Sized + 'static {
+    /// Returns what is advertised beside the parameters.
+    fn describe() -> ToolSpec;
+
+    /// Runs the call.
+    fn enter<'a>(self, context: &'a ToolContext) -> Entry<'a>;
+
+    /// Returns the tool.
+    fn tool() -> Instance<Self> {
+        Instance(PhantomData)
+    }
+}
+
+/// The tool whose calls are values of `T`.
+pub struct Instance<T>(PhantomData<fn() -> T>);
+
+impl<T: ToolInstance> Instance<T> {
+    /// Makes the instance of a call, which can be looked at before it is run.
+    ///
+    /// # Errors
+    /// [`ToolError::Validation`] with the path of the first fault, the others as notes.
+    pub fn instantiate(&self, arguments: &str) -> Result<T, ToolError> {
+        parse(arguments)
+    }
+}
+
+impl<T> Clone for Instance<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Instance<T> {}
+
+impl<T: ToolInstance> fmt::Debug for Instance<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Instance").field(&T::describe().name).finish()
+    }
+}
+
+#[async_trait]
+impl<T: ToolInstance> DynTool for Instance<T> {
+    fn spec(&self) -> ToolSpec {
+        let mut spec = T::describe();
+        spec.parameters = Args::<T>::schema().into_owned();
+        spec
+    }
+
+    async fn run(
+        &self,
+        arguments: &str,
+        context: &ToolContext,
+    ) -> Result<ToolResult<RenderedValue>, ToolError> {
+        self.instantiate(arguments)?.enter(context).await
+    }
+}
+
+/// What may be a struct's `run`: with a context, or without.
+#[diagnostic::on_unimplemented(
+    message = "a struct tool needs an entry: `async fn run(self, context: &ToolContext)`",
+    label = "has no `async fn run(self)` or `async fn run(self, context: &ToolContext)`",
+    note = "write it in a plain `impl`; it may return what a function tool may",
+    note = "what its future holds across `.await` must be `Send`"
+)]
+pub trait RunFunction<'a, T, Takes> {
+    /// What it returns.
+    type Output;
+
+    /// Calls it.
+    fn call(
+        self,
+        instance: T,
+        context: &'a ToolContext,
+    ) -> impl Future<Output = Self::Output> + Send + 'a;
+}
+
+impl<'a, F, T, R> RunFunction<'a, T, (T,)> for F
+where
+    F: FnOnce(T) -> R,
+    R: Future + Send + 'a,
+{
+    type Output = R::Output;
+
+    fn call(self, instance: T, _: &'a ToolContext) -> impl Future<Output = R::Output> + Send + 'a {
+        self(instance)
+    }
+}
+
+impl<'a, F, T, R> RunFunction<'a, T, (T, &'a ToolContext)> for F
+where
+    F: FnOnce(T, &'a ToolContext) -> R,
+    R: Future + Send + 'a,
+{
+    type Output = R::Output;
+
+    fn call(
+        self,
+        instance: T,
+        context: &'a ToolContext,
+    ) -> impl Future<Output = R::Output> + Send + 'a {
+        self(instance, context)
+    }
+}
+
+impl<'a, F, T, R> RunFunction<'a, T, (T, ToolContext)> for F
+where
+    F: FnOnce(T, ToolContext) -> R,
+    R: Future + Send + 'a,
+{
+    type Output = R::Output;
+
+    fn call(
+        self,
+        instance: T,
+        context: &'a ToolContext,
+    ) -> impl Future<Output = R::Output> + Send + 'a {
+        self(instance, context.clone())
+    }
+}
+
+/// Calls a struct's `run`.
+pub fn enter<'a, T, F, Takes>(
+    run: F,
+    instance: T,
+    context: &'a ToolContext,
+) -> impl Future<Output = F::Output> + Send + 'a
+where
+    F: RunFunction<'a, T, Takes> + 'a,
+    T: 'a,
+    Takes: 'a,
+{
+    run.call(instance, context)
+}
+
+/// What is found when a struct has no `run` of its own: a function that is no entry, so that the
+/// compiler says what is missing.
+pub trait Run: Sized {
+    /// Is never called.
+    fn run(self) -> Missing {
+        Missing
+    }
+}
+
+impl<T> Run for T {}
+
+/// What stands where a struct's own `run` is missing.
+#[derive(Debug)]
+pub struct Missing;
