@@ -18,8 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tract-example-store", &["tract-core"]),
     ("tract-engine", &["tract-core", "tract-compile", "tract-hooks"]),
     ("tract-providers", &["tract-core", "tract-compile", "tract-schema"]),
-    ("tract-tools", &["tract-core", "tract-schema", "tract-hooks"]),
-    ("tract-tools", &["tract-core", "tract-macros", "tract-schema"]),
+    ("tract-tools", &["tract-core", "tract-hooks", "tract-macros", "tract-schema"]),
     (
         "tract",
         &[
@@ -131,8 +130,11 @@ fn features_bring_their_layer_and_no_other() {
     );
     check("postgres-tls", &["rustls", "ring"], &["aws-lc-rs", "openssl-sys"]);
     check("engine", &["tract-engine", "tract-compile", "tract-hooks"], &["rusqlite"]);
-    check("tools", &["tract-tools", "tract-schema", "jsonschema"], &["rusqlite", "reqwest"]);
-    check("tools", &["tract-tools", "tract-macros", "tract-schema"], &["tract-engine", "rusqlite"]);
+    check(
+        "tools",
+        &["tract-tools", "tract-macros", "tract-schema", "jsonschema"],
+        &["tract-engine", "rusqlite", "reqwest"],
+    );
 }
 
 /// The default build stays light: no HTTP, no TLS, no async runtime.

@@ -7,12 +7,11 @@
 #![cfg_attr(feature = "engine", doc = include_str!("docs.md"))]
 //!
 //! # Features
-//! - Stores: `sqlite` (default), `redb`, `sled` (experimental); `memory:` is always there.
-//!   [`store::open`] takes a url.
+//! - Stores: `sqlite` (default), `redb`, `postgres` and `postgres-tls`, `sled` (experimental);
+//!   `memory:` is always there. [`store::open`] takes a url.
 //! - Layers: `compile` (the `compile` module), `hooks` (the `hooks` module), `engine` (default;
 //!   needs both: `Tract`, `OpenOptions`, imports and the forms of the providers), `tools` (the
-//!   `tools` module: registries and hydration, with a validator).
-//!   `tools` module, `#[tool]` and `#[tool_type]`).
+//!   `tools` module: `#[tool]` and `#[tool_type]`, registries and hydration, with a validator).
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "engine")]
@@ -89,7 +88,8 @@ pub mod forms {
 #[cfg(any(feature = "engine", feature = "tools"))]
 pub use tract_schema as schema;
 
-/// Tools: typed ones, from functions and structs.
+/// Tools: typed ones from functions and structs, registries, and the way of a model's call from its
+/// bytes to validated arguments.
 #[cfg(feature = "tools")]
 pub use tract_tools as tools;
 #[cfg(feature = "tools")]
@@ -97,10 +97,6 @@ pub use tract_tools::{tool, tool_type};
 
 #[cfg(feature = "engine")]
 pub use tract_providers::{Params, RequestForms};
-
-/// Registries of tools, and the way of a model's call from its bytes to validated arguments.
-#[cfg(feature = "tools")]
-pub use tract_tools as tools;
 
 #[cfg(all(doctest, feature = "engine", feature = "sqlite"))]
 #[doc = include_str!("../../../README.md")]
