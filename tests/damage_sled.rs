@@ -70,6 +70,8 @@ fn flipped_bytes_give_no_other_data() {
     let used = whole.iter().rposition(|byte| *byte != 0).unwrap();
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let damaged = tempfile::tempdir().unwrap();
+    copy(&sled().path(folder.path(), "agent"), &sled().path(damaged.path(), "agent"));
+    assert_eq!(child(damaged.path(), head, 0), "whole", "a copy without damage");
     for n in 0..24 {
         let at = used / 24 * n + n * 7;
         let to = sled().path(damaged.path(), "agent");
