@@ -12,6 +12,8 @@ const COMBINATIONS: &[&str] = &[
     "sqlite,hooks",
     "sqlite,engine",
     "engine",
+    "tools",
+    "mcp",
 ];
 
 pub(crate) fn run() -> Outcome {

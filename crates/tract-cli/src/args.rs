@@ -101,6 +101,8 @@ pub(crate) enum Command {
     WhyMiss(verb::why_miss::WhyMiss),
     /// Look at tool definitions, or set those in force.
     Tools(verb::tools::Tools),
+    /// Choose the tools of a catalog that fit what is asked.
+    Select(verb::select::Select),
     /// Hash everything again and check that it fits together.
     Verify(verb::verify::Verify),
     /// Count what the repository holds.
@@ -125,6 +127,7 @@ impl Command {
             | Self::Export(_)
             | Self::Compile(_)
             | Self::WhyMiss(_)
+            | Self::Select(_)
             | Self::Stats
             | Self::Completions(_) => false,
             Self::Tools(tools) => tools.writes(),

@@ -9,7 +9,8 @@
 //! # Features
 //! - Stores: `sqlite` (default); `memory:` is always there. [`store::open`] takes a url.
 //! - Layers: `compile` (the `compile` module), `hooks` (the `hooks` module), `engine` (default;
-//!   needs both: `Tract`, `OpenOptions`, imports and the forms of the providers).
+//!   needs both: `Tract`, `OpenOptions`, imports and the forms of the providers), `tools` (the `tools`
+//!   module: selection), `mcp` (the `mcp` module: tools of MCP servers; needs tokio).
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "engine")]
@@ -83,11 +84,19 @@ pub mod forms {
 }
 
 /// Tool schemas as data: shapes, names, translation between providers, comparison.
-#[cfg(feature = "engine")]
+#[cfg(any(feature = "engine", feature = "tools"))]
 pub use tract_schema as schema;
 
 #[cfg(feature = "engine")]
 pub use tract_providers::{Params, RequestForms};
+
+/// Tools at run time.
+#[cfg(feature = "tools")]
+pub use tract_tools as tools;
+
+/// The tools of MCP servers.
+#[cfg(feature = "mcp")]
+pub use tract_mcp as mcp;
 
 #[cfg(all(doctest, feature = "engine", feature = "sqlite"))]
 #[doc = include_str!("../../../README.md")]

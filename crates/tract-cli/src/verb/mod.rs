@@ -17,6 +17,7 @@ pub(crate) mod init;
 pub(crate) mod log;
 pub(crate) mod merge;
 pub(crate) mod revert;
+pub(crate) mod select;
 pub(crate) mod show;
 mod stats;
 mod status;
@@ -94,6 +95,7 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Compile(compile) => compile::run(context, compile).await,
         Command::WhyMiss(why_miss) => why_miss::run(context, why_miss).await,
         Command::Tools(tools) => tools::run(context, tools).await,
+        Command::Select(select) => select::run(context, select).await,
         Command::Verify(verify) => verify::run(context, verify).await,
         Command::Stats => stats::run(context).await,
         Command::Undo(undo) => undo::run(context, undo).await,
