@@ -101,6 +101,9 @@ pub(crate) enum Command {
     WhyMiss(verb::why_miss::WhyMiss),
     /// Look at tool definitions, or set those in force.
     Tools(verb::tools::Tools),
+    /// Ask an MCP server for its tools.
+    #[cfg(feature = "mcp")]
+    Mcp(verb::mcp::Mcp),
     /// Choose the tools of a catalog that fit what is asked.
     Select(verb::select::Select),
     /// Hash everything again and check that it fits together.
@@ -131,6 +134,8 @@ impl Command {
             | Self::Stats
             | Self::Completions(_) => false,
             Self::Tools(tools) => tools.writes(),
+            #[cfg(feature = "mcp")]
+            Self::Mcp(mcp) => mcp.writes(),
             Self::Verify(verify) => verify.writes(),
             Self::Init(_)
             | Self::Branch(_)

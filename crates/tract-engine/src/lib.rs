@@ -4,6 +4,7 @@
 mod apply;
 mod branch;
 mod diff;
+mod documents;
 mod error;
 mod export;
 mod fetch;

@@ -6,10 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::RoleClient;
 use rmcp::handler::client::ClientHandler;
-use rmcp::model::{
-    ClientConfig, Implementation, LoggingMessageNotificationParam, NumberOrString,
-    ProgressNotificationParam,
-};
+#[allow(deprecated, reason = "the protocol leaves logging behind; servers still log")]
+use rmcp::model::LoggingMessageNotificationParam;
+use rmcp::model::{ClientConfig, Implementation, NumberOrString, ProgressNotificationParam};
 use rmcp::service::NotificationContext;
 use tokio::sync::mpsc;
 
@@ -98,6 +97,7 @@ impl ClientHandler for Client {
         self.board.tell(told.progress_token.0, line);
     }
 
+    #[allow(deprecated, reason = "the protocol leaves logging behind; servers still log")]
     async fn on_logging_message(
         &self,
         told: LoggingMessageNotificationParam,

@@ -161,7 +161,6 @@ fn line_of(message: &TxJsonRpcMessage<RoleClient>, answers: &Answers) -> io::Res
 fn with_arguments(message: &str, raw: Option<&RawArguments>) -> io::Result<Vec<u8>> {
     let Some(RawArguments(arguments)) = raw else { return Ok(message.as_bytes().to_vec()) };
     let mut out = String::with_capacity(message.len() + arguments.len() + 16);
-    let members = |text| tract_core::json::split_object(text).map_err(io::Error::other);
     write_members(&mut out, &members(message)?, |out, key, raw| {
         if key != "params" {
             out.push_str(raw);
@@ -176,6 +175,10 @@ fn with_arguments(message: &str, raw: Option<&RawArguments>) -> io::Result<Vec<u
         })
     })?;
     Ok(out.into_bytes())
+}
+
+fn members(text: &str) -> io::Result<Vec<(String, &str)>> {
+    tract_core::json::split_object(text).map_err(io::Error::other)
 }
 
 fn write_members(
@@ -276,7 +279,9 @@ mod tests {
     #[tokio::test]
     async fn lines_of_any_length_and_kind_are_survived() {
         let long = "x".repeat(100);
-        let text = format!("{long}{long}\n\nnot json\n{{\"id\":7,\"result\":{{\"b\":1}}}}\n{{\"id\":7,\"result\":{{}}}}\n{long}");
+        let text = format!(
+            "{long}{long}\n\nnot json\n{{\"id\":7,\"result\":{{\"b\":1}}}}\n{{\"id\":7,\"result\":{{}}}}\n{long}"
+        );
         let events = Arc::new(std::sync::Mutex::new(Vec::new()));
         let heard = Arc::clone(&events);
         let listener = Listener(Some(Arc::new(move |event| heard.lock().unwrap().push(event))));

@@ -25,12 +25,7 @@ pub struct ServerCommand {
 impl ServerCommand {
     /// Names the program.
     pub fn new(program: impl Into<OsString>) -> Self {
-        Self {
-            program: program.into(),
-            args: Vec::new(),
-            env: BTreeMap::new(),
-            folder: None,
-        }
+        Self { program: program.into(), args: Vec::new(), env: BTreeMap::new(), folder: None }
     }
 
     /// Adds arguments.

@@ -1,6 +1,5 @@
 //! What a call gave, as the server wrote it, and what the model reads of it.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -25,9 +24,9 @@ struct Parts<'a> {
 }
 
 #[derive(Deserialize)]
-struct Block<'a> {
-    #[serde(borrow, default, rename = "type")]
-    kind: Cow<'a, str>,
+struct Block {
+    #[serde(default, rename = "type")]
+    kind: String,
     text: Option<String>,
     #[serde(rename = "mimeType")]
     mime: Option<String>,
@@ -110,11 +109,12 @@ impl CallResult {
 }
 
 fn shown(raw: &RawValue) -> String {
-    let Ok(block) = serde_json::from_str::<Block<'_>>(raw.get()) else {
+    let Ok(block) = serde_json::from_str::<Block>(raw.get()) else {
         return raw.get().to_owned();
     };
     let mime = |mime: Option<String>| mime.unwrap_or_else(|| "unknown type".to_owned());
-    match (&*block.kind, block) {
+    let kind = block.kind.clone();
+    match (kind.as_str(), block) {
         ("text", Block { text: Some(text), .. }) => text,
         (kind @ ("image" | "audio"), block) => {
             let size = block.data.map_or(0, |data| data.len() / 4 * 3);
@@ -157,7 +157,8 @@ mod tests {
 
     #[test]
     fn structured_content_is_the_value() {
-        let made = result(r#"{"content":[{"type":"text","text":"11"}],"structuredContent":{"c":11}}"#);
+        let made =
+            result(r#"{"content":[{"type":"text","text":"11"}],"structuredContent":{"c":11}}"#);
         assert_eq!(made.structured(), Some(r#"{"c":11}"#));
         let tool = made.into_tool_result().expect("it is JSON");
         assert_eq!(tool.model_text(), "11");
@@ -168,7 +169,8 @@ mod tests {
 
     #[test]
     fn a_failed_tool_is_no_success() {
-        let failed = result(r#"{"content":[{"type":"text","text":"no such file"}],"isError":true}"#);
+        let failed =
+            result(r#"{"content":[{"type":"text","text":"no such file"}],"isError":true}"#);
         assert!(failed.is_error());
         let tool = failed.into_tool_result().expect("it is JSON");
         assert!(!tool.success);

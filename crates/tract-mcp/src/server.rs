@@ -179,9 +179,8 @@ impl McpServer {
             let request = ClientRequest::ListToolsRequest(list);
             let raw = self.request(request, &context, "tools/list").await?;
             let page = self.members(&raw)?;
-            let member = |key: &str| {
-                page.iter().rev().find(|(name, _)| name == key).map(|(_, raw)| *raw)
-            };
+            let member =
+                |key: &str| page.iter().rev().find(|(name, _)| name == key).map(|(_, raw)| *raw);
             let tools = member("tools").and_then(|raw| json::split_array(raw).ok());
             let tools = tools.ok_or_else(|| self.broke("expected a list \"tools\""))?;
             for text in tools {

@@ -4,3 +4,7 @@
 
 pub mod pin;
 pub mod select;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/selection.md")]
+struct SelectionGuide;

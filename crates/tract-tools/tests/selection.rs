@@ -156,7 +156,8 @@ fn names(input: &str, tools: &[CatalogEntry], options: &PickOptions) -> Vec<Stri
 
 #[test]
 fn overlap_is_the_share_of_the_words_that_are_found() {
-    let tools = [tool("get_weather", "Weather in a city."), tool("mail", "Sends a weather report.")];
+    let tools =
+        [tool("get_weather", "Weather in a city."), tool("mail", "Sends a weather report.")];
     let picked = pick("weather report", &tools, &PickOptions::new());
     let scores: Vec<f64> = picked.candidates.iter().map(|c| c.score).collect();
     // Of 2 × 2: a word in the name is 2, elsewhere 1.

@@ -30,6 +30,8 @@ pub mod import;
 mod log;
 #[cfg(feature = "engine")]
 mod open;
+#[cfg(all(feature = "engine", feature = "tools"))]
+mod pins;
 #[cfg(feature = "engine")]
 pub mod prelude;
 #[cfg(feature = "engine")]
@@ -105,3 +107,7 @@ struct Readme;
 #[cfg(all(doctest, feature = "engine"))]
 #[doc = include_str!("../../../docs/guide.md")]
 struct Guide;
+
+#[cfg(all(doctest, feature = "engine", feature = "mcp"))]
+#[doc = include_str!("../../../docs/mcp.md")]
+struct McpGuide;

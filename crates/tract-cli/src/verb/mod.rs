@@ -15,7 +15,10 @@ pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod log;
+#[cfg(feature = "mcp")]
+pub(crate) mod mcp;
 pub(crate) mod merge;
+mod pins;
 pub(crate) mod revert;
 pub(crate) mod select;
 pub(crate) mod show;
@@ -87,6 +90,8 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Edit(edit) => edit::run(context, edit).await,
         Command::Annotate(annotate) => annotate::run(context, annotate).await,
         Command::Revert(revert) => revert::run(context, revert).await,
+        #[cfg(feature = "mcp")]
+        Command::Mcp(mcp) => mcp::run(context, mcp).await,
         Command::Merge(merge) => merge::run(context, merge).await,
         Command::Compress(compress) => compress::run(context, compress).await,
         Command::Apply(apply) => apply::run(context, apply).await,

@@ -116,9 +116,7 @@ pub(crate) async fn run(context: &mut Context<'_>, select: Select) -> Outcome<()
         let found = select.min_score;
         return Err(Failure::usage(format!("expected --min-score from 0 to 1, found {found}")));
     }
-    if input::is_stdin(&select.catalog)
-        && select.queries.as_deref().is_some_and(input::is_stdin)
-    {
+    if input::is_stdin(&select.catalog) && select.queries.as_deref().is_some_and(input::is_stdin) {
         return Err(Failure::usage("catalog and queries cannot both be standard input"));
     }
     let catalog = read_catalog(&select.catalog, select.scorer)?;

@@ -38,7 +38,7 @@ impl Scorer for Bm25 {
         for (place, value) in index.scores(&asked, &WEIGHTS) {
             until.check()?;
             if let Some(score) = scores.get_mut(place) {
-                let matches = index.matches(&asked, place, &WEIGHTS);
+                let matches = index.matches(&asked, place);
                 *score = Score::new(f64::from(value), matches);
             }
         }

@@ -116,9 +116,8 @@ impl CatalogEntry {
         }
         let outer = json::split_object(text)?;
         let member = |key: &str| {
-            view.other(key).or_else(|| {
-                outer.iter().rev().find(|(name, _)| name == key).map(|(_, raw)| *raw)
-            })
+            view.other(key)
+                .or_else(|| outer.iter().rev().find(|(name, _)| name == key).map(|(_, raw)| *raw))
         };
         let id = match member("id").or_else(|| member("tool_id")) {
             Some(raw) => read::<Id>("id", raw)?.into_text(),

@@ -259,7 +259,9 @@ impl ToolIndex {
             if let Some(term) = term {
                 asked.add(term, 1.0);
             }
-            for near in prefix(&stem).and_then(|prefix| self.by_prefix.get(prefix)).into_iter().flatten() {
+            for near in
+                prefix(&stem).and_then(|prefix| self.by_prefix.get(prefix)).into_iter().flatten()
+            {
                 if Some(*near) != term {
                     asked.add(*near, weights.prefix);
                 }
@@ -280,7 +282,7 @@ impl ToolIndex {
         asked
     }
 
-    fn rarity(&self, term: Term, weights: &Weights) -> f32 {
+    fn rarity(&self, term: Term) -> f32 {
         let (all, with) = (self.len() as f32, self.frequency(term) as f32);
         (1.0 + (all - with + 0.5) / (with + 0.5)).ln()
     }
@@ -294,7 +296,7 @@ impl ToolIndex {
         let mut sums = vec![0.0_f32; self.docs.len()];
         let mut whole = 0.0;
         for (term, weight) in &asked.terms {
-            let worth = weight * self.rarity(*term, weights);
+            let worth = weight * self.rarity(*term);
             whole += worth;
             for posting in self.postings.get(*term as usize).into_iter().flatten() {
                 if let Some(sum) = sums.get_mut(posting.place as usize) {
@@ -318,9 +320,8 @@ impl ToolIndex {
             if rank < COVERED
                 && let Some(doc) = self.docs.get(*place).and_then(Option::as_ref)
             {
-                covered += weights.name_coverage * self.coverage(&doc.name, asked, weights)
-                    + weights.description_coverage
-                        * self.coverage(&doc.description, asked, weights);
+                covered += weights.name_coverage * self.coverage(&doc.name, asked)
+                    + weights.description_coverage * self.coverage(&doc.description, asked);
             }
             *score *= covered / (whole * best);
         }
@@ -328,10 +329,10 @@ impl ToolIndex {
     }
 
     /// Returns which share of a text was asked for, rare words counting more.
-    fn coverage(&self, text: &[Term], asked: &Asked, weights: &Weights) -> f32 {
+    fn coverage(&self, text: &[Term], asked: &Asked) -> f32 {
         let (mut found, mut whole) = (0.0, 0.0);
         for term in text {
-            let worth = self.rarity(*term, weights);
+            let worth = self.rarity(*term);
             whole += worth;
             found += worth * asked.weight(*term);
         }
@@ -339,12 +340,13 @@ impl ToolIndex {
     }
 
     /// Returns what an input found in the tool at a place.
-    pub(crate) fn matches(&self, asked: &Asked, place: usize, weights: &Weights) -> Vec<Match> {
+    pub(crate) fn matches(&self, asked: &Asked, place: usize) -> Vec<Match> {
         let found = asked.terms.iter().filter_map(|&(term, weight)| {
             let postings = self.postings.get(term as usize)?;
-            let at = postings.binary_search_by_key(&(place as u32), |posting| posting.place).ok()?;
+            let at =
+                postings.binary_search_by_key(&(place as u32), |posting| posting.place).ok()?;
             let posting = postings.get(at)?;
-            let worth = weight * self.rarity(term, weights) * posting.weight;
+            let worth = weight * self.rarity(term) * posting.weight;
             Some(Match::new(self.written(term), f64::from(worth)))
         });
         Score::new(0.0, found.collect()).matches

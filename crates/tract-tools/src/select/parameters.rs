@@ -212,20 +212,20 @@ mod tests {
             "stops":{"type":"array","items":{"anyOf":[{"properties":{"title":{"const":"via"}}}]}},
             "description":true},"required":["city"],"x-big":123456789012345678901234567890}"#;
         let mut said = Vec::new();
-        each_text(schema, &mut |field, text| said.push(format!("{}: {text}", field.as_str())))
+        each_text(schema, &mut |field, text| said.push(format!("{field:?}: {text}")))
             .expect("it is JSON");
         assert_eq!(
             said,
             [
-                "parameter description: Trip",
-                "parameter: city",
-                "parameter description: Where to",
-                "value: Paris",
-                "value: Lyon",
-                "parameter: stops",
-                "parameter: title",
-                "value: via",
-                "parameter: description",
+                "ParameterText: Trip",
+                "ParameterName: city",
+                "ParameterText: Where to",
+                "Value: Paris",
+                "Value: Lyon",
+                "ParameterName: stops",
+                "ParameterName: title",
+                "Value: via",
+                "ParameterName: description",
             ]
         );
         assert!(each_text("{", &mut |_, _| {}).is_err());

@@ -212,7 +212,7 @@ impl ToolIndex {
         let candidates = ranked
             .into_iter()
             .filter_map(|(place, score)| {
-                let matches = self.matches(&asked, place, &WEIGHTS);
+                let matches = self.matches(&asked, place);
                 Some(candidate(place, self.at(place)?, score, Bm25::NAME, matches))
             })
             .collect();

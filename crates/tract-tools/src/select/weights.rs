@@ -13,27 +13,6 @@ pub(crate) enum Field {
 
 impl Field {
     pub(crate) const COUNT: usize = 6;
-
-    /// How the field is called in reasons.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Name => "name",
-            Self::Description => "description",
-            Self::ParameterName => "parameter",
-            Self::ParameterText => "parameter description",
-            Self::Value => "value",
-            Self::Tag => "tag",
-        }
-    }
-
-    pub(crate) const ALL: [Self; Self::COUNT] = [
-        Self::Name,
-        Self::Description,
-        Self::ParameterName,
-        Self::ParameterText,
-        Self::Value,
-        Self::Tag,
-    ];
 }
 
 /// What one field counts for.
