@@ -20,6 +20,7 @@ const COMBINATIONS: &[&str] = &[
     "engine",
     "tools",
     "engine,tools",
+    "mcp",
 ];
 
 pub(crate) fn run() -> Outcome {

@@ -106,6 +106,11 @@ pub(crate) enum Command {
     Tools(verb::tools::Tools),
     /// Hold a model's calls against the schemas of their tools; opens no store.
     Hydrate(verb::hydrate::Hydrate),
+    /// Ask an MCP server for its tools.
+    #[cfg(feature = "mcp")]
+    Mcp(verb::mcp::Mcp),
+    /// Choose the tools of a catalog that fit what is asked.
+    Select(verb::select::Select),
     /// Hash everything again and check that it fits together.
     Verify(verb::verify::Verify),
     /// Count what the repository holds.
@@ -131,9 +136,12 @@ impl Command {
             | Self::Compile(_)
             | Self::WhyMiss(_)
             | Self::Hydrate(_)
+            | Self::Select(_)
             | Self::Stats
             | Self::Completions(_) => false,
             Self::Tools(tools) => tools.writes(),
+            #[cfg(feature = "mcp")]
+            Self::Mcp(mcp) => mcp.writes(),
             Self::Verify(verify) => verify.writes(),
             Self::Init(_)
             | Self::Branch(_)

@@ -108,6 +108,13 @@ impl Failure {
         Self { notes: error.notes(), ..Self::new(NO, error.code(), error.to_string()) }
     }
 
+    /// Says which line of a file it is about.
+    #[must_use]
+    pub(crate) fn at_line(mut self, file: &Path, line: usize) -> Self {
+        self.message = format!("{} line {line}: {}", file.display(), self.message);
+        self
+    }
+
     /// Adds a way out.
     #[must_use]
     pub(crate) fn note(mut self, note: impl Into<String>) -> Self {

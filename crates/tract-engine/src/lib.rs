@@ -5,6 +5,7 @@ mod apply;
 mod branch;
 mod copy;
 mod diff;
+mod documents;
 mod error;
 mod export;
 mod fetch;

@@ -3,13 +3,16 @@
 //! A [`Registry`] holds definitions and what runs them; [typed] tools come from functions, structs
 //! and by hand. [`hydrate`] makes of each call of a reply one [`Hydrated`]: ready to run, or
 //! refused with the stage, the place and the reason. Nothing runs here, so that policies and people
-//! can decide in between.
+//! can decide in between. [`select`] finds the few of thousands that fit what was said, [`pin`] binds
+//! a tool to the definition that was approved.
 #![forbid(unsafe_code)]
 
 mod compiled;
 pub mod hydrate;
+pub mod pin;
 pub mod policy;
 pub mod registry;
+pub mod select;
 pub mod typed;
 
 pub use async_trait::async_trait;
@@ -27,3 +30,7 @@ pub use crate::registry::{
     Lookup, NoSchema, RegisterError, Registered, Registry, RegistryBuilder, RegistryError,
 };
 pub use crate::typed::{Args, Instance, ToolInstance, tool, tool_type};
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/selection.md")]
+struct SelectionGuide;

@@ -12,6 +12,8 @@
 //! - Layers: `compile` (the `compile` module), `hooks` (the `hooks` module), `engine` (default;
 //!   needs both: `Tract`, `OpenOptions`, imports and the forms of the providers), `tools` (the
 //!   `tools` module: `#[tool]` and `#[tool_type]`, registries and hydration, with a validator).
+//!   needs both: `Tract`, `OpenOptions`, imports and the forms of the providers), `tools` (the `tools`
+//!   module: selection), `mcp` (the `mcp` module: tools of MCP servers; needs tokio).
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "engine")]
@@ -31,6 +33,8 @@ pub mod import;
 mod log;
 #[cfg(feature = "engine")]
 mod open;
+#[cfg(all(feature = "engine", feature = "tools"))]
+mod pins;
 #[cfg(feature = "engine")]
 pub mod prelude;
 #[cfg(feature = "engine")]
@@ -98,6 +102,14 @@ pub use tract_tools::{tool, tool_type};
 #[cfg(feature = "engine")]
 pub use tract_providers::{Params, RequestForms};
 
+/// Tools at run time.
+#[cfg(feature = "tools")]
+pub use tract_tools as tools;
+
+/// The tools of MCP servers.
+#[cfg(feature = "mcp")]
+pub use tract_mcp as mcp;
+
 #[cfg(all(doctest, feature = "engine", feature = "sqlite"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
@@ -109,3 +121,6 @@ struct Guide;
 #[cfg(all(doctest, feature = "engine", feature = "tools"))]
 #[doc = include_str!("../../../docs/tools-rust.md")]
 struct ToolsRust;
+#[cfg(all(doctest, feature = "engine", feature = "mcp"))]
+#[doc = include_str!("../../../docs/mcp.md")]
+struct McpGuide;

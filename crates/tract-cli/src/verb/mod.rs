@@ -17,8 +17,12 @@ pub(crate) mod hydrate;
 pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod log;
+#[cfg(feature = "mcp")]
+pub(crate) mod mcp;
 pub(crate) mod merge;
+mod pins;
 pub(crate) mod revert;
+pub(crate) mod select;
 pub(crate) mod show;
 mod stats;
 mod status;
@@ -88,6 +92,8 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Edit(edit) => edit::run(context, edit).await,
         Command::Annotate(annotate) => annotate::run(context, annotate).await,
         Command::Revert(revert) => revert::run(context, revert).await,
+        #[cfg(feature = "mcp")]
+        Command::Mcp(mcp) => mcp::run(context, mcp).await,
         Command::Merge(merge) => merge::run(context, merge).await,
         Command::Compress(compress) => compress::run(context, compress).await,
         Command::Copy(copy) => copy::run(context, copy).await,
@@ -98,6 +104,7 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::WhyMiss(why_miss) => why_miss::run(context, why_miss).await,
         Command::Hydrate(hydrate) => hydrate::run(context, &hydrate),
         Command::Tools(tools) => tools::run(context, tools).await,
+        Command::Select(select) => select::run(context, select).await,
         Command::Verify(verify) => verify::run(context, verify).await,
         Command::Stats => stats::run(context).await,
         Command::Undo(undo) => undo::run(context, undo).await,

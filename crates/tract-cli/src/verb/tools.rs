@@ -8,6 +8,7 @@ use tract::core::ToolDefinition;
 use tract::engine::Request;
 use tract::{CommitId, ToolId, ToolSchema, Tract};
 
+use super::pins::{self, Deed, Source};
 use super::{Said, commit, diff};
 use crate::context::Context;
 use crate::escape;
@@ -57,6 +58,16 @@ enum ToolsVerb {
         #[arg(value_name = "B", default_value = "HEAD")]
         after: String,
     },
+    /// Approve tools: each is bound to its definition. One that changed is shown and left alone.
+    #[command(after_help = "\
+Examples:
+  tract tools pin tools.json
+  tract tools pin --server memory -- npx -y @modelcontextprotocol/server-memory")]
+    Pin(Source),
+    /// Approve tools as they are now, also those that changed since they were approved.
+    Trust(Source),
+    /// Compare tools with what was approved; exit 1 when one changed or was never approved.
+    Check(Source),
     /// Set the tools in force from here on: a JSON list of schemas.
     #[command(after_help = "\
 Examples:
@@ -77,7 +88,7 @@ Examples:
 impl Tools {
     /// Whether it writes.
     pub(crate) fn writes(&self) -> bool {
-        matches!(self.verb, ToolsVerb::Set { .. })
+        matches!(self.verb, ToolsVerb::Set { .. } | ToolsVerb::Pin(_) | ToolsVerb::Trust(_))
     }
 }
 
@@ -116,6 +127,9 @@ pub(crate) async fn run(context: &mut Context<'_>, tools: Tools) -> Outcome<()> 
         ToolsVerb::Of { revision } => of(context, &revision).await,
         ToolsVerb::History { name } => history(context, &name).await,
         ToolsVerb::Diff { before, after } => compare(context, &before, &after).await,
+        ToolsVerb::Pin(source) => pins::run(context, source, Deed::Pin).await,
+        ToolsVerb::Trust(source) => pins::run(context, source, Deed::Trust).await,
+        ToolsVerb::Check(source) => pins::run(context, source, Deed::Check).await,
         ToolsVerb::Set { file, said, .. } => set(context, file, said).await,
     }
 }

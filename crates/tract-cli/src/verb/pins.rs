@@ -1,0 +1,216 @@
+//! `tract tools pin|trust|check`
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+use tract::core::json;
+use tract::tools::pin::{Pin, Pins, Standing};
+use tract::{ToolId, ToolSchema};
+
+use crate::context::Context;
+use crate::escape;
+use crate::failure::{Failure, Outcome};
+use crate::input;
+use crate::style::{BAD, BOLD, DIM, ID, Styled};
+
+/// Definitions of tools, from a file or from a server.
+#[derive(Debug, Args)]
+pub(crate) struct Source {
+    /// A JSON list of definitions, one a line, or what a server listed; `-` for standard input.
+    #[arg(required_unless_present = "command")]
+    file: Option<PathBuf>,
+    /// The label of the server: tools of different servers may share a name.
+    #[arg(long, value_name = "LABEL", default_value = "", hide_default_value = true)]
+    server: String,
+    /// Only the tool of this name; may be given several times.
+    #[arg(long = "tool", value_name = "NAME")]
+    tools: Vec<String>,
+    /// The command of an MCP server to ask.
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "file")]
+    command: Vec<std::ffi::OsString>,
+}
+
+/// What is done with those that are not approved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deed {
+    /// Approves those that are new.
+    Pin,
+    /// Approves those that are new or changed.
+    Trust,
+    /// Only says.
+    Check,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    server: &'a str,
+    name: &'a str,
+    status: &'a str,
+    hash: ToolId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approved: Option<ToolId>,
+    changes: Vec<String>,
+}
+
+pub(crate) async fn run(context: &mut Context<'_>, source: Source, deed: Deed) -> Outcome<()> {
+    let found = definitions(&source)?;
+    let tract = match deed {
+        Deed::Check => context.open().await?,
+        Deed::Pin | Deed::Trust => context.open_or_create().await?,
+    };
+    let pins = tract.pins().await?;
+    let mut approved = Vec::new();
+    let mut refused = 0;
+    for definition in &found {
+        let standing = pins.standing(&source.server, definition);
+        let (status, approves) = match (&standing, deed) {
+            (Standing::Approved, _) => ("approved", false),
+            (Standing::Unknown, Deed::Pin | Deed::Trust) => ("pinned", true),
+            (Standing::Changed { .. }, Deed::Trust) => ("trusted", true),
+            (Standing::Changed { .. }, Deed::Pin | Deed::Check) => ("changed", false),
+            (Standing::Unknown, Deed::Check) => ("unknown", false),
+        };
+        if approves {
+            approved.push(Pin::of(source.server.clone(), definition));
+        } else if status != "approved" {
+            refused += 1;
+        }
+        tell(context, &source.server, definition, status, &standing)?;
+    }
+    tract.pin(approved).await?;
+    if deed == Deed::Check {
+        gone(context, &source, &found, &pins)?;
+    }
+    if refused > 0 && !context.out.is_json() {
+        context.out.say("look at what changed, then: tract tools trust");
+    }
+    match refused {
+        0 => Ok(()),
+        _ => Err(Failure::said_no()),
+    }
+}
+
+/// Says which approved tools are not there any more; that is no reason to stop.
+fn gone(
+    context: &mut Context<'_>,
+    source: &Source,
+    found: &[ToolSchema],
+    pins: &Pins,
+) -> Outcome<()> {
+    let names: HashSet<&str> = found.iter().map(ToolSchema::name).collect();
+    let wanted = |name: &str| source.tools.is_empty() || source.tools.iter().any(|t| t == name);
+    for pin in pins.iter().filter(|pin| pin.server() == source.server) {
+        let definition = pin.definition();
+        if !names.contains(definition.name()) && wanted(definition.name()) {
+            tell(context, pin.server(), definition, "gone", &Standing::Approved)?;
+        }
+    }
+    Ok(())
+}
+
+fn tell(
+    context: &mut Context<'_>,
+    server: &str,
+    definition: &ToolSchema,
+    status: &str,
+    standing: &Standing,
+) -> Outcome<()> {
+    let (approved, changes) = match standing {
+        Standing::Changed { approved, changes } => {
+            (Some(*approved), changes.iter().map(ToString::to_string).collect())
+        }
+        Standing::Approved => (Some(definition.id()), Vec::new()),
+        Standing::Unknown => (None, Vec::new()),
+    };
+    let name = definition.name();
+    if context.out.is_json() {
+        let hash = definition.id();
+        return context.out.json(&Line { server, name, status, hash, approved, changes });
+    }
+    let word = match status {
+        "changed" | "unknown" => Styled(BAD, status),
+        "pinned" | "trusted" => Styled(BOLD, status),
+        _ => Styled(DIM, status),
+    };
+    let id = definition.id().short();
+    context.out.line(format_args!("{}  {}  {word}", Styled(ID, id), escape::line(name)))?;
+    for change in changes {
+        context.out.line(format_args!("    {}", escape::line(&change)))?;
+    }
+    Ok(())
+}
+
+fn definitions(source: &Source) -> Outcome<Vec<ToolSchema>> {
+    let mut found = match &source.file {
+        Some(file) => read(file)?,
+        None => asked(source)?,
+    };
+    for name in &source.tools {
+        if !found.iter().any(|definition| definition.name() == name) {
+            let names = found.iter().map(ToolSchema::name);
+            let nearest = tract::core::nearest(name, names).map(str::to_owned);
+            let failure = Failure::no("unknown_tool", format!("no tool {name:?} there"));
+            return Err(match nearest {
+                Some(near) => failure.note(format!("did you mean {near:?}?")),
+                None => failure,
+            });
+        }
+    }
+    if !source.tools.is_empty() {
+        found.retain(|definition| source.tools.iter().any(|name| name == definition.name()));
+    }
+    let mut names = HashSet::new();
+    for definition in &found {
+        let name = definition.name();
+        if name.is_empty() {
+            return Err(Failure::no("no_name", "expected a tool with a name, found none"));
+        }
+        if !names.insert(name) {
+            let failure = Failure::no("duplicate_name", format!("two tools {name:?}"));
+            return Err(failure.note("approve the tools of each server apart: --server LABEL"));
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(feature = "mcp")]
+fn asked(source: &Source) -> Outcome<Vec<ToolSchema>> {
+    super::mcp::definitions(&source.server, &source.command)
+}
+
+#[cfg(not(feature = "mcp"))]
+fn asked(_: &Source) -> Outcome<Vec<ToolSchema>> {
+    Err(Failure::usage("this build cannot ask MCP servers").note("build it with feature \"mcp\""))
+}
+
+/// Reads a list, lines, or an answer of a server: `{"tools"}`, also under `result`.
+fn read(file: &Path) -> Outcome<Vec<ToolSchema>> {
+    let text = input::read_text(file)?;
+    let text = text.trim();
+    if let Some(list) = listed(text) {
+        return list.into_iter().map(|raw| Ok(ToolSchema::parse(raw)?)).collect();
+    }
+    match json::split_array(text) {
+        Ok(list) => list.into_iter().map(|raw| Ok(ToolSchema::parse(raw)?)).collect(),
+        Err(_) => {
+            let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+            lines
+                .map(|(place, line)| {
+                    ToolSchema::parse(line)
+                        .map_err(|error| Failure::from(error).at_line(file, place + 1))
+                })
+                .collect()
+        }
+    }
+}
+
+fn listed(text: &str) -> Option<Vec<&str>> {
+    let member = |text, key: &str| {
+        let members = json::split_object(text).ok()?;
+        members.into_iter().rev().find(|(name, _)| name == key).map(|(_, raw)| raw)
+    };
+    let tools = |text| json::split_array(member(text, "tools")?).ok();
+    tools(text).or_else(|| tools(member(text, "result")?))
+}

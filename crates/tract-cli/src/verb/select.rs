@@ -1,0 +1,236 @@
+//! `tract select`
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tract::tools::select::{
+    Bm25, Candidate, CatalogEntry, PickOptions, Picked, TokenOverlap, ToolIndex, pick,
+};
+
+use crate::context::Context;
+use crate::escape;
+use crate::failure::{Failure, Outcome, Problem};
+use crate::input::{self, Document, Documents};
+use crate::render::count;
+use crate::style::{BOLD, DIM, Styled};
+
+/// Choose the tools of a catalog that fit what is asked; opens no store.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A catalog has a tool a line: {\"id\",\"name\",\"description\",\"parameters\"}, or any provider's shape.
+Queries are lines {\"id\",\"query\"}.
+
+Examples:
+  tract select --catalog tools.jsonl --query \"what is the weather in Oslo?\"
+  tract select --catalog tools.jsonl --queries asked.jsonl --k 5 --json")]
+pub(crate) struct Select {
+    /// The tools, one a line; `-` for standard input.
+    #[arg(long, value_name = "FILE")]
+    catalog: PathBuf,
+    /// The queries, one a line; `-` for standard input.
+    #[arg(long, value_name = "FILE", required_unless_present = "query")]
+    queries: Option<PathBuf>,
+    /// One query, in plain words.
+    #[arg(long, value_name = "TEXT", conflicts_with = "queries")]
+    query: Option<String>,
+    /// How many candidates a query has at most.
+    #[arg(long, short, value_name = "N", default_value_t = 3)]
+    k: usize,
+    /// How tools are scored.
+    #[arg(long, value_enum, default_value_t = How::Bm25)]
+    scorer: How,
+    /// The least score of a candidate, from 0 to 1.
+    #[arg(long, value_name = "SCORE", default_value_t = 0.0)]
+    min_score: f64,
+    /// Take also tools that are declared unsafe, or have no schema.
+    #[arg(long)]
+    allow_unsafe: bool,
+}
+
+/// The scorers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum How {
+    /// The share of the query's words that a tool bears.
+    Overlap,
+    /// BM25: fields weighted, rare words counting more.
+    Bm25,
+}
+
+#[derive(Deserialize)]
+struct Query {
+    #[serde(default)]
+    id: Option<Box<RawValue>>,
+    query: String,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    id: &'a RawValue,
+    candidates: Vec<Chosen<'a>>,
+}
+
+#[derive(Serialize)]
+struct Chosen<'a> {
+    id: &'a str,
+    name: &'a str,
+    score: f64,
+    reason: &'a str,
+}
+
+impl<'a> Chosen<'a> {
+    fn of(candidate: &'a Candidate) -> Self {
+        Self {
+            id: &candidate.id,
+            name: &candidate.name,
+            score: candidate.score,
+            reason: &candidate.reason,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Refused<'a> {
+    line: usize,
+    error: Problem<'a>,
+}
+
+/// The tools, held as the scorer wants them.
+enum Catalog {
+    List(Vec<CatalogEntry>),
+    Index(Box<ToolIndex>),
+}
+
+impl Catalog {
+    fn pick(&self, input: &str, options: &PickOptions) -> Picked {
+        match self {
+            Self::List(tools) => pick(input, tools, options),
+            Self::Index(index) => index.pick(input, options),
+        }
+    }
+}
+
+pub(crate) async fn run(context: &mut Context<'_>, select: Select) -> Outcome<()> {
+    if !(0.0..=1.0).contains(&select.min_score) {
+        let found = select.min_score;
+        return Err(Failure::usage(format!("expected --min-score from 0 to 1, found {found}")));
+    }
+    if input::is_stdin(&select.catalog) && select.queries.as_deref().is_some_and(input::is_stdin) {
+        return Err(Failure::usage("catalog and queries cannot both be standard input"));
+    }
+    let catalog = read_catalog(&select.catalog, select.scorer)?;
+    let options = PickOptions::new()
+        .max_candidates(select.k)
+        .min_score(select.min_score)
+        .allow_unsafe(select.allow_unsafe);
+    let options = match select.scorer {
+        How::Overlap => options.scorer(TokenOverlap),
+        How::Bm25 => options.scorer(Bm25),
+    };
+    let mut skipped = 0;
+    let mut refused = 0;
+    if let Some(query) = select.query {
+        let picked = catalog.pick(&query, &options);
+        skipped = picked.skipped_unsafe;
+        answer(context, &Query { id: None, query }, 1, &picked)?;
+    } else if let Some(file) = &select.queries {
+        let mut queries = Documents::new(input::open(file)?)?;
+        while let Some(document) = queries.next()? {
+            let line = document.line;
+            match read_query(document) {
+                Ok(query) => {
+                    let picked = catalog.pick(&query.query, &options);
+                    skipped = picked.skipped_unsafe;
+                    answer(context, &query, line, &picked)?;
+                }
+                Err(failure) => {
+                    refused += 1;
+                    refuse(context, line, &failure)?;
+                }
+            }
+        }
+    }
+    if skipped > 0 {
+        let said = count(skipped, "tool");
+        context.out.say(format_args!("{said} skipped: unsafe or without schema; --allow-unsafe"));
+    }
+    match refused {
+        0 => Ok(()),
+        _ => Err(Failure::said_no()),
+    }
+}
+
+fn text_of(document: Document) -> Outcome<String> {
+    document.text.map_err(|at| Failure::no("not_utf8", format!("byte {at} is not UTF-8")))
+}
+
+fn read_catalog(file: &Path, how: How) -> Outcome<Catalog> {
+    let mut documents = Documents::new(input::open(file)?)?;
+    let mut index = ToolIndex::new();
+    let mut tools = Vec::new();
+    let mut ids = std::collections::HashSet::new();
+    while let Some(document) = documents.next()? {
+        let line = document.line;
+        let at = |failure: Failure| failure.at_line(file, line);
+        let text = text_of(document).map_err(at)?;
+        let entry = CatalogEntry::parse(&text).map_err(|error| {
+            let failure = Failure::no(error.code(), error.to_string());
+            at(error.notes().into_iter().fold(failure, Failure::note))
+        })?;
+        if !ids.insert(entry.id().to_owned()) {
+            let found = format!("a second tool with id {:?}", entry.id());
+            return Err(at(Failure::no("duplicate_id", found)
+                .note("give each tool an \"id\" of its own; without one the name counts")));
+        }
+        match how {
+            How::Overlap => tools.push(entry),
+            How::Bm25 => {
+                index.insert(entry);
+            }
+        }
+    }
+    Ok(match how {
+        How::Overlap => Catalog::List(tools),
+        How::Bm25 => Catalog::Index(Box::new(index)),
+    })
+}
+
+fn read_query(document: Document) -> Outcome<Query> {
+    let text = text_of(document)?;
+    serde_json::from_str(&text).map_err(|error| {
+        Failure::no("bad_query", format!("expected a query: {error}"))
+            .note("a query is a line {\"id\",\"query\"}")
+    })
+}
+
+fn answer(context: &mut Context<'_>, query: &Query, line: usize, picked: &Picked) -> Outcome<()> {
+    let number = serde_json::value::to_raw_value(&line).map_err(Failure::json)?;
+    let id = query.id.as_deref().unwrap_or(&number);
+    if context.out.is_json() {
+        let candidates = picked.candidates.iter().map(Chosen::of).collect();
+        return context.out.json(&Answer { id, candidates });
+    }
+    context.out.line(Styled(BOLD, escape::line(&query.query)))?;
+    for candidate in &picked.candidates {
+        let name = escape::line(&candidate.name);
+        let why = escape::line(&candidate.reason).into_owned();
+        let score = candidate.score;
+        context.out.line(format_args!("  {score:.3}  {name}  {}", Styled(DIM, why)))?;
+    }
+    if picked.candidates.is_empty() {
+        context.out.line(Styled(DIM, "  no tool fits"))?;
+    }
+    Ok(())
+}
+
+fn refuse(context: &mut Context<'_>, line: usize, failure: &Failure) -> Outcome<()> {
+    match context.out.is_json() {
+        true => context.out.json(&Refused { line, error: failure.problem() }),
+        false => {
+            let why = failure.for_people();
+            context.out.say(format_args!("line {line}: {}", why.trim_end()));
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Documents: blobs that refs outside of branches and tags name, such as pins.
+
+use tract_core::{
+    Applied, Batch, BatchId, Blob, Expect, LogNote, OperationId, RefEdit, RefName, RefTarget,
+};
+
+use crate::error::{Error, Result};
+use crate::repo::Repo;
+
+impl Repo {
+    /// Reads the documents whose names begin with `prefix`, sorted by name.
+    ///
+    /// # Errors
+    /// What the store says; a document whose blob is missing is damage.
+    pub async fn documents(&self, prefix: &str) -> Result<Vec<(RefName, Blob)>> {
+        let mut found = Vec::new();
+        for (name, target) in self.store().list_refs(self.name(), prefix).await? {
+            if let RefTarget::Blob(id) = target {
+                found.push((name, self.require_blob(id).await?));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Writes documents, all or none, and says `what` in the ref log. One that says the same
+    /// already is left alone; when all do, nothing is written.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when one moved meanwhile; what the store says.
+    pub async fn set_documents(&self, what: &str, documents: Vec<(RefName, Blob)>) -> Result<()> {
+        let names: Vec<RefName> = documents.iter().map(|(name, _)| name.clone()).collect();
+        let targets = self.store().refs(self.name(), &names).await?;
+        let note = LogNote {
+            operation: OperationId::random().map_err(Error::Random)?,
+            what: what.to_owned(),
+            who: self.who().to_owned(),
+            why: None,
+            undoes: None,
+            at: self.now_us(),
+        };
+        let mut batch = Batch::new(BatchId::random().map_err(Error::Random)?, note);
+        for ((name, blob), target) in documents.into_iter().zip(targets) {
+            let to = RefTarget::Blob(blob.id());
+            if target.as_ref() == Some(&to) {
+                continue;
+            }
+            batch.blobs.push(blob);
+            let expect = target.map_or(Expect::Absent, Expect::Is);
+            batch.refs.push(RefEdit { name, expect, to: Some(to) });
+        }
+        if batch.refs.is_empty() {
+            return Ok(());
+        }
+        match self.store().apply(self.name(), batch).await? {
+            Applied::Done | Applied::Already => Ok(()),
+            Applied::Conflict(conflict) => Err(conflict.into()),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Our side of a connection: what the server tells us unasked.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rmcp::RoleClient;
+use rmcp::handler::client::ClientHandler;
+#[allow(deprecated, reason = "the protocol leaves logging behind; servers still log")]
+use rmcp::model::LoggingMessageNotificationParam;
+use rmcp::model::{ClientConfig, Implementation, NumberOrString, ProgressNotificationParam};
+use rmcp::service::NotificationContext;
+use tokio::sync::mpsc;
+
+use crate::event::{Listener, McpEvent};
+
+/// How far calls have come, by their tokens.
+#[derive(Debug, Default)]
+pub(crate) struct Board(Mutex<Sinks>);
+
+#[derive(Debug, Default)]
+struct Sinks {
+    by_token: HashMap<NumberOrString, mpsc::Sender<String>>,
+    /// Told before the call's sink stood here: a server may be faster than we are.
+    early: VecDeque<(NumberOrString, String)>,
+}
+
+/// How many early lines are kept, and how many lines of one call may wait.
+const KEPT: usize = 64;
+
+impl Board {
+    fn lock(&self) -> MutexGuard<'_, Sinks> {
+        // Each change is complete at each step, so a panic leaves the board usable.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins to listen for a call.
+    pub(crate) fn listen(&self, token: NumberOrString) -> mpsc::Receiver<String> {
+        let (sender, receiver) = mpsc::channel(KEPT);
+        let mut sinks = self.lock();
+        for (of, line) in std::mem::take(&mut sinks.early) {
+            match of == token {
+                // A full channel drops the line: progress is news, not history.
+                true => drop(sender.try_send(line)),
+                false => sinks.early.push_back((of, line)),
+            }
+        }
+        sinks.by_token.insert(token, sender);
+        receiver
+    }
+
+    /// Stops to listen.
+    pub(crate) fn forget(&self, token: &NumberOrString) {
+        self.lock().by_token.remove(token);
+    }
+
+    fn tell(&self, token: NumberOrString, line: String) {
+        let mut sinks = self.lock();
+        if let Some(sender) = sinks.by_token.get(&token) {
+            return drop(sender.try_send(line));
+        }
+        if sinks.early.len() == KEPT {
+            sinks.early.pop_front();
+        }
+        sinks.early.push_back((token, line));
+    }
+}
+
+/// The handler that `rmcp` calls.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    pub(crate) board: Arc<Board>,
+    pub(crate) listener: Listener,
+    pub(crate) tools_changed: Arc<AtomicBool>,
+}
+
+impl ClientHandler for Client {
+    fn get_info(&self) -> ClientConfig {
+        let mut config = ClientConfig::default();
+        config.client_info = Implementation::new("tract", env!("CARGO_PKG_VERSION"));
+        config
+    }
+
+    async fn on_progress(
+        &self,
+        told: ProgressNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        let so_far = match told.total {
+            Some(total) => format!("{} of {total}", told.progress),
+            None => told.progress.to_string(),
+        };
+        let line = match told.message {
+            Some(message) => format!("{so_far}: {message}"),
+            None => so_far,
+        };
+        self.board.tell(told.progress_token.0, line);
+    }
+
+    #[allow(deprecated, reason = "the protocol leaves logging behind; servers still log")]
+    async fn on_logging_message(
+        &self,
+        told: LoggingMessageNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        let level = serde_json::to_value(told.level).ok();
+        let level = level.as_ref().and_then(|level| level.as_str()).unwrap_or("info").to_owned();
+        let text = match told.data {
+            serde_json::Value::String(text) => text,
+            other => other.to_string(),
+        };
+        self.listener.tell(McpEvent::Log { level, text });
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.tools_changed.store(true, Ordering::Release);
+        self.listener.tell(McpEvent::ToolsChanged);
+    }
+}

@@ -1,0 +1,159 @@
+//! One life of a server: from its start to its end.
+
+use std::collections::VecDeque;
+use std::process::Stdio;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rmcp::RoleClient;
+use rmcp::service::{Peer, RunningService, serve_client};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::process::{Child, Command};
+
+use crate::answers::Answers;
+use crate::client::{Board, Client};
+use crate::error::{McpError, Result};
+use crate::lines::Lines;
+use crate::options::{ServerCommand, ServerOptions};
+
+/// The end of what a program wrote to its error stream.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stderr(Arc<Mutex<VecDeque<u8>>>);
+
+/// How much of an error stream is kept.
+const KEPT_BYTES: usize = 4096;
+
+impl Stderr {
+    fn push(&self, bytes: &[u8]) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend(bytes);
+        let over = kept.len().saturating_sub(KEPT_BYTES);
+        kept.drain(..over);
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: Vec<u8> = kept.iter().copied().collect();
+        String::from_utf8_lossy(&bytes).trim().to_owned()
+    }
+}
+
+/// A running server.
+pub(crate) struct Connection {
+    service: RunningService<RoleClient, Client>,
+    child: Option<Child>,
+    pub(crate) answers: Arc<Answers>,
+    pub(crate) board: Arc<Board>,
+    pub(crate) stderr: Stderr,
+}
+
+impl Connection {
+    /// Starts a program and shakes hands with it.
+    pub(crate) async fn start(
+        label: &str,
+        command: &ServerCommand,
+        options: &ServerOptions,
+        tools_changed: &Arc<AtomicBool>,
+    ) -> Result<Self> {
+        let mut program = Command::new(&command.program);
+        program
+            .args(&command.args)
+            .envs(&command.env)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        if let Some(folder) = &command.folder {
+            program.current_dir(folder);
+        }
+        let mut child = program.spawn().map_err(|source| McpError::Start {
+            program: command.program.to_string_lossy().into_owned(),
+            source,
+        })?;
+        let (Some(stdin), Some(stdout), Some(mut errors)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            unreachable!("all three streams are piped")
+        };
+        let stderr = Stderr::default();
+        let kept = stderr.clone();
+        tokio::spawn(async move {
+            let mut bytes = vec![0; 1024];
+            // A stream that fails has ended, too.
+            while let Ok(read @ 1..) = errors.read(&mut bytes).await {
+                kept.push(bytes.get(..read).unwrap_or_default());
+            }
+        });
+        Self::over(label, stdout, stdin, Some(child), stderr, options, tools_changed).await
+    }
+
+    /// Shakes hands over two streams.
+    pub(crate) async fn over<R, W>(
+        label: &str,
+        reader: R,
+        writer: W,
+        child: Option<Child>,
+        stderr: Stderr,
+        options: &ServerOptions,
+        tools_changed: &Arc<AtomicBool>,
+    ) -> Result<Self>
+    where
+        R: AsyncRead + Unpin + Send + 'static,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        let answers = Arc::new(Answers::default());
+        let board = Arc::new(Board::default());
+        let client = Client {
+            board: Arc::clone(&board),
+            listener: options.listener.clone(),
+            tools_changed: Arc::clone(tools_changed),
+        };
+        let listener = options.listener.clone();
+        let limit = options.max_line_bytes;
+        let lines = Lines::new(reader, writer, limit, Arc::clone(&answers), listener);
+        let failed = |reason: String| McpError::Handshake {
+            server: label.to_owned(),
+            reason,
+            stderr: stderr.text(),
+        };
+        let hello = tokio::time::timeout(options.handshake_timeout, serve_client(client, lines));
+        let service = match hello.await {
+            Ok(Ok(service)) => service,
+            Ok(Err(error)) => {
+                // Its last words may still be on their way.
+                tokio::time::sleep(LAST_WORDS).await;
+                return Err(failed(error.to_string()));
+            }
+            Err(_) => {
+                let timeout_ms = options.handshake_timeout.as_millis();
+                return Err(failed(format!("no answer within {timeout_ms} ms")));
+            }
+        };
+        Ok(Self { service, child, answers, board, stderr })
+    }
+
+    pub(crate) fn peer(&self) -> Peer<RoleClient> {
+        self.service.peer().clone()
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.service.is_closed() || self.service.peer().is_transport_closed()
+    }
+
+    /// Closes the streams and waits for the program to leave; one that stays is killed.
+    pub(crate) async fn close(self) {
+        // How the service ended does not matter any more.
+        let _ = self.service.cancel().await;
+        if let Some(mut child) = self.child
+            && tokio::time::timeout(LEAVING, child.wait()).await.is_err()
+        {
+            let _ = child.kill().await;
+        }
+    }
+}
+
+/// How long a program may take to leave after its input ended.
+const LEAVING: Duration = Duration::from_secs(2);
+/// How long is waited for the last words of a program that failed.
+const LAST_WORDS: Duration = Duration::from_millis(50);

@@ -1,0 +1,147 @@
+//! Why a server did not do what was asked.
+
+use std::time::Duration;
+
+use tract_core::ToolError;
+
+/// Why a server did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum McpError {
+    /// Its program cannot be started.
+    #[error("expected to start {program:?}: {source}")]
+    Start {
+        /// The program.
+        program: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It started, but did not say hello as the protocol wants.
+    #[error("server {server:?} did not complete its handshake: {reason}")]
+    Handshake {
+        /// The server.
+        server: String,
+        /// Why.
+        reason: String,
+        /// The last that it wrote to its error stream.
+        stderr: String,
+    },
+    /// It ended, or its connection broke, before it answered.
+    #[error("server {server:?} ended before it answered")]
+    Ended {
+        /// The server.
+        server: String,
+        /// The last that it wrote to its error stream.
+        stderr: String,
+    },
+    /// It was restarted as often as it may without having answered in between.
+    #[error("server {server:?} ended {times} times in a row without an answer")]
+    KeepsEnding {
+        /// The server.
+        server: String,
+        /// How often.
+        times: u32,
+    },
+    /// It did not answer in time; it was told to stop.
+    #[error("server {server:?} gave no answer within {} ms", timeout.as_millis())]
+    Timeout {
+        /// The server.
+        server: String,
+        /// How long was waited.
+        timeout: Duration,
+    },
+    /// The call was cancelled; the server was told to stop.
+    #[error("the call was cancelled")]
+    Cancelled,
+    /// It refused the request.
+    #[error("server {server:?} refused: {message} (code {code})")]
+    Refused {
+        /// The server.
+        server: String,
+        /// The code of JSON-RPC.
+        code: i32,
+        /// What it says.
+        message: String,
+    },
+    /// Its answer is not what the protocol says.
+    #[error("server {server:?} broke the protocol: {what}")]
+    Protocol {
+        /// The server.
+        server: String,
+        /// What was expected and found.
+        what: String,
+    },
+    /// The arguments of the call are no JSON object.
+    #[error("expected arguments as a JSON object: {0}")]
+    Arguments(tract_core::json::JsonError),
+}
+
+/// A result of this crate.
+pub type Result<T, E = McpError> = std::result::Result<T, E>;
+
+impl McpError {
+    /// Returns the stable word for the variant.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Start { .. } => "mcp_start",
+            Self::Handshake { .. } => "mcp_handshake",
+            Self::Ended { .. } => "mcp_ended",
+            Self::KeepsEnding { .. } => "mcp_keeps_ending",
+            Self::Timeout { .. } => "mcp_timeout",
+            Self::Cancelled => "mcp_cancelled",
+            Self::Refused { .. } => "mcp_refused",
+            Self::Protocol { .. } => "mcp_protocol",
+            Self::Arguments(_) => "mcp_arguments",
+        }
+    }
+
+    /// Returns the ways out.
+    pub fn notes(&self) -> Vec<String> {
+        let said = |stderr: &str| match stderr.trim() {
+            "" => Vec::new(),
+            text => vec![format!("it said last: {text}")],
+        };
+        match self {
+            Self::Start { .. } => {
+                vec!["check that the program is installed and on the PATH".to_owned()]
+            }
+            Self::Handshake { stderr, .. } => {
+                let mut notes = said(stderr);
+                notes.push("run it by hand: it must speak MCP on its standard streams".to_owned());
+                notes
+            }
+            Self::Ended { stderr, .. } => {
+                let mut notes = said(stderr);
+                notes.push("the next call starts it again".to_owned());
+                notes
+            }
+            Self::KeepsEnding { .. } => {
+                vec!["see what it writes to its error stream; connect anew to try again".to_owned()]
+            }
+            Self::Timeout { .. } => {
+                vec!["ask for less in one call, or allow more time".to_owned()]
+            }
+            Self::Cancelled | Self::Refused { .. } | Self::Protocol { .. } => Vec::new(),
+            Self::Arguments(_) => vec!["send one JSON object".to_owned()],
+        }
+    }
+
+    /// Returns what the model is told of a failed call.
+    pub(crate) fn into_tool_error(self) -> ToolError {
+        let message = self.to_string();
+        let operator = self.notes().join("; ");
+        let error = match &self {
+            Self::Cancelled => ToolError::evaluation(message),
+            // The call's own deadline ends the evaluation; a slow server does not.
+            Self::Arguments(_) => ToolError::validation(message),
+            Self::Timeout { .. } => {
+                ToolError::other(message).note("ask for less in one call, or try another way")
+            }
+            _ => ToolError::other(message),
+        };
+        match operator.is_empty() {
+            true => error.caused_by(self),
+            false => error.operator(operator).caused_by(self),
+        }
+    }
+}

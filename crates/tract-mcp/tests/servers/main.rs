@@ -1,0 +1,17 @@
+//! Servers of all kinds: recorded, misbehaving, real.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+// What servers do wrong, and what becomes of it.
+mod misbehaving;
+
+// The real servers of the protocol's authors, where Node is present.
+mod live;
+
+// Approved tools, and those that changed since.
+mod pinning;
+
+// Recorded definitions come back as they were written.
+mod recorded;
+
+// The server of these tests: this program itself, told by its environment what to do.
+mod script;

@@ -1,0 +1,180 @@
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tract_core::{CancellationToken, DynTool, ToolContext};
+use tract_mcp::{McpError, McpEvent, McpServer, ServerCommand, ServerOptions, distinct_names};
+
+use crate::script::{options, start};
+
+const NONE: &[&str] = &["[]"];
+
+fn context() -> ToolContext {
+    ToolContext::new("c1")
+}
+
+#[tokio::test]
+async fn arguments_and_results_pass_as_they_were_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(&folder, NONE, ServerOptions::new()).await;
+    let arguments = r#"{"z":12345678901234567890123, "a":1.0,"ü":"\u00fc"}"#;
+    let result = server.call("echo", arguments, &context()).await.unwrap();
+    assert_eq!(result.structured(), Some(&*format!(r#"{{"given":{arguments}}}"#)));
+    assert!(result.raw().ends_with(r#""_meta":{"x":1.50},"unknown":[1e2]}"#), "{}", result.raw());
+    let lines = server.call("echo", "{\n  \"b\": 1\n}", &context()).await.unwrap();
+    assert_eq!(lines.structured(), Some(r#"{"given":{"b":1}}"#));
+    let none = server.call("echo", " ", &context()).await.unwrap();
+    assert_eq!(none.structured(), Some(r#"{"given":{}}"#));
+    let error = server.call("echo", "[1]", &context()).await.unwrap_err();
+    assert_eq!(error.code(), "mcp_arguments");
+    server.close().await;
+}
+
+#[tokio::test]
+async fn a_failure_is_a_result_and_a_refusal_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(&folder, NONE, ServerOptions::new()).await;
+    assert!(server.call("fail", "{}", &context()).await.unwrap().is_error());
+    let error = server.call("refuse", "{}", &context()).await.unwrap_err();
+    assert!(matches!(error, McpError::Refused { code: -32602, .. }), "{error:?}");
+    let error = server.call("nonsense", "{}", &context()).await.unwrap_err();
+    assert!(matches!(error, McpError::Protocol { .. }), "{error:?}");
+    assert_eq!(server.call("other", "{}", &context()).await.unwrap().text(), "unknown other");
+    server.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_is_told_to_stop() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = ServerOptions::new().call_timeout(Duration::from_millis(100));
+    let server = start(&folder, NONE, options).await;
+    let error = server.call("hang", "{}", &context()).await.unwrap_err();
+    assert!(matches!(error, McpError::Timeout { .. }), "{error:?}");
+    let token = CancellationToken::new();
+    let cancelled = context().with_cancellation(token.clone());
+    let call = server.call("hang", "{}", &cancelled);
+    let (done, ()) = tokio::join!(call, async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        token.cancel();
+    });
+    assert!(matches!(done, Err(McpError::Cancelled)), "{done:?}");
+    let error = server.call("echo", "{}", &cancelled).await.unwrap_err();
+    assert!(matches!(error, McpError::Cancelled), "not even sent: {error:?}");
+    assert_eq!(server.call("cancelled", "{}", &context()).await.unwrap().text(), "2");
+    server.close().await;
+}
+
+#[tokio::test]
+async fn lines_that_are_no_messages_are_told_and_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let (options, events) = options();
+    let server = start(&folder, NONE, options.max_line_bytes(64 << 10)).await;
+    let result = server.call("garbage", "{}", &context()).await.unwrap();
+    assert_eq!(result.text(), "first", "the first answer counts");
+    let error = server.call("huge", "{}", &context()).await.unwrap_err();
+    assert!(error.to_string().contains("longer than 65536 bytes"), "{error}");
+    assert_eq!(server.call("other", "{}", &context()).await.unwrap().text(), "unknown other");
+    let events = events.lock().unwrap();
+    let malformed = |text: &str| {
+        events.iter().any(|event| matches!(event, McpEvent::Malformed { line } if line == text))
+    };
+    assert!(malformed("this is no JSON") && malformed(r#"{"jsonrpc":"2.0"}"#), "{events:?}");
+    let twice = |event: &&McpEvent| matches!(event, McpEvent::AnsweredTwice { .. });
+    assert_eq!(events.iter().filter(twice).count(), 1, "{events:?}");
+    assert!(events.contains(&McpEvent::Oversized { limit_bytes: 64 << 10 }));
+}
+
+#[tokio::test]
+async fn a_crashed_server_is_started_again_by_the_next_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let (options, events) = options();
+    let server = start(&folder, NONE, options.max_restarts(2)).await;
+    let error = server.call("crash", "{}", &context()).await.unwrap_err();
+    assert!(
+        matches!(&error, McpError::Ended { stderr, .. } if stderr == "out of cheese"),
+        "{error:?}"
+    );
+    assert_eq!(server.call("other", "{}", &context()).await.unwrap().text(), "unknown other");
+    assert!(server.tools_changed(), "another life may have other tools");
+    assert!(events.lock().unwrap().contains(&McpEvent::Restarted));
+    for _ in 0..3 {
+        let error = server.call("crash", "{}", &context()).await.unwrap_err();
+        assert_eq!(error.code(), "mcp_ended");
+    }
+    let error = server.call("other", "{}", &context()).await.unwrap_err();
+    assert!(matches!(error, McpError::KeepsEnding { times: 2, .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn progress_and_changes_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let (options, events) = options();
+    let server = start(&folder, NONE, options).await;
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&told);
+    let sink = move |id: &str, line: std::fmt::Arguments<'_>| {
+        heard.lock().unwrap().push(format!("{id} {line}"));
+    };
+    let listening = context().with_progress(Arc::new(sink));
+    assert_eq!(server.call("progress", "{}", &listening).await.unwrap().text(), "done");
+    assert_eq!(*told.lock().unwrap(), ["c1 1 of 2: step", "c1 2 of 2: step"]);
+    assert!(!server.tools_changed());
+    server.call("change", "{}", &context()).await.unwrap();
+    // A later answer: what was told before it has arrived.
+    server.call("other", "{}", &context()).await.unwrap();
+    assert!(server.tools_changed());
+    assert!(events.lock().unwrap().contains(&McpEvent::ToolsChanged));
+    server.tools().await.unwrap();
+    assert!(!server.tools_changed());
+    server.close().await;
+}
+
+#[tokio::test]
+async fn one_bad_definition_does_not_hide_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = [
+        r#"[{"name":"a","inputSchema":{"type":"object"}},{"name":"b"},"c"]"#,
+        r#"[{"name":"a","inputSchema":{}},{"inputSchema":{}},{"name":"d","inputSchema":{}}]"#,
+    ];
+    let server = start(&folder, &pages, ServerOptions::new()).await;
+    let listing = server.tools().await.unwrap();
+    let names: Vec<&str> = listing.tools.iter().map(|tool| tool.name()).collect();
+    assert_eq!(names, ["a", "d"]);
+    assert_eq!(listing.refused.len(), 4, "{:?}", listing.refused);
+    server.close().await;
+    let again = start(&folder, &["[]", "again"], ServerOptions::new()).await;
+    let error = again.tools().await.unwrap_err();
+    assert!(error.to_string().contains("seen before"), "{error}");
+}
+
+#[tokio::test]
+async fn tools_of_several_servers_have_names_of_their_own() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let page = r#"[{"name":"echo","inputSchema":{}},{"name":"only","inputSchema":{}}]"#;
+    let first = start(&folders[0], &[page], ServerOptions::new()).await;
+    let second = {
+        let file = folders[1].path().join("pages.jsonl");
+        std::fs::write(&file, r#"[{"name":"echo","inputSchema":{}}]"#).unwrap();
+        let command = crate::script::command(&file);
+        McpServer::start("other", command, ServerOptions::new()).await.unwrap()
+    };
+    let mut tools = first.tools().await.unwrap().tools;
+    tools.extend(second.tools().await.unwrap().tools);
+    let tools = distinct_names(tools);
+    let names: Vec<&str> = tools.iter().map(|tool| tool.name()).collect();
+    assert_eq!(names, ["script__echo", "only", "other__echo"]);
+    assert!(tools.iter().all(|tool| tool.spec().name == tool.name()));
+    let result = tools[2].run(r#"{"a":1}"#, &context()).await.unwrap();
+    assert!(result.success, "it is called by its own name");
+    assert_eq!(result.model_text(), r#"{"given":{"a":1}}"#);
+}
+
+#[tokio::test]
+async fn a_program_that_is_no_server_is_told_of() {
+    let missing = ServerCommand::new("no-such-program-anywhere");
+    let error = McpServer::start("x", missing, ServerOptions::new()).await.unwrap_err();
+    assert_eq!(error.code(), "mcp_start");
+    // This program itself, without its script: it prints and ends.
+    let other = ServerCommand::new(std::env::current_exe().unwrap()).args(["--list"]);
+    let error = McpServer::start("x", other, ServerOptions::new()).await.unwrap_err();
+    assert_eq!(error.code(), "mcp_handshake", "{error}");
+}

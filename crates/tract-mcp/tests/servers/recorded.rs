@@ -1,0 +1,88 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tract_core::json::{equal, split_array, split_object};
+use tract_core::{DynTool, ToolSchema};
+use tract_mcp::ServerOptions;
+use tract_schema::{Lowered, Provider, ToolView, diff, lower};
+
+use crate::script::start;
+
+/// The files of recorded servers, and whether all are there.
+fn recorded() -> (Vec<PathBuf>, bool) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let named = std::env::var_os("TRACT_DATA").map(PathBuf::from);
+    let all = named.unwrap_or_else(|| root.join("../../../shared/data")).join("mcp");
+    let whole = all.is_dir();
+    if !whole {
+        assert!(std::env::var_os("CI").is_none(), "no tools at {}: set TRACT_DATA", all.display());
+        println!("no tools at {}: the bundled ones are used", all.display());
+    }
+    let folder = if whole { all } else { root.join("../tract-schema/tests/data/mcp") };
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    files.sort();
+    (files, whole)
+}
+
+fn member<'a>(text: &'a str, key: &str) -> &'a str {
+    split_object(text).unwrap().into_iter().find(|(name, _)| name == key).unwrap().1
+}
+
+#[tokio::test]
+async fn every_recorded_tool_comes_back_as_it_was_written() {
+    let (files, whole) = recorded();
+    let mut count = 0;
+    for file in &files {
+        let text = fs::read_to_string(file).unwrap();
+        let given = split_array(member(member(&text, "result"), "tools")).unwrap();
+        // A message is a line, so the text goes out without line breaks between its members.
+        let given: Vec<String> =
+            given.iter().map(|text| text.lines().map(str::trim_start).collect()).collect();
+        let pages: Vec<String> =
+            given.chunks(5).map(|page| format!("[{}]", page.join(","))).collect();
+        let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let server = start(&folder, &pages, ServerOptions::new()).await;
+        let listing = server.tools().await.unwrap();
+        assert!(listing.refused.is_empty(), "{:?}", listing.refused);
+        assert_eq!(listing.tools.len(), given.len());
+        for (tool, given) in listing.tools.iter().zip(&given) {
+            count += 1;
+            assert_eq!(tool.definition().text(), given, "every byte");
+            assert_eq!(tool.definition().id(), ToolSchema::parse(given).unwrap().id());
+            let spec = tool.spec();
+            let view = ToolView::parse(given).unwrap();
+            assert_eq!(spec.parameters, view.parameters.unwrap());
+            assert_eq!(spec.name, view.name);
+            // What a server says of itself promises nothing.
+            assert!(!spec.traits.read_only && !spec.traits.idempotent && spec.traits.destructive);
+            adapters(given);
+        }
+        server.close().await;
+    }
+    assert!(count > 0);
+    if whole {
+        assert_eq!((files.len(), count), (7, 93));
+    }
+}
+
+/// Every provider takes the tool with its parameters as they stand; what else a definition says is
+/// kept or is no part of that provider's shape.
+fn adapters(given: &str) {
+    let view = ToolView::parse(given).unwrap();
+    for provider in [Provider::OpenAi, Provider::Responses, Provider::Anthropic, Provider::Ollama] {
+        let Lowered::Tool { text, .. } = lower(given, provider).unwrap() else {
+            panic!("{provider} leaves out {given}")
+        };
+        let sent = ToolView::parse(&text).unwrap();
+        assert!(equal(sent.parameters.unwrap(), view.parameters.unwrap()).unwrap());
+        assert_eq!(sent.description, view.description);
+        for (key, raw) in &sent.others {
+            if let Some(before) = view.other(key) {
+                assert_eq!(diff(before, raw).unwrap(), []);
+            }
+        }
+    }
+}

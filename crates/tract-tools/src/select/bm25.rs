@@ -1,0 +1,47 @@
+//! Scorer `bm25`: fields weighted, rare words counting more.
+
+use super::entry::CatalogEntry;
+use super::index::ToolIndex;
+use super::scorer::{OutOfTime, Score, Scorer, Until};
+use super::weights::WEIGHTS;
+
+/// BM25 over name, description, tags, and the names, descriptions and fixed values of parameters.
+///
+/// It reads all tools for each input. A catalog that stays is better kept in a [`ToolIndex`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bm25;
+
+impl Bm25 {
+    /// The name that provenance bears.
+    pub const NAME: &'static str = "bm25";
+}
+
+impl Scorer for Bm25 {
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn score(
+        &self,
+        input: &str,
+        tools: &[&CatalogEntry],
+        until: &Until,
+    ) -> Result<Vec<Score>, OutOfTime> {
+        let mut index = ToolIndex::new();
+        for (place, tool) in tools.iter().enumerate() {
+            until.check()?;
+            // Two tools may have one id here; in the index each is one of its own.
+            index.insert((*tool).clone().with_id(place.to_string()));
+        }
+        let mut scores = vec![Score::default(); tools.len()];
+        let asked = index.asked(input, &WEIGHTS);
+        for (place, value) in index.scores(&asked, &WEIGHTS) {
+            until.check()?;
+            if let Some(score) = scores.get_mut(place) {
+                let matches = index.matches(&asked, place);
+                *score = Score::new(f64::from(value), matches);
+            }
+        }
+        Ok(scores)
+    }
+}

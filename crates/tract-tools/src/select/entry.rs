@@ -1,0 +1,289 @@
+//! What selection knows of a tool.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tract_core::DynTool;
+use tract_core::json::{self, JsonError};
+use tract_schema::ToolView;
+
+use super::parameters;
+use super::weights::Field;
+
+/// A tool of a catalog, as selection sees it: what it says of itself, and whether it may be chosen.
+///
+/// ```
+/// use tract_tools::select::CatalogEntry;
+/// let line = r#"{"id":"w1","name":"get_weather","description":"Weather in a city.",
+///     "parameters":{"type":"object","properties":{"city":{"type":"string"}}},"tags":["travel"]}"#;
+/// let entry = CatalogEntry::parse(line)?;
+/// assert_eq!((entry.id(), entry.name()), ("w1", "get_weather"));
+/// assert!(entry.is_safe());
+/// assert!(!CatalogEntry::new("x", "x", "no schema").is_safe());
+/// # Ok::<(), tract_tools::select::EntryError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CatalogEntry {
+    id: String,
+    name: String,
+    description: String,
+    parameters: Option<Arc<str>>,
+    tags: Vec<String>,
+    declared_unsafe: bool,
+    remote_says_destructive: bool,
+}
+
+/// Why a text is no tool of a catalog.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EntryError {
+    /// It is no JSON object.
+    #[error("expected a tool as a JSON object: {0}")]
+    Json(#[from] JsonError),
+    /// A member is not what it should be.
+    #[error("member {member:?} of the tool: {source}")]
+    Member {
+        /// Its name.
+        member: String,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
+    /// It has no name to call it by.
+    #[error("expected a tool with a name, found none")]
+    NoName,
+}
+
+impl EntryError {
+    /// Returns the stable word for the variant.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Json(_) => "bad_json",
+            Self::Member { .. } => "bad_member",
+            Self::NoName => "no_name",
+        }
+    }
+
+    /// Returns the ways out.
+    pub fn notes(&self) -> Vec<String> {
+        let shape = r#"a catalog has a tool a line: {"id","name","description","parameters"}"#;
+        vec![shape.to_owned()]
+    }
+}
+
+impl CatalogEntry {
+    /// Makes an entry without parameters: it is not safe until it has a schema.
+    pub fn new(
+        id: impl Into<String>,
+        name: impl Into<String>,
+        description: impl Into<String>,
+    ) -> Self {
+        Self {
+            id: id.into(),
+            name: name.into(),
+            description: description.into(),
+            parameters: None,
+            tags: Vec::new(),
+            declared_unsafe: false,
+            remote_says_destructive: false,
+        }
+    }
+
+    /// Makes an entry of a tool that can be run; the id is its name.
+    ///
+    /// # Errors
+    /// When its parameters are no JSON object.
+    pub fn of(tool: &dyn DynTool) -> Result<Self, EntryError> {
+        let spec = tool.spec();
+        Self::new(spec.name.clone(), spec.name, spec.description).parameters(&spec.parameters)
+    }
+
+    /// Reads a tool in the shape of any provider, or a line of a catalog:
+    /// `{"id","name","description","parameters"}`.
+    ///
+    /// # Behavior
+    /// - `id` is the id, else `tool_id`, else the name.
+    /// - `tags` are words about it; `unsafe: true` declares it unsafe.
+    /// - `annotations` (what an MCP server says of its own tool) can only restrict:
+    ///   `destructiveHint: true` makes it unsafe, no annotation makes it safe.
+    ///
+    /// # Errors
+    /// [`EntryError`], saying which member is wrong.
+    pub fn parse(text: &str) -> Result<Self, EntryError> {
+        let view = ToolView::parse(text)?;
+        if view.name.is_empty() {
+            return Err(EntryError::NoName);
+        }
+        let outer = json::split_object(text)?;
+        let member = |key: &str| {
+            view.other(key)
+                .or_else(|| outer.iter().rev().find(|(name, _)| name == key).map(|(_, raw)| *raw))
+        };
+        let id = match member("id").or_else(|| member("tool_id")) {
+            Some(raw) => read::<Id>("id", raw)?.into_text(),
+            None => view.name.clone(),
+        };
+        let description = match view.description {
+            Some(raw) => read::<Option<String>>("description", raw)?.unwrap_or_default(),
+            None => String::new(),
+        };
+        let mut entry = Self::new(id, view.name.clone(), description);
+        if let Some(raw) = member("tags") {
+            entry.tags = read("tags", raw)?;
+        }
+        if let Some(raw) = member("unsafe") {
+            entry.declared_unsafe = read("unsafe", raw)?;
+        }
+        if let Some(raw) = member("annotations") {
+            entry.remote_says_destructive =
+                read::<Option<Hints>>("annotations", raw)?.is_some_and(|hints| hints.destructive);
+        }
+        match view.parameters {
+            Some(raw) if raw != "null" => entry.parameters(raw),
+            _ => Ok(entry),
+        }
+    }
+
+    /// Sets the JSON Schema of the arguments.
+    ///
+    /// # Errors
+    /// When the text is no JSON object.
+    pub fn parameters(mut self, schema: &str) -> Result<Self, EntryError> {
+        parameters::check_object(schema)
+            .map_err(|source| EntryError::Member { member: "parameters".to_owned(), source })?;
+        self.parameters = Some(schema.into());
+        Ok(self)
+    }
+
+    /// Adds a word about it.
+    #[must_use]
+    pub fn tag(mut self, tag: impl Into<String>) -> Self {
+        self.tags.push(tag.into());
+        self
+    }
+
+    pub(crate) fn with_id(mut self, id: String) -> Self {
+        self.id = id;
+        self
+    }
+
+    /// Declares it unsafe: it is chosen only where that is allowed.
+    #[must_use]
+    pub fn declare_unsafe(mut self) -> Self {
+        self.declared_unsafe = true;
+        self
+    }
+
+    /// Returns what it is known by in its catalog.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Returns the name that models call it by.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns what models read about it.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// Returns the JSON Schema of the arguments, as given.
+    pub fn schema(&self) -> Option<&str> {
+        self.parameters.as_deref()
+    }
+
+    /// Returns the words about it.
+    pub fn tags(&self) -> &[String] {
+        &self.tags
+    }
+
+    /// Returns whether it may be chosen without further leave: it has a schema, nobody declared it
+    /// unsafe, and the server that it comes from does not call it destructive.
+    pub fn is_safe(&self) -> bool {
+        self.parameters.is_some() && !self.declared_unsafe && !self.remote_says_destructive
+    }
+
+    /// Calls `each` with name, description and tags.
+    pub(crate) fn each_heading(&self, each: &mut dyn FnMut(Field, &str)) {
+        each(Field::Name, &self.name);
+        each(Field::Description, &self.description);
+        for tag in &self.tags {
+            each(Field::Tag, tag);
+        }
+    }
+
+    /// Calls `each` with all that it says.
+    pub(crate) fn each_text(&self, each: &mut dyn FnMut(Field, &str)) {
+        self.each_heading(each);
+        if let Some(schema) = &self.parameters {
+            let read = parameters::each_text(schema, each);
+            debug_assert!(read.is_ok(), "checked when it was set");
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Id {
+    Text(String),
+    Number(Box<RawValue>),
+}
+
+impl Id {
+    fn into_text(self) -> String {
+        match self {
+            Self::Text(text) => text,
+            Self::Number(raw) => raw.get().to_owned(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Hints {
+    #[serde(default, rename = "destructiveHint")]
+    destructive: bool,
+}
+
+fn read<'a, T: Deserialize<'a>>(member: &str, raw: &'a str) -> Result<T, EntryError> {
+    serde_json::from_str(raw)
+        .map_err(|source| EntryError::Member { member: member.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn annotations_of_a_server_only_restrict() {
+        let tool = |more: &str| {
+            let text = format!(r#"{{"name":"rm","inputSchema":{{"type":"object"}}{more}}}"#);
+            CatalogEntry::parse(&text).expect("it is a tool").is_safe()
+        };
+        assert!(tool(""));
+        assert!(tool(r#","annotations":{"readOnlyHint":true}"#));
+        assert!(!tool(r#","annotations":{"destructiveHint":true,"readOnlyHint":true}"#));
+        assert!(!tool(r#","unsafe":true,"annotations":{"readOnlyHint":true}"#));
+    }
+
+    #[test]
+    fn an_entry_is_read_in_any_shape() {
+        let nested = r#"{"type":"function","function":{"name":"a","description":"A","parameters":{}},"tags":["x"]}"#;
+        let entry = CatalogEntry::parse(nested).expect("it is a tool");
+        assert_eq!((entry.id(), entry.description(), entry.schema()), ("a", "A", Some("{}")));
+        assert_eq!(entry.tags(), ["x"]);
+        let by_tool_id = CatalogEntry::parse(r#"{"tool_id":"t","name":"a","parameters":{}}"#);
+        assert_eq!(by_tool_id.expect("it is a tool").id(), "t");
+    }
+
+    #[test]
+    fn what_is_no_tool_is_refused_with_its_member() {
+        let code = |text: &str| CatalogEntry::parse(text).expect_err(text).code();
+        assert_eq!(code("[]"), "bad_json");
+        assert_eq!(code(r#"{"id":"a"}"#), "no_name");
+        assert_eq!(code(r#"{"name":"a","parameters":[]}"#), "bad_member");
+        assert_eq!(code(r#"{"name":"a","tags":"x"}"#), "bad_member");
+        assert_eq!(code(r#"{"name":"a","description":7}"#), "bad_member");
+    }
+}

@@ -1,0 +1,381 @@
+//! An inverted index over thousands of tools, updated in place.
+
+use std::collections::HashMap;
+
+use super::entry::CatalogEntry;
+use super::scorer::{Match, Score};
+use super::weights::{Field, WEIGHTS, Weights};
+use super::words;
+
+type Term = u32;
+
+/// Tools by the words that they bear, for scorer `bm25`.
+///
+/// # Behavior
+/// - An index that was changed in place scores as one that was built anew from the same entries.
+/// - Tools stand in the order in which they were first added; a tool that is put again under its
+///   id keeps its place.
+///
+/// ```
+/// use tract_tools::select::{CatalogEntry, PickOptions, ToolIndex};
+/// let tool = |name, says| CatalogEntry::new(name, name, says).parameters(r#"{"type":"object"}"#);
+/// let mut index = ToolIndex::new();
+/// index.insert(tool("get_weather", "Current weather in a city.")?);
+/// index.insert(tool("send_mail", "Sends a message to somebody.")?);
+/// let picked = index.pick("what is the weather in Oslo?", &PickOptions::new());
+/// assert_eq!(picked.candidates[0].name, "get_weather");
+/// index.remove("get_weather");
+/// assert!(index.pick("weather", &PickOptions::new()).candidates.is_empty());
+/// # Ok::<(), tract_tools::select::EntryError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct ToolIndex {
+    /// By place; a removed tool leaves a gap until the index is packed.
+    docs: Vec<Option<Doc>>,
+    gaps: usize,
+    by_id: HashMap<String, usize>,
+    terms: HashMap<Box<str>, Term>,
+    spelled: Vec<Spelled>,
+    pairs: HashMap<(Term, Term), Term>,
+    postings: Vec<Vec<Posting>>,
+    /// Words by the letters that they begin with.
+    by_prefix: HashMap<Box<str>, Vec<Term>>,
+    /// Stems by word, so that each word is cut once.
+    stems: HashMap<Box<str>, Term>,
+}
+
+#[derive(Clone, Debug)]
+struct Doc {
+    entry: CatalogEntry,
+    /// All that it has postings for.
+    terms: Vec<Term>,
+    name: Vec<Term>,
+    description: Vec<Term>,
+}
+
+/// How a term is written.
+#[derive(Clone, Debug)]
+enum Spelled {
+    Word(Box<str>),
+    /// Two words, one right after the other.
+    Pair(Term, Term),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Posting {
+    place: u32,
+    /// What the term counts in this tool, saturated: 0 to 1.
+    weight: f32,
+}
+
+/// For how many tools of an input coverage is worked out.
+const COVERED: usize = 100;
+
+/// What an input asks for: terms with what each counts.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    /// In the order in which they were asked for, so that sums are the same each time.
+    terms: Vec<(Term, f32)>,
+    places: HashMap<Term, usize>,
+}
+
+impl Asked {
+    fn add(&mut self, term: Term, weight: f32) {
+        let place = *self.places.entry(term).or_insert(self.terms.len());
+        match self.terms.get_mut(place) {
+            Some((_, known)) => *known = known.max(weight),
+            None => self.terms.push((term, weight)),
+        }
+    }
+
+    fn weight(&self, term: Term) -> f32 {
+        let place = self.places.get(&term);
+        place.and_then(|place| self.terms.get(*place)).map_or(0.0, |(_, weight)| *weight)
+    }
+}
+
+impl ToolIndex {
+    /// Makes an empty index.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Returns how many tools it has.
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Returns whether it has no tools.
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    /// Returns the tool with this id.
+    pub fn get(&self, id: &str) -> Option<&CatalogEntry> {
+        let place = *self.by_id.get(id)?;
+        self.docs.get(place)?.as_ref().map(|doc| &doc.entry)
+    }
+
+    /// Walks the tools in their order.
+    pub fn iter(&self) -> impl Iterator<Item = &CatalogEntry> {
+        self.docs.iter().flatten().map(|doc| &doc.entry)
+    }
+
+    /// Adds a tool, or puts it in the place of the one with its id, which is returned.
+    pub fn insert(&mut self, entry: CatalogEntry) -> Option<CatalogEntry> {
+        let known = self.by_id.get(entry.id()).copied();
+        let place = known.unwrap_or(self.docs.len());
+        let before = known.and_then(|place| self.take(place));
+        self.by_id.insert(entry.id().to_owned(), place);
+        let doc = self.read(entry, place, &WEIGHTS);
+        match self.docs.get_mut(place) {
+            Some(slot) => *slot = Some(doc),
+            None => self.docs.push(Some(doc)),
+        }
+        before
+    }
+
+    /// Removes the tool with this id.
+    pub fn remove(&mut self, id: &str) -> Option<CatalogEntry> {
+        let place = self.by_id.remove(id)?;
+        let entry = self.take(place);
+        self.gaps += 1;
+        if self.gaps > 64 && self.gaps * 2 > self.docs.len() {
+            *self = std::mem::take(self).docs.into_iter().flatten().map(|doc| doc.entry).collect();
+        }
+        entry
+    }
+
+    fn take(&mut self, place: usize) -> Option<CatalogEntry> {
+        let doc = self.docs.get_mut(place)?.take()?;
+        for term in doc.terms {
+            if let Some(postings) = self.postings.get_mut(term as usize) {
+                postings.retain(|posting| posting.place as usize != place);
+            }
+        }
+        Some(doc.entry)
+    }
+
+    /// Reads what a tool says into the postings.
+    fn read(&mut self, entry: CatalogEntry, place: usize, weights: &Weights) -> Doc {
+        let mut fields: [Vec<Term>; Field::COUNT] = Default::default();
+        entry.each_text(&mut |field, text| {
+            if let Some(terms) = fields.get_mut(field as usize) {
+                words::each_word(text, |word| terms.push(self.term(word)));
+            }
+        });
+        let mut counts: Vec<(Term, f32)> = Vec::new();
+        for (terms, field) in fields.iter().zip(&weights.fields) {
+            let length = terms.len() as f32 / field.usual_length;
+            let each = field.weight / (1.0 - field.by_length + field.by_length * length);
+            counts.extend(terms.iter().map(|term| (*term, each)));
+        }
+        for field in [Field::Name, Field::Description] {
+            let (Some(terms), Some(weight)) =
+                (fields.get(field as usize), weights.fields.get(field as usize))
+            else {
+                continue;
+            };
+            for (first, second) in terms.iter().zip(terms.iter().skip(1)) {
+                counts.push((self.pair(*first, *second), weight.weight));
+            }
+        }
+        counts.sort_by_key(|(term, _)| *term);
+        let mut terms = Vec::new();
+        for same in counts.chunk_by(|a, b| a.0 == b.0) {
+            let Some((term, _)) = same.first() else { continue };
+            let count: f32 = same.iter().map(|(_, count)| count).sum();
+            let weight = count / (count + weights.saturation);
+            if let Some(postings) = self.postings.get_mut(*term as usize) {
+                let at = postings.partition_point(|posting| (posting.place as usize) < place);
+                postings.insert(at, Posting { place: place as u32, weight });
+            }
+            terms.push(*term);
+        }
+        let [mut name, mut description, ..] = fields;
+        for terms in [&mut name, &mut description] {
+            terms.sort_unstable();
+            terms.dedup();
+        }
+        Doc { entry, terms, name, description }
+    }
+
+    fn new_term(&mut self, spelled: Spelled) -> Term {
+        let term = self.postings.len() as Term;
+        self.postings.push(Vec::new());
+        self.spelled.push(spelled);
+        term
+    }
+
+    /// Returns the term of a word, made when it is new.
+    fn term(&mut self, word: &str) -> Term {
+        if let Some(term) = self.stems.get(word) {
+            return *term;
+        }
+        let mut stem = word.to_owned();
+        words::stem(&mut stem);
+        let term = match self.terms.get(stem.as_str()) {
+            Some(term) => *term,
+            None => {
+                let term = self.new_term(Spelled::Word(stem.as_str().into()));
+                if let Some(prefix) = prefix(&stem) {
+                    self.by_prefix.entry(prefix.into()).or_default().push(term);
+                }
+                self.terms.insert(stem.into(), term);
+                term
+            }
+        };
+        self.stems.insert(word.into(), term);
+        term
+    }
+
+    fn pair(&mut self, first: Term, second: Term) -> Term {
+        if let Some(term) = self.pairs.get(&(first, second)) {
+            return *term;
+        }
+        let term = self.new_term(Spelled::Pair(first, second));
+        self.pairs.insert((first, second), term);
+        term
+    }
+
+    fn written(&self, term: Term) -> String {
+        match self.spelled.get(term as usize) {
+            Some(Spelled::Word(word)) => word.to_string(),
+            Some(Spelled::Pair(first, second)) => {
+                format!("{} {}", self.written(*first), self.written(*second))
+            }
+            None => String::new(),
+        }
+    }
+
+    /// Reads an input: the terms that it asks for, and those that come close.
+    pub(crate) fn asked(&self, input: &str, weights: &Weights) -> Asked {
+        let mut asked = Asked::default();
+        let mut before: Option<(String, Option<Term>)> = None;
+        words::each_word(input, |word| {
+            let mut stem = word.to_owned();
+            words::stem(&mut stem);
+            let term = self.terms.get(stem.as_str()).copied();
+            if let Some(term) = term {
+                asked.add(term, 1.0);
+            }
+            for near in
+                prefix(&stem).and_then(|prefix| self.by_prefix.get(prefix)).into_iter().flatten()
+            {
+                if Some(*near) != term {
+                    asked.add(*near, weights.prefix);
+                }
+            }
+            if let Some((last, last_term)) = &before {
+                let joined = format!("{last}{stem}");
+                if let Some(term) = self.terms.get(joined.as_str()) {
+                    asked.add(*term, 1.0);
+                }
+                if let (Some(first), Some(second)) = (last_term, term)
+                    && let Some(pair) = self.pairs.get(&(*first, second))
+                {
+                    asked.add(*pair, weights.pair);
+                }
+            }
+            before = Some((stem, term));
+        });
+        asked
+    }
+
+    fn rarity(&self, term: Term) -> f32 {
+        let (all, with) = (self.len() as f32, self.frequency(term) as f32);
+        (1.0 + (all - with + 0.5) / (with + 0.5)).ln()
+    }
+
+    fn frequency(&self, term: Term) -> usize {
+        self.postings.get(term as usize).map_or(0, Vec::len)
+    }
+
+    /// Scores the tools that have anything in common with the input: place and score.
+    pub(crate) fn scores(&self, asked: &Asked, weights: &Weights) -> Vec<(usize, f32)> {
+        let mut sums = vec![0.0_f32; self.docs.len()];
+        let mut whole = 0.0;
+        for (term, weight) in &asked.terms {
+            let worth = weight * self.rarity(*term);
+            whole += worth;
+            for posting in self.postings.get(*term as usize).into_iter().flatten() {
+                if let Some(sum) = sums.get_mut(posting.place as usize) {
+                    *sum += worth * posting.weight;
+                }
+            }
+        }
+        if whole <= 0.0 {
+            return Vec::new();
+        }
+        let mut found: Vec<(usize, f32)> =
+            sums.into_iter().enumerate().filter(|(_, sum)| *sum > 0.0).collect();
+        // Coverage tells near ones apart; it lifts none from far below.
+        let near = |a: &(usize, f32), b: &(usize, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+        if found.len() > COVERED {
+            found.select_nth_unstable_by(COVERED, near);
+        }
+        let best = 1.0 + weights.name_coverage + weights.description_coverage;
+        for (rank, (place, score)) in found.iter_mut().enumerate() {
+            let mut covered = 1.0;
+            if rank < COVERED
+                && let Some(doc) = self.docs.get(*place).and_then(Option::as_ref)
+            {
+                covered += weights.name_coverage * self.coverage(&doc.name, asked)
+                    + weights.description_coverage * self.coverage(&doc.description, asked);
+            }
+            *score *= covered / (whole * best);
+        }
+        found
+    }
+
+    /// Returns which share of a text was asked for, rare words counting more.
+    fn coverage(&self, text: &[Term], asked: &Asked) -> f32 {
+        let (mut found, mut whole) = (0.0, 0.0);
+        for term in text {
+            let worth = self.rarity(*term);
+            whole += worth;
+            found += worth * asked.weight(*term);
+        }
+        if whole > 0.0 { found / whole } else { 0.0 }
+    }
+
+    /// Returns what an input found in the tool at a place.
+    pub(crate) fn matches(&self, asked: &Asked, place: usize) -> Vec<Match> {
+        let found = asked.terms.iter().filter_map(|&(term, weight)| {
+            let postings = self.postings.get(term as usize)?;
+            let at =
+                postings.binary_search_by_key(&(place as u32), |posting| posting.place).ok()?;
+            let posting = postings.get(at)?;
+            let worth = weight * self.rarity(term) * posting.weight;
+            Some(Match::new(self.written(term), f64::from(worth)))
+        });
+        Score::new(0.0, found.collect()).matches
+    }
+
+    pub(crate) fn at(&self, place: usize) -> Option<&CatalogEntry> {
+        self.docs.get(place)?.as_ref().map(|doc| &doc.entry)
+    }
+}
+
+impl FromIterator<CatalogEntry> for ToolIndex {
+    fn from_iter<I: IntoIterator<Item = CatalogEntry>>(entries: I) -> Self {
+        let mut index = Self::new();
+        index.extend(entries);
+        index
+    }
+}
+
+impl Extend<CatalogEntry> for ToolIndex {
+    fn extend<I: IntoIterator<Item = CatalogEntry>>(&mut self, entries: I) {
+        for entry in entries {
+            self.insert(entry);
+        }
+    }
+}
+
+/// Returns the letters by which words are near to each other; a shorter word has none.
+fn prefix(word: &str) -> Option<&str> {
+    let (end, _) = word.char_indices().nth(WEIGHTS.prefix_length)?;
+    let prefix = word.get(..end)?;
+    prefix.chars().all(char::is_alphabetic).then_some(prefix)
+}

@@ -1,0 +1,20 @@
+#![doc = include_str!("docs.md")]
+
+mod bm25;
+mod entry;
+mod index;
+mod overlap;
+mod parameters;
+mod pick;
+mod scorer;
+mod search_tool;
+mod weights;
+mod words;
+
+pub use self::bm25::Bm25;
+pub use self::entry::{CatalogEntry, EntryError};
+pub use self::index::ToolIndex;
+pub use self::overlap::TokenOverlap;
+pub use self::pick::{Candidate, PickOptions, Picked, Provenance, pick, pick_with};
+pub use self::scorer::{Match, OutOfTime, Score, Scorer, Until};
+pub use self::search_tool::{FoundTool, LoadedTools, SearchQuery, SearchTools};

@@ -1,0 +1,69 @@
+//! The share of the input's words that a tool bears.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::entry::CatalogEntry;
+use super::scorer::{Match, OutOfTime, Score, Scorer, Until};
+use super::weights::Field;
+use super::words;
+
+/// The default scorer: which of the input's words stand in name, description and tags.
+///
+/// The score is the weight of the words found over the weight of all words of the input. A word
+/// found in the name weighs [`TokenOverlap::NAME`], elsewhere 1; words count once, in lower case;
+/// words of two letters or fewer count half.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TokenOverlap;
+
+impl TokenOverlap {
+    /// What a word weighs that stands in the tool's name.
+    pub const NAME: f64 = 2.0;
+    /// What a short word weighs: most of those only join others.
+    const SHORT: f64 = 0.5;
+
+    fn weight(word: &str) -> f64 {
+        match word.chars().count() {
+            ..=2 => Self::SHORT,
+            _ => 1.0,
+        }
+    }
+}
+
+impl Scorer for TokenOverlap {
+    fn name(&self) -> &str {
+        "overlap"
+    }
+
+    fn score(
+        &self,
+        input: &str,
+        tools: &[&CatalogEntry],
+        until: &Until,
+    ) -> Result<Vec<Score>, OutOfTime> {
+        let mut asked = BTreeSet::new();
+        words::each_word(input, |word| {
+            asked.insert(word.to_owned());
+        });
+        let whole: f64 = asked.iter().map(|word| Self::NAME * Self::weight(word)).sum();
+        let mut scores = Vec::with_capacity(tools.len());
+        for tool in tools {
+            until.check()?;
+            let mut found: BTreeMap<String, f64> = BTreeMap::new();
+            tool.each_heading(&mut |field, text| {
+                let weight = if field == Field::Name { Self::NAME } else { 1.0 };
+                words::each_word(text, |word| {
+                    if asked.contains(word) {
+                        let weight = weight * Self::weight(word);
+                        let best = found.entry(word.to_owned()).or_insert(weight);
+                        *best = best.max(weight);
+                    }
+                });
+            });
+            let sum: f64 = found.values().sum();
+            let value = if whole > 0.0 { sum / whole } else { 0.0 };
+            let matches = found.into_iter().map(|(word, weight)| Match::new(word, weight));
+            scores.push(Score::new(value, matches.collect()));
+        }
+        Ok(scores)
+    }
+}

@@ -1,0 +1,235 @@
+//! What the parameters of a tool say, read off their JSON Schema in one pass, nothing kept.
+
+use std::fmt;
+
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::weights::Field;
+
+/// A schema may nest this deep; what lies deeper is not read.
+const MAX_DEPTH: usize = 32;
+
+/// Calls `each` with the names, descriptions and fixed values of a JSON Schema.
+///
+/// # Errors
+/// When the text is no JSON.
+pub(crate) fn each_text(
+    schema: &str,
+    each: &mut dyn FnMut(Field, &str),
+) -> Result<(), serde_json::Error> {
+    let mut json = serde_json::Deserializer::from_str(schema);
+    Walk { each, of: Of::Schema, depth: 0 }.deserialize(&mut json)?;
+    json.end()
+}
+
+/// What stands at a place of a schema.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    /// A schema, or what has schemas inside.
+    Schema,
+    /// Schemas under the names of parameters.
+    Properties,
+    /// Words about a parameter.
+    Text,
+    /// Values that a parameter may have.
+    Values,
+}
+
+struct Walk<'a> {
+    each: &'a mut dyn FnMut(Field, &str),
+    of: Of,
+    depth: usize,
+}
+
+impl Walk<'_> {
+    fn inner(&mut self, of: Of) -> Walk<'_> {
+        Walk { each: &mut *self.each, of, depth: self.depth + 1 }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Walk<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        match self.depth >= MAX_DEPTH {
+            true => deserializer.deserialize_ignored_any(IgnoredAny).map(|_| ()),
+            false => deserializer.deserialize_any(self),
+        }
+    }
+}
+
+/// A key, lent where the text has no escapes.
+struct Key;
+
+enum KeyOf {
+    Properties,
+    Text,
+    Values,
+    Annotation,
+    Other,
+}
+
+impl<'de> DeserializeSeed<'de> for Key {
+    type Value = KeyOf;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<KeyOf, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Key {
+    type Value = KeyOf;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<KeyOf, E> {
+        Ok(match key {
+            "properties" => KeyOf::Properties,
+            "description" | "title" => KeyOf::Text,
+            "enum" | "const" => KeyOf::Values,
+            "default" | "examples" | "required" | "$defs" | "definitions" => KeyOf::Annotation,
+            _ => KeyOf::Other,
+        })
+    }
+}
+
+/// The name of a parameter, told to whoever listens.
+struct Name<'a>(&'a mut dyn FnMut(Field, &str));
+
+impl<'de> DeserializeSeed<'de> for Name<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Name<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a parameter's name")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<(), E> {
+        (self.0)(Field::ParameterName, name);
+        Ok(())
+    }
+}
+
+impl<'de> Visitor<'de> for Walk<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON Schema")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<(), E> {
+        match self.of {
+            Of::Text => (self.each)(Field::ParameterText, text),
+            Of::Values => (self.each)(Field::Value, text),
+            Of::Schema | Of::Properties => {}
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<(), A::Error> {
+        let of = self.of;
+        while items.next_element_seed(self.inner(of))?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<(), A::Error> {
+        if self.of == Of::Properties {
+            while members.next_key_seed(Name(&mut *self.each))?.is_some() {
+                members.next_value_seed(self.inner(Of::Schema))?;
+            }
+            return Ok(());
+        }
+        while let Some(key) = members.next_key_seed(Key)? {
+            match key {
+                KeyOf::Properties => members.next_value_seed(self.inner(Of::Properties))?,
+                KeyOf::Text => members.next_value_seed(self.inner(Of::Text))?,
+                KeyOf::Values => members.next_value_seed(self.inner(Of::Values))?,
+                KeyOf::Annotation => {
+                    members.next_value::<IgnoredAny>()?;
+                }
+                KeyOf::Other => members.next_value_seed(self.inner(Of::Schema))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<(), E>
+    where
+        E: serde::de::Error,
+    {
+        match number.is_finite() {
+            true => Ok(()),
+            false => Err(E::custom("expected a number that a double can hold")),
+        }
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+}
+
+/// Checks that a text is one JSON object.
+///
+/// # Errors
+/// When it is not.
+pub(crate) fn check_object(text: &str) -> Result<(), serde_json::Error> {
+    match text.trim_start().starts_with('{') {
+        true => serde_json::from_str::<IgnoredAny>(text).map(|_| ()),
+        false => Err(serde_json::Error::custom("expected a JSON object")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_parameters_say_is_found_at_every_level() {
+        let schema = r#"{"type":"object","title":"Trip","properties":{
+            "city":{"type":"string","description":"Where to","enum":["Paris","Lyon"]},
+            "stops":{"type":"array","items":{"anyOf":[{"properties":{"title":{"const":"via"}}}]}},
+            "description":true},"required":["city"],"x-big":123456789012345678901234567890}"#;
+        let mut said = Vec::new();
+        each_text(schema, &mut |field, text| said.push(format!("{field:?}: {text}")))
+            .expect("it is JSON");
+        assert_eq!(
+            said,
+            [
+                "ParameterText: Trip",
+                "ParameterName: city",
+                "ParameterText: Where to",
+                "Value: Paris",
+                "Value: Lyon",
+                "ParameterName: stops",
+                "ParameterName: title",
+                "Value: via",
+                "ParameterName: description",
+            ]
+        );
+        assert!(each_text("{", &mut |_, _| {}).is_err());
+        let deep = format!("{}1{}", "[".repeat(100), "]".repeat(100));
+        assert!(each_text(&deep, &mut |_, _| {}).is_ok());
+    }
+}
