@@ -89,6 +89,12 @@ pub(crate) enum Command {
     Merge(verb::merge::Merge),
     /// Put one summary in the place of messages.
     Compress(verb::compress::Compress),
+    /// Show the original of a message that was changed.
+    Expand(verb::expand::Expand),
+    /// Show and decide what waits to be decided.
+    Pending(verb::pending::Pending),
+    /// Show or say which tool results are summarised automatically.
+    Summarization(verb::summarization::Summarization),
     /// Run a stream of operations, one JSON object a line.
     Apply(verb::apply::Apply),
     /// Take in recorded conversations, a branch for each.
@@ -101,6 +107,8 @@ pub(crate) enum Command {
     WhyMiss(verb::why_miss::WhyMiss),
     /// Look at tool definitions, or set those in force.
     Tools(verb::tools::Tools),
+    /// List tool turns: calls, and the results that answer them.
+    Turns(verb::turns::Turns),
     /// Hash everything again and check that it fits together.
     Verify(verb::verify::Verify),
     /// Count what the repository holds.
@@ -122,13 +130,17 @@ impl Command {
             | Self::Log(_)
             | Self::Show(_)
             | Self::Diff(_)
+            | Self::Expand(_)
             | Self::Export(_)
             | Self::Compile(_)
             | Self::WhyMiss(_)
             | Self::Stats
+            | Self::Turns(_)
             | Self::Completions(_) => false,
             Self::Tools(tools) => tools.writes(),
             Self::Verify(verify) => verify.writes(),
+            Self::Pending(pending) => pending.writes(),
+            Self::Summarization(config) => config.writes(),
             Self::Init(_)
             | Self::Branch(_)
             | Self::Checkout(_)

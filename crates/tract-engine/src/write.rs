@@ -77,6 +77,8 @@ impl Repo {
         options: &WriteOptions,
     ) -> Result<Vec<Commit>> {
         let mut attempt = 0;
+        // Handlers are asked about a request once, however often the race is lost.
+        let mut asked: Vec<Option<Request>> = Vec::new();
         loop {
             attempt += 1;
             let mut txn = Txn::new(self)?;
@@ -84,8 +86,18 @@ impl Repo {
                 txn.expect(branch, expected.map(RefTarget::Commit)).await?;
             }
             let mut commits = Vec::with_capacity(requests.len());
-            for request in requests {
-                commits.push(txn.add(branch, request).await?);
+            for (place, request) in requests.iter().enumerate() {
+                let commit = match asked.get(place) {
+                    Some(instead) => {
+                        txn.add_decided(branch, instead.as_ref().unwrap_or(request)).await?
+                    }
+                    None => {
+                        let (commit, instead) = txn.add_asking(branch, request).await?;
+                        asked.push(instead);
+                        commit
+                    }
+                };
+                commits.push(commit);
             }
             let what = options.what.as_deref();
             let what = what.or_else(|| requests.first().map(Request::verb)).unwrap_or("commit");

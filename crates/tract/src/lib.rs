@@ -30,6 +30,8 @@ mod log;
 #[cfg(feature = "engine")]
 mod open;
 #[cfg(feature = "engine")]
+mod pending;
+#[cfg(feature = "engine")]
 pub mod prelude;
 #[cfg(feature = "engine")]
 mod record;
@@ -38,6 +40,8 @@ mod revision;
 #[cfg(feature = "engine")]
 mod schemas;
 pub mod store;
+#[cfg(feature = "engine")]
+mod turns;
 
 #[cfg(feature = "engine")]
 pub use crate::drafts::IntoDraft;

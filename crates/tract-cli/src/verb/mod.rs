@@ -11,17 +11,21 @@ pub(crate) mod compress;
 pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod edit;
+pub(crate) mod expand;
 pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod log;
 pub(crate) mod merge;
+pub(crate) mod pending;
 pub(crate) mod revert;
 pub(crate) mod show;
 mod stats;
 mod status;
+pub(crate) mod summarization;
 pub(crate) mod tag;
 pub(crate) mod tools;
+pub(crate) mod turns;
 pub(crate) mod undo;
 pub(crate) mod verify;
 pub(crate) mod why_miss;
@@ -90,10 +94,14 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Compress(compress) => compress::run(context, compress).await,
         Command::Apply(apply) => apply::run(context, apply).await,
         Command::Import(import) => import::run(context, import).await,
+        Command::Expand(expand) => expand::run(context, expand).await,
+        Command::Pending(pending) => pending::run(context, pending).await,
+        Command::Summarization(config) => summarization::run(context, config).await,
         Command::Export(export) => export::run(context, export).await,
         Command::Compile(compile) => compile::run(context, compile).await,
         Command::WhyMiss(why_miss) => why_miss::run(context, why_miss).await,
         Command::Tools(tools) => tools::run(context, tools).await,
+        Command::Turns(turns) => turns::run(context, turns).await,
         Command::Verify(verify) => verify::run(context, verify).await,
         Command::Stats => stats::run(context).await,
         Command::Undo(undo) => undo::run(context, undo).await,
