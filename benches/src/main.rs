@@ -7,6 +7,7 @@
 mod append;
 mod cold;
 mod floor;
+mod hooks;
 mod messages;
 mod size;
 mod table;
@@ -22,6 +23,7 @@ const SECTIONS: &[(&str, Section)] = &[
     ("warm", warm::run),
     ("cold", cold::run),
     ("history", cold::history),
+    ("hooks", hooks::run),
     ("fork", size::fork),
     ("size", size::bytes),
     ("memory", size::memory),

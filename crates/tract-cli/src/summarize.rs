@@ -38,7 +38,10 @@ impl CommandSummarizer {
         });
         let output = output.map_err(|error| failed("cannot run", error))?;
         if !output.status.success() {
-            return Err(ModelError::other(format!("{:?} ended with {}", self.command, output.status)));
+            return Err(ModelError::other(format!(
+                "{:?} ended with {}",
+                self.command, output.status
+            )));
         }
         let text = String::from_utf8(output.stdout).map_err(|_| ModelError::InvalidReply {
             message: "the summary is not UTF-8".to_owned(),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tract_compile::{Compiled, Compiler};
 use tract_core::{
-    ApproxCounter, Blob, BlobId, Change, Clock, Commit, CommitId, Content, Limits, ObjectId, RefName,
-    RefTarget, RepoName, Store, StoreExt, SystemClock, TokenCounter, Toolset, ToolsetId,
+    ApproxCounter, Blob, BlobId, Change, Clock, Commit, CommitId, Content, Limits, ObjectId,
+    RefName, RefTarget, RepoName, Store, StoreExt, SystemClock, TokenCounter, Toolset, ToolsetId,
 };
 use tract_hooks::{BeforeCompile, Hooks};
 

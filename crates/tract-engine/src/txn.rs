@@ -5,16 +5,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use tract_compile::Changed;
 use tract_core::{
     Applied, Batch, BatchId, Blob, CallRef, Change, Commit, CommitId, DerivedRow, Expect, LogNote,
-    ObjectId, Op, RefEdit, RefName, RefTarget, StoreErrorKind, ToolRow, ToolSchema,
-    Toolset, ToolsetId,
+    ObjectId, Op, RefEdit, RefName, RefTarget, StoreErrorKind, ToolRow, ToolSchema, Toolset,
+    ToolsetId,
 };
 use tract_hooks::RefMoved;
 
 use crate::error::{Error, Result};
 use crate::pending::{Place, Ruling};
-use crate::plan::{
-    Line, Plan, Planned, Records, Request, Stand, is_plain, plain, plan,
-};
+use crate::plan::{Line, Plan, Planned, Records, Request, Stand, is_plain, plain, plan};
 use crate::repo::Repo;
 use crate::turns::{AtHand, due};
 use crate::write::{WriteOptions, batch_id, check_shape, expect, operation_id};

@@ -433,7 +433,8 @@ impl Hooks {
                 break;
             }
             let run = Arc::clone(&handler.run);
-            let answer = move |event: &E| Ok(event.as_any().map_or(AnyAction::Pass, |any| run(any)));
+            let answer =
+                move |event: &E| Ok(event.as_any().map_or(AnyAction::Pass, |any| run(any)));
             let asked = match limit {
                 None => in_place(|| answer(event)),
                 Some(limit) => {

@@ -322,8 +322,11 @@ pub async fn summarize_checked(
             Ok(()) => return Ok(summary),
             Err(error) if attempt >= SUMMARY_ATTEMPTS => return Err(error),
             Err(error) => {
-                request.instructions =
-                    Some(format!("{instructions}\nThe last attempt did not do: {error}").trim().to_owned());
+                request.instructions = Some(
+                    format!("{instructions}\nThe last attempt did not do: {error}")
+                        .trim()
+                        .to_owned(),
+                );
             }
         }
         attempt += 1;
@@ -342,9 +345,7 @@ pub async fn summarize_all_guarded(
     let found = guarded(limit, port.summarize_all(requests)).await??;
     match found.len() == requests.len() {
         true => Ok(found),
-        false => {
-            Err(SummaryError::WrongCount { expected: requests.len(), found: found.len() })
-        }
+        false => Err(SummaryError::WrongCount { expected: requests.len(), found: found.len() }),
     }
 }
 
@@ -366,7 +367,8 @@ mod tests {
     #[test]
     fn every_number_stands_exactly_once() {
         let found = |text: &str| numbered(text, 2).map_err(|error| error.to_string());
-        let good = "```json\n[{\"number\":2,\"summary\":\"b\"},{\"number\":1,\"summary\":\"a\"}]\n```";
+        let good =
+            "```json\n[{\"number\":2,\"summary\":\"b\"},{\"number\":1,\"summary\":\"a\"}]\n```";
         assert_eq!(found(good), Ok(vec!["a".to_owned(), "b".to_owned()]));
         for (wrong, says) in [
             ("", "JSON array"),

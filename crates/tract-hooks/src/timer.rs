@@ -71,10 +71,7 @@ impl Timer {
     }
 
     fn wake_at(&self, at: Instant, waker: Waker) {
-        self.sleepers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Sleeper { at, waker });
+        self.sleepers.lock().unwrap_or_else(PoisonError::into_inner).push(Sleeper { at, waker });
         self.changed.notify_one();
     }
 }

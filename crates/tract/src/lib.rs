@@ -100,3 +100,7 @@ struct Readme;
 #[cfg(all(doctest, feature = "engine"))]
 #[doc = include_str!("../../../docs/guide.md")]
 struct Guide;
+
+#[cfg(all(doctest, feature = "engine"))]
+#[doc = include_str!("../../../docs/results.md")]
+struct Results;

@@ -1,8 +1,7 @@
 //! Deciding what waits: once, whoever else tries at the same time.
 
 use tract_core::{
-    Applied, Blob, By, Commit, Content, Draft, Origin, RefName, RefTarget, ToolAnswer,
-    ToolCall,
+    Applied, Blob, By, Commit, Content, Draft, Origin, RefName, RefTarget, ToolAnswer, ToolCall,
 };
 use tract_hooks::{DecisionRecord, Hooks, Summarize};
 
@@ -226,7 +225,8 @@ impl Repo {
             name.as_str().strip_prefix(PENDING).unwrap_or(name.as_str()).to_owned()
         };
         let exact = all.iter().find(|(found, _)| name(found) == id);
-        let mut like = all.iter().filter(|(found, _)| !id.is_empty() && name(found).starts_with(id));
+        let mut like =
+            all.iter().filter(|(found, _)| !id.is_empty() && name(found).starts_with(id));
         let found = match (exact, like.next(), like.next()) {
             (Some(found), ..) | (None, Some(found), None) => Some(found),
             (None, ..) => None,
@@ -344,11 +344,7 @@ fn told(asked: &Asked, record: &DecisionRecord, new: Option<Content>) -> Result<
 }
 
 /// Does what was approved.
-async fn carried_out(
-    txn: &mut Txn<'_>,
-    branch: &RefName,
-    asked: &Asked,
-) -> Result<Option<Commit>> {
+async fn carried_out(txn: &mut Txn<'_>, branch: &RefName, asked: &Asked) -> Result<Option<Commit>> {
     if let Some(request) = asked.request() {
         return txn.add_decided(branch, &request).await.map(Some);
     }

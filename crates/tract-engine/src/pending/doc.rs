@@ -15,7 +15,11 @@ use crate::plan::{Details, NewContent, Request, Selection};
 #[serde(rename_all = "snake_case")]
 pub(super) enum AskedDoc {
     Append(DraftDoc),
-    Edit { target: CommitId, content: ContentDoc, details: DetailsDoc },
+    Edit {
+        target: CommitId,
+        content: ContentDoc,
+        details: DetailsDoc,
+    },
     Compress {
         targets: Option<Vec<CommitId>>,
         from: Option<CommitId>,
@@ -24,8 +28,15 @@ pub(super) enum AskedDoc {
         role: Option<String>,
         details: DetailsDoc,
     },
-    Merge { source: CommitId, no_fast_forward: bool, details: DetailsDoc },
-    Call { call: ToolCall, commit: Option<CommitId> },
+    Merge {
+        source: CommitId,
+        no_fast_forward: bool,
+        details: DetailsDoc,
+    },
+    Call {
+        call: ToolCall,
+        commit: Option<CommitId>,
+    },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -109,9 +120,8 @@ impl DetailsDoc {
     fn of(details: &Details) -> Self {
         let Details { message, metadata, generation_config, tools, origin, keeps, created_at } =
             details;
-        let texts = |tools: &Vec<ToolSchema>| {
-            tools.iter().map(|tool| tool.text().to_owned()).collect()
-        };
+        let texts =
+            |tools: &Vec<ToolSchema>| tools.iter().map(|tool| tool.text().to_owned()).collect();
         Self {
             message: message.clone(),
             metadata: metadata.clone(),
@@ -224,11 +234,9 @@ impl AskedDoc {
     pub(super) fn asked(self) -> Result<Asked> {
         Ok(match self {
             Self::Append(draft) => Asked::Append(Box::new(draft.draft()?)),
-            Self::Edit { target, content, details } => Asked::Edit {
-                target,
-                content: content.content()?,
-                details: details.details()?,
-            },
+            Self::Edit { target, content, details } => {
+                Asked::Edit { target, content: content.content()?, details: details.details()? }
+            }
             Self::Compress { targets, from, to, content, role, details } => Asked::Compress {
                 select: match targets {
                     Some(targets) => Selection::Targets(targets),

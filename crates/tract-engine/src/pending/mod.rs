@@ -9,9 +9,7 @@ mod turn;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use tract_core::{
-    BatchId, Blob, CommitId, Content, Draft, RefName, RefTarget, Role, ToolCall,
-};
+use tract_core::{BatchId, Blob, CommitId, Content, Draft, RefName, RefTarget, Role, ToolCall};
 use tract_hooks::DecisionRecord;
 
 use self::doc::AskedDoc;

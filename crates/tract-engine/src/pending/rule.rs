@@ -185,7 +185,8 @@ impl Place<'_> {
                 self.deferred(Asked::Append(Box::new(draft.clone())), said, reason).map(Step::Stop)
             }
             other => {
-                let why = format!("{:?} is not carried out here", tract_hooks::Action::name(&other));
+                let why =
+                    format!("{:?} is not carried out here", tract_hooks::Action::name(&other));
                 self.invalid(draft, said, &why)
             }
         }
@@ -200,9 +201,13 @@ impl Place<'_> {
         match decision.into_action() {
             CommitAction::Pass | CommitAction::Approve => Ok(self.unchanged(draft, said)),
             CommitAction::Edit(content) => match fitting(&draft.content, content) {
-                Ok(content) => Ok(Step::Changed(Box::new(
-                    self.instead(draft, content, &said, "edit", |_| {})?,
-                ))),
+                Ok(content) => Ok(Step::Changed(Box::new(self.instead(
+                    draft,
+                    content,
+                    &said,
+                    "edit",
+                    |_| {},
+                )?))),
                 Err(why) => self.invalid(draft, said, &why),
             },
             CommitAction::Reject(reason) => {
@@ -212,7 +217,8 @@ impl Place<'_> {
                 self.deferred(Asked::Append(Box::new(draft.clone())), said, reason).map(Step::Stop)
             }
             other => {
-                let why = format!("{:?} is not carried out here", tract_hooks::Action::name(&other));
+                let why =
+                    format!("{:?} is not carried out here", tract_hooks::Action::name(&other));
                 self.invalid(draft, said, &why)
             }
         }
@@ -262,7 +268,8 @@ impl Place<'_> {
             CommitAction::Reject(reason) => self.rejected(asked(), said, reason),
             CommitAction::Defer(reason) => self.deferred(asked(), said, reason),
             other => {
-                let why = format!("{:?} is not carried out here", tract_hooks::Action::name(&other));
+                let why =
+                    format!("{:?} is not carried out here", tract_hooks::Action::name(&other));
                 self.rejected(asked(), said, why)
             }
         }
@@ -320,7 +327,8 @@ impl Place<'_> {
             CompressAction::Reject(reason) => self.rejected(asked(), said, reason),
             CompressAction::Defer(reason) => self.deferred(asked(), said, reason),
             other => {
-                let why = format!("{:?} is not carried out here", tract_hooks::Action::name(&other));
+                let why =
+                    format!("{:?} is not carried out here", tract_hooks::Action::name(&other));
                 self.rejected(asked(), said, why)
             }
         }
@@ -346,9 +354,9 @@ impl Place<'_> {
                 said.failures.push(failure);
                 Ok(self.unchanged(draft, said))
             }
-            _ => self
-                .rejected(Asked::Append(Box::new(draft.clone())), said, failure)
-                .map(Step::Stop),
+            _ => {
+                self.rejected(Asked::Append(Box::new(draft.clone())), said, failure).map(Step::Stop)
+            }
         }
     }
 
@@ -400,8 +408,10 @@ impl Place<'_> {
         let instructions = how.instructions.clone();
         match summary_of(self, &draft.content, tool, how).await {
             Ok(summary) => {
-                let content =
-                    Content::ToolResult(ToolAnswer { parts: with_text(&answer.parts, &summary.text), ..answer.clone() });
+                let content = Content::ToolResult(ToolAnswer {
+                    parts: with_text(&answer.parts, &summary.text),
+                    ..answer.clone()
+                });
                 let changed = self.instead(draft, content, &said, "summarize", |record| {
                     record.instructions = instructions;
                     record.model = summary.by;
@@ -477,7 +487,8 @@ impl Place<'_> {
             MergeAction::Reject(reason) => self.rejected(asked, said, reason),
             MergeAction::Defer(reason) => self.deferred(asked, said, reason),
             other => {
-                let why = format!("{:?} is not carried out here", tract_hooks::Action::name(&other));
+                let why =
+                    format!("{:?} is not carried out here", tract_hooks::Action::name(&other));
                 self.rejected(asked, said, why)
             }
         }

@@ -3,9 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use tract_core::{By, Commit, CommitId, Content, Origin, Part, RefName, ToolAnswer};
-use tract_hooks::{
-    DecisionRecord, Summarize, SummaryError, check_summary, summarize_all_guarded,
-};
+use tract_hooks::{DecisionRecord, Summarize, SummaryError, check_summary, summarize_all_guarded};
 
 use super::request;
 use crate::error::{Error, Result};
@@ -120,8 +118,7 @@ impl Repo {
             done.sources.push(result.id);
             done.tool_names.extend(result.name.clone());
             turns.extend(result.call.map(|call| call.slot));
-            let mut record =
-                DecisionRecord::new("compress_tool_calls", "summarize", self.now_us());
+            let mut record = DecisionRecord::new("compress_tool_calls", "summarize", self.now_us());
             record.instructions = options.how.instructions.clone();
             record.model = summary.by.clone();
             (record.tokens_before, record.tokens_after) = (Some(before), Some(after));

@@ -160,7 +160,8 @@ async fn row_at(
         None => (Vec::new(), None),
     };
     all.extend(new.concat());
-    let before = row.and_then(|(at, row)| if row.entries.is_empty() { row.before } else { Some(at) });
+    let before =
+        row.and_then(|(at, row)| if row.entries.is_empty() { row.before } else { Some(at) });
     let counter = repo.counter().name().to_owned();
     Ok(TurnRow { counter, before, entries: all }.encode(head))
 }

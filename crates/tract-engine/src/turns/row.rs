@@ -139,7 +139,12 @@ fn write(out: &mut Vec<u8>, entry: &Entry, names: &[&str], places: &HashMap<Comm
             let near = call.and_then(|call| places.get(&call.slot).copied());
             let bound = if call.is_some() { tag::BOUND } else { 0 };
             let near_flag = if near.is_some() { tag::NEAR } else { 0 };
-            start(out, tag::ANSWER | flags(&said.what) | bound | near_flag, said.slot, said.version);
+            start(
+                out,
+                tag::ANSWER | flags(&said.what) | bound | near_flag,
+                said.slot,
+                said.version,
+            );
             answered(out, said, name_place);
             if let Some(call) = call {
                 match near {
@@ -283,7 +288,8 @@ mod tests {
     }
 
     fn row() -> TurnRow {
-        let said = |n: u8, what| Said { slot: id(n), version: id(n), tokens: 300 + u64::from(n), what };
+        let said =
+            |n: u8, what| Said { slot: id(n), version: id(n), tokens: 300 + u64::from(n), what };
         let names = vec!["grep".to_owned(), "ls".to_owned(), "grep".to_owned()];
         let what = Answered { name: Some("ls".to_owned()), is_error: true };
         let bare = Answered { name: None, is_error: false };

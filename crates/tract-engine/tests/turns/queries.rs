@@ -19,7 +19,11 @@ fn call_ids_may_repeat_and_results_come_in_any_order() {
     let late = add(&repo, Draft::tool_result("c1", "late"));
     let found = turns(&repo, &ToolQuery::new());
     assert_eq!(found.len(), 2);
-    assert_eq!((found[0].call, found[0].result_ids()), (first, vec![a, b]), "in the order of calls");
+    assert_eq!(
+        (found[0].call, found[0].result_ids()),
+        (first, vec![a, b]),
+        "in the order of calls"
+    );
     assert_eq!((found[1].call, found[1].result_ids()), (second, vec![late]));
     assert_eq!(found[1].open_calls(), 1);
     assert_eq!(found[1].results[0].name.as_deref(), Some("ls"), "the second c1, not the first");
