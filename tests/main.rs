@@ -33,8 +33,17 @@ mod roundtrip;
 // What providers refuse, apart from the compiler.
 mod rules;
 
+// What waits to be decided: once, by whomever, whatever breaks.
+mod pending;
+
 // The tests that the plan of tool tracking names.
 mod seed000;
+
+// The tests that the plan of tool result summarising names.
+mod seed001;
+
+// Summaries of what was recorded, and summarisers that misbehave.
+mod summaries;
 
 // What one provider recorded, the others accept.
 mod translation;

@@ -7,6 +7,7 @@
 mod append;
 mod cold;
 mod floor;
+mod hooks;
 mod json;
 mod large;
 mod messages;
@@ -25,6 +26,7 @@ const SECTIONS: &[(&str, Section)] = &[
     ("warm", warm::run),
     ("cold", cold::run),
     ("history", cold::history),
+    ("hooks", hooks::run),
     ("fork", size::fork),
     ("size", size::bytes),
     ("memory", size::memory),

@@ -90,6 +90,12 @@ pub(crate) enum Command {
     Merge(verb::merge::Merge),
     /// Put one summary in the place of messages.
     Compress(verb::compress::Compress),
+    /// Show the original of a message that was changed.
+    Expand(verb::expand::Expand),
+    /// Show and decide what waits to be decided.
+    Pending(verb::pending::Pending),
+    /// Show or say which tool results are summarised automatically.
+    Summarization(verb::summarization::Summarization),
     /// Run a stream of operations, one JSON object a line.
     Apply(verb::apply::Apply),
     /// Take in recorded conversations, a branch for each.
@@ -111,6 +117,8 @@ pub(crate) enum Command {
     Mcp(verb::mcp::Mcp),
     /// Choose the tools of a catalog that fit what is asked.
     Select(verb::select::Select),
+    /// List tool turns: calls, and the results that answer them.
+    Turns(verb::turns::Turns),
     /// Hash everything again and check that it fits together.
     Verify(verb::verify::Verify),
     /// Count what the repository holds.
@@ -132,17 +140,21 @@ impl Command {
             | Self::Log(_)
             | Self::Show(_)
             | Self::Diff(_)
+            | Self::Expand(_)
             | Self::Export(_)
             | Self::Compile(_)
             | Self::WhyMiss(_)
             | Self::Hydrate(_)
             | Self::Select(_)
             | Self::Stats
+            | Self::Turns(_)
             | Self::Completions(_) => false,
             Self::Tools(tools) => tools.writes(),
             #[cfg(feature = "mcp")]
             Self::Mcp(mcp) => mcp.writes(),
             Self::Verify(verify) => verify.writes(),
+            Self::Pending(pending) => pending.writes(),
+            Self::Summarization(config) => config.writes(),
             Self::Init(_)
             | Self::Branch(_)
             | Self::Checkout(_)

@@ -11,6 +11,7 @@ mod input;
 mod out;
 mod render;
 mod style;
+mod summarize;
 mod verb;
 
 use std::process::ExitCode;

@@ -338,12 +338,37 @@ pub struct SummaryRequest {
     pub instructions: Option<String>,
     /// How long the summary should be.
     pub target_tokens: Option<u64>,
+    /// Texts that must stand in the summary as they are; whoever asked checks that.
+    pub must_keep: Vec<String>,
+    /// The conversation that the text belongs to, for a summary of what matters to it.
+    pub context: Option<String>,
 }
 
 impl SummaryRequest {
     /// Asks for a summary of a text, with nothing said about how.
     pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), what: None, instructions: None, target_tokens: None }
+        Self {
+            text: text.into(),
+            what: None,
+            instructions: None,
+            target_tokens: None,
+            must_keep: Vec::new(),
+            context: None,
+        }
+    }
+
+    /// Sets the texts that must stand in the summary as they are.
+    #[must_use]
+    pub fn must_keep(mut self, texts: Vec<String>) -> Self {
+        self.must_keep = texts;
+        self
+    }
+
+    /// Shows the conversation that the text belongs to.
+    #[must_use]
+    pub fn context(mut self, context: impl Into<String>) -> Self {
+        self.context = Some(context.into());
+        self
     }
 
     /// Says what the text is.
@@ -409,6 +434,19 @@ pub trait Summarizer: Send + Sync {
     /// # Errors
     /// [`ModelError`] when there is no summary.
     async fn summarize(&self, request: &SummaryRequest) -> Result<Summary, ModelError>;
+
+    /// Summarises several texts that belong together: exactly one summary for each, in order. One
+    /// after the other, unless the port knows better.
+    ///
+    /// # Errors
+    /// As [`summarize`](Self::summarize), for the first that has no summary.
+    async fn summarize_all(&self, requests: &[SummaryRequest]) -> Result<Vec<Summary>, ModelError> {
+        let mut summaries = Vec::with_capacity(requests.len());
+        for request in requests {
+            summaries.push(self.summarize(request).await?);
+        }
+        Ok(summaries)
+    }
 }
 
 /// Why there is no answer.

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::id::{BadName, BatchId, BlobId, CommitId, OperationId};
 
 /// The name of a ref: `HEAD`, `heads/<branch>`, `tags/<tag>`, `pending/<id>`, `config/<name>`,
-/// `imports/<id>`, `pins/<name>`.
+/// `imports/<id>`, `pins/<name>`, `decisions/<id>`.
 ///
 /// Parts are separated by `/`; none is empty, begins with `.` or `-`, or ends with `.` or
 /// `.lock`; there is no `..`, no white space, no control or bidirectional-format character and none of `~ ^ : ? * [ ] \ # @{`.

@@ -8,8 +8,9 @@ use tract_core::{
     StoreError, TooLarge,
 };
 
-use tract_hooks::HookError;
+use tract_hooks::{HookError, SummaryError};
 
+use crate::pending::{Deferred, Rejected};
 use crate::plan::Refusal;
 
 /// The result of an engine call.
@@ -56,6 +57,14 @@ pub enum Error {
         /// What does not fit.
         what: String,
     },
+    /// A commit is not among those of a line.
+    #[error("commit {} is not on the line of {}", .commit.short(), .head.short())]
+    NotOnLine {
+        /// The commit.
+        commit: CommitId,
+        /// The head of the line.
+        head: CommitId,
+    },
     /// There is no branch of this name.
     #[error("unknown branch {name:?}")]
     UnknownBranch {
@@ -87,6 +96,42 @@ pub enum Error {
     /// A hook refuses, or asks for something that is not carried out here.
     #[error("{0}")]
     Hook(#[from] HookError),
+    /// A handler refused it; nothing but the record of that was written.
+    #[error("handler {:?} rejected {}: {}", .0.handler, .0.event, .0.reason)]
+    Rejected(Box<Rejected>),
+    /// A handler left it for somebody to decide: it waits, and nothing was committed.
+    #[error("{} waits to be decided, says handler {:?}: {}", .0.id, .0.handler, .0.reason)]
+    Deferred(Box<Deferred>),
+    /// No operation of this name waits to be decided.
+    #[error("nothing waits to be decided under {id:?}")]
+    UnknownPending {
+        /// The name that was given.
+        id: String,
+        /// What waits.
+        waiting: Vec<String>,
+    },
+    /// The operation was decided before.
+    #[error("{id} was decided already: {action}")]
+    AlreadyDecided {
+        /// Its name.
+        id: String,
+        /// What was decided.
+        action: String,
+        /// When: microseconds since 1970, UTC.
+        at_us: i64,
+    },
+    /// What waits has no text that could be replaced.
+    #[error("it has no text to replace")]
+    NoText,
+    /// A commit that is neither a result of a tool nor a message with answered calls on this line.
+    #[error("commit {} is no tool result of this line", .commit.short())]
+    NoToolResult {
+        /// The commit.
+        commit: CommitId,
+    },
+    /// There is no summary that does.
+    #[error("{0}")]
+    Summary(#[from] SummaryError),
     /// Something exceeds a limit.
     #[error("{0}")]
     TooLarge(#[from] TooLarge),
@@ -177,10 +222,18 @@ impl Error {
             Self::Ambiguous { .. } => "ambiguous_revision",
             Self::BadRevision { .. } => "bad_revision",
             Self::UnknownBranch { .. } => "unknown_branch",
+            Self::NotOnLine { .. } => "not_on_line",
             Self::Exists { .. } => "exists",
             Self::CheckedOut { .. } => "checked_out",
             Self::NothingToUndo { .. } => "nothing_to_undo",
             Self::Hook(error) => error.code(),
+            Self::Rejected(_) => "rejected_by_hook",
+            Self::Deferred(_) => "deferred",
+            Self::UnknownPending { .. } => "unknown_pending",
+            Self::AlreadyDecided { .. } => "already_decided",
+            Self::NoText => "no_text",
+            Self::NoToolResult { .. } => "no_tool_result",
+            Self::Summary(error) => error.code(),
             Self::TooLarge(_) => "too_large",
             Self::BadName(_) => "bad_name",
             Self::Record(_) => "bad_record",
@@ -216,6 +269,7 @@ impl Error {
                 "a revision is a branch, a tag or an id of 4 digits or more; then ~n, #n, @{n} or @{time}"
                     .to_owned(),
             ],
+            Self::NotOnLine { .. } => vec!["`tract log` lists the commits of a line".to_owned()],
             Self::Exists { name, .. } => match name.tag_name() {
                 Some(_) => vec!["tags never move; choose another name".to_owned()],
                 None => vec!["choose another name, or check that one out".to_owned()],
@@ -225,8 +279,28 @@ impl Error {
             Self::Damaged { .. } => vec!["`tract verify` names all that is damaged".to_owned()],
             Self::Step(error) => error.notes(),
             Self::Hook(error) => error.notes(),
+            Self::Rejected(rejected) => {
+                let id = &rejected.decision;
+                vec![format!("what was rejected is kept: `tract pending show {id}`")]
+            }
+            Self::Deferred(deferred) => {
+                let id = &deferred.id;
+                vec![format!("`tract pending approve {id}`, or reject, edit, summarise")]
+            }
+            Self::UnknownPending { waiting, .. } => match waiting.is_empty() {
+                true => vec!["nothing waits at all".to_owned()],
+                false => vec![format!("waiting: {}", waiting.join(", "))],
+            },
+            Self::AlreadyDecided { id, .. } => {
+                vec![format!("`tract pending show {id}` tells by whom and why")]
+            }
+            Self::NoToolResult { .. } => {
+                vec!["`tract turns` lists calls and results".to_owned()]
+            }
+            Self::Summary(error) => error.notes(),
             Self::Compile(CompileError::Store(error)) | Self::Store(error) => error.notes(),
             Self::NothingToUndo { .. }
+            | Self::NoText
             | Self::TooLarge(_)
             | Self::BadName(_)
             | Self::Record(_)

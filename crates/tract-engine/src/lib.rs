@@ -15,14 +15,17 @@ mod import;
 mod log;
 mod merge;
 mod overlay;
+mod pending;
 pub mod plan;
 mod reach;
 mod received;
 mod repo;
 mod revision;
 mod stats;
+mod summarise;
 mod time;
 mod tools;
+mod turns;
 mod txn;
 mod undo;
 mod verify;
@@ -43,11 +46,16 @@ pub use crate::import::{
 };
 pub use crate::log::{LogLine, LogPage, describe, log, log_all, one_line};
 pub use crate::merge::{MergeOptions, Merged};
+pub use crate::pending::{Asked, Decided, Deferred, Pending, Rejected, TurnAnswer};
 pub use crate::plan::Refusal;
 pub use crate::repo::{Repo, RepoOptions};
 pub use crate::revision::Marks;
 pub use crate::stats::{Stats, stats};
+pub use crate::summarise::{
+    CompressToolCalls, CompressedToolCalls, SummarizeRange, SummarizedRange,
+};
 pub use crate::tools::{SchemaDiff, ToolChange, ToolDiff, no_schema_diff, tool_diff};
+pub use crate::turns::{DroppedTurns, FoundCall, FoundResult, Pages, ToolQuery, ToolTurn};
 pub use crate::txn::Txn;
 pub use crate::undo::{RefMove, Undone};
 pub use crate::verify::{OnVerify, VerifyOptions, VerifyProgress, VerifyReport, verify};

@@ -7,6 +7,7 @@ use tract_core::{Applied, Commit, CommitId, ObjectId, RefName, RefTarget};
 use tract_hooks::BeforeMerge;
 
 use crate::error::{Error, Result};
+use crate::pending::{Asked, Place, Ruling};
 use crate::plan::{Details, Sides, merge as plan_merge};
 use crate::repo::Repo;
 use crate::txn::Txn;
@@ -112,7 +113,23 @@ impl Txn<'_> {
         if hooks.hears::<BeforeMerge>() {
             let event = BeforeMerge::new(branch.clone(), vec![source]);
             let event = event.head(head).fast_forward(forward);
-            hooks.before_merge(&event).await.settle()?;
+            let decision = hooks.before_merge(&event).await;
+            let asked = Asked::Merge {
+                source,
+                no_fast_forward: options.no_fast_forward,
+                details: options.details.clone(),
+            };
+            match (Place { repo: self.repo(), branch, head }).merge(decision, asked)? {
+                Ruling::Rejected(rejected, document) => {
+                    document.store(self.repo(), "reject").await?;
+                    return Err(Error::Rejected(rejected));
+                }
+                Ruling::Deferred(deferred, document) => {
+                    document.store(self.repo(), "defer").await?;
+                    return Err(Error::Deferred(Box::new(deferred)));
+                }
+                Ruling::AsAsked | Ruling::Instead(_) => {}
+            }
         }
         if forward {
             if self.made_here(source).is_none() {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tract_compile::{Compiled, Compiler};
 use tract_core::{
-    ApproxCounter, Blob, BlobId, Change, Clock, Commit, CommitId, Limits, ObjectId, RefName,
-    RefTarget, RepoName, Store, StoreExt, SystemClock, TokenCounter, Toolset, ToolsetId,
+    ApproxCounter, Blob, BlobId, Change, Clock, Commit, CommitId, Content, Limits, ObjectId,
+    RefName, RefTarget, RepoName, Store, StoreExt, SystemClock, TokenCounter, Toolset, ToolsetId,
 };
 use tract_hooks::{BeforeCompile, Hooks};
 
@@ -30,6 +30,9 @@ pub struct RepoOptions {
     pub limits: Limits,
     /// Who the ref log names; empty by default.
     pub who: String,
+    /// After how many commits of a line a row of the turn index is written; 1,024 by default.
+    /// Fewer make queries of turns cheaper and the index larger.
+    pub turn_rows_every: u64,
 }
 
 impl Default for RepoOptions {
@@ -41,6 +44,7 @@ impl Default for RepoOptions {
             hooks: Hooks::default(),
             limits: Limits::default(),
             who: String::new(),
+            turn_rows_every: crate::turns::EVERY,
         }
     }
 }
@@ -83,6 +87,13 @@ impl RepoOptions {
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Sets after how many commits of a line a row of the turn index is written; at least 1.
+    #[must_use]
+    pub fn turn_rows_every(mut self, commits: u64) -> Self {
+        self.turn_rows_every = commits.max(1);
         self
     }
 
@@ -166,6 +177,30 @@ impl Repo {
     /// Counts the tokens of a text.
     pub fn count(&self, text: &str) -> u64 {
         self.options.counter.count(text)
+    }
+
+    pub(crate) fn counter(&self) -> &dyn TokenCounter {
+        self.options.counter.as_ref()
+    }
+
+    pub(crate) fn turn_rows_every(&self) -> u64 {
+        self.options.turn_rows_every.max(1)
+    }
+
+    /// Reads what a version of a message says.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] when it is not stored, or says nothing.
+    pub async fn content_of(&self, version: CommitId) -> Result<Content> {
+        let commit = self.require_commit(version).await?;
+        match (commit.content, &commit.kind) {
+            (Some(id), Some(kind)) => {
+                let blob = self.require_blob(id).await?;
+                let text = blob.text().ok_or(tract_core::ContentError::NotText)?;
+                Ok(Content::from_blob(kind, text)?)
+            }
+            _ => Err(Error::Missing(ObjectId::Commit(version))),
+        }
     }
 
     pub(crate) fn heads(&self) -> &Heads {

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use tract_compile::{Changed, IdMap, IdSet};
 use tract_core::{
-    Applied, Batch, BatchId, Blob, Change, Commit, CommitId, Content, DerivedRow, Draft, Expect,
-    LogNote, ObjectId, Op, RefEdit, RefName, RefTarget, ToolRow, ToolSchema, Toolset, ToolsetId,
+    Applied, Batch, BatchId, Blob, CallRef, Change, Commit, CommitId, DerivedRow, Expect, LogNote,
+    ObjectId, Op, RefEdit, RefName, RefTarget, ToolRow, ToolSchema, Toolset, ToolsetId,
 };
-use tract_hooks::{BeforeCommit, BeforeCompress, RefMoved, ToolResultReceived};
+use tract_hooks::RefMoved;
 
 use crate::error::{Error, Result};
-use crate::plan::{
-    Line, NewContent, Plan, Planned, Records, Request, Stand, is_plain, plain, plan,
-};
+use crate::pending::{Place, Ruling};
+use crate::plan::{Line, Plan, Planned, Records, Request, Stand, is_plain, plain, plan};
 use crate::repo::Repo;
+use crate::turns::{AtHand, due};
 use crate::write::{WriteOptions, apply_once, batch_id, check_shape, expect, operation_id, tell};
 
 /// A write in the making. Nothing is stored before [`apply`](Self::apply); later steps see what
@@ -44,6 +44,19 @@ struct Rest {
     blobs: Vec<Blob>,
     given: Option<(Toolset, Vec<ToolSchema>)>,
     requires: Vec<CommitId>,
+}
+
+/// A request that is planned, and what it is planned on.
+struct Ready {
+    head: Option<CommitId>,
+    on: On,
+    planned: Planned,
+}
+
+enum On {
+    /// The end of a run of plain messages.
+    Stand(Stand),
+    Line(Box<Line>),
 }
 
 /// A ref as it was found, and as it shall be.
@@ -233,9 +246,53 @@ impl<'a> Txn<'a> {
     /// Carries out a request on a branch and moves the branch to the new commit.
     ///
     /// # Errors
-    /// [`Error::Refused`] when the planner refuses, [`Error::Hook`] when a handler does. This
-    /// write is as it was before then.
+    /// [`Error::Refused`] when the planner refuses; [`Error::Rejected`] and [`Error::Deferred`]
+    /// when a handler does. This write is as it was before then.
     pub async fn add(&mut self, branch: &RefName, request: &Request) -> Result<Commit> {
+        Ok(self.add_asking(branch, request).await?.0)
+    }
+
+    /// Carries out a request, and returns what was written instead when a handler changed it.
+    pub(crate) async fn add_asking(
+        &mut self,
+        branch: &RefName,
+        request: &Request,
+    ) -> Result<(Commit, Option<Request>)> {
+        let ready = self.ready(branch, request).await?;
+        match self.ask(branch, request, &ready).await? {
+            Ruling::AsAsked => Ok((self.write(branch, ready).await?, None)),
+            Ruling::Instead(request) => {
+                Ok((self.add_decided(branch, &request).await?, Some(*request)))
+            }
+            Ruling::Rejected(rejected, document) => {
+                document.store(self.repo, "reject").await?;
+                Err(Error::Rejected(rejected))
+            }
+            Ruling::Deferred(deferred, document) => {
+                document.store(self.repo, "defer").await?;
+                Err(Error::Deferred(Box::new(deferred)))
+            }
+        }
+    }
+
+    /// Carries out a request that handlers were asked about already.
+    pub(crate) async fn add_decided(
+        &mut self,
+        branch: &RefName,
+        request: &Request,
+    ) -> Result<Commit> {
+        let ready = self.ready(branch, request).await?;
+        self.write(branch, ready).await
+    }
+
+    /// Asks about a request that could be carried out, and carries nothing out.
+    pub(crate) async fn rule(&mut self, branch: &RefName, request: &Request) -> Result<Ruling> {
+        let ready = self.ready(branch, request).await?;
+        self.ask(branch, request, &ready).await
+    }
+
+    /// Plans a request on the branch as it is in this write.
+    async fn ready(&mut self, branch: &RefName, request: &Request) -> Result<Ready> {
         let head = self.head(branch).await?;
         if let Request::Append(draft) | Request::Import(draft) = request
             && is_plain(draft)
@@ -245,93 +302,39 @@ impl<'a> Txn<'a> {
                 _ => Stand::from(&self.line(head).await?),
             };
             let planned = self.plan_with(head, |_| plain(stand, draft)).await?;
-            self.ask(branch, head, request, &planned).await?;
-            return self.append(branch, stand, planned);
+            return Ok(Ready { head, on: On::Stand(stand), planned });
         }
         let line = self.line(head).await?;
         let planned = self.plan_with(head, |records| plan(request, &line, records)).await?;
-        self.ask(branch, head, request, &planned).await?;
-        self.commit(branch, &line, planned).await
+        Ok(Ready { head, on: On::Line(Box::new(line)), planned })
+    }
+
+    async fn write(&mut self, branch: &RefName, ready: Ready) -> Result<Commit> {
+        match ready.on {
+            On::Stand(stand) => self.append(branch, stand, ready.planned),
+            On::Line(line) => self.commit(branch, &line, ready.planned).await,
+        }
     }
 
     /// Asks the hooks about what is planned.
-    async fn ask(
-        &self,
-        branch: &RefName,
-        head: Option<CommitId>,
-        request: &Request,
-        planned: &Planned,
-    ) -> Result<()> {
-        let hooks = self.repo.hooks();
-        match request {
-            Request::Append(draft) => {
-                if let (Content::ToolResult(answer), true) =
-                    (&draft.content, hooks.hears::<ToolResultReceived>())
-                {
-                    let mut event = ToolResultReceived::new(
-                        branch.clone(),
-                        answer.call_id.clone(),
-                        answer.parts.clone(),
-                    )
-                    .head(head)
-                    .is_error(answer.is_error)
-                    .token_count(self.repo.count(&draft.content.text()));
-                    event.tool_name = answer.name.clone();
-                    hooks.tool_result_received(&event).await.settle()?;
-                }
-                self.ask_commit(branch, head, draft, planned).await
-            }
-            Request::Edit { content, details, .. } if hooks.hears::<BeforeCommit>() => {
-                let content = match content {
-                    NewContent::Content(content) => content.clone(),
-                    NewContent::Text(_) => said(planned)?,
-                };
-                let draft = Draft {
-                    message: details.message.clone(),
-                    metadata: details.metadata.clone(),
-                    ..Draft::new(content).origin(details.origin.clone())
-                };
-                self.ask_commit(branch, head, &draft, planned).await
-            }
-            Request::Compress { content, .. } if hooks.hears::<BeforeCompress>() => {
-                let sources = planned.changes.iter().filter_map(|change| match change {
-                    Change::Remove { slot: tract_core::This::Id(slot), .. } => Some(*slot),
-                    Change::Remove { .. }
-                    | Change::Add { .. }
-                    | Change::Version { .. }
-                    | Change::Mark { .. } => None,
-                });
-                let after = self.repo.count(&content.text());
-                let event = BeforeCompress::new(branch.clone(), sources.collect(), content.clone())
-                    .head(head)
-                    .tokens(0, after);
-                Ok(hooks.before_compress(&event).await.settle()?)
-            }
-            Request::Import(_)
-            | Request::Edit { .. }
-            | Request::Annotate { .. }
-            | Request::Compress { .. }
-            | Request::Revert { .. }
-            | Request::Tools { .. }
-            | Request::Note { .. } => Ok(()),
-        }
+    async fn ask(&self, branch: &RefName, request: &Request, ready: &Ready) -> Result<Ruling> {
+        // What is too large is refused before anybody reads it.
+        self.check_limits(&ready.planned.blobs, None)?;
+        let tool = match &ready.planned.record.op {
+            Op::Append { answers: Some(call), .. } => self.called(call, &ready.on),
+            _ => None,
+        };
+        let place = Place { repo: self.repo, branch, head: ready.head };
+        Ruling::on(place, request, &ready.planned, tool).await
     }
 
-    async fn ask_commit(
-        &self,
-        branch: &RefName,
-        head: Option<CommitId>,
-        draft: &Draft,
-        planned: &Planned,
-    ) -> Result<()> {
-        let hooks = self.repo.hooks();
-        if !hooks.hears::<BeforeCommit>() {
-            return Ok(());
-        }
-        let event = BeforeCommit::new(branch.clone(), draft.clone())
-            .head(head)
-            .op(planned.record.op.clone());
-        Ok(hooks.before_commit(&event).await.settle()?)
+    /// Returns the name of the tool that a call is of, as the planner read it.
+    fn called(&self, call: &CallRef, on: &On) -> Option<String> {
+        let On::Line(line) = on else { return None };
+        let version = line.view().get(call.slot)?.version;
+        let index = usize::try_from(call.index).ok()?;
+        let content = self.records.contents.get(&version)?;
+        content.calls().nth(index).map(|call| call.name.clone())
     }
 
     /// Seals a plain message and moves the branch to it; its line is folded when it is asked for.
@@ -343,6 +346,7 @@ impl<'a> Txn<'a> {
             active: commit.active_toolset(),
             tools_set: stand.tools_set,
             room: stand.room.saturating_sub(1),
+            commits: stand.commits + 1,
         });
         self.take(branch, &commit, stand.toolset, rest);
         Ok(commit)
@@ -493,6 +497,7 @@ impl<'a> Txn<'a> {
             at: self.at_us,
         };
         self.fold_heads().await?;
+        self.add_turn_rows().await;
         let mut batch = Batch::new(self.id, note);
         let mut requires: Vec<CommitId> = self.requires.difference(&self.made).copied().collect();
         requires.sort_unstable();
@@ -546,12 +551,16 @@ impl<'a> Txn<'a> {
 }
 
 impl Txn<'_> {
-    /// Folds the lines of heads that runs of plain messages ended at, where a snapshot may be due.
-    /// Others are folded when somebody looks at them: a plain message fits any line.
+    /// Folds the lines of heads that runs of plain messages ended at, where a snapshot or a row of
+    /// the turn index may be due. Others are folded when somebody looks at them: a plain message
+    /// fits any line.
     async fn fold_heads(&mut self) -> Result<()> {
         let moved = self.refs.values().filter_map(|moved| moved.to.as_ref()?.commit());
+        let (every, made) = (self.repo.turn_rows_every(), self.commits.len() as u64);
         let roomy = |head: CommitId| {
-            self.stand.is_some_and(|stand| stand.head == Some(head) && stand.room > 0)
+            self.stand.is_some_and(|stand| {
+                stand.head == Some(head) && stand.room > 0 && stand.commits % every >= made
+            })
         };
         let heads: Vec<CommitId> = moved
             .filter(|head| self.made.contains(head) && !self.lines.contains_key(head))
@@ -564,17 +573,28 @@ impl Txn<'_> {
         }
         Ok(())
     }
-}
 
-/// Reads what a planned edit says.
-fn said(planned: &Planned) -> Result<Content> {
-    let text = planned
-        .record
-        .content
-        .and_then(|id| planned.blobs.iter().find(|blob| blob.id() == id).and_then(Blob::text));
-    let kind = planned.record.kind.as_ref();
-    match (kind, text) {
-        (Some(kind), Some(text)) => Ok(Content::from_blob(kind, text)?),
-        _ => Err(tract_core::ContentError::NotText.into()),
+    /// Adds the rows of the turn index that are due at the heads. A row that cannot be made is
+    /// left away: queries do without.
+    async fn add_turn_rows(&mut self) {
+        for moved in self.refs.values() {
+            let Some(head) = moved.to.as_ref().and_then(RefTarget::commit) else { continue };
+            let Some(line) = self.lines.get(&head) else { continue };
+            let mut made = Vec::new();
+            let mut next = Some(head);
+            while let Some(commit) = next.and_then(|id| self.made_here(id)) {
+                made.push(commit.clone());
+                next = commit.parent();
+            }
+            let mut hand = AtHand::default();
+            if line.commit_count() % self.repo.turn_rows_every() < made.len() as u64 {
+                hand.blobs = self.blobs.iter().map(|blob| (blob.id(), blob.clone())).collect();
+                let commits = self.commits.iter().map(|commit| (commit.id(), commit.clone()));
+                hand.commits = commits.collect();
+            }
+            if let Ok(Some(row)) = due(self.repo, line, made, &mut hand).await {
+                self.derived.push(row);
+            }
+        }
     }
 }

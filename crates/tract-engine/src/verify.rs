@@ -105,10 +105,11 @@ impl VerifyReport {
 ///   versions and marks.
 /// - Every commit changes what its operation may change, and folds onto its parent's view; every
 ///   content is what its kind says, every schema hashes to its tool's identity.
-/// - Range walks equal parent walks; snapshots equal the view folded from the root; the tool index
-///   knows every tool of every toolset.
+/// - Range walks equal parent walks; snapshots equal the view folded from the root; rows of the
+///   turn index say what their lines say; the tool index knows every tool of every toolset.
 /// - The ref log, replayed from nothing, gives the refs.
-/// - With `repair`, snapshots, places and the tool index are built anew where they are damaged.
+/// - With `repair`, snapshots, places, the turn index and the tool index are built anew where
+///   something of them is damaged.
 ///
 /// # Errors
 /// When the store fails in a way that is not damage of one object.
@@ -116,10 +117,12 @@ pub async fn verify(repo: &Repo, options: &VerifyOptions) -> Result<VerifyReport
     let mut report = once(repo, options).await?;
     let derived = report.damage.iter().filter(|damage| damage.derived).count();
     if options.repair && derived > 0 {
-        // Snapshots are cheap to do without and come again as commits are made.
+        // Snapshots are cheap to do without and come again as commits are made; the rows of the
+        // turn index are not: a query would read the whole history.
         repo.store().drop_derived(repo.name()).await?;
         repo.store().check(repo.name(), true).await?;
         let found = std::mem::take(&mut report.damage);
+        crate::turns::rebuild_all(repo).await?;
         report = once(repo, options).await?;
         report.repaired = found.into_iter().filter(|damage| damage.derived).collect();
     }
@@ -144,6 +147,7 @@ async fn once(repo: &Repo, options: &VerifyOptions) -> Result<VerifyReport> {
         let commits = objects.commits(chunk).await?;
         history.fold(&commits, &mut objects.damage).await?;
         snapshots(repo, chunk, &mut objects.damage).await?;
+        turn_rows(repo, chunk, &mut objects.damage).await?;
         objects.linked(&commits).await?;
         report.commits += commits.len();
         if let Some(progress) = &options.progress {
@@ -183,6 +187,19 @@ async fn snapshots(repo: &Repo, commits: &[CommitId], found: &mut Vec<Damage>) -
             Err(_) => continue,
         };
         found.push(derived(ObjectId::Commit(*id), what));
+    }
+    Ok(())
+}
+
+/// Compares the rows of the turn index at these commits with what their lines say.
+async fn turn_rows(repo: &Repo, commits: &[CommitId], found: &mut Vec<Damage>) -> StoreResult<()> {
+    let stored = repo.store().derived(repo.name(), DerivedKind::Turn, commits).await?;
+    for (id, bytes) in commits.iter().zip(stored) {
+        let Some(bytes) = bytes else { continue };
+        // A line that cannot be read was named where that lies.
+        if let Ok(false) = crate::turns::is_sound(repo, *id, &bytes).await {
+            found.push(derived(ObjectId::Commit(*id), "its row of the turn index is wrong"));
+        }
     }
     Ok(())
 }

@@ -80,6 +80,8 @@ impl Repo {
         options: &WriteOptions,
     ) -> Result<Vec<Commit>> {
         let mut attempt = 0;
+        // Handlers are asked about a request once, however often the race is lost.
+        let mut asked: Vec<Option<Request>> = Vec::new();
         loop {
             attempt += 1;
             let mut txn = Txn::new(self)?;
@@ -94,8 +96,10 @@ impl Repo {
             if let Some(stand) = guess {
                 txn.believe(branch, stand);
             }
-            let commits = match add_all(&mut txn, branch, requests).await {
+            let commits = match add_all(&mut txn, branch, requests, &mut asked).await {
                 Ok(commits) => commits,
+                // What a handler decided stands, wherever the branch is.
+                Err(error @ (Error::Rejected(_) | Error::Deferred(_))) => return Err(error),
                 // What is refused on a head that was only believed in may be right on another.
                 Err(_) if attempt < ATTEMPTS && self.has_moved(branch, guess).await? => continue,
                 Err(error) => return Err(error),
@@ -212,10 +216,27 @@ impl Repo {
     }
 }
 
-async fn add_all(txn: &mut Txn<'_>, branch: &RefName, requests: &[Request]) -> Result<Vec<Commit>> {
+/// Adds requests to a write; `asked` holds, for those that handlers were asked about already, what
+/// is written instead.
+async fn add_all(
+    txn: &mut Txn<'_>,
+    branch: &RefName,
+    requests: &[Request],
+    asked: &mut Vec<Option<Request>>,
+) -> Result<Vec<Commit>> {
     let mut commits = Vec::with_capacity(requests.len());
-    for request in requests {
-        commits.push(txn.add(branch, request).await?);
+    for (place, request) in requests.iter().enumerate() {
+        let commit = match asked.get(place) {
+            Some(instead) => {
+                txn.add_decided(branch, instead.as_ref().unwrap_or(request)).await?
+            }
+            None => {
+                let (commit, instead) = txn.add_asking(branch, request).await?;
+                asked.push(instead);
+                commit
+            }
+        };
+        commits.push(commit);
     }
     Ok(commits)
 }

@@ -29,6 +29,11 @@ pub trait Action: Clone + Send + Sync + 'static {
 
     /// Returns the answer that says the same as that of a handler for all events.
     fn from_any(action: AnyAction) -> Self;
+
+    /// Returns the answer that does not go on, for this reason.
+    fn refuse(reason: String) -> Self {
+        Self::from_any(AnyAction::Reject(reason))
+    }
 }
 
 /// The answer of a handler that hears every event.
@@ -92,6 +97,10 @@ pub struct Summarize {
     pub target_tokens: Option<u64>,
     /// What has to be kept.
     pub instructions: Option<String>,
+    /// Patterns (regular expressions): whatever of the text they match must stand in the summary.
+    pub must_keep: Vec<String>,
+    /// Whether the summariser sees the conversation, to keep what matters to it.
+    pub with_context: bool,
 }
 
 impl Summarize {
@@ -102,13 +111,27 @@ impl Summarize {
 
     /// Asks for a summary of about so many tokens.
     pub fn to_tokens(target_tokens: u64) -> Self {
-        Self { target_tokens: Some(target_tokens), instructions: None }
+        Self { target_tokens: Some(target_tokens), ..Self::default() }
     }
 
     /// Says what has to be kept.
     #[must_use]
     pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
         self.instructions = Some(instructions.into());
+        self
+    }
+
+    /// Adds a pattern: whatever of the text it matches must stand in the summary.
+    #[must_use]
+    pub fn must_keep(mut self, pattern: impl Into<String>) -> Self {
+        self.must_keep.push(pattern.into());
+        self
+    }
+
+    /// Lets the summariser see the conversation.
+    #[must_use]
+    pub fn with_context(mut self) -> Self {
+        self.with_context = true;
         self
     }
 }

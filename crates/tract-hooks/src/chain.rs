@@ -2,17 +2,21 @@
 
 use std::fmt;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
 use async_trait::async_trait;
+use tract_core::Summarizer;
 
 use crate::action::{Action, AnyAction, Verdict};
-use crate::decision::Decision;
+use crate::decision::{Decision, HandlerFailure, HandlerFailureKind};
 use crate::event::{
     AnyEvent, BeforeCommit, BeforeCompile, BeforeCompress, BeforeDispatch, BeforeMerge, Event,
     RefMoved, ToolResultReceived,
 };
-use crate::nested;
+use crate::{nested, timer, worker};
 
 /// A handler as a type, for those that wait and those that keep state.
 #[async_trait]
@@ -31,13 +35,47 @@ pub trait Handler<E: Event>: Send + Sync + 'static {
 /// - A name stands once for each event: adding another handler under it puts that one in the
 ///   place of the first.
 /// - What a handler does itself does not ask handlers again.
+/// - A handler that panics, fails, or takes longer than the time limit decides nothing: what
+///   becomes of the event then is said by [`on_failure`](Self::on_failure), and every such failure
+///   is told with the decision. A closure that never ends is left to its own thread.
 #[derive(Clone, Default)]
 pub struct Hooks {
     chains: Option<Arc<stored::Chains>>,
 }
 
+/// What becomes of an event when a handler fails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnFailure {
+    /// It is refused, with the failure as the reason.
+    #[default]
+    Refuse,
+    /// The next handler is asked, as if the failed one had passed.
+    PassOn,
+}
+
+/// There is no handler of this name for the event.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no handler {name:?} for {event}")]
+pub struct UnknownHandler {
+    /// The name.
+    pub name: String,
+    /// The event.
+    pub event: &'static str,
+}
+
+/// How long a handler may take where nobody says otherwise.
+const TIME_LIMIT: Duration = Duration::from_secs(30);
+/// How long a summary may take where nobody says otherwise.
+const SUMMARY_LIMIT: Duration = Duration::from_secs(120);
+
 pub(crate) mod stored {
-    use super::{AnyHandler, Event, Named, Run};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use tract_core::Summarizer;
+
+    use super::{AnyHandler, Event, Named, OnFailure, Run};
     use crate::event::{
         BeforeCommit, BeforeCompile, BeforeCompress, BeforeDispatch, BeforeMerge, RefMoved,
         ToolResultReceived,
@@ -46,8 +84,12 @@ pub(crate) mod stored {
     pub(crate) type Chain<E> = Vec<Named<Run<E>>>;
 
     /// One chain for each event.
-    #[derive(Clone, Default)]
+    #[derive(Clone)]
     pub struct Chains {
+        pub(crate) time_limit: Option<Duration>,
+        pub(crate) on_failure: OnFailure,
+        pub(crate) summarizer: Option<Arc<dyn Summarizer>>,
+        pub(crate) summary_limit: Option<Duration>,
         pub(crate) before_commit: Chain<BeforeCommit>,
         pub(crate) tool_result_received: Chain<ToolResultReceived>,
         pub(crate) before_dispatch: Chain<BeforeDispatch>,
@@ -56,6 +98,25 @@ pub(crate) mod stored {
         pub(crate) before_merge: Chain<BeforeMerge>,
         pub(crate) ref_moved: Chain<RefMoved>,
         pub(crate) any: Vec<Named<AnyHandler>>,
+    }
+
+    impl Default for Chains {
+        fn default() -> Self {
+            Self {
+                time_limit: Some(super::TIME_LIMIT),
+                on_failure: OnFailure::default(),
+                summarizer: None,
+                summary_limit: Some(super::SUMMARY_LIMIT),
+                before_commit: Vec::new(),
+                tool_result_received: Vec::new(),
+                before_dispatch: Vec::new(),
+                before_compile: Vec::new(),
+                before_compress: Vec::new(),
+                before_merge: Vec::new(),
+                ref_moved: Vec::new(),
+                any: Vec::new(),
+            }
+        }
     }
 
     /// Says where the chain of an event is. Only the events of this crate have one.
@@ -96,8 +157,8 @@ pub struct Named<R> {
     run: R,
 }
 
-/// A closure that answers at once.
-type Function<E> = dyn Fn(&E) -> <E as Event>::Action + Send + Sync;
+/// A closure that answers at once, or says why it cannot.
+type Function<E> = dyn Fn(&E) -> Result<<E as Event>::Action, String> + Send + Sync;
 
 pub enum Run<E: Event> {
     Now(Arc<Function<E>>),
@@ -160,7 +221,28 @@ impl Hooks {
         name: impl Into<Arc<str>>,
         handler: impl Fn(&E) -> E::Action + Send + Sync + 'static,
     ) -> Self {
-        self.with(name, Run::Now(Arc::new(handler)))
+        self.with(name, Run::Now(Arc::new(move |event| Ok(handler(event)))))
+    }
+
+    /// Adds a handler that may fail; a failure is told with the decision, see
+    /// [`on_failure`](Self::on_failure).
+    ///
+    /// ```
+    /// use tract_hooks::{BeforeMerge, Hooks, MergeAction};
+    /// let hooks = Hooks::new().on_try("policy", |_: &BeforeMerge| {
+    ///     let limit: usize = "three".parse()?;
+    ///     Ok::<_, std::num::ParseIntError>(if limit > 1 { MergeAction::Pass } else { MergeAction::Approve })
+    /// });
+    /// # assert!(hooks.hears::<BeforeMerge>());
+    /// ```
+    #[must_use]
+    pub fn on_try<E: Event, X: fmt::Display>(
+        self,
+        name: impl Into<Arc<str>>,
+        handler: impl Fn(&E) -> Result<E::Action, X> + Send + Sync + 'static,
+    ) -> Self {
+        let run = move |event: &E| handler(event).map_err(|error| error.to_string());
+        self.with(name, Run::Now(Arc::new(run)))
     }
 
     /// Adds a handler that has to wait; it gets its own copy of the event.
@@ -215,6 +297,86 @@ impl Hooks {
         self
     }
 
+    /// Moves the handler of an event right before another one.
+    ///
+    /// # Errors
+    /// [`UnknownHandler`] when one of them does not hear the event by itself.
+    pub fn before<E: Event>(self, name: &str, other: &str) -> Result<Self, UnknownHandler> {
+        self.moved::<E>(name, other, 0)
+    }
+
+    /// Moves the handler of an event right after another one.
+    ///
+    /// # Errors
+    /// [`UnknownHandler`] when one of them does not hear the event by itself.
+    pub fn after<E: Event>(self, name: &str, other: &str) -> Result<Self, UnknownHandler> {
+        self.moved::<E>(name, other, 1)
+    }
+
+    fn moved<E: Event>(
+        mut self,
+        name: &str,
+        other: &str,
+        behind: usize,
+    ) -> Result<Self, UnknownHandler> {
+        let chain = E::chain_mut(self.chains_mut());
+        let place = |chain: &[Named<Run<E>>], name: &str| {
+            let unknown = || UnknownHandler { name: name.to_owned(), event: E::NAME };
+            chain.iter().position(|handler| &*handler.name == name).ok_or_else(unknown)
+        };
+        let from = place(chain, name)?;
+        place(chain, other)?;
+        let handler = chain.remove(from);
+        // Before itself, or after: it stays where it is.
+        let to = place(chain, other).map_or(from, |at| at + behind);
+        chain.insert(to, handler);
+        Ok(self)
+    }
+
+    /// Sets how long a handler may take; 30 seconds by default. `None` lets closures run on the
+    /// thread of whoever asks them, for ever if they like.
+    #[must_use]
+    pub fn time_limit(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.chains_mut().time_limit = limit.into();
+        self
+    }
+
+    /// Sets what becomes of an event when a handler fails; it is refused by default.
+    #[must_use]
+    pub fn on_failure(mut self, policy: OnFailure) -> Self {
+        self.chains_mut().on_failure = policy;
+        self
+    }
+
+    /// Sets the port that carries out [`Summarize`](crate::Summarize).
+    #[must_use]
+    pub fn summarizer(mut self, port: impl Summarizer + 'static) -> Self {
+        self.chains_mut().summarizer = Some(Arc::new(port));
+        self
+    }
+
+    /// Sets how long one summary may take; 120 seconds by default, `None` is for ever.
+    #[must_use]
+    pub fn summary_limit(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.chains_mut().summary_limit = limit.into();
+        self
+    }
+
+    /// Returns the port that carries out [`Summarize`](crate::Summarize).
+    pub fn summarizer_port(&self) -> Option<&Arc<dyn Summarizer>> {
+        self.chains.as_ref()?.summarizer.as_ref()
+    }
+
+    /// Returns how long one summary may take.
+    pub fn summary_time(&self) -> Option<Duration> {
+        self.chains.as_ref().map_or(Some(SUMMARY_LIMIT), |chains| chains.summary_limit)
+    }
+
+    /// Returns what becomes of an event when a handler fails.
+    pub fn failure_policy(&self) -> OnFailure {
+        self.chains.as_ref().map_or(OnFailure::default(), |chains| chains.on_failure)
+    }
+
     /// Returns the names of those who hear an event, in the order in which they are asked.
     pub fn names<E: Event>(&self) -> Vec<Arc<str>> {
         let Some(chains) = &self.chains else { return Vec::new() };
@@ -238,23 +400,66 @@ impl Hooks {
         let Some(chains) = self.chains.as_ref().filter(|_| !nested::is_nested()) else {
             return Decision::nobody(E::NAME);
         };
+        let (limit, mut own) = (chains.time_limit, None);
+        let mut failures = Vec::new();
         for handler in E::chain(chains) {
-            let action = match &handler.run {
-                Run::Now(run) => nested::run(|| run(event)),
-                Run::Later(run) => nested::wait(run.handle(event)).await,
+            let asked = match &handler.run {
+                Run::Now(run) => match limit {
+                    None => in_place(|| run(event)),
+                    Some(limit) => {
+                        let run = Arc::clone(run);
+                        let event = Arc::clone(own.get_or_insert_with(|| Arc::new(event.clone())));
+                        apart(limit, move || run(&event)).await
+                    }
+                },
+                Run::Later(run) => waited(limit, run.handle(event)).await,
             };
-            if action.verdict() != Verdict::Pass {
-                return Decision::new(E::NAME, action, &handler.name);
+            match asked {
+                Ok(action) if action.verdict() == Verdict::Pass => {}
+                Ok(action) => return Decision::new(E::NAME, action, &handler.name, failures),
+                Err(kind) => {
+                    let failure = HandlerFailure { handler: handler.name.to_string(), kind };
+                    let reason = failure.to_string();
+                    failures.push(failure);
+                    if chains.on_failure == OnFailure::Refuse {
+                        let action = E::Action::refuse(reason);
+                        return Decision::new(E::NAME, action, &handler.name, failures);
+                    }
+                }
             }
         }
         for handler in &chains.any {
-            let Some(any) = event.as_any() else { break };
-            let action = nested::run(|| (handler.run)(any));
-            if action != AnyAction::Pass {
-                return Decision::new(E::NAME, E::Action::from_any(action), &handler.name);
+            if event.as_any().is_none() {
+                break;
+            }
+            let run = Arc::clone(&handler.run);
+            let answer =
+                move |event: &E| Ok(event.as_any().map_or(AnyAction::Pass, |any| run(any)));
+            let asked = match limit {
+                None => in_place(|| answer(event)),
+                Some(limit) => {
+                    let event = Arc::clone(own.get_or_insert_with(|| Arc::new(event.clone())));
+                    apart(limit, move || answer(&event)).await
+                }
+            };
+            match asked {
+                Ok(AnyAction::Pass) => {}
+                Ok(any) => {
+                    let action = E::Action::from_any(any);
+                    return Decision::new(E::NAME, action, &handler.name, failures);
+                }
+                Err(kind) => {
+                    let failure = HandlerFailure { handler: handler.name.to_string(), kind };
+                    let reason = failure.to_string();
+                    failures.push(failure);
+                    if chains.on_failure == OnFailure::Refuse {
+                        let action = E::Action::refuse(reason);
+                        return Decision::new(E::NAME, action, &handler.name, failures);
+                    }
+                }
             }
         }
-        Decision::nobody(E::NAME)
+        Decision::unopposed(E::NAME, failures)
     }
 
     /// Asks about a message that is about to be committed.
@@ -310,6 +515,50 @@ impl Hooks {
         // The answer can only be that it was heard.
         let _heard = self.decide(event).await;
     }
+}
+
+/// Asks a closure on this very thread.
+fn in_place<A>(ask: impl FnOnce() -> Result<A, String>) -> Result<A, HandlerFailureKind> {
+    match catch_unwind(AssertUnwindSafe(|| nested::run(ask))) {
+        Ok(answer) => answer.map_err(HandlerFailureKind::Failed),
+        Err(panic) => Err(HandlerFailureKind::Panicked(worker::said(&*panic))),
+    }
+}
+
+/// Asks a closure on another thread, for so long.
+async fn apart<A: Send + 'static>(
+    limit: Duration,
+    ask: impl FnOnce() -> Result<A, String> + Send + 'static,
+) -> Result<A, HandlerFailureKind> {
+    match timer::within(Some(limit), worker::run(move || nested::run(ask))).await {
+        Some(Ok(answer)) => answer.map_err(HandlerFailureKind::Failed),
+        Some(Err(panic)) => Err(HandlerFailureKind::Panicked(panic)),
+        None => Err(HandlerFailureKind::TimedOut(limit)),
+    }
+}
+
+/// Waits for a handler that waits itself, for so long.
+async fn waited<A>(
+    limit: Option<Duration>,
+    handler: impl Future<Output = A> + Send,
+) -> Result<A, HandlerFailureKind> {
+    match timer::within(limit, caught(nested::wait(handler))).await {
+        Some(answer) => answer.map_err(HandlerFailureKind::Panicked),
+        None => Err(HandlerFailureKind::TimedOut(limit.unwrap_or_default())),
+    }
+}
+
+/// Waits for a future; `Err` is what its panic said.
+pub(crate) async fn caught<F: Future>(future: F) -> Result<F::Output, String> {
+    let mut future = std::pin::pin!(future);
+    std::future::poll_fn(move |context| {
+        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+            Err(panic) => Poll::Ready(Err(worker::said(&*panic))),
+        }
+    })
+    .await
 }
 
 impl fmt::Debug for Hooks {

@@ -1,6 +1,7 @@
 //! What the chain decided, and who did.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::action::{Action, Verdict};
 
@@ -11,15 +12,71 @@ pub struct Decision<A> {
     event: &'static str,
     action: A,
     by: Option<Arc<str>>,
+    failures: Vec<HandlerFailure>,
+}
+
+/// A handler that decided nothing because it failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("handler {handler:?} {kind}")]
+#[non_exhaustive]
+pub struct HandlerFailure {
+    /// Its name.
+    pub handler: String,
+    /// What happened.
+    pub kind: HandlerFailureKind,
+}
+
+impl HandlerFailure {
+    /// Says that a handler answered something that cannot be carried out.
+    pub fn invalid(handler: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { handler: handler.into(), kind: HandlerFailureKind::Invalid(why.into()) }
+    }
+}
+
+/// How a handler failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HandlerFailureKind {
+    /// It panicked, saying this.
+    #[error("panicked: {0}")]
+    Panicked(String),
+    /// It did not answer in time.
+    #[error("did not answer within {0:?}")]
+    TimedOut(Duration),
+    /// It said why it cannot answer.
+    #[error("failed: {0}")]
+    Failed(String),
+    /// It answered something that cannot be carried out.
+    #[error("gave an invalid answer: {0}")]
+    Invalid(String),
 }
 
 impl<A: Action> Decision<A> {
     pub(crate) fn nobody(event: &'static str) -> Self {
-        Self { event, action: A::pass(), by: None }
+        Self::unopposed(event, Vec::new())
     }
 
-    pub(crate) fn new(event: &'static str, action: A, by: &Arc<str>) -> Self {
-        Self { event, action, by: Some(Arc::clone(by)) }
+    pub(crate) fn unopposed(event: &'static str, failures: Vec<HandlerFailure>) -> Self {
+        Self { event, action: A::pass(), by: None, failures }
+    }
+
+    pub(crate) fn new(
+        event: &'static str,
+        action: A,
+        by: &Arc<str>,
+        failures: Vec<HandlerFailure>,
+    ) -> Self {
+        Self { event, action, by: Some(Arc::clone(by)), failures }
+    }
+
+    /// Returns the word for the event.
+    pub fn event(&self) -> &'static str {
+        self.event
+    }
+
+    /// Returns the handlers that failed before somebody decided.
+    pub fn failures(&self) -> &[HandlerFailure] {
+        &self.failures
     }
 
     /// Returns the answer; passing when nobody decided, which approves.

@@ -15,43 +15,52 @@
 //!     }
 //! });
 //! let event = BeforeCommit::new(RefName::branch("main")?, Draft::user("my key is sk-123"));
-//! # let decision = poll_once(hooks.before_commit(&event));
+//! # let decision = tract_core::block_on(hooks.before_commit(&event));
 //! # #[cfg(any())]
 //! let decision = hooks.before_commit(&event).await;
 //! assert_eq!(decision.by(), Some("no-keys"));
 //! assert_eq!(decision.settle().unwrap_err().code(), "rejected_by_hook");
-//! # fn poll_once<F: Future>(future: F) -> F::Output {
-//! #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-//! #     match std::pin::pin!(future).poll(&mut context) {
-//! #         std::task::Poll::Ready(output) => output,
-//! #         std::task::Poll::Pending => panic!("the handler waits"),
-//! #     }
-//! # }
 //! # Ok::<(), tract_core::BadName>(())
 //! ```
 //!
 //! # What is carried out
-//! The write path of this version carries out passing, approving, running, rejecting and refusing.
-//! `Edit`, `Summarize`, `Replace` and `Defer` exist as data; [`Decision::settle`] answers them
-//! with [`HookError::Unsupported`], so that none is accepted in silence. Who carries one of them
-//! out looks at [`Decision::action`] before settling.
+//! The write path carries out every answer: what an `Edit` or a `Summarize` replaces is kept with
+//! the commit, what is rejected with the decision's record, what is deferred as a document that
+//! somebody decides later. [`Decision::settle`] is for whoever can only go on or not: it answers
+//! the rest with [`HookError::Unsupported`], so that none is accepted in silence.
 #![forbid(unsafe_code)]
 
 mod action;
 mod chain;
+mod config;
 mod decision;
 mod event;
 mod nested;
+mod prompts;
+mod record;
+mod summarizer;
+mod timer;
+mod worker;
 
 pub use crate::action::{
     Action, AnyAction, CommitAction, CompileAction, CompressAction, DispatchAction, MergeAction,
     RefMovedAction, Summarize, ToolResultAction, Verdict,
 };
-pub use crate::chain::{Handler, Hooks};
-pub use crate::decision::{Decision, HookError};
+pub use crate::chain::{Handler, Hooks, OnFailure, UnknownHandler};
+pub use crate::config::ToolSummarization;
+pub use crate::decision::{Decision, HandlerFailure, HandlerFailureKind, HookError};
 pub use crate::event::{
     AnyEvent, BeforeCommit, BeforeCompile, BeforeCompress, BeforeDispatch, BeforeMerge, Event,
     RefMoved, ToolResultReceived,
+};
+pub use crate::prompts::{
+    Prompts, SUMMARIZE, SUMMARIZE_CONVERSATION, SUMMARIZE_RELEVANT, SUMMARIZE_TOOL_RESULT,
+    SUMMARIZE_TOOL_RESULTS, build_summarize_prompt,
+};
+pub use crate::record::DecisionRecord;
+pub use crate::summarizer::{
+    CONVERSATION, ModelSummarizer, SUMMARY_ATTEMPTS, SummaryError, check_summary, kept_texts,
+    summarize_all_guarded, summarize_checked,
 };
 
 #[cfg(test)]

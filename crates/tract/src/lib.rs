@@ -36,6 +36,8 @@ mod open;
 #[cfg(all(feature = "engine", feature = "tools"))]
 mod pins;
 #[cfg(feature = "engine")]
+mod pending;
+#[cfg(feature = "engine")]
 pub mod prelude;
 #[cfg(feature = "engine")]
 mod record;
@@ -44,6 +46,8 @@ mod revision;
 #[cfg(feature = "engine")]
 mod schemas;
 pub mod store;
+#[cfg(feature = "engine")]
+mod turns;
 
 #[cfg(feature = "engine")]
 pub use crate::drafts::IntoDraft;
@@ -124,3 +128,6 @@ struct ToolsRust;
 #[cfg(all(doctest, feature = "engine", feature = "mcp"))]
 #[doc = include_str!("../../../docs/mcp.md")]
 struct McpGuide;
+#[cfg(all(doctest, feature = "engine"))]
+#[doc = include_str!("../../../docs/results.md")]
+struct Results;

@@ -47,6 +47,23 @@ impl Tract {
         self.commit(Draft::tool_result(call_id, text)).await
     }
 
+    /// Records what a tool's result says from now on: an edit of a result that stands in the view,
+    /// named by any of its versions. Which call it answers, the tool's name and whether it failed
+    /// stay; the original stays readable under its own id. No handler for received results hears
+    /// it, for nothing was received.
+    ///
+    /// # Errors
+    /// As [`edit`](Self::edit); `other_kind` when the message is no result.
+    pub async fn edit_tool_result(
+        &self,
+        result: impl Into<Revision>,
+        text: impl Into<String>,
+    ) -> Result<Commit> {
+        let target = self.resolve(result).await?;
+        let draft = Draft::tool_result("", text);
+        self.record(Request::edit(target, &draft)).await
+    }
+
     /// Records a message. It is durable when this returns.
     ///
     /// ```

@@ -12,6 +12,7 @@ pub(crate) mod copy;
 pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod edit;
+pub(crate) mod expand;
 pub(crate) mod export;
 pub(crate) mod hydrate;
 pub(crate) mod import;
@@ -21,13 +22,16 @@ pub(crate) mod log;
 pub(crate) mod mcp;
 pub(crate) mod merge;
 mod pins;
+pub(crate) mod pending;
 pub(crate) mod revert;
 pub(crate) mod select;
 pub(crate) mod show;
 mod stats;
 mod status;
+pub(crate) mod summarization;
 pub(crate) mod tag;
 pub(crate) mod tools;
+pub(crate) mod turns;
 pub(crate) mod undo;
 pub(crate) mod verify;
 pub(crate) mod why_miss;
@@ -99,12 +103,16 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Copy(copy) => copy::run(context, copy).await,
         Command::Apply(apply) => apply::run(context, apply).await,
         Command::Import(import) => import::run(context, import).await,
+        Command::Expand(expand) => expand::run(context, expand).await,
+        Command::Pending(pending) => pending::run(context, pending).await,
+        Command::Summarization(config) => summarization::run(context, config).await,
         Command::Export(export) => export::run(context, export).await,
         Command::Compile(compile) => compile::run(context, compile).await,
         Command::WhyMiss(why_miss) => why_miss::run(context, why_miss).await,
         Command::Hydrate(hydrate) => hydrate::run(context, &hydrate),
         Command::Tools(tools) => tools::run(context, tools).await,
         Command::Select(select) => select::run(context, select).await,
+        Command::Turns(turns) => turns::run(context, turns).await,
         Command::Verify(verify) => verify::run(context, verify).await,
         Command::Stats => stats::run(context).await,
         Command::Undo(undo) => undo::run(context, undo).await,

@@ -4,6 +4,7 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use similar::{ChangeTag, TextDiff};
+use tract::hooks::DecisionRecord;
 use tract::{By, Commit, CommitId, Content, Op, Part, Tract};
 
 use super::diff::signed;
@@ -110,6 +111,13 @@ async fn head(out: &mut Out, tract: &Tract, commit: &Commit) -> Outcome<()> {
     for (name, json) in [("metadata", &commit.metadata), ("config", &commit.generation_config)] {
         if let Some(json) = json {
             fact(name, escape::line(json.as_str()).into_owned())?;
+        }
+    }
+    if let Some(record) = commit.origin.detail.as_ref().and_then(DecisionRecord::from_json) {
+        let because = super::pending::because(&record);
+        fact("because", escape::line(&because).into_owned())?;
+        if record.before.is_some() {
+            fact("as it came", format!("tract expand {}", commit.id().short()))?;
         }
     }
     if let Op::Edit { target } = &commit.op {

@@ -16,6 +16,8 @@ mod graph;
 mod imports;
 // The shapes that scripts rely on.
 mod json_shapes;
+// Tool turns, what waits to be decided, and why a message reads as it does.
+mod results;
 // Streams: apply, export, interruption.
 mod streams;
 // Verbs one after another, as in a day's work; the demo.

@@ -249,6 +249,8 @@ pub struct Stand {
     pub tools_set: bool,
     /// How many more messages can follow before the line has to be folded.
     pub room: u64,
+    /// How many commits there are from the root to the head.
+    pub commits: u64,
 }
 
 impl From<&Line> for Stand {
@@ -259,6 +261,7 @@ impl From<&Line> for Stand {
             active: line.active(),
             tools_set: line.tools_set(),
             room: line.room(),
+            commits: line.commit_count(),
         }
     }
 }

@@ -1,0 +1,73 @@
+//! What hooks cost where nobody hears anything, and queries of tool turns in a long history.
+
+use std::hint::black_box;
+
+use tract::engine::ToolQuery;
+use tract::hooks::{BeforeCommit, Hooks};
+use tract::store::WriteMode;
+use tract::{Draft, RefName, block_on};
+
+use crate::messages;
+use crate::table::{Figure, Table, median, micros, timed};
+
+pub(crate) fn run(table: &mut Table, quick: bool) {
+    chain(table);
+    queries(table, if quick { 10_000 } else { 100_000 });
+}
+
+fn chain(table: &mut Table) {
+    let hooks = Hooks::new();
+    let event = BeforeCommit::new(RefName::branch("main").unwrap(), Draft::user("a"));
+    let rounds = (0..9).map(|_| {
+        let (_, took) = timed(|| {
+            for _ in 0..10_000 {
+                let heard = black_box(&hooks).hears::<BeforeCommit>();
+                let decision = block_on(black_box(&hooks).before_commit(black_box(&event)));
+                black_box((heard, decision));
+            }
+        });
+        micros(took) * 1000.0 / 10_000.0
+    });
+    let ours = median(rounds.collect());
+    let ours_text = format!("{ours:.0} ns");
+    table.limit("hook chain without handlers, per event", ours_text, "< 1 µs", ours < 1000.0);
+}
+
+fn queries(table: &mut Table, commits: u64) {
+    const TURNS: u64 = 1000;
+    let folder = tempfile::tempdir().unwrap();
+    let tract = messages::open(folder.path(), WriteMode::InPlace);
+    let between = commits / TURNS - 2;
+    for n in 0..TURNS {
+        messages::fill(&tract, n * between, between);
+        let id = format!("c{n}");
+        let call = Draft::assistant("").call(id.clone(), "grep", r#"{"pattern":"main"}"#);
+        block_on(tract.commit_all([call, Draft::tool_result(id, messages::text(n))])).unwrap();
+    }
+    messages::close(&tract);
+    drop(tract);
+    let query = |drops: bool| {
+        let runs = (0..9).map(|_| {
+            let tract = messages::open(folder.path(), WriteMode::InPlace);
+            if drops {
+                block_on(tract.store().drop_derived(tract.repo().name())).unwrap();
+            }
+            let (found, took) =
+                timed(|| block_on(tract.find_tool_turns(&ToolQuery::new())).unwrap());
+            assert_eq!(found.len() as u64, TURNS);
+            messages::close(&tract);
+            micros(took) / 1000.0
+        });
+        median(runs.collect())
+    };
+    let ours = query(false);
+    let walk = query(true);
+    table.add(Figure {
+        what: format!("1,000 tool turns among {commits} commits, cold"),
+        ours: format!("{ours:.1} ms"),
+        floor: format!("{walk:.1} ms (the walk, without the index)"),
+        ratio: Some(walk / ours),
+        wanted: "< 20 ms",
+        met: Some(ours < 20.0),
+    });
+}

@@ -1,0 +1,235 @@
+//! `tract pending`
+
+use std::fmt::Write as _;
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use tract::engine::{Asked, Decided};
+use tract::hooks::{DecisionRecord, Hooks, Summarize};
+use tract::{CommitId, Tract};
+
+use crate::context::Context;
+use crate::escape;
+use crate::failure::Outcome;
+use crate::input;
+use crate::render::{count, short};
+use crate::style::{DIM, Styled};
+use crate::summarize::CommandSummarizer;
+
+/// Show and decide what waits to be decided.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tract pending                              what waits
+  tract pending show p-7c1e                  all of it, or what was decided
+  tract pending approve p-7c1e
+  tract pending reject p-7c1e --reason \"wrong booking\"
+  tract pending edit p-7c1e \"three lines matched\"
+  tract pending summarise p-7c1e --command 'head -c 400'")]
+pub(crate) struct Pending {
+    #[command(subcommand)]
+    command: Option<What>,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// List what waits, oldest first.
+    List,
+    /// Show what waits, or what was decided.
+    Show {
+        /// Its name, or the beginning of it.
+        id: String,
+    },
+    /// Do it, on its branch as that is now.
+    Approve {
+        /// Its name, or the beginning of it.
+        id: String,
+    },
+    /// Do not do it; an open call is answered by an error with the reason.
+    Reject {
+        /// Its name, or the beginning of it.
+        id: String,
+        /// Why; the model reads it.
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        reason: String,
+    },
+    /// Do it with another text; the original is kept.
+    Edit {
+        /// Its name, or the beginning of it.
+        id: String,
+        /// The text; standard input when absent or `-`
+        text: Option<String>,
+    },
+    /// Do it with a summary; the original is kept.
+    #[command(visible_alias = "summarize")]
+    Summarise {
+        /// Its name, or the beginning of it.
+        id: String,
+        /// A program that reads the text on standard input and writes the summary.
+        #[arg(long, value_name = "COMMAND", env = "TRACT_SUMMARIZER")]
+        command: String,
+        /// What has to be kept.
+        #[arg(long, value_name = "TEXT")]
+        instructions: Option<String>,
+        /// A pattern whose matches must stand in the summary; may be given several times.
+        #[arg(long, value_name = "REGEX")]
+        keep: Vec<String>,
+    },
+}
+
+impl Pending {
+    pub(crate) fn writes(&self) -> bool {
+        match &self.command {
+            None | Some(What::List | What::Show { .. }) => false,
+            Some(
+                What::Approve { .. }
+                | What::Reject { .. }
+                | What::Edit { .. }
+                | What::Summarise { .. },
+            ) => true,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Waits<'a> {
+    id: &'a str,
+    event: &'a str,
+    branch: &'a str,
+    head: Option<CommitId>,
+    handler: &'a str,
+    reason: &'a str,
+    at: Option<String>,
+    what: String,
+    content: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Done<'a> {
+    id: &'a str,
+    branch: &'a str,
+    commit: Option<CommitId>,
+    record: &'a DecisionRecord,
+    what: String,
+    content: Option<String>,
+}
+
+pub(crate) async fn run(context: &mut Context<'_>, pending: Pending) -> Outcome<()> {
+    let tract = context.open().await?;
+    let decided = match pending.command.unwrap_or(What::List) {
+        What::List => return list(context, &tract).await,
+        What::Show { id } => return show(context, &tract, &id).await,
+        What::Approve { id } => tract.approve(&id).await?,
+        What::Reject { id, reason } => tract.reject(&id, reason).await?,
+        What::Edit { id, text } => {
+            let text = input::text_or_stdin(text)?;
+            tract.edit_pending(&id, text).await?
+        }
+        What::Summarise { id, command, instructions, keep } => {
+            let mut how = Summarize::new();
+            how.instructions = instructions;
+            how.must_keep = keep;
+            let hooks = Hooks::new().summarizer(CommandSummarizer::new(command));
+            tract.with_hooks(hooks).summarize_pending(&id, &how).await?
+        }
+    };
+    told(context, &decided)
+}
+
+async fn list(context: &mut Context<'_>, tract: &Tract) -> Outcome<()> {
+    let all = tract.pending().await?;
+    for waits in &all {
+        match context.out.is_json() {
+            true => context.out.json(&document(waits, false))?,
+            false => context.out.line(escape::line(&waits.to_string()))?,
+        }
+    }
+    if !context.out.is_json() {
+        context.out.say(count(all.len(), "operation"));
+    }
+    Ok(())
+}
+
+fn document(waits: &tract::engine::Pending, whole: bool) -> Waits<'_> {
+    Waits {
+        id: &waits.id,
+        event: &waits.event,
+        branch: waits.branch.branch_name().unwrap_or(waits.branch.as_str()),
+        head: waits.head,
+        handler: &waits.handler,
+        reason: &waits.reason,
+        at: tract::time::format_rfc3339(waits.created_at_us),
+        what: waits.asked.describe(),
+        content: text_of(&waits.asked).filter(|_| whole),
+    }
+}
+
+fn text_of(asked: &Asked) -> Option<String> {
+    asked.content().map(tract::Content::text)
+}
+
+async fn show(context: &mut Context<'_>, tract: &Tract, id: &str) -> Outcome<()> {
+    if let Some(decided) = tract.repo().decision(id).await? {
+        told(context, &decided)?;
+        if let Some(text) = text_of(&decided.asked).filter(|_| !context.out.is_json()) {
+            context.out.line("")?;
+            context.out.line(escape::block(text.trim_end_matches('\n')))?;
+        }
+        return Ok(());
+    }
+    let waits = tract.repo().pending_operation(id).await?;
+    if context.out.is_json() {
+        return context.out.json(&document(&waits, true));
+    }
+    context.out.line(escape::line(&waits.to_string()))?;
+    if let Some(text) = text_of(&waits.asked) {
+        context.out.line("")?;
+        context.out.line(escape::block(text.trim_end_matches('\n')))?;
+    }
+    Ok(())
+}
+
+fn told(context: &mut Context<'_>, decided: &Decided) -> Outcome<()> {
+    let branch = decided.branch.branch_name().unwrap_or(decided.branch.as_str());
+    if context.out.is_json() {
+        return context.out.json(&Done {
+            id: &decided.id,
+            branch,
+            commit: decided.commit,
+            record: &decided.record,
+            what: decided.asked.describe(),
+            content: text_of(&decided.asked),
+        });
+    }
+    let mut line = format!("{} {}", decided.id, because(&decided.record));
+    if let Some(commit) = decided.commit {
+        let _ = write!(line, "  {}", short(commit));
+    }
+    context.out.line(format_args!("{line}  {}", Styled(DIM, escape::line(branch))))
+}
+
+/// Says in one line what was decided, by whom and why.
+pub(crate) fn because(record: &DecisionRecord) -> String {
+    let mut line = record.action.clone();
+    if let Some(handler) = &record.handler {
+        let _ = write!(line, " by {handler}");
+    }
+    if let (Some(before), Some(after)) = (record.tokens_before, record.tokens_after) {
+        let _ = write!(line, ", {before} tok to {after}");
+    }
+    for (word, value) in [
+        ("why", &record.reason),
+        ("instructions", &record.instructions),
+        ("model", &record.model),
+        ("note", &record.note),
+        ("was", &record.pending),
+    ] {
+        if let Some(value) = value {
+            let _ = write!(line, "; {word}: {value}");
+        }
+    }
+    for failure in &record.failures {
+        let _ = write!(line, "; {failure}");
+    }
+    line
+}

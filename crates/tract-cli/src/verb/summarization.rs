@@ -1,0 +1,105 @@
+//! `tract summarization`
+
+use clap::Args;
+use tract::hooks::ToolSummarization;
+
+use crate::context::Context;
+use crate::escape;
+use crate::failure::{Failure, Outcome};
+
+/// Show or say which tool results are summarised automatically.
+///
+/// A tool that is listed is summarised whatever its size, others above the threshold. What is said
+/// here holds for every program that opens the repository with a summariser.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tract summarization                                      what holds now
+  tract summarization --tool 'grep=keep file names' --threshold 800
+  tract summarization --off")]
+pub(crate) struct Summarization {
+    /// A tool, and what has to be kept of its results; may be given several times.
+    #[arg(long, value_name = "NAME=TEXT")]
+    tool: Vec<String>,
+    /// Above how many tokens the results of other tools are summarised.
+    #[arg(long, value_name = "TOKENS")]
+    threshold: Option<u64>,
+    /// What has to be kept of the results of other tools.
+    #[arg(long, value_name = "TEXT")]
+    default: Option<String>,
+    /// How long a summary should be.
+    #[arg(long, value_name = "TOKENS")]
+    target: Option<u64>,
+    /// A pattern whose matches must stand in every summary; may be given several times.
+    #[arg(long, value_name = "REGEX")]
+    keep: Vec<String>,
+    /// Let the summariser see the conversation.
+    #[arg(long)]
+    with_context: bool,
+    /// Summarise nothing automatically.
+    #[arg(long, conflicts_with_all = ["tool", "threshold", "default", "target", "keep", "with_context"])]
+    off: bool,
+}
+
+impl Summarization {
+    pub(crate) fn writes(&self) -> bool {
+        self.off || self.sets()
+    }
+
+    fn sets(&self) -> bool {
+        !self.tool.is_empty()
+            || self.threshold.is_some()
+            || self.default.is_some()
+            || self.target.is_some()
+            || !self.keep.is_empty()
+            || self.with_context
+    }
+}
+
+pub(crate) async fn run(context: &mut Context<'_>, asked: Summarization) -> Outcome<()> {
+    let tract = context.open().await?;
+    if asked.off {
+        tract.configure_tool_summarization(None).await?;
+    } else if asked.sets() {
+        let mut config = ToolSummarization::new();
+        for tool in &asked.tool {
+            let Some((name, text)) = tool.split_once('=') else {
+                return Err(Failure::usage(format!("expected NAME=TEXT, found {tool:?}"))
+                    .note("for example --tool 'grep=keep file names'"));
+            };
+            config = config.tool(name, text);
+        }
+        config.auto_threshold = asked.threshold;
+        config.default_instructions = asked.default;
+        config.target_tokens = asked.target;
+        config.must_keep = asked.keep;
+        config.with_context = asked.with_context;
+        tract.configure_tool_summarization(config).await?;
+    }
+    let config = tract.tool_summarization().await?;
+    if context.out.is_json() {
+        return context.out.json(&config);
+    }
+    let Some(config) = config else {
+        return context.out.line("no tool result is summarised automatically");
+    };
+    for (name, text) in &config.instructions {
+        let (name, text) = (escape::line(name), escape::line(text));
+        context.out.line(format_args!("{name}: whatever its size; {text}"))?;
+    }
+    match config.auto_threshold {
+        Some(tokens) => {
+            let text = config.default_instructions.as_deref().unwrap_or("no instructions");
+            let text = escape::line(text);
+            context.out.line(format_args!("others: above {tokens} tokens; {text}"))?;
+        }
+        None => context.out.line("others: never")?,
+    }
+    if let Some(tokens) = config.target_tokens {
+        context.out.line(format_args!("about {tokens} tokens each"))?;
+    }
+    for pattern in &config.must_keep {
+        context.out.line(format_args!("must keep: {}", escape::line(pattern)))?;
+    }
+    Ok(())
+}

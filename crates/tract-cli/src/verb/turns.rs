@@ -1,0 +1,93 @@
+//! `tract turns`
+
+use clap::Args;
+use serde::Serialize;
+use tract::CommitId;
+use tract::engine::{ToolQuery, ToolTurn};
+
+use crate::context::Context;
+use crate::escape;
+use crate::failure::Outcome;
+use crate::render::{count, number, short};
+use crate::style::{DIM, Styled, WARN};
+
+/// List the tool turns of a line, oldest first: calls, and the results that answer them.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tract turns                                all turns of the line you stand on
+  tract turns main --name grep --name find   those with a call of one of these tools
+  tract turns --after 0a4f7712 --json        what came after a commit, one turn a line")]
+pub(crate) struct Turns {
+    /// The line.
+    #[arg(default_value = "HEAD", value_name = "REV")]
+    revision: String,
+    /// Only turns with a call of this tool; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    name: Vec<String>,
+    /// Only turns after this commit of the line.
+    #[arg(long, value_name = "REV")]
+    after: Option<String>,
+    /// Also what is no message any more: under a summary, or taken back.
+    #[arg(long)]
+    hidden: bool,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    call: CommitId,
+    results: Vec<CommitId>,
+    tool_names: &'a [String],
+    total_tokens: u64,
+}
+
+pub(crate) async fn run(context: &mut Context<'_>, turns: Turns) -> Outcome<()> {
+    let tract = context.open().await?;
+    let mut query = ToolQuery::new().hidden(turns.hidden);
+    query.names = turns.name;
+    query.after = tract.resolve_optional(turns.after.as_deref()).await?;
+    // A branch without commits has no turns; it is no unknown revision.
+    let found = match turns.revision == "HEAD" && tract.head().await?.is_none() {
+        true => tract.find_tool_turns(&query).await?,
+        false => tract.find_tool_turns_at(turns.revision.as_str(), &query).await?,
+    };
+    let (mut number_of, mut tokens) = (0, 0);
+    for turn in found {
+        number_of += 1;
+        tokens += turn.total_tokens();
+        match context.out.is_json() {
+            true => context.out.json(&Document {
+                call: turn.call,
+                results: turn.result_ids(),
+                tool_names: &turn.tool_names,
+                total_tokens: turn.total_tokens(),
+            })?,
+            false => context.out.line(line(&turn))?,
+        }
+    }
+    if !context.out.is_json() {
+        context.out.say(format_args!("{}, {} tok", count(number_of, "turn"), number(tokens)));
+    }
+    Ok(())
+}
+
+fn line(turn: &ToolTurn) -> String {
+    let names: Vec<_> = turn.tool_names.iter().map(|name| escape::line(name)).collect();
+    let results: Vec<String> = turn
+        .results
+        .iter()
+        .map(|result| {
+            let text = short(result.id).to_string();
+            if result.is_error { format!("{text} {}", Styled(WARN, "failed")) } else { text }
+        })
+        .collect();
+    let mut line = format!("{} {}", short(turn.call), names.join(", "));
+    if !results.is_empty() {
+        line += &format!("  → {}", results.join(", "));
+    }
+    if turn.open_calls() > 0 {
+        line += &format!("  {}", Styled(WARN, format!("{} open", turn.open_calls())));
+    }
+    let tokens = format!("{} tok", number(turn.total_tokens()));
+    format!("{line}  {}", Styled(DIM, tokens))
+}

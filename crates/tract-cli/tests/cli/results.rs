@@ -1,0 +1,129 @@
+//! Tool turns, what waits to be decided, and why a message reads as it does.
+
+use tract::hooks::{Hooks, ToolResultAction, ToolResultReceived};
+use tract::{OpenOptions, block_on};
+
+use crate::support::Place;
+
+const STREAM: &str = r#"
+{"op":"user","text":"Where is main?"}
+{"op":"assistant","text":"","tool_calls":[{"id":"c1","name":"grep","arguments":{}},{"id":"c2","name":"ls","arguments":{}}],"mark":"call"}
+{"op":"tool_result","call_id":"c2","content":"a.rs"}
+{"op":"tool_result","call_id":"c1","content":"a.rs:7","mark":"r"}
+{"op":"edit","target":":r","content":"a.rs"}
+{"op":"assistant","text":"","tool_calls":[{"id":"c3","name":"ls","arguments":{}}]}
+"#;
+
+/// Leaves a result waiting in the store of a place, as a program with a handler would.
+fn defer(place: &Place, text: &str) -> String {
+    let url = format!("sqlite:{}", place.store().display());
+    block_on(async {
+        let hooks = Hooks::new().on("ask-a-person", |_: &ToolResultReceived| {
+            ToolResultAction::Defer("needs a person".into())
+        });
+        let tract = OpenOptions::new().open(&url).await?.with_hooks(hooks);
+        let error = tract.tool_result("c3", text).await.expect_err("it waits");
+        assert_eq!(error.code(), "deferred");
+        let id = tract.pending().await?.remove(0).id;
+        tract.store().close().await?;
+        Ok::<_, tract::Error>(id)
+    })
+    .expect("it is stored")
+}
+
+#[test]
+fn turns_are_one_a_line_oldest_first() {
+    let place = Place::of(STREAM);
+    let lines = place.json(&["turns", "--json"]);
+    assert_eq!(lines.len(), 2);
+    let keys: Vec<&String> = lines[0].as_object().expect("an object").keys().collect();
+    assert_eq!(keys, ["call", "results", "tool_names", "total_tokens"]);
+    assert_eq!(lines[0]["tool_names"], serde_json::json!(["grep", "ls"]));
+    assert_eq!(lines[0]["results"].as_array().map(Vec::len), Some(2));
+    assert!(lines[0]["total_tokens"].as_u64() > Some(0));
+    assert_eq!(place.json(&["turns", "--name", "grep", "--json"]), lines[..1]);
+    let call = lines[0]["call"].as_str().expect("an id");
+    assert_eq!(place.json(&["turns", "main", "--after", call, "--json"]), lines[1..]);
+    assert!(place.ok(&["turns"]).contains("1 open"));
+    assert_eq!(Place::new().ok(&["turns", "--json"]), "");
+    let other = Place::of(r#"{"op":"user","text":"elsewhere"}"#);
+    other.ok(&["branch", "aside"]);
+    other.feed(&["apply", "-"], br#"{"op":"user","text":"more"}"#).expect(0);
+    other.refused(&["turns", "aside", "--after", "main"], 1, "not_on_line", "is not on the line");
+}
+
+#[test]
+fn what_waits_is_listed_shown_and_decided_once() {
+    let place = Place::of(STREAM);
+    let id = defer(&place, "4111 1111 1111 1111\nand more");
+    let listed = place.json(&["pending", "--json"]);
+    assert_eq!(listed[0]["id"], id.as_str());
+    assert_eq!(listed[0]["reason"], "needs a person");
+    assert!(place.ok(&["pending"]).contains("by ask-a-person: needs a person"));
+    assert!(place.ok(&["pending", "show", &id]).contains("and more"));
+    let done = place.json(&["pending", "summarise", &id[..7], "--command", "head -n 1", "--json"]);
+    assert_eq!(done[0]["record"]["action"], "summarize");
+    let commit = done[0]["commit"].as_str().expect("a commit");
+    assert_eq!(place.ok(&["expand", commit]), "4111 1111 1111 1111\nand more\n");
+    let shown = place.ok(&["show", commit]);
+    assert!(shown.contains("because") && shown.contains("model: head -n 1"), "{shown}");
+    place.refused(&["pending", "approve", &id], 1, "already_decided", "summarize");
+    place.refused(&["pending", "approve", "p-none"], 1, "unknown_pending", "nothing waits");
+    assert!(place.ok(&["pending", "show", &id]).contains("summarize"));
+    place.ok(&["revert", commit]);
+    assert!(place.ok(&["compile", "--to", "openai"]).contains("4111"));
+    place.is_clean();
+}
+
+#[test]
+fn a_summariser_that_fails_leaves_it_waiting() {
+    let place = Place::of(STREAM);
+    let id = defer(&place, "some lines\nof output");
+    for (command, code) in [
+        ("exit 3", "model_error"),
+        ("cat", "bad_summary"),
+        ("true", "bad_summary"),
+        ("printf '\\377'", "invalid_reply"),
+    ] {
+        let arguments = ["pending", "summarise", id.as_str(), "--command", command];
+        let ran = place.run(&arguments).expect(1);
+        assert!(ran.stderr.contains(&format!("error[{code}]")), "{command}: {ran:?}");
+    }
+    place.ok(&["pending", "reject", &id, "--reason", "wrong"]);
+    assert!(place.ok(&["compile", "--to", "openai"]).contains("rejected: wrong"));
+    place.is_clean();
+}
+
+#[test]
+fn of_racing_processes_one_decides() {
+    let place = Place::of(STREAM);
+    let id = defer(&place, "output");
+    let runs: Vec<_> = (0..4)
+        .map(|n| {
+            let verb = if n % 2 == 0 { "approve" } else { "reject" };
+            let mut command = place.command(&["pending", verb, &id]);
+            command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+            command.spawn().expect("it starts")
+        })
+        .collect();
+    let codes: Vec<_> =
+        runs.into_iter().map(|mut run| run.wait().expect("it ends").code()).collect();
+    assert_eq!(codes.iter().filter(|code| **code == Some(0)).count(), 1, "{codes:?}");
+    assert!(codes.iter().all(|code| matches!(code, Some(0 | 1))), "{codes:?}");
+    place.is_clean();
+}
+
+#[test]
+fn automatic_summaries_are_said_and_shown() {
+    let place = Place::new();
+    assert!(place.ok(&["summarization"]).contains("no tool result"));
+    place.ok(&["summarization", "--tool", "grep=keep file names", "--threshold", "800"]);
+    let shown = place.ok(&["summarization"]);
+    assert!(shown.contains("grep: whatever its size") && shown.contains("above 800"), "{shown}");
+    let config = &place.json(&["summarization", "--json"])[0];
+    assert_eq!(config["auto_threshold"], 800);
+    place.refused(&["summarization", "--keep", "("], 1, "bad_pattern", "regular expression");
+    place.refused(&["summarization", "--tool", "grep"], 2, "usage", "NAME=TEXT");
+    place.ok(&["summarization", "--off"]);
+    assert_eq!(place.json(&["summarization", "--json"]), [serde_json::Value::Null]);
+}

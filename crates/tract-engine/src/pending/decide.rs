@@ -1,0 +1,421 @@
+//! Deciding what waits: once, whoever else tries at the same time.
+
+use tract_core::{
+    Applied, Blob, By, Commit, Content, Draft, Origin, RefName, RefTarget, ToolAnswer, ToolCall,
+};
+use tract_hooks::{DecisionRecord, Hooks, Summarize};
+
+use super::rule::{Place, with_text};
+use super::{
+    Asked, DECISIONS, Decided, DecidedDoc, Document, PENDING, Pending, PendingDoc, damaged,
+};
+use crate::error::{Error, Result};
+use crate::merge::{MergeOptions, Merged};
+use crate::plan::Request;
+use crate::repo::Repo;
+use crate::summarise::summary_of;
+use crate::txn::Txn;
+use crate::write::{ATTEMPTS, WriteOptions};
+
+/// What somebody decides.
+enum Verdict {
+    Approve,
+    Reject(String),
+    Edit(String),
+    Summarize(Summarize),
+}
+
+impl Repo {
+    /// Lists the operations that wait to be decided, oldest first.
+    ///
+    /// # Errors
+    /// When the store fails, or a document is damaged.
+    pub async fn pending(&self) -> Result<Vec<Pending>> {
+        let mut found = Vec::new();
+        for (_, target) in self.store().list_refs(self.name(), PENDING).await? {
+            found.push(self.read_pending(&target).await?);
+        }
+        found.sort_by(|a, b| (a.created_at_us, &a.id).cmp(&(b.created_at_us, &b.id)));
+        Ok(found)
+    }
+
+    /// Reads one operation that waits, by its name or the beginning of it.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPending`]; [`Error::AlreadyDecided`] when it waited once.
+    pub async fn pending_operation(&self, id: &str) -> Result<Pending> {
+        Ok(self.waiting(id).await?.1)
+    }
+
+    /// Lists the decisions that are kept by themselves, oldest first: what was rejected, and what
+    /// was decided after it had waited. Others are told by the commits that they brought about.
+    ///
+    /// # Errors
+    /// When the store fails, or a document is damaged.
+    pub async fn decisions(&self) -> Result<Vec<Decided>> {
+        let mut found = Vec::new();
+        for (_, target) in self.store().list_refs(self.name(), DECISIONS).await? {
+            found.push(self.read_decided(&target).await?);
+        }
+        found.sort_by(|a, b| (a.record.at_us, &a.id).cmp(&(b.record.at_us, &b.id)));
+        Ok(found)
+    }
+
+    /// Reads one decision that is kept by itself, with what had been asked for.
+    ///
+    /// # Errors
+    /// When the store fails, or the document is damaged.
+    pub async fn decision(&self, id: &str) -> Result<Option<Decided>> {
+        let Ok(name) = RefName::new(format!("{DECISIONS}{id}")) else { return Ok(None) };
+        match self.ref_target(&name).await? {
+            Some(target) => self.read_decided(&target).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Stores an operation that waits to be decided; handlers are not asked. Returns it with the
+    /// name that it got.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn defer(
+        &self,
+        branch: &RefName,
+        asked: Asked,
+        by: &str,
+        reason: impl Into<String>,
+    ) -> Result<Pending> {
+        let head = self.head_of(branch).await?;
+        let place = Place { repo: self, branch, head };
+        let event = match &asked {
+            Asked::Append(draft) if matches!(draft.content, Content::ToolResult(_)) => {
+                "tool_result_received"
+            }
+            Asked::Append(_) | Asked::Edit { .. } => "before_commit",
+            Asked::Compress { .. } => "before_compress",
+            Asked::Merge { .. } => "before_merge",
+            Asked::Call { .. } => "before_dispatch",
+        };
+        let (pending, document) = place.pending(asked, event, by, reason.into())?;
+        document.store(self, "defer").await?;
+        Ok(pending)
+    }
+
+    /// Does what waits, on the branch as it is now. A call is merely let go: who runs tools runs
+    /// it.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPending`], [`Error::AlreadyDecided`]; [`Error::Refused`] when it can no
+    /// longer be done, and then it goes on waiting.
+    pub async fn approve(&self, id: &str) -> Result<Decided> {
+        self.decide(id, Verdict::Approve).await
+    }
+
+    /// Does not do what waits. A result, or a call, that is rejected is answered by an error with
+    /// the reason, where the call is still open; the original stays readable with the decision.
+    ///
+    /// # Errors
+    /// As [`approve`](Self::approve).
+    pub async fn reject(&self, id: &str, reason: impl Into<String>) -> Result<Decided> {
+        self.decide(id, Verdict::Reject(reason.into())).await
+    }
+
+    /// Does what waits with another text; the original is kept.
+    ///
+    /// # Errors
+    /// As [`approve`](Self::approve); [`Error::NoText`] for a merge and for a call.
+    pub async fn edit_pending(&self, id: &str, text: impl Into<String>) -> Result<Decided> {
+        self.decide(id, Verdict::Edit(text.into())).await
+    }
+
+    /// Does what waits with a summary of its text; the original is kept.
+    ///
+    /// # Errors
+    /// As [`edit_pending`](Self::edit_pending); [`Error::Summary`] when there is no summary that
+    /// does, and then it goes on waiting.
+    pub async fn summarize_pending(&self, id: &str, how: &Summarize) -> Result<Decided> {
+        self.decide(id, Verdict::Summarize(how.clone())).await
+    }
+
+    async fn decide(&self, id: &str, verdict: Verdict) -> Result<Decided> {
+        let (target, pending) = self.waiting(id).await?;
+        let name = RefName::new(format!("{PENDING}{}", pending.id))?;
+        // Whoever decides is the one who is asked.
+        let plain = self.with_hooks(Hooks::new());
+        let (asked, record) = self.decided(&pending, &verdict).await?;
+        for _ in 0..ATTEMPTS {
+            let mut txn = Txn::new(&plain)?;
+            txn.move_from(&name, Some(target.clone()), None);
+            let commit = match &verdict {
+                Verdict::Reject(reason) => {
+                    refused(&mut txn, &pending, reason, record.clone()).await?
+                }
+                Verdict::Approve | Verdict::Edit(_) | Verdict::Summarize(_) => {
+                    carried_out(&mut txn, &pending.branch, &asked).await?
+                }
+            };
+            let decided = Decided {
+                id: pending.id.clone(),
+                branch: pending.branch.clone(),
+                record: record.clone(),
+                asked: pending.asked.clone(),
+                commit: commit.map(|commit| commit.id()),
+            };
+            Document::decided(&decided)?.add_to(&mut txn)?;
+            let what = format!("pending {}", record.action);
+            match txn.apply(&what, &WriteOptions::default()).await? {
+                Applied::Done | Applied::Already => return Ok(decided),
+                // Somebody else decided: then it does not wait any more. Or the branch moved.
+                Applied::Conflict(_) => drop(self.waiting(&pending.id).await?),
+            }
+        }
+        Err(Error::KeptMoving { attempts: ATTEMPTS })
+    }
+
+    /// Says what is to be done by a verdict, and what is written down of it.
+    async fn decided(
+        &self,
+        pending: &Pending,
+        verdict: &Verdict,
+    ) -> Result<(Asked, DecisionRecord)> {
+        let action = match verdict {
+            Verdict::Approve => "approve",
+            Verdict::Reject(_) => "reject",
+            Verdict::Edit(_) => "edit",
+            Verdict::Summarize(_) => "summarize",
+        };
+        let mut record = DecisionRecord::new(&pending.event, action, self.now_us());
+        record.handler = Some(self.who().to_owned()).filter(|who| !who.is_empty());
+        record.pending = Some(pending.id.clone());
+        let text = match verdict {
+            Verdict::Approve => {
+                return Ok((told(&pending.asked, &record, None)?, record));
+            }
+            Verdict::Reject(reason) => {
+                record.reason = Some(reason.clone());
+                return Ok((pending.asked.clone(), record));
+            }
+            Verdict::Edit(text) => text.clone(),
+            Verdict::Summarize(how) => {
+                let content = pending.asked.content().ok_or(Error::NoText)?;
+                let tool = match content {
+                    Content::ToolResult(answer) => answer.name.clone(),
+                    _ => None,
+                };
+                let place = Place { repo: self, branch: &pending.branch, head: pending.head };
+                let summary = summary_of(place, content, tool.as_deref(), how).await?;
+                record.instructions = how.instructions.clone();
+                record.model = summary.by;
+                summary.text
+            }
+        };
+        let old = pending.asked.content().ok_or(Error::NoText)?;
+        let new = said(old, &text);
+        record.before = Some(Blob::seal(old.to_blob()?).id().to_hex());
+        record.after = Some(Blob::seal(new.to_blob()?).id().to_hex());
+        record.tokens_before = Some(self.count(&old.text()));
+        record.tokens_after = Some(self.count(&new.text()));
+        Ok((told(&pending.asked, &record, Some(new))?, record))
+    }
+
+    /// Finds what waits by its name or the beginning of it.
+    async fn waiting(&self, id: &str) -> Result<(RefTarget, Pending)> {
+        let all = self.store().list_refs(self.name(), PENDING).await?;
+        let name = |name: &RefName| {
+            name.as_str().strip_prefix(PENDING).unwrap_or(name.as_str()).to_owned()
+        };
+        let exact = all.iter().find(|(found, _)| name(found) == id);
+        let mut like =
+            all.iter().filter(|(found, _)| !id.is_empty() && name(found).starts_with(id));
+        let found = match (exact, like.next(), like.next()) {
+            (Some(found), ..) | (None, Some(found), None) => Some(found),
+            (None, ..) => None,
+        };
+        if let Some((_, target)) = found {
+            return Ok((target.clone(), self.read_pending(target).await?));
+        }
+        if let Some(decided) = self.decision(id).await? {
+            return Err(Error::AlreadyDecided {
+                id: id.to_owned(),
+                action: decided.record.action,
+                at_us: decided.record.at_us,
+            });
+        }
+        let waiting = all.iter().map(|(found, _)| name(found)).collect();
+        Err(Error::UnknownPending { id: id.to_owned(), waiting })
+    }
+
+    async fn read_pending(&self, target: &RefTarget) -> Result<Pending> {
+        let doc: PendingDoc = self.document(target).await?;
+        Ok(Pending {
+            id: doc.id,
+            event: doc.event,
+            branch: RefName::new(doc.branch)?,
+            head: doc.head,
+            handler: doc.handler,
+            reason: doc.reason,
+            created_at_us: doc.created_at_us,
+            asked: doc.asked.asked()?,
+        })
+    }
+
+    async fn read_decided(&self, target: &RefTarget) -> Result<Decided> {
+        let doc: DecidedDoc = self.document(target).await?;
+        Ok(Decided {
+            id: doc.id,
+            branch: RefName::new(doc.branch)?,
+            record: doc.record,
+            asked: doc.asked.asked()?,
+            commit: doc.commit,
+        })
+    }
+
+    /// Reads the document that a ref points at.
+    pub(crate) async fn document<T: serde::de::DeserializeOwned>(
+        &self,
+        target: &RefTarget,
+    ) -> Result<T> {
+        let id = target.blob().ok_or_else(|| damaged("expected a document, found a commit"))?;
+        let blob = self.require_blob(id).await?;
+        serde_json::from_slice(blob.bytes()).map_err(|error| Error::Damaged {
+            object: Some(tract_core::ObjectId::Blob(id)),
+            what: format!("as a document: {error}"),
+        })
+    }
+}
+
+/// Puts a text in the place of the texts of a content.
+fn said(old: &Content, text: &str) -> Content {
+    let body = |old: &tract_core::Body| tract_core::Body {
+        parts: with_text(&old.parts, text),
+        name: old.name.clone(),
+    };
+    match old {
+        Content::System(old) => Content::System(body(old)),
+        Content::User(old) => Content::User(body(old)),
+        Content::Assistant(old) => Content::Assistant(body(old)),
+        Content::Reasoning(old) => Content::Reasoning(body(old)),
+        Content::Custom { kind, body: old } => {
+            Content::Custom { kind: kind.clone(), body: body(old) }
+        }
+        Content::ToolResult(old) => {
+            Content::ToolResult(ToolAnswer { parts: with_text(&old.parts, text), ..old.clone() })
+        }
+        Content::Artifact(old) => {
+            Content::Artifact(tract_core::Artifact { text: text.to_owned(), ..old.clone() })
+        }
+        Content::Note(old) => {
+            let json = tract_core::JsonText::new(text);
+            Content::Note(json.unwrap_or_else(|_| old.clone()))
+        }
+    }
+}
+
+/// What is done, with what is written down of the decision; what is changed keeps its original.
+fn told(asked: &Asked, record: &DecisionRecord, new: Option<Content>) -> Result<Asked> {
+    let origin = |old: &Origin, changed: bool| Origin {
+        by: if changed { By::Hook } else { old.by },
+        id: if changed { record.handler.clone() } else { old.id.clone() },
+        triggered_by: record.pending.clone(),
+        picked_from: old.picked_from,
+        detail: record.to_json(),
+    };
+    let mut asked = asked.clone();
+    match &mut asked {
+        Asked::Append(draft) => {
+            draft.origin = origin(&draft.origin, new.is_some());
+            if let Some(new) = new {
+                draft.keeps.insert(0, Blob::seal(draft.content.to_blob()?));
+                draft.content = new;
+                (draft.form, draft.verbatim) = (None, None);
+            }
+        }
+        Asked::Edit { content, details, .. } | Asked::Compress { content, details, .. } => {
+            details.origin = origin(&details.origin, new.is_some());
+            if let Some(new) = new {
+                details.keeps.insert(0, Blob::seal(content.to_blob()?));
+                *content = new;
+            }
+        }
+        Asked::Merge { details, .. } => details.origin = origin(&details.origin, false),
+        Asked::Call { .. } => {}
+    }
+    Ok(asked)
+}
+
+/// Does what was approved.
+async fn carried_out(txn: &mut Txn<'_>, branch: &RefName, asked: &Asked) -> Result<Option<Commit>> {
+    if let Some(request) = asked.request() {
+        return txn.add_decided(branch, &request).await.map(Some);
+    }
+    match asked {
+        Asked::Merge { source, no_fast_forward, details } => {
+            let mut options = MergeOptions::new().details(details.clone());
+            options.no_fast_forward = *no_fast_forward;
+            match txn.merge(branch, *source, &options).await? {
+                Merged::Commit(commit) => Ok(Some(commit)),
+                Merged::NothingToMerge | Merged::FastForward { .. } => Ok(None),
+            }
+        }
+        Asked::Append(_) | Asked::Edit { .. } | Asked::Compress { .. } | Asked::Call { .. } => {
+            Ok(None)
+        }
+    }
+}
+
+/// Answers a call whose result, or whose running, was refused; nothing where it is not open any
+/// more, or where nothing is answered.
+async fn refused(
+    txn: &mut Txn<'_>,
+    pending: &Pending,
+    reason: &str,
+    mut record: DecisionRecord,
+) -> Result<Option<Commit>> {
+    let (call_id, name, original) = match &pending.asked {
+        Asked::Append(draft) => match &draft.content {
+            Content::ToolResult(answer) => {
+                let original = Blob::seal(draft.content.to_blob()?);
+                (answer.call_id.clone(), answer.name.clone(), Some(original))
+            }
+            _ => return Ok(None),
+        },
+        Asked::Call { call: ToolCall { id, name, .. }, .. } => {
+            (id.clone(), Some(name.clone()), None)
+        }
+        Asked::Edit { .. } | Asked::Compress { .. } | Asked::Merge { .. } => return Ok(None),
+    };
+    record.before = original.as_ref().map(|blob| blob.id().to_hex());
+    let request = Request::Append(error_result(call_id, name, reason, original, &record));
+    match txn.add_decided(&pending.branch, &request).await {
+        Ok(commit) => Ok(Some(commit)),
+        Err(Error::Refused(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The answer to a call whose result was rejected.
+pub(super) fn error_result(
+    call_id: String,
+    name: Option<String>,
+    reason: &str,
+    original: Option<Blob>,
+    record: &DecisionRecord,
+) -> Draft {
+    let text = match reason.is_empty() {
+        true => "rejected".to_owned(),
+        false => format!("rejected: {reason}"),
+    };
+    let mut draft = Draft::tool_result(call_id, text).is_error(true);
+    if let Some(name) = name {
+        draft = draft.tool_name(name);
+    }
+    draft.origin = Origin {
+        by: By::Hook,
+        id: record.handler.clone(),
+        triggered_by: record.pending.clone().or_else(|| Some(record.event.clone())),
+        picked_from: None,
+        detail: record.to_json(),
+    };
+    draft.keeps.extend(original);
+    draft
+}

@@ -1,0 +1,276 @@
+//! Requests as documents: what was asked for, whole, so that another process can do it later.
+
+use serde::{Deserialize, Serialize};
+use tract_core::{
+    Blob, By, CommitId, Content, ContentError, Draft, JsonText, Kind, Origin, Priority, Role,
+    ToolCall, ToolSchema,
+};
+
+use super::Asked;
+use crate::error::{Error, Result};
+use crate::plan::{Details, NewContent, Request, Selection};
+
+/// What was asked for. Tagged from outside: JSON texts inside keep every digit that way.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum AskedDoc {
+    Append(DraftDoc),
+    Edit {
+        target: CommitId,
+        content: ContentDoc,
+        details: DetailsDoc,
+    },
+    Compress {
+        targets: Option<Vec<CommitId>>,
+        from: Option<CommitId>,
+        to: Option<CommitId>,
+        content: ContentDoc,
+        role: Option<String>,
+        details: DetailsDoc,
+    },
+    Merge {
+        source: CommitId,
+        no_fast_forward: bool,
+        details: DetailsDoc,
+    },
+    Call {
+        call: ToolCall,
+        commit: Option<CommitId>,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct DraftDoc {
+    content: ContentDoc,
+    role: Option<String>,
+    form: Option<String>,
+    verbatim: Option<BlobDoc>,
+    joins_previous: bool,
+    priority: Option<Priority>,
+    retention: Option<JsonText>,
+    details: DetailsDoc,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct ContentDoc {
+    kind: String,
+    content: JsonText,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct DetailsDoc {
+    message: Option<String>,
+    metadata: Option<JsonText>,
+    generation_config: Option<JsonText>,
+    tools: Option<Vec<String>>,
+    origin: OriginDoc,
+    keeps: Vec<BlobDoc>,
+    created_at: Option<i64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct OriginDoc {
+    by: String,
+    id: Option<String>,
+    triggered_by: Option<String>,
+    picked_from: Option<CommitId>,
+    detail: Option<JsonText>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum BlobDoc {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+fn damaged(what: impl Into<String>) -> Error {
+    Error::Damaged { object: None, what: what.into() }
+}
+
+impl BlobDoc {
+    fn of(blob: &Blob) -> Self {
+        match blob.text() {
+            Some(text) => Self::Text(text.to_owned()),
+            None => Self::Bytes(blob.bytes().to_vec()),
+        }
+    }
+
+    fn blob(self) -> Blob {
+        match self {
+            Self::Text(text) => Blob::seal(text),
+            Self::Bytes(bytes) => Blob::seal(bytes),
+        }
+    }
+}
+
+impl ContentDoc {
+    fn of(content: &Content) -> Result<Self> {
+        let text = content.to_blob()?;
+        let content_json = JsonText::new(&text).map_err(ContentError::from)?;
+        Ok(Self { kind: content.kind().as_str().to_owned(), content: content_json })
+    }
+
+    fn content(&self) -> Result<Content> {
+        Ok(Content::from_blob(&Kind::parse(&self.kind), self.content.as_str())?)
+    }
+}
+
+impl DetailsDoc {
+    fn of(details: &Details) -> Self {
+        let Details { message, metadata, generation_config, tools, origin, keeps, created_at } =
+            details;
+        let texts =
+            |tools: &Vec<ToolSchema>| tools.iter().map(|tool| tool.text().to_owned()).collect();
+        Self {
+            message: message.clone(),
+            metadata: metadata.clone(),
+            generation_config: generation_config.clone(),
+            tools: tools.as_ref().map(texts),
+            origin: OriginDoc {
+                by: origin.by.as_str().to_owned(),
+                id: origin.id.clone(),
+                triggered_by: origin.triggered_by.clone(),
+                picked_from: origin.picked_from,
+                detail: origin.detail.clone(),
+            },
+            keeps: keeps.iter().map(BlobDoc::of).collect(),
+            created_at: *created_at,
+        }
+    }
+
+    fn details(self) -> Result<Details> {
+        let tools = self
+            .tools
+            .map(|tools| tools.iter().map(|text| ToolSchema::parse(text)).collect())
+            .transpose()?;
+        let origin = self.origin;
+        let by = By::parse(&origin.by)
+            .ok_or_else(|| damaged(format!("an origin of unknown sort {:?}", origin.by)))?;
+        Ok(Details {
+            message: self.message,
+            metadata: self.metadata,
+            generation_config: self.generation_config,
+            tools,
+            origin: Origin {
+                by,
+                id: origin.id,
+                triggered_by: origin.triggered_by,
+                picked_from: origin.picked_from,
+                detail: origin.detail,
+            },
+            keeps: self.keeps.into_iter().map(BlobDoc::blob).collect(),
+            created_at: self.created_at,
+        })
+    }
+}
+
+impl DraftDoc {
+    fn of(draft: &Draft) -> Result<Self> {
+        Ok(Self {
+            content: ContentDoc::of(&draft.content)?,
+            role: draft.role.as_ref().map(|role| role.as_str().to_owned()),
+            form: draft.form.clone(),
+            verbatim: draft.verbatim.as_ref().map(BlobDoc::of),
+            joins_previous: draft.joins_previous,
+            priority: draft.priority,
+            retention: draft.retention.clone(),
+            details: DetailsDoc::of(&Details::from(draft)),
+        })
+    }
+
+    fn draft(self) -> Result<Draft> {
+        let details = self.details.details()?;
+        let mut draft = Draft::new(self.content.content()?);
+        draft.role = self.role.as_deref().map(Role::parse);
+        draft.form = self.form;
+        draft.verbatim = self.verbatim.map(BlobDoc::blob);
+        draft.joins_previous = self.joins_previous;
+        draft.priority = self.priority;
+        draft.retention = self.retention;
+        draft.message = details.message;
+        draft.metadata = details.metadata;
+        draft.generation_config = details.generation_config;
+        draft.tools = details.tools;
+        draft.origin = details.origin;
+        draft.keeps = details.keeps;
+        draft.created_at = details.created_at;
+        Ok(draft)
+    }
+}
+
+impl AskedDoc {
+    pub(super) fn of(asked: &Asked) -> Result<Self> {
+        Ok(match asked {
+            Asked::Merge { source, no_fast_forward, details } => Self::Merge {
+                source: *source,
+                no_fast_forward: *no_fast_forward,
+                details: DetailsDoc::of(details),
+            },
+            Asked::Call { call, commit } => Self::Call { call: call.clone(), commit: *commit },
+            Asked::Append(draft) => Self::Append(DraftDoc::of(draft)?),
+            Asked::Edit { target, content, details } => Self::Edit {
+                target: *target,
+                content: ContentDoc::of(content)?,
+                details: DetailsDoc::of(details),
+            },
+            Asked::Compress { select, content, role, details } => {
+                let (targets, from, to) = match select {
+                    Selection::Targets(targets) => (Some(targets.clone()), None, None),
+                    Selection::Range { from, to } => (None, *from, *to),
+                };
+                Self::Compress {
+                    targets,
+                    from,
+                    to,
+                    content: ContentDoc::of(content)?,
+                    role: role.as_ref().map(|role| role.as_str().to_owned()),
+                    details: DetailsDoc::of(details),
+                }
+            }
+        })
+    }
+
+    pub(super) fn asked(self) -> Result<Asked> {
+        Ok(match self {
+            Self::Append(draft) => Asked::Append(Box::new(draft.draft()?)),
+            Self::Edit { target, content, details } => {
+                Asked::Edit { target, content: content.content()?, details: details.details()? }
+            }
+            Self::Compress { targets, from, to, content, role, details } => Asked::Compress {
+                select: match targets {
+                    Some(targets) => Selection::Targets(targets),
+                    None => Selection::Range { from, to },
+                },
+                content: content.content()?,
+                role: role.as_deref().map(Role::parse),
+                details: details.details()?,
+            },
+            Self::Merge { source, no_fast_forward, details } => {
+                Asked::Merge { source, no_fast_forward, details: details.details()? }
+            }
+            Self::Call { call, commit } => Asked::Call { call, commit },
+        })
+    }
+}
+
+impl Asked {
+    /// Returns the request that carries it out; `None` for a merge and for a call.
+    pub(super) fn request(&self) -> Option<Request> {
+        Some(match self {
+            Self::Append(draft) => Request::Append(Draft::clone(draft)),
+            Self::Edit { target, content, details } => Request::Edit {
+                target: *target,
+                content: NewContent::Content(content.clone()),
+                details: details.clone(),
+            },
+            Self::Compress { select, content, role, details } => Request::Compress {
+                select: select.clone(),
+                content: content.clone(),
+                role: role.clone(),
+                details: details.clone(),
+            },
+            Self::Merge { .. } | Self::Call { .. } => return None,
+        })
+    }
+}

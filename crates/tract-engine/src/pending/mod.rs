@@ -1,0 +1,317 @@
+//! Operations that wait for somebody to decide them, and the records of decisions: documents
+//! under `pending/` and `decisions/`.
+
+mod decide;
+mod doc;
+mod rule;
+mod turn;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use tract_core::{BatchId, Blob, CommitId, Content, Draft, RefName, RefTarget, Role, ToolCall};
+use tract_hooks::DecisionRecord;
+
+use self::doc::AskedDoc;
+pub(crate) use self::rule::{Place, Ruling};
+pub use self::turn::TurnAnswer;
+use crate::error::{Error, Result};
+use crate::plan::{Details, Selection};
+use crate::repo::Repo;
+use crate::txn::Txn;
+
+/// Where operations wait.
+const PENDING: &str = "pending/";
+/// Where decisions are kept that brought about no commit of their own.
+const DECISIONS: &str = "decisions/";
+
+/// What waits to be decided, or was decided.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Asked {
+    /// A message, or a tool's result.
+    Append(Box<Draft>),
+    /// Another text of a message.
+    Edit {
+        /// The message, by any of its versions.
+        target: CommitId,
+        /// What it would say.
+        content: Content,
+        /// The rest.
+        details: Details,
+    },
+    /// A summary in the place of messages.
+    Compress {
+        /// The messages.
+        select: Selection,
+        /// The summary.
+        content: Content,
+        /// Its role, where that is not the kind's own.
+        role: Option<Role>,
+        /// The rest.
+        details: Details,
+    },
+    /// What another head has.
+    Merge {
+        /// The head.
+        source: CommitId,
+        /// Whether a commit is made even where the branch could merely be forwarded.
+        no_fast_forward: bool,
+        /// The rest.
+        details: Details,
+    },
+    /// A call that a tool has not run for yet.
+    Call {
+        /// The call.
+        call: ToolCall,
+        /// The message that asks for it.
+        commit: Option<CommitId>,
+    },
+}
+
+impl Asked {
+    /// Returns what would be said, where something would.
+    pub fn content(&self) -> Option<&Content> {
+        match self {
+            Self::Append(draft) => Some(&draft.content),
+            Self::Edit { content, .. } | Self::Compress { content, .. } => Some(content),
+            Self::Merge { .. } | Self::Call { .. } => None,
+        }
+    }
+
+    /// Says in one line what was asked for.
+    pub fn describe(&self) -> String {
+        let text = |content: &Content| {
+            let text = content.text();
+            let line: String = text.chars().take(80).collect();
+            line.replace(['\n', '\r'], " ")
+        };
+        match self {
+            Self::Append(draft) => match &draft.content {
+                Content::ToolResult(answer) => format!(
+                    "result of {} ({}): {}",
+                    answer.name.as_deref().unwrap_or("a tool"),
+                    answer.call_id,
+                    text(&draft.content)
+                ),
+                content => format!("{}: {}", content.kind(), text(content)),
+            },
+            Self::Edit { target, content, .. } => {
+                format!("edit of {}: {}", target.short(), text(content))
+            }
+            Self::Compress { content, .. } => format!("summary: {}", text(content)),
+            Self::Merge { source, .. } => format!("merge of {}", source.short()),
+            Self::Call { call, .. } => format!("{}({})", call.name, call.arguments),
+        }
+    }
+}
+
+/// An operation that waits for somebody to decide it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Pending {
+    /// Its name, such as `p-7c1e02aa`.
+    pub id: String,
+    /// The event that a handler deferred.
+    pub event: String,
+    /// The branch that it would change.
+    pub branch: RefName,
+    /// Where the branch was.
+    pub head: Option<CommitId>,
+    /// The handler that deferred it.
+    pub handler: String,
+    /// Why.
+    pub reason: String,
+    /// When: microseconds since 1970, UTC.
+    pub created_at_us: i64,
+    /// What was asked for.
+    pub asked: Asked,
+}
+
+impl fmt::Display for Pending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let branch = self.branch.branch_name().unwrap_or(self.branch.as_str());
+        let (id, asked) = (&self.id, self.asked.describe());
+        write!(f, "{id}  {asked}  on {branch}, by {}: {}", self.handler, self.reason)
+    }
+}
+
+/// A decision that is kept by itself.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Decided {
+    /// Its name: that of the operation which waited, else one of its own.
+    pub id: String,
+    /// The branch concerned.
+    pub branch: RefName,
+    /// What was decided, by whom and why.
+    pub record: DecisionRecord,
+    /// What had been asked for: the original, whole.
+    pub asked: Asked,
+    /// The commit that it brought about.
+    pub commit: Option<CommitId>,
+}
+
+/// A handler refused an operation, and nothing was committed.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Rejected {
+    /// The decision's name: [`Repo::decision`] reads it, with what was rejected.
+    pub decision: String,
+    /// The event.
+    pub event: String,
+    /// The handler.
+    pub handler: String,
+    /// Why.
+    pub reason: String,
+    /// What would have been said, where something would.
+    pub content: Option<Content>,
+}
+
+/// A handler left an operation for somebody to decide; nothing was committed yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Deferred {
+    /// The operation's name.
+    pub id: String,
+    /// The event.
+    pub event: String,
+    /// The handler.
+    pub handler: String,
+    /// Why.
+    pub reason: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PendingDoc {
+    v: u8,
+    id: String,
+    event: String,
+    branch: String,
+    head: Option<CommitId>,
+    handler: String,
+    reason: String,
+    created_at_us: i64,
+    asked: AskedDoc,
+}
+
+#[derive(Serialize, Deserialize)]
+struct DecidedDoc {
+    v: u8,
+    id: String,
+    branch: String,
+    record: DecisionRecord,
+    asked: AskedDoc,
+    commit: Option<CommitId>,
+}
+
+/// A document in the making: the ref that will name it, and its bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Document {
+    name: RefName,
+    blob: Blob,
+}
+
+impl Document {
+    fn of<T: Serialize>(folder: &str, id: &str, doc: &T) -> Result<Self> {
+        let text = serde_json::to_string(doc).map_err(|error| damaged(error.to_string()))?;
+        Ok(Self { name: RefName::new(format!("{folder}{id}"))?, blob: Blob::seal(text) })
+    }
+
+    fn decided(decided: &Decided) -> Result<Self> {
+        let doc = DecidedDoc {
+            v: 1,
+            id: decided.id.clone(),
+            branch: decided.branch.as_str().to_owned(),
+            record: decided.record.clone(),
+            asked: AskedDoc::of(&decided.asked)?,
+            commit: decided.commit,
+        };
+        Self::of(DECISIONS, &decided.id, &doc)
+    }
+
+    fn pending(pending: &Pending) -> Result<Self> {
+        let doc = PendingDoc {
+            v: 1,
+            id: pending.id.clone(),
+            event: pending.event.clone(),
+            branch: pending.branch.as_str().to_owned(),
+            head: pending.head,
+            handler: pending.handler.clone(),
+            reason: pending.reason.clone(),
+            created_at_us: pending.created_at_us,
+            asked: AskedDoc::of(&pending.asked)?,
+        };
+        Self::of(PENDING, &pending.id, &doc)
+    }
+
+    /// Adds it to a write; there must be none of its name.
+    fn add_to(&self, txn: &mut Txn<'_>) -> Result<()> {
+        txn.blob(self.blob.clone())?;
+        txn.move_from(&self.name, None, Some(RefTarget::Blob(self.blob.id())));
+        Ok(())
+    }
+
+    /// Stores it by itself.
+    pub(crate) async fn store(&self, repo: &Repo, what: &str) -> Result<()> {
+        let mut txn = Txn::new(repo)?;
+        self.add_to(&mut txn)?;
+        match txn.apply(what, &Default::default()).await? {
+            tract_core::Applied::Done | tract_core::Applied::Already => Ok(()),
+            tract_core::Applied::Conflict(conflict) => Err(conflict.into()),
+        }
+    }
+}
+
+fn damaged(what: impl Into<String>) -> Error {
+    Error::Damaged { object: None, what: what.into() }
+}
+
+/// Makes the name of an operation that waits, or of a decision.
+fn fresh_id(first: &str) -> Result<String> {
+    let random = BatchId::random().map_err(Error::Random)?.to_string();
+    let digits: String = random.chars().filter(char::is_ascii_hexdigit).take(8).collect();
+    Ok(format!("{first}-{digits}"))
+}
+
+impl Repo {
+    /// Reads the original of a message that was changed: what a handler replaced when it was
+    /// committed, else the message as it came, before any edit; `None` when the commit says
+    /// nothing, or reads as it came.
+    ///
+    /// # Errors
+    /// When the store fails, or a blob is damaged.
+    pub async fn original_of(&self, id: CommitId) -> Result<Option<Content>> {
+        use tract_core::{By, Change, Op};
+        let commit = self.require_commit(id).await?;
+        let Some(kind) = &commit.kind else { return Ok(None) };
+        let kept = |commit: &tract_core::Commit| {
+            commit.keeps.first().copied().filter(|_| commit.origin.by == By::Hook)
+        };
+        let first = match &commit.op {
+            Op::Edit { .. } => {
+                let changes = self.changes(&commit).await?;
+                let slot = changes.iter().find_map(|change| match change {
+                    Change::Version { slot, .. } => Some(slot.resolve(id)),
+                    Change::Add { .. } | Change::Remove { .. } | Change::Mark { .. } => None,
+                });
+                match slot {
+                    // A slot is a name: its commit need not be stored.
+                    Some(slot) => self.commit(slot).await?,
+                    None => None,
+                }
+            }
+            _ => Some(commit.clone()),
+        };
+        let Some(first) = first else { return Ok(None) };
+        match kept(&first) {
+            Some(original) => {
+                let blob = self.require_blob(original).await?;
+                let text = blob.text().ok_or(tract_core::ContentError::NotText)?;
+                Ok(Some(Content::from_blob(kind, text)?))
+            }
+            None if first.id() == id => Ok(None),
+            None => self.content_of(first.id()).await.map(Some),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Summaries by a port: of one result, of the results of many turns, of a stretch of a context.
+
+mod range;
+mod results;
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use tract_core::{Applied, Blob, Content, Message, RefName, RefTarget, Summary, SummaryRequest};
+use tract_hooks::{Summarize, SummaryError, ToolSummarization, kept_texts, summarize_checked};
+
+pub use self::range::{SummarizeRange, SummarizedRange};
+pub use self::results::{CompressToolCalls, CompressedToolCalls};
+use crate::error::{Error, Result};
+use crate::pending::Place;
+use crate::repo::Repo;
+use crate::txn::Txn;
+use crate::write::{ATTEMPTS, WriteOptions};
+
+/// Where the configuration of automatic summaries is kept.
+const CONFIG: &str = "config/tool-summarization";
+
+/// How much of a conversation a summariser is shown, in characters; the end of it.
+const CONTEXT_CHARS: usize = 12_000;
+
+impl Repo {
+    /// Reads which tool results are summarised automatically; `None` when nobody said so.
+    ///
+    /// # Errors
+    /// When the store fails, or the document is damaged.
+    pub async fn tool_summarization(&self) -> Result<Option<Arc<ToolSummarization>>> {
+        let name = RefName::new(CONFIG)?;
+        let Some(target) = self.ref_target(&name).await? else { return Ok(None) };
+        let config: ToolSummarization = self.document(&target).await?;
+        Ok(Some(Arc::new(config)))
+    }
+
+    /// Says which tool results are summarised automatically, from now on and for everybody who
+    /// opens the repository; `None` ends it. Results are summarised by the port of
+    /// [`Hooks::summarizer`](tract_hooks::Hooks::summarizer), unless a handler decides first.
+    ///
+    /// # Errors
+    /// [`Error::Summary`] when a pattern is no regular expression; when the store fails.
+    pub async fn configure_tool_summarization(
+        &self,
+        config: Option<&ToolSummarization>,
+    ) -> Result<()> {
+        let name = RefName::new(CONFIG)?;
+        if let Some(config) = config {
+            kept_texts("", &config.must_keep)?;
+        }
+        for _ in 0..ATTEMPTS {
+            let mut txn = Txn::new(self)?;
+            let to = match config {
+                Some(config) => {
+                    let text = serde_json::to_string(config).map_err(|error| Error::Damaged {
+                        object: None,
+                        what: error.to_string(),
+                    })?;
+                    let blob = Blob::seal(text);
+                    let id = blob.id();
+                    txn.blob(blob)?;
+                    Some(RefTarget::Blob(id))
+                }
+                None => None,
+            };
+            txn.move_ref(&name, to).await?;
+            match txn.apply("configure", &WriteOptions::default()).await? {
+                Applied::Done | Applied::Already => return Ok(()),
+                Applied::Conflict(_) => {}
+            }
+        }
+        Err(Error::KeptMoving { attempts: ATTEMPTS })
+    }
+}
+
+/// Summarises one content by the port of the hooks.
+pub(crate) async fn summary_of(
+    place: Place<'_>,
+    content: &Content,
+    tool: Option<&str>,
+    how: &Summarize,
+) -> Result<Summary, SummaryError> {
+    let hooks = place.repo.hooks();
+    let port = hooks.summarizer_port().ok_or(SummaryError::NoSummarizer)?;
+    let mut request = request(&content.text(), tool, how)?;
+    if how.with_context {
+        // A head that this very write made is not stored yet; then there is no context to show.
+        if let Ok(compiled) = place.repo.compiler().compile(place.head).await {
+            request.context = Some(tail(&conversation(compiled.messages()), CONTEXT_CHARS));
+        }
+    }
+    summarize_checked(port, &request, place.repo.counter(), hooks.summary_time()).await
+}
+
+fn request(
+    text: &str,
+    tool: Option<&str>,
+    how: &Summarize,
+) -> Result<SummaryRequest, SummaryError> {
+    let kept = kept_texts(text, &how.must_keep)?;
+    let mut request = SummaryRequest::new(text).must_keep(kept);
+    request.what = Some(format!("tool:{}", tool.unwrap_or("unknown")));
+    request.instructions = how.instructions.clone();
+    request.target_tokens = how.target_tokens;
+    Ok(request)
+}
+
+/// Writes messages as text: each under a label that says whose it is.
+fn conversation<'a>(messages: impl Iterator<Item = &'a Message>) -> String {
+    let mut out = String::new();
+    for message in messages {
+        let calls: Vec<String> = message
+            .content
+            .calls()
+            .map(|call| {
+                let arguments: String = call.arguments.chars().take(60).collect();
+                format!("{}({arguments})", call.name)
+            })
+            .collect();
+        let label = match &message.content {
+            Content::ToolResult(answer) => {
+                let name = answer.name.as_deref().unwrap_or("tool");
+                format!("tool:{name} (call_id={})", answer.call_id)
+            }
+            _ if !calls.is_empty() => format!("{} (calls: {})", message.role, calls.join(", ")),
+            _ => message.role.to_string(),
+        };
+        let _ = writeln!(out, "[{label}]: {}\n", message.content.text());
+    }
+    out
+}
+
+/// Returns the last so many characters.
+fn tail(text: &str, chars: usize) -> String {
+    let skipped = text.chars().count().saturating_sub(chars);
+    text.chars().skip(skipped).collect()
+}

@@ -1,0 +1,166 @@
+//! One summary, by the port, in the place of messages.
+
+use tract_core::{
+    By, Change, Commit, CommitId, Content, Message, Op, Origin, Priority, RefName, SummaryRequest,
+    This,
+};
+use tract_hooks::{
+    CONVERSATION, DecisionRecord, Summarize, SummaryError, kept_texts, summarize_checked,
+};
+
+use super::conversation;
+use crate::error::Result;
+use crate::plan::{Details, Request, Selection, plan};
+use crate::repo::Repo;
+use crate::txn::Txn;
+use crate::write::WriteOptions;
+
+/// Which messages are summarised, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SummarizeRange {
+    /// The messages; pinned ones and open calls among them stay.
+    pub select: Selection,
+    /// How.
+    pub how: Summarize,
+}
+
+impl Default for SummarizeRange {
+    fn default() -> Self {
+        let select = Selection::Range { from: None, to: None };
+        Self { select, how: Summarize::new() }
+    }
+}
+
+impl SummarizeRange {
+    /// Starts from the defaults: everything that is not pinned.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the messages.
+    #[must_use]
+    pub fn select(mut self, select: Selection) -> Self {
+        self.select = select;
+        self
+    }
+
+    /// Sets how they are summarised.
+    #[must_use]
+    pub fn how(mut self, how: Summarize) -> Self {
+        self.how = how;
+        self
+    }
+}
+
+/// What a summary took the place of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SummarizedRange {
+    /// The commit.
+    pub commit: Commit,
+    /// The messages, by their slots.
+    pub sources: Vec<CommitId>,
+    /// How many tokens their text takes.
+    pub tokens_before: u64,
+    /// How many the summary takes.
+    pub tokens_after: u64,
+}
+
+impl Repo {
+    /// Puts a summary by the port in the place of messages, as they read now. What the retention
+    /// of important messages asks for (`{"must_keep":[pattern, …],"instructions":"…"}`) the
+    /// summary must keep.
+    ///
+    /// # Errors
+    /// [`Error::Summary`](crate::Error::Summary) when there is no summary that does;
+    /// [`Error::Conflict`](crate::Error::Conflict) when the branch moved meanwhile. Nothing is
+    /// written then.
+    pub async fn summarize_range(
+        &self,
+        branch: &RefName,
+        options: &SummarizeRange,
+    ) -> Result<SummarizedRange> {
+        let head = self.head_of(branch).await?;
+        let hooks = self.hooks();
+        let port = hooks.summarizer_port().ok_or(SummaryError::NoSummarizer)?;
+        // What a planner would take out is exactly what is summarised.
+        let trial = Request::compress(options.select.clone(), "-");
+        let line = self.line(head).await?;
+        let mut txn = Txn::new(self)?;
+        let planned = txn.plan_with(head, |records| plan(&trial, &line, records)).await?;
+        let sources: Vec<CommitId> = planned
+            .changes
+            .iter()
+            .filter_map(|change| match change {
+                Change::Remove { slot: This::Id(slot), .. } => Some(*slot),
+                _ => None,
+            })
+            .collect();
+        let compiled = self.compiler().compile(head).await?;
+        let messages: Vec<&Message> =
+            sources.iter().filter_map(|slot| compiled.message(*slot)).collect();
+        let text = conversation(messages.iter().copied());
+        let mut kept = kept_texts(&text, &options.how.must_keep)?;
+        let mut instructions: Vec<String> = options.how.instructions.iter().cloned().collect();
+        for message in &messages {
+            if message.priority != Priority::Important {
+                continue;
+            }
+            let mark = line.view().get(message.slot).and_then(|row| row.mark);
+            if let Some(retention) = self.retention(mark).await? {
+                kept.extend(kept_texts(&message.content.text(), &retention.must_keep)?);
+                instructions.extend(retention.instructions);
+            }
+        }
+        kept.sort();
+        kept.dedup();
+        let mut request = SummaryRequest::new(text).what(CONVERSATION).must_keep(kept);
+        request.instructions = Some(instructions.join("\n")).filter(|text| !text.is_empty());
+        request.target_tokens = options.how.target_tokens;
+        let limit = hooks.summary_time();
+        let summary = summarize_checked(port, &request, self.counter(), limit).await?;
+        let (before, after) = (self.count(&request.text), self.count(&summary.text));
+        let mut record = DecisionRecord::new("summarize_range", "summarize", self.now_us());
+        record.instructions = request.instructions.clone();
+        record.model = summary.by.clone();
+        (record.tokens_before, record.tokens_after) = (Some(before), Some(after));
+        let write = Request::Compress {
+            select: Selection::Targets(sources.clone()),
+            content: Content::assistant(summary.text),
+            role: None,
+            details: Details {
+                origin: Origin {
+                    by: By::Model,
+                    id: summary.by,
+                    triggered_by: Some("summarize_range".to_owned()),
+                    picked_from: None,
+                    detail: record.to_json(),
+                },
+                ..Details::default()
+            },
+        };
+        let expect = WriteOptions::new().expect(head);
+        let made = self.write(branch, &[write], &expect).await?;
+        let commit = made.into_iter().next().expect("one request gives one commit");
+        Ok(SummarizedRange { commit, sources, tokens_before: before, tokens_after: after })
+    }
+
+    async fn retention(&self, mark: Option<CommitId>) -> Result<Option<Retention>> {
+        let Some(mark) = mark else { return Ok(None) };
+        let json = match &self.require_commit(mark).await?.op {
+            Op::Annotate { retention, .. } | Op::Append { retention, .. } => retention.clone(),
+            _ => None,
+        };
+        // Retention of another shape is the caller's own: nothing is promised of it here.
+        Ok(json.and_then(|json| serde_json::from_str(json.as_str()).ok()))
+    }
+}
+
+/// What compression has to keep of an important message.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default)]
+struct Retention {
+    must_keep: Vec<String>,
+    instructions: Option<String>,
+}

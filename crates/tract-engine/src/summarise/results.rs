@@ -1,0 +1,186 @@
+//! Shorter results for many turns at once: each result gets an edit of its own.
+
+use std::collections::{BTreeSet, HashMap};
+
+use tract_core::{By, Commit, CommitId, Content, Origin, Part, RefName, ToolAnswer};
+use tract_hooks::{DecisionRecord, Summarize, SummaryError, check_summary, summarize_all_guarded};
+
+use super::request;
+use crate::error::{Error, Result};
+use crate::plan::{Details, NewContent, Request};
+use crate::repo::Repo;
+use crate::turns::{FoundResult, ToolQuery};
+use crate::write::WriteOptions;
+
+/// Which results are made shorter, and how; all of the branch by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CompressToolCalls {
+    /// Turns with a call of these tools; all when empty.
+    pub query: ToolQuery,
+    /// Exactly these results, by any of their versions, or all results of a message with calls.
+    pub commits: Option<Vec<CommitId>>,
+    /// How each is summarised.
+    pub how: Summarize,
+}
+
+impl CompressToolCalls {
+    /// Starts from the defaults: every result of every turn.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the turns with a call of this tool.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.query = self.query.name(name);
+        self
+    }
+
+    /// Takes exactly these results.
+    #[must_use]
+    pub fn commits(mut self, commits: impl Into<Vec<CommitId>>) -> Self {
+        self.commits = Some(commits.into());
+        self
+    }
+
+    /// Sets how each is summarised.
+    #[must_use]
+    pub fn how(mut self, how: Summarize) -> Self {
+        self.how = how;
+        self
+    }
+}
+
+/// What was made shorter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CompressedToolCalls {
+    /// The edits, one for each result, in order.
+    pub edits: Vec<Commit>,
+    /// The results, parallel to the edits.
+    pub sources: Vec<CommitId>,
+    /// Results that stay as they are, and why.
+    pub left: Vec<(CommitId, String)>,
+    /// How many tokens the results took.
+    pub tokens_before: u64,
+    /// How many their summaries take.
+    pub tokens_after: u64,
+    /// The tools, sorted, each once.
+    pub tool_names: BTreeSet<String>,
+    /// How many turns they are of.
+    pub turn_count: usize,
+}
+
+impl Repo {
+    /// Makes the results of tool turns shorter: each summary is an edit of its result, all in one
+    /// durable write. Which call a result answers, and whether the tool failed, stays. A summary
+    /// that does not do is left away, and its result stays as it is.
+    ///
+    /// # Errors
+    /// [`Error::Summary`] when there are no summaries, or not exactly one for each result;
+    /// [`Error::NoToolResult`] when a commit that was named is none. Nothing is written then.
+    pub async fn compress_tool_calls(
+        &self,
+        branch: &RefName,
+        options: &CompressToolCalls,
+    ) -> Result<CompressedToolCalls> {
+        let head = self.head_of(branch).await?;
+        let port = self.hooks().summarizer_port().ok_or(SummaryError::NoSummarizer)?;
+        let mut done = CompressedToolCalls::default();
+        let (mut wanted, mut requests) = (Vec::new(), Vec::new());
+        for result in self.results_of(head, options).await? {
+            let content = self.content_of(result.version).await?;
+            match request(&content.text(), result.name.as_deref(), &options.how) {
+                Ok(request) if !request.text.trim().is_empty() => {
+                    wanted.push((result, content));
+                    requests.push(request);
+                }
+                Ok(_) => done.left.push((result.id, SummaryError::NoText.to_string())),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if requests.is_empty() {
+            return Ok(done);
+        }
+        let limit = self.hooks().summary_time();
+        let summaries = summarize_all_guarded(port, &requests, limit).await?;
+        let mut edits = Vec::new();
+        let mut turns = BTreeSet::new();
+        for (((result, content), request), summary) in wanted.iter().zip(&requests).zip(summaries) {
+            if let Err(error) = check_summary(request, &summary.text, self.counter()) {
+                done.left.push((result.id, error.to_string()));
+                continue;
+            }
+            let (before, after) = (self.count(&request.text), self.count(&summary.text));
+            done.tokens_before += before;
+            done.tokens_after += after;
+            done.sources.push(result.id);
+            done.tool_names.extend(result.name.clone());
+            turns.extend(result.call.map(|call| call.slot));
+            let mut record = DecisionRecord::new("compress_tool_calls", "summarize", self.now_us());
+            record.instructions = options.how.instructions.clone();
+            record.model = summary.by.clone();
+            (record.tokens_before, record.tokens_after) = (Some(before), Some(after));
+            let Content::ToolResult(answer) = content else { continue };
+            edits.push(Request::Edit {
+                target: result.version,
+                content: NewContent::Content(shortened(answer, summary.text)),
+                details: Details {
+                    origin: Origin {
+                        by: By::Hook,
+                        id: summary.by,
+                        triggered_by: Some("compress_tool_calls".to_owned()),
+                        picked_from: None,
+                        detail: record.to_json(),
+                    },
+                    ..Details::default()
+                },
+            });
+        }
+        done.turn_count = turns.len();
+        if !edits.is_empty() {
+            let options = WriteOptions::new().what("compress tool calls");
+            done.edits = self.write(branch, &edits, &options).await?;
+        }
+        Ok(done)
+    }
+
+    async fn results_of(
+        &self,
+        head: Option<CommitId>,
+        options: &CompressToolCalls,
+    ) -> Result<Vec<FoundResult>> {
+        let query = ToolQuery { hidden: false, ..options.query.clone() };
+        let turns: Vec<_> = self.find_tool_turns(head, &query).await?.collect();
+        let Some(commits) = &options.commits else {
+            return Ok(turns.into_iter().flat_map(|turn| turn.results).collect());
+        };
+        let all = ToolQuery { names: Vec::new(), ..query };
+        let mut by_id: HashMap<CommitId, FoundResult> = HashMap::new();
+        for result in self.find_tool_results(head, &all).await? {
+            by_id.insert(result.version, result.clone());
+            by_id.insert(result.id, result);
+        }
+        let mut by_call: HashMap<CommitId, Vec<FoundResult>> = HashMap::new();
+        for turn in self.find_tool_turns(head, &all).await? {
+            by_call.insert(turn.call, turn.results);
+        }
+        let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
+        for commit in commits {
+            let results = match (by_id.get(commit), by_call.get(commit)) {
+                (Some(result), _) => vec![result.clone()],
+                (None, Some(results)) => results.clone(),
+                (None, None) => return Err(Error::NoToolResult { commit: *commit }),
+            };
+            found.extend(results.into_iter().filter(|result| seen.insert(result.id)));
+        }
+        Ok(found)
+    }
+}
+
+fn shortened(answer: &ToolAnswer, text: String) -> Content {
+    let others = answer.parts.iter().filter(|part| !matches!(part, Part::Text { .. })).cloned();
+    let parts = std::iter::once(Part::text(text)).chain(others).collect();
+    Content::ToolResult(ToolAnswer { parts, ..answer.clone() })
+}

@@ -1,0 +1,210 @@
+//! What the commits of a line say of tool turns.
+
+use std::collections::{BTreeSet, HashMap};
+
+use tract_compile::count_content;
+use tract_core::store::BlobKey;
+use tract_core::{
+    Blob, BlobId, CallRef, Change, Changes, Commit, CommitId, Content, Kind, ObjectId, Op,
+};
+
+use crate::error::{Error, Result};
+use crate::repo::Repo;
+
+/// One thing that a commit says of tool turns. Entries of a line, oldest first, give its turns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// A message with calls stands in the view.
+    Calls(Said<Vec<String>>),
+    /// A result stands in the view; the call that it answers was settled when it was written.
+    Answer(Said<Answered>, Option<CallRef>),
+    /// A message with calls says something else.
+    NewCalls(Said<Vec<String>>),
+    /// A result says something else: it is no further result.
+    NewAnswer(Said<Answered>),
+    /// A message with calls, or a result, is no row any more.
+    Gone(CommitId),
+}
+
+/// What a version of a message says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Said<T> {
+    /// The message's lasting name.
+    pub(crate) slot: CommitId,
+    /// The commit whose content this is.
+    pub(crate) version: CommitId,
+    /// How many tokens it takes.
+    pub(crate) tokens: u64,
+    /// The names of the tools called, or what a result says of itself.
+    pub(crate) what: T,
+}
+
+/// What a result says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answered {
+    /// The tool's name, where it was told.
+    pub(crate) name: Option<String>,
+    /// Whether the tool failed.
+    pub(crate) is_error: bool,
+}
+
+/// Commits and blobs that are at hand, so that they need not be read.
+#[derive(Default)]
+pub(crate) struct AtHand {
+    pub(crate) commits: HashMap<CommitId, Commit>,
+    pub(crate) blobs: HashMap<BlobId, Blob>,
+}
+
+/// A version that has to be looked at.
+struct Look {
+    commit: usize,
+    slot: CommitId,
+    version: CommitId,
+    how: How,
+}
+
+#[derive(Clone, Copy)]
+enum How {
+    Added(Option<CallRef>),
+    Changed,
+    Removed,
+}
+
+/// Reads what each of these commits says of tool turns.
+pub(crate) async fn entries(
+    repo: &Repo,
+    commits: &[Commit],
+    hand: &mut AtHand,
+) -> Result<Vec<Vec<Entry>>> {
+    let mut looks = Vec::new();
+    for (place, commit) in commits.iter().enumerate() {
+        look(repo, place, commit, &mut looks).await?;
+        if !hand.commits.contains_key(&commit.id()) {
+            hand.commits.insert(commit.id(), commit.clone());
+        }
+    }
+    read_commits(repo, looks.iter().map(|look| look.version), hand).await?;
+    let mut contents = Vec::new();
+    for look in &looks {
+        if let Some(commit) = hand.commits.get(&look.version)
+            && matches!(commit.kind, Some(Kind::ToolResult | Kind::Assistant | Kind::Custom(_)))
+        {
+            contents.extend(commit.content);
+        }
+    }
+    read_blobs(repo, contents, hand).await?;
+    let mut found: Vec<Vec<Entry>> = commits.iter().map(|_| Vec::new()).collect();
+    for look in &looks {
+        if let (Some(entry), Some(out)) = (seen(repo, look, hand)?, found.get_mut(look.commit)) {
+            out.push(entry);
+        }
+    }
+    Ok(found)
+}
+
+/// Takes down which versions a commit brings in, changes or takes out.
+async fn look(repo: &Repo, place: usize, commit: &Commit, looks: &mut Vec<Look>) -> Result<()> {
+    let id = commit.id();
+    let mut take = |slot, version, how| looks.push(Look { commit: place, slot, version, how });
+    if let Op::Append { slot, answers, .. } = &commit.op {
+        if matches!(commit.kind, Some(Kind::ToolResult | Kind::Assistant | Kind::Custom(_))) {
+            take(slot.unwrap_or(id), id, How::Added(*answers));
+        }
+        return Ok(());
+    }
+    let many;
+    let changes = match &commit.changes {
+        Changes::List(list) => list.as_slice(),
+        Changes::Blob(_) => {
+            many = repo.changes(commit).await?;
+            many.as_slice()
+        }
+    };
+    for change in changes {
+        let slot = change.slot().resolve(id);
+        match change {
+            Change::Add { row, .. } => {
+                take(slot, row.version.resolve(id), How::Added(row.answers));
+            }
+            Change::Remove { row, .. } => take(slot, row.version.resolve(id), How::Removed),
+            Change::Version { to, .. } => take(slot, to.resolve(id), How::Changed),
+            Change::Mark { .. } => {}
+        }
+    }
+    Ok(())
+}
+
+/// Says what a version is to tool turns; `None` when it is nothing to them.
+fn seen(repo: &Repo, look: &Look, hand: &AtHand) -> Result<Option<Entry>> {
+    let version = look.version;
+    let Some(commit) = hand.commits.get(&version) else {
+        return Err(Error::Missing(ObjectId::Commit(version)));
+    };
+    let (Some(kind), Some(id)) = (&commit.kind, commit.content) else { return Ok(None) };
+    if !matches!(kind, Kind::ToolResult | Kind::Assistant | Kind::Custom(_)) {
+        return Ok(None);
+    }
+    let blob = hand.blobs.get(&id).ok_or(Error::Missing(ObjectId::Blob(id)))?;
+    let text = blob.text().ok_or(tract_core::ContentError::NotText)?;
+    // One text is one JSON string: it bears no call.
+    if *kind != Kind::ToolResult && text.starts_with('"') {
+        return Ok(None);
+    }
+    let content = Content::from_blob(kind, text)?;
+    let tokens = || count_content(&content, repo.counter());
+    let slot = look.slot;
+    Ok(match (&content, look.how) {
+        (Content::ToolResult(_), How::Removed) => Some(Entry::Gone(slot)),
+        (Content::ToolResult(answer), how) => {
+            let what = Answered { name: answer.name.clone(), is_error: answer.is_error };
+            let said = Said { slot, version, tokens: tokens(), what };
+            Some(match how {
+                How::Added(call) => Entry::Answer(said, call),
+                How::Changed | How::Removed => Entry::NewAnswer(said),
+            })
+        }
+        (content, how) => {
+            let names: Vec<String> = content.calls().map(|call| call.name.clone()).collect();
+            if names.is_empty() {
+                return Ok(None);
+            }
+            if matches!(how, How::Removed) {
+                return Ok(Some(Entry::Gone(slot)));
+            }
+            let said = Said { slot, version, tokens: tokens(), what: names };
+            Some(match how {
+                How::Added(_) => Entry::Calls(said),
+                How::Changed | How::Removed => Entry::NewCalls(said),
+            })
+        }
+    })
+}
+
+async fn read_commits(
+    repo: &Repo,
+    ids: impl Iterator<Item = CommitId>,
+    hand: &mut AtHand,
+) -> Result<()> {
+    let missing: BTreeSet<CommitId> = ids.filter(|id| !hand.commits.contains_key(id)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let missing: Vec<CommitId> = missing.into_iter().collect();
+    let found = repo.store().commits(repo.name(), &missing).await?;
+    hand.commits.extend(found.into_iter().flatten().map(|commit| (commit.id(), commit)));
+    Ok(())
+}
+
+/// How many contents are read together, so that few large ones are in memory at once.
+const BLOBS: usize = 2048;
+
+async fn read_blobs(repo: &Repo, ids: Vec<BlobId>, hand: &mut AtHand) -> Result<()> {
+    let missing: BTreeSet<BlobId> =
+        ids.into_iter().filter(|id| !hand.blobs.contains_key(id)).collect();
+    let missing: Vec<BlobKey> = missing.into_iter().map(BlobKey::from).collect();
+    for keys in missing.chunks(BLOBS) {
+        let found = repo.store().blobs(repo.name(), keys).await?;
+        hand.blobs.extend(found.into_iter().flatten().map(|blob| (blob.id(), blob)));
+    }
+    Ok(())
+}

@@ -1,0 +1,245 @@
+//! The turn index: rows beside commits, so that a query reads turns and not the whole history.
+//!
+//! A row stands at a commit and says what the commits since the row before say of tool turns. It
+//! is a function of its commit's line, so it serves every branch that has the commit. Rows may be
+//! missing anywhere: what they would say is read from the commits.
+
+use std::collections::HashSet;
+
+use tract_compile::Line;
+use tract_core::store::Walk;
+use tract_core::{Batch, Commit, CommitId, DerivedKind, DerivedRow, LogNote};
+
+use super::entry::{AtHand, Entry, Said, entries};
+use super::row::TurnRow;
+use crate::error::{Error, Result};
+use crate::repo::Repo;
+use crate::write::{batch_id, operation_id};
+
+/// After how many commits of a line a row is written.
+pub(crate) const EVERY: u64 = 1024;
+
+/// Reads all that a line says of tool turns, oldest first.
+pub(crate) async fn of_line(repo: &Repo, head: CommitId) -> Result<Vec<Entry>> {
+    let mut parts: Vec<Vec<Entry>> = Vec::new();
+    let mut next = Some(head);
+    while let Some(at) = next {
+        let (since, row) = since_row(repo, at).await?;
+        parts.push(since);
+        let mut row = row;
+        next = None;
+        while let Some((_, found)) = row.take() {
+            let found = counted(repo, found).await?;
+            parts.push(found.entries);
+            let Some(before) = found.before else { break };
+            row = read(repo, before).await?.map(|row| (before, row));
+            // A row that is gone or damaged costs time, never truth.
+            next = row.is_none().then_some(before);
+        }
+    }
+    parts.reverse();
+    Ok(parts.concat())
+}
+
+/// Reads what the commits of a line after `after` say of tool turns, oldest first.
+///
+/// # Errors
+/// [`Error::NotOnLine`] when `after` is not among them.
+pub(crate) async fn after(repo: &Repo, head: CommitId, after: CommitId) -> Result<Vec<Entry>> {
+    let mut next = Some(head).filter(|head| *head != after);
+    let mut parts = Vec::new();
+    while let Some(at) = next {
+        let walk = Walk { until: Some(after), ..Walk::from(at) };
+        let page = repo.store().walk(repo.name(), walk).await?;
+        let commits: Vec<Commit> = page.steps.into_iter().map(|step| step.commit).collect();
+        next = page.next;
+        let oldest = commits.last().map(|commit| commit.parent());
+        parts.push(oldest_first(repo, commits).await?);
+        if next.is_none() && oldest != Some(Some(after)) {
+            return Err(Error::NotOnLine { commit: after, head });
+        }
+    }
+    parts.reverse();
+    Ok(parts.concat())
+}
+
+/// Reads what the commits since the nearest row say, oldest first, and that row.
+async fn since_row(
+    repo: &Repo,
+    head: CommitId,
+) -> Result<(Vec<Entry>, Option<(CommitId, TurnRow)>)> {
+    let mut parts = Vec::new();
+    let mut next = Some(head);
+    let mut row = None;
+    while let Some(at) = next {
+        let stop_at = Some(DerivedKind::Turn);
+        let page = repo.store().walk(repo.name(), Walk { stop_at, ..Walk::from(at) }).await?;
+        let mut commits: Vec<Commit> = page.steps.into_iter().map(|step| step.commit).collect();
+        next = page.next;
+        if let Some((id, bytes)) = page.stopped {
+            row = TurnRow::decode(id, &bytes).map(|row| (id, row));
+            next = None;
+            if row.is_none() {
+                let commit = repo.require_commit(id).await?;
+                next = commit.parent();
+                commits.push(commit);
+            }
+        }
+        parts.push(oldest_first(repo, commits).await?);
+    }
+    parts.reverse();
+    Ok((parts.concat(), row))
+}
+
+async fn oldest_first(repo: &Repo, newest_first: Vec<Commit>) -> Result<Vec<Entry>> {
+    let mut found = entries(repo, &newest_first, &mut AtHand::default()).await?;
+    found.reverse();
+    Ok(found.concat())
+}
+
+async fn read(repo: &Repo, commit: CommitId) -> Result<Option<TurnRow>> {
+    let found = repo.store().derived(repo.name(), DerivedKind::Turn, &[commit]).await?;
+    let bytes = found.into_iter().flatten().next();
+    Ok(bytes.and_then(|bytes| TurnRow::decode(commit, &bytes)))
+}
+
+/// Counts the tokens of a row anew where another counter counted them.
+async fn counted(repo: &Repo, mut row: TurnRow) -> Result<TurnRow> {
+    if row.counter == repo.counter().name() {
+        return Ok(row);
+    }
+    fn count<T>(said: &mut Said<T>) -> (CommitId, &mut u64) {
+        (said.version, &mut said.tokens)
+    }
+    for entry in &mut row.entries {
+        let (version, tokens) = match entry {
+            Entry::Calls(said) | Entry::NewCalls(said) => count(said),
+            Entry::Answer(said, _) | Entry::NewAnswer(said) => count(said),
+            Entry::Gone(_) => continue,
+        };
+        let content = repo.content_of(version).await?;
+        *tokens = tract_compile::count_content(&content, repo.counter());
+    }
+    row.counter = repo.counter().name().to_owned();
+    Ok(row)
+}
+
+/// Returns the row that is due at a head, when the line has come so far: `made` are the commits
+/// that a write adds, newest first, down to the first that is stored.
+pub(crate) async fn due(
+    repo: &Repo,
+    line: &Line,
+    made: Vec<Commit>,
+    hand: &mut AtHand,
+) -> Result<Option<DerivedRow>> {
+    let Some(head) = line.head() else { return Ok(None) };
+    let every = repo.turn_rows_every();
+    let count = line.commit_count();
+    let before = count.saturating_sub(made.len() as u64);
+    if count / every == before / every {
+        return Ok(None);
+    }
+    row_at(repo, head, made, hand).await.map(Some)
+}
+
+/// Makes the row of a head from what lies between it and the row before.
+async fn row_at(
+    repo: &Repo,
+    head: CommitId,
+    made: Vec<Commit>,
+    hand: &mut AtHand,
+) -> Result<DerivedRow> {
+    let stored = match made.last() {
+        Some(oldest) => oldest.parent(),
+        None => Some(head),
+    };
+    let mut new = entries(repo, &made, hand).await?;
+    new.reverse();
+    let (mut all, row) = match stored {
+        Some(stored) => since_row(repo, stored).await?,
+        None => (Vec::new(), None),
+    };
+    all.extend(new.concat());
+    let before =
+        row.and_then(|(at, row)| if row.entries.is_empty() { row.before } else { Some(at) });
+    let counter = repo.counter().name().to_owned();
+    Ok(TurnRow { counter, before, entries: all }.encode(head))
+}
+
+/// Whether a stored row says what its commit's line says.
+pub(crate) async fn is_sound(repo: &Repo, commit: CommitId, bytes: &[u8]) -> Result<bool> {
+    let Some(row) = TurnRow::decode(commit, bytes) else { return Ok(false) };
+    if row.counter != repo.counter().name() {
+        // Its counts are another counter's business; the rest is compared all the same.
+        let counted = counted(repo, row.clone()).await?;
+        return same(repo, commit, &counted).await;
+    }
+    same(repo, commit, &row).await
+}
+
+async fn same(repo: &Repo, commit: CommitId, row: &TurnRow) -> Result<bool> {
+    let own = repo.require_commit(commit).await?;
+    let expected = row_at(repo, commit, vec![own], &mut AtHand::default()).await?;
+    Ok(TurnRow::decode(commit, &expected.bytes).as_ref() == Some(row))
+}
+
+/// Builds the rows of a line anew, from its root. Returns them oldest first; those of commits for
+/// which `known` says so are there already.
+async fn rebuild(
+    repo: &Repo,
+    head: CommitId,
+    known: impl Fn(CommitId) -> bool,
+) -> Result<Vec<DerivedRow>> {
+    let every = usize::try_from(repo.turn_rows_every()).unwrap_or(usize::MAX);
+    let mut ids = Vec::new();
+    let mut next = Some(head);
+    while let Some(at) = next {
+        let page = repo.store().walk(repo.name(), Walk::from(at)).await?;
+        ids.extend(page.steps.iter().map(|step| step.commit.id()));
+        next = page.next;
+    }
+    ids.reverse();
+    let mut rows = Vec::new();
+    let mut before = None;
+    for chunk in ids.chunks(every).filter(|chunk| chunk.len() == every) {
+        let Some(at) = chunk.last().copied() else { continue };
+        let found = repo.store().commits(repo.name(), chunk).await?;
+        let commits: Vec<Commit> = found.into_iter().flatten().collect();
+        let entries = entries(repo, &commits, &mut AtHand::default()).await?.concat();
+        let counter = repo.counter().name().to_owned();
+        let is_empty = entries.is_empty();
+        let row = TurnRow { counter, before, entries }.encode(at);
+        if !is_empty {
+            before = Some(at);
+        }
+        if !known(at) {
+            rows.push(row);
+        }
+    }
+    Ok(rows)
+}
+
+/// Builds the rows of all branches anew.
+pub(crate) async fn rebuild_all(repo: &Repo) -> Result<()> {
+    let mut known = HashSet::new();
+    for branch in repo.branches().await? {
+        let rows = rebuild(repo, branch.head, |commit| known.contains(&commit)).await?;
+        known.extend(rows.iter().map(|row| row.commit));
+        if rows.is_empty() {
+            continue;
+        }
+        let note = LogNote {
+            operation: operation_id()?,
+            what: "verify".to_owned(),
+            who: repo.who().to_owned(),
+            why: None,
+            undoes: None,
+            at: repo.now_us(),
+        };
+        let mut batch = Batch::new(batch_id()?, note);
+        batch.derived = rows;
+        // It moves no ref, so it meets no conflict.
+        let _applied = repo.store().apply(repo.name(), batch).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,378 @@
+//! Tool turns: which calls a line has, which results answer them.
+
+mod drop_failed;
+mod entry;
+mod index;
+mod row;
+
+use std::collections::HashMap;
+
+use tract_core::{CallRef, CommitId};
+
+pub use self::drop_failed::DroppedTurns;
+pub(crate) use self::entry::AtHand;
+use self::entry::{Answered, Entry, Said};
+pub(crate) use self::index::{EVERY, due, is_sound, rebuild_all};
+use crate::error::Result;
+use crate::repo::Repo;
+
+/// A message with calls, and the results that answer them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolTurn {
+    /// The message: the commit that added it, whatever edited it since.
+    pub call: CommitId,
+    /// The results, in the order of the calls. A call without an answer has none here.
+    pub results: Vec<FoundResult>,
+    /// The names of the tools called: one for each call, repeats kept.
+    pub tool_names: Vec<String>,
+    /// How many tokens the message takes as it reads now.
+    pub call_tokens: u64,
+}
+
+impl ToolTurn {
+    /// Returns the ids of the message and of its results.
+    pub fn ids(&self) -> Vec<CommitId> {
+        let results = self.results.iter().map(|result| result.id);
+        std::iter::once(self.call).chain(results).collect()
+    }
+
+    /// Returns the ids of the results.
+    pub fn result_ids(&self) -> Vec<CommitId> {
+        self.results.iter().map(|result| result.id).collect()
+    }
+
+    /// Returns how many tokens the message and its results take as they read now.
+    pub fn total_tokens(&self) -> u64 {
+        self.call_tokens + self.results.iter().map(|result| result.tokens).sum::<u64>()
+    }
+
+    /// Returns how many of its calls nothing has answered.
+    pub fn open_calls(&self) -> usize {
+        self.tool_names.len().saturating_sub(self.results.len())
+    }
+
+    /// Returns whether a result says that its tool failed.
+    pub fn is_failed(&self) -> bool {
+        self.results.iter().any(|result| result.is_error)
+    }
+}
+
+/// The result of a tool call, as a query finds it. Edits of it are no further results.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FoundResult {
+    /// The result: the commit that added it.
+    pub id: CommitId,
+    /// The commit whose content shows: itself, or its last edit.
+    pub version: CommitId,
+    /// The tool's name: as the result tells it, else as the call did.
+    pub name: Option<String>,
+    /// The call that it answers; none for an orphan of an import.
+    pub call: Option<CallRef>,
+    /// Whether the tool failed.
+    pub is_error: bool,
+    /// How many tokens it takes as it reads now.
+    pub tokens: u64,
+}
+
+/// A message with tool calls, as a query finds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FoundCall {
+    /// The message: the commit that added it.
+    pub id: CommitId,
+    /// The commit whose content shows: itself, or its last edit.
+    pub version: CommitId,
+    /// The names of the tools called: one for each call, repeats kept.
+    pub tool_names: Vec<String>,
+    /// How many tokens it takes as it reads now.
+    pub tokens: u64,
+}
+
+/// Which turns, calls or results are wanted; all that are rows of the view by default.
+///
+/// ```
+/// use tract_engine::ToolQuery;
+/// let query = ToolQuery::new().name("grep").name("find");
+/// assert_eq!(query.names, ["grep", "find"]);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolQuery {
+    /// The tools; all when empty. A turn is wanted whole when one of its calls is of such a tool.
+    pub names: Vec<String>,
+    /// Only what came after this commit of the line.
+    pub after: Option<CommitId>,
+    /// Whether to find as well what is no row any more: what lies under a summary, or was taken
+    /// back.
+    pub hidden: bool,
+}
+
+impl ToolQuery {
+    /// Asks for all that are rows of the view.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a tool to those that are wanted.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.names.push(name.into());
+        self
+    }
+
+    /// Asks only for what came after this commit of the line, whatever commit it is.
+    #[must_use]
+    pub fn after(mut self, commit: CommitId) -> Self {
+        self.after = Some(commit);
+        self
+    }
+
+    /// Asks as well for what is no row any more.
+    #[must_use]
+    pub fn hidden(mut self, hidden: bool) -> Self {
+        self.hidden = hidden;
+        self
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.names.is_empty() || self.names.iter().any(|wanted| wanted == name)
+    }
+}
+
+/// Something found, page by page: all of it is reached, none is left out in silence.
+#[derive(Clone, Debug)]
+pub struct Pages<T> {
+    rest: std::vec::IntoIter<T>,
+}
+
+impl<T> Pages<T> {
+    fn of(found: Vec<T>) -> Self {
+        Self { rest: found.into_iter() }
+    }
+
+    /// Returns the next so many; an empty page is the end.
+    pub fn next_page(&mut self, limit: usize) -> Vec<T> {
+        self.rest.by_ref().take(limit).collect()
+    }
+}
+
+impl<T> Iterator for Pages<T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        self.rest.next()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.rest.size_hint()
+    }
+}
+
+impl<T> ExactSizeIterator for Pages<T> {}
+
+impl Repo {
+    /// Finds the tool turns of a line, oldest first.
+    ///
+    /// # Errors
+    /// [`Error::NotOnLine`](crate::Error::NotOnLine) when [`ToolQuery::after`] is not among the
+    /// commits of the line; when the store fails.
+    pub async fn find_tool_turns(
+        &self,
+        head: Option<CommitId>,
+        query: &ToolQuery,
+    ) -> Result<Pages<ToolTurn>> {
+        let found = Found::read(self, head, query).await?;
+        let turns = found.turns(query).into_iter();
+        let wanted =
+            turns.filter(|turn| turn.tool_names.iter().any(|name| query.wants(name))).collect();
+        Ok(Pages::of(wanted))
+    }
+
+    /// Finds the results of a line, oldest first: those of tools of these names.
+    ///
+    /// # Errors
+    /// As [`find_tool_turns`](Self::find_tool_turns).
+    pub async fn find_tool_results(
+        &self,
+        head: Option<CommitId>,
+        query: &ToolQuery,
+    ) -> Result<Pages<FoundResult>> {
+        let mut found = Found::read(self, head, query).await?;
+        found.name_results(self).await?;
+        let results = found.results.iter().filter(|result| result.shows(query));
+        let results = results.map(|result| result.found(&found.names));
+        let all = query.names.is_empty();
+        let wanted = |result: &FoundResult| {
+            all || result.name.as_deref().is_some_and(|name| query.wants(name))
+        };
+        Ok(Pages::of(results.filter(wanted).collect()))
+    }
+
+    /// Finds the messages with tool calls of a line, oldest first: those with a call of a tool of
+    /// these names.
+    ///
+    /// # Errors
+    /// As [`find_tool_turns`](Self::find_tool_turns).
+    pub async fn find_tool_calls(
+        &self,
+        head: Option<CommitId>,
+        query: &ToolQuery,
+    ) -> Result<Pages<FoundCall>> {
+        let found = Found::read(self, head, query).await?;
+        let calls = found.calls.into_iter().filter(|call| {
+            call.shows(query) && call.said.what.iter().any(|name| query.wants(name))
+        });
+        let calls = calls.map(|call| FoundCall {
+            id: call.said.slot,
+            version: call.said.version,
+            tool_names: call.said.what,
+            tokens: call.said.tokens,
+        });
+        Ok(Pages::of(calls.collect()))
+    }
+}
+
+/// Calls and results as the entries of a line leave them, in order of first sight.
+#[derive(Default)]
+struct Found {
+    calls: Vec<Standing<Vec<String>>>,
+    results: Vec<Standing<Answered>>,
+    /// The names that calls give, by the slots of their messages.
+    names: HashMap<CommitId, Vec<String>>,
+}
+
+struct Standing<T> {
+    said: Said<T>,
+    call: Option<CallRef>,
+    is_row: bool,
+}
+
+impl<T> Standing<T> {
+    fn shows(&self, query: &ToolQuery) -> bool {
+        self.is_row || query.hidden
+    }
+}
+
+impl Standing<Answered> {
+    fn found(&self, names: &HashMap<CommitId, Vec<String>>) -> FoundResult {
+        let called = || {
+            let call = self.call?;
+            names.get(&call.slot)?.get(usize::try_from(call.index).ok()?).cloned()
+        };
+        FoundResult {
+            id: self.said.slot,
+            version: self.said.version,
+            name: self.said.what.name.clone().or_else(called),
+            call: self.call,
+            is_error: self.said.what.is_error,
+            tokens: self.said.tokens,
+        }
+    }
+}
+
+impl Found {
+    async fn read(repo: &Repo, head: Option<CommitId>, query: &ToolQuery) -> Result<Self> {
+        let entries = match (head, query.after) {
+            (Some(head), None) => index::of_line(repo, head).await?,
+            (Some(head), Some(after)) => index::after(repo, head, after).await?,
+            (None, None) => Vec::new(),
+            (None, Some(commit)) => return Err(crate::Error::NotOnLine { commit, head: commit }),
+        };
+        Ok(Self::of(entries))
+    }
+
+    fn of(entries: Vec<Entry>) -> Self {
+        let mut found = Self::default();
+        let mut calls: HashMap<CommitId, usize> = HashMap::new();
+        let mut results: HashMap<CommitId, usize> = HashMap::new();
+        for entry in entries {
+            match entry {
+                Entry::Calls(said) => {
+                    let place = *calls.entry(said.slot).or_insert(found.calls.len());
+                    put(&mut found.calls, place, Standing { said, call: None, is_row: true });
+                }
+                Entry::Answer(said, call) => {
+                    let place = *results.entry(said.slot).or_insert(found.results.len());
+                    put(&mut found.results, place, Standing { said, call, is_row: true });
+                }
+                Entry::NewCalls(said) => {
+                    if let Some(call) =
+                        calls.get(&said.slot).and_then(|place| found.calls.get_mut(*place))
+                    {
+                        call.said = said;
+                    }
+                }
+                Entry::NewAnswer(said) => {
+                    if let Some(result) =
+                        results.get(&said.slot).and_then(|place| found.results.get_mut(*place))
+                    {
+                        result.said = said;
+                    }
+                }
+                Entry::Gone(slot) => {
+                    if let Some(call) =
+                        calls.get(&slot).and_then(|place| found.calls.get_mut(*place))
+                    {
+                        call.is_row = false;
+                    }
+                    if let Some(result) =
+                        results.get(&slot).and_then(|place| found.results.get_mut(*place))
+                    {
+                        result.is_row = false;
+                    }
+                }
+            }
+        }
+        let names = found.calls.iter().map(|call| (call.said.slot, call.said.what.clone()));
+        found.names = names.collect();
+        found
+    }
+
+    /// Reads the names of calls that came before [`ToolQuery::after`], where a result needs them.
+    async fn name_results(&mut self, repo: &Repo) -> Result<()> {
+        for result in &self.results {
+            let Some(call) = result.call.filter(|_| result.said.what.name.is_none()) else {
+                continue;
+            };
+            if self.names.contains_key(&call.slot) {
+                continue;
+            }
+            // A slot is a name: its commit need not be stored.
+            if repo.commit(call.slot).await?.is_some() {
+                let content = repo.content_of(call.slot).await?;
+                let names = content.calls().map(|call| call.name.clone()).collect();
+                self.names.insert(call.slot, names);
+            }
+        }
+        Ok(())
+    }
+
+    fn turns(&self, query: &ToolQuery) -> Vec<ToolTurn> {
+        let mut answers: HashMap<CommitId, Vec<FoundResult>> = HashMap::new();
+        for result in self.results.iter().filter(|result| result.shows(query)) {
+            if let Some(call) = result.call {
+                answers.entry(call.slot).or_default().push(result.found(&self.names));
+            }
+        }
+        let turn = |call: &Standing<Vec<String>>| {
+            let mut results = answers.remove(&call.said.slot).unwrap_or_default();
+            results.sort_by_key(|result| result.call.map(|call| call.index));
+            ToolTurn {
+                call: call.said.slot,
+                results,
+                tool_names: call.said.what.clone(),
+                call_tokens: call.said.tokens,
+            }
+        };
+        self.calls.iter().filter(|call| call.shows(query)).map(turn).collect()
+    }
+}
+
+fn put<T>(standing: &mut Vec<T>, place: usize, value: T) {
+    match standing.get_mut(place) {
+        Some(was) => *was = value,
+        None => standing.push(value),
+    }
+}

@@ -1,0 +1,329 @@
+//! A turn row as bytes, kept beside its commit: what the commits since the row before say of tool
+//! turns.
+//!
+//! One version byte; the name of the counter; the row before; the entries, names by their place in
+//! a table; at the end eight bytes of a hash over the commit and all that precedes.
+
+use std::collections::HashMap;
+
+use tract_core::{Blob, CallRef, CommitId, DerivedKind, DerivedRow};
+
+use super::entry::{Answered, Entry, Said};
+
+/// The version of the format.
+const VERSION: u8 = 1;
+
+/// What a turn row holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TurnRow {
+    /// Who counted the tokens.
+    pub(crate) counter: String,
+    /// The nearest earlier commit of the line whose row has entries.
+    pub(crate) before: Option<CommitId>,
+    /// What the commits since the row before say, oldest first.
+    pub(crate) entries: Vec<Entry>,
+}
+
+mod tag {
+    pub(super) const CALLS: u8 = 0;
+    pub(super) const ANSWER: u8 = 1;
+    pub(super) const NEW_CALLS: u8 = 2;
+    pub(super) const NEW_ANSWER: u8 = 3;
+    pub(super) const GONE: u8 = 4;
+    pub(super) const KINDS: u8 = 7;
+
+    /// The version is not the slot.
+    pub(super) const VERSION: u8 = 1 << 3;
+    pub(super) const IS_ERROR: u8 = 1 << 4;
+    pub(super) const NAMED: u8 = 1 << 5;
+    /// The call stands in this row: its place among the entries follows, not its id.
+    pub(super) const NEAR: u8 = 1 << 6;
+    /// It answers a call.
+    pub(super) const BOUND: u8 = 1 << 7;
+}
+
+impl TurnRow {
+    /// Writes it as the derived row of a commit.
+    pub(crate) fn encode(&self, commit: CommitId) -> DerivedRow {
+        let mut out = vec![VERSION];
+        text(&mut out, &self.counter);
+        match self.before {
+            Some(before) => {
+                out.push(1);
+                out.extend_from_slice(before.as_bytes());
+            }
+            None => out.push(0),
+        }
+        let mut names: Vec<&str> = self.entries.iter().flat_map(names_of).collect();
+        names.sort_unstable();
+        names.dedup();
+        number(&mut out, names.len() as u64);
+        names.iter().for_each(|name| text(&mut out, name));
+        number(&mut out, self.entries.len() as u64);
+        let mut places: HashMap<CommitId, u64> = HashMap::new();
+        for (place, entry) in (0..).zip(&self.entries) {
+            write(&mut out, entry, &names, &places);
+            if let Entry::Calls(said) = entry {
+                places.insert(said.slot, place);
+            }
+        }
+        let sum = checksum(commit, &out);
+        out.extend_from_slice(&sum);
+        DerivedRow { kind: DerivedKind::Turn, commit, bytes: out.into() }
+    }
+
+    /// Reads it; `None` when the bytes are damaged or of another version.
+    pub(crate) fn decode(commit: CommitId, bytes: &[u8]) -> Option<Self> {
+        let (body, sum) = bytes.split_last_chunk::<8>()?;
+        if checksum(commit, body) != *sum {
+            return None;
+        }
+        let mut input = Input(body);
+        if input.byte()? != VERSION {
+            return None;
+        }
+        let counter = input.text()?;
+        let before = match input.byte()? {
+            0 => None,
+            1 => Some(input.id()?),
+            _ => return None,
+        };
+        let count = input.number()?;
+        let names = (0..count).map(|_| input.text()).collect::<Option<Vec<String>>>()?;
+        let count = input.number()?;
+        let mut entries = Vec::new();
+        for _ in 0..count {
+            let entry = input.entry(&names, &entries)?;
+            entries.push(entry);
+        }
+        input.0.is_empty().then_some(Self { counter, before, entries })
+    }
+}
+
+fn names_of(entry: &Entry) -> Vec<&str> {
+    match entry {
+        Entry::Calls(said) | Entry::NewCalls(said) => {
+            said.what.iter().map(String::as_str).collect()
+        }
+        Entry::Answer(said, _) | Entry::NewAnswer(said) => {
+            said.what.name.as_deref().into_iter().collect()
+        }
+        Entry::Gone(_) => Vec::new(),
+    }
+}
+
+fn checksum(commit: CommitId, bytes: &[u8]) -> [u8; 8] {
+    let mut all = b"tract-turns-1\0".to_vec();
+    all.extend_from_slice(commit.as_bytes());
+    all.extend_from_slice(bytes);
+    let id = Blob::seal(all).id();
+    let mut short = [0; 8];
+    short.copy_from_slice(&id.as_bytes()[..8]);
+    short
+}
+
+fn write(out: &mut Vec<u8>, entry: &Entry, names: &[&str], places: &HashMap<CommitId, u64>) {
+    let name_place = |name: &str| names.binary_search(&name).unwrap_or_default() as u64;
+    match entry {
+        Entry::Calls(said) | Entry::NewCalls(said) => {
+            let kind = match entry {
+                Entry::Calls(_) => tag::CALLS,
+                _ => tag::NEW_CALLS,
+            };
+            start(out, kind, said.slot, said.version);
+            number(out, said.tokens);
+            number(out, said.what.len() as u64);
+            said.what.iter().for_each(|name| number(out, name_place(name)));
+        }
+        Entry::Answer(said, call) => {
+            let near = call.and_then(|call| places.get(&call.slot).copied());
+            let bound = if call.is_some() { tag::BOUND } else { 0 };
+            let near_flag = if near.is_some() { tag::NEAR } else { 0 };
+            start(
+                out,
+                tag::ANSWER | flags(&said.what) | bound | near_flag,
+                said.slot,
+                said.version,
+            );
+            answered(out, said, name_place);
+            if let Some(call) = call {
+                match near {
+                    Some(place) => number(out, place),
+                    None => out.extend_from_slice(call.slot.as_bytes()),
+                }
+                number(out, u64::from(call.index));
+            }
+        }
+        Entry::NewAnswer(said) => {
+            start(out, tag::NEW_ANSWER | flags(&said.what), said.slot, said.version);
+            answered(out, said, name_place);
+        }
+        Entry::Gone(slot) => start(out, tag::GONE, *slot, *slot),
+    }
+}
+
+fn flags(what: &Answered) -> u8 {
+    let error = if what.is_error { tag::IS_ERROR } else { 0 };
+    let named = if what.name.is_some() { tag::NAMED } else { 0 };
+    error | named
+}
+
+fn answered(out: &mut Vec<u8>, said: &Said<Answered>, name_place: impl Fn(&str) -> u64) {
+    number(out, said.tokens);
+    if let Some(name) = &said.what.name {
+        number(out, name_place(name));
+    }
+}
+
+fn start(out: &mut Vec<u8>, tag: u8, slot: CommitId, version: CommitId) {
+    let other = slot != version;
+    out.push(if other { tag | tag::VERSION } else { tag });
+    out.extend_from_slice(slot.as_bytes());
+    if other {
+        out.extend_from_slice(version.as_bytes());
+    }
+}
+
+fn number(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+fn text(out: &mut Vec<u8>, text: &str) {
+    number(out, text.len() as u64);
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// What is left to be read.
+struct Input<'a>(&'a [u8]);
+
+impl Input<'_> {
+    fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn id(&mut self) -> Option<CommitId> {
+        let (id, rest) = self.0.split_first_chunk::<32>()?;
+        self.0 = rest;
+        Some(CommitId::from_bytes(*id))
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    fn text(&mut self) -> Option<String> {
+        let length = usize::try_from(self.number()?).ok()?;
+        let (text, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(std::str::from_utf8(text).ok()?.to_owned())
+    }
+
+    fn name(&mut self, names: &[String]) -> Option<String> {
+        names.get(usize::try_from(self.number()?).ok()?).cloned()
+    }
+
+    fn entry(&mut self, names: &[String], before: &[Entry]) -> Option<Entry> {
+        let head = self.byte()?;
+        let slot = self.id()?;
+        let version = if head & tag::VERSION != 0 { self.id()? } else { slot };
+        Some(match head & tag::KINDS {
+            kind @ (tag::CALLS | tag::NEW_CALLS) => {
+                let tokens = self.number()?;
+                let count = self.number()?;
+                let what = (0..count).map(|_| self.name(names)).collect::<Option<Vec<String>>>()?;
+                let said = Said { slot, version, tokens, what };
+                if kind == tag::CALLS { Entry::Calls(said) } else { Entry::NewCalls(said) }
+            }
+            kind @ (tag::ANSWER | tag::NEW_ANSWER) => {
+                let tokens = self.number()?;
+                let name = if head & tag::NAMED != 0 { Some(self.name(names)?) } else { None };
+                let what = Answered { name, is_error: head & tag::IS_ERROR != 0 };
+                let said = Said { slot, version, tokens, what };
+                if kind == tag::NEW_ANSWER {
+                    return Some(Entry::NewAnswer(said));
+                }
+                let call = match (head & tag::BOUND != 0, head & tag::NEAR != 0) {
+                    (false, _) => None,
+                    (true, near) => {
+                        let slot = if near { self.near(before)? } else { self.id()? };
+                        let index = u32::try_from(self.number()?).ok()?;
+                        Some(CallRef { slot, index })
+                    }
+                };
+                Entry::Answer(said, call)
+            }
+            tag::GONE => Entry::Gone(slot),
+            _ => return None,
+        })
+    }
+
+    fn near(&mut self, before: &[Entry]) -> Option<CommitId> {
+        match before.get(usize::try_from(self.number()?).ok()?)? {
+            Entry::Calls(said) => Some(said.slot),
+            Entry::Answer(..) | Entry::NewCalls(_) | Entry::NewAnswer(_) | Entry::Gone(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(n: u8) -> CommitId {
+        CommitId::from_bytes([n; 32])
+    }
+
+    fn row() -> TurnRow {
+        let said =
+            |n: u8, what| Said { slot: id(n), version: id(n), tokens: 300 + u64::from(n), what };
+        let names = vec!["grep".to_owned(), "ls".to_owned(), "grep".to_owned()];
+        let what = Answered { name: Some("ls".to_owned()), is_error: true };
+        let bare = Answered { name: None, is_error: false };
+        TurnRow {
+            counter: "approx".to_owned(),
+            before: Some(id(9)),
+            entries: vec![
+                Entry::Calls(Said { slot: id(1), version: id(1), tokens: 7, what: names.clone() }),
+                Entry::Answer(said(2, what.clone()), Some(CallRef { slot: id(1), index: 1 })),
+                Entry::Answer(said(3, bare.clone()), Some(CallRef { slot: id(8), index: 300 })),
+                Entry::Answer(said(4, bare), None),
+                Entry::NewAnswer(Said { slot: id(2), version: id(5), tokens: 0, what }),
+                Entry::NewCalls(Said { slot: id(1), version: id(6), tokens: 1, what: names }),
+                Entry::Gone(id(4)),
+            ],
+        }
+    }
+
+    #[test]
+    fn a_row_comes_back_as_it_was() {
+        let row = row();
+        let bytes = row.encode(id(7)).bytes;
+        assert_eq!(TurnRow::decode(id(7), &bytes), Some(row));
+        assert_eq!(TurnRow::decode(id(6), &bytes), None, "another commit's");
+    }
+
+    #[test]
+    fn one_wrong_or_missing_byte_is_told() {
+        let bytes = row().encode(id(7)).bytes.to_vec();
+        for place in 0..bytes.len() {
+            let mut wrong = bytes.clone();
+            wrong[place] ^= 1;
+            assert_eq!(TurnRow::decode(id(7), &wrong), None, "byte {place}");
+            assert_eq!(TurnRow::decode(id(7), &bytes[..place]), None, "cut at {place}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+use tract_core::{Draft, Priority, block_on};
+use tract_engine::plan::{Request, Selection};
+use tract_engine::{Error, ToolQuery, ToolTurn};
+
+use super::{add, cold, go, head, main_branch, repo, rows};
+
+fn turns(repo: &tract_engine::Repo, query: &ToolQuery) -> Vec<ToolTurn> {
+    block_on(repo.find_tool_turns(head(repo), query)).unwrap().collect()
+}
+
+#[test]
+fn call_ids_may_repeat_and_results_come_in_any_order() {
+    let repo = repo(2);
+    let first = add(&repo, Draft::assistant("").call("c1", "grep", "{}").call("c2", "ls", "{}"));
+    let b = add(&repo, Draft::tool_result("c2", "b"));
+    let a = add(&repo, Draft::tool_result("c1", "a"));
+    let second = add(&repo, Draft::assistant("").call("c1", "ls", "{}").call("c9", "rm", "{}"));
+    add(&repo, Draft::user("and?"));
+    let late = add(&repo, Draft::tool_result("c1", "late"));
+    let found = turns(&repo, &ToolQuery::new());
+    assert_eq!(found.len(), 2);
+    assert_eq!(
+        (found[0].call, found[0].result_ids()),
+        (first, vec![a, b]),
+        "in the order of calls"
+    );
+    assert_eq!((found[1].call, found[1].result_ids()), (second, vec![late]));
+    assert_eq!(found[1].open_calls(), 1);
+    assert_eq!(found[1].results[0].name.as_deref(), Some("ls"), "the second c1, not the first");
+    let by_name = turns(&repo, &ToolQuery::new().name("rm"));
+    assert_eq!(by_name, found[1..], "a turn is found whole");
+    assert_eq!(turns(&cold(&repo), &ToolQuery::new()), found);
+    assert!(rows(&repo) >= 3, "it was the index that answered");
+}
+
+#[test]
+fn edits_are_no_further_results_and_count_as_they_read_now() {
+    let repo = repo(3);
+    add(&repo, Draft::assistant("").call("c1", "grep", "{}"));
+    let result = add(&repo, Draft::tool_result("c1", "x".repeat(4000)).is_error(true));
+    let before = turns(&repo, &ToolQuery::new());
+    let edit = go(&repo, Request::edit_text(result, "short"));
+    go(&repo, Request::edit_text(edit.id(), "shorter"));
+    let found = turns(&repo, &ToolQuery::new());
+    assert_eq!(found[0].result_ids(), [result]);
+    assert!(found[0].total_tokens() + 900 < before[0].total_tokens());
+    assert!(found[0].results[0].is_error, "an edit does not mend a failure");
+    let results: Vec<_> =
+        block_on(repo.find_tool_results(head(&repo), &ToolQuery::new())).unwrap().collect();
+    assert_eq!(results.len(), 1);
+    assert_ne!(results[0].version, result);
+    go(&repo, Request::revert([results[0].version]));
+    assert_eq!(turns(&repo, &ToolQuery::new())[0].results[0].version, edit.id());
+}
+
+#[test]
+fn after_is_exclusive_and_knows_the_line() {
+    let repo = repo(2);
+    let call = add(&repo, Draft::assistant("").call("c1", "grep", "{}").call("c2", "ls", "{}"));
+    let first = add(&repo, Draft::tool_result("c1", "1"));
+    let second = add(&repo, Draft::tool_result("c2", "2"));
+    let results = |after| {
+        let query = ToolQuery::new().after(after);
+        let found = block_on(repo.find_tool_results(head(&repo), &query))?;
+        Ok::<Vec<_>, Error>(found.map(|result| (result.id, result.name)).collect())
+    };
+    let named = |id, name: &str| (id, Some(name.to_owned()));
+    assert_eq!(results(call).unwrap(), [named(first, "grep"), named(second, "ls")]);
+    assert_eq!(results(first).unwrap(), [named(second, "ls")]);
+    assert_eq!(results(second).unwrap(), []);
+    let unknown = tract_core::CommitId::from_bytes([7; 32]);
+    let error = results(unknown).unwrap_err();
+    assert_eq!(error.code(), "not_on_line");
+    assert!(!error.notes().is_empty());
+    assert!(turns(&repo, &ToolQuery::new().after(call)).is_empty(), "the turn began before");
+}
+
+#[test]
+fn what_lies_under_a_summary_is_found_when_asked_for() {
+    let repo = repo(2);
+    let call = add(&repo, Draft::assistant("").call("c1", "grep", "{}"));
+    add(&repo, Draft::tool_result("c1", "1"));
+    let select = Selection::Targets(vec![call]);
+    let summary = go(&repo, Request::compress(select, "it was looked up"));
+    assert_eq!(turns(&repo, &ToolQuery::new()), []);
+    assert_eq!(turns(&repo, &ToolQuery::new().hidden(true)).len(), 1);
+    go(&repo, Request::revert([summary.id()]));
+    assert_eq!(turns(&repo, &ToolQuery::new()).len(), 1);
+}
+
+#[test]
+fn dropping_failed_turns_twice_finds_nothing_the_second_time() {
+    let repo = repo(2);
+    for (id, failed) in [("c1", true), ("c2", false), ("c3", true)] {
+        add(&repo, Draft::assistant("").call(id, "grep", "{}").call("k", "ls", "{}"));
+        add(&repo, Draft::tool_result(id, "out").is_error(failed));
+        if id != "c3" {
+            add(&repo, Draft::tool_result("k", "fine"));
+        }
+    }
+    let drop = || block_on(repo.drop_failed_tool_turns(&main_branch(), &ToolQuery::new())).unwrap();
+    let first = drop();
+    assert_eq!((first.turns_dropped, first.commits_skipped), (1, 3), "an open turn stays");
+    assert!(first.tokens_freed > 0 && first.commit.is_some());
+    assert_eq!(first.tool_names.into_iter().collect::<Vec<_>>(), ["grep", "ls"]);
+    let second = drop();
+    assert_eq!((second.turns_dropped, second.commit), (0, None));
+    let compiled = block_on(repo.compile(head(&repo))).unwrap();
+    assert!(compiled.messages().all(|message| message.priority > Priority::Skip));
+    assert_eq!(compiled.message_count(), 5);
+}
+
+#[test]
+fn pages_reach_everything() {
+    let repo = repo(16);
+    for n in 0..250 {
+        let id = format!("c{n}");
+        add(&repo, Draft::assistant("").call(id.clone(), "grep", "{}"));
+        add(&repo, Draft::tool_result(id, "out"));
+    }
+    let mut pages = block_on(repo.find_tool_turns(head(&repo), &ToolQuery::new())).unwrap();
+    assert_eq!(pages.len(), 250, "no limit cuts in silence");
+    let mut seen = Vec::new();
+    loop {
+        let page = pages.next_page(64);
+        if page.is_empty() {
+            break;
+        }
+        seen.extend(page);
+    }
+    assert_eq!(seen, turns(&cold(&repo), &ToolQuery::new()));
+}
+
+#[test]
+fn verify_finds_a_wrong_row_and_builds_the_index_anew() {
+    let repo = repo(2);
+    for n in 0..10 {
+        let id = format!("c{n}");
+        add(&repo, Draft::assistant("").call(id.clone(), "grep", "{}"));
+        add(&repo, Draft::tool_result(id, "out"));
+    }
+    let (count, expected) = (rows(&repo), turns(&repo, &ToolQuery::new()));
+    let at = head(&repo).unwrap();
+    let mut batch = tract_core::Batch::new(
+        tract_core::BatchId::from_bytes([1; 16]),
+        tract_core::LogNote {
+            operation: tract_core::OperationId::from_bytes([1; 16]),
+            what: "test".into(),
+            who: "test".into(),
+            why: None,
+            undoes: None,
+            at: 0,
+        },
+    );
+    batch.derived.push(tract_core::DerivedRow {
+        kind: tract_core::DerivedKind::Turn,
+        commit: at,
+        bytes: b"not a row".as_slice().into(),
+    });
+    let _ = block_on(repo.store().apply(repo.name(), batch)).unwrap();
+    assert_eq!(turns(&cold(&repo), &ToolQuery::new()), expected, "a damaged row costs time only");
+    let report = block_on(tract_engine::verify(&repo, &Default::default())).unwrap();
+    assert!(report.damage.iter().any(|damage| damage.derived && damage.what.contains("turn")));
+    let options = tract_engine::VerifyOptions::new().repair(true);
+    let report = block_on(tract_engine::verify(&repo, &options)).unwrap();
+    assert!(report.clean && !report.repaired.is_empty(), "{report:?}");
+    assert_eq!(rows(&repo), count, "rebuilt");
+    assert_eq!(turns(&cold(&repo), &ToolQuery::new()), expected);
+}

@@ -1,0 +1,109 @@
+//! Which results are summarised without anybody being asked: kept with the repository.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::action::Summarize;
+
+/// Which tool results are summarised automatically, and how.
+///
+/// A tool that is listed is summarised whatever its size; others when they take strictly more
+/// tokens than the threshold; without a threshold none of the others.
+///
+/// ```
+/// use tract_hooks::ToolSummarization;
+/// let config = ToolSummarization::new().tool("grep", "keep file names").auto_threshold(500);
+/// assert_eq!(config.rule(Some("grep"), 3).unwrap().instructions.as_deref(), Some("keep file names"));
+/// assert!(config.rule(Some("ls"), 500).is_none());
+/// assert!(config.rule(Some("ls"), 501).is_some());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ToolSummarization {
+    /// What has to be kept, by the name of the tool.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub instructions: BTreeMap<String, String>,
+    /// Above how many tokens the results of other tools are summarised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_threshold: Option<u64>,
+    /// What has to be kept of the results of other tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_instructions: Option<String>,
+    /// How long a summary should be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_tokens: Option<u64>,
+    /// Patterns (regular expressions): whatever of a result they match must stand in its summary.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub must_keep: Vec<String>,
+    /// Whether the summariser sees the conversation.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub with_context: bool,
+}
+
+impl ToolSummarization {
+    /// Summarises nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Summarises the results of a tool, whatever their size.
+    #[must_use]
+    pub fn tool(mut self, name: impl Into<String>, instructions: impl Into<String>) -> Self {
+        self.instructions.insert(name.into(), instructions.into());
+        self
+    }
+
+    /// Summarises the results of other tools that take more tokens than this.
+    #[must_use]
+    pub fn auto_threshold(mut self, tokens: u64) -> Self {
+        self.auto_threshold = Some(tokens);
+        self
+    }
+
+    /// Says what has to be kept of the results of other tools.
+    #[must_use]
+    pub fn default_instructions(mut self, instructions: impl Into<String>) -> Self {
+        self.default_instructions = Some(instructions.into());
+        self
+    }
+
+    /// Says how long a summary should be.
+    #[must_use]
+    pub fn target_tokens(mut self, tokens: u64) -> Self {
+        self.target_tokens = Some(tokens);
+        self
+    }
+
+    /// Adds a pattern: whatever of a result it matches must stand in its summary.
+    #[must_use]
+    pub fn must_keep(mut self, pattern: impl Into<String>) -> Self {
+        self.must_keep.push(pattern.into());
+        self
+    }
+
+    /// Lets the summariser see the conversation.
+    #[must_use]
+    pub fn with_context(mut self) -> Self {
+        self.with_context = true;
+        self
+    }
+
+    /// Returns how the result of a tool is to be summarised; `None` when it is not.
+    pub fn rule(&self, tool: Option<&str>, tokens: u64) -> Option<Summarize> {
+        let listed = tool.and_then(|tool| self.instructions.get(tool));
+        let above = self.auto_threshold.is_some_and(|threshold| tokens > threshold);
+        let instructions = match (listed, above) {
+            (Some(instructions), _) => Some(instructions.clone()),
+            (None, true) => self.default_instructions.clone(),
+            (None, false) => return None,
+        };
+        Some(Summarize {
+            target_tokens: self.target_tokens,
+            instructions: instructions.filter(|text| !text.is_empty()),
+            must_keep: self.must_keep.clone(),
+            with_context: self.with_context,
+        })
+    }
+}

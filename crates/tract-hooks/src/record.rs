@@ -1,0 +1,77 @@
+//! What is written down of a decision: why a message reads as it does.
+
+use serde::{Deserialize, Serialize};
+use tract_core::{BlobId, JsonText};
+
+/// A decision, as it is kept with the commit that it brought about, or by itself when it brought
+/// about none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct DecisionRecord {
+    /// The event that was decided on.
+    pub event: String,
+    /// What was decided: `pass`, `approve`, `edit`, `summarize`, `reject`, `defer`.
+    pub action: String,
+    /// The handler or rule that decided; of a deferred operation whoever decided it later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handler: Option<String>,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What a summary had to keep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+    /// The model that wrote a summary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The content as it came, in hex.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// The content that was committed instead, in hex.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+    /// Tokens of the text as it came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_before: Option<u64>,
+    /// Tokens of what was committed instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_after: Option<u64>,
+    /// What else is worth knowing, such as why a summary was not to be had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// Handlers that failed before somebody decided.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<String>,
+    /// The deferred operation that this decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<String>,
+    /// Who brought the original, in the word that records use: `tool`, `user`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// When: microseconds since 1970, UTC.
+    pub at_us: i64,
+}
+
+impl DecisionRecord {
+    /// Starts a record.
+    pub fn new(event: &str, action: &str, at_us: i64) -> Self {
+        Self { event: event.to_owned(), action: action.to_owned(), at_us, ..Self::default() }
+    }
+
+    /// Returns it as a commit's origin keeps it.
+    pub fn to_json(&self) -> Option<JsonText> {
+        // Strings, numbers and lists of strings always serialize; a lone surrogate cannot occur.
+        JsonText::of(self).ok()
+    }
+
+    /// Reads what a commit's origin keeps; `None` when that is something else.
+    pub fn from_json(json: &JsonText) -> Option<Self> {
+        serde_json::from_str(json.as_str()).ok()
+    }
+
+    /// Returns the content as it came.
+    pub fn original(&self) -> Option<BlobId> {
+        self.before.as_deref()?.parse().ok()
+    }
+}

@@ -1,0 +1,392 @@
+//! Summaries: by a model, and checked whoever wrote them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use regex::Regex;
+use serde::Deserialize;
+use tract_core::{
+    ChatModel, CommitId, Content, JsonText, Message, ModelError, ModelRequest, Reply, Summarizer,
+    Summary, SummaryRequest, TokenCounter,
+};
+
+use crate::prompts::{Prompts, build_summarize_prompt};
+use crate::timer;
+
+/// What [`SummaryRequest::what`] says of a conversation; anything else that is named is taken for
+/// the result of a tool.
+pub const CONVERSATION: &str = "conversation";
+
+/// Summarises with a model.
+pub struct ModelSummarizer {
+    model: Arc<dyn ChatModel>,
+    prompts: Prompts,
+    parameters: Option<JsonText>,
+}
+
+impl ModelSummarizer {
+    /// Summarises with this model and the usual prompts.
+    pub fn new(model: Arc<dyn ChatModel>) -> Self {
+        Self { model, prompts: Prompts::default(), parameters: None }
+    }
+
+    /// Sets the prompts.
+    #[must_use]
+    pub fn prompts(mut self, prompts: Prompts) -> Self {
+        self.prompts = prompts;
+        self
+    }
+
+    /// Sets model and sampling parameters: a JSON object.
+    #[must_use]
+    pub fn parameters(mut self, parameters: JsonText) -> Self {
+        self.parameters = Some(parameters);
+        self
+    }
+
+    async fn ask(&self, system: &str, user: String) -> Result<Reply, ModelError> {
+        let mut request =
+            ModelRequest::new(vec![message(Content::system(system)), message(Content::user(user))]);
+        request.parameters = self.parameters.clone();
+        self.model.chat(&request).await
+    }
+}
+
+fn message(content: Content) -> Message {
+    // It is no commit of any repository: the names are never looked up.
+    let nowhere = CommitId::from_bytes([0; 32]);
+    Message {
+        commit: nowhere,
+        slot: nowhere,
+        role: content.kind().default_role(),
+        priority: content.kind().default_priority(),
+        content,
+        answers: None,
+        joins: None,
+        form: None,
+        verbatim: None,
+        generation_config: None,
+        token_count: 0,
+    }
+}
+
+/// The user's part of a request: the conversation, the text, what must stay.
+fn asked(request: &SummaryRequest) -> String {
+    let text = match request.what.as_deref() {
+        Some(what) if what != CONVERSATION => format!("[{what}]: {}", request.text),
+        _ => request.text.clone(),
+    };
+    let text = match &request.context {
+        Some(context) => format!("The conversation:\n{context}\n\nThe output:\n{text}"),
+        None => text,
+    };
+    let mut prompt =
+        build_summarize_prompt(&text, request.target_tokens, request.instructions.as_deref());
+    if !request.must_keep.is_empty() {
+        prompt.push_str("\n\nThese must stand in the summary exactly as they are:");
+        for text in &request.must_keep {
+            let _ = write!(prompt, "\n- {text}");
+        }
+    }
+    prompt
+}
+
+#[async_trait]
+impl Summarizer for ModelSummarizer {
+    async fn summarize(&self, request: &SummaryRequest) -> Result<Summary, ModelError> {
+        let system = match (&request.context, request.what.as_deref()) {
+            (Some(_), _) => &self.prompts.relevant,
+            (None, Some(CONVERSATION)) => &self.prompts.conversation,
+            (None, Some(_)) => &self.prompts.tool_result,
+            (None, None) => &self.prompts.neutral,
+        };
+        let reply = self.ask(system, asked(request)).await?;
+        let mut summary = Summary::new(reply.text());
+        summary.by = reply.model;
+        summary.usage = reply.usage;
+        Ok(summary)
+    }
+
+    async fn summarize_all(&self, requests: &[SummaryRequest]) -> Result<Vec<Summary>, ModelError> {
+        if let [one] = requests {
+            return Ok(vec![self.summarize(one).await?]);
+        }
+        let mut prompt = String::new();
+        for (number, request) in (1..).zip(requests) {
+            let _ = writeln!(prompt, "# {number}\n{}\n", asked(request));
+        }
+        let reply = self.ask(&self.prompts.tool_results, prompt).await?;
+        let texts = numbered(&reply.text(), requests.len())?;
+        let summary = |text| {
+            let mut summary = Summary::new(text);
+            summary.by = reply.model.clone();
+            summary
+        };
+        let mut summaries: Vec<Summary> = texts.into_iter().map(summary).collect();
+        // One request was paid for, so one summary says so.
+        if let Some(first) = summaries.first_mut() {
+            first.usage = reply.usage;
+        }
+        Ok(summaries)
+    }
+}
+
+/// Reads an answer for several texts: every number exactly once.
+fn numbered(text: &str, count: usize) -> Result<Vec<String>, ModelError> {
+    #[derive(Deserialize)]
+    struct Numbered {
+        number: usize,
+        summary: String,
+    }
+    let wrong = |message: String| ModelError::InvalidReply { message, source: None };
+    // Models like to put a fence around what they were told to say alone.
+    let inside = match (text.find('['), text.rfind(']')) {
+        (Some(from), Some(to)) if from < to => text.get(from..=to).unwrap_or(text),
+        _ => text,
+    };
+    let found: Vec<Numbered> = serde_json::from_str(inside).map_err(|error| {
+        wrong(format!("expected a JSON array of numbered summaries, found {error}"))
+    })?;
+    if found.len() != count {
+        return Err(wrong(format!("expected {count} summaries, found {}", found.len())));
+    }
+    let mut texts: BTreeMap<usize, String> = BTreeMap::new();
+    for Numbered { number, summary } in found {
+        if number == 0 || number > count {
+            return Err(wrong(format!("expected numbers from 1 to {count}, found {number}")));
+        }
+        if texts.insert(number, summary).is_some() {
+            return Err(wrong(format!("number {number} is summarised twice")));
+        }
+    }
+    Ok(texts.into_values().collect())
+}
+
+/// How often a summary is asked for that does not do.
+pub const SUMMARY_ATTEMPTS: usize = 3;
+
+/// Why there is no summary that does. What was to be summarised is as it was.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SummaryError {
+    /// There is nobody to ask.
+    #[error("there is no summariser")]
+    NoSummarizer,
+    /// There is no text in it.
+    #[error("it has no text to summarise")]
+    NoText,
+    /// A pattern is no regular expression.
+    #[error("pattern {pattern:?} is no regular expression: {why}")]
+    BadPattern {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The port failed.
+    #[error("{0}")]
+    Model(#[from] ModelError),
+    /// The port panicked.
+    #[error("the summariser panicked: {0}")]
+    Panicked(String),
+    /// The port did not answer in time.
+    #[error("the summariser did not answer within {0:?}")]
+    TimedOut(Duration),
+    /// There are more summaries, or fewer, than texts.
+    #[error("expected {expected} summaries, found {found}")]
+    WrongCount {
+        /// Texts.
+        expected: usize,
+        /// Summaries.
+        found: usize,
+    },
+    /// The summary says nothing.
+    #[error("the summary is empty")]
+    Empty,
+    /// The summary is no shorter than the text.
+    #[error("the summary takes {found} tokens where the text takes {text}")]
+    NotShorter {
+        /// Tokens of the text.
+        text: u64,
+        /// Tokens of the summary.
+        found: u64,
+    },
+    /// The summary lacks what it has to keep.
+    #[error("the summary lacks what it must keep: {}", .missing.join(", "))]
+    Misses {
+        /// What is missing.
+        missing: Vec<String>,
+    },
+}
+
+impl SummaryError {
+    /// Returns the stable word for the variant.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoSummarizer => "no_summarizer",
+            Self::NoText => "no_text",
+            Self::BadPattern { .. } => "bad_pattern",
+            Self::Model(error) => error.code(),
+            Self::Panicked(_) => "summarizer_panicked",
+            Self::TimedOut(_) => "summarizer_timeout",
+            Self::WrongCount { .. }
+            | Self::Empty
+            | Self::NotShorter { .. }
+            | Self::Misses { .. } => "bad_summary",
+        }
+    }
+
+    /// Returns what to do about it, where something helps.
+    pub fn notes(&self) -> Vec<String> {
+        match self {
+            Self::NoSummarizer => vec!["give the hooks one: Hooks::summarizer".to_owned()],
+            Self::Misses { .. } => {
+                vec!["ask for more tokens, or for fewer texts to keep".to_owned()]
+            }
+            Self::Model(error) => error.notes(),
+            Self::NoText
+            | Self::BadPattern { .. }
+            | Self::Panicked(_)
+            | Self::TimedOut(_)
+            | Self::WrongCount { .. }
+            | Self::Empty
+            | Self::NotShorter { .. } => Vec::new(),
+        }
+    }
+}
+
+/// Finds what of a text a summary must keep: all that the patterns match, each once.
+///
+/// # Errors
+/// [`SummaryError::BadPattern`].
+pub fn kept_texts(text: &str, patterns: &[String]) -> Result<Vec<String>, SummaryError> {
+    let mut found = BTreeSet::new();
+    for pattern in patterns {
+        let regex = Regex::new(pattern).map_err(|error| SummaryError::BadPattern {
+            pattern: pattern.clone(),
+            why: error.to_string(),
+        })?;
+        let matches = regex.find_iter(text).map(|found| found.as_str());
+        found.extend(matches.filter(|text| !text.is_empty()).map(str::to_owned));
+    }
+    Ok(found.into_iter().collect())
+}
+
+/// Checks that a summary does: it says something, is shorter, and keeps what it must.
+///
+/// # Errors
+/// [`SummaryError`] saying what it lacks.
+pub fn check_summary(
+    request: &SummaryRequest,
+    summary: &str,
+    counter: &dyn TokenCounter,
+) -> Result<(), SummaryError> {
+    if summary.trim().is_empty() {
+        return Err(SummaryError::Empty);
+    }
+    let (text, found) = (counter.count(&request.text), counter.count(summary));
+    if found >= text {
+        return Err(SummaryError::NotShorter { text, found });
+    }
+    let missing: Vec<String> =
+        request.must_keep.iter().filter(|text| !summary.contains(*text)).cloned().collect();
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(SummaryError::Misses { missing }),
+    }
+}
+
+/// Asks for a summary until it does, at most [`SUMMARY_ATTEMPTS`] times; each time for so long at
+/// most.
+///
+/// # Errors
+/// [`SummaryError`]: why the last one does not do, or why there is none.
+pub async fn summarize_checked(
+    port: &Arc<dyn Summarizer>,
+    request: &SummaryRequest,
+    counter: &dyn TokenCounter,
+    limit: Option<Duration>,
+) -> Result<Summary, SummaryError> {
+    if request.text.trim().is_empty() {
+        return Err(SummaryError::NoText);
+    }
+    let mut request = request.clone();
+    let instructions = request.instructions.clone().unwrap_or_default();
+    let mut attempt = 1;
+    loop {
+        let summary = guarded(limit, port.summarize(&request)).await??;
+        match check_summary(&request, &summary.text, counter) {
+            Ok(()) => return Ok(summary),
+            Err(error) if attempt >= SUMMARY_ATTEMPTS => return Err(error),
+            Err(error) => {
+                request.instructions = Some(
+                    format!("{instructions}\nThe last attempt did not do: {error}")
+                        .trim()
+                        .to_owned(),
+                );
+            }
+        }
+        attempt += 1;
+    }
+}
+
+/// Asks for several summaries at once; whether each of them does is for the caller to check.
+///
+/// # Errors
+/// [`SummaryError::WrongCount`], or why there are none.
+pub async fn summarize_all_guarded(
+    port: &Arc<dyn Summarizer>,
+    requests: &[SummaryRequest],
+    limit: Option<Duration>,
+) -> Result<Vec<Summary>, SummaryError> {
+    let found = guarded(limit, port.summarize_all(requests)).await??;
+    match found.len() == requests.len() {
+        true => Ok(found),
+        false => Err(SummaryError::WrongCount { expected: requests.len(), found: found.len() }),
+    }
+}
+
+async fn guarded<T>(
+    limit: Option<Duration>,
+    asked: impl Future<Output = T> + Send,
+) -> Result<T, SummaryError> {
+    match timer::within(limit, crate::chain::caught(asked)).await {
+        Some(Ok(answer)) => Ok(answer),
+        Some(Err(panic)) => Err(SummaryError::Panicked(panic)),
+        None => Err(SummaryError::TimedOut(limit.unwrap_or_default())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_stands_exactly_once() {
+        let found = |text: &str| numbered(text, 2).map_err(|error| error.to_string());
+        let good =
+            "```json\n[{\"number\":2,\"summary\":\"b\"},{\"number\":1,\"summary\":\"a\"}]\n```";
+        assert_eq!(found(good), Ok(vec!["a".to_owned(), "b".to_owned()]));
+        for (wrong, says) in [
+            ("", "JSON array"),
+            ("[]", "expected 2 summaries, found 0"),
+            (r#"[{"number":1,"summary":"a"},{"number":1,"summary":"b"}]"#, "twice"),
+            (r#"[{"number":1,"summary":"a"},{"number":3,"summary":"b"}]"#, "found 3"),
+            (r#"["a","b"]"#, "JSON array"),
+        ] {
+            let error = found(wrong).expect_err(wrong);
+            assert!(error.contains(says), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_patterns_match_must_stay() {
+        let patterns = [r"\w+\.rs:\d+".to_owned()];
+        let kept = kept_texts("a.rs:7 b a.rs:7 c.rs:12", &patterns).expect("a pattern");
+        assert_eq!(kept, ["a.rs:7", "c.rs:12"]);
+        assert!(kept_texts("a", &["(".to_owned()]).is_err());
+    }
+}

@@ -1,0 +1,329 @@
+//! What waits to be decided: it survives a restart, is decided once, and whatever breaks on the
+//! way leaves originals readable and no decision half carried out.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use tract::core::kv::{Durability, KvBatch, KvEngine, KvOutcome, KvRead, KvStore, MemoryEngine};
+use tract::core::store::{StoreError, StoreErrorKind, StoreResult, Threaded};
+use tract::engine::{Asked, TurnAnswer};
+use tract::hooks::{
+    BeforeCommit, BeforeCompress, BeforeMerge, CommitAction, CompressAction, Hooks, MergeAction,
+    OnFailure, Summarize, ToolResultAction, ToolResultReceived,
+};
+use tract::{Content, Draft, OpenOptions, Part, Tract, block_on};
+
+use crate::summaries::FirstLine;
+use crate::walks::{memory, sqlite};
+
+const LONG: &str = "src/main.rs:7: fn main() {\nand then much that nobody needs to read again";
+
+fn defers() -> Hooks {
+    Hooks::new().summarizer(FirstLine).on("ask-a-person", |_: &ToolResultReceived| {
+        ToolResultAction::Defer("needs a person".into())
+    })
+}
+
+fn open_call(tract: &Tract, id: &str) {
+    block_on(tract.commit(Draft::assistant("").call(id, "grep", "{}"))).unwrap();
+}
+
+/// Defers a result; returns what waits.
+fn deferred(tract: &Tract, id: &str) -> String {
+    open_call(tract, id);
+    let error = block_on(tract.with_hooks(defers()).tool_result(id, LONG)).unwrap_err();
+    assert_eq!(error.code(), "deferred", "{error:?}");
+    let all = block_on(tract.pending()).unwrap();
+    all.last().unwrap().id.clone()
+}
+
+fn last(tract: &Tract) -> String {
+    let compiled = block_on(tract.compile()).unwrap();
+    compiled.messages().next_back().map(|message| message.content.text()).unwrap_or_default()
+}
+
+fn is_clean(tract: &Tract) {
+    let report = block_on(tract.verify()).unwrap();
+    assert!(report.clean, "{:?}", report.damage);
+}
+
+#[test]
+fn what_waits_is_decided_after_a_restart_in_every_way() {
+    let folder = tempfile::tempdir().unwrap();
+    for (n, how) in ["approve", "reject", "edit", "summarize"].into_iter().enumerate() {
+        let call = format!("c{n}");
+        let id = {
+            let tract = sqlite(folder.path());
+            let id = deferred(&tract, &call);
+            block_on(tract.store().close()).unwrap();
+            id
+        };
+        let tract = sqlite(folder.path()).with_hooks(defers());
+        let waiting = block_on(tract.pending()).unwrap();
+        assert_eq!((waiting.len(), waiting[0].id.as_str()), (1, id.as_str()));
+        assert_eq!(waiting[0].asked.content().unwrap().text(), LONG);
+        assert!(waiting[0].to_string().contains("needs a person"));
+        // Meanwhile the branch has moved on.
+        block_on(tract.user("still waiting")).unwrap();
+        let decided = match how {
+            "approve" => block_on(tract.approve(&id)),
+            "reject" => block_on(tract.reject(&id, "wrong booking")),
+            "edit" => block_on(tract.edit_pending(&id, "edited")),
+            _ => block_on(tract.summarize_pending(&id, &Summarize::new())),
+        }
+        .unwrap();
+        assert_eq!(decided.record.action, how);
+        let shown = match how {
+            "approve" => LONG,
+            "reject" => "rejected: wrong booking",
+            "edit" => "edited",
+            _ => "src/main.rs:7: fn main() {",
+        };
+        assert_eq!(last(&tract), shown);
+        let made = decided.commit.unwrap();
+        let record = block_on(tract.decision_on(made)).unwrap().unwrap();
+        assert_eq!(record.pending.as_deref(), Some(id.as_str()));
+        let kept = block_on(tract.expand(made)).unwrap();
+        let kept = kept.map_or(LONG.to_owned(), |content| content.text());
+        assert_eq!(kept, LONG, "the original is readable");
+        assert!(block_on(tract.pending()).unwrap().is_empty());
+        assert!(block_on(tract.open_calls()).unwrap().is_empty());
+        for again in [block_on(tract.approve(&id)), block_on(tract.reject(&id, "no"))] {
+            let error = again.unwrap_err();
+            assert_eq!(error.code(), "already_decided");
+            assert!(error.to_string().contains(how) && !error.notes().is_empty());
+        }
+        is_clean(&tract);
+        block_on(tract.store().close()).unwrap();
+    }
+}
+
+#[test]
+fn of_two_deciders_one_wins() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = sqlite(folder.path());
+    for n in 0..6 {
+        let id = deferred(&first, &format!("c{n}"));
+        let deciders: Vec<_> = (0..4)
+            .map(|k| {
+                let (tract, id) = (sqlite(folder.path()), id.clone());
+                std::thread::spawn(move || match k % 2 {
+                    0 => block_on(tract.approve(&id)).map_err(|error| error.code()),
+                    _ => block_on(tract.reject(&id, "no")).map_err(|error| error.code()),
+                })
+            })
+            .collect();
+        let ends: Vec<_> = deciders.into_iter().map(|decider| decider.join().unwrap()).collect();
+        assert_eq!(ends.iter().filter(|end| end.is_ok()).count(), 1, "{ends:?}");
+        for end in ends.iter().filter_map(|end| end.as_ref().err()) {
+            assert_eq!(*end, "already_decided");
+        }
+    }
+    assert_eq!(block_on(first.repo().decisions()).unwrap().len(), 6);
+    is_clean(&first);
+}
+
+#[test]
+fn unknown_names_say_what_waits() {
+    let tract = memory();
+    let error = block_on(tract.approve("p-0000")).unwrap_err();
+    assert_eq!((error.code(), error.notes().len()), ("unknown_pending", 1));
+    let id = deferred(&tract, "c1");
+    let error = block_on(tract.reject("nonsense", "")).unwrap_err();
+    assert!(error.notes()[0].contains(&id), "{error:?}");
+    block_on(tract.approve(&id[..6])).unwrap();
+}
+
+#[test]
+fn messages_summaries_and_merges_wait_as_well() {
+    let tract = memory();
+    block_on(tract.user("one")).unwrap();
+    block_on(tract.assistant("two")).unwrap();
+    let other = block_on(tract.fork("other", "HEAD")).unwrap();
+    block_on(other.user("theirs")).unwrap();
+    let hooks = Hooks::new()
+        .on("m", |commit: &BeforeCommit| match commit.draft.content.text().as_str() {
+            "three" | "four" => CommitAction::Defer("later".into()),
+            _ => CommitAction::Pass,
+        })
+        .on("c", |_: &BeforeCompress| CompressAction::Defer("later".into()))
+        .on("g", |_: &BeforeMerge| MergeAction::Defer("later".into()));
+    let asking = tract.with_hooks(hooks);
+    let before = block_on(tract.head()).unwrap();
+    let waits = [
+        block_on(asking.user("three")).unwrap_err(),
+        block_on(asking.edit("HEAD", "four")).unwrap_err(),
+        block_on(asking.compress("HEAD~1", "HEAD", "both")).unwrap_err(),
+        block_on(asking.merge("other")).unwrap_err(),
+    ];
+    assert!(waits.iter().all(|error| error.code() == "deferred"), "{waits:?}");
+    assert_eq!(block_on(tract.head()).unwrap(), before);
+    let waiting = block_on(tract.pending()).unwrap();
+    let asked = |fits: fn(&Asked) -> bool| {
+        waiting.iter().find(|pending| fits(&pending.asked)).unwrap().id.clone()
+    };
+    let [merge, edit, compress, message] = [
+        asked(|asked| matches!(asked, Asked::Merge { .. })),
+        asked(|asked| matches!(asked, Asked::Edit { .. })),
+        asked(|asked| matches!(asked, Asked::Compress { .. })),
+        asked(|asked| matches!(asked, Asked::Append(_))),
+    ];
+    for id in [&merge, &edit, &message, &compress] {
+        block_on(tract.approve(id)).unwrap();
+    }
+    let compiled = block_on(tract.compile()).unwrap();
+    let texts: Vec<String> = compiled.messages().map(|m| m.content.text()).collect();
+    assert_eq!(texts, ["both", "theirs", "three"], "each was planned again on the head there was");
+    is_clean(&tract);
+}
+
+#[test]
+fn the_results_of_a_turn_are_each_decided() {
+    let tract = memory();
+    let calls =
+        Draft::assistant("").call("a", "grep", "{}").call("b", "ls", "{}").call("c", "rm", "{}");
+    block_on(tract.commit(calls)).unwrap();
+    let hooks =
+        Hooks::new().on("h", |result: &ToolResultReceived| match result.tool_name.as_deref() {
+            Some("grep") => ToolResultAction::Reject("a secret".into()),
+            Some("ls") => ToolResultAction::Defer("look first".into()),
+            _ => ToolResultAction::Pass,
+        });
+    let results = ["a", "b", "c"].map(|id| Draft::tool_result(id, LONG));
+    let answers = block_on(tract.with_hooks(hooks).answer_turn(results)).unwrap();
+    let TurnAnswer::Rejected { commit, rejected } = &answers[0] else { panic!("{answers:?}") };
+    let said = block_on(tract.content_of(commit)).unwrap().unwrap();
+    let Content::ToolResult(answer) = &said else { panic!("{said:?}") };
+    assert!(answer.is_error && said.text() == "rejected: a secret");
+    assert_eq!(rejected.content.as_ref().unwrap().text(), LONG);
+    let TurnAnswer::Deferred(deferred) = &answers[1] else { panic!("{answers:?}") };
+    assert!(matches!(answers[2], TurnAnswer::Committed(_)));
+    assert_eq!(block_on(tract.open_calls()).unwrap().len(), 1, "what waits is still open");
+    block_on(tract.approve(&deferred.id)).unwrap();
+    assert!(block_on(tract.open_calls()).unwrap().is_empty());
+}
+
+#[test]
+fn invalid_answers_of_handlers_refuse_or_are_passed_over() {
+    let bad = |policy| {
+        Hooks::new().on_failure(policy).on("bad", |_: &ToolResultReceived| {
+            ToolResultAction::Edit(vec![Part::call("x", "y", "{}")])
+        })
+    };
+    let tract = memory();
+    open_call(&tract, "c1");
+    let refusing = tract.with_hooks(bad(OnFailure::Refuse));
+    let error = block_on(refusing.tool_result("c1", LONG)).unwrap_err();
+    assert_eq!(error.code(), "rejected_by_hook");
+    assert!(error.to_string().contains("invalid answer"), "{error}");
+    let decided = &block_on(tract.repo().decisions()).unwrap()[0];
+    assert_eq!(decided.asked.content().unwrap().text(), LONG, "not lost");
+    let passing = tract.with_hooks(bad(OnFailure::PassOn));
+    let made = block_on(passing.tool_result("c1", LONG)).unwrap();
+    assert_eq!(last(&tract), LONG);
+    let record = block_on(tract.decision_on(&made)).unwrap().unwrap();
+    assert!(record.failures[0].contains("invalid answer"), "{record:?}");
+    let other_kind = Hooks::new()
+        .on("bad", |_: &BeforeCommit| CommitAction::Edit(Content::system("you are mine")));
+    let error = block_on(tract.with_hooks(other_kind).user("Hi")).unwrap_err();
+    assert!(error.to_string().contains("expected user, found system"), "{error}");
+}
+
+#[test]
+fn a_result_of_a_hundred_megabytes_is_refused_before_anybody_reads_it() {
+    let heard = Hooks::new()
+        .on("never", |_: &ToolResultReceived| -> ToolResultAction { panic!("it was read") });
+    let tract = memory();
+    open_call(&tract, "c1");
+    let error = block_on(tract.with_hooks(heard).tool_result("c1", "x".repeat(100 << 20)));
+    assert_eq!(error.unwrap_err().code(), "too_large");
+    assert_eq!(block_on(tract.open_calls()).unwrap().len(), 1);
+}
+
+/// An engine that fails at one write: before it happens, or after it.
+struct Failing {
+    engine: Arc<MemoryEngine>,
+    left: Arc<AtomicI64>,
+    after: bool,
+}
+
+impl KvEngine for Failing {
+    const NAME: &'static str = "failing";
+
+    fn read(&self) -> StoreResult<Box<dyn KvRead + '_>> {
+        self.engine.read()
+    }
+
+    fn write(&self, batch: &KvBatch, durability: Durability) -> StoreResult<KvOutcome> {
+        if self.left.fetch_sub(1, Ordering::SeqCst) > 0 {
+            return self.engine.write(batch, durability);
+        }
+        if self.after {
+            self.engine.write(batch, durability)?;
+        }
+        Err(StoreError::new(StoreErrorKind::Engine, "failing", "write", "killed"))
+    }
+}
+
+/// Opens the repository that is in an engine; it fails at the write after so many.
+fn at(engine: &Arc<MemoryEngine>, writes: i64, after: bool) -> Option<Tract> {
+    let left = Arc::new(AtomicI64::new(writes));
+    let failing = Failing { engine: Arc::clone(engine), left, after };
+    let store = Threaded::inline(KvStore::new(failing).ok()?);
+    block_on(OpenOptions::new().open_store(store)).ok()
+}
+
+/// Summarise, defer and approve, killed at every write, before and after it happens.
+#[test]
+fn a_kill_at_every_write_leaves_nothing_half_decided() {
+    let summarises = || {
+        Hooks::new()
+            .summarizer(FirstLine)
+            .on("short", |_: &ToolResultReceived| Summarize::new().into())
+    };
+    let mut cut = 0;
+    for after in [false, true] {
+        for writes in 0..16 {
+            let engine = Arc::new(MemoryEngine::new());
+            let whole = at(&engine, i64::MAX, false).unwrap();
+            open_call(&whole, "c0");
+            open_call(&whole, "c1");
+            let walked = at(&engine, writes, after).map(|tract| {
+                let summarised = block_on(tract.with_hooks(summarises()).tool_result("c0", LONG));
+                let waits = block_on(tract.with_hooks(defers()).tool_result("c1", LONG));
+                let waiting = block_on(tract.pending()).unwrap_or_default();
+                let approved = waiting.first().map(|pending| block_on(tract.approve(&pending.id)));
+                (summarised, waits, approved)
+            });
+            let survivor = at(&engine, i64::MAX, false).unwrap();
+            is_clean(&survivor);
+            let compiled = block_on(survivor.compile()).unwrap();
+            let results: Vec<_> = compiled
+                .messages()
+                .filter(|message| matches!(message.content, Content::ToolResult(_)))
+                .collect();
+            for result in &results {
+                let kept = block_on(survivor.expand(result.commit)).unwrap();
+                let kept = kept.map_or_else(|| result.content.text(), |content| content.text());
+                assert_eq!(kept, LONG, "the original is readable");
+            }
+            let waiting = block_on(survivor.pending()).unwrap();
+            let decisions = block_on(survivor.repo().decisions()).unwrap();
+            let answered = results.iter().any(|result| result.content.text() == LONG);
+            assert_eq!(answered, decisions.len() == 1, "decided and done, or neither");
+            assert!(!(answered && !waiting.is_empty()), "it does not wait when it is done");
+            let done = matches!(&walked, Some((Ok(_), Err(error), Some(Ok(_)))) if error.code() == "deferred");
+            cut += usize::from(!done);
+            // Whatever was cut off, it can be gone on with.
+            for pending in waiting {
+                block_on(survivor.approve(&pending.id)).unwrap();
+            }
+            for call in block_on(survivor.open_calls()).unwrap() {
+                block_on(survivor.tool_result(call.call_id, LONG)).unwrap();
+            }
+            is_clean(&survivor);
+        }
+    }
+    println!("{cut} of 32 runs were cut off");
+    assert!(cut >= 6, "only {cut} runs were cut off");
+}
