@@ -3,6 +3,7 @@
 mod import;
 mod lower;
 mod reply;
+mod stream;
 mod request;
 
 use serde::Serialize;
@@ -13,6 +14,7 @@ use crate::raw::Node;
 
 pub(crate) use import::import;
 pub(crate) use reply::reply;
+pub(crate) use stream::Stream;
 pub(crate) use request::members;
 
 /// Takes input items, or a whole request, in the shape of Responses: anything that serializes.
