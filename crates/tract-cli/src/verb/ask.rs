@@ -109,12 +109,12 @@ async fn ask(context: &mut Context<'_>, asked: Asked, question: Option<Draft>) -
         if let Err(failure) = printed.piece(context.out, &piece) {
             // Nobody reads any more: what came is recorded as broken off.
             cancellation.cancel();
-            let _ = runtime.block_on(work);
+            let _ = work.await;
             return Err(failure);
         }
     }
-    let answered = runtime
-        .block_on(work)
+    let answered = work
+        .await
         .map_err(|error| Failure::no("runtime", format!("the request failed: {error}")))?;
     let interrupted = cancellation.is_cancelled();
     match answered {
