@@ -360,15 +360,13 @@ fn the_key_is_in_no_error_and_no_answer() {
 fn nothing_is_waited_for_for_ever() {
     run(async {
         let server = Server::start().await;
-        let short = Duration::from_millis(40);
-        let model = builder(&server, Dialect::OpenAi)
-            .first_byte_timeout(short)
-            .idle_timeout(short)
-            .build()
-            .unwrap();
+        let short = Duration::from_millis(300);
+        let model = builder(&server, Dialect::OpenAi).first_byte_timeout(short).build().unwrap();
         server.will_answer(json(200, "").end(End::Silent));
         let error = model.chat(&ModelRequest::default()).await.unwrap_err();
         assert!(matches!(error, ModelError::Timeout { after } if after == short), "{error:?}");
+        let idle = Duration::from_secs(1);
+        let model = builder(&server, Dialect::OpenAi).idle_timeout(idle).build().unwrap();
         server.will_answer(json(200, "{\"id\":").end(End::Hanging));
         let error = model.chat(&ModelRequest::default()).await.unwrap_err();
         assert!(matches!(error, ModelError::Timeout { .. }), "{error:?}");

@@ -230,6 +230,10 @@ impl Inner {
         }
     }
 
+    fn longest_raw(&self) -> usize {
+        usize::try_from(self.max_reply_bytes).unwrap_or(usize::MAX)
+    }
+
     /// Pours a stream into what puts it together, until its end.
     async fn pour(
         &self,
@@ -252,6 +256,9 @@ impl Inner {
                 Err(_) if assembler.is_ended() => return Ok(()),
                 Err(error) => return Err(error),
             };
+            if assembler.is_ended() && raw.len() + bytes.len() > self.longest_raw() {
+                return Ok(());
+            }
             raw.extend_from_slice(&bytes);
             assembler.push(&bytes, &mut |piece| on_piece(piece))?;
         }

@@ -33,6 +33,10 @@ STOPS = {
 }
 
 
+# What of the present answer was put right after the SDK: see README.md.
+CORRECTED = []
+
+
 def canonical(value):
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
@@ -64,14 +68,31 @@ def of_openai(kind, body):
     sdk = client(openai.OpenAI, kind, body, api_key="k", base_url="http://h/v1", max_retries=0)
     asked = dict(model="m", messages=[{"role": "user", "content": "q"}])
     if kind == "sse":
-        state = ChatCompletionStreamState()
+        state, known, first, usage = ChatCompletionStreamState(), {}, {}, None
         for chunk in sdk.chat.completions.create(stream=True, **asked):
             for choice in chunk.choices:  # vendors' own lists, which the accumulator refuses
                 extra = choice.delta.model_extra or {}
                 for key in [key for key, value in extra.items() if isinstance(value, list)]:
                     del extra[key]
+                for call in choice.delta.tool_calls or []:  # what was said already, it says twice
+                    for holder, key in ((call, "id"), (call.function, "name")):
+                        said = known.setdefault((call.index, key), getattr(holder, key, None))
+                        if call.index in known and said and getattr(holder, key, None) == said:
+                            setattr(holder, key, None)
+                            CORRECTED.append(key)
+                    known[call.index] = True
+            for key in ("id", "model"):
+                first[key] = first.get(key) or getattr(chunk, key)
+            usage = chunk.usage or usage
             state.handle_chunk(chunk)
         found = state.current_completion_snapshot
+        for key in ("id", "model"):  # what a blank first chunk hides from it
+            if not getattr(found, key) and first[key]:
+                setattr(found, key, first[key])
+                CORRECTED.append(key)
+        if found.usage is None and usage is not None:  # what a later chunk without it takes away
+            found.usage = usage
+            CORRECTED.append("usage")
     else:
         found = sdk.chat.completions.create(**asked)
     choice = found.choices[0]
@@ -179,6 +200,7 @@ def main(folder, bundled):
             kind, body = exchange["response_kind"], exchange["response"]
             if kind == "json":
                 body = json.dumps(body)
+            CORRECTED.clear()
             try:
                 found = READ[path.parent.name](kind, body)
             except (openai.APIError, anthropic.APIError, RuntimeError) as error:
@@ -187,6 +209,8 @@ def main(folder, bundled):
                     "sha256": hashlib.sha256(canonical(found).encode()).hexdigest()[:16]}
             if "error" in found:
                 line["failed"] = True
+            if CORRECTED:
+                line["corrected"] = sorted(set(CORRECTED))
             if path.stem in within:
                 line["golden"] = found
             out.write(json.dumps(line, ensure_ascii=False) + "\n")
