@@ -126,7 +126,8 @@ fn test_generate_with_tools() {
 
 #[test]
 fn an_answer_that_broke_off_is_in_the_log_and_in_no_context() {
-    let call = tract::ToolCall { id: "c1".into(), name: "search".into(), arguments: "{\"q\":".into() };
+    let call =
+        tract::ToolCall { id: "c1".into(), name: "search".into(), arguments: "{\"q\":".into() };
     let mut partial = Partial::new("Let me").call(call, false);
     partial.raw = Some(tract::Blob::seal("raw"));
     let broken =
@@ -209,7 +210,9 @@ fn a_request_of_a_model_is_the_compiled_one() {
 #[test]
 fn real_model() {
     let Ok(url) = std::env::var("TRACT_MODEL_URL") else {
-        println!("left out: a real model; TRACT_MODEL_URL says where one is, docs/models.md how to start it");
+        println!(
+            "left out: a real model; TRACT_MODEL_URL says where one is, docs/models.md how to start it"
+        );
         return;
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();

@@ -33,6 +33,6 @@ pub use crate::error::{FormError, ImportError, ReplyError};
 pub use crate::form::{Form, FormOptions, RequestForms, compile_form};
 pub use crate::import::{Anomaly, Conversation, Imported};
 pub use crate::params::Params;
-pub use crate::request::params_of;
 pub use crate::prefix::{Miss, Origin, PrefixHash, why_miss};
+pub use crate::request::params_of;
 pub use tract_compile::{Pairing, Repair, RepairKind};

@@ -164,7 +164,8 @@ mod tests {
 
     #[test]
     fn parameters_go_where_the_dialect_has_them() {
-        let given = r#"{"max_tokens":7,"model":"m","stop":"x","temperature":0.20,"tool_choice":"auto"}"#;
+        let given =
+            r#"{"max_tokens":7,"model":"m","stop":"x","temperature":0.20,"tool_choice":"auto"}"#;
         let rest = r#"temperature=0.2 tool_choice="auto""#;
         check(Dialect::OpenAi, given, &format!(r#"max_tokens=7 model="m" stop="x" {rest}"#));
         check(

@@ -239,13 +239,17 @@ fn what_waiting_mends_is_tried_again() {
             .retry(RetryPolicy::default().retries(3).base(Duration::from_millis(1)))
             .on_retry({
                 let told = Arc::clone(&told);
-                move |retry| told.lock().unwrap().push((retry.attempt, retry.wait, retry.error.code()))
+                move |retry| {
+                    told.lock().unwrap().push((retry.attempt, retry.wait, retry.error.code()))
+                }
             })
             .build()
             .unwrap();
         for streaming in [false, true] {
             server.will_answer(json(500, "oops"));
-            server.will_answer(json(429, r#"{"error":{"message":"slow down"}}"#).header("retry-after", "0"));
+            server.will_answer(
+                json(429, r#"{"error":{"message":"slow down"}}"#).header("retry-after", "0"),
+            );
             server.will_answer(json(200, "{\"id\"").end(End::Dropped));
             server.will_answer(json(200, CHAT));
             let reply = match streaming {
@@ -258,14 +262,19 @@ fn what_waiting_mends_is_tried_again() {
             assert!(asked.iter().all(|again| again.body == asked[0].body));
             let told = std::mem::take(&mut *told.lock().unwrap());
             let codes: Vec<_> = told.iter().map(|(n, _, code)| (*n, *code)).collect();
-            assert_eq!(codes, [(1, "model_unavailable"), (2, "rate_limited"), (3, "model_unavailable")]);
+            assert_eq!(
+                codes,
+                [(1, "model_unavailable"), (2, "rate_limited"), (3, "model_unavailable")]
+            );
             assert_eq!(told[1].1, Duration::ZERO, "as the server asked");
         }
         // A wait that nobody waits is told, not waited.
         server.will_answer(json(429, "{}").header("retry-after", "4000"));
         let error = model.chat(&ModelRequest::default()).await.unwrap_err();
         let asks = Some(Duration::from_secs(4000));
-        assert!(matches!(error, ModelError::RateLimited { retry_after, .. } if retry_after == asks));
+        assert!(
+            matches!(error, ModelError::RateLimited { retry_after, .. } if retry_after == asks)
+        );
         assert_eq!(server.asked().len(), 1);
     });
 }
@@ -412,7 +421,10 @@ fn a_body_over_the_limit_is_a_typed_error() {
         server.will_answer(json(200, CHAT));
         let error = model.chat(&ModelRequest::default()).await.unwrap_err();
         assert!(matches!(error, ModelError::TooLarge { limit_bytes: 100 }), "{error:?}");
-        let long = format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"a\"}}}}]}}\n\n{}", "x".repeat(99));
+        let long = format!(
+            "data: {{\"choices\":[{{\"delta\":{{\"content\":\"a\"}}}}]}}\n\n{}",
+            "x".repeat(99)
+        );
         server.will_answer(Answer::new(200, "text/event-stream", long).cut(&[60]));
         let (_, reply) = stream(&model).await;
         let Err(ModelError::BrokenOff { cause, .. }) = reply else { panic!("{reply:?}") };

@@ -190,10 +190,19 @@ fn what_is_no_stream_is_an_error_and_no_panic() {
     for dialect in Dialect::ALL {
         let params = params(dialect);
         for text in [
-            "", "\n\n", "data: []\n\n", "data: {\n\n", "data: null\n\n", "[]\n", "{}\n", "<html>\n\n",
-            "data: {\"choices\":7}\n\n", "data: {\"choices\":[{\"delta\":[]}]}\n\n",
+            "",
+            "\n\n",
+            "data: []\n\n",
+            "data: {\n\n",
+            "data: null\n\n",
+            "[]\n",
+            "{}\n",
+            "<html>\n\n",
+            "data: {\"choices\":7}\n\n",
+            "data: {\"choices\":[{\"delta\":[]}]}\n\n",
             "data: {\"type\":\"content_block_delta\",\"index\":4,\"delta\":{}}\n\n",
-            "data: {\"type\":\"message_delta\"}\n\n", "data: {\"type\":\"response.completed\"}\n\n",
+            "data: {\"type\":\"message_delta\"}\n\n",
+            "data: {\"type\":\"response.completed\"}\n\n",
             "{\"message\":7,\"done\":\"yes\"}\n",
         ] {
             let (_, reply, _) = assemble(&params, text.as_bytes(), []);

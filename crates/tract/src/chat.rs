@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use tract_compile::Compiled;
 use tract_core::{
-    ActiveTool, By, CancellationToken, ChatModel, Commit, JsonText, ModelError, Origin,
-    Partial, Piece, Reply, ToolCall, ToolSchema, unless_cancelled,
+    ActiveTool, By, CancellationToken, ChatModel, Commit, JsonText, ModelError, Origin, Partial,
+    Piece, Reply, ToolCall, ToolSchema, unless_cancelled,
 };
 use tract_engine::plan::{Details, Request};
 

@@ -144,8 +144,7 @@ type Set = (CancellationToken, Receiver<Piece>, ChatOptions);
 fn options(asked: &Asked, runtime: &tokio::runtime::Runtime) -> Outcome<Set> {
     let cancellation = CancellationToken::new();
     let (sender, pieces) = mpsc::channel();
-    let mut options =
-        ChatOptions::new().cancellation(cancellation.clone()).keep_raw(!asked.no_raw);
+    let mut options = ChatOptions::new().cancellation(cancellation.clone()).keep_raw(!asked.no_raw);
     if !asked.no_stream {
         options = options.on_piece(move |piece| {
             // A printer that is gone has cancelled already.

@@ -178,7 +178,8 @@ impl Stream {
         let index = fields.require("index")?;
         let call_index = self.call_index(index.raw);
         let delta = fields.require("delta")?.object()?;
-        let text = |key: &'static str| -> Result<String, ImportError> { delta.require(key)?.string() };
+        let text =
+            |key: &'static str| -> Result<String, ImportError> { delta.require(key)?.string() };
         let Some(block) = self.block(index.raw) else {
             return Err(index.expected("the index of a block that has begun").into());
         };
@@ -215,7 +216,9 @@ impl Stream {
 
     fn finish(&mut self, fields: &Fields<'_>) -> Result<(), StreamError> {
         let Some(message) = &mut self.message else {
-            return Err(ImportError::Missing { path: String::new(), member: "message_start" }.into());
+            return Err(
+                ImportError::Missing { path: String::new(), member: "message_start" }.into()
+            );
         };
         if let Some(delta) = fields.some("delta") {
             for (key, value) in Members::parse(&delta)?.0 {

@@ -109,9 +109,10 @@ impl Inner {
             ReplyError::Provider { message } => {
                 ModelError::Other { message: self.told(&message), source: None }
             }
-            error => {
-                ModelError::InvalidReply { message: error.to_string(), source: Some(Box::new(error)) }
-            }
+            error => ModelError::InvalidReply {
+                message: error.to_string(),
+                source: Some(Box::new(error)),
+            },
         }
     }
 

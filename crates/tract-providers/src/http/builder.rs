@@ -308,7 +308,11 @@ mod tests {
     fn urls_are_put_together() {
         check(Provider::OpenAi, "http://h:8080/v1/", "http://h:8080/v1/chat/completions");
         check(Provider::Responses, "https://h/v1", "https://h/v1/responses");
-        check(Provider::OpenAi, "https://h/d?api-version=1", "https://h/d/chat/completions?api-version=1");
+        check(
+            Provider::OpenAi,
+            "https://h/d?api-version=1",
+            "https://h/d/chat/completions?api-version=1",
+        );
         check(Provider::Anthropic, "https://h", "https://h/v1/messages");
         check(Provider::Ollama, "h", "http://h:11434/api/chat");
         check(Provider::Ollama, "h:80", "http://h/api/chat");

@@ -19,11 +19,7 @@ pub struct RetryPolicy {
 
 impl Default for RetryPolicy {
     fn default() -> Self {
-        Self {
-            retries: 2,
-            base: Duration::from_millis(500),
-            longest: Duration::from_secs(60),
-        }
+        Self { retries: 2, base: Duration::from_millis(500), longest: Duration::from_secs(60) }
     }
 }
 

@@ -9,10 +9,10 @@ use tract_core::{
     unless_cancelled,
 };
 
+use super::Inner;
 use super::answer::{Failed, check_calls};
 use super::provider::Provider;
 use super::retry::{Retry, retry_after};
-use super::Inner;
 use crate::params::Params;
 use crate::stream::Assembler;
 
@@ -204,8 +204,7 @@ impl Inner {
         let assembler = params.assembler().map_err(|error| self.unreadable(error))?;
         let mut assembler = assembler.limit(self.max_reply_bytes);
         let mut raw = Vec::new();
-        let read =
-            self.pour(&mut response, &mut assembler, &mut raw, cancellation, on_piece).await;
+        let read = self.pour(&mut response, &mut assembler, &mut raw, cancellation, on_piece).await;
         self.check_for_key(&raw)?;
         let ended = match read {
             Ok(()) => assembler.end().map_err(Into::into),

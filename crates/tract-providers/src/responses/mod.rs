@@ -3,8 +3,8 @@
 mod import;
 mod lower;
 mod reply;
-mod stream;
 mod request;
+mod stream;
 
 use serde::Serialize;
 
@@ -14,8 +14,8 @@ use crate::raw::Node;
 
 pub(crate) use import::import;
 pub(crate) use reply::reply;
-pub(crate) use stream::Stream;
 pub(crate) use request::members;
+pub(crate) use stream::Stream;
 
 /// Takes input items, or a whole request, in the shape of Responses: anything that serializes.
 ///

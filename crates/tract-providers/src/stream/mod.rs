@@ -161,7 +161,9 @@ impl Assembler {
             Dialect::OpenAi => (sse(), Box::<openai::Stream>::default()),
             Dialect::Responses => (sse(), Box::<responses::Stream>::default()),
             Dialect::Anthropic => (sse(), Box::<anthropic::Stream>::default()),
-            Dialect::Ollama => (Decoder::Lines(sse::Lines::default()), Box::<ollama::Stream>::default()),
+            Dialect::Ollama => {
+                (Decoder::Lines(sse::Lines::default()), Box::<ollama::Stream>::default())
+            }
         };
         Self { decoder, answer, aliases: None, read: 0, limit: 64 << 20 }
     }

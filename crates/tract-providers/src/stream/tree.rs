@@ -243,7 +243,11 @@ mod tests {
     #[test]
     fn deltas_add_up() {
         check(
-            &[r#"{"role":"assistant","content":null}"#, r#"{"content":"a\n"}"#, r#"{"content":"b"}"#],
+            &[
+                r#"{"role":"assistant","content":null}"#,
+                r#"{"content":"a\n"}"#,
+                r#"{"content":"b"}"#,
+            ],
             r#"{"role":"assistant","content":"a\nb"}"#,
         );
         check(

@@ -117,7 +117,8 @@ impl Golden {
             }
         }
         let canonical =
-            tract_core::json::canonical(&found.to_string(), tract_core::json::Escapes::Raw).unwrap();
+            tract_core::json::canonical(&found.to_string(), tract_core::json::Escapes::Raw)
+                .unwrap();
         let hash = sha256(canonical.as_bytes());
         match hash.starts_with(&self.sha256) {
             true => Ok(()),
@@ -141,9 +142,8 @@ fn said(reply: &Reply, dialect: Dialect) -> Value {
             _ => None,
         })
         .collect();
-    let canonical = |text: &str| {
-        tract_core::json::canonical(text, tract_core::json::Escapes::Raw).unwrap()
-    };
+    let canonical =
+        |text: &str| tract_core::json::canonical(text, tract_core::json::Escapes::Raw).unwrap();
     let calls: Vec<Value> = reply
         .calls()
         .map(|call| match dialect {
