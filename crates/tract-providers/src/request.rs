@@ -40,7 +40,7 @@ pub fn params_of(request: &ModelRequest, dialect: Dialect) -> Result<Params, For
     };
     let mut params = compile_form(&compiled(request), form, &FormOptions::new())?;
     if let Some(parameters) = &request.parameters {
-        let members = json::split_object(parameters.as_str()).map_err(|source| damaged(source))?;
+        let members = json::split_object(parameters.as_str()).map_err(damaged)?;
         for (key, value) in members {
             set(&mut params, dialect, &key, value);
         }

@@ -135,10 +135,9 @@ impl Accumulate for Stream {
 /// Takes the arguments as the provider says them at their end.
 fn complete(call: &mut Call, index: usize, said: Option<String>, on_piece: &mut dyn FnMut(Piece)) {
     if let Some(said) = said.filter(|_| !call.whole) {
-        if let Some(more) = said.strip_prefix(call.call.arguments.as_str()) {
-            if !more.is_empty() {
-                on_piece(Piece::Arguments { index, text: more.to_owned() });
-            }
+        let more = said.strip_prefix(call.call.arguments.as_str()).unwrap_or_default();
+        if !more.is_empty() {
+            on_piece(Piece::Arguments { index, text: more.to_owned() });
         }
         call.call.arguments = said;
     }
