@@ -138,6 +138,8 @@ fn features_bring_their_layer_and_no_other() {
         &["tract-tools", "tract-macros", "tract-schema", "jsonschema"],
         &["tract-engine", "rusqlite", "reqwest"],
     );
+    // TLS comes from rustls with ring, wherever HTTP does.
+    check("http", &["reqwest", "rustls", "ring"], &["openssl-sys", "aws-lc-sys", "native-tls"]);
 }
 
 /// The default build stays light: no HTTP, no TLS, no async runtime.

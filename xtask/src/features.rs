@@ -21,6 +21,8 @@ const COMBINATIONS: &[&str] = &[
     "tools",
     "engine,tools",
     "mcp",
+    "http",
+    "sqlite,http",
 ];
 
 pub(crate) fn run() -> Outcome {

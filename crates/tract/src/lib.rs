@@ -14,10 +14,14 @@
 //!   `tools` module: `#[tool]` and `#[tool_type]`, registries and hydration, with a validator).
 //!   needs both: `Tract`, `OpenOptions`, imports and the forms of the providers), `tools` (the `tools`
 //!   module: selection), `mcp` (the `mcp` module: tools of MCP servers; needs tokio).
+//!   needs both: `Tract`, `OpenOptions`, imports and the forms of the providers), `http` (the
+//!   `models` module).
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "engine")]
 mod branches;
+#[cfg(feature = "engine")]
+mod chat;
 #[cfg(feature = "engine")]
 mod context;
 #[cfg(feature = "engine")]
@@ -50,6 +54,8 @@ pub mod store;
 mod turns;
 
 #[cfg(feature = "engine")]
+pub use crate::chat::{Answer, ChatOptions};
+#[cfg(feature = "engine")]
 pub use crate::drafts::IntoDraft;
 pub use crate::error::{Error, Result};
 #[cfg(feature = "engine")]
@@ -61,9 +67,10 @@ pub use crate::revision::Revision;
 #[cfg(feature = "engine")]
 pub use crate::schemas::IntoSchema;
 pub use tract_core::{
-    Artifact, Blob, Body, By, Commit, CommitId, CommitRecord, Content, Draft, JsonText, Kind,
-    Limits, Message, Op, Origin, Part, Priority, RefName, RefTarget, RepoName, Role, Store,
-    ToolAnswer, ToolCall, ToolId, ToolSchema, block_on, time,
+    Artifact, Blob, Body, By, CancellationToken, ChatModel, Commit, CommitId, CommitRecord,
+    Content, Draft, JsonText, Kind, Limits, Message, ModelError, Op, Origin, Part, Piece, Priority,
+    RefName, RefTarget, Reply, RepoName, Role, StopReason, Store, ToolAnswer, ToolCall, ToolId,
+    ToolSchema, block_on, time,
 };
 
 /// Everything of `tract-core`: objects, the border for stores, ports.
@@ -92,6 +99,14 @@ pub mod forms {
     };
 }
 
+/// Clients for models: OpenAI and whoever speaks like it, Anthropic, Ollama.
+#[cfg(feature = "http")]
+pub mod models {
+    pub use tract_providers::http::{
+        ApiKey, HttpModel, HttpModelBuilder, Provider, Retry, RetryPolicy,
+    };
+}
+
 /// Tool schemas as data: shapes, names, translation between providers, comparison.
 #[cfg(any(feature = "engine", feature = "tools"))]
 pub use tract_schema as schema;
@@ -117,6 +132,10 @@ pub use tract_mcp as mcp;
 #[cfg(all(doctest, feature = "engine", feature = "sqlite"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+#[cfg(all(doctest, feature = "http", feature = "sqlite"))]
+#[doc = include_str!("../../../docs/models.md")]
+struct Models;
 
 #[cfg(all(doctest, feature = "engine"))]
 #[doc = include_str!("../../../docs/guide.md")]
