@@ -153,8 +153,7 @@ impl Tx<'_> {
         let sql = "INSERT INTO blobs (id, repo, h, data) VALUES (?1, ?2, ?3, ?4)";
         let bytes = blob.bytes();
         if bytes.len() > LARGE_BYTES {
-            let room = i32::try_from(bytes.len()).expect("checked against a limit below 2^31");
-            self.execute(sql, &[&row, &repo, &h, &ZeroBlob(room)])?;
+            self.execute(sql, &[&row, &repo, &h, &ZeroBlob(bytes.len() as u64)])?;
             let opened = self.connection.blob_open("main", "blobs", "data", row, false);
             let mut stored = opened.map_err(engine(OP))?;
             stored.write_all_at(bytes, 0).map_err(engine(OP))?;

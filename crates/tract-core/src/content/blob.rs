@@ -1,0 +1,183 @@
+//! The canonical blob of a content.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{Artifact, Body, Content, ContentError, Kind, Part, ToolAnswer};
+use crate::json::{self, Escapes};
+use crate::text::JsonText;
+
+/// The blob of a body.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum BodyBlob<'a> {
+    Text(&'a str),
+    Parts(&'a [Part]),
+    Named { name: &'a str, parts: &'a [Part] },
+}
+
+#[derive(Deserialize)]
+struct NamedBlob {
+    name: String,
+    parts: Vec<Part>,
+}
+
+#[derive(Serialize)]
+struct AnswerBlob<'a> {
+    call_id: &'a str,
+    content: BodyBlob<'a>,
+    #[serde(skip_serializing_if = "is_false")]
+    is_error: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+}
+
+/// The same as it is read: what it says is left where it stands, for it may be large.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AnswerText<'a> {
+    call_id: String,
+    #[serde(borrow)]
+    content: &'a RawValue,
+    #[serde(default)]
+    is_error: bool,
+    name: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ArtifactBlob {
+    artifact_type: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    language: Option<String>,
+    text: String,
+}
+
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+impl Content {
+    /// Returns the canonical text that is stored and hashed.
+    ///
+    /// # Errors
+    /// [`ContentError::Json`] when a string in it has no canonical form.
+    pub fn to_blob(&self) -> Result<String, ContentError> {
+        let text = |value: Result<String, serde_json::Error>| -> Result<String, ContentError> {
+            let value = value.map_err(|source| ContentError::Shape {
+                kind: self.kind().as_str().to_owned(),
+                source,
+            })?;
+            Ok(json::canonical(&value, Escapes::Raw)?)
+        };
+        match self {
+            Self::System(body)
+            | Self::User(body)
+            | Self::Assistant(body)
+            | Self::Reasoning(body)
+            | Self::Custom { body, .. } => match (body.parts.as_slice(), &body.name) {
+                ([Part::Text { text }], None) => {
+                    let mut out = String::with_capacity(text.len() + text.len() / 16 + 2);
+                    json::write_string(&mut out, text, Escapes::Raw);
+                    Ok(out)
+                }
+                _ => text(serde_json::to_string(&BodyBlob::of(body))),
+            },
+            Self::ToolResult(answer) => match answer.parts.as_slice() {
+                [Part::Text { text }] => Ok(answer_of_text(answer, text)),
+                parts => text(serde_json::to_string(&AnswerBlob {
+                    call_id: &answer.call_id,
+                    content: BodyBlob::Parts(parts),
+                    is_error: answer.is_error,
+                    name: answer.name.as_deref(),
+                })),
+            },
+            Self::Artifact(artifact) => text(serde_json::to_string(&ArtifactBlob {
+                artifact_type: artifact.artifact_type.clone(),
+                language: artifact.language.clone(),
+                text: artifact.text.clone(),
+            })),
+            Self::Note(json) => Ok(json.as_str().to_owned()),
+        }
+    }
+
+    /// Reads the blob of a commit of this kind.
+    ///
+    /// # Errors
+    /// [`ContentError`] when the blob is not of the shape that the kind has.
+    pub fn from_blob(kind: &Kind, blob: &str) -> Result<Self, ContentError> {
+        let shape = |source| ContentError::Shape { kind: kind.as_str().to_owned(), source };
+        let body = || Body::read(blob).map_err(shape);
+        Ok(match kind {
+            Kind::System => Self::System(body()?),
+            Kind::User => Self::User(body()?),
+            Kind::Assistant => Self::Assistant(body()?),
+            Kind::Reasoning => Self::Reasoning(body()?),
+            Kind::Custom(name) => Self::Custom { kind: name.clone(), body: body()? },
+            Kind::ToolResult => {
+                let answer: AnswerText<'_> = serde_json::from_str(blob).map_err(shape)?;
+                Self::ToolResult(ToolAnswer {
+                    call_id: answer.call_id,
+                    name: answer.name,
+                    is_error: answer.is_error,
+                    parts: Body::read(answer.content.get()).map_err(shape)?.parts,
+                })
+            }
+            Kind::Artifact => {
+                let artifact: ArtifactBlob = serde_json::from_str(blob).map_err(shape)?;
+                Self::Artifact(Artifact {
+                    artifact_type: artifact.artifact_type,
+                    language: artifact.language,
+                    text: artifact.text,
+                })
+            }
+            Kind::Note => Self::Note(JsonText::new(blob)?),
+        })
+    }
+}
+
+/// Writes the commonest answer at once, its keys in order: it may be large.
+fn answer_of_text(answer: &ToolAnswer, text: &str) -> String {
+    let around = 64 + answer.call_id.len() + answer.name.as_ref().map_or(0, String::len);
+    let mut out = String::with_capacity(text.len() + text.len() / 16 + around);
+    out.push_str("{\"call_id\":");
+    json::write_string(&mut out, &answer.call_id, Escapes::Raw);
+    out.push_str(",\"content\":");
+    json::write_string(&mut out, text, Escapes::Raw);
+    if answer.is_error {
+        out.push_str(",\"is_error\":true");
+    }
+    if let Some(name) = &answer.name {
+        out.push_str(",\"name\":");
+        json::write_string(&mut out, name, Escapes::Raw);
+    }
+    out.push('}');
+    out
+}
+
+impl<'a> BodyBlob<'a> {
+    fn of(body: &'a Body) -> Self {
+        match (body.parts.as_slice(), &body.name) {
+            ([Part::Text { text }], None) => Self::Text(text),
+            (parts, None) => Self::Parts(parts),
+            (parts, Some(name)) => Self::Named { name, parts },
+        }
+    }
+}
+
+impl Body {
+    /// Reads a text, a list of parts, or both with a name.
+    fn read(json: &str) -> Result<Self, serde_json::Error> {
+        match json.trim_ascii_start().as_bytes().first() {
+            Some(b'"') => match json::read_string(json) {
+                Some(text) => Ok(Self::text(text)),
+                None => serde_json::from_str::<String>(json).map(Self::text),
+            },
+            Some(b'{') => {
+                let NamedBlob { name, parts } = serde_json::from_str(json)?;
+                Ok(Self { parts, name: Some(name) })
+            }
+            _ => Ok(Self { parts: serde_json::from_str(json)?, name: None }),
+        }
+    }
+}
