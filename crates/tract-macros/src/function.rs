@@ -1,31 +1,17 @@
 //! `#[tool]` on an async function.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{ToTokens, format_ident, quote, quote_spanned};
+use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, Error, Expr, FnArg, GenericArgument, Ident, ItemFn, LitStr, Pat, PatType,
-    PathArguments, PathSegment, Result, ReturnType, Signature, Type,
+    Error, Expr, GenericArgument, Ident, ItemFn, LitStr, PathArguments, PathSegment, Result,
+    ReturnType, Signature, Type,
 };
 
-use crate::attributes::{self, Given, Options};
+use crate::attributes::{Given, Options};
+use crate::signature::{Argument, Place, check_signature, last_segment, parameters};
 use crate::{docs, names, paths};
-
-/// A parameter that is an argument.
-struct Argument {
-    ident: Ident,
-    ty: Type,
-    docs: Vec<Attribute>,
-    others: Vec<Attribute>,
-    default: Option<Given>,
-}
-
-/// A parameter, as the function is called with it.
-enum Place {
-    Argument(Ident),
-    Context { by_value: bool },
-}
 
 pub(crate) fn expand(options: &Options, mut function: ItemFn) -> Result<TokenStream> {
     check_signature(&function.sig)?;
@@ -91,173 +77,6 @@ pub(crate) fn expand(options: &Options, mut function: ItemFn) -> Result<TokenStr
 fn as_text(private: &TokenStream, name: &str) -> LitStr {
     let path = private.to_string().replace(' ', "");
     LitStr::new(&format!("{path}::{name}"), Span::call_site())
-}
-
-fn check_signature(sig: &Signature) -> Result<()> {
-    if sig.asyncness.is_none() {
-        return Err(Error::new(
-            sig.fn_token.span,
-            format!("a tool is asynchronous: write `async fn {}`", sig.ident),
-        ));
-    }
-    if let Some(parameter) = sig.generics.params.first() {
-        return Err(Error::new_spanned(
-            parameter,
-            "a tool has no generic parameters, its schema is one: write the types themselves",
-        ));
-    }
-    if !sig.safety.to_token_stream().is_empty() {
-        return Err(Error::new_spanned(&sig.safety, "a model calls a tool: it cannot be `unsafe`"));
-    }
-    if let Some(abi) = &sig.abi {
-        return Err(Error::new_spanned(abi, "a tool is a plain `async fn`: drop the ABI"));
-    }
-    if let Some(variadic) = &sig.variadic {
-        return Err(Error::new_spanned(
-            variadic,
-            "arguments have names: write a `Vec<T>` parameter",
-        ));
-    }
-    Ok(())
-}
-
-/// Takes the parameters apart, and ours out of the function.
-fn parameters(sig: &mut Signature) -> Result<(Vec<Argument>, Vec<Place>)> {
-    let mut arguments = Vec::new();
-    let mut places = Vec::new();
-    let mut context: Option<Span> = None;
-    let mut errors: Option<Error> = None;
-    let mut note = |error: Error| match &mut errors {
-        Some(errors) => errors.combine(error),
-        None => errors = Some(error),
-    };
-    for input in &mut sig.inputs {
-        let input = match input {
-            FnArg::Typed(input) => input,
-            FnArg::Receiver(receiver) => {
-                note(Error::new_spanned(
-                    receiver,
-                    "a tool has no `self` here: write a free function, or `#[tool]` on the struct, \
-                     whose fields are then the arguments",
-                ));
-                continue;
-            }
-        };
-        if let Some(by_value) = is_context(&input.ty) {
-            match (by_value, context.replace(input.ty.span())) {
-                (Err(error), _) => note(error),
-                (Ok(_), Some(_)) => note(Error::new_spanned(
-                    &input.ty,
-                    "a tool has one context: drop this parameter",
-                )),
-                (Ok(by_value), None) => {
-                    places.push(Place::Context { by_value });
-                    input.attrs.retain(|attribute| !attributes::is_for_field(attribute));
-                }
-            }
-            continue;
-        }
-        match argument(input) {
-            Ok(argument) => {
-                places.push(Place::Argument(argument.ident.clone()));
-                arguments.push(argument);
-            }
-            Err(error) => note(error),
-        }
-    }
-    match errors {
-        None => Ok((arguments, places)),
-        Some(errors) => Err(errors),
-    }
-}
-
-/// Whether a type is the context, and whether it is taken by value.
-fn is_context(ty: &Type) -> Option<Result<bool>> {
-    let named = |ty: &Type| last_segment(ty).is_some_and(|segment| segment.ident == "ToolContext");
-    match ty {
-        Type::Reference(reference) if named(&reference.elem) => Some(match &reference.mutability {
-            None => Ok(false),
-            Some(token) => Err(Error::new_spanned(
-                token,
-                "a tool changes nothing in its context: write `&ToolContext`",
-            )),
-        }),
-        ty if named(ty) => Some(Ok(true)),
-        _ => None,
-    }
-}
-
-fn argument(input: &mut PatType) -> Result<Argument> {
-    let ident = match &*input.pat {
-        Pat::Ident(pattern) if pattern.subpat.is_none() && pattern.by_ref.is_none() => {
-            pattern.ident.clone()
-        }
-        Pat::Wild(pattern) => {
-            return Err(Error::new_spanned(
-                pattern,
-                "an argument has a name, which the model reads: write `name: Type`",
-            ));
-        }
-        pattern => {
-            return Err(Error::new_spanned(
-                pattern,
-                "an argument has one name: write `name: Type`, and take it apart in the body",
-            ));
-        }
-    };
-    check_type(&input.ty)?;
-    let mut argument = Argument {
-        ident,
-        ty: (*input.ty).clone(),
-        docs: Vec::new(),
-        others: Vec::new(),
-        default: None,
-    };
-    for attribute in std::mem::take(&mut input.attrs) {
-        if attribute.path().is_ident("tool") {
-            argument.default = Some(attributes::of_parameter(&attribute)?);
-        } else if attribute.path().is_ident("doc") {
-            argument.docs.push(attribute);
-        } else if attributes::is_for_field(&attribute) {
-            argument.others.push(attribute);
-        } else {
-            input.attrs.push(attribute);
-        }
-    }
-    Ok(argument)
-}
-
-fn check_type(ty: &Type) -> Result<()> {
-    match ty {
-        Type::Reference(reference) => {
-            let elem = &reference.elem;
-            let owned = match &**elem {
-                Type::Slice(slice) => format!("Vec<{}>", readable(&slice.elem)),
-                elem => match readable(elem).as_str() {
-                    "str" => "String".to_owned(),
-                    path if path == "Path" || path.ends_with("::Path") => format!("{path}Buf"),
-                    other => other.to_owned(),
-                },
-            };
-            Err(Error::new_spanned(
-                reference,
-                format!("arguments are parsed, so they are owned: write `{owned}`"),
-            ))
-        }
-        Type::ImplTrait(ty) => Err(Error::new_spanned(
-            ty,
-            "an argument's schema is derived from its type: write the type itself, such as `String`",
-        )),
-        Type::Slice(slice) => Err(Error::new_spanned(
-            slice,
-            format!("arguments are owned: write `Vec<{}>`", readable(&slice.elem)),
-        )),
-        _ => Ok(()),
-    }
-}
-
-fn readable(tokens: &impl ToTokens) -> String {
-    tokens.to_token_stream().to_string().replace(' ', "")
 }
 
 /// Returns what the model reads about a tool.
@@ -466,15 +285,6 @@ fn answer(
             quote!(::core::result::Result::Ok(#call)),
         ),
         false => (quote!(#ty), quote!(::core::result::Result::Ok(#private::ToolResult::ok(#call)))),
-    }
-}
-
-fn last_segment(ty: &Type) -> Option<&PathSegment> {
-    match ty {
-        Type::Path(path) => path.path.segments.last(),
-        Type::Group(group) => last_segment(&group.elem),
-        Type::Paren(paren) => last_segment(&paren.elem),
-        _ => None,
     }
 }
 

@@ -9,6 +9,7 @@ mod docs;
 mod function;
 mod names;
 mod paths;
+mod signature;
 mod structure;
 mod types;
 

@@ -74,7 +74,7 @@ pub(crate) async fn conversation() -> tract::Result<Vec<String>> {
     }
     let context = tract.compile().await?;
     assert_eq!((context.tools().len(), context.message_count()), (2, 4));
-    Ok(context.messages().iter().skip(2).map(|message| message.content.text()).collect())
+    Ok(context.messages().skip(2).map(|message| message.content.text()).collect())
 }
 
 #[allow(dead_code)] // the tests run the conversation itself

@@ -24,8 +24,10 @@
 
 mod admit;
 mod alternatives;
+mod definitions;
 mod node;
 mod normal;
+mod values;
 
 use tract_core::json::JsonError;
 

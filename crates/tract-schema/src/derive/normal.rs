@@ -1,9 +1,8 @@
 //! The normal form.
 
-use std::collections::BTreeSet;
-
 use super::DeriveError;
 use super::alternatives;
+use super::definitions::{inline_scalars, name_root, used};
 use super::node::{Members, Node, get, set, take};
 
 /// How deep a schema may nest; JSON texts nest no deeper either.
@@ -109,42 +108,6 @@ pub(super) fn normalize(root: Node) -> Result<Node, DeriveError> {
     Ok(Node::Object(root))
 }
 
-/// Gives a root that is referred to a name among the definitions: `#` means another thing as soon
-/// as the schema stands within a request.
-fn name_root(root: &mut Node, defs: &mut Members, title: String) -> Result<(), DeriveError> {
-    let mut name: String = title
-        .chars()
-        .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' })
-        .collect();
-    while get(defs, &name).is_some() {
-        name.push('_');
-    }
-    let reference = format!("#/$defs/{name}");
-    let mut found = false;
-    for node in std::iter::once(&mut *root).chain(defs.iter_mut().map(|(_, def)| def)) {
-        *node = referred(std::mem::replace(node, Node::Null), &reference, &mut found)?;
-    }
-    if found {
-        defs.push((name, root.clone()));
-    }
-    Ok(())
-}
-
-fn referred(node: Node, to: &str, found: &mut bool) -> Result<Node, DeriveError> {
-    let Node::Object(mut members) = node else { return Ok(node) };
-    for (key, value) in &mut members {
-        let old = std::mem::replace(value, Node::Null);
-        *value = match (key.as_str(), old.as_text()) {
-            ("$ref", Some("#")) => {
-                *found = true;
-                Node::text(to)
-            }
-            _ => parts(key, old, &mut |part| referred(part, to, found))?,
-        };
-    }
-    Ok(Node::Object(members))
-}
-
 /// The tool says what it does; what its arguments are, their own descriptions say.
 fn without_description(mut root: Node) -> Node {
     if let Node::Object(members) = &mut root {
@@ -216,7 +179,7 @@ impl Definitions {
 
 /// Rewrites the schemas that stand under a keyword; what is no schema (a property may be named
 /// like a keyword, a default may look like a schema) stays as it is.
-fn parts(
+pub(super) fn parts(
     key: &str,
     value: Node,
     rewrite: &mut dyn FnMut(Node) -> Result<Node, DeriveError>,
@@ -317,7 +280,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn join_texts(first: Option<&str>, second: &str) -> String {
+pub(super) fn join_texts(first: Option<&str>, second: &str) -> String {
     match first {
         Some(first) if !first.is_empty() && first != second => {
             let apart = if second.starts_with("- ") { "\n" } else { "\n\n" };
@@ -355,65 +318,7 @@ fn close(members: &mut Members) {
     }
 }
 
-/// Writes definitions without parts of their own where they are used: not every provider and
-/// model follows a reference to a list of words.
-fn inline_scalars(node: Node, defs: &Members) -> Result<Node, DeriveError> {
-    let Node::Object(mut members) = node else { return Ok(node) };
-    let name = get(&members, "$ref").and_then(Node::as_text).and_then(def_name);
-    let scalar = name.and_then(|name| get(defs, &name)).filter(|def| is_scalar(def));
-    if let Some(def) = scalar {
-        take(&mut members, "$ref");
-        for (key, value) in def.members() {
-            match (key.as_str(), get(&members, key).and_then(Node::as_text)) {
-                ("description", Some(own)) => {
-                    let both = join_texts(Some(own), value.as_text().unwrap_or_default());
-                    set(&mut members, key, Node::Text(both));
-                }
-                _ => set(&mut members, key, value.clone()),
-            }
-        }
-        order(&mut members);
-        return Ok(Node::Object(members));
-    }
-    for (key, value) in &mut members {
-        let old = std::mem::replace(value, Node::Null);
-        *value = parts(key, old, &mut |part| inline_scalars(part, defs))?;
-    }
-    Ok(Node::Object(members))
-}
-
-fn order(members: &mut Members) {
+pub(super) fn order(members: &mut Members) {
     members
         .sort_by_key(|(key, _)| ORDER.iter().position(|name| name == key).unwrap_or(ORDER.len()));
-}
-
-fn is_scalar(def: &Node) -> bool {
-    let scalar = |name: &str| matches!(name, "string" | "integer" | "number" | "boolean" | "null");
-    match def.get("type") {
-        Some(Node::Text(name)) => scalar(name),
-        Some(Node::List(names)) => names.iter().all(|name| name.as_text().is_some_and(scalar)),
-        _ => false,
-    }
-}
-
-/// The names of the definitions that the root reaches.
-fn used(root: &Node, defs: &Members) -> Result<BTreeSet<String>, DeriveError> {
-    let mut found = BTreeSet::new();
-    let mut open = vec![root.clone()];
-    while let Some(node) = open.pop() {
-        let Node::Object(members) = node else { continue };
-        if let Some(name) = get(&members, "$ref").and_then(Node::as_text).and_then(def_name)
-            && found.insert(name.clone())
-        {
-            let def = get(defs, &name).cloned();
-            open.push(def.ok_or(DeriveError::Reference { reference: name })?);
-        }
-        for (key, value) in members {
-            parts(&key, value, &mut |part| {
-                open.push(part);
-                Ok(Node::Null)
-            })?;
-        }
-    }
-    Ok(found)
 }

@@ -1,4 +1,4 @@
-//! A crate under another name, and a tool with an explicit path to it.
+//! Nothing that the attributes write warns, under the strictest lints.
 #![deny(warnings, missing_docs)]
 
 /// Holds tools.
