@@ -7,6 +7,7 @@
 mod append;
 mod cold;
 mod floor;
+mod hydrate;
 mod messages;
 mod size;
 mod table;
@@ -25,6 +26,7 @@ const SECTIONS: &[(&str, Section)] = &[
     ("fork", size::fork),
     ("size", size::bytes),
     ("memory", size::memory),
+    ("hydrate", hydrate::run),
 ];
 
 fn main() {

@@ -78,8 +78,8 @@ pub mod engine {
 #[cfg(feature = "engine")]
 pub mod forms {
     pub use tract_providers::{
-        Dialect, Form, FormError, FormOptions, Miss, Origin, Params, PrefixHash, ReplyError, RequestForms,
-        compile_form, read_reply, why_miss,
+        Dialect, Form, FormError, FormOptions, Miss, Origin, Params, PrefixHash, ReplyError,
+        RequestForms, compile_form, read_reply, why_miss,
     };
 }
 
@@ -101,3 +101,7 @@ struct Readme;
 #[cfg(all(doctest, feature = "engine"))]
 #[doc = include_str!("../../../docs/guide.md")]
 struct Guide;
+
+#[cfg(all(doctest, feature = "tools"))]
+#[doc = include_str!("../../../docs/tools.md")]
+struct Tools;
