@@ -100,7 +100,8 @@ fn param(name: &str, schema: &Node, required: bool) -> Param {
             match option.kind {
                 ParamKind::Union { options: inner } => options.extend(inner),
                 ParamKind::Scalar { ref r#type } if r#type == "null" => nullable = true,
-                _ => options.push(option),
+                // Said of the union as a whole.
+                _ => options.push(Param { nullable: false, ..option }),
             }
         }
     }

@@ -11,7 +11,7 @@ use tract::engine::Request;
 use tract::{CommitId, ToolId, ToolSchema, Tract};
 
 use super::{Said, commit, diff};
-use tract::schema::{Definition, Target};
+use tract::schema::Target;
 
 use crate::context::Context;
 use crate::escape;
@@ -274,7 +274,8 @@ async fn show(context: &mut Context<'_>, tool: &str) -> Outcome<()> {
 
 /// The parameters as a tree, below the schema that is the authority.
 fn parameters(context: &mut Context<'_>, text: &str) -> Outcome<()> {
-    let schema = Definition::parse(text).ok().and_then(|found| found.arguments_schema());
+    let schema =
+        tract::schema::Definition::parse(text).ok().and_then(|found| found.arguments_schema());
     if let Some(params) = schema.and_then(|schema| tract::schema::params(&schema).ok()) {
         for line in params.to_string().lines() {
             context.out.line(format_args!("  {}", escape::line(line)))?;

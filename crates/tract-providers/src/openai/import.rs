@@ -158,7 +158,8 @@ fn call(node: &Node<'_>, watch: &mut Watch) -> Result<ToolCall, ImportError> {
             String::new()
         }
     };
-    if let Some(custom) = call.some("custom") {
+    // One vendor writes an empty `custom` beside every function.
+    if let Some(custom) = call.some("custom").filter(|_| call.some("function").is_none()) {
         let custom = custom.object()?;
         let name = custom.require("name")?.string()?;
         return Ok(ToolCall { id, name, arguments: custom.require("input")?.string()? });

@@ -65,7 +65,7 @@ fn every_recorded_call_hydrates_against_its_own_tools_or_fails_where_python_says
         let calls = calls(&exchange, rows);
         assert_eq!(calls.len(), rows.len(), "{}", file.display());
         for (one, row) in hydrate(&calls[..], &registry).iter().zip(rows) {
-            assert_eq!(one.name, row["name"].as_str().unwrap());
+            assert_eq!(one.name, row["name"].as_str().unwrap(), "{row}");
             match row.get("valid") {
                 Some(Value::Bool(true)) => {
                     assert!(one.success(), "{row}: {:?}", one.errors);
