@@ -8,6 +8,7 @@ mod append;
 mod cold;
 mod floor;
 mod hooks;
+mod hydrate;
 mod json;
 mod large;
 mod messages;
@@ -30,6 +31,7 @@ const SECTIONS: &[(&str, Section)] = &[
     ("fork", size::fork),
     ("size", size::bytes),
     ("memory", size::memory),
+    ("hydrate", hydrate::run),
     ("large", large::run),
     ("json", json::run),
 ];

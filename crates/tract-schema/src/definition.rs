@@ -265,8 +265,12 @@ impl Definition {
     }
 
     /// Returns the schema that arguments are held against: the parameters as given, but for bare
-    /// properties, which get the object around them that was meant. `None` when there is none.
+    /// properties, which get the object around them that was meant. `None` when there is none, as
+    /// for tools that a provider defines by their type alone.
     pub fn arguments_schema(&self) -> Option<String> {
+        if self.is_of_provider() {
+            return None;
+        }
         let raw = self.parameters()?;
         match self.0.form {
             ParametersForm::Absent => None,
@@ -286,8 +290,9 @@ impl Definition {
         self.0.others.iter().map(|(key, raw)| (key.as_str(), raw.as_str()))
     }
 
-    /// Returns whether a provider runs this tool, so that none of its calls come here.
-    pub fn runs_at_provider(&self) -> bool {
+    /// Returns whether a provider defines this tool by its type. Many it also runs itself; the
+    /// calls of others come here, without a schema to hold them against.
+    pub fn is_of_provider(&self) -> bool {
         matches!(self.0.shape, Shape::Server(_))
     }
 

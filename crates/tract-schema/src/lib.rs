@@ -21,18 +21,27 @@ mod definition;
 pub mod derive;
 mod diff;
 pub mod limits;
+mod lint;
 mod lower;
 mod name;
+mod param;
 mod shape;
+mod strict;
+mod translate;
+mod tree;
 mod validate;
 
 pub use crate::definition::kind as kind_of;
 pub use crate::definition::{Definition, DefinitionError, DefinitionErrorKind, ParametersForm};
 pub use crate::diff::{Change, ChangeKind, diff};
 pub use crate::limits::{LimitError, Measured, SchemaLimits, measure};
+pub use crate::lint::{Finding, Level, LintOptions, lint, lint_definition, lint_with};
 pub use crate::lower::{Lowered, lower, lower_as};
 pub use crate::name::{Aliases, MAX_NAME, accepts, alias, suggestion};
+pub use crate::param::{Param, ParamKind, params};
 pub use crate::shape::{Provider, Shape, ToolView};
+pub use crate::strict::{Strict, raise, to_strict};
+pub use crate::translate::{Loss, LossKind, Target, Translation, translate};
 #[cfg(feature = "validate")]
 pub use crate::validate::JsonSchema;
 pub use crate::validate::{Invalid, SchemaCompiler, SchemaError, ValidateOptions, Validator};

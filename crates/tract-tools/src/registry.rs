@@ -500,7 +500,7 @@ impl RegistryBuilder {
             }
             let arguments_schema: Option<Arc<str>> = definition.arguments_schema().map(Into::into);
             let fails_closed = given.no_schema == NoSchema::Refuse && given.callable.is_some();
-            if arguments_schema.is_none() && fails_closed && !definition.runs_at_provider() {
+            if arguments_schema.is_none() && fails_closed && !definition.is_of_provider() {
                 errors.push(RegisterError::NoSchema { name: name.to_owned() });
             }
             let traits = given.callable.as_ref().map(|tool| tool.spec().traits);

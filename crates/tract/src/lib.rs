@@ -94,8 +94,8 @@ pub mod engine {
 #[cfg(feature = "engine")]
 pub mod forms {
     pub use tract_providers::{
-        Dialect, Form, FormError, FormOptions, Miss, Origin, Params, PrefixHash, ReplyError, RequestForms,
-        compile_form, read_reply, why_miss,
+        Dialect, Form, FormError, FormOptions, Miss, Origin, Params, PrefixHash, ReplyError,
+        RequestForms, compile_form, read_reply, why_miss,
     };
 }
 
@@ -150,3 +150,6 @@ struct McpGuide;
 #[cfg(all(doctest, feature = "engine"))]
 #[doc = include_str!("../../../docs/results.md")]
 struct Results;
+#[cfg(all(doctest, feature = "tools"))]
+#[doc = include_str!("../../../docs/tools.md")]
+struct Tools;

@@ -168,7 +168,7 @@ impl Catalog {
 }
 
 /// Reads the tools of a file, one a document or in lists.
-pub(super) fn tool_texts(path: &Path) -> Outcome<Vec<(usize, String)>> {
+pub(crate) fn tool_texts(path: &Path) -> Outcome<Vec<(usize, String)>> {
     let mut documents = Documents::new(input::open(path)?)?;
     let mut texts = Vec::new();
     while let Some(document) = documents.next()? {

@@ -1,5 +1,7 @@
 //! `tract tools`
 
+mod definitions;
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -10,6 +12,8 @@ use tract::{CommitId, ToolId, ToolSchema, Tract};
 
 use super::pins::{self, Deed, Source};
 use super::{Said, commit, diff};
+use tract::schema::Target;
+
 use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
@@ -43,6 +47,25 @@ enum ToolsVerb {
     Hash {
         /// The file; `-` for standard input.
         file: PathBuf,
+    },
+    /// Look for the mistakes that real tools make; opens no store.
+    Lint {
+        /// The tools, in any shape: one a line, or a list; `-` for standard input.
+        file: PathBuf,
+        /// The stricter rules for tools of your own: lower-case names, short descriptions.
+        #[arg(long)]
+        own: bool,
+    },
+    /// Write tools as a provider takes them, and say what is lost; opens no store.
+    Translate {
+        /// The tools, in any shape: one a line, or a list; `-` for standard input.
+        file: PathBuf,
+        /// For whom: openai, responses, anthropic, ollama or mcp.
+        #[arg(long, value_parser = target)]
+        to: Target,
+        /// For OpenAI's strict mode, where a schema can be written for it.
+        #[arg(long)]
+        strict: bool,
     },
     /// Show all versions of a name, in order of first sight.
     History {
@@ -85,6 +108,12 @@ Examples:
     },
 }
 
+fn target(word: &str) -> Result<Target, String> {
+    Target::parse(word).ok_or_else(|| {
+        format!("expected openai, responses, anthropic, ollama or mcp, found {word:?}")
+    })
+}
+
 impl Tools {
     /// Whether it writes.
     pub(crate) fn writes(&self) -> bool {
@@ -122,6 +151,10 @@ struct DiffDocument<'a> {
 pub(crate) async fn run(context: &mut Context<'_>, tools: Tools) -> Outcome<()> {
     match tools.verb {
         ToolsVerb::Hash { file } => hash(context, &file),
+        ToolsVerb::Lint { file, own } => definitions::lint(context, &file, own),
+        ToolsVerb::Translate { file, to, strict } => {
+            definitions::translate(context, &file, to, strict)
+        }
         ToolsVerb::List => list(context).await,
         ToolsVerb::Show { tool } => show(context, &tool).await,
         ToolsVerb::Of { revision } => of(context, &revision).await,
@@ -247,6 +280,19 @@ async fn show(context: &mut Context<'_>, tool: &str) -> Outcome<()> {
             let title = format!("{}  {}", definition.id.short(), escape::line(&definition.name));
             context.out.line(Styled(BOLD, title))?;
             context.out.line(escape::block(&text))?;
+            parameters(context, &text)?;
+        }
+    }
+    Ok(())
+}
+
+/// The parameters as a tree, below the schema that is the authority.
+fn parameters(context: &mut Context<'_>, text: &str) -> Outcome<()> {
+    let schema =
+        tract::schema::Definition::parse(text).ok().and_then(|found| found.arguments_schema());
+    if let Some(params) = schema.and_then(|schema| tract::schema::params(&schema).ok()) {
+        for line in params.to_string().lines() {
+            context.out.line(format_args!("  {}", escape::line(line)))?;
         }
     }
     Ok(())

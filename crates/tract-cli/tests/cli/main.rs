@@ -14,6 +14,8 @@ mod errors;
 mod graph;
 // Recordings in: reuse, anomalies, refused lines.
 mod imports;
+// Calls held against their tools; definitions linted and translated.
+mod hydrate;
 // The shapes that scripts rely on.
 mod json_shapes;
 // Tool turns, what waits to be decided, and why a message reads as it does.

@@ -280,10 +280,6 @@ impl<'a, 'r> Work<'a, 'r> {
             })?,
             None => found(registry, name)?,
         };
-        if tool.definition().runs_at_provider() {
-            let message = format!("{name:?} runs at the provider, so no call of it comes here");
-            return Err(StageError::new(Stage::Lookup, "provider_tool", "/", message));
-        }
         self.tool = Some(tool);
         self.provenance.definition = Some(tool.definition().id());
         self.provenance.name_mapping = Some(NameMapping {

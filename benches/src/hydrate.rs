@@ -1,0 +1,65 @@
+//! Hydration of a valid call of nine fields, beside parsing and validating done bare with the same
+//! crates; and a definition's translation, first and again.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use tract::schema::{Target, translate};
+use tract::tools::{Call, Registry, hydrate};
+
+use crate::table::{Figure, Table, median};
+
+const TOOL: &str = r##"{"name":"book","description":"Books a trip.","parameters":{"type":"object","properties":{
+    "from":{"type":"string","minLength":2},"to":{"type":"string"},"date":{"type":"string","pattern":"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"},
+    "adults":{"type":"integer","minimum":1,"maximum":9},"cabin":{"type":"string","enum":["economy","business","first"]},
+    "flexible":{"type":"boolean"},"budget":{"type":"number"},"stops":{"type":"array","items":{"type":"string"},"maxItems":4},
+    "contact":{"$ref":"#/$defs/contact"}},"required":["from","to","date","adults"],"additionalProperties":false,
+    "$defs":{"contact":{"type":"object","properties":{"name":{"type":"string"},"mail":{"type":["string","null"]}},
+    "required":["name"],"additionalProperties":false}}}}"##;
+
+const CALL: &str = r#"{"from":"BSL","to":"LIS","date":"2026-11-22","adults":2,"cabin":"economy","flexible":true,
+    "budget":420.5,"stops":["MAD"],"contact":{"name":"A. Person","mail":null}}"#;
+
+/// Nanoseconds of one run, the median of rounds.
+fn nanos(rounds: usize, each: usize, mut run: impl FnMut()) -> f64 {
+    let round = |_| {
+        let start = Instant::now();
+        (0..each).for_each(|_| run());
+        start.elapsed().as_secs_f64() * 1e9 / each as f64
+    };
+    median((0..rounds).map(round).collect())
+}
+
+pub(crate) fn run(table: &mut Table, quick: bool) {
+    let (rounds, each) = if quick { (5, 2_000) } else { (31, 10_000) };
+    let registry = Registry::builder().definition(TOOL).build().unwrap();
+    registry.compile_all().unwrap();
+    let tool: serde_json::Value = serde_json::from_str(TOOL).unwrap();
+    let bare = jsonschema::options()
+        .with_pattern_options(jsonschema::PatternOptions::regex())
+        .offline()
+        .build(&tool["parameters"])
+        .unwrap();
+    let call = Call::new("call_1", "book", CALL);
+    let floor = nanos(rounds, each, || {
+        let value: serde_json::Value = serde_json::from_str(black_box(CALL)).unwrap();
+        assert!(bare.is_valid(black_box(&value)));
+    });
+    let ours = nanos(rounds, each, || {
+        let hydrated = hydrate(std::slice::from_ref(black_box(&call)), &registry);
+        assert!(black_box(&hydrated)[0].success());
+    });
+    table.add(Figure {
+        what: "hydration of a valid call of nine fields".to_owned(),
+        ours: format!("{:.2} µs", ours / 1e3),
+        floor: format!("{:.2} µs (parse and validate)", floor / 1e3),
+        ratio: Some(floor / ours),
+        wanted: "0.5",
+        met: Some(ours <= 2.0 * floor),
+    });
+    let to = Target::parse("openai").unwrap();
+    let translated = nanos(rounds, each / 10, || {
+        black_box(translate(black_box(TOOL), to, false).unwrap());
+    });
+    table.limit("translation of its definition", format!("{:.2} µs", translated / 1e3), "–", true);
+}

@@ -1,0 +1,118 @@
+//! `tract tools lint` and `tract tools translate`: definitions in files.
+
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tract::schema::{Finding, Level, LintOptions, Loss, Target, ToolView};
+
+use crate::context::Context;
+use crate::escape;
+use crate::failure::{Failure, Outcome};
+use crate::render::count;
+use crate::style::{BAD, BOLD, DIM, Styled};
+use crate::verb::hydrate::tool_texts;
+
+#[derive(Serialize)]
+struct LintLine<'a> {
+    line: usize,
+    name: &'a str,
+    findings: &'a [Finding],
+}
+
+#[derive(Serialize)]
+struct TranslateLine<'a> {
+    line: usize,
+    name: &'a str,
+    sent_name: &'a str,
+    /// In its own order: the bytes that would be sent.
+    tool: Option<&'a RawValue>,
+    losses: &'a [Loss],
+}
+
+pub(super) fn lint(context: &mut Context<'_>, file: &Path, own: bool) -> Outcome<()> {
+    let mut options = LintOptions::default();
+    if own {
+        options = options.own();
+    }
+    let (mut tools, mut errors, mut others) = (0, 0, 0);
+    for (line, text) in tool_texts(file)? {
+        let findings = tract::schema::lint_with(&text, &options);
+        let name = ToolView::parse(&text).map(|view| view.name).unwrap_or_default();
+        tools += 1;
+        let bad = findings.iter().filter(|finding| finding.level == Level::Error).count();
+        errors += bad;
+        others += findings.len() - bad;
+        if context.out.is_json() {
+            context.out.json(&LintLine { line, name: &name, findings: &findings })?;
+            continue;
+        }
+        if !findings.is_empty() {
+            let name = escape::line(&name).into_owned();
+            context.out.line(format_args!("{}  (line {line})", Styled(BOLD, name)))?;
+        }
+        for finding in &findings {
+            let said = escape::line(&finding.to_string()).into_owned();
+            match finding.level {
+                Level::Error => context.out.line(format_args!("  {}", Styled(BAD, said)))?,
+                Level::Warning | Level::Hint => context.out.line(format_args!("  {said}"))?,
+            }
+            if let Some(note) = &finding.note {
+                context.out.line(format_args!("    note: {}", escape::line(note)))?;
+            }
+        }
+    }
+    if !context.out.is_json() {
+        let said = format!(
+            "{}: {}, {}",
+            count(tools, "tool"),
+            count(errors, "error"),
+            count(others, "other finding")
+        );
+        context.out.say(Styled(DIM, said));
+    }
+    match errors {
+        0 => Ok(()),
+        _ => Err(Failure::said_no()),
+    }
+}
+
+pub(super) fn translate(
+    context: &mut Context<'_>,
+    file: &Path,
+    to: Target,
+    strict: bool,
+) -> Outcome<()> {
+    let mut refused = 0;
+    for (line, text) in tool_texts(file)? {
+        let made = tract::schema::translate(&text, to, strict)?;
+        refused += usize::from(made.text.is_none());
+        let tool = made.text.as_deref();
+        if context.out.is_json() {
+            let tool = tool.map(super::one_line).transpose()?;
+            context.out.json(&TranslateLine {
+                line,
+                name: &made.name,
+                sent_name: &made.sent_name,
+                tool: tool
+                    .as_deref()
+                    .map(serde_json::from_str)
+                    .transpose()
+                    .map_err(Failure::json)?,
+                losses: &made.losses,
+            })?;
+            continue;
+        }
+        if let Some(tool) = tool {
+            context.out.raw(&super::one_line(tool)?)?;
+        }
+        for loss in &made.losses {
+            let said = format!("line {line}: {}: {loss}", made.name);
+            context.out.say(Styled(DIM, escape::line(&said)));
+        }
+    }
+    match refused {
+        0 => Ok(()),
+        _ => Err(Failure::said_no()),
+    }
+}

@@ -1,0 +1,120 @@
+use serde_json::json;
+
+use crate::support::Place;
+
+const TOOLS: &str = r#"{"tool_id":"t1","name":"math.add","description":"Adds.","parameters":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}}
+{"tool_id":"t2","name":"math.add","description":"Adds others.","parameters":{"type":"object","properties":{"b":{"type":"integer"}},"required":["b"]}}
+{"tool_id":"t3","name":"größe","description":"Measures.","parameters":{"type":"object"}}
+"#;
+
+#[test]
+fn hydrate_says_where_a_call_fails() {
+    let place = Place::empty();
+    place.write("tools.jsonl", TOOLS);
+    place.write(
+        "calls.jsonl",
+        r#"{"id":"1","name":"math.add","arguments":"{\"a\": 1}","tool_id":"t1"}
+{"id":"2","name":"math.add","arguments":{"b":"x"},"tool_id":"t2"}
+{"id":"3","name":"math.add","arguments":{}}
+{"id":"4","name":"größe","arguments":"{"}
+{"id":"5","name":"größe","arguments":{}}
+"#,
+    );
+    let arguments = ["hydrate", "--tools", "tools.jsonl", "--calls", "calls.jsonl"];
+    let ran = place.run(&[&arguments[..], &["--json"]].concat()).expect(1);
+    let lines = ran.lines();
+    assert_eq!(lines.len(), 5);
+    let keys: Vec<&String> = lines[0].as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["arguments", "errors", "id", "name", "provenance", "success"]);
+    assert_eq!(lines[0]["arguments"], json!({"a": 1}));
+    assert_eq!(lines[0]["success"], true);
+    assert_eq!(lines[0]["provenance"]["name_mapping"]["tool_id"], "t1");
+    for (line, stage, code, path) in [
+        (1, "validate", "type", "/b"),
+        (2, "lookup", "ambiguous_tool", "/"),
+        (3, "parse", "invalid_json", "/"),
+    ] {
+        let error = &lines[line]["errors"][0];
+        assert_eq!(
+            (&error["stage"], &error["code"], &error["path"]),
+            (&json!(stage), &json!(code), &json!(path))
+        );
+        assert_eq!(lines[line]["arguments"], json!(null));
+    }
+    let listed = lines[2]["errors"][0]["message"].as_str().unwrap();
+    assert!(listed.contains("t1") && listed.contains("t2"), "{listed}");
+    assert_eq!(lines[4]["success"], true);
+    let people = place.run(&arguments).expect(1);
+    assert!(people.stdout.contains("validate: /b: expected an integer, found the string \"x\""));
+    assert!(people.stderr.contains("5 calls, 3 refused"), "{}", people.stderr);
+}
+
+#[test]
+fn hydrate_reads_the_replies_of_each_provider() {
+    let place = Place::empty();
+    place.write("tools.json", r#"{"tools":[{"name":"fs.read","inputSchema":{"type":"object"}}]}"#);
+    for (from, reply) in [
+        (
+            "openai",
+            r#"{"choices":[{"message":{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"fs_read_8a61f454","arguments":"{}"}}]}}]}"#,
+        ),
+        (
+            "openai",
+            r#"{"output":[{"type":"function_call","call_id":"c","name":"fs_read_8a61f454","arguments":"{}"}]}"#,
+        ),
+        (
+            "anthropic",
+            r#"{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"fs_read_8a61f454","input":{}}]}"#,
+        ),
+        (
+            "ollama",
+            r#"{"message":{"role":"assistant","content":"","tool_calls":[{"function":{"name":"fs.read","arguments":{}}}]},"done":true}"#,
+        ),
+    ] {
+        place.write("reply.json", reply);
+        let lines = place.json(&[
+            "hydrate",
+            "--tools",
+            "tools.json",
+            "--calls",
+            "reply.json",
+            "--from",
+            from,
+            "--json",
+        ]);
+        assert_eq!(lines.len(), 1);
+        assert_eq!(lines[0]["success"], true, "{lines:?}");
+        assert_eq!(lines[0]["provenance"]["name_mapping"]["name"], "fs.read");
+    }
+}
+
+#[test]
+fn one_bad_tool_does_not_hide_the_others() {
+    let place = Place::empty();
+    place.write("tools.jsonl", "{\"name\":\"bad\",\"parameters\":{\"type\":\"array\"}}\n{\"name\":\"good\",\"parameters\":{\"type\":\"object\"}}\n");
+    place.write("calls.jsonl", "{\"id\":\"1\",\"name\":\"good\",\"arguments\":{}}\n{\"id\":\"2\",\"name\":\"bad\",\"arguments\":{}}\n");
+    let ran = place.run(&["hydrate", "--tools", "tools.jsonl", "--calls", "calls.jsonl", "--json"]);
+    let ran = ran.expect(1);
+    let lines = ran.lines();
+    assert_eq!(lines[0]["success"], true);
+    assert_eq!(lines[1]["errors"][0]["code"], "bad_definition");
+    assert!(ran.stderr.contains("expected a schema of an object"), "{}", ran.stderr);
+}
+
+#[test]
+fn tools_are_linted_and_translated_without_a_store() {
+    let place = Place::empty();
+    place.write("tools.json", r#"[{"name":"weather","description":"W.","parameters":{"location":{"type":"string"},"required":["location"]}}]"#);
+    let lines = place.run(&["tools", "lint", "tools.json", "--json"]).expect(1).lines();
+    assert_eq!(lines[0]["findings"][0]["code"], "bare_properties");
+    place.write("tools.json", r#"{"name":"a.b","description":"A.","input_schema":{"type":"object","properties":{"n":{"type":"integer"}}}}"#);
+    let lines =
+        place.json(&["tools", "translate", "tools.json", "--to", "openai", "--strict", "--json"]);
+    let function = &lines[0]["tool"]["function"];
+    assert_eq!(function["strict"], true);
+    assert_eq!(function["parameters"]["properties"]["n"]["type"], json!(["integer", "null"]));
+    assert_eq!(function["name"], lines[0]["sent_name"]);
+    let sent = place.ok(&["tools", "translate", "tools.json", "--to", "mcp"]);
+    assert!(sent.starts_with(r#"{"name":"a.b","description":"A.","inputSchema":"#), "{sent}");
+    place.run(&["tools", "translate", "tools.json", "--to", "gemini"]).expect(2);
+}

@@ -1,0 +1,521 @@
+//! The mistakes that real tools make, found before a model meets them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tract_core::nearest;
+
+use crate::definition::{Definition, DefinitionError, ParametersForm};
+use crate::name;
+use crate::shape::Provider;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// It works, and could work better.
+    Hint,
+    /// It does not mean what it looks like.
+    Warning,
+    /// Calls of the tool fail, or pass unchecked.
+    Error,
+}
+
+impl Level {
+    /// Returns the word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Hint => "hint",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Finding {
+    /// How bad it is.
+    pub level: Level,
+    /// The stable word for the rule.
+    pub code: &'static str,
+    /// Where in the parameters, as `/properties/city`; the definition itself is `/`.
+    pub path: String,
+    /// What was expected and what was found.
+    pub message: String,
+    /// The way out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}] {}: {}", self.level.as_str(), self.code, self.path, self.message)
+    }
+}
+
+/// Which rules apply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LintOptions {
+    /// Names are lower case with underscores, descriptions have at most 200 characters: the rules
+    /// for tools of one's own.
+    pub own: bool,
+}
+
+impl LintOptions {
+    /// Applies the rules for tools of one's own.
+    #[must_use]
+    pub fn own(mut self) -> Self {
+        self.own = true;
+        self
+    }
+}
+
+/// Looks for mistakes in a definition's text; what is no definition has that as its only finding.
+///
+/// ```
+/// use tract_schema::lint;
+/// let findings = lint(r#"{"name":"a","description":"A.","parameters":{"properties":{"n":{"type":"int"}}}}"#);
+/// let codes: Vec<&str> = findings.iter().map(|finding| finding.code).collect();
+/// assert_eq!(codes, ["unknown_type", "missing_type", "no_description"]);
+/// ```
+pub fn lint(text: &str) -> Vec<Finding> {
+    lint_with(text, &LintOptions::default())
+}
+
+/// Looks for mistakes with options, the worst first.
+pub fn lint_with(text: &str, options: &LintOptions) -> Vec<Finding> {
+    match Definition::parse(text) {
+        Ok(definition) => lint_definition(&definition, options),
+        Err(error) => vec![refused(&error)],
+    }
+}
+
+fn refused(error: &DefinitionError) -> Finding {
+    Finding {
+        level: Level::Error,
+        code: error.code(),
+        path: "/".to_owned(),
+        message: error.kind.to_string(),
+        note: error.notes().into_iter().next(),
+    }
+}
+
+/// Looks for mistakes in a definition.
+pub fn lint_definition(definition: &Definition, options: &LintOptions) -> Vec<Finding> {
+    let mut lint = Lint { findings: Vec::new(), root: Value::Null };
+    if !definition.is_of_provider() {
+        lint.name(definition.name(), options);
+        lint.description(definition.description(), options);
+        match definition.parameters_form() {
+            ParametersForm::Absent => lint.add(
+                Level::Error,
+                "no_schema",
+                "/",
+                "expected a schema of the arguments, found none: calls are refused",
+                Some("write {\"type\":\"object\",\"properties\":{}} for a tool without arguments"),
+            ),
+            ParametersForm::Bare => lint.add(
+                Level::Error,
+                "bare_properties",
+                "/",
+                "expected a schema, found properties where its keywords belong",
+                Some("wrap them: {\"type\":\"object\",\"properties\":{…},\"required\":[…]}"),
+            ),
+            ParametersForm::Schema => {}
+        }
+        let schema = definition.arguments_schema();
+        if let Some(Ok(value)) = schema.as_deref().map(serde_json::from_str::<Value>) {
+            lint.root = value.clone();
+            lint.schema(&value, "", true);
+        }
+        #[cfg(feature = "validate")]
+        if let Some(schema) = &schema {
+            lint.compiles(schema);
+        }
+    }
+    lint.findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
+    lint.findings
+}
+
+struct Lint {
+    findings: Vec<Finding>,
+    root: Value,
+}
+
+/// The types of JSON Schema.
+const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
+
+/// What other languages call them.
+const FOREIGN: &[(&str, &str)] = &[
+    ("int", "integer"),
+    ("long", "integer"),
+    ("float", "number"),
+    ("double", "number"),
+    ("str", "string"),
+    ("text", "string"),
+    ("bool", "boolean"),
+    ("dict", "object"),
+    ("map", "object"),
+    ("list", "array"),
+    ("tuple", "array"),
+    ("set", "array"),
+    ("none", "null"),
+];
+
+impl Lint {
+    fn add(
+        &mut self,
+        level: Level,
+        code: &'static str,
+        path: &str,
+        message: impl Into<String>,
+        note: Option<&str>,
+    ) {
+        let path = if path.is_empty() { "/" } else { path }.to_owned();
+        let note = note.map(str::to_owned);
+        self.findings.push(Finding { level, code, path, message: message.into(), note });
+    }
+
+    fn name(&mut self, given: &str, options: &LintOptions) {
+        if !name::accepts(Provider::OpenAi, given) {
+            let alias = name::alias(Provider::OpenAi, given).into_owned();
+            let message = format!(
+                "expected 1 to 64 letters, digits, _ and -, found {given:?}: it is sent as {alias:?}"
+            );
+            let suggestion = format!("{:?} would do", name::suggestion(given));
+            self.add(Level::Warning, "name", "/", message, Some(&suggestion));
+        } else if options.own && given.chars().any(|c| c.is_ascii_uppercase()) {
+            let suggestion = format!("{:?} would do", name::suggestion(given));
+            let message = format!("expected lower case with underscores, found {given:?}");
+            self.add(Level::Warning, "strict_names", "/", message, Some(&suggestion));
+        }
+    }
+
+    fn description(&mut self, given: Option<&str>, options: &LintOptions) {
+        let text = given.unwrap_or_default().trim();
+        let (most, level) = match options.own {
+            true => (200, Level::Warning),
+            false => (1024, Level::Hint),
+        };
+        let found = text.chars().count();
+        if text.is_empty() {
+            let note = "say what it does and when to use it: models choose by it";
+            self.add(
+                Level::Warning,
+                "no_tool_description",
+                "/",
+                "expected a description, found none",
+                Some(note),
+            );
+        } else if found > most {
+            let message =
+                format!("expected at most {most} characters of description, found {found}");
+            self.add(level, "long_description", "/", message, None);
+        }
+    }
+
+    #[cfg(feature = "validate")]
+    fn compiles(&mut self, schema: &str) {
+        use crate::validate::{JsonSchema, SchemaCompiler, SchemaError};
+        let Err(error) = JsonSchema.compile(schema, &Default::default()) else { return };
+        // A rule that knows the mistake has said it better.
+        if self.findings.iter().any(|f| f.level == Level::Error && f.code != "bare_properties") {
+            return;
+        }
+        let (path, message) = match &error {
+            SchemaError::Schema { path, message } => (path.clone(), message.clone()),
+            other => ("/".to_owned(), other.to_string()),
+        };
+        let note = error.notes().into_iter().next();
+        self.add(Level::Error, "bad_schema", &path, message, note.as_deref());
+    }
+
+    fn schema(&mut self, schema: &Value, path: &str, is_root: bool) {
+        let Value::Object(members) = schema else { return };
+        self.types(members, path, is_root);
+        self.required(members, path);
+        self.values(members, path);
+        if let Some(reference) = members.get("$ref").and_then(Value::as_str)
+            && reference.starts_with("#/")
+            && self.root.pointer(reference.trim_start_matches('#')).is_none()
+        {
+            let message = format!("the reference {reference:?} leads nowhere");
+            let note = "definitions stand under $defs, in the parameters themselves";
+            self.add(Level::Error, "dangling_ref", path, message, Some(note));
+        }
+        for (key, value) in members {
+            let here = || format!("{path}/{}", escaped(key));
+            match (key.as_str(), value) {
+                ("properties", Value::Object(properties)) => {
+                    for (name, property) in properties {
+                        let place = format!("{path}/properties/{}", escaped(name));
+                        self.property(name, property, &place);
+                    }
+                }
+                (
+                    "$defs" | "definitions" | "patternProperties" | "dependentSchemas",
+                    Value::Object(all),
+                ) => {
+                    for (name, schema) in all {
+                        self.schema(schema, &format!("{path}/{key}/{}", escaped(name)), false);
+                    }
+                }
+                ("anyOf" | "oneOf" | "allOf" | "prefixItems" | "items", Value::Array(all)) => {
+                    for (n, schema) in all.iter().enumerate() {
+                        self.schema(schema, &format!("{path}/{key}/{n}"), false);
+                    }
+                }
+                (
+                    "items" | "additionalProperties" | "not" | "if" | "then" | "else" | "contains",
+                    value,
+                ) => {
+                    self.schema(value, &here(), false);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn property(&mut self, name: &str, property: &Value, path: &str) {
+        if name == "required" && property.is_array() {
+            let note = "`required` stands beside `properties`, not among them";
+            let message = "expected the schema of a property, found a list of names";
+            return self.add(Level::Error, "required_in_properties", path, message, Some(note));
+        }
+        let Value::Object(members) = property else {
+            if !property.is_boolean() {
+                let found = crate::definition::kind(property);
+                let message = format!("expected the schema of a property, found {found}");
+                self.add(Level::Error, "no_schema_of_property", path, message, None);
+            }
+            return;
+        };
+        let describes = ["description", "title", "$ref", "const"];
+        if !describes.iter().any(|key| members.contains_key(*key)) {
+            let message = "expected a description, found none";
+            self.add(Level::Hint, "no_description", path, message, None);
+        }
+        self.schema(property, path, false);
+    }
+
+    fn types(&mut self, members: &Map<String, Value>, path: &str, is_root: bool) {
+        let names: Vec<&Value> = match members.get("type") {
+            None => {
+                if members.contains_key("properties") {
+                    let level = if is_root { Level::Warning } else { Level::Hint };
+                    let message = "expected \"type\":\"object\" beside properties, found no type";
+                    let note = "without it anything that is no object fits too";
+                    self.add(level, "missing_type", path, message, Some(note));
+                }
+                return;
+            }
+            Some(Value::Array(names)) => names.iter().collect(),
+            Some(name) => vec![name],
+        };
+        for name in names {
+            let Some(text) = name.as_str() else {
+                let message = format!("expected the name of a type, found {name}");
+                self.add(Level::Error, "unknown_type", path, message, None);
+                continue;
+            };
+            if TYPES.contains(&text) {
+                continue;
+            }
+            let lower = text.to_ascii_lowercase();
+            let foreign = FOREIGN.iter().find(|(name, _)| *name == lower).map(|(_, own)| *own);
+            let meant = foreign.or_else(|| nearest(&lower, TYPES));
+            let note = match meant {
+                Some(meant) => format!("did you mean {meant:?}?"),
+                None => format!("the types are {}", TYPES.join(", ")),
+            };
+            let message = format!("expected a type of JSON Schema, found {text:?}");
+            self.add(Level::Error, "unknown_type", path, message, Some(&note));
+        }
+        let is = |name: &str| members.get("type").and_then(Value::as_str) == Some(name);
+        if is("array") && !members.contains_key("items") && !members.contains_key("prefixItems") {
+            let message = "expected the schema of the items, found none";
+            self.add(Level::Hint, "no_items", path, message, Some("some providers refuse it"));
+        }
+        if members.get("nullable") == Some(&Value::Bool(true)) {
+            let note = "write the type as a list: [\"string\",\"null\"]";
+            let message = "`nullable` is OpenAPI's word: JSON Schema ignores it";
+            self.add(Level::Warning, "nullable", path, message, Some(note));
+        }
+    }
+
+    fn required(&mut self, members: &Map<String, Value>, path: &str) {
+        let place = format!("{path}/required");
+        let names = match members.get("required") {
+            None => return,
+            Some(Value::Array(names)) => names,
+            Some(Value::Bool(_)) => {
+                let message = "expected a list of names, found a boolean";
+                let note = "list the property under `required` of the object around it";
+                return self.add(Level::Error, "required_flag", &place, message, Some(note));
+            }
+            Some(other) => {
+                let found = crate::definition::kind(other);
+                let message = format!("expected a list of names, found {found}");
+                return self.add(Level::Error, "required_list", &place, message, None);
+            }
+        };
+        let Some(properties) = members.get("properties").and_then(Value::as_object) else { return };
+        let closed = members.get("additionalProperties") == Some(&Value::Bool(false));
+        for name in names.iter().filter_map(Value::as_str) {
+            if properties.contains_key(name) {
+                continue;
+            }
+            let meant = nearest(name, properties.keys().map(String::as_str));
+            let note = meant.map(|meant| format!("did you mean {meant:?}?"));
+            let message = format!("{name:?} is required and not among the properties");
+            let level = if closed { Level::Error } else { Level::Warning };
+            self.add(level, "unknown_required", &place, message, note.as_deref());
+        }
+    }
+
+    fn values(&mut self, members: &Map<String, Value>, path: &str) {
+        let type_name = members.get("type").and_then(Value::as_str);
+        let fits = |value: &Value| match type_name {
+            Some("string") => value.is_string(),
+            Some("integer") => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+            Some("number") => value.is_number(),
+            Some("boolean") => value.is_boolean(),
+            Some("array") => value.is_array(),
+            Some("object") => value.is_object(),
+            Some("null") => value.is_null(),
+            _ => true,
+        };
+        if let Some(default) = members.get("default") {
+            if !default.is_null() && !fits(default) {
+                let message = format!("the default {default} is not of the type");
+                self.add(Level::Warning, "default_type", &format!("{path}/default"), message, None);
+            }
+            let listed = members.get("enum").and_then(Value::as_array);
+            if !default.is_null() && listed.is_some_and(|list| !list.contains(default)) {
+                let message = format!("the default {default} is not among the values");
+                self.add(Level::Warning, "default_enum", &format!("{path}/default"), message, None);
+            }
+        }
+        if let Some(Value::Array(list)) = members.get("enum") {
+            let place = format!("{path}/enum");
+            if list.is_empty() {
+                self.add(Level::Error, "empty_enum", &place, "expected values, found none", None);
+            }
+            if let Some(wrong) = list.iter().find(|value| !fits(value)) {
+                let message = format!("the value {wrong} is not of the type");
+                self.add(Level::Warning, "enum_type", &place, message, None);
+            }
+            let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+            list.iter().for_each(|value| *seen.entry(value.to_string()).or_default() += 1);
+            if let Some((twice, _)) = seen.iter().find(|(_, count)| **count > 1) {
+                let message = format!("the value {twice} stands there twice");
+                self.add(Level::Warning, "enum_twice", &place, message, None);
+            }
+        }
+        for key in ["exclusiveMinimum", "exclusiveMaximum"] {
+            if members.get(key).is_some_and(Value::is_boolean) {
+                let message = "expected a number, found a boolean: that was draft-04";
+                self.add(Level::Error, "draft_4", &format!("{path}/{key}"), message, None);
+            }
+        }
+    }
+}
+
+fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(parameters: &str, code: &str, path: &str) {
+        let text = format!(r#"{{"name":"a","description":"A.","parameters":{parameters}}}"#);
+        let findings = lint(&text);
+        let found = findings.iter().any(|f| f.code == code && f.path == path);
+        assert!(found, "{code} at {path} in {findings:?}");
+    }
+
+    #[test]
+    fn each_mistake_is_found_where_it_is() {
+        check(r#"{"properties":{}}"#, "missing_type", "/");
+        check(
+            r#"{"type":"object","properties":{"a":{"type":"dict"}}}"#,
+            "unknown_type",
+            "/properties/a",
+        );
+        check(
+            r#"{"type":"object","properties":{"a":{},"required":["a"]}}"#,
+            "required_in_properties",
+            "/properties/required",
+        );
+        check(
+            r#"{"type":"object","properties":{"a":{"type":"string","required":true}}}"#,
+            "required_flag",
+            "/properties/a/required",
+        );
+        check(
+            r#"{"type":"object","properties":{"city":{}},"required":["ctiy"]}"#,
+            "unknown_required",
+            "/required",
+        );
+        check(
+            r##"{"type":"object","properties":{"a":{"$ref":"#/$defs/b"}}}"##,
+            "dangling_ref",
+            "/properties/a",
+        );
+        check(
+            r#"{"type":"object","properties":{"a":{"type":"string","nullable":true}}}"#,
+            "nullable",
+            "/properties/a",
+        );
+        check(
+            r#"{"type":"object","properties":{"a":{"type":"integer","default":"1"}}}"#,
+            "default_type",
+            "/properties/a/default",
+        );
+        check(
+            r#"{"type":"object","properties":{"a":{"enum":["x"],"default":"y"}}}"#,
+            "default_enum",
+            "/properties/a/default",
+        );
+        check(
+            r#"{"type":"object","properties":{"a":{"type":"integer","enum":["x"]}}}"#,
+            "enum_type",
+            "/properties/a/enum",
+        );
+        check(
+            r#"{"type":"object","properties":{"a":{"type":"array"}}}"#,
+            "no_items",
+            "/properties/a",
+        );
+        check(
+            r#"{"type":"object","properties":{"a":{"minimum":1,"exclusiveMinimum":true}}}"#,
+            "draft_4",
+            "/properties/a/exclusiveMinimum",
+        );
+        check("null", "no_schema", "/");
+    }
+
+    #[test]
+    fn the_sample_of_seed_004_is_linted() {
+        let findings = lint(
+            r#"{"type":"function","name":"get_current_weather","description":"Get the current weather for a given location",
+            "parameters":{"location":{"type":"string"},"format":{"type":"string","enum":["celsius","fahrenheit"]},"required":["location","format"]}}"#,
+        );
+        assert_eq!(findings[0].code, "bare_properties");
+        assert_eq!(findings[0].level, Level::Error);
+    }
+
+    #[test]
+    fn a_good_tool_has_no_findings() {
+        let text = r#"{"name":"add","description":"Adds.","parameters":{"type":"object","properties":{"a":{"type":"integer","description":"A."}},"required":["a"]}}"#;
+        assert_eq!(lint_with(text, &LintOptions::default().own()), []);
+    }
+}

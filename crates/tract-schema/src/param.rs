@@ -1,0 +1,286 @@
+//! The parameters of a tool as a tree to look at: a view, never the authority.
+
+use std::fmt;
+
+use serde::Serialize;
+use tract_core::json::JsonError;
+
+use crate::tree::Node;
+
+/// One parameter, or the arguments as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Param {
+    /// Its name; empty for what has none.
+    pub name: String,
+    /// What it is.
+    pub kind: ParamKind,
+    /// Its description.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Whether it has to be sent.
+    pub required: bool,
+    /// Whether it may be null: another question than whether it has to be sent.
+    pub nullable: bool,
+    /// The default, as JSON text; `Some("null")` is a default, `None` is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+    /// The values that it may have, as JSON texts; empty when any will do.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<String>,
+}
+
+/// What a parameter is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ParamKind {
+    /// A value of a type: `string`, `integer`, `number`, `boolean`, `null`, or `any`.
+    Scalar {
+        /// The type.
+        r#type: String,
+    },
+    /// A list.
+    Array {
+        /// What each item is.
+        items: Option<Box<Param>>,
+        /// What the items at the first places are.
+        places: Vec<Param>,
+    },
+    /// An object.
+    Object {
+        /// Its properties, in order.
+        properties: Vec<Param>,
+        /// Whether it takes other properties.
+        open: bool,
+    },
+    /// One of several forms. No form is a union itself.
+    Union {
+        /// The forms.
+        options: Vec<Param>,
+    },
+    /// What stands elsewhere in the schema.
+    Reference {
+        /// Where.
+        target: String,
+    },
+}
+
+/// Looks at a schema of arguments: JSON text.
+///
+/// ```
+/// let params = tract_schema::params(
+///     r#"{"type":"object","properties":{"n":{"type":["integer","null"],"default":2}},"required":["n"]}"#,
+/// )?;
+/// assert_eq!(params.to_string(), "n: integer or null, required, default 2\n");
+/// # Ok::<(), tract_core::json::JsonError>(())
+/// ```
+///
+/// # Errors
+/// [`JsonError`] when the text is no JSON.
+pub fn params(schema: &str) -> Result<Param, JsonError> {
+    Ok(param("", &Node::parse(schema)?, true))
+}
+
+fn param(name: &str, schema: &Node, required: bool) -> Param {
+    let mut types: Vec<String> = match schema.get("type") {
+        Some(Node::Array(names)) => names.iter().filter_map(Node::as_text).collect(),
+        Some(name) => name.as_text().into_iter().collect(),
+        None => Vec::new(),
+    };
+    let mut nullable = types.iter().any(|name| name == "null");
+    if types.len() > 1 {
+        types.retain(|name| name != "null");
+    }
+    let mut options = Vec::new();
+    for key in ["anyOf", "oneOf"] {
+        for branch in schema.get(key).map(Node::items).unwrap_or_default() {
+            let option = param("", branch, true);
+            nullable |= option.nullable;
+            match option.kind {
+                ParamKind::Union { options: inner } => options.extend(inner),
+                ParamKind::Scalar { ref r#type } if r#type == "null" => nullable = true,
+                // Said of the union as a whole.
+                _ => options.push(Param { nullable: false, ..option }),
+            }
+        }
+    }
+    let kind = match (schema.get("$ref").and_then(Node::as_text), options.len()) {
+        (Some(target), _) => ParamKind::Reference { target },
+        (None, 1) => options.remove(0).kind,
+        (None, 2..) => ParamKind::Union { options },
+        (None, 0) if types.len() > 1 => ParamKind::Union {
+            options: types.iter().map(|name| plain(kind_of(name, schema))).collect(),
+        },
+        (None, 0) => {
+            let guessed = match types.first() {
+                Some(name) => name.as_str(),
+                None if schema.get("properties").is_some() => "object",
+                None if schema.get("items").is_some() => "array",
+                None => "any",
+            };
+            kind_of(guessed, schema)
+        }
+    };
+    let choices: Vec<String> = match schema.get("const") {
+        Some(only) => vec![only.write()],
+        None => schema
+            .get("enum")
+            .map(Node::items)
+            .unwrap_or_default()
+            .iter()
+            .map(Node::write)
+            .collect(),
+    };
+    nullable |= choices.iter().any(|choice| choice == "null");
+    Param {
+        name: name.to_owned(),
+        kind,
+        description: schema.get("description").and_then(Node::as_text),
+        required,
+        nullable,
+        default: schema.get("default").map(Node::write),
+        choices,
+    }
+}
+
+fn plain(kind: ParamKind) -> Param {
+    Param {
+        name: String::new(),
+        kind,
+        description: None,
+        required: true,
+        nullable: false,
+        default: None,
+        choices: Vec::new(),
+    }
+}
+
+fn kind_of(name: &str, schema: &Node) -> ParamKind {
+    match name {
+        "object" => {
+            let required: Vec<String> = schema
+                .get("required")
+                .map(|list| list.items().iter().filter_map(Node::as_text).collect())
+                .unwrap_or_default();
+            let properties = schema.get("properties").map(Node::members).unwrap_or_default();
+            let closed = schema.get("additionalProperties").map(Node::write);
+            ParamKind::Object {
+                properties: properties
+                    .iter()
+                    .map(|(name, schema)| param(name, schema, required.contains(name)))
+                    .collect(),
+                open: closed.as_deref() != Some("false"),
+            }
+        }
+        "array" => {
+            let items = schema.get("items");
+            let listed = schema.get("prefixItems").or(items.filter(|node| !node.is_object()));
+            ParamKind::Array {
+                items: items
+                    .filter(|node| node.is_object())
+                    .map(|node| Box::new(param("", node, true))),
+                places: listed
+                    .map(Node::items)
+                    .unwrap_or_default()
+                    .iter()
+                    .map(|node| param("", node, true))
+                    .collect(),
+            }
+        }
+        other => ParamKind::Scalar { r#type: other.to_owned() },
+    }
+}
+
+impl Param {
+    /// Returns the parameters within: properties, items, forms.
+    pub fn children(&self) -> Vec<&Self> {
+        match &self.kind {
+            ParamKind::Scalar { .. } | ParamKind::Reference { .. } => Vec::new(),
+            ParamKind::Array { items, places } => places.iter().chain(items.as_deref()).collect(),
+            ParamKind::Object { properties, .. } => properties.iter().collect(),
+            ParamKind::Union { options } => options.iter().collect(),
+        }
+    }
+
+    /// Returns its type in words, such as `list of integer`.
+    pub fn type_words(&self) -> String {
+        let words = match &self.kind {
+            ParamKind::Scalar { r#type } => r#type.clone(),
+            ParamKind::Array { items: Some(items), .. } => {
+                format!("list of {}", items.type_words())
+            }
+            ParamKind::Array { items: None, places } if places.is_empty() => "list".to_owned(),
+            ParamKind::Array { places, .. } => {
+                let words: Vec<String> = places.iter().map(Self::type_words).collect();
+                format!("list of ({})", words.join(", "))
+            }
+            ParamKind::Object { properties, .. } if properties.is_empty() => "object".to_owned(),
+            ParamKind::Object { .. } => "object".to_owned(),
+            ParamKind::Union { options } => {
+                let words: Vec<String> = options.iter().map(Self::type_words).collect();
+                words.join(" or ")
+            }
+            ParamKind::Reference { target } => {
+                target.rsplit('/').next().unwrap_or(target).to_owned()
+            }
+        };
+        match self.nullable && words != "null" {
+            true => format!("{words} or null"),
+            false => words,
+        }
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, level: usize) -> fmt::Result {
+        let mut inner = level;
+        if !self.name.is_empty() {
+            inner += 1;
+            write!(f, "{}{}: {}", "  ".repeat(level), self.name, self.type_words())?;
+            if self.required {
+                f.write_str(", required")?;
+            }
+            if let Some(default) = &self.default {
+                write!(f, ", default {default}")?;
+            }
+            if !self.choices.is_empty() {
+                write!(f, ", one of {}", self.choices.join(" "))?;
+            }
+            if let Some(text) = &self.description {
+                write!(f, "  {}", text.lines().next().unwrap_or_default())?;
+            }
+            f.write_str("\n")?;
+        }
+        self.children().into_iter().try_for_each(|child| child.write(f, inner))
+    }
+}
+
+/// One line a parameter, those within indented.
+impl fmt::Display for Param {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_and_facts_are_told_apart() {
+        let schema = r##"{"type":"object","additionalProperties":false,"required":["a","u"],"properties":{
+            "a":{"type":"array","items":{"type":"object","properties":{"x":{"type":"number"}}}},
+            "u":{"anyOf":[{"type":"string"},{"anyOf":[{"type":"integer"},{"type":"null"}]}],"description":"U."},
+            "r":{"$ref":"#/$defs/thing"},"e":{"enum":["x","y"],"default":null},
+            "o":{"type":["string","null"]},"t":{"prefixItems":[{"type":"string"}],"type":"array"}}}"##;
+        let params = params(schema).unwrap();
+        assert_eq!(
+            params.to_string(),
+            "a: list of object, required\n  x: number\nu: string or integer or null, required  U.\n\
+             r: thing\ne: any, default null, one of \"x\" \"y\"\no: string or null\nt: list of (string)\n"
+        );
+        let ParamKind::Object { properties, open: false } = &params.kind else { panic!() };
+        assert!(properties[1].nullable && properties[1].required);
+        assert!(properties[4].nullable && !properties[4].required);
+        assert_eq!(properties[3].default.as_deref(), Some("null"));
+    }
+}

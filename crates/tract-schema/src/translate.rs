@@ -1,0 +1,263 @@
+//! A definition in another shape, with a report of what could not be carried.
+
+use std::fmt;
+
+use serde::Serialize;
+use tract_core::json::{self, Escapes, JsonError};
+
+use crate::lower::{Lowered, lower};
+use crate::shape::{Provider, Shape, ToolView, find};
+use crate::strict::{Strict, to_strict};
+use crate::tree::Node;
+
+/// What a loss is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum LossKind {
+    /// It was left out: the target has no place for it.
+    LeftOut,
+    /// It was written another way.
+    Changed,
+    /// The target wants something where nothing was given.
+    Added,
+    /// The target cannot say it at all.
+    NotExpressible,
+}
+
+/// One way in which a copy differs from the definition as given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Loss {
+    /// What it is.
+    pub kind: LossKind,
+    /// Where: a member of the definition, or a place in its schema.
+    pub path: String,
+    /// What and why.
+    pub message: String,
+}
+
+impl Loss {
+    pub(crate) fn new(kind: LossKind, path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { kind, path: path.into(), message: message.into() }
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = match self.kind {
+            LossKind::LeftOut => "left out",
+            LossKind::Changed => "changed",
+            LossKind::Added => "added",
+            LossKind::NotExpressible => "not expressible",
+        };
+        write!(f, "{}: {word}: {}", self.path, self.message)
+    }
+}
+
+/// What a definition is translated for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// A provider's requests.
+    Provider(Provider),
+    /// The list of an MCP server.
+    Mcp,
+}
+
+impl Target {
+    /// Returns the target that a word names: a provider's, or `mcp`.
+    pub fn parse(word: &str) -> Option<Self> {
+        match word {
+            "mcp" => Some(Self::Mcp),
+            word => Provider::parse(word).map(Self::Provider),
+        }
+    }
+}
+
+/// A definition in another shape.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Translation {
+    /// What is sent; absent when the target cannot know the tool.
+    pub text: Option<String>,
+    /// The name as given.
+    pub name: String,
+    /// The name under which it is sent.
+    pub sent_name: String,
+    /// How the copy differs.
+    pub losses: Vec<Loss>,
+}
+
+/// Translates a definition, whatever its shape. The text as given stays what it is.
+///
+/// With `strict`, a definition for OpenAI is written for strict mode where that is possible, and
+/// sent with `strict: false` where it is not.
+///
+/// ```
+/// use tract_schema::{Provider, Target, translate};
+/// let given = r#"{"name":"fs.read","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}"#;
+/// let translation = translate(given, Target::Provider(Provider::Anthropic), false)?;
+/// assert_eq!(
+///     translation.text.as_deref(),
+///     Some(r#"{"name":"fs_read_8a61f454","input_schema":{"type":"object"}}"#),
+/// );
+/// let losses: Vec<&str> = translation.losses.iter().map(|loss| loss.path.as_str()).collect();
+/// assert_eq!(losses, ["annotations", "name"]);
+/// # Ok::<(), tract_core::json::JsonError>(())
+/// ```
+///
+/// # Errors
+/// [`JsonError`] when the text is no JSON object.
+pub fn translate(text: &str, to: Target, strict: bool) -> Result<Translation, JsonError> {
+    let view = ToolView::parse(text)?;
+    let mut translation = match to {
+        Target::Mcp => mcp(text, &view),
+        Target::Provider(provider) => match lower(text, provider)? {
+            Lowered::Tool { text, name, .. } => Translation {
+                text: Some(text),
+                name: view.name.clone(),
+                sent_name: name,
+                losses: Vec::new(),
+            },
+            Lowered::LeftOut { name, reason } => Translation {
+                text: None,
+                name: name.clone(),
+                sent_name: name,
+                losses: vec![Loss::new(LossKind::NotExpressible, "type", reason)],
+            },
+        },
+    };
+    let Some(sent) = translation.text.clone() else { return Ok(translation) };
+    compare(text, &view, &ToolView::parse(&sent)?, &sent, &mut translation.losses)?;
+    if let (true, Target::Provider(provider)) = (strict, to) {
+        make_strict(&mut translation, &sent, provider)?;
+    }
+    Ok(translation)
+}
+
+/// Members that say the same under another name.
+const SAME: &[(&str, &str)] =
+    &[("outputSchema", "output_schema"), ("output_schema", "outputSchema")];
+
+fn compare(
+    text: &str,
+    given: &ToolView<'_>,
+    sent: &ToolView<'_>,
+    sent_text: &str,
+    losses: &mut Vec<Loss>,
+) -> Result<(), JsonError> {
+    let none = |raw: Option<&str>| raw.is_none_or(|raw| raw == "null");
+    let carried = |key: &str, raw: &str| {
+        let same = SAME.iter().find(|(name, _)| *name == key).map(|(_, other)| *other);
+        let found = sent.other(key).or_else(|| same.and_then(|key| sent.other(key)));
+        found.is_some_and(|found| json::equal(found, raw).unwrap_or(false))
+    };
+    for (key, raw) in &given.others {
+        if *raw != "null" && !carried(key, raw) {
+            losses.push(Loss::new(LossKind::LeftOut, key, "the target has no place for it"));
+        }
+    }
+    // Beside `function`, where only OpenAI's shape has room.
+    if given.shape == Shape::Nested && text != sent_text {
+        let kept = json::split_object(sent_text)?;
+        for (key, raw) in json::split_object(text)? {
+            let wrapper = key == "function" || key == "type";
+            if !wrapper && raw != "null" && find(&kept, &key) != Some(raw) {
+                losses.push(Loss::new(LossKind::LeftOut, key, "the target has no place for it"));
+            }
+        }
+    }
+    if none(given.parameters) && !none(sent.parameters) {
+        losses.push(Loss::new(LossKind::Added, "parameters", "the target wants a schema"));
+    }
+    if none(given.other("strict")) && !none(sent.other("strict")) {
+        let why = "an absent strict would be taken for true";
+        losses.push(Loss::new(LossKind::Added, "strict", why));
+    }
+    if given.name != sent.name {
+        let why = format!("sent as {:?}", sent.name);
+        losses.push(Loss::new(LossKind::Changed, "name", why));
+    }
+    Ok(())
+}
+
+/// What MCP's shape takes: names as they are, and anything beside.
+fn mcp(text: &str, view: &ToolView<'_>) -> Translation {
+    let done = |text: Option<String>, losses| Translation {
+        text,
+        name: view.name.clone(),
+        sent_name: view.name.clone(),
+        losses,
+    };
+    if view.shape == Shape::Mcp {
+        return done(Some(text.to_owned()), Vec::new());
+    }
+    if let Shape::Server(owner) = view.shape {
+        let why = format!("only {owner} knows this tool");
+        return done(None, vec![Loss::new(LossKind::NotExpressible, "type", why)]);
+    }
+    let mut out = "{\"name\":".to_owned();
+    json::write_string(&mut out, &view.name, Escapes::Raw);
+    let mut member = |key: &str, raw: &str| {
+        out.push(',');
+        json::write_string(&mut out, key, Escapes::Raw);
+        out.push(':');
+        out.push_str(raw);
+    };
+    if let Some(raw) = view.description.filter(|raw| *raw != "null") {
+        member("description", raw);
+    }
+    let no_arguments = r#"{"type":"object","properties":{}}"#;
+    member("inputSchema", view.parameters.filter(|raw| *raw != "null").unwrap_or(no_arguments));
+    for key in ["outputSchema", "output_schema"] {
+        if let Some(raw) = view.other(key).filter(|raw| *raw != "null") {
+            member("outputSchema", raw);
+            break;
+        }
+    }
+    for key in ["title", "annotations", "execution", "icons", "_meta"] {
+        if let Some(raw) = view.other(key) {
+            member(key, raw);
+        }
+    }
+    out.push('}');
+    done(Some(out), Vec::new())
+}
+
+fn make_strict(
+    translation: &mut Translation,
+    sent: &str,
+    provider: Provider,
+) -> Result<(), JsonError> {
+    let inner = match provider {
+        Provider::OpenAi => Some("function"),
+        Provider::Responses => None,
+        Provider::Anthropic | Provider::Ollama => return Ok(()),
+    };
+    let mut tool = Node::parse(sent)?;
+    let mut function = match inner {
+        Some(key) => tool.get(key).cloned().unwrap_or_else(|| Node::Object(Vec::new())),
+        None => tool.clone(),
+    };
+    let parameters = function.get("parameters").map(Node::write);
+    let parameters =
+        parameters.unwrap_or_else(|| r#"{"type":"object","properties":{}}"#.to_owned());
+    let is_strict = match to_strict(&parameters)? {
+        Strict::Schema { parameters, losses } => {
+            function.set("parameters", Node::parse(&parameters)?);
+            translation.losses.extend(losses);
+            true
+        }
+        Strict::NotExpressible { reasons } => {
+            translation.losses.extend(reasons);
+            false
+        }
+    };
+    function.set("strict", Node::Scalar(is_strict.to_string()));
+    match inner {
+        Some(key) => tool.set(key, function),
+        None => tool = function,
+    }
+    translation.text = Some(tool.write());
+    Ok(())
+}

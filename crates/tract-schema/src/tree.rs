@@ -1,0 +1,138 @@
+//! JSON in its own order, with every scalar as it was written: what copies are changed as.
+
+use tract_core::json::{self, Escapes, JsonError};
+
+/// A JSON value. Depth is bounded by the reader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Node {
+    Scalar(String),
+    Array(Vec<Node>),
+    Object(Vec<(String, Node)>),
+}
+
+impl Node {
+    pub(crate) fn parse(text: &str) -> Result<Self, JsonError> {
+        let text = text.trim();
+        match text.as_bytes().first() {
+            Some(b'{') => {
+                let members = json::split_object(text)?.into_iter();
+                let read = |(key, raw): (String, &str)| Ok((key, Self::parse(raw)?));
+                Ok(Self::Object(members.map(read).collect::<Result<_, JsonError>>()?))
+            }
+            Some(b'[') => {
+                let items = json::split_array(text)?.into_iter().map(Self::parse);
+                Ok(Self::Array(items.collect::<Result<_, JsonError>>()?))
+            }
+            _ => {
+                json::check(text)?;
+                Ok(Self::Scalar(text.to_owned()))
+            }
+        }
+    }
+
+    pub(crate) fn text(value: &str) -> Self {
+        let mut raw = String::with_capacity(value.len() + 2);
+        json::write_string(&mut raw, value, Escapes::Raw);
+        Self::Scalar(raw)
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&Self> {
+        match self {
+            Self::Object(members) => {
+                members.iter().rev().find(|(name, _)| name == key).map(|(_, node)| node)
+            }
+            Self::Scalar(_) | Self::Array(_) => None,
+        }
+    }
+
+    pub(crate) fn set(&mut self, key: &str, value: Self) {
+        if let Self::Object(members) = self {
+            match members.iter_mut().rev().find(|(name, _)| name == key) {
+                Some((_, node)) => *node = value,
+                None => members.push((key.to_owned(), value)),
+            }
+        }
+    }
+
+    pub(crate) fn remove(&mut self, key: &str) -> Option<Self> {
+        let Self::Object(members) = self else { return None };
+        let place = members.iter().rposition(|(name, _)| name == key)?;
+        Some(members.remove(place).1)
+    }
+
+    pub(crate) fn items(&self) -> &[Self] {
+        match self {
+            Self::Array(items) => items,
+            Self::Scalar(_) | Self::Object(_) => &[],
+        }
+    }
+
+    pub(crate) fn members(&self) -> &[(String, Self)] {
+        match self {
+            Self::Object(members) => members,
+            Self::Scalar(_) | Self::Array(_) => &[],
+        }
+    }
+
+    pub(crate) fn as_text(&self) -> Option<String> {
+        match self {
+            Self::Scalar(raw) if raw.starts_with('"') => crate::shape::string(raw),
+            Self::Scalar(_) | Self::Array(_) | Self::Object(_) => None,
+        }
+    }
+
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(self, Self::Scalar(raw) if raw == "null")
+    }
+
+    pub(crate) fn is_object(&self) -> bool {
+        matches!(self, Self::Object(_))
+    }
+
+    /// The node that a local reference means: a pointer from the root.
+    pub(crate) fn resolve(&self, reference: &str) -> Option<&Self> {
+        let pointer = reference.strip_prefix('#')?;
+        pointer.split('/').skip(1).try_fold(self, |node, step| {
+            let step = step.replace("~1", "/").replace("~0", "~");
+            match node {
+                Self::Object(_) => node.get(&step),
+                Self::Array(items) => step.parse::<usize>().ok().and_then(|n| items.get(n)),
+                Self::Scalar(_) => None,
+            }
+        })
+    }
+
+    pub(crate) fn write(&self) -> String {
+        let mut out = String::new();
+        self.write_to(&mut out);
+        out
+    }
+
+    fn write_to(&self, out: &mut String) {
+        match self {
+            Self::Scalar(raw) => out.push_str(raw),
+            Self::Array(items) => {
+                out.push('[');
+                for (n, item) in items.iter().enumerate() {
+                    if n > 0 {
+                        out.push(',');
+                    }
+                    item.write_to(out);
+                }
+                out.push(']');
+            }
+            Self::Object(members) => {
+                out.push('{');
+                for (n, (key, node)) in members.iter().enumerate() {
+                    if n > 0 {
+                        out.push(',');
+                    }
+                    json::write_string(out, key, Escapes::Raw);
+                    out.push(':');
+                    node.write_to(out);
+                }
+                out.push('}');
+            }
+        }
+    }
+}

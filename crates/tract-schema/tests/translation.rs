@@ -1,0 +1,200 @@
+//! Every tool definition of every recorded request, translated to the others and back.
+#![allow(clippy::unwrap_used)] // helpers of tests are tests
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use tract_core::json::{equal, split_array, split_object};
+use tract_schema::{Definition, LossKind, Provider, Shape, Target, ToolView, translate};
+
+fn data(folder: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let named = std::env::var_os("TRACT_DATA").map(PathBuf::from);
+    let all = named.unwrap_or_else(|| root.join("../../../shared/data")).join(folder);
+    if all.is_dir() {
+        return all;
+    }
+    assert!(std::env::var_os("CI").is_none(), "no {folder} at {}: set TRACT_DATA", all.display());
+    println!("no {folder} at {}: the bundled ones are used", all.display());
+    root.join("../../tests/data").join(folder)
+}
+
+fn member<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    split_object(text).unwrap().into_iter().find(|(name, _)| name == key).map(|(_, raw)| raw)
+}
+
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => files(&path, found),
+            false if path.extension().is_some_and(|e| e == "json") => found.push(path),
+            false => {}
+        }
+    }
+}
+
+/// The distinct definitions of all recorded requests.
+fn recorded() -> BTreeSet<String> {
+    let mut paths = Vec::new();
+    files(&data("cassettes"), &mut paths);
+    let mut tools = BTreeSet::new();
+    for path in paths {
+        let text = std::fs::read_to_string(path).unwrap();
+        let request = member(&text, "request").unwrap();
+        if let Some(list) = member(request, "tools").filter(|raw| raw.starts_with('[')) {
+            tools.extend(split_array(list).unwrap().into_iter().map(str::to_owned));
+        }
+    }
+    assert!(!tools.is_empty());
+    tools
+}
+
+const TARGETS: [Target; 5] = [
+    Target::Provider(Provider::OpenAi),
+    Target::Provider(Provider::Responses),
+    Target::Provider(Provider::Anthropic),
+    Target::Provider(Provider::Ollama),
+    Target::Mcp,
+];
+
+fn home(shape: Shape) -> Target {
+    match shape {
+        Shape::Flat => Target::Provider(Provider::Responses),
+        Shape::Anthropic => Target::Provider(Provider::Anthropic),
+        Shape::Mcp => Target::Mcp,
+        _ => Target::Provider(Provider::OpenAi),
+    }
+}
+
+/// Says what of `given` is not in `back`, by member.
+fn missing(given: &str, back: &str) -> BTreeSet<String> {
+    let (a, b) = (ToolView::parse(given).unwrap(), ToolView::parse(back).unwrap());
+    let mut missing = BTreeSet::new();
+    let same = |a: Option<&str>, b: Option<&str>| match (a, b) {
+        (Some(a), Some(b)) => equal(a, b).unwrap(),
+        (a, b) => a.is_none_or(|raw| raw == "null") && b.is_none_or(|raw| raw == "null"),
+    };
+    let facts = [
+        ("name", a.name == b.name),
+        ("description", same(a.description, b.description)),
+        ("parameters", same(a.parameters, b.parameters)),
+    ];
+    missing.extend(facts.iter().filter(|(_, same)| !same).map(|(key, _)| (*key).to_owned()));
+    for (key, _) in a.others.iter().chain(&b.others) {
+        if !same(a.other(key), b.other(key)) {
+            missing.insert(key.clone());
+        }
+    }
+    if a.shape == Shape::Nested {
+        let outer = split_object(given).unwrap();
+        let beside = outer.iter().filter(|(key, _)| key != "function" && key != "type");
+        for (key, raw) in beside {
+            if !same(Some(raw), member(back, key)) {
+                missing.insert(key.clone());
+            }
+        }
+    }
+    missing
+}
+
+#[test]
+fn every_recorded_definition_goes_to_every_other_shape_and_back_or_the_report_says_what_is_lost() {
+    let (mut whole, mut reported, mut apart) = (0, 0, 0);
+    for given in recorded() {
+        let definition = Definition::parse(&given).unwrap();
+        for to in TARGETS {
+            let sent = translate(&given, to, false).unwrap();
+            let Some(text) = &sent.text else {
+                assert!(definition.is_of_provider(), "{given}");
+                assert_eq!(sent.losses[0].kind, LossKind::NotExpressible);
+                apart += 1;
+                continue;
+            };
+            if definition.is_of_provider() {
+                assert_eq!(text, &given);
+                continue;
+            }
+            let back = translate(text, home(definition.shape()), false).unwrap();
+            let missing = missing(&given, back.text.as_deref().unwrap());
+            let said: BTreeSet<String> =
+                sent.losses.iter().chain(&back.losses).map(|loss| loss.path.clone()).collect();
+            assert!(missing.is_subset(&said), "{to:?} {given}\n{missing:?} {said:?}");
+            match missing.is_empty() {
+                true => whole += 1,
+                false => reported += 1,
+            }
+        }
+    }
+    println!("{whole} whole, {reported} with a report, {apart} of one provider alone");
+    assert!(whole > 0);
+}
+
+#[test]
+fn all_mcp_tools_import_with_nothing_lost() {
+    let mut count = 0;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let folder = match data("cassettes").parent().map(|all| all.join("mcp")) {
+        Some(all) if all.is_dir() => all,
+        _ => folder.join("mcp"),
+    };
+    let mut paths = Vec::new();
+    files(&folder, &mut paths);
+    for path in paths {
+        let text = std::fs::read_to_string(path).unwrap();
+        for tool in split_array(member(member(&text, "result").unwrap(), "tools").unwrap()).unwrap()
+        {
+            count += 1;
+            let definition = Definition::parse(tool).unwrap();
+            assert_eq!(definition.schema().text(), tool, "bytes back");
+            let again = translate(tool, Target::Mcp, false).unwrap();
+            assert_eq!((again.text.as_deref(), again.losses.len()), (Some(tool), 0));
+            let known = ["name", "description", "inputSchema"];
+            let members = split_object(tool).unwrap();
+            for (key, raw) in members.iter().filter(|(key, _)| !known.contains(&key.as_str())) {
+                assert_eq!(definition.other(key), Some(*raw));
+            }
+            for to in TARGETS {
+                let sent = translate(tool, to, false).unwrap();
+                let view = ToolView::parse(sent.text.as_deref().unwrap()).unwrap();
+                assert_eq!(view.parameters, definition.parameters(), "JSON as it stands");
+            }
+        }
+    }
+    assert!(count > 0);
+    println!("{count} tools");
+}
+
+#[test]
+fn strict_copies_change_nothing_of_what_was_given_and_always_say_strict() {
+    let (mut strict, mut not) = (0, 0);
+    for given in recorded() {
+        let definition = Definition::parse(&given).unwrap();
+        if definition.is_of_provider() {
+            continue;
+        }
+        for provider in [Provider::OpenAi, Provider::Responses] {
+            let made = translate(&given, Target::Provider(provider), true).unwrap();
+            let value: Value = serde_json::from_str(made.text.as_deref().unwrap()).unwrap();
+            let function = value.get("function").unwrap_or(&value);
+            match function["strict"].as_bool() {
+                Some(true) => {
+                    strict += 1;
+                    assert_eq!(function["parameters"]["additionalProperties"], false);
+                    let properties = function["parameters"]["properties"].as_object();
+                    let required = function["parameters"]["required"].as_array().unwrap();
+                    assert_eq!(required.len(), properties.map_or(0, serde_json::Map::len));
+                }
+                Some(false) => {
+                    not += 1;
+                    assert!(made.losses.iter().any(|l| l.kind == LossKind::NotExpressible));
+                }
+                None => panic!("strict is not said: {value}"),
+            }
+        }
+        assert_eq!(definition.schema().text(), given.trim());
+    }
+    println!("{strict} strict, {not} not");
+    assert!(strict > 0);
+}

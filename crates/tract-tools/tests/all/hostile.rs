@@ -1,0 +1,193 @@
+use proptest::prelude::*;
+use tract_schema::{Definition, JsonSchema, SchemaCompiler, ValidateOptions};
+use tract_tools::{Call, HydrateOptions, Registry, hydrate_with};
+
+fn options() -> HydrateOptions {
+    HydrateOptions::new().tolerant().coercion()
+}
+
+fn registry() -> Registry {
+    Registry::builder()
+        .definition(
+            r##"{"name":"f","parameters":{"type":"object","properties":{"s":{"type":"string","pattern":"^(a|a)*$"},
+            "n":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":["object","null"],"properties":{"n":{"$ref":"#/$defs/n"}}}}}}"##,
+        )
+        .build()
+        .unwrap()
+}
+
+fn hydrate_text(text: String) -> tract_tools::Hydrated {
+    hydrate_with(Call::new("c", "f", text), &registry(), &options()).remove(0)
+}
+
+#[test]
+fn patterns_run_in_linear_time() {
+    // 2³⁰⁰⁰⁰ steps for an engine that tries every way.
+    let text = format!(r#"{{"s":"{}b"}}"#, "a".repeat(30_000));
+    assert_eq!(hydrate_text(text).errors[0].code, "pattern");
+}
+
+#[test]
+fn ten_thousand_levels_are_an_error() {
+    for (open, close) in [("[", "]"), ("{\"n\":", "}")] {
+        let text = open.repeat(10_000) + &close.repeat(10_000);
+        assert_eq!(hydrate_text(text).errors[0].code, "too_deep");
+        assert!(!hydrate_text(open.repeat(200_000)).success());
+        let schema = format!(
+            r#"{{"name":"a","parameters":{}1{}}}"#,
+            open.repeat(10_000),
+            close.repeat(10_000)
+        );
+        assert!(Definition::parse(&schema).is_err());
+    }
+}
+
+#[test]
+fn deep_schemas_and_arguments_run_on_a_small_stack() {
+    let chain = |n: usize| {
+        let defs: Vec<String> = (0..n)
+            .map(|k| {
+                format!(
+                    r##""d{k}":{{"properties":{{"x":{{"allOf":[{{"$ref":"#/$defs/d{}"}}]}}}}}}"##,
+                    k + 1
+                )
+            })
+            .collect();
+        format!(
+            r##"{{"type":"object","$defs":{{{},"d{n}":{{}}}},"$ref":"#/$defs/d0"}}"##,
+            defs.join(",")
+        )
+    };
+    let work = move || {
+        let (mut taken, mut refused) = (0, 0);
+        for n in [10, 100, 150, 1000, 5000] {
+            match JsonSchema.compile(&chain(n), &ValidateOptions::default()) {
+                Ok(validator) => {
+                    taken += 1;
+                    let deep = r#"{"x":"#.repeat(100) + "1" + &"}".repeat(100);
+                    assert!(validator.validate(&serde_json::from_str(&deep).unwrap()).is_ok());
+                }
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(taken >= 2 && refused >= 1, "{taken} {refused}");
+    };
+    // What a worker of an async runtime has.
+    std::thread::Builder::new().stack_size(2 << 20).spawn(work).unwrap().join().unwrap();
+}
+
+#[test]
+fn a_hundred_megabytes_are_an_error() {
+    let size = match std::env::var_os("TRACT_SCALE") {
+        Some(_) => 100 << 20,
+        None => {
+            println!("TRACT_SCALE is not set: 20 MiB rather than 100");
+            20 << 20
+        }
+    };
+    let text = format!(r#"{{"s":"{}"}}"#, "a".repeat(size));
+    assert_eq!(hydrate_text(text.clone()).errors[0].code, "too_large");
+    assert!(Definition::parse(&text).is_err());
+    assert!(JsonSchema.compile(&text, &ValidateOptions::default()).is_err());
+}
+
+/// Text that looks like arguments, or nearly.
+fn nearly_json() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        "[{}\\[\\]:,'\"`\\\\ \n]{1,4}",
+        Just("{'s': 'a'".to_owned()),
+        Just("\"n\": {".to_owned()),
+        Just("```json\n".to_owned()),
+        Just("True".to_owned()),
+        "[a-z0-9é€😀.+-]{0,6}",
+        any::<String>(),
+    ];
+    prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
+}
+
+/// A schema of random keywords, references and doublings among them.
+fn schema() -> impl Strategy<Value = serde_json::Value> {
+    use serde_json::json;
+    let reference = prop_oneof![
+        Just("#"),
+        Just("#/$defs/a"),
+        Just("#/$defs/b"),
+        Just("#a"),
+        Just("http://x.test/y"),
+        Just("#/%24defs/a"),
+        Just("b"),
+    ];
+    let leaf = prop_oneof![
+        reference.prop_map(|r| json!({"$ref": r})),
+        Just(json!(true)),
+        Just(json!({"type": "string", "pattern": "^(a|a)*$"})),
+        Just(json!({"type": ["integer", "null"], "minimum": 1})),
+        any::<String>().prop_map(|text| json!({"pattern": text})),
+        Just(json!({"$anchor": "a", "enum": []})),
+        Just(json!(7)),
+    ];
+    leaf.prop_recursive(4, 40, 4, |inner| {
+        let list = prop::collection::vec(inner.clone(), 0..4);
+        prop_oneof![
+            (prop::sample::select(vec!["allOf", "anyOf", "oneOf", "prefixItems"]), list)
+                .prop_map(|(key, list)| json!({key: list})),
+            (
+                prop::sample::select(vec![
+                    "not",
+                    "items",
+                    "additionalProperties",
+                    "if",
+                    "contains",
+                    "unevaluatedProperties",
+                    "propertyNames"
+                ]),
+                inner.clone()
+            )
+                .prop_map(|(key, one)| json!({key: one})),
+            (inner.clone(), inner.clone())
+                .prop_map(|(a, b)| json!({"properties": {"s": a, "n": b}})),
+            (inner.clone(), inner)
+                .prop_map(|(a, b)| json!({"$id": "b", "$defs": {"a": a, "b": b}})),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn the_parser_and_its_mending_take_any_text(text in nearly_json()) {
+        let one = hydrate_text(text.clone());
+        prop_assert_eq!(one.provenance.raw_arguments.as_ref(), text.as_str());
+        if let Some(arguments) = &one.arguments {
+            prop_assert!(serde_json::from_str::<serde_json::Value>(arguments.as_str()).is_ok());
+        } else {
+            prop_assert!(!one.errors.is_empty());
+        }
+        prop_assert!(one.provenance.to_json().is_ok());
+    }
+
+    #[test]
+    fn any_schema_is_imported_or_refused(
+        schema in schema(),
+        value in prop_oneof![
+            Just(serde_json::json!({"s": "aab", "n": {"n": {"n": null}}})),
+            Just(serde_json::json!([[1], {"s": 1}])),
+        ],
+    ) {
+        let _ = Definition::of_json_schema("f", "", &schema.to_string());
+        let checked = JsonSchema
+            .compile(&schema.to_string(), &ValidateOptions::default())
+            .map(|validator| validator.validate(&value));
+        if let Ok(Err(invalid)) = checked {
+            prop_assert!(!invalid.is_empty());
+        }
+    }
+
+    #[test]
+    fn any_text_is_a_definition_or_refused(text in nearly_json()) {
+        if let Ok(definition) = Definition::parse(&text) {
+            prop_assert_eq!(definition.schema().text(), text.trim());
+        }
+    }
+}
