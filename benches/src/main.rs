@@ -8,6 +8,7 @@ mod append;
 mod cold;
 mod floor;
 mod messages;
+mod select;
 mod size;
 mod table;
 mod warm;
@@ -25,6 +26,7 @@ const SECTIONS: &[(&str, Section)] = &[
     ("fork", size::fork),
     ("size", size::bytes),
     ("memory", size::memory),
+    ("select", select::run),
 ];
 
 fn main() {
