@@ -6,6 +6,8 @@ mod kill;
 
 mod support;
 
+// Catalogs of tools: selection, approval.
+mod catalog;
 // Exit codes and errors: every way in which input can be bad.
 mod errors;
 // What `log --graph` draws, in colour.
