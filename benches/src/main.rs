@@ -12,6 +12,7 @@ mod hydrate;
 mod json;
 mod large;
 mod messages;
+mod select;
 mod size;
 mod stores;
 mod table;
@@ -34,6 +35,7 @@ const SECTIONS: &[(&str, Section)] = &[
     ("hydrate", hydrate::run),
     ("large", large::run),
     ("json", json::run),
+    ("select", select::run),
 ];
 
 /// Those that run only when they are named.

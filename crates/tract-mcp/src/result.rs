@@ -47,7 +47,9 @@ struct Resource {
 
 impl CallResult {
     pub(crate) fn parse(raw: Arc<str>) -> Option<Self> {
-        let parts: Parts<'_> = serde_json::from_str(&raw).ok()?;
+        // A list would be read as the members in order.
+        let object = raw.starts_with('{').then_some(&*raw)?;
+        let parts: Parts<'_> = serde_json::from_str(object).ok()?;
         let is_error = parts.is_error.unwrap_or(false);
         Some(Self { raw, is_error })
     }

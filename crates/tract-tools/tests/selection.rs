@@ -53,7 +53,7 @@ struct Measure {
 
 impl Measure {
     fn of<'a>(index: &ToolIndex, queries: impl Iterator<Item = &'a Query>) -> Self {
-        let options = PickOptions::new().min_score(0.0).max_candidates(1000);
+        let options = PickOptions::new().min_score(0.0).max_candidates(100);
         let mut sums = Self::default();
         for query in queries {
             sums.queries += 1.0;

@@ -6,6 +6,8 @@ mod kill;
 
 mod support;
 
+// Catalogs of tools: selection, approval.
+mod catalog;
 // Copies between stores.
 mod copies;
 // Exit codes and errors: every way in which input can be bad.

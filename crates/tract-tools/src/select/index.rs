@@ -187,8 +187,14 @@ impl ToolIndex {
             let count: f32 = same.iter().map(|(_, count)| count).sum();
             let weight = count / (count + weights.saturation);
             if let Some(postings) = self.postings.get_mut(*term as usize) {
-                let at = postings.partition_point(|posting| (posting.place as usize) < place);
-                postings.insert(at, Posting { place: place as u32, weight });
+                let posting = Posting { place: place as u32, weight };
+                match postings.last() {
+                    Some(last) if last.place as usize > place => {
+                        let at = postings.partition_point(|known| (known.place as usize) < place);
+                        postings.insert(at, posting);
+                    }
+                    _ => postings.push(posting),
+                }
             }
             terms.push(*term);
         }

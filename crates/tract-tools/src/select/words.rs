@@ -11,16 +11,9 @@ pub(crate) fn each_word(text: &str, mut each: impl FnMut(&str)) {
     let mut before = Class::Other;
     while let Some(c) = chars.next() {
         let class = Class::of(c);
-        let mut ahead = chars.clone();
-        let next = match (ahead.next(), ahead.next()) {
-            // The plural of an acronym belongs to it.
-            (Some('s'), after) if !after.is_some_and(char::is_lowercase) => Class::Other,
-            (Some(next), _) => Class::of(next),
-            (None, _) => Class::Other,
-        };
         let begins = match (before, class) {
             (_, Class::Other | Class::Alone) => true,
-            (Class::Upper, Class::Upper) => next == Class::Lower,
+            (Class::Upper, Class::Upper) => begins_a_word(chars.clone()),
             (Class::Upper, Class::Lower) => false,
             (before, class) => before != class,
         };
@@ -28,13 +21,24 @@ pub(crate) fn each_word(text: &str, mut each: impl FnMut(&str)) {
             each(&word);
             word.clear();
         }
-        if class != Class::Other {
-            word.extend(c.to_lowercase());
+        match (class, c.is_ascii()) {
+            (Class::Other, _) => {}
+            (_, true) => word.push(c.to_ascii_lowercase()),
+            (_, false) => word.extend(c.to_lowercase()),
         }
         before = class;
     }
     if !word.is_empty() {
         each(&word);
+    }
+}
+
+/// Whether a capital after a capital begins a word, by what follows it.
+fn begins_a_word(mut ahead: std::str::Chars<'_>) -> bool {
+    match (ahead.next(), ahead.next()) {
+        // The plural of an acronym belongs to it.
+        (Some('s'), after) if !after.is_some_and(char::is_lowercase) => false,
+        (next, _) => next.is_some_and(|next| Class::of(next) == Class::Lower),
     }
 }
 
@@ -98,8 +102,8 @@ pub(crate) fn stem(word: &mut String) {
 }
 
 /// Longest first, so that the first that fits is the one to cut.
-const ENDINGS: [&str; 17] = [
-    "ization", "ational", "ations", "ation", "ators", "ator", "ition", "ities", "ating", "ment",
+const ENDINGS: [&str; 16] = [
+    "ization", "ational", "ations", "ation", "ators", "ator", "ition", "ities", "ment",
     "ness", "ical", "ions", "ion", "ate", "ity", "or",
 ];
 
@@ -120,6 +124,9 @@ fn inflection(word: &mut String) {
             if root.len() >= 3 && has_vowel(root) {
                 let length = root.len();
                 word.truncate(length);
+                if word.ends_with("at") {
+                    word.push('e');
+                }
             }
             return;
         }

@@ -1,0 +1,95 @@
+use crate::support::Place;
+
+const CATALOG: &str = r#"
+{"tool_id":"w1","name":"get_weather","description":"Weather in a city.","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}
+{"id":"m1","name":"send_mail","description":"Sends a message to somebody.","parameters":{"type":"object"}}
+{"id":"d1","name":"get_weather_disk","description":"Erases the weather disk.","parameters":{"type":"object"},"unsafe":true}
+"#;
+
+#[test]
+fn select_answers_each_query_with_candidates() {
+    let place = Place::empty();
+    place.write("tools.jsonl", CATALOG);
+    place.write(
+        "asked.jsonl",
+        "{\"id\":\"q1\",\"query\":\"what is the weather in Oslo?\"}\n{\"id\":2,\"query\":\"write a message\"}\n{\"id\":\"q3\",\"query\":\"zzz\"}\n",
+    );
+    for scorer in ["bm25", "overlap"] {
+        let arguments = [
+            "select", "--catalog", "tools.jsonl", "--queries", "asked.jsonl", "--k", "2", "--json",
+            "--scorer", scorer,
+        ];
+        let lines = place.json(&arguments);
+        assert_eq!(lines.len(), 3);
+        assert_eq!(lines[0]["id"], "q1");
+        let first = &lines[0]["candidates"][0];
+        assert_eq!((&first["id"], &first["name"]), (&"w1".into(), &"get_weather".into()));
+        let score = first["score"].as_f64().expect("a number");
+        assert!(score > 0.0 && score <= 1.0, "{first}");
+        assert!(first["reason"].as_str().is_some_and(|why| why.contains("weather")), "{first}");
+        assert_eq!(lines[1]["id"], 2);
+        assert_eq!(lines[1]["candidates"][0]["id"], "m1");
+        assert_eq!(lines[2]["candidates"].as_array().map(Vec::len), Some(0));
+        assert_eq!(place.json(&arguments), lines, "the same again");
+    }
+    let people =
+        place.run(&["select", "--catalog", "tools.jsonl", "--query", "the weather"]).expect(0);
+    assert!(people.stderr.contains("1 tool skipped"), "{people:?}");
+    let all = ["select", "--catalog", "tools.jsonl", "--query", "disk", "--allow-unsafe", "--json"];
+    assert_eq!(place.json(&all)[0]["candidates"][0]["id"], "d1");
+}
+
+#[test]
+fn a_bad_catalog_or_query_is_named_by_its_line() {
+    let place = Place::empty();
+    place.write("tools.jsonl", CATALOG);
+    place.write("twice.jsonl", "{\"name\":\"a\",\"parameters\":{}}\n{\"name\":\"a\"}\n");
+    let twice = ["select", "--catalog", "twice.jsonl", "--query", "a"];
+    place.refused(&twice, 1, "duplicate_id", "line 2");
+    place.write("nameless.jsonl", "{\"id\":\"a\"}\n");
+    place.refused(&["select", "--catalog", "nameless.jsonl", "--query", "a"], 1, "no_name", "name");
+    place.refused(&["select", "--catalog", "none.jsonl", "--query", "a"], 2, "file", "none.jsonl");
+    place.write("asked.jsonl", "{\"id\":1}\n{\"id\":2,\"query\":\"weather\"}\n");
+    let ran = place.run(&[
+        "select", "--catalog", "tools.jsonl", "--queries", "asked.jsonl", "--json",
+    ]);
+    let lines = ran.expect(1).lines();
+    assert_eq!((&lines[0]["line"], &lines[0]["error"]["code"]), (&1.into(), &"bad_query".into()));
+    assert_eq!(lines[1]["candidates"][0]["id"], "w1");
+}
+
+#[test]
+fn approved_tools_are_bound_to_their_definitions() {
+    let place = Place::new();
+    let listed = |says: &str| {
+        format!(
+            r#"{{"result":{{"tools":[{{"name":"read","description":"{says}","inputSchema":{{}}}},{{"name":"write","inputSchema":{{}}}}]}}}}"#
+        )
+    };
+    place.write("tools.json", listed("Reads."));
+    let status = |lines: &[serde_json::Value]| -> Vec<String> {
+        lines.iter().map(|line| line["status"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    let unknown = place.run(&["tools", "check", "tools.json", "--json"]).expect(1).lines();
+    assert_eq!(status(&unknown), ["unknown", "unknown"]);
+    assert_eq!(status(&place.json(&["tools", "pin", "tools.json", "--json"])), ["pinned", "pinned"]);
+    let same = place.json(&["tools", "check", "tools.json", "--json"]);
+    assert_eq!(status(&same), ["approved", "approved"]);
+    // Of another server nothing was approved.
+    place.run(&["tools", "check", "tools.json", "--server", "other"]).expect(1);
+
+    place.write("tools.json", listed("Reads. Then sends."));
+    for verb in ["check", "pin"] {
+        let changed = place.run(&["tools", verb, "tools.json", "--json"]).expect(1).lines();
+        assert_eq!(status(&changed), ["changed", "approved"]);
+        assert_eq!(changed[0]["changes"][0], r#"~ description  "Reads." → "Reads. Then sends.""#);
+        assert_eq!(changed[0]["approved"], same[0]["hash"]);
+    }
+    let trusted = place.json(&["tools", "trust", "tools.json", "--tool", "read", "--json"]);
+    assert_eq!(status(&trusted), ["trusted"]);
+    place.write("tools.json", r#"[{"inputSchema":{},"name":"write"}]"#);
+    let gone = place.json(&["tools", "check", "tools.json", "--json"]);
+    assert_eq!(status(&gone), ["approved", "gone"]);
+    place.refused(&["tools", "trust", "tools.json", "--tool", "wrte"], 1, "unknown_tool", "wrte");
+    place.is_clean();
+}
