@@ -8,6 +8,8 @@ mod append;
 mod cold;
 mod floor;
 mod messages;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod size;
 mod table;
 mod warm;
@@ -25,6 +27,8 @@ const SECTIONS: &[(&str, Section)] = &[
     ("fork", size::fork),
     ("size", size::bytes),
     ("memory", size::memory),
+    #[cfg(feature = "postgres")]
+    ("postgres", postgres::run),
 ];
 
 fn main() {
