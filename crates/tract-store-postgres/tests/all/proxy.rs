@@ -91,7 +91,7 @@ fn pass(shared: &Arc<Shared>, client: TcpStream, server: TcpStream) {
                     answered.store(true, Ordering::SeqCst);
                 }
                 let bytes = buffer.get(..read).filter(|bytes| !bytes.is_empty() && !lost);
-                if !bytes.is_some_and(|bytes| to.write_all(bytes).is_ok()) {
+                if bytes.is_none_or(|bytes| to.write_all(bytes).is_err()) {
                     break;
                 }
             }
