@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tract::store::{Store, Walk};
+use tract::store::{CommitRepository, Store, Walk};
 use tract::{OpenOptions, Tract, block_on};
 use tract_core::{
     Applied, Batch, BatchId, Blob, By, Commit, CommitId, CommitRecord, Content, Expect, LogNote,
