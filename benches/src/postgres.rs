@@ -303,7 +303,9 @@ fn size_does_not_matter(table: &mut Table, url: &str, quick: bool) {
         let store = block_on(tract_store_postgres::open(&url, &options())).unwrap();
         // Many conversations, and one of 500 messages among them.
         let lines = (size / 500u64).max(1);
-        (0..lines).for_each(|line| drop(fill(&store, &format!("line-{line}"), 500)));
+        for line in 0..lines {
+            fill(&store, &format!("line-{line}"), 500);
+        }
         drop(store);
         let (mut opened, mut appended, mut compiled) = (Vec::new(), Vec::new(), Vec::new());
         for round in 0..ROUNDS {
