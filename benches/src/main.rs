@@ -12,6 +12,8 @@ mod hydrate;
 mod json;
 mod large;
 mod messages;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod select;
 mod size;
 mod stores;
@@ -32,6 +34,8 @@ const SECTIONS: &[(&str, Section)] = &[
     ("fork", size::fork),
     ("size", size::bytes),
     ("memory", size::memory),
+    #[cfg(feature = "postgres")]
+    ("postgres", postgres::run),
     ("hydrate", hydrate::run),
     ("large", large::run),
     ("json", json::run),

@@ -101,7 +101,12 @@ fn deny() -> Outcome {
 }
 
 fn bench(arguments: &[String]) -> Outcome {
-    let mut all = vec!["run", "--release", "--quiet", "--package", "tract-benches", "--"];
+    let mut all = vec!["run", "--release", "--quiet", "--package", "tract-benches"];
+    // What needs a server is built only when it is asked for.
+    if arguments.iter().any(|argument| argument == "postgres") {
+        all.extend(["--features", "postgres"]);
+    }
+    all.push("--");
     all.extend(arguments.iter().map(String::as_str));
     cargo(&all)
 }

@@ -37,7 +37,8 @@ pub(crate) async fn apply(link: &Link, repo: &RepoName, batch: Batch) -> StoreRe
         2 => {
             let name: &str = column(OP, row, 1)?;
             let edit = batch.refs.iter().find(|edit| edit.name.as_str() == name);
-            let edit = edit.ok_or_else(|| damaged(OP, format!("a conflict of {name}, not asked for")))?;
+            let edit =
+                edit.ok_or_else(|| damaged(OP, format!("a conflict of {name}, not asked for")))?;
             let found: Option<&[u8]> = column(OP, row, 2)?;
             let sum: Option<i64> = column(OP, row, 3)?;
             let found = match found {
@@ -45,9 +46,10 @@ pub(crate) async fn apply(link: &Link, repo: &RepoName, batch: Batch) -> StoreRe
                 Some(target) if sum != Some(ref_sum(repo, name, target)) => {
                     return Err(damaged(OP, format!("the ref {name} is damaged")));
                 }
-                Some(target) => Some(decode_target(target).ok_or_else(|| {
-                    damaged(OP, format!("the ref {name} is damaged"))
-                })?),
+                Some(target) => Some(
+                    decode_target(target)
+                        .ok_or_else(|| damaged(OP, format!("the ref {name} is damaged")))?,
+                ),
             };
             let (name, expected) = (edit.name.clone(), edit.expect.clone());
             Ok(Applied::Conflict(Conflict { name, expected, found }))
@@ -177,9 +179,15 @@ fn objects(args: Args, batch: &Batch) -> StoreResult<Args> {
         .raws(toolsets.values().map(|set| Raw::from(set.encode())).collect())
         .ids(tool_rows.iter().map(|tool| *tool.id.as_bytes()))
         .ids(tool_rows.iter().map(|tool| *tool.schema.as_bytes()))
-        .with(tool_rows.iter().map(|tool| name_key(&tool.name)).collect::<Vec<_>>(), Type::INT8_ARRAY)
+        .with(
+            tool_rows.iter().map(|tool| name_key(&tool.name)).collect::<Vec<_>>(),
+            Type::INT8_ARRAY,
+        )
         .raws(tool_rows.iter().map(|tool| Raw::from(tools::encode(tool))).collect())
-        .with(derived.keys().map(|(kind, _)| i16::from(*kind)).collect::<Vec<_>>(), Type::INT2_ARRAY)
+        .with(
+            derived.keys().map(|(kind, _)| i16::from(*kind)).collect::<Vec<_>>(),
+            Type::INT2_ARRAY,
+        )
         .ids(derived.keys().map(|(_, commit)| *commit.as_bytes()))
         .raws(derived.values().map(|bytes| Raw((*bytes).clone())).collect()))
 }
@@ -189,7 +197,8 @@ fn objects(args: Args, batch: &Batch) -> StoreResult<Args> {
 fn runs(commits: &[Commit]) -> (Vec<i32>, Vec<&Commit>) {
     let mut waiting: HashMap<CommitId, &Commit> =
         commits.iter().map(|commit| (commit.id(), commit)).collect();
-    let (mut lengths, mut ordered) = (Vec::<i32>::new(), Vec::<&Commit>::with_capacity(commits.len()));
+    let (mut lengths, mut ordered) =
+        (Vec::<i32>::new(), Vec::<&Commit>::with_capacity(commits.len()));
     for commit in commits {
         // Ids are hashes of their parents' ids, so that this chain has an end.
         let mut chain = Vec::new();
@@ -199,7 +208,8 @@ fn runs(commits: &[Commit]) -> (Vec<i32>, Vec<&Commit>) {
             next = commit.parent().and_then(|parent| waiting.remove(&parent));
         }
         for commit in chain.into_iter().rev() {
-            let follows = commit.parent().is_some() && ordered.last().map(|last| last.id()) == commit.parent();
+            let follows = commit.parent().is_some()
+                && ordered.last().map(|last| last.id()) == commit.parent();
             match lengths.last_mut().filter(|_| follows) {
                 Some(length) => *length += 1,
                 None => lengths.push(1),

@@ -35,6 +35,8 @@ pub(crate) struct Check<'l> {
     pub(crate) blobs: HashSet<BlobId>,
     pub(crate) commits: HashMap<CommitId, Node>,
     pub(crate) toolsets: HashMap<ToolsetId, Toolset>,
+    /// How many records were read, sound or not.
+    pub(crate) records: usize,
     links: Vec<(CommitId, ObjectId)>,
 }
 
@@ -49,6 +51,7 @@ pub(crate) async fn check(link: &Link, repo: &RepoName, repair: bool) -> StoreRe
         blobs: HashSet::new(),
         commits: HashMap::new(),
         toolsets: HashMap::new(),
+        records: 0,
         links: Vec::new(),
     };
     check.blobs().await?;
@@ -127,6 +130,7 @@ impl Check<'_> {
         let mut after = Vec::new();
         loop {
             let rows = self.page("hash, rec, seg, pos", "commits", &after).await?;
+            self.records += rows.len();
             let Some(last) = rows.last() else { return Ok(()) };
             after = column::<&[u8]>(OP, last, 0)?.to_vec();
             for row in &rows {
@@ -186,11 +190,16 @@ impl Check<'_> {
         for (id, node) in &self.commits {
             let (seg, pos) = node.place;
             let before = match pos {
-                0 => segments.get(&seg).map(|from| from.and_then(|from| by_place.get(&from).copied())),
+                0 => segments
+                    .get(&seg)
+                    .map(|from| from.and_then(|from| by_place.get(&from).copied())),
                 pos => Some(by_place.get(&(seg, pos - 1)).copied()),
             };
             if before != Some(node.parent) {
-                wrong.push((*id, format!("place {seg}.{pos}: what lies before it is not its parent")));
+                wrong.push((
+                    *id,
+                    format!("place {seg}.{pos}: what lies before it is not its parent"),
+                ));
             }
         }
         wrong.sort();
@@ -230,7 +239,9 @@ impl Check<'_> {
         for row in &rows {
             let (id, read) = tools::decode(OP, row)?;
             match read {
-                None => self.found(Some(ObjectId::Tool(id)), true, "its row in the index is damaged"),
+                None => {
+                    self.found(Some(ObjectId::Tool(id)), true, "its row in the index is damaged")
+                }
                 Some(row) => {
                     if !self.commits.contains_key(&row.commit) {
                         let what = format!("its first commit {} is missing", row.commit);
@@ -258,8 +269,13 @@ impl Check<'_> {
             match log::ref_row(OP, self.repo, row)? {
                 (name, None) => self.found(None, false, format!("the ref {name} is damaged")),
                 (_, Some((name, target))) => {
-                    if let Some(object) = target_object(&target).filter(|object| !self.has(*object)) {
-                        self.found(Some(object), false, format!("the ref {name} points at it: missing"));
+                    if let Some(object) = target_object(&target).filter(|object| !self.has(*object))
+                    {
+                        self.found(
+                            Some(object),
+                            false,
+                            format!("the ref {name} points at it: missing"),
+                        );
                     }
                     refs.insert(name, target);
                 }
@@ -296,7 +312,8 @@ impl Check<'_> {
                     continue;
                 };
                 if refs.get(&entry.name) != entry.before.as_ref() {
-                    let what = format!("entry {seq} of the ref log does not follow the one before it");
+                    let what =
+                        format!("entry {seq} of the ref log does not follow the one before it");
                     self.found(None, false, what);
                 }
                 match entry.after {

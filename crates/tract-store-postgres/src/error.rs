@@ -60,7 +60,8 @@ pub(crate) fn failed(op: &'static str, error: Error) -> Failed {
         let error = new(kind, op, error.to_string()).with_source(error);
         return if broken { Failed::Lost(error) } else { Failed::Final(error) };
     };
-    let message = error.as_db_error().map_or_else(|| error.to_string(), |db| db.message().to_owned());
+    let message =
+        error.as_db_error().map_or_else(|| error.to_string(), |db| db.message().to_owned());
     let code = state.code();
     let kind = kind(&state);
     let made = new(kind.clone(), op, format!("{message} ({code})")).with_source(error);

@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime};
+use deadpool_postgres::{
+    Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
+};
 use tokio_postgres::Row;
 use tokio_postgres::error::Error;
 use tokio_postgres::types::Type;
@@ -148,7 +150,9 @@ impl Link {
         let answer = async {
             match scope {
                 Scope::Own => self.send(object, sql, args).await,
-                Scope::Repo(name) => self.scoped(object, "tract.repo", name.as_str(), sql, args).await,
+                Scope::Repo(name) => {
+                    self.scoped(object, "tract.repo", name.as_str(), sql, args).await
+                }
                 Scope::Names => self.scoped(object, "tract.list", "on", sql, args).await,
             }
         };

@@ -94,7 +94,9 @@ async fn find(link: &Link) -> StoreResult<Option<Found>> {
         }
         Err(error) => return Err(error),
     };
-    let row = rows.first().map(|row| Ok(Found { format: column(OP, row, 0)?, row_security: column(OP, row, 1)? }));
+    let row = rows
+        .first()
+        .map(|row| Ok(Found { format: column(OP, row, 0)?, row_security: column(OP, row, 1)? }));
     row.transpose()
 }
 
@@ -158,7 +160,8 @@ async fn make(link: &Link) -> StoreResult<Found> {
                 let found = rows.first().map(|row| {
                     Ok(Found { format: column(OP, row, 0)?, row_security: column(OP, row, 1)? })
                 });
-                let missing = || crate::error::damaged(OP, "the store's row of its format is missing");
+                let missing =
+                    || crate::error::damaged(OP, "the store's row of its format is missing");
                 found.unwrap_or_else(|| Err(missing())).map_err(Failed::Final)
             })
             .await;

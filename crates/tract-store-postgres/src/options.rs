@@ -200,12 +200,14 @@ pub(crate) fn target(url: &str, options: &PostgresOptions) -> StoreResult<Target
             _ => rest.push(pair),
         }
     }
-    let plain = if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) };
+    let plain =
+        if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) };
     let mut config = Config::from_str(&plain).map_err(|error| {
         // The driver's message names options, never their values.
         let source = std::error::Error::source(&error).map(ToString::to_string);
         let why = source.unwrap_or_else(|| "it cannot be read".to_owned());
-        let message = format!("expected postgres://USER@HOST:PORT/DATABASE, found a bad url: {why}");
+        let message =
+            format!("expected postgres://USER@HOST:PORT/DATABASE, found a bad url: {why}");
         new(StoreErrorKind::Invalid, "open", message)
     })?;
     if verified || root_certificates.is_some() {
@@ -232,7 +234,8 @@ mod tests {
     #[test]
     fn urls_say_where_and_which_schema() {
         let options = PostgresOptions::new();
-        let read = target("postgres://me:pw@db:6543/agents?schema=a_1&application_name=x", &options);
+        let read =
+            target("postgres://me:pw@db:6543/agents?schema=a_1&application_name=x", &options);
         let read = read.expect("a good url");
         assert_eq!((read.schema.as_str(), read.config.get_dbname()), ("a_1", Some("agents")));
         assert_eq!(read.config.get_application_name(), Some("x"));

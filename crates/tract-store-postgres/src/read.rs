@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use tokio_postgres::types::Type;
 use tract_core::{
-    Blob, BlobId, Commit, CommitId, DerivedKind, IdPrefix, ObjectId, RepoName, StoreResult,
-    ToolId, Toolset, ToolsetId,
+    Blob, BlobId, Commit, CommitId, DerivedKind, IdPrefix, ObjectId, RepoName, StoreResult, ToolId,
+    Toolset, ToolsetId,
 };
 
 use crate::args::{Args, Raw};
@@ -77,7 +77,8 @@ pub(crate) async fn commits(
     let ids: Vec<[u8; 32]> = ids.iter().map(|id| *id.as_bytes()).collect();
     by_id(link, OP, repo, sql, &ids, |id, rec| {
         let id = CommitId::from_bytes(id);
-        Commit::decode(id, rec).map_err(|error| corrupt(OP, ObjectId::Commit(id)).with_source(error))
+        Commit::decode(id, rec)
+            .map_err(|error| corrupt(OP, ObjectId::Commit(id)).with_source(error))
     })
     .await
 }
@@ -143,8 +144,7 @@ pub(crate) async fn derived(
                JOIN {s}.derived d ON d.repo = $1 AND d.kind = $3 AND d.seg = c.seg AND d.pos = c.pos \
                WHERE c.repo = $1 AND c.hash = ANY ($2)";
     let hashes: Vec<Raw> = ids.iter().map(|id| Raw::id(id.as_bytes())).collect();
-    let args =
-        Args::new().int(number).raws(hashes).with(i16::from(kind.number()), Type::INT2);
+    let args = Args::new().int(number).raws(hashes).with(i16::from(kind.number()), Type::INT2);
     let rows = link.read(OP, repo, sql, args).await?;
     let mut found = HashMap::with_capacity(rows.len());
     for row in &rows {
@@ -170,7 +170,10 @@ mod tests {
     fn a_prefix_spans_all_ids_that_begin_with_it() {
         let of = |digits: &str| range(&IdPrefix::new(digits).expect("hex"));
         let (low, high) = of("abcde");
-        assert_eq!((&low[..4], &high[..4]), (&[0xab, 0xcd, 0xe0, 0][..], &[0xab, 0xcd, 0xef, 0xff][..]));
+        assert_eq!(
+            (&low[..4], &high[..4]),
+            (&[0xab, 0xcd, 0xe0, 0][..], &[0xab, 0xcd, 0xef, 0xff][..])
+        );
         let whole = "0123456789abcdef".repeat(4);
         let (low, high) = of(&whole);
         assert_eq!(low, high);

@@ -1,14 +1,14 @@
 //! Building anew what is derived: places, segments, the tool index.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use tokio_postgres::types::{ToSql, Type};
-use tract_core::{CommitId, RepoName, StoreResult, ToolRow, ToolSchema};
+use tokio_postgres::types::Type;
+use tract_core::{CommitId, StoreErrorKind, StoreResult, ToolRow, ToolSchema};
 
 use crate::args::{Args, Raw};
 use crate::check::{Check, OP, schema_text};
-use crate::error::failed;
-use crate::link::Scope;
+use crate::error::{Failed, failed, new};
+use crate::link::{Scope, column};
 use crate::schema::name_key;
 use crate::tools;
 
@@ -66,74 +66,72 @@ pub(crate) async fn repair(check: &Check<'_>) -> StoreResult<()> {
     let rows = tool_rows(check).await?;
     let laid = lay(check);
     let link = check.link;
-    let (repo, number): (&RepoName, i64) = (check.repo, check.number);
-    let seen: HashSet<_> = laid.places.iter().map(|(id, ..)| *id).collect();
-    debug_assert_eq!(seen.len(), check.commits.len(), "every commit has one place");
-
-    let ids = laid.places.iter().map(|(id, ..)| *id.as_bytes());
-    let segs: Vec<i64> = laid.places.iter().map(|(_, seg, _)| *seg).collect();
-    let poss: Vec<i64> = laid.places.iter().map(|(.., pos)| *pos).collect();
-    let places = Args::new()
-        .int(number)
-        .ids(ids)
-        .with(segs, Type::INT8_ARRAY)
-        .with(poss, Type::INT8_ARRAY);
-    let numbers: Vec<i64> = (0..).take(laid.segments.len()).collect();
-    let from_segs: Vec<Option<i64>> = laid.segments.iter().map(|from| from.map(|from| from.0)).collect();
-    let from_poss: Vec<Option<i64>> = laid.segments.iter().map(|from| from.map(|from| from.1)).collect();
-    let segments = Args::new()
-        .int(number)
-        .with(numbers, Type::INT8_ARRAY)
-        .with(from_segs, Type::INT8_ARRAY)
-        .with(from_poss, Type::INT8_ARRAY);
-    let index = Args::new()
-        .int(number)
+    let number = check.number;
+    let one = || Args::new().int(number);
+    let index = one()
         .ids(rows.iter().map(|row| *row.id.as_bytes()))
         .ids(rows.iter().map(|row| *row.schema.as_bytes()))
         .with(rows.iter().map(|row| name_key(&row.name)).collect::<Vec<_>>(), Type::INT8_ARRAY)
         .raws(rows.iter().map(|row| Raw::from(tools::encode(row))).collect());
-    let only = || Args::new().int(number);
-    // Segments get numbers beyond all that were given, as many as there are, in one piece: nobody
-    // else writes meanwhile. Negative places first, so that no two rows meet on one on the way.
-    let steps: Vec<(String, Args)> = vec![
-        ("LOCK TABLE {s}.commits, {s}.segments, {s}.tools, {s}.derived IN SHARE ROW EXCLUSIVE MODE".into(), Args::new()),
-        ("UPDATE {s}.commits SET seg = -1 - seg WHERE repo = $1".into(), only()),
-        ("DELETE FROM {s}.segments WHERE repo = $1".into(), only()),
-        ("DELETE FROM {s}.derived WHERE repo = $1".into(), only()),
-        ("DELETE FROM {s}.tools WHERE repo = $1".into(), only()),
-        (
-            format!("SELECT setval('{{s}}.number', nextval('{{s}}.number') + {})", laid.segments.len() + 1),
-            Args::new(),
-        ),
-        (
-            "INSERT INTO {s}.segments SELECT $1, base + u.n, base + u.f, u.p \
-             FROM unnest($2, $3, $4) AS u (n, f, p), \
-             (SELECT last_value - cardinality($2) AS base FROM {s}.number) AS b"
-                .into(),
-            segments,
-        ),
-        (
-            "UPDATE {s}.commits c SET seg = base + u.s, pos = u.p \
-             FROM unnest($2, $3, $4) AS u (h, s, p), \
-             (SELECT last_value - (SELECT count(*) FROM {s}.segments WHERE repo = $1) AS base \
-              FROM {s}.number) AS b \
-             WHERE c.repo = $1 AND c.hash = u.h"
-                .into(),
-            places,
-        ),
-        (
-            "INSERT INTO {s}.tools SELECT $1, u.h, u.s, nextval('{s}.number'), u.k, u.d \
-             FROM unnest($2, $3, $4, $5) AS u (h, s, k, d)"
-                .into(),
-            index,
-        ),
-    ];
-    link.transaction(OP, &Scope::Repo(repo.clone()), async |object| {
-        for (sql, args) in &steps {
-            let lent: Vec<(&(dyn ToSql + Sync), Type)> = args.lend();
-            object.query_typed(&link.sql(sql), &lent).await.map_err(|error| failed(OP, error))?;
+    let count = Args::new().int(i64::try_from(laid.segments.len()).unwrap_or(i64::MAX));
+    link.transaction(OP, &Scope::Repo(check.repo.clone()), async |object| {
+        let run = async |sql: &str, args: &Args| {
+            let answer = object.query_typed(&link.sql(sql), &args.lend()).await;
+            answer.map_err(|error| failed(OP, error))
+        };
+        for table in ["commits", "segments", "tools", "derived"] {
+            let lock = format!("LOCK TABLE {{s}}.{table} IN SHARE ROW EXCLUSIVE MODE");
+            run(&lock, &Args::new()).await?;
         }
+        let rows = run("SELECT count(*) FROM {s}.commits WHERE repo = $1", &one()).await?;
+        let stored = rows.first().map(|row| column::<i64>(OP, row, 0)).transpose();
+        if stored.map_err(Failed::Final)? != i64::try_from(check.records).ok() {
+            let message = "others wrote while the check read: run it again";
+            return Err(Failed::Final(new(StoreErrorKind::Busy, OP, message)));
+        }
+        // Places below zero first, so that no two rows meet on one on the way.
+        run("UPDATE {s}.commits SET seg = -1 - seg WHERE repo = $1", &one()).await?;
+        for table in ["segments", "derived", "tools"] {
+            run(&format!("DELETE FROM {{s}}.{table} WHERE repo = $1"), &one()).await?;
+        }
+        let sql = "SELECT nextval('{s}.number') FROM generate_series(1, $1)";
+        let rows = run(sql, &count).await?;
+        let numbers = rows.iter().map(|row| column::<i64>(OP, row, 0)).collect::<StoreResult<_>>();
+        let numbers: Vec<i64> = numbers.map_err(Failed::Final)?;
+        let (segments, places) = arguments(number, &laid, &numbers);
+        let sql = "INSERT INTO {s}.segments SELECT $1, u.n, u.f, u.p \
+                   FROM unnest($2, $3, $4) AS u (n, f, p)";
+        run(sql, &segments).await?;
+        let sql = "UPDATE {s}.commits c SET seg = u.s, pos = u.p \
+                   FROM unnest($2, $3, $4) AS u (h, s, p) WHERE c.repo = $1 AND c.hash = u.h";
+        run(sql, &places).await?;
+        let sql = "INSERT INTO {s}.tools SELECT $1, u.h, u.s, nextval('{s}.number'), u.k, u.d \
+                   FROM unnest($2, $3, $4, $5) AS u (h, s, k, d)";
+        run(sql, &index).await?;
         Ok(())
     })
     .await
+}
+
+/// Gives the segments their numbers, and makes the rows of segments and places.
+fn arguments(number: i64, laid: &Laid, numbers: &[i64]) -> (Args, Args) {
+    let numbered = |seg: &i64| usize::try_from(*seg).ok().and_then(|seg| numbers.get(seg).copied());
+    let from: (Vec<Option<i64>>, Vec<Option<i64>>) = laid
+        .segments
+        .iter()
+        .map(|from| (from.and_then(|from| numbered(&from.0)), from.map(|from| from.1)))
+        .unzip();
+    let segments = Args::new()
+        .int(number)
+        .with(numbers.to_vec(), Type::INT8_ARRAY)
+        .with(from.0, Type::INT8_ARRAY)
+        .with(from.1, Type::INT8_ARRAY);
+    let segs: Vec<Option<i64>> = laid.places.iter().map(|(_, seg, _)| numbered(seg)).collect();
+    let positions: Vec<i64> = laid.places.iter().map(|(.., pos)| *pos).collect();
+    let places = Args::new()
+        .int(number)
+        .ids(laid.places.iter().map(|(id, ..)| *id.as_bytes()))
+        .with(segs, Type::INT8_ARRAY)
+        .with(positions, Type::INT8_ARRAY);
+    (segments, places)
 }

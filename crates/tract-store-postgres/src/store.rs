@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::runtime::{Builder, Runtime};
 use tract_core::store::{
-    BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery,
-    ObjectRepository, RefRepository, StoreStats, ToolRepository, Walk, WalkPage,
+    BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectRepository,
+    RefRepository, StoreStats, ToolRepository, Walk, WalkPage,
 };
 use tract_core::{
     Applied, Batch, Blob, Commit, CommitId, DerivedKind, IdPrefix, LogEntry, ObjectId, RefName,

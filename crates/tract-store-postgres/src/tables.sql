@@ -1,4 +1,9 @@
-CREATE SCHEMA IF NOT EXISTS {s};
+-- Whoever may not make schemas uses one that was made for them.
+DO $body$ BEGIN
+    IF to_regnamespace('{s}') IS NULL THEN
+        CREATE SCHEMA {s};
+    END IF;
+END $body$;
 
 CREATE TABLE {s}.tract_store (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),

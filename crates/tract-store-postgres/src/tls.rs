@@ -23,7 +23,10 @@ pub(crate) fn connector(root_certificates: Option<&str>) -> StoreResult<MakeRust
             }
         }
         // A machine without any refuses at the handshake, and only where it is encrypted.
-        None => drop(roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
+        None => {
+            let found = rustls_native_certs::load_native_certs();
+            let _ = roots.add_parsable_certificates(found.certs);
+        }
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)

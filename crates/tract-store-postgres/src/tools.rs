@@ -3,7 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use tokio_postgres::Row;
-use tract_core::{BlobId, CommitId, ObjectId, RepoName, StoreResult, ToolDefinition, ToolId, ToolRow};
+use tract_core::{
+    BlobId, CommitId, ObjectId, RepoName, StoreResult, ToolDefinition, ToolId, ToolRow,
+};
 
 use crate::args::Args;
 use crate::error::{corrupt, damaged};
@@ -42,7 +44,8 @@ async fn read(
     condition: &str,
     args: Args,
 ) -> StoreResult<Vec<ToolDefinition>> {
-    let sql = format!("SELECT {COLUMNS} FROM {{s}}.tools WHERE repo = $1 AND {condition} ORDER BY ord");
+    let sql =
+        format!("SELECT {COLUMNS} FROM {{s}}.tools WHERE repo = $1 AND {condition} ORDER BY ord");
     let mut found: Vec<ToolDefinition> = Vec::new();
     let mut places = HashMap::new();
     for row in &link.read(op, repo, &sql, args).await? {

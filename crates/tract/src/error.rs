@@ -84,7 +84,7 @@ pub enum Error {
     /// An answer broke off after some of it had come; what came stands in the log, and in no
     /// context.
     #[cfg(feature = "engine")]
-    #[error(transparent)]
+    #[error("{error}")]
     BrokenOff {
         /// Why, and what had come.
         error: Box<tract_core::ModelError>,

@@ -19,8 +19,8 @@ fn a_killed_server_loses_nothing_acknowledged() {
     let options = support::options().retry_for(Duration::from_secs(120)).pool_size(WRITERS);
     let store = block_on(open(&server.url(), &options)).expect("it opens");
     let repo = RepoName::default();
-    let mut heads = vec![None; WRITERS];
-    let mut lengths = vec![0usize; WRITERS];
+    let mut heads = [None; WRITERS];
+    let mut lengths = [0usize; WRITERS];
     let (mut acknowledged, mut resolved) = (0, 0);
     let loops = support::scaled(10).max(2);
     for round in 0..loops {

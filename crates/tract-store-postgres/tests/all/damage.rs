@@ -1,9 +1,7 @@
 //! What is damaged is noticed; what can be derived is built anew.
 
 use tract_core::store::{CommitRepository, ObjectRepository, ToolRepository, Walk};
-use tract_core::{
-    Commit, CommitId, RepoName, Store, StoreErrorKind, block_on,
-};
+use tract_core::{Commit, CommitId, RepoName, Store, StoreErrorKind, block_on};
 use tract_store_postgres::{PostgresStore, open};
 use tract_testkit::fixtures::{batch, done, line, push_with_tools, schemas};
 
@@ -86,17 +84,36 @@ fn damaged_bytes_are_an_error_and_never_data() {
             let id = commit.ok()?.pop()??.content?;
             block_on(store.blobs(&RepoName::default(), &[id.into()])).err()
         }),
-        ("UPDATE {s}.commits SET rec = set_byte(rec, 5, 255 - get_byte(rec, 5))", |store, commits| {
-            block_on(store.walk(&RepoName::default(), Walk::from(commits[4]))).err()
-        }),
-        ("UPDATE {s}.refs SET target = set_byte(target, 5, 255 - get_byte(target, 5))", |store, _| {
-            let name = tract_testkit::fixtures::branch("main");
-            block_on(tract_core::store::RefRepository::refs(store, &RepoName::default(), &[name])).err()
-        }),
-        ("UPDATE {s}.ref_log SET after = set_byte(after, 5, 255 - get_byte(after, 5))", |store, _| {
-            let query = Default::default();
-            block_on(tract_core::store::RefRepository::ref_log(store, &RepoName::default(), &query)).err()
-        }),
+        (
+            "UPDATE {s}.commits SET rec = set_byte(rec, 5, 255 - get_byte(rec, 5))",
+            |store, commits| {
+                block_on(store.walk(&RepoName::default(), Walk::from(commits[4]))).err()
+            },
+        ),
+        (
+            "UPDATE {s}.refs SET target = set_byte(target, 5, 255 - get_byte(target, 5))",
+            |store, _| {
+                let name = tract_testkit::fixtures::branch("main");
+                block_on(tract_core::store::RefRepository::refs(
+                    store,
+                    &RepoName::default(),
+                    &[name],
+                ))
+                .err()
+            },
+        ),
+        (
+            "UPDATE {s}.ref_log SET after = set_byte(after, 5, 255 - get_byte(after, 5))",
+            |store, _| {
+                let query = Default::default();
+                block_on(tract_core::store::RefRepository::ref_log(
+                    store,
+                    &RepoName::default(),
+                    &query,
+                ))
+                .err()
+            },
+        ),
     ];
     for (harm, read) in cases {
         let (schema, store, commits) = filled(url);

@@ -8,5 +8,7 @@ mod proxy;
 mod server;
 mod support;
 mod tenants;
+#[cfg(feature = "tls")]
+mod tls;
 mod trips;
 mod waiting;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// A server that ends when this is dropped, or when this process dies: its keeper is a shell that
 /// reads from us, and stops the server when there is nobody left to read from.
 #[derive(Debug)]
-pub struct Server {
+pub(crate) struct Server {
     keeper: Child,
     folder: PathBuf,
     bin: PathBuf,
@@ -37,9 +37,9 @@ rm -rf "$1"
 "#;
 
 fn newest_bin() -> Option<PathBuf> {
-    let on_path = std::env::var_os("PATH").into_iter().flat_map(|path| {
-        std::env::split_paths(&path).collect::<Vec<_>>()
-    });
+    let on_path = std::env::var_os("PATH")
+        .into_iter()
+        .flat_map(|path| std::env::split_paths(&path).collect::<Vec<_>>());
     let mut packaged: Vec<PathBuf> = ["/usr/lib/postgresql", "/usr/local/lib/postgresql"]
         .iter()
         .filter_map(|folder| std::fs::read_dir(folder).ok())
@@ -47,9 +47,9 @@ fn newest_bin() -> Option<PathBuf> {
         .filter_map(|entry| Some(entry.ok()?.path().join("bin")))
         .collect();
     packaged.sort();
-    on_path.chain(packaged.into_iter().rev()).find(|bin| {
-        bin.join("initdb").is_file() && bin.join("postgres").is_file()
-    })
+    on_path
+        .chain(packaged.into_iter().rev())
+        .find(|bin| bin.join("initdb").is_file() && bin.join("postgres").is_file())
 }
 
 fn is_root() -> bool {
@@ -78,6 +78,13 @@ fn command(program: &Path) -> Command {
     }
 }
 
+/// Gives a file or folder to the user that the server runs as.
+pub(crate) fn give(path: &Path) {
+    if let Some(user) = user() {
+        run(Command::new("chown").arg("-R").arg(user).arg(path));
+    }
+}
+
 fn group_of(user: &str) -> String {
     let output = Command::new("id").args(["-g", user]).output().expect("id is there");
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
@@ -92,9 +99,10 @@ fn run(command: &mut Command) {
 
 impl Server {
     /// Makes a database cluster and starts its server; `None` when there is no server to start.
-    pub fn start(settings: &[&str]) -> Option<Self> {
+    pub(crate) fn start(settings: &[&str]) -> Option<Self> {
         let bin = newest_bin()?;
-        let folder = tempfile::Builder::new().prefix("tract-postgres-").tempdir().expect("a folder");
+        let folder =
+            tempfile::Builder::new().prefix("tract-postgres-").tempdir().expect("a folder");
         let folder = folder.keep();
         let keeper = Command::new("sh")
             .args(["-c", KEEPER, "keeper"])
@@ -108,9 +116,7 @@ impl Server {
         let port = listener.local_addr().expect("it is bound").port();
         drop(listener);
         let server = Self { keeper, folder, bin, port };
-        if let Some(user) = user() {
-            run(Command::new("chown").arg(user).arg(&server.folder));
-        }
+        give(&server.folder);
         let data = server.data();
         run(command(&server.bin.join("initdb"))
             .args(["--auth=trust", "--encoding=UTF8", "--locale=C", "--username=tract"])
@@ -140,7 +146,7 @@ impl Server {
     }
 
     /// Starts the server, and waits until it answers.
-    pub fn launch(&self) {
+    pub(crate) fn launch(&self) {
         let log = self.folder.join("log");
         let end = Instant::now() + Duration::from_secs(60);
         // What a killed server left behind may hold its memory for a moment.
@@ -167,7 +173,7 @@ impl Server {
     }
 
     /// Ends all of the server's processes with a signal that none can catch.
-    pub fn kill(&self) {
+    pub(crate) fn kill(&self) {
         let pid = std::fs::read_to_string(self.data().join("postmaster.pid")).expect("it runs");
         let pid = pid.lines().next().expect("its first line").to_owned();
         let children = Command::new("pgrep").args(["-P", &pid]).output();
@@ -180,7 +186,7 @@ impl Server {
     }
 
     /// Stops the server in an orderly way that waits for nobody.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         run(command(&self.bin.join("pg_ctl"))
             .args(["-w", "-m", "fast", "-D"])
             .arg(self.data())
@@ -189,12 +195,12 @@ impl Server {
     }
 
     /// Returns the port on the loopback interface.
-    pub fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
     /// Returns the url of its database, as the superuser `tract`.
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("postgres://tract@127.0.0.1:{}/postgres", self.port)
     }
 }
@@ -208,7 +214,7 @@ impl Drop for Server {
 
 /// Returns the url of a server that all tests of this process share; `None`, and says what is left
 /// out, where there is none.
-pub fn shared() -> Option<&'static str> {
+pub(crate) fn shared() -> Option<&'static str> {
     static URL: OnceLock<Option<(String, Option<Server>)>> = OnceLock::new();
     let found = URL.get_or_init(|| match std::env::var("TRACT_POSTGRES_URL") {
         Ok(url) => Some((url, None)),
@@ -224,7 +230,7 @@ pub fn shared() -> Option<&'static str> {
 }
 
 /// Says what is left out without a server.
-pub fn left_out() {
+pub(crate) fn left_out() {
     let said = "no PostgreSQL server was found, so this test on one is left out: install one \
                 (`apt-get install postgresql`), or name one with TRACT_POSTGRES_URL";
     assert!(std::env::var_os("CI").is_none(), "{said}");
@@ -232,7 +238,7 @@ pub fn left_out() {
 }
 
 /// Returns the name of a schema that nobody else uses.
-pub fn schema() -> String {
+pub(crate) fn schema() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let n = NEXT.fetch_add(1, Ordering::Relaxed);
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -241,7 +247,7 @@ pub fn schema() -> String {
 }
 
 /// Adds a schema to a url.
-pub fn with_schema(url: &str, schema: &str) -> String {
+pub(crate) fn with_schema(url: &str, schema: &str) -> String {
     let separator = if url.contains('?') { '&' } else { '?' };
     format!("{url}{separator}schema={schema}")
 }

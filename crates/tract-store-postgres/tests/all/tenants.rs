@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tract_core::store::{
-    CommitRepository, DerivedRepository, LogQuery, ObjectRepository, RefRepository,
-    ToolRepository, Walk,
+    CommitRepository, DerivedRepository, LogQuery, ObjectRepository, RefRepository, ToolRepository,
+    Walk,
 };
 use tract_core::{
     Applied, Blob, CommitId, DerivedKind, DerivedRow, IdPrefix, ObjectId, RefTarget, RepoName,
@@ -20,7 +20,8 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % end.max(1)
     }
 }
@@ -49,11 +50,13 @@ impl Tenant<'_> {
 
     fn write(&mut self, n: usize) {
         let name = self.repo.as_str().to_owned();
-        let tool = format!(r#"{{"name":"tool-{name}","description":"{}","input_schema":{{}}}}"#, n % 7);
+        let tool =
+            format!(r#"{{"name":"tool-{name}","description":"{}","input_schema":{{}}}}"#, n % 7);
         let mut writing = batch(&name);
         let parent = self.commits.last().copied();
         let commit =
-            push_with_tools(&mut writing, parent, &format!("{name} says {n}"), &schemas(&[&tool])).id();
+            push_with_tools(&mut writing, parent, &format!("{name} says {n}"), &schemas(&[&tool]))
+                .id();
         let bytes = format!("derived of {name}").into();
         writing.derived.push(DerivedRow { kind: DerivedKind::Turn, commit, bytes });
         writing.refs.push(advance("main", parent, commit));
@@ -138,7 +141,8 @@ fn two_repositories_through_one_pool_leak_nothing() {
         let foreign = repos.clone().map(|repo| {
             let mut writing = batch(repo.as_str());
             let tools = schemas(&[&format!(r#"{{"name":"tool-{repo}","input_schema":{{}}}}"#)]);
-            let commit = push_with_tools(&mut writing, None, &format!("{repo} begins"), &tools).id();
+            let commit =
+                push_with_tools(&mut writing, None, &format!("{repo} begins"), &tools).id();
             writing.refs.push(advance("main", None, commit));
             let blobs: Vec<ObjectId> =
                 writing.blobs.iter().map(|blob| ObjectId::Blob(blob.id())).collect();

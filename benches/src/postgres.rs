@@ -1,0 +1,340 @@
+//! The PostgreSQL store beside the bare statement: the same server, the same bytes, the same number
+//! of clients. Starts a server of its own, unless `TRACT_POSTGRES_URL` names one.
+
+#[path = "../../crates/tract-store-postgres/tests/all/proxy.rs"]
+mod proxy;
+#[path = "../../crates/tract-store-postgres/tests/all/server.rs"]
+mod server;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tract::store::{CommitRepository, Store, Walk};
+use tract::{OpenOptions, Tract, block_on};
+use tract_core::{
+    Applied, Batch, BatchId, Blob, By, Commit, CommitId, CommitRecord, Content, Expect, LogNote,
+    Op, OperationId, RefEdit, RefName, RefTarget, RepoName,
+};
+use tract_store_postgres::{PostgresOptions, PostgresStore};
+
+use crate::messages;
+use crate::table::{Figure, Table, median, timed};
+
+const CLIENTS: usize = 8;
+const ROUNDS: usize = 5;
+
+/// The statement that a hand-written program would send: the ref's compare-and-swap drives the
+/// inserts. It keeps no log, knows no retries, and checks nothing else.
+const BARE_TABLES: &str = "
+    CREATE SCHEMA bare;
+    CREATE TABLE bare.blobs (repo bigint, hash bytea, data bytea, PRIMARY KEY (repo, hash));
+    CREATE TABLE bare.commits (repo bigint, hash bytea, seg bigint, pos bigint, rec bytea,
+        PRIMARY KEY (repo, hash), UNIQUE (repo, seg, pos));
+    CREATE TABLE bare.refs (repo bigint, name text, head bytea, seg bigint, pos bigint,
+        PRIMARY KEY (repo, name)) WITH (fillfactor = 50);";
+const BARE: &str = "
+    WITH r AS (UPDATE bare.refs SET head = $4, pos = pos + 1
+               WHERE repo = $1 AND name = $2 AND head = $3 RETURNING repo, seg, pos),
+         b AS (INSERT INTO bare.blobs SELECT r.repo, $5, $6 FROM r ON CONFLICT DO NOTHING),
+         c AS (INSERT INTO bare.commits SELECT r.repo, $4, r.seg, r.pos, $7 FROM r)
+    SELECT count(*) FROM r";
+
+fn batch(head: Option<CommitId>, branch: &str, n: u64) -> (Batch, CommitId) {
+    let note = LogNote {
+        operation: OperationId::random().unwrap(),
+        what: "commit".to_owned(),
+        who: "bench".to_owned(),
+        why: None,
+        undoes: None,
+        at: n as i64,
+    };
+    let mut batch = Batch::new(BatchId::random().unwrap(), note);
+    let content = Blob::seal(Content::user(messages::text(n)).to_blob().unwrap());
+    let mut record = CommitRecord::new(Op::append(), By::User);
+    record.parents = head.into_iter().collect();
+    record.content = Some(content.id());
+    record.kind = Some(tract_core::Kind::User);
+    record.created_at = Some(n as i64);
+    record.batch = Some(batch.id);
+    let commit = Commit::seal(record).unwrap();
+    let id = commit.id();
+    batch.blobs.push(content);
+    batch.commits.push(commit);
+    batch.refs.push(RefEdit {
+        name: RefName::branch(branch).unwrap(),
+        expect: head.map_or(Expect::Absent, |id| Expect::Is(RefTarget::Commit(id))),
+        to: Some(RefTarget::Commit(id)),
+    });
+    (batch, id)
+}
+
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+fn append(store: &PostgresStore, head: Option<CommitId>, branch: &str) -> CommitId {
+    let (batch, id) = batch(head, branch, NEXT.fetch_add(1, Ordering::Relaxed));
+    let answer = block_on(store.apply(&RepoName::default(), batch)).unwrap();
+    assert_eq!(answer, Applied::Done);
+    id
+}
+
+/// Runs clients side by side for a while, and gives what they did in a second, all together.
+fn rate(
+    clients: usize,
+    time: Duration,
+    work: impl Fn(usize, &dyn Fn() -> bool) -> u64 + Sync,
+) -> f64 {
+    let start = Instant::now();
+    let done: u64 = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..clients)
+            .map(|client| {
+                scope.spawn({
+                    let work = &work;
+                    move || work(client, &|| start.elapsed() < time)
+                })
+            })
+            .collect();
+        workers.into_iter().map(|worker| worker.join().unwrap()).sum()
+    });
+    done as f64 / start.elapsed().as_secs_f64()
+}
+
+fn ours(store: &PostgresStore, clients: usize, time: Duration) -> f64 {
+    rate(clients, time, |client, go_on| {
+        let branch = format!("b{client}-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let (mut head, mut done) = (None, 0);
+        while go_on() {
+            head = Some(append(store, head, &branch));
+            done += 1;
+        }
+        done
+    })
+}
+
+/// A bare client: its own connection, the statement prepared once.
+fn bare(url: &str, clients: usize, time: Duration) -> f64 {
+    let runtime = runtime();
+    rate(clients, time, |client, go_on| {
+        runtime.block_on(async {
+            let (client_, connection) =
+                tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+            tokio::spawn(connection);
+            let statement = client_.prepare(BARE).await.unwrap();
+            let n = NEXT.fetch_add(1, Ordering::Relaxed);
+            let branch = format!("heads/b{client}-{n}");
+            let mut head = vec![0u8; 32];
+            client_
+                .execute(
+                    "INSERT INTO bare.refs VALUES (1, $1, $2, $3, 0)",
+                    &[&branch, &head, &(n as i64)],
+                )
+                .await
+                .unwrap();
+            let mut done = 0;
+            let mut parent = None;
+            while go_on() {
+                // The same work of making and hashing as the store's clients do.
+                let (batch, id) = batch(parent, "x", NEXT.fetch_add(1, Ordering::Relaxed));
+                let next = id.as_bytes().to_vec();
+                let blob = &batch.blobs[0];
+                let (hash, data) = (blob.id().as_bytes().to_vec(), blob.bytes().to_vec());
+                let rec = batch.commits[0].encode();
+                let row = client_
+                    .query_one(&statement, &[&1i64, &branch, &head, &next, &hash, &data, &rec])
+                    .await
+                    .unwrap();
+                assert_eq!(row.get::<_, i64>(0), 1);
+                (head, parent) = (next, Some(id));
+                done += 1;
+            }
+            done
+        })
+    })
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+pub(crate) fn run(table: &mut Table, quick: bool) {
+    let Some(url) = server::shared() else { return };
+    round_trips(table, url);
+    rates(table, url, quick);
+    walks(table, url, quick);
+    size_does_not_matter(table, url, quick);
+}
+
+fn open(url: &str, options: &PostgresOptions) -> PostgresStore {
+    let url = server::with_schema(url, &server::schema());
+    block_on(tract_store_postgres::open(&url, options)).unwrap()
+}
+
+fn options() -> PostgresOptions {
+    PostgresOptions::new().create(true).pool_size(CLIENTS)
+}
+
+fn round_trips(table: &mut Table, url: &str) {
+    let proxy = proxy::Proxy::before(url);
+    let store = open(proxy.url(), &options().pool_size(1));
+    let mut head = append(&store, None, "main");
+    let before = proxy.trips();
+    for _ in 0..100 {
+        head = append(&store, Some(head), "main");
+    }
+    let trips = proxy.trips() - before;
+    table.limit(
+        "PostgreSQL: round trips of 100 commits, counted by a proxy",
+        trips.to_string(),
+        "one each",
+        trips == 100,
+    );
+}
+
+fn rates(table: &mut Table, url: &str, quick: bool) {
+    let time = Duration::from_millis(if quick { 1_000 } else { 3_000 });
+    let runtime = runtime();
+    runtime.block_on(async {
+        let (client, connection) =
+            tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client.batch_execute("DROP SCHEMA IF EXISTS bare CASCADE").await.unwrap();
+        client.batch_execute(BARE_TABLES).await.unwrap();
+    });
+    for (what, options) in
+        [("unnamed statements", options()), ("named statements", options().named_statements(true))]
+    {
+        let store = open(url, &options);
+        for clients in [1, CLIENTS] {
+            let (mut mine, mut floor) = (Vec::new(), Vec::new());
+            for _ in 0..ROUNDS {
+                mine.push(ours(&store, clients, time));
+                floor.push(bare(url, clients, time));
+            }
+            let (mine, floor) = (median(mine), median(floor));
+            let wanted = clients == CLIENTS;
+            table.add(Figure {
+                what: format!("PostgreSQL: durable commits at {clients} clients, {what}"),
+                ours: format!("{mine:.0} a second"),
+                floor: format!("{floor:.0} a second (bare statement, prepared)"),
+                ratio: Some(mine / floor),
+                wanted: if wanted { "≥ 0.8" } else { "–" },
+                met: wanted.then_some(mine / floor >= 0.8),
+            });
+        }
+    }
+}
+
+fn fill(store: &PostgresStore, branch: &str, count: u64) -> CommitId {
+    let mut head = None;
+    let mut left = count;
+    while left > 0 {
+        let size = left.min(1_000);
+        let (mut all, mut last) = batch(head, branch, NEXT.fetch_add(1, Ordering::Relaxed));
+        for _ in 1..size {
+            let (one, id) = batch(Some(last), branch, NEXT.fetch_add(1, Ordering::Relaxed));
+            all.commits.extend(one.commits);
+            all.blobs.extend(one.blobs);
+            last = id;
+        }
+        all.refs[0].to = Some(RefTarget::Commit(last));
+        assert_eq!(block_on(store.apply(&RepoName::default(), all)).unwrap(), Applied::Done);
+        head = Some(last);
+        left -= size;
+    }
+    head.unwrap()
+}
+
+fn walks(table: &mut Table, url: &str, quick: bool) {
+    let proxy = proxy::Proxy::before(url);
+    let schema = server::schema();
+    let through = |url: &str| {
+        block_on(tract_store_postgres::open(&server::with_schema(url, &schema), &options()))
+            .unwrap()
+    };
+    let store = through(url);
+    let head = fill(&store, "main", 10_000);
+    let walk = Walk { limit: 10_000, ..Walk::from(head) };
+    let counted = through(proxy.url());
+    block_on(counted.repos()).unwrap();
+    let before = proxy.trips();
+    let page = block_on(counted.walk(&RepoName::default(), walk)).unwrap();
+    assert_eq!(page.steps.len(), 10_000);
+    let trips = proxy.trips() - before;
+    let (mut mine, mut floor) = (Vec::new(), Vec::new());
+    let runtime = runtime();
+    let client = runtime.block_on(async {
+        let (client, connection) =
+            tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client
+    });
+    let sql = format!("SELECT hash, rec FROM {schema}.commits WHERE seg = $1 ORDER BY pos DESC");
+    let seg = format!("SELECT max(seg) FROM {schema}.commits");
+    let seg: i64 = runtime.block_on(client.query_one(&seg, &[])).unwrap().get(0);
+    for _ in 0..if quick { 5 } else { 15 } {
+        let (page, took) = timed(|| block_on(store.walk(&RepoName::default(), walk)).unwrap());
+        assert_eq!(page.steps.len(), 10_000);
+        mine.push(took.as_secs_f64() * 1e3);
+        let (rows, took) = timed(|| {
+            let rows = runtime.block_on(client.query(&sql, &[&seg])).unwrap();
+            rows.iter().map(|row| Commit::decode_any(row.get(1)).unwrap()).count()
+        });
+        assert_eq!(rows, 10_000);
+        floor.push(took.as_secs_f64() * 1e3);
+    }
+    let (mine, floor) = (median(mine), median(floor));
+    table.add(Figure {
+        what: format!("PostgreSQL: walk of 10,000 commits in {trips} round trip"),
+        ours: format!("{mine:.1} ms"),
+        floor: format!("{floor:.1} ms (the same rows, decoded and hashed)"),
+        ratio: Some(floor / mine),
+        wanted: "one round trip",
+        met: Some(trips == 1),
+    });
+}
+
+/// Opening, appending and compiling a context of 500 messages, in a small store and in a large one.
+fn size_does_not_matter(table: &mut Table, url: &str, quick: bool) {
+    let large = if quick { 50_000 } else { 1_000_000 };
+    let mut figures: Vec<[f64; 3]> = Vec::new();
+    for size in [1_000, large] {
+        let schema = server::schema();
+        let url = server::with_schema(url, &schema);
+        let store = block_on(tract_store_postgres::open(&url, &options())).unwrap();
+        // Many conversations, and one of 500 messages among them.
+        let lines = (size / 500u64).max(1);
+        for line in 0..lines {
+            fill(&store, &format!("line-{line}"), 500);
+        }
+        drop(store);
+        let (mut opened, mut appended, mut compiled) = (Vec::new(), Vec::new(), Vec::new());
+        for round in 0..ROUNDS {
+            let (tract, took) = timed(|| -> Tract {
+                let store = block_on(tract_store_postgres::open(&url, &options())).unwrap();
+                let options = OpenOptions::new().branch(format!("line-{}", round % 2));
+                block_on(options.open_store(Arc::new(store))).unwrap()
+            });
+            opened.push(took.as_secs_f64() * 1e3);
+            let (context, took) = timed(|| block_on(tract.compile()).unwrap());
+            assert!(context.message_count() >= 500);
+            compiled.push(took.as_secs_f64() * 1e3);
+            for n in 0..20 {
+                let (_, took) = timed(|| block_on(tract.user(messages::text(n))).unwrap());
+                appended.push(took.as_secs_f64() * 1e3);
+            }
+        }
+        figures.push([median(opened), median(appended), median(compiled)]);
+    }
+    let [small, big] = figures.as_slice() else { return };
+    for (n, what) in ["opening", "an append", "compiling 500 messages, cold"].iter().enumerate() {
+        let (small, big) = (small[n], big[n]);
+        table.add(Figure {
+            what: format!("PostgreSQL: {what} in a store of {large} commits"),
+            ours: format!("{big:.1} ms"),
+            floor: format!("{small:.1} ms (in a store of 1,000)"),
+            ratio: Some(small / big),
+            wanted: "≤ 2 × as long",
+            met: Some(big <= small * 2.0),
+        });
+    }
+}
