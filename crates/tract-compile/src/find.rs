@@ -16,6 +16,7 @@ use crate::state::{Next, State, Stop};
 use crate::view::RowKey;
 
 /// A state, and whether others may hold it.
+#[allow(clippy::large_enum_variant, reason = "it is taken apart where it is made")]
 enum Found {
     Kept(Arc<State>),
     /// Nobody else has it, so it may still be changed in place.
