@@ -259,7 +259,7 @@ impl KvEngine for Failing {
             return self.engine.write(batch, durability);
         }
         if self.after {
-            self.engine.write(batch, durability)?;
+            let _ = self.engine.write(batch, durability)?;
         }
         Err(StoreError::new(StoreErrorKind::Engine, "failing", "write", "killed"))
     }

@@ -23,7 +23,7 @@ fn chain(table: &mut Table) {
             for _ in 0..10_000 {
                 let heard = black_box(&hooks).hears::<BeforeCommit>();
                 let decision = block_on(black_box(&hooks).before_commit(black_box(&event)));
-                black_box((heard, decision));
+                let _ = black_box((heard, decision.by()));
             }
         });
         micros(took) * 1000.0 / 10_000.0

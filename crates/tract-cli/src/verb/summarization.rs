@@ -59,7 +59,7 @@ impl Summarization {
 pub(crate) async fn run(context: &mut Context<'_>, asked: Summarization) -> Outcome<()> {
     let tract = context.open().await?;
     if asked.off {
-        tract.configure_tool_summarization(None).await?;
+        tract.configure_tool_summarization(None::<ToolSummarization>).await?;
     } else if asked.sets() {
         let mut config = ToolSummarization::new();
         for tool in &asked.tool {

@@ -323,7 +323,7 @@ fn a_hook_that_rejects_writes_nothing() {
     let repo = desk.repo.with_hooks(hooks);
     let head = desk.head();
     let error = block_on(repo.append(&desk.branch, Draft::user("sk-123"))).unwrap_err();
-    assert!(matches!(error, Error::Hook(_)), "{error}");
+    assert!(matches!(error, Error::Rejected(_)), "{error}");
     let first = head.unwrap();
     assert!(block_on(repo.edit(&desk.branch, first, "my sk-123")).is_err());
     assert_eq!(desk.head(), head);
