@@ -8,6 +8,9 @@ mod support;
 
 // Catalogs of tools: selection, approval.
 mod catalog;
+// Models asked, on loopback.
+#[cfg(all(unix, feature = "http"))]
+mod chat;
 // Copies between stores.
 mod copies;
 // Exit codes and errors: every way in which input can be bad.
