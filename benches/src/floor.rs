@@ -90,7 +90,7 @@ impl Floor {
             "SELECT data FROM blobs ORDER BY id DESC LIMIT ?1",
         ] {
             let mut statement = self.connection.prepare_cached(sql)?;
-            let mut rows = statement.query([count])?;
+            let mut rows = statement.query([count as i64])?;
             while let Some(row) = rows.next()? {
                 std::hint::black_box(tract_core::hash::blob(row.get_ref(0)?.as_blob()?));
                 read += 1;

@@ -81,7 +81,8 @@ impl RedbFloor {
             let table = transaction.open_table(table).unwrap();
             let from = key(&[&place(self.next - count)]);
             let to = key(&[&place(self.next)]);
-            for entry in table.range(from.as_slice()..to.as_slice()).unwrap().rev() {
+            let range = ReadableTable::range(&table, from.as_slice()..to.as_slice()).unwrap();
+            for entry in range.rev() {
                 let (_, value) = entry.unwrap();
                 std::hint::black_box(tract_core::hash::blob(value.value()));
                 read += 1;
