@@ -1,6 +1,6 @@
 //! Registries of tools, and the way of a model's call from its bytes to validated arguments.
 //!
-//! A [`Registry`] holds definitions and what runs them. [`hydrate`] makes of each call of a reply
+//! A [`Registry`] holds definitions and what runs them. [`hydrate()`] makes of each call of a reply
 //! one [`Hydrated`]: ready to run, or refused with the stage, the place and the reason. Nothing
 //! runs here, so that policies and people can decide in between.
 #![forbid(unsafe_code)]
