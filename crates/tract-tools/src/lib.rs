@@ -1,7 +1,7 @@
 //! Tools, from their definition to a call that is ready to run.
 //!
 //! A [`Registry`] holds definitions and what runs them; [typed] tools come from functions, structs
-//! and by hand. [`hydrate`] makes of each call of a reply one [`Hydrated`]: ready to run, or
+//! and by hand. [`hydrate()`] makes of each call of a reply one [`Hydrated`]: ready to run, or
 //! refused with the stage, the place and the reason. Nothing runs here, so that policies and people
 //! can decide in between. [`select`] finds the few of thousands that fit what was said, [`pin`] binds
 //! a tool to the definition that was approved.

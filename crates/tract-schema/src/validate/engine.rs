@@ -149,3 +149,42 @@ impl Validator for Compiled {
         &self.notes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_recorded_version_is_the_one_that_is_built() {
+        let lock = include_str!("../../../../Cargo.lock");
+        let (_, after) = lock.split_once("name = \"jsonschema\"\nversion = \"").unwrap();
+        assert!(after.starts_with(&format!("{}.", JsonSchema.version())));
+    }
+
+    #[test]
+    fn an_unknown_dialect_is_read_as_the_newest_and_said() {
+        let schema = r#"{"$schema":"https://example.com/mine","type":"object","format":"email"}"#;
+        let validator = JsonSchema.compile(schema, &ValidateOptions::default()).unwrap();
+        assert!(validator.validate(&serde_json::json!({})).is_ok());
+        assert!(validator.notes()[0].contains("https://example.com/mine"));
+    }
+
+    #[test]
+    fn of_several_forms_the_nearest_is_what_is_said() {
+        let schema = r#"{"anyOf":[{"type":"string"},{"type":"object","properties":{"kind":{"const":"a"},
+            "n":{"type":"integer"}},"required":["kind","n"]},{"type":"object","properties":{"kind":{"const":"b"}}}]}"#;
+        let validator = JsonSchema.compile(schema, &ValidateOptions::default()).unwrap();
+        let said = |value: Value| {
+            let invalid = validator.validate(&value).unwrap_err();
+            invalid.iter().map(|i| format!("{} {i}", i.path)).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            said(serde_json::json!({"kind": "a", "n": "1"})),
+            ["/n expected an integer, found the string \"1\""]
+        );
+        assert_eq!(
+            said(serde_json::json!(7)),
+            ["/ expected one of several forms (a string or an object), found the number 7"]
+        );
+    }
+}

@@ -299,3 +299,14 @@ fn registries_are_shared_between_threads() {
         .collect();
     assert!(threads.into_iter().all(|thread| thread.join().unwrap()));
 }
+
+#[test]
+fn a_translation_is_made_once() {
+    let registry = counting();
+    let tool = registry.iter().next().unwrap();
+    let first = tool.sent_to(tract_schema::Provider::Anthropic);
+    assert!(std::ptr::eq(first, tool.sent_to(tract_schema::Provider::Anthropic)));
+    assert!(first.text.as_deref().unwrap().contains("input_schema"));
+    let again = tool.clone();
+    assert!(std::ptr::eq(first, again.sent_to(tract_schema::Provider::Anthropic)));
+}

@@ -1,0 +1,214 @@
+//! Collecting tools, and checking them all at once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use tract_core::DynTool;
+use tract_schema::{
+    Aliases, Definition, DefinitionError, Provider, SchemaCompiler, SchemaError, ValidateOptions,
+};
+
+use super::{NoSchema, RegisterError, Registered, Registry, RegistryError};
+use crate::compiled::Compiled;
+use crate::policy::Policy;
+
+struct Given {
+    id: Option<String>,
+    definition: Result<Definition, DefinitionError>,
+    callable: Option<Arc<dyn DynTool>>,
+    native: bool,
+    no_schema: NoSchema,
+}
+
+/// Collects tools; what is wrong with any of them is said by [`build`](Self::build), all at once.
+#[must_use]
+pub struct RegistryBuilder {
+    given: Vec<Given>,
+    shared_names: bool,
+    compiler: Option<Arc<dyn SchemaCompiler>>,
+    options: ValidateOptions,
+    policies: Vec<Arc<dyn Policy>>,
+}
+
+impl Default for RegistryBuilder {
+    fn default() -> Self {
+        Self {
+            given: Vec::new(),
+            shared_names: false,
+            #[cfg(feature = "validate")]
+            compiler: Some(Arc::new(tract_schema::JsonSchema)),
+            #[cfg(not(feature = "validate"))]
+            compiler: None,
+            options: ValidateOptions::default(),
+            policies: Vec::new(),
+        }
+    }
+}
+
+impl RegistryBuilder {
+    /// Adds a tool of this program. Its name has to be one that every provider accepts.
+    pub fn tool(self, tool: impl DynTool) -> Self {
+        self.dyn_tool(Arc::new(tool))
+    }
+
+    /// Adds a tool of this program whose type is not known.
+    pub fn dyn_tool(mut self, tool: Arc<dyn DynTool>) -> Self {
+        let definition = Definition::parse(&tool.spec().definition());
+        self.push(None, definition, Some(tool), true);
+        self
+    }
+
+    /// Adds a definition in any provider's shape, or MCP's; nothing runs its calls.
+    pub fn definition(mut self, text: &str) -> Self {
+        self.push(None, Definition::parse(text), None, false);
+        self
+    }
+
+    /// Adds a definition under an id of its own, with what runs its calls.
+    pub fn import(
+        mut self,
+        id: Option<String>,
+        definition: Definition,
+        callable: Option<Arc<dyn DynTool>>,
+    ) -> Self {
+        self.push(id, Ok(definition), callable, false);
+        self
+    }
+
+    /// Says what may be done with the calls of the tool added last when it has no schema.
+    pub fn no_schema(mut self, mode: NoSchema) -> Self {
+        if let Some(last) = self.given.last_mut() {
+            last.no_schema = mode;
+        }
+        self
+    }
+
+    /// Keeps several tools of one name: their calls have to say which by id.
+    pub fn shared_names(mut self) -> Self {
+        self.shared_names = true;
+        self
+    }
+
+    /// Sets what makes validators.
+    pub fn compiler(mut self, compiler: Arc<dyn SchemaCompiler>) -> Self {
+        self.compiler = Some(compiler);
+        self
+    }
+
+    /// Has no validators: every call of a tool with a schema is refused.
+    pub fn without_compiler(mut self) -> Self {
+        self.compiler = None;
+        self
+    }
+
+    /// Sets how schemas are read.
+    pub fn options(mut self, options: ValidateOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Adds a policy, asked for every call that could be read.
+    pub fn policy(mut self, policy: impl Policy + 'static) -> Self {
+        self.policies.push(Arc::new(policy));
+        self
+    }
+
+    fn push(
+        &mut self,
+        id: Option<String>,
+        definition: Result<Definition, DefinitionError>,
+        callable: Option<Arc<dyn DynTool>>,
+        native: bool,
+    ) {
+        self.given.push(Given { id, definition, callable, native, no_schema: NoSchema::Refuse });
+    }
+
+    /// Checks everything and makes the registry.
+    ///
+    /// # Errors
+    /// [`RegistryError`] with all that is wrong: what is no definition, has no schema, a name twice
+    /// or an id twice, and names of this program's own tools that providers refuse.
+    pub fn build(self) -> Result<Registry, RegistryError> {
+        let mut errors = Vec::new();
+        let mut tools: Vec<Registered> = Vec::new();
+        for (n, given) in self.given.into_iter().enumerate() {
+            let definition = match given.definition {
+                Ok(definition) => definition,
+                Err(source) => {
+                    errors.push(RegisterError::Definition { place: n + 1, source });
+                    continue;
+                }
+            };
+            let name = definition.name();
+            if given.native && !tract_schema::accepts(Provider::OpenAi, name) {
+                let suggestion = tract_schema::suggestion(name);
+                errors.push(RegisterError::Name { name: name.to_owned(), suggestion });
+            }
+            let arguments_schema: Option<Arc<str>> = definition.arguments_schema().map(Into::into);
+            let fails_closed = given.no_schema == NoSchema::Refuse && given.callable.is_some();
+            if arguments_schema.is_none() && fails_closed && !definition.is_of_provider() {
+                errors.push(RegisterError::NoSchema { name: name.to_owned() });
+            }
+            let traits = given.callable.as_ref().map(|tool| tool.spec().traits);
+            tools.push(Registered {
+                id: given.id.unwrap_or_else(|| definition.id().to_string()),
+                traits: traits.unwrap_or_else(|| definition.traits()),
+                callable: given.callable,
+                no_schema: given.no_schema,
+                compiled: Arc::default(),
+                sent: Arc::default(),
+                arguments_schema,
+                definition,
+            });
+        }
+        share_validators(&mut tools);
+        let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
+        let mut ids: HashMap<&str, usize> = HashMap::new();
+        for (place, tool) in tools.iter().enumerate() {
+            by_name.entry(tool.name().to_owned()).or_default().push(place);
+            *ids.entry(tool.id()).or_default() += 1;
+        }
+        let mut twice: Vec<RegisterError> = ids
+            .iter()
+            .filter(|(_, count)| **count > 1)
+            .map(|(id, count)| RegisterError::DuplicateId { id: (*id).to_owned(), count: *count })
+            .collect();
+        if !self.shared_names {
+            let named =
+                by_name.iter().filter(|(name, places)| places.len() > 1 && !name.is_empty());
+            twice.extend(named.map(|(name, places)| RegisterError::DuplicateName {
+                name: name.clone(),
+                count: places.len(),
+            }));
+        }
+        twice.sort_by_key(ToString::to_string);
+        errors.extend(twice);
+        if !errors.is_empty() {
+            return Err(RegistryError(errors));
+        }
+        let by_id = tools.iter().enumerate().map(|(n, tool)| (tool.id.clone(), n)).collect();
+        // OpenAI's rule for names is the strictest of all.
+        let aliases = Aliases::of(Provider::OpenAi, tools.iter().map(Registered::name));
+        Ok(Registry {
+            by_id,
+            by_name,
+            aliases,
+            tools: tools.into(),
+            compiler: self.compiler,
+            options: self.options,
+            policies: self.policies.into(),
+        })
+    }
+}
+
+/// Tools with the same schema have one validator.
+fn share_validators(tools: &mut [Registered]) {
+    let mut shared: HashMap<Arc<str>, Arc<OnceLock<Result<Compiled, SchemaError>>>> =
+        HashMap::new();
+    for tool in tools {
+        if let Some(schema) = &tool.arguments_schema {
+            let cell = shared.entry(Arc::clone(schema)).or_default();
+            tool.compiled = Arc::clone(cell);
+        }
+    }
+}

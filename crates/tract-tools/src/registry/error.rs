@@ -1,0 +1,123 @@
+//! Why tools are not taken in.
+
+use std::fmt;
+
+use tract_schema::{DefinitionError, SchemaError};
+
+/// Why a tool is not taken in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegisterError {
+    /// It is no definition.
+    #[error("{}{source}", At(.place))]
+    Definition {
+        /// Which of those given, from 1.
+        place: usize,
+        /// What is wrong.
+        source: DefinitionError,
+    },
+    /// Two tools have one name.
+    #[error("the name {name:?} is given to {count} tools, expected one")]
+    DuplicateName {
+        /// The name.
+        name: String,
+        /// How many have it.
+        count: usize,
+    },
+    /// Two tools have one id.
+    #[error("the id {id:?} is given to {count} tools, expected one")]
+    DuplicateId {
+        /// The id.
+        id: String,
+        /// How many have it.
+        count: usize,
+    },
+    /// A tool has no schema, and nobody said that this is meant.
+    #[error("tool {name:?}: expected a schema of its arguments, found none")]
+    NoSchema {
+        /// The tool's name.
+        name: String,
+    },
+    /// A provider would not accept the name.
+    #[error("tool {name:?}: expected a name of 1 to 64 letters, digits, _ and -")]
+    Name {
+        /// The name.
+        name: String,
+        /// One that would do.
+        suggestion: String,
+    },
+    /// The schema cannot be run.
+    #[error("tool {name:?}: {source}")]
+    Schema {
+        /// The tool's name.
+        name: String,
+        /// What is wrong.
+        source: SchemaError,
+    },
+}
+
+struct At<'a>(&'a usize);
+
+impl fmt::Display for At<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "definition {}: ", self.0)
+    }
+}
+
+impl RegisterError {
+    /// Returns the stable word.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Definition { source, .. } => source.code(),
+            Self::DuplicateName { .. } => "duplicate_name",
+            Self::DuplicateId { .. } => "duplicate_id",
+            Self::NoSchema { .. } => "no_schema",
+            Self::Name { .. } => "bad_name",
+            Self::Schema { .. } => "bad_schema",
+        }
+    }
+
+    /// Returns the ways out.
+    pub fn notes(&self) -> Vec<String> {
+        match self {
+            Self::Definition { source, .. } => source.notes(),
+            Self::DuplicateName { .. } => {
+                vec!["rename one, or build with `.shared_names()` and call by id".to_owned()]
+            }
+            Self::DuplicateId { .. } => vec!["give each tool an id of its own".to_owned()],
+            Self::NoSchema { .. } => vec![
+                "write \"parameters\":{\"type\":\"object\"} for a tool without arguments, or say \
+                 what may be done without one: `.no_schema(mode)`"
+                    .to_owned(),
+            ],
+            Self::Name { suggestion, .. } => vec![format!("{suggestion:?} would do")],
+            Self::Schema { source, .. } => source.notes(),
+        }
+    }
+}
+
+/// All that is wrong with the tools of a registry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegistryError(pub Vec<RegisterError>);
+
+impl fmt::Display for RegistryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, error) in self.0.iter().enumerate() {
+            let separator = if n == 0 { "" } else { "; " };
+            write!(f, "{separator}{error}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for RegistryError {}
+
+impl RegistryError {
+    /// Returns the ways out, each once.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes: Vec<String> = self.0.iter().flat_map(RegisterError::notes).collect();
+        let mut seen = std::collections::HashSet::new();
+        notes.retain(|note| seen.insert(note.clone()));
+        notes
+    }
+}
