@@ -174,8 +174,7 @@ impl McpServer {
         let mut cursors: Vec<String> = Vec::new();
         loop {
             let params = PaginatedRequestParams::default().with_cursor(cursors.last().cloned());
-            let mut list = ListToolsRequest::default();
-            list.params = Some(params);
+            let list = ListToolsRequest { params: Some(params), ..Default::default() };
             let request = ClientRequest::ListToolsRequest(list);
             let raw = self.request(request, &context, "tools/list").await?;
             let page = self.members(&raw)?;

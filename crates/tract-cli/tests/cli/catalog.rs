@@ -16,8 +16,16 @@ fn select_answers_each_query_with_candidates() {
     );
     for scorer in ["bm25", "overlap"] {
         let arguments = [
-            "select", "--catalog", "tools.jsonl", "--queries", "asked.jsonl", "--k", "2", "--json",
-            "--scorer", scorer,
+            "select",
+            "--catalog",
+            "tools.jsonl",
+            "--queries",
+            "asked.jsonl",
+            "--k",
+            "2",
+            "--json",
+            "--scorer",
+            scorer,
         ];
         let lines = place.json(&arguments);
         assert_eq!(lines.len(), 3);
@@ -50,9 +58,8 @@ fn a_bad_catalog_or_query_is_named_by_its_line() {
     place.refused(&["select", "--catalog", "nameless.jsonl", "--query", "a"], 1, "no_name", "name");
     place.refused(&["select", "--catalog", "none.jsonl", "--query", "a"], 2, "file", "none.jsonl");
     place.write("asked.jsonl", "{\"id\":1}\n{\"id\":2,\"query\":\"weather\"}\n");
-    let ran = place.run(&[
-        "select", "--catalog", "tools.jsonl", "--queries", "asked.jsonl", "--json",
-    ]);
+    let ran =
+        place.run(&["select", "--catalog", "tools.jsonl", "--queries", "asked.jsonl", "--json"]);
     let lines = ran.expect(1).lines();
     assert_eq!((&lines[0]["line"], &lines[0]["error"]["code"]), (&1.into(), &"bad_query".into()));
     assert_eq!(lines[1]["candidates"][0]["id"], "w1");
@@ -72,7 +79,10 @@ fn approved_tools_are_bound_to_their_definitions() {
     };
     let unknown = place.run(&["tools", "check", "tools.json", "--json"]).expect(1).lines();
     assert_eq!(status(&unknown), ["unknown", "unknown"]);
-    assert_eq!(status(&place.json(&["tools", "pin", "tools.json", "--json"])), ["pinned", "pinned"]);
+    assert_eq!(
+        status(&place.json(&["tools", "pin", "tools.json", "--json"])),
+        ["pinned", "pinned"]
+    );
     let same = place.json(&["tools", "check", "tools.json", "--json"]);
     assert_eq!(status(&same), ["approved", "approved"]);
     // Of another server nothing was approved.

@@ -177,7 +177,7 @@ impl Tool for SearchTools {
             found.push(FoundTool {
                 name: entry.name().to_owned(),
                 description: entry.description().to_owned(),
-                parameters: entry.schema().map(|raw| serde_json::from_str(raw)).transpose()?,
+                parameters: entry.schema().map(serde_json::from_str).transpose()?,
             });
         }
         Ok(ToolResult::ok(found))

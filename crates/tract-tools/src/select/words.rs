@@ -103,8 +103,8 @@ pub(crate) fn stem(word: &mut String) {
 
 /// Longest first, so that the first that fits is the one to cut.
 const ENDINGS: [&str; 16] = [
-    "ization", "ational", "ations", "ation", "ators", "ator", "ition", "ities", "ment",
-    "ness", "ical", "ions", "ion", "ate", "ity", "or",
+    "ization", "ational", "ations", "ation", "ators", "ator", "ition", "ities", "ment", "ness",
+    "ical", "ions", "ion", "ate", "ity", "or",
 ];
 
 fn plural(word: &mut String) {
