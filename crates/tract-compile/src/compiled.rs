@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use imbl::OrdMap;
-use tract_core::{ActiveTool, CommitId, JsonText, Message, ToolsetId, ViewId};
+use tract_core::{ActiveTool, CommitId, JsonText, Message, ModelRequest, ToolsetId, ViewId};
 
 use crate::fact::{Entry, Fact, Loaded};
 use crate::view::{Row, RowKey, View};
@@ -120,6 +120,20 @@ impl Compiled {
     /// Walks the commits whose content the messages show, parallel to the messages.
     pub fn commit_ids(&self) -> impl Iterator<Item = CommitId> {
         self.messages().map(|message| message.commit)
+    }
+
+    /// Makes the neutral request that a model takes: messages, tools, and which results are
+    /// skipped. The messages are copied.
+    pub fn request(&self) -> ModelRequest {
+        let skipped = self.rows().filter(|(_, message)| message.is_none());
+        let skipped: Vec<_> =
+            skipped.filter_map(|(row, _)| Some((row.slot, row.answers?))).collect();
+        let messages: Vec<Message> = self.messages().cloned().collect();
+        let request = ModelRequest::new(messages).tools(Arc::clone(&self.tools)).skipped(skipped);
+        match self.head {
+            Some(head) => request.head(head),
+            None => request,
+        }
     }
 
     /// Returns the view id: equal view ids are equal neutral messages and tools, whatever commits

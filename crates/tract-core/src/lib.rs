@@ -19,8 +19,10 @@ pub mod json;
 pub mod kv;
 pub mod limits;
 pub mod message;
+mod model_error;
 mod nearest;
 pub mod object;
+mod partial;
 pub mod ports;
 pub mod refs;
 pub mod schema;
@@ -49,6 +51,7 @@ pub use crate::limits::{Limits, TooLarge};
 pub use crate::message::{ActiveTool, Message};
 pub use crate::nearest::nearest;
 pub use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, ToolEntry, Toolset};
+pub use crate::partial::{Partial, PartialCall, Piece, unless_cancelled};
 pub use crate::ports::{
     ApproxCounter, ChatModel, Clock, ManualClock, ModelError, ModelRequest, Reply, StopReason,
     Summarizer, Summary, SummaryRequest, SystemClock, TokenCounter, Usage,

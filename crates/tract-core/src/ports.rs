@@ -7,11 +7,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 
+use crate::commit::CallRef;
 use crate::content::{Content, ToolCall};
 use crate::id::CommitId;
 use crate::message::{ActiveTool, Message};
+pub use crate::model_error::ModelError;
 use crate::object::Blob;
+use crate::partial::{Piece, unless_cancelled};
 use crate::text::JsonText;
+use crate::tool::CancellationToken;
 
 /// Tells the time.
 pub trait Clock: Send + Sync {
@@ -107,6 +111,9 @@ pub struct ModelRequest {
     pub tools: Arc<[ActiveTool]>,
     /// Model and sampling parameters: a JSON object.
     pub parameters: Option<JsonText>,
+    /// The skipped results of calls that the messages hold: each by its slot and its call. What
+    /// they say is not sent; that they were given is.
+    pub skipped: Arc<[(CommitId, CallRef)]>,
     /// The commit that the context was compiled from; a reply answers this head.
     pub head: Option<CommitId>,
 }
@@ -128,6 +135,13 @@ impl ModelRequest {
     #[must_use]
     pub fn parameters(mut self, parameters: JsonText) -> Self {
         self.parameters = Some(parameters);
+        self
+    }
+
+    /// Sets the skipped results, each by its slot and the call that it answers.
+    #[must_use]
+    pub fn skipped(mut self, results: impl Into<Arc<[(CommitId, CallRef)]>>) -> Self {
+        self.skipped = results.into();
         self
     }
 
@@ -243,6 +257,8 @@ pub struct Reply {
     pub verbatim: Option<Blob>,
     /// Dialect and revision that it came in, such as `anthropic-1`.
     pub form: Option<String>,
+    /// The whole body or stream that it was read from, byte for byte, where it was kept.
+    pub raw: Option<Blob>,
     /// The head that it answers: committing it elsewhere is a conflict.
     pub head: Option<CommitId>,
 }
@@ -258,6 +274,7 @@ impl Reply {
             id: None,
             verbatim: None,
             form: None,
+            raw: None,
             head: None,
         }
     }
@@ -298,6 +315,13 @@ impl Reply {
         self
     }
 
+    /// Sets the whole body or stream that it was read from.
+    #[must_use]
+    pub fn raw(mut self, received: Blob) -> Self {
+        self.raw = Some(received);
+        self
+    }
+
     /// Sets the head that it answers.
     #[must_use]
     pub fn head(mut self, head: CommitId) -> Self {
@@ -324,6 +348,27 @@ pub trait ChatModel: Send + Sync {
     /// # Errors
     /// [`ModelError`] when there is no answer.
     async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError>;
+
+    /// Sends a request, hands over the answer piece by piece as it comes, and returns it whole.
+    ///
+    /// # Behavior
+    /// - The pieces put together are the reply, except after an error.
+    /// - Cancelling the token ends the wait at once.
+    /// - A model that cannot stream hands over the whole answer when it has come.
+    ///
+    /// # Errors
+    /// [`ModelError::BrokenOff`] with what had come, when some of the answer had;
+    /// [`ModelError::Cancelled`] when nothing had; else as [`chat`](Self::chat).
+    async fn stream(
+        &self,
+        request: &ModelRequest,
+        cancellation: &CancellationToken,
+        on_piece: &mut (dyn FnMut(Piece) + Send),
+    ) -> Result<Reply, ModelError> {
+        let reply = unless_cancelled(self.chat(request), cancellation).await?;
+        Piece::all_of(&reply).into_iter().for_each(on_piece);
+        Ok(reply)
+    }
 }
 
 /// What to make shorter, and how.
@@ -409,116 +454,6 @@ pub trait Summarizer: Send + Sync {
     /// # Errors
     /// [`ModelError`] when there is no summary.
     async fn summarize(&self, request: &SummaryRequest) -> Result<Summary, ModelError>;
-}
-
-/// Why there is no answer.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ModelError {
-    /// The provider cannot be reached, or is out of order.
-    #[error("the model cannot be reached: {message}")]
-    Unavailable {
-        /// What happened.
-        message: String,
-        /// The cause.
-        #[source]
-        source: Option<BoxError>,
-    },
-    /// There was no answer in time.
-    #[error("the model did not answer within {after:?}")]
-    Timeout {
-        /// How long was waited.
-        after: Duration,
-    },
-    /// Too many requests.
-    #[error("the provider limits the rate of requests: {message}")]
-    RateLimited {
-        /// What the provider said.
-        message: String,
-        /// How long it asks to wait.
-        retry_after: Option<Duration>,
-    },
-    /// The provider does not accept the credentials.
-    #[error("the provider refused access: {message}")]
-    Unauthorized {
-        /// What the provider said.
-        message: String,
-    },
-    /// The provider does not accept the request.
-    #[error("the provider refused the request: {message}")]
-    InvalidRequest {
-        /// What the provider said.
-        message: String,
-    },
-    /// The answer is not what the provider's dialect says.
-    #[error("the answer could not be read: {message}")]
-    InvalidReply {
-        /// What was expected and what was found.
-        message: String,
-        /// The cause.
-        #[source]
-        source: Option<BoxError>,
-    },
-    /// Anything else.
-    #[error("{message}")]
-    Other {
-        /// What happened.
-        message: String,
-        /// The cause.
-        #[source]
-        source: Option<BoxError>,
-    },
-}
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-impl ModelError {
-    /// Makes an error that no other variant fits.
-    pub fn other(message: impl Into<String>) -> Self {
-        Self::Other { message: message.into(), source: None }
-    }
-
-    /// Returns the stable word for the variant.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Unavailable { .. } => "model_unavailable",
-            Self::Timeout { .. } => "model_timeout",
-            Self::RateLimited { .. } => "rate_limited",
-            Self::Unauthorized { .. } => "unauthorized",
-            Self::InvalidRequest { .. } => "invalid_request",
-            Self::InvalidReply { .. } => "invalid_reply",
-            Self::Other { .. } => "model_error",
-        }
-    }
-
-    /// Returns whether the same request may succeed later.
-    pub fn retryable(&self) -> bool {
-        match self {
-            Self::Unavailable { .. } | Self::Timeout { .. } | Self::RateLimited { .. } => true,
-            Self::Unauthorized { .. }
-            | Self::InvalidRequest { .. }
-            | Self::InvalidReply { .. }
-            | Self::Other { .. } => false,
-        }
-    }
-
-    /// Returns what to do about it, where something helps.
-    pub fn notes(&self) -> Vec<String> {
-        match self {
-            Self::RateLimited { retry_after: Some(after), .. } => {
-                vec![format!("try again in {after:?}")]
-            }
-            Self::Unavailable { .. } | Self::Timeout { .. } | Self::RateLimited { .. } => {
-                vec!["try again later".to_owned()]
-            }
-            Self::Unauthorized { .. } => {
-                vec!["check the key and what it may be used for".to_owned()]
-            }
-            Self::InvalidRequest { .. } | Self::InvalidReply { .. } | Self::Other { .. } => {
-                Vec::new()
-            }
-        }
-    }
 }
 
 #[cfg(test)]

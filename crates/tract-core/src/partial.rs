@@ -1,0 +1,142 @@
+//! Answers as they come, and answers that broke off.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
+use crate::content::ToolCall;
+use crate::object::Blob;
+use crate::ports::{ModelError, Reply, Usage};
+use crate::tool::CancellationToken;
+
+/// A piece of an answer, as it comes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Piece {
+    /// More of the text.
+    Text(String),
+    /// More of the reasoning, where the provider shows it.
+    Reasoning(String),
+    /// A call begins.
+    Call {
+        /// Its place among the calls of the answer, from 0.
+        index: usize,
+        /// The tool's name, as the caller knows it.
+        name: String,
+    },
+    /// More of a call's arguments. They are JSON only when the answer is whole.
+    Arguments {
+        /// The call's place among the calls of the answer, from 0.
+        index: usize,
+        /// The next characters.
+        text: String,
+    },
+}
+
+impl Piece {
+    /// Makes the pieces of an answer that came whole.
+    pub fn all_of(reply: &Reply) -> Vec<Self> {
+        let mut pieces = Vec::new();
+        let text = reply.text();
+        if !text.is_empty() {
+            pieces.push(Self::Text(text));
+        }
+        for (index, call) in reply.calls().enumerate() {
+            pieces.push(Self::Call { index, name: call.name.clone() });
+            pieces.push(Self::Arguments { index, text: call.arguments.clone() });
+        }
+        pieces
+    }
+}
+
+/// What came of an answer before it broke off. It is no reply: it answers nothing, and a call in
+/// it must not be run.
+///
+/// ```
+/// use tract_core::Partial;
+/// let partial = Partial::new("The weather in Par");
+/// assert!(!partial.is_empty());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Partial {
+    /// The text so far.
+    pub text: String,
+    /// The reasoning so far.
+    pub reasoning: String,
+    /// The calls so far, in order.
+    pub calls: Vec<PartialCall>,
+    /// What the provider had counted.
+    pub usage: Option<Usage>,
+    /// The model that answered, as the provider names it.
+    pub model: Option<String>,
+    /// The provider's id of the answer.
+    pub id: Option<String>,
+    /// The bytes that had come, as they were received.
+    pub raw: Option<Blob>,
+}
+
+/// A call of an answer that broke off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PartialCall {
+    /// The call; its arguments are the text so far.
+    pub call: ToolCall,
+    /// Whether the provider had said that its arguments were complete.
+    pub whole: bool,
+}
+
+impl Partial {
+    /// Makes a partial answer of text alone.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+
+    /// Adds a call.
+    #[must_use]
+    pub fn call(mut self, call: ToolCall, whole: bool) -> Self {
+        self.calls.push(PartialCall { call, whole });
+        self
+    }
+
+    /// Returns whether nothing of the answer itself had come.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.reasoning.is_empty() && self.calls.is_empty()
+    }
+}
+
+/// Waits for work, or for its token to be cancelled, whichever is first; then the work is dropped.
+///
+/// # Errors
+/// [`ModelError::Cancelled`], and what the work says.
+pub async fn unless_cancelled<T>(
+    work: impl Future<Output = Result<T, ModelError>>,
+    cancellation: &CancellationToken,
+) -> Result<T, ModelError> {
+    let mut work = pin!(work);
+    let mut cancelled = pin!(cancellation.cancelled());
+    poll_fn(|context| {
+        if cancelled.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(ModelError::Cancelled));
+        }
+        work.as_mut().poll(context)
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block_on;
+
+    #[test]
+    fn cancelling_ends_what_would_never_end() {
+        let token = CancellationToken::new();
+        token.cancel();
+        let never = std::future::pending::<Result<(), ModelError>>();
+        let found = block_on(unless_cancelled(never, &token));
+        assert!(matches!(found, Err(ModelError::Cancelled)));
+        let done = block_on(unless_cancelled(async { Ok(6) }, &CancellationToken::new()));
+        assert!(matches!(done, Ok(6)));
+    }
+}
