@@ -112,6 +112,8 @@ fn features_bring_their_layer_and_no_other() {
     );
     check("hooks", &["tract-hooks"], &upper(&["tract-compile", "tract-store-sqlite"]));
     check("engine", &["tract-engine", "tract-compile", "tract-hooks"], &["rusqlite"]);
+    // TLS comes from rustls with ring, wherever HTTP does.
+    check("http", &["reqwest", "rustls", "ring"], &["openssl-sys", "aws-lc-sys", "native-tls"]);
 }
 
 /// The default build stays light: no HTTP, no TLS, no async runtime.

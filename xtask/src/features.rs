@@ -12,6 +12,8 @@ const COMBINATIONS: &[&str] = &[
     "sqlite,hooks",
     "sqlite,engine",
     "engine",
+    "http",
+    "sqlite,http",
 ];
 
 pub(crate) fn run() -> Outcome {

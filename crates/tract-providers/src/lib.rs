@@ -17,12 +17,16 @@ mod params;
 mod prefix;
 mod raw;
 mod reply;
+mod request;
 mod sheet;
 
 pub mod anthropic;
+#[cfg(feature = "http")]
+pub mod http;
 pub mod ollama;
 pub mod openai;
 pub mod responses;
+pub mod stream;
 
 pub use crate::dialect::{Dialect, detect};
 pub use crate::error::{FormError, ImportError, ReplyError};
@@ -30,4 +34,5 @@ pub use crate::form::{Form, FormOptions, RequestForms, compile_form};
 pub use crate::import::{Anomaly, Conversation, Imported};
 pub use crate::params::Params;
 pub use crate::prefix::{Miss, Origin, PrefixHash, why_miss};
+pub use crate::request::params_of;
 pub use tract_compile::{Pairing, Repair, RepairKind};

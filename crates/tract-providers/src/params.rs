@@ -8,10 +8,12 @@ use tract_compile::{Repair, RepairKind};
 use tract_core::{CommitId, Reply};
 use tract_schema::Aliases;
 
+use crate::dialect::Dialect;
 use crate::error::ReplyError;
 use crate::form::Form;
 use crate::prefix::{Blocks, Origin, PrefixHash};
 use crate::raw::{self, Object};
+use crate::stream::Assembler;
 
 /// A body: members in order, or a list.
 #[derive(Clone, Debug)]
@@ -54,7 +56,7 @@ impl Params {
         self
     }
 
-    fn set(&mut self, key: &str, raw: String) {
+    pub(crate) fn set(&mut self, key: &str, raw: String) {
         match &mut self.body {
             Body::Object(members) => match members.iter_mut().find(|(name, _)| name == key) {
                 Some((_, value)) => *value = raw,
@@ -129,18 +131,29 @@ impl Params {
     /// # Errors
     /// [`ReplyError`] when the provider answered with an error, or with what is no reply.
     pub fn reply(&self, text: &str) -> Result<Reply, ReplyError> {
-        let dialect = match self.form {
-            Form::OpenAiParams => crate::Dialect::OpenAi,
-            Form::ResponsesParams => crate::Dialect::Responses,
-            Form::AnthropicParams => crate::Dialect::Anthropic,
-            Form::OllamaParams => crate::Dialect::Ollama,
-            Form::OpenAi | Form::Anthropic | Form::Messages => {
-                return Err(ReplyError::NoRequest { form: self.form.as_str() });
-            }
-        };
-        let mut reply = crate::reply::read(dialect, text, self.aliases.as_ref())?;
+        let mut reply = crate::reply::read(self.dialect()?, text, self.aliases.as_ref())?;
         reply.head = self.head;
         Ok(reply)
+    }
+
+    /// Makes what puts a streamed answer to this request together. Its tools have their own names.
+    ///
+    /// # Errors
+    /// [`ReplyError::NoRequest`] when the form is no request.
+    pub fn assembler(&self) -> Result<Assembler, ReplyError> {
+        Ok(Assembler::new(self.dialect()?).aliases(self.aliases.clone()))
+    }
+
+    fn dialect(&self) -> Result<Dialect, ReplyError> {
+        match self.form {
+            Form::OpenAiParams => Ok(Dialect::OpenAi),
+            Form::ResponsesParams => Ok(Dialect::Responses),
+            Form::AnthropicParams => Ok(Dialect::Anthropic),
+            Form::OllamaParams => Ok(Dialect::Ollama),
+            Form::OpenAi | Form::Anthropic | Form::Messages => {
+                Err(ReplyError::NoRequest { form: self.form.as_str() })
+            }
+        }
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn read(
     Ok(reply)
 }
 
-fn message_of(error: &Node<'_>) -> String {
+pub(crate) fn message_of(error: &Node<'_>) -> String {
     let inner = error.object().ok().and_then(|fields| fields.text("message"));
     inner.or_else(|| error.string().ok()).unwrap_or_else(|| error.raw.to_owned())
 }

@@ -30,16 +30,20 @@ pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
         "refusal" => StopReason::Refusal,
         _ => StopReason::Other(reason),
     });
-    if let Some(usage) = fields.some("usage") {
-        let usage = usage.object()?;
-        // What came from the cache, or went into it, is not part of `input_tokens`.
-        let read = count(&usage, "cache_read_input_tokens");
-        let written = count(&usage, "cache_creation_input_tokens").unwrap_or(0);
-        let mut sum = Usage::default();
-        sum.input_tokens = count(&usage, "input_tokens").map(|n| n + written + read.unwrap_or(0));
-        sum.output_tokens = count(&usage, "output_tokens");
-        sum.cached_tokens = read;
-        reply.usage = Some(sum);
+    if let Some(counts) = fields.some("usage") {
+        reply.usage = Some(usage(&counts.object()?));
     }
     Ok(reply)
+}
+
+/// Reads the counts of tokens. What came from the cache, or went into it, is not part of
+/// `input_tokens`, so it is added.
+pub(crate) fn usage(counts: &Fields<'_>) -> Usage {
+    let read = count(counts, "cache_read_input_tokens");
+    let written = count(counts, "cache_creation_input_tokens").unwrap_or(0);
+    let mut sum = Usage::default();
+    sum.input_tokens = count(counts, "input_tokens").map(|n| n + written + read.unwrap_or(0));
+    sum.output_tokens = count(counts, "output_tokens");
+    sum.cached_tokens = read;
+    sum
 }

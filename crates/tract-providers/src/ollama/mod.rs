@@ -3,6 +3,7 @@
 mod import;
 mod lower;
 mod reply;
+mod stream;
 
 use serde::Serialize;
 
@@ -13,6 +14,7 @@ use crate::raw::Node;
 pub(crate) use import::import;
 pub(crate) use lower::{message, stand_in};
 pub(crate) use reply::reply;
+pub(crate) use stream::Stream;
 
 /// Takes messages, or a whole request, in Ollama's shape: anything that serializes.
 ///

@@ -29,12 +29,18 @@ pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
         Some(reason) => Some(StopReason::Other(reason.to_owned())),
         None => None,
     };
-    let (input, output) = (count(fields, "prompt_eval_count"), count(fields, "eval_count"));
-    if input.is_some() || output.is_some() {
-        let mut read = Usage::default();
-        read.input_tokens = input;
-        read.output_tokens = output;
-        reply.usage = Some(read);
-    }
+    reply.usage = usage(fields);
     Ok(reply)
+}
+
+/// Reads the counts of tokens, where the answer has them.
+pub(crate) fn usage(fields: &Fields<'_>) -> Option<Usage> {
+    let (input, output) = (count(fields, "prompt_eval_count"), count(fields, "eval_count"));
+    if input.is_none() && output.is_none() {
+        return None;
+    }
+    let mut read = Usage::default();
+    read.input_tokens = input;
+    read.output_tokens = output;
+    Some(read)
 }

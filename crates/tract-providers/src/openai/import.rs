@@ -158,7 +158,9 @@ fn call(node: &Node<'_>, watch: &mut Watch) -> Result<ToolCall, ImportError> {
             String::new()
         }
     };
-    if let Some(custom) = call.some("custom") {
+    // Some vendors write a blank one of the sort that it is not.
+    let is_custom = call.text("type").as_deref() == Some("custom") || !call.has("function");
+    if let Some(custom) = call.some("custom").filter(|_| is_custom) {
         let custom = custom.object()?;
         let name = custom.require("name")?.string()?;
         return Ok(ToolCall { id, name, arguments: custom.require("input")?.string()? });

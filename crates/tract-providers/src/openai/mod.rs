@@ -3,6 +3,7 @@
 mod import;
 mod lower;
 mod reply;
+mod stream;
 
 use serde::Serialize;
 
@@ -13,6 +14,7 @@ use crate::raw::Node;
 pub(crate) use import::{data_url, import};
 pub(crate) use lower::{message, stand_in};
 pub(crate) use reply::reply;
+pub(crate) use stream::{Stream, provider_error};
 
 /// Takes messages, or a whole request, in OpenAI's shape: anything that serializes.
 ///

@@ -28,15 +28,18 @@ pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
         "content_filter" => StopReason::Refusal,
         _ => StopReason::Other(reason),
     });
-    if let Some(usage) = fields.some("usage") {
-        let usage = usage.object()?;
-        let mut read = Usage::default();
-        read.input_tokens = count(&usage, "prompt_tokens");
-        read.output_tokens = count(&usage, "completion_tokens");
-        read.cached_tokens = inner_count(&usage, "prompt_tokens_details", "cached_tokens");
-        read.reasoning_tokens =
-            inner_count(&usage, "completion_tokens_details", "reasoning_tokens");
-        reply.usage = Some(read);
+    if let Some(counts) = fields.some("usage") {
+        reply.usage = Some(usage(&counts.object()?));
     }
     Ok(reply)
+}
+
+/// Reads the counts of tokens.
+pub(crate) fn usage(counts: &Fields<'_>) -> Usage {
+    let mut read = Usage::default();
+    read.input_tokens = count(counts, "prompt_tokens");
+    read.output_tokens = count(counts, "completion_tokens");
+    read.cached_tokens = inner_count(counts, "prompt_tokens_details", "cached_tokens");
+    read.reasoning_tokens = inner_count(counts, "completion_tokens_details", "reasoning_tokens");
+    read
 }

@@ -4,6 +4,7 @@ mod import;
 mod lower;
 mod reply;
 mod request;
+mod stream;
 
 use serde::Serialize;
 
@@ -14,6 +15,7 @@ use crate::raw::Node;
 pub(crate) use import::import;
 pub(crate) use reply::reply;
 pub(crate) use request::members;
+pub(crate) use stream::Stream;
 
 /// Takes input items, or a whole request, in the shape of Responses: anything that serializes.
 ///

@@ -41,14 +41,18 @@ pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
         (Some(status), None) => Some(StopReason::Other(status.to_owned())),
         (None, None) => None,
     };
-    if let Some(usage) = fields.some("usage") {
-        let usage = usage.object()?;
-        let mut read = Usage::default();
-        read.input_tokens = count(&usage, "input_tokens");
-        read.output_tokens = count(&usage, "output_tokens");
-        read.cached_tokens = inner_count(&usage, "input_tokens_details", "cached_tokens");
-        read.reasoning_tokens = inner_count(&usage, "output_tokens_details", "reasoning_tokens");
-        reply.usage = Some(read);
+    if let Some(counts) = fields.some("usage") {
+        reply.usage = Some(usage(&counts.object()?));
     }
     Ok(reply)
+}
+
+/// Reads the counts of tokens.
+pub(crate) fn usage(counts: &Fields<'_>) -> Usage {
+    let mut read = Usage::default();
+    read.input_tokens = count(counts, "input_tokens");
+    read.output_tokens = count(counts, "output_tokens");
+    read.cached_tokens = inner_count(counts, "input_tokens_details", "cached_tokens");
+    read.reasoning_tokens = inner_count(counts, "output_tokens_details", "reasoning_tokens");
+    read
 }

@@ -3,6 +3,9 @@
 #![allow(dead_code, clippy::unwrap_used)] // shared by test binaries that each need a part of it
 
 pub(crate) mod rules;
+#[cfg(feature = "http")]
+pub(crate) mod server;
+pub(crate) mod streams;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -121,7 +124,7 @@ pub(crate) fn cassettes(provider: &str) -> (Vec<(String, String)>, bool) {
     (files(&folder, "json").iter().filter_map(ok).collect(), all)
 }
 
-fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+pub(crate) fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = fs::read_dir(folder)
         .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
         .map(|entry| entry.unwrap().path())

@@ -1,0 +1,156 @@
+//! What the server answered: errors by their status, and what an answer must not hold.
+
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use tract_core::{ModelError, Reply};
+
+use super::Inner;
+use crate::error::ReplyError;
+use crate::raw::Node;
+use crate::reply::message_of;
+
+/// How much of an error's message is passed on, in characters.
+const LONGEST_MESSAGE: usize = 600;
+
+/// A request that failed, and how long the server asks to wait before another.
+#[derive(Debug)]
+pub(super) struct Failed {
+    pub(super) error: ModelError,
+    pub(super) retry_after: Option<Duration>,
+}
+
+impl From<ModelError> for Failed {
+    fn from(error: ModelError) -> Self {
+        Self { error, retry_after: None }
+    }
+}
+
+impl Inner {
+    /// The url as it may be shown: a query may hold a secret.
+    pub(super) fn shown_url(&self) -> String {
+        let mut url = self.url.clone();
+        url.set_query(None);
+        url.into()
+    }
+
+    /// Hides the key, and cuts what is too long for a message.
+    fn told(&self, text: &str) -> String {
+        let text = match &self.key {
+            Some(key) => key.hide_in(text),
+            None => text.to_owned(),
+        };
+        match text.char_indices().nth(LONGEST_MESSAGE) {
+            Some((at, _)) => format!("{} …", &text[..at]),
+            None => text,
+        }
+    }
+
+    /// What a status that is no success means; the body says more, when it is JSON.
+    pub(super) fn refused(
+        &self,
+        status: StatusCode,
+        body: &[u8],
+        retry_after: Option<Duration>,
+    ) -> Failed {
+        let text = String::from_utf8_lossy(body);
+        let said = Node::root(&text).object().ok().and_then(|fields| {
+            let error = fields.some("error").or_else(|| fields.some("detail"));
+            error.map(|error| message_of(&error)).or_else(|| fields.text("message"))
+        });
+        let message = match said {
+            Some(said) => format!("{}: {}", status.as_u16(), self.told(&said)),
+            None if status.is_redirection() => {
+                format!("{}: redirects are not followed", status.as_u16())
+            }
+            None => status.to_string(),
+        };
+        let error = match status.as_u16() {
+            401 | 403 => ModelError::Unauthorized { message },
+            429 => ModelError::RateLimited { message, retry_after },
+            408 | 409 | 425 | 500..=599 => ModelError::Unavailable { message, source: None },
+            _ => ModelError::InvalidRequest { message },
+        };
+        Failed { error, retry_after }
+    }
+
+    /// What a failure of the connection means.
+    pub(super) fn unreachable(&self, error: reqwest::Error) -> ModelError {
+        let error = error.without_url();
+        if error.is_timeout() {
+            return ModelError::Timeout { after: self.connect_timeout };
+        }
+        let what = match error.is_connect() {
+            true => "no connection to",
+            false => "the connection broke to",
+        };
+        let host = self.url.host_str().unwrap_or_default();
+        let port = self.url.port_or_known_default().unwrap_or_default();
+        ModelError::Unavailable {
+            message: format!("{what} {host}:{port}"),
+            source: Some(Box::new(error)),
+        }
+    }
+
+    /// Refuses an answer that repeats the key: it would be stored.
+    pub(super) fn check_for_key(&self, received: &[u8]) -> Result<(), ModelError> {
+        match &self.key {
+            Some(key) if key.is_in(received) => Err(ModelError::InvalidReply {
+                message: "it repeats the key that was sent, so nothing of it is kept".to_owned(),
+                source: None,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// What a body that is no reply means.
+    pub(super) fn unreadable(&self, error: ReplyError) -> ModelError {
+        match error {
+            ReplyError::Provider { message } => {
+                ModelError::Other { message: self.told(&message), source: None }
+            }
+            error => ModelError::InvalidReply {
+                message: error.to_string(),
+                source: Some(Box::new(error)),
+            },
+        }
+    }
+
+    /// Hides the key in what a provider said within a stream.
+    pub(super) fn tell(&self, error: ModelError) -> ModelError {
+        let told = |message: String| self.told(&message);
+        match error {
+            ModelError::Unavailable { message, source } => {
+                ModelError::Unavailable { message: told(message), source }
+            }
+            ModelError::RateLimited { message, retry_after } => {
+                ModelError::RateLimited { message: told(message), retry_after }
+            }
+            ModelError::Unauthorized { message } => {
+                ModelError::Unauthorized { message: told(message) }
+            }
+            ModelError::InvalidRequest { message } => {
+                ModelError::InvalidRequest { message: told(message) }
+            }
+            ModelError::Other { message, source } => {
+                ModelError::Other { message: told(message), source }
+            }
+            other => other,
+        }
+    }
+}
+
+/// Refuses a reply whose calls were cut off by the limit of tokens: they cannot be run, and not
+/// be sent back.
+pub(super) fn check_calls(reply: &Reply) -> Result<(), ModelError> {
+    if reply.stop_reason != Some(tract_core::StopReason::MaxTokens) {
+        return Ok(());
+    }
+    for call in reply.calls() {
+        let arguments = call.arguments.trim();
+        if !arguments.is_empty() && !crate::raw::is_object(arguments) {
+            return Err(crate::stream::StreamError::Arguments { name: call.name.clone() }.into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,341 @@
+//! How a client is set up.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::Url;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use tract_core::ModelError;
+
+use super::provider::Provider;
+use super::retry::{Retry, RetryPolicy};
+use super::{HttpModel, Inner, OnRetry};
+
+/// A key. It is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ApiKey(String);
+
+impl ApiKey {
+    /// Takes a key; white space around it is none of it.
+    pub fn new(key: impl AsRef<str>) -> Self {
+        Self(key.as_ref().trim().to_owned())
+    }
+
+    /// Whether a text holds the key; what is too short to be a secret is in every text.
+    pub(super) fn is_in(&self, bytes: &[u8]) -> bool {
+        let key = self.0.as_bytes();
+        key.len() >= 8 && bytes.windows(key.len()).any(|window| window == key)
+    }
+
+    /// Puts a word in the place of the key.
+    pub(super) fn hide_in(&self, text: &str) -> String {
+        match self.0.is_empty() {
+            true => text.to_owned(),
+            false => text.replace(&self.0, "[key]"),
+        }
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[key]")
+    }
+}
+
+/// Sets a client up.
+///
+/// ```
+/// use tract_providers::http::HttpModel;
+/// let model = HttpModel::builder("openai/local")?
+///     .base_url("http://127.0.0.1:8080/v1")
+///     .key("sk-not-shown")
+///     .build()?;
+/// assert!(!format!("{model:?}").contains("sk-not-shown"));
+/// # Ok::<(), tract_core::ModelError>(())
+/// ```
+#[derive(Clone)]
+pub struct HttpModelBuilder {
+    provider: Provider,
+    model: String,
+    base_url: Option<String>,
+    key: Option<ApiKey>,
+    headers: Vec<(String, String)>,
+    connect_timeout: Duration,
+    first_byte_timeout: Duration,
+    idle_timeout: Duration,
+    retry: RetryPolicy,
+    on_retry: Option<OnRetry>,
+    max_reply_bytes: u64,
+    stream_usage: bool,
+}
+
+impl fmt::Debug for HttpModelBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpModelBuilder")
+            .field("provider", &self.provider)
+            .field("model", &self.model)
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}
+
+impl HttpModelBuilder {
+    pub(super) fn new(provider: Provider, model: &str) -> Self {
+        Self {
+            provider,
+            model: model.to_owned(),
+            base_url: None,
+            key: None,
+            headers: Vec::new(),
+            connect_timeout: Duration::from_secs(10),
+            first_byte_timeout: Duration::from_secs(600),
+            idle_timeout: Duration::from_secs(120),
+            retry: RetryPolicy::default(),
+            on_retry: None,
+            max_reply_bytes: 32 << 20,
+            stream_usage: true,
+        }
+    }
+
+    /// Takes key and base url from the environment, where they are not set yet.
+    #[must_use]
+    pub fn from_env(mut self) -> Self {
+        let said = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+        self.key = self.key.or_else(|| said(self.provider.key_variable()).map(ApiKey::new));
+        self.base_url = self.base_url.or_else(|| said(self.provider.base_variable()));
+        self
+    }
+
+    /// Sets where the server is: what stands before `/chat/completions`, `/responses`,
+    /// `/v1/messages` or `/api/chat`.
+    #[must_use]
+    pub fn base_url(mut self, url: impl Into<String>) -> Self {
+        self.base_url = Some(url.into());
+        self
+    }
+
+    /// Sets the key.
+    #[must_use]
+    pub fn key(mut self, key: impl AsRef<str>) -> Self {
+        self.key = Some(ApiKey::new(key));
+        self
+    }
+
+    /// Adds a header, such as `anthropic-beta`. Its value is never shown.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Sets how long connecting may take; 10 s by default.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Sets how long the first byte of an answer may take, thinking included; 10 min by default.
+    #[must_use]
+    pub fn first_byte_timeout(mut self, timeout: Duration) -> Self {
+        self.first_byte_timeout = timeout;
+        self
+    }
+
+    /// Sets how long nothing may come once an answer has begun; 2 min by default.
+    #[must_use]
+    pub fn idle_timeout(mut self, timeout: Duration) -> Self {
+        self.idle_timeout = timeout;
+        self
+    }
+
+    /// Sets when a request is tried again.
+    #[must_use]
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.retry = policy;
+        self
+    }
+
+    /// Sets what is told before each wait.
+    #[must_use]
+    pub fn on_retry(mut self, told: impl Fn(&Retry<'_>) + Send + Sync + 'static) -> Self {
+        self.on_retry = Some(Arc::new(told));
+        self
+    }
+
+    /// Sets how many bytes an answer may have; 32 MiB by default.
+    #[must_use]
+    pub fn max_reply_bytes(mut self, bytes: u64) -> Self {
+        self.max_reply_bytes = bytes;
+        self
+    }
+
+    /// Sets whether OpenAI's Chat is asked to count tokens of a stream; it is by default. A few
+    /// servers that speak like it refuse the question.
+    #[must_use]
+    pub fn stream_usage(mut self, asked: bool) -> Self {
+        self.stream_usage = asked;
+        self
+    }
+
+    /// Makes the client.
+    ///
+    /// # Errors
+    /// [`ModelError::Unauthorized`] when the provider's own server is asked without a key; others
+    /// when url, key or headers cannot be sent.
+    pub fn build(self) -> Result<HttpModel, ModelError> {
+        let provider = self.provider;
+        if self.key.is_none() && self.base_url.is_none() && provider != Provider::Ollama {
+            let message = format!("no key: set {}", provider.key_variable());
+            return Err(ModelError::Unauthorized { message });
+        }
+        let base = self.base_url.as_deref().unwrap_or(provider.default_base());
+        let url = url_of(provider, base)?;
+        let headers = headers(provider, self.key.as_ref(), &self.headers)?;
+        let client = client(&url, self.connect_timeout)?;
+        Ok(HttpModel {
+            inner: Arc::new(Inner {
+                provider,
+                model: self.model,
+                url,
+                headers,
+                key: self.key,
+                client,
+                connect_timeout: self.connect_timeout,
+                first_byte_timeout: self.first_byte_timeout,
+                idle_timeout: self.idle_timeout,
+                retry: self.retry,
+                on_retry: self.on_retry,
+                max_reply_bytes: self.max_reply_bytes,
+                stream_usage: self.stream_usage,
+            }),
+        })
+    }
+}
+
+/// Puts the provider's path behind a base url; a query stays, as some servers want one.
+fn url_of(provider: Provider, base: &str) -> Result<Url, ModelError> {
+    let refused = |why: &str| ModelError::other(format!("the base url cannot be used: {why}"));
+    let base = base.trim();
+    // Ollama's own variable may say `host:port` alone.
+    let text = match base.contains("://") {
+        true => base.to_owned(),
+        false => format!("http://{base}"),
+    };
+    let mut url = Url::parse(&text).map_err(|error| refused(&error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(refused(&format!("expected http or https, found {}", url.scheme())));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(refused("it holds credentials; a key is given apart"));
+    }
+    if provider == Provider::Ollama && !base.contains("://") && url.port().is_none() {
+        url.set_port(Some(11434)).map_err(|()| refused("it takes no port"))?;
+    }
+    let path = format!("{}/{}", url.path().trim_end_matches('/'), provider.path());
+    url.set_path(&path);
+    Ok(url)
+}
+
+fn headers(
+    provider: Provider,
+    key: Option<&ApiKey>,
+    more: &[(String, String)],
+) -> Result<HeaderMap, ModelError> {
+    let secret = |value: &str, what: &str| {
+        let mut value = HeaderValue::from_str(value)
+            .map_err(|_| ModelError::other(format!("{what} holds what no header may hold")))?;
+        value.set_sensitive(true);
+        Ok::<_, ModelError>(value)
+    };
+    let mut headers = HeaderMap::new();
+    headers.insert("content-type", HeaderValue::from_static("application/json"));
+    headers.insert("accept-encoding", HeaderValue::from_static("identity"));
+    if provider == Provider::Anthropic {
+        headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
+    }
+    if let Some(ApiKey(key)) = key {
+        match provider {
+            Provider::Anthropic => headers.insert("x-api-key", secret(key, "the key")?),
+            Provider::OpenAi | Provider::Responses | Provider::Ollama => {
+                headers.insert("authorization", secret(&format!("Bearer {key}"), "the key")?)
+            }
+        };
+    }
+    for (name, value) in more {
+        let known = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| ModelError::other(format!("{name:?} is no name of a header")))?;
+        headers.insert(known, secret(value, "a header")?);
+    }
+    Ok(headers)
+}
+
+fn client(url: &Url, connect_timeout: Duration) -> Result<reqwest::Client, ModelError> {
+    // One provider of cryptography for the process; whoever was first stays.
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+    let loopback = match url.host_str() {
+        Some("localhost" | "[::1]") => true,
+        Some(host) => host.starts_with("127."),
+        None => false,
+    };
+    let mut client = reqwest::Client::builder()
+        .connect_timeout(connect_timeout)
+        .redirect(reqwest::redirect::Policy::none())
+        .user_agent(concat!("tract/", env!("CARGO_PKG_VERSION")));
+    if loopback {
+        client = client.no_proxy();
+    }
+    client.build().map_err(|error| ModelError::Unavailable {
+        message: "no client can be made".to_owned(),
+        source: Some(Box::new(error.without_url())),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(provider: Provider, base: &str, expected: &str) {
+        let found = url_of(provider, base).map(|url| url.to_string());
+        assert_eq!(found.unwrap_or_else(|error| error.to_string()), expected);
+    }
+
+    #[test]
+    fn urls_are_put_together() {
+        check(Provider::OpenAi, "http://h:8080/v1/", "http://h:8080/v1/chat/completions");
+        check(Provider::Responses, "https://h/v1", "https://h/v1/responses");
+        check(
+            Provider::OpenAi,
+            "https://h/d?api-version=1",
+            "https://h/d/chat/completions?api-version=1",
+        );
+        check(Provider::Anthropic, "https://h", "https://h/v1/messages");
+        check(Provider::Ollama, "h", "http://h:11434/api/chat");
+        check(Provider::Ollama, "h:80", "http://h/api/chat");
+        check(
+            Provider::OpenAi,
+            "https://user:pass@h/v1",
+            "the base url cannot be used: it holds credentials; a key is given apart",
+        );
+        check(
+            Provider::OpenAi,
+            "ftp://h",
+            "the base url cannot be used: expected http or https, found ftp",
+        );
+    }
+
+    #[test]
+    fn a_key_is_found_and_hidden() {
+        let key = ApiKey::new(" sk-1234567890 \n");
+        assert!(key.is_in(b"..sk-1234567890.."));
+        assert!(!key.is_in(b"sk-123456789"));
+        assert_eq!(key.hide_in("no sk-1234567890!"), "no [key]!");
+        assert_eq!(format!("{key:?}"), "[key]");
+        let missing = HttpModelBuilder::new(Provider::OpenAi, "m").build();
+        assert!(matches!(missing, Err(ModelError::Unauthorized { .. })));
+    }
+}

@@ -1,0 +1,168 @@
+//! Clients for the providers' servers: OpenAI (Chat and Responses) and whoever speaks like it,
+//! Anthropic, Ollama. They want a tokio runtime.
+//!
+//! ```no_run
+//! # async fn ask(request: tract_core::ModelRequest) -> Result<(), tract_core::ModelError> {
+//! use tract_core::ChatModel;
+//! use tract_providers::http::HttpModel;
+//! let model = HttpModel::from_env("anthropic/claude-opus-4-7")?;      // key: ANTHROPIC_API_KEY
+//! println!("{}", model.chat(&request).await?.text());
+//! # Ok(())
+//! # }
+//! ```
+
+mod answer;
+mod builder;
+mod provider;
+mod retry;
+mod send;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tract_core::{CancellationToken, ChatModel, ModelError, ModelRequest, Piece, Reply};
+
+use crate::params::Params;
+use crate::request::params_of;
+
+pub use builder::{ApiKey, HttpModelBuilder};
+pub use provider::Provider;
+pub use retry::{Retry, RetryPolicy};
+
+/// A model behind a provider's HTTP server. Cheap to clone; clones share connections.
+///
+/// # Behavior
+/// - A request that failed before anything of the answer was handed over is tried again, where
+///   trying again can help, as [`RetryPolicy`] says; `retry-after` is honoured.
+/// - An answer that breaks off after some of it came is [`ModelError::BrokenOff`] with what came.
+/// - [`Reply::raw`] has the bytes as they were received.
+/// - The key goes into one header and nowhere else: errors and `Debug` never show it, and an answer
+///   that repeats it is refused.
+/// - Redirects are not followed, so the key goes to no other server.
+#[derive(Clone)]
+pub struct HttpModel {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) provider: Provider,
+    pub(crate) model: String,
+    pub(crate) url: reqwest::Url,
+    pub(crate) headers: reqwest::header::HeaderMap,
+    pub(crate) key: Option<ApiKey>,
+    pub(crate) client: reqwest::Client,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) first_byte_timeout: Duration,
+    pub(crate) idle_timeout: Duration,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) on_retry: Option<OnRetry>,
+    pub(crate) max_reply_bytes: u64,
+    pub(crate) stream_usage: bool,
+}
+
+pub(crate) type OnRetry = Arc<dyn Fn(&Retry<'_>) + Send + Sync>;
+
+impl fmt::Debug for HttpModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpModel")
+            .field("name", &self.name())
+            .field("url", &self.inner.shown_url())
+            .field("key", &self.inner.key)
+            .finish_non_exhaustive()
+    }
+}
+
+impl HttpModel {
+    /// Makes a client for `provider/model`, such as `openai/gpt-5.5`, with key and base url from
+    /// the environment: see [`Provider`].
+    ///
+    /// # Errors
+    /// [`ModelError::Unauthorized`] when the provider needs a key and there is none; others when
+    /// the name or the environment make no sense.
+    pub fn from_env(name: &str) -> Result<Self, ModelError> {
+        Self::builder(name)?.from_env().build()
+    }
+
+    /// Begins a client for `provider/model`: nothing is taken from the environment.
+    ///
+    /// # Errors
+    /// When the name is not `provider/model` with a known provider.
+    pub fn builder(name: &str) -> Result<HttpModelBuilder, ModelError> {
+        let (provider, model) = Provider::split(name)?;
+        Ok(HttpModelBuilder::new(provider, model))
+    }
+
+    /// Returns the provider.
+    pub fn provider(&self) -> Provider {
+        self.inner.provider
+    }
+
+    /// Returns `provider/model`.
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.inner.provider, self.inner.model)
+    }
+
+    /// Returns the body that goes out for a request, apart from what streaming adds.
+    ///
+    /// # Errors
+    /// [`ModelError::InvalidRequest`] when the request does not take the provider's form.
+    pub fn params(&self, request: &ModelRequest) -> Result<Params, ModelError> {
+        let params = params_of(request, self.inner.provider.dialect())
+            .map_err(|error| ModelError::InvalidRequest { message: error.to_string() })?;
+        // The model is the client's, unless the request names one; a reply's own name for the
+        // model that answered is none to ask for.
+        let named = request.parameters.as_ref().is_some_and(|parameters| {
+            let members = tract_core::json::split_object(parameters.as_str()).unwrap_or_default();
+            members.iter().any(|(key, raw)| key == "model" && *raw != "null")
+        });
+        let params = match named {
+            true => params,
+            false => params.with("model", &self.inner.model),
+        };
+        Ok(match self.inner.provider {
+            Provider::Anthropic if params.get("max_tokens").is_none() => {
+                params.with("max_tokens", provider::ANTHROPIC_MAX_TOKENS)
+            }
+            _ => params,
+        })
+    }
+
+    /// Sends a body and waits for the whole answer.
+    ///
+    /// # Errors
+    /// [`ModelError`] when there is no answer.
+    pub async fn send(&self, params: &Params) -> Result<Reply, ModelError> {
+        self.inner.whole(params, &CancellationToken::new()).await
+    }
+
+    /// Sends a body, hands over the answer piece by piece, and returns it whole.
+    ///
+    /// # Errors
+    /// As [`ChatModel::stream`].
+    pub async fn send_streaming(
+        &self,
+        params: &Params,
+        cancellation: &CancellationToken,
+        on_piece: &mut (dyn FnMut(Piece) + Send),
+    ) -> Result<Reply, ModelError> {
+        self.inner.streaming(params, cancellation, on_piece).await
+    }
+}
+
+#[async_trait]
+impl ChatModel for HttpModel {
+    async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError> {
+        self.send(&self.params(request)?).await
+    }
+
+    async fn stream(
+        &self,
+        request: &ModelRequest,
+        cancellation: &CancellationToken,
+        on_piece: &mut (dyn FnMut(Piece) + Send),
+    ) -> Result<Reply, ModelError> {
+        self.send_streaming(&self.params(request)?, cancellation, on_piece).await
+    }
+}

@@ -1,0 +1,173 @@
+//! When a request is tried again, and how long is waited before that.
+
+use std::time::Duration;
+
+use reqwest::header::HeaderMap;
+use tract_core::ModelError;
+
+/// When a request is tried again. What cannot be mended by waiting is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RetryPolicy {
+    /// How often at most, after the first time; 2 by default.
+    pub retries: u32,
+    /// The first wait, before jitter; it doubles each time. Half a second by default.
+    pub base: Duration,
+    /// The longest wait, 60 s by default. A server that asks for more is not asked again.
+    pub longest: Duration,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self { retries: 2, base: Duration::from_millis(500), longest: Duration::from_secs(60) }
+    }
+}
+
+impl RetryPolicy {
+    /// Never tries again.
+    pub fn never() -> Self {
+        Self { retries: 0, ..Self::default() }
+    }
+
+    /// Sets how often a request is tried again at most.
+    #[must_use]
+    pub fn retries(mut self, retries: u32) -> Self {
+        self.retries = retries;
+        self
+    }
+
+    /// Sets the first wait.
+    #[must_use]
+    pub fn base(mut self, wait: Duration) -> Self {
+        self.base = wait;
+        self
+    }
+
+    /// Sets the longest wait.
+    #[must_use]
+    pub fn longest(mut self, wait: Duration) -> Self {
+        self.longest = wait;
+        self
+    }
+
+    /// Returns how long to wait before the `attempt`-th retry, from 1; `None` when there is none.
+    /// `jitter` is a random number: of a wait of our own between a half and all of it is taken, so
+    /// that those who failed together do not come back together.
+    pub fn wait(
+        &self,
+        attempt: u32,
+        error: &ModelError,
+        retry_after: Option<Duration>,
+        jitter: u64,
+    ) -> Option<Duration> {
+        if attempt > self.retries || !error.retryable() {
+            return None;
+        }
+        if let Some(asked) = retry_after {
+            return (asked <= self.longest).then_some(asked);
+        }
+        let doubled = self.base.saturating_mul(1_u32.checked_shl(attempt - 1).unwrap_or(u32::MAX));
+        let half = doubled.min(self.longest) / 2;
+        let nanos = u64::try_from(half.as_nanos()).unwrap_or(u64::MAX - 1);
+        Some(half + Duration::from_nanos(jitter % (nanos + 1)))
+    }
+}
+
+/// A request that is about to be tried again.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Retry<'a> {
+    /// Which retry it is, from 1.
+    pub attempt: u32,
+    /// How long is waited.
+    pub wait: Duration,
+    /// Why the last one failed.
+    pub error: &'a ModelError,
+}
+
+/// Reads how long a server asks to wait: `retry-after-ms`, or `retry-after` in seconds or as a
+/// date. `now_us` is the time in microseconds since 1970.
+pub(super) fn retry_after(headers: &HeaderMap, now_us: i64) -> Option<Duration> {
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    let seconds = |number: f64| Duration::try_from_secs_f64(number).ok();
+    if let Some(wait) = text("retry-after-ms").and_then(|ms| ms.parse::<f64>().ok()) {
+        return seconds(wait / 1000.0);
+    }
+    let after = text("retry-after")?;
+    if let Ok(number) = after.parse::<f64>() {
+        return seconds(number);
+    }
+    let at_us = http_date(after)?;
+    Some(Duration::from_micros(u64::try_from(at_us.saturating_sub(now_us)).unwrap_or(0)))
+}
+
+/// Reads a date as HTTP writes it, `Wed, 21 Oct 2026 07:28:00 GMT`, as microseconds since 1970.
+fn http_date(text: &str) -> Option<i64> {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (_, rest) = text.split_once(", ")?;
+    let mut words = rest.split(' ');
+    let [day, month, year, time, zone] = std::array::from_fn(|_| words.next());
+    let month = MONTHS.iter().position(|name| Some(*name) == month)? + 1;
+    if zone? != "GMT" || words.next().is_some() {
+        return None;
+    }
+    let rfc3339 = format!("{}-{month:02}-{}T{}Z", year?, day?, time?);
+    tract_core::time::parse_rfc3339(&rfc3339).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unavailable() -> ModelError {
+        ModelError::Unavailable { message: String::new(), source: None }
+    }
+
+    #[test]
+    fn waits_double_and_stay_within_their_bounds() {
+        let policy = RetryPolicy::default().retries(9).longest(Duration::from_secs(3));
+        for (attempt, most) in [(1, 500), (2, 1000), (3, 2000), (4, 3000), (9, 3000)] {
+            for jitter in [0, 1, 7_777_777_777, u64::MAX] {
+                let wait = policy.wait(attempt, &unavailable(), None, jitter).expect("it waits");
+                let range = Duration::from_millis(most / 2)..=Duration::from_millis(most);
+                assert!(range.contains(&wait), "{attempt}: {wait:?}");
+            }
+        }
+        let many = RetryPolicy::default().retries(u32::MAX);
+        assert!(many.wait(u32::MAX, &unavailable(), None, 3).is_some());
+        assert_eq!(policy.wait(10, &unavailable(), None, 0), None);
+        assert_eq!(RetryPolicy::never().wait(1, &unavailable(), None, 0), None);
+    }
+
+    #[test]
+    fn what_waiting_does_not_mend_is_not_tried_again() {
+        let policy = RetryPolicy::default();
+        let refused = ModelError::InvalidRequest { message: String::new() };
+        assert_eq!(policy.wait(1, &refused, Some(Duration::ZERO), 0), None);
+        assert_eq!(policy.wait(1, &ModelError::Cancelled, None, 0), None);
+    }
+
+    #[test]
+    fn a_server_says_how_long() {
+        let policy = RetryPolicy::default();
+        let asked = |secs| policy.wait(1, &unavailable(), Some(Duration::from_secs(secs)), 5);
+        assert_eq!(asked(7), Some(Duration::from_secs(7)));
+        assert_eq!(asked(61), None, "longer than anybody waits");
+        let read = |name: &'static str, value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value.parse().expect("a header"));
+            retry_after(&headers, 1_792_567_670_000_000)
+        };
+        assert_eq!(read("retry-after", "3"), Some(Duration::from_secs(3)));
+        assert_eq!(read("retry-after", "0.5"), Some(Duration::from_millis(500)));
+        assert_eq!(read("retry-after-ms", "250"), Some(Duration::from_millis(250)));
+        assert_eq!(
+            read("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT"),
+            Some(Duration::from_secs(10))
+        );
+        assert_eq!(read("retry-after", "Wed, 21 Oct 2020 07:28:00 GMT"), Some(Duration::ZERO));
+        assert_eq!(read("retry-after", "-3"), None);
+        assert_eq!(read("retry-after", "soon"), None);
+    }
+}

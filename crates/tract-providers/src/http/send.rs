@@ -1,0 +1,280 @@
+//! One request out, one answer in: whole or as a stream, with retries around both.
+
+use std::future::Future;
+use std::time::Duration;
+
+use reqwest::Response;
+use tract_core::{
+    Blob, CancellationToken, Clock, ModelError, Partial, PartialCall, Piece, Reply, SystemClock,
+    unless_cancelled,
+};
+
+use super::Inner;
+use super::answer::{Failed, check_calls};
+use super::provider::Provider;
+use super::retry::{Retry, retry_after};
+use crate::params::Params;
+use crate::stream::Assembler;
+
+/// How much of an error's body is read.
+const ERROR_BYTES: u64 = 64 << 10;
+/// How long the end of a stream may take after its end marker. It only serves the connection.
+const AFTER_THE_END: Duration = Duration::from_millis(500);
+
+impl Inner {
+    /// Sends a body and reads the answer when it has come whole.
+    pub(super) async fn whole(
+        &self,
+        params: &Params,
+        cancellation: &CancellationToken,
+    ) -> Result<Reply, ModelError> {
+        let body = self.body(params, false);
+        let mut attempt = 0;
+        loop {
+            let failed = match self.try_whole(params, &body, cancellation).await {
+                Ok(reply) => return Ok(reply),
+                Err(failed) => failed,
+            };
+            attempt += 1;
+            self.wait(attempt, failed, cancellation).await?;
+        }
+    }
+
+    /// Sends a body and hands the answer over as it comes.
+    pub(super) async fn streaming(
+        &self,
+        params: &Params,
+        cancellation: &CancellationToken,
+        on_piece: &mut (dyn FnMut(Piece) + Send),
+    ) -> Result<Reply, ModelError> {
+        let body = self.body(params, true);
+        let mut attempt = 0;
+        loop {
+            let failed = match self.try_streaming(params, &body, cancellation, on_piece).await {
+                Ok(reply) => return Ok(reply),
+                Err(failed) => failed,
+            };
+            // What was handed over cannot be taken back, so it is not asked for again.
+            if matches!(failed.error, ModelError::BrokenOff { .. }) {
+                return Err(failed.error);
+            }
+            attempt += 1;
+            self.wait(attempt, failed, cancellation).await?;
+        }
+    }
+
+    /// The body as it goes out.
+    fn body(&self, params: &Params, streaming: bool) -> String {
+        let params = params.clone().with("stream", streaming);
+        let counts = streaming && self.stream_usage && self.provider == Provider::OpenAi;
+        match counts && params.get("stream_options").is_none() {
+            true => params.with("stream_options", serde_json::json!({"include_usage": true})),
+            false => params,
+        }
+        .to_json()
+    }
+
+    /// Waits before the next try, or gives the error back when there is none.
+    async fn wait(
+        &self,
+        attempt: u32,
+        failed: Failed,
+        cancellation: &CancellationToken,
+    ) -> Result<(), ModelError> {
+        let Failed { error, retry_after } = failed;
+        // Without random numbers everybody waits alike, which is no reason to fail.
+        let jitter = getrandom::u64().unwrap_or(0);
+        let Some(wait) = self.retry.wait(attempt, &error, retry_after, jitter) else {
+            return Err(error);
+        };
+        if let Some(told) = &self.on_retry {
+            told(&Retry { attempt, wait, error: &error });
+        }
+        let sleep = async {
+            tokio::time::sleep(wait).await;
+            Ok(())
+        };
+        unless_cancelled(sleep, cancellation).await
+    }
+
+    /// Sends and waits until the server has answered with a status.
+    async fn ask(&self, body: &str, cancellation: &CancellationToken) -> Result<Response, Failed> {
+        let request = self
+            .client
+            .post(self.url.clone())
+            .headers(self.headers.clone())
+            .body(body.to_owned())
+            .send();
+        let sent = self.within(self.first_byte_timeout, request);
+        let response = unless_cancelled(sent, cancellation).await?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let (status, asked) =
+            (response.status(), retry_after(response.headers(), SystemClock.now_us()));
+        // The status counts, even when its text does not come.
+        let text = self.read(response, ERROR_BYTES, cancellation).await.unwrap_or_default();
+        Err(self.refused(status, &text, asked))
+    }
+
+    async fn within<T>(
+        &self,
+        timeout: Duration,
+        work: impl Future<Output = Result<T, reqwest::Error>>,
+    ) -> Result<T, ModelError> {
+        match tokio::time::timeout(timeout, work).await {
+            Ok(done) => done.map_err(|error| self.unreachable(error)),
+            Err(_) => Err(ModelError::Timeout { after: timeout }),
+        }
+    }
+
+    /// Waits for the next bytes.
+    async fn next(
+        &self,
+        response: &mut Response,
+        timeout: Duration,
+        cancellation: &CancellationToken,
+    ) -> Result<Option<Vec<u8>>, ModelError> {
+        let chunk = self.within(timeout, response.chunk());
+        let chunk = unless_cancelled(chunk, cancellation).await?;
+        Ok(chunk.map(|bytes| bytes.to_vec()))
+    }
+
+    async fn read(
+        &self,
+        mut response: Response,
+        limit: u64,
+        cancellation: &CancellationToken,
+    ) -> Result<Vec<u8>, ModelError> {
+        let mut read = Vec::new();
+        let mut timeout = self.first_byte_timeout;
+        while let Some(bytes) = self.next(&mut response, timeout, cancellation).await? {
+            if (read.len() + bytes.len()) as u64 > limit {
+                return Err(ModelError::TooLarge { limit_bytes: limit });
+            }
+            read.extend(bytes);
+            timeout = self.idle_timeout;
+        }
+        Ok(read)
+    }
+
+    async fn try_whole(
+        &self,
+        params: &Params,
+        body: &str,
+        cancellation: &CancellationToken,
+    ) -> Result<Reply, Failed> {
+        let response = self.ask(body, cancellation).await?;
+        let received = self.read(response, self.max_reply_bytes, cancellation).await?;
+        Ok(self.reply(params, received)?)
+    }
+
+    /// Reads an answer that came whole.
+    fn reply(&self, params: &Params, received: Vec<u8>) -> Result<Reply, ModelError> {
+        self.check_for_key(&received)?;
+        let text = std::str::from_utf8(&received).map_err(|error| ModelError::InvalidReply {
+            message: format!("expected UTF-8, found another byte at {}", error.valid_up_to()),
+            source: None,
+        })?;
+        let mut reply = params.reply(text).map_err(|error| self.unreadable(error))?;
+        let raw = Blob::seal(received);
+        if let Err(cause) = check_calls(&reply) {
+            return Err(broken_off(cause, &reply, raw));
+        }
+        reply.raw = Some(raw);
+        Ok(reply)
+    }
+
+    async fn try_streaming(
+        &self,
+        params: &Params,
+        body: &str,
+        cancellation: &CancellationToken,
+        on_piece: &mut (dyn FnMut(Piece) + Send),
+    ) -> Result<Reply, Failed> {
+        let mut response = self.ask(body, cancellation).await?;
+        let kind = response.headers().get("content-type").and_then(|kind| kind.to_str().ok());
+        if kind.is_some_and(|kind| kind.starts_with("application/json")) {
+            // This server does not stream.
+            let received = self.read(response, self.max_reply_bytes, cancellation).await?;
+            let reply = self.reply(params, received)?;
+            Piece::all_of(&reply).into_iter().for_each(on_piece);
+            return Ok(reply);
+        }
+        let assembler = params.assembler().map_err(|error| self.unreadable(error))?;
+        let mut assembler = assembler.limit(self.max_reply_bytes);
+        let mut raw = Vec::new();
+        let read = self.pour(&mut response, &mut assembler, &mut raw, cancellation, on_piece).await;
+        self.check_for_key(&raw)?;
+        let ended = match read {
+            Ok(()) => assembler.end().map_err(Into::into),
+            Err(cause) => Err(cause),
+        };
+        match ended {
+            Ok(whole) => {
+                let mut reply = params.reply(&whole).map_err(|error| self.unreadable(error))?;
+                reply.raw = Some(Blob::seal(raw));
+                Ok(reply)
+            }
+            Err(cause) => {
+                let cause = self.tell(cause);
+                let mut partial = assembler.partial();
+                if partial.is_empty() {
+                    return Err(cause.into());
+                }
+                partial.raw = Some(Blob::seal(raw));
+                let (cause, partial) = (Box::new(cause), Box::new(partial));
+                Err(ModelError::BrokenOff { cause, partial }.into())
+            }
+        }
+    }
+
+    fn longest_raw(&self) -> usize {
+        usize::try_from(self.max_reply_bytes).unwrap_or(usize::MAX)
+    }
+
+    /// Pours a stream into what puts it together, until its end.
+    async fn pour(
+        &self,
+        response: &mut Response,
+        assembler: &mut Assembler,
+        raw: &mut Vec<u8>,
+        cancellation: &CancellationToken,
+        on_piece: &mut (dyn FnMut(Piece) + Send),
+    ) -> Result<(), ModelError> {
+        loop {
+            let timeout = match (assembler.is_ended(), raw.is_empty()) {
+                (true, _) => AFTER_THE_END.min(self.idle_timeout),
+                (false, true) => self.first_byte_timeout,
+                (false, false) => self.idle_timeout,
+            };
+            let bytes = match self.next(response, timeout, cancellation).await {
+                Ok(Some(bytes)) => bytes,
+                Ok(None) => return Ok(()),
+                // The answer is whole; how the connection ends is nothing to it.
+                Err(_) if assembler.is_ended() => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            if assembler.is_ended() && raw.len() + bytes.len() > self.longest_raw() {
+                return Ok(());
+            }
+            raw.extend_from_slice(&bytes);
+            assembler.push(&bytes, &mut |piece| on_piece(piece))?;
+        }
+    }
+}
+
+/// An answer whose calls were cut off, as what it is.
+fn broken_off(cause: ModelError, reply: &Reply, raw: Blob) -> ModelError {
+    let mut partial = Partial::new(reply.text());
+    for call in reply.calls() {
+        let whole = crate::raw::is_object(call.arguments.trim());
+        partial = partial.call(call.clone(), whole);
+    }
+    partial.usage = reply.usage;
+    partial.model.clone_from(&reply.model);
+    partial.id.clone_from(&reply.id);
+    partial.raw = Some(raw);
+    debug_assert!(partial.calls.iter().any(|PartialCall { whole, .. }| !whole));
+    ModelError::BrokenOff { cause: Box::new(cause), partial: Box::new(partial) }
+}

@@ -1,0 +1,122 @@
+//! Streams in: one JSON object a line, the last one with `done`.
+
+use tract_core::{Partial, Piece, ToolCall};
+
+use super::reply::usage;
+use crate::openai::provider_error;
+use crate::raw::Node;
+use crate::stream::tree::{Members, Tree};
+use crate::stream::{Accumulate, StreamError};
+
+/// A chat answer that is on its way.
+#[derive(Debug, Default)]
+pub(crate) struct Stream {
+    /// The last line.
+    last: Members,
+    message: Members,
+    done: bool,
+}
+
+impl Accumulate for Stream {
+    fn event(
+        &mut self,
+        _name: &str,
+        data: &str,
+        on_piece: &mut dyn FnMut(Piece),
+    ) -> Result<(), StreamError> {
+        if self.done {
+            return Ok(());
+        }
+        let fields = Node::root(data).object()?;
+        if let Some(error) = fields.some("error") {
+            return Err(provider_error(&error));
+        }
+        self.last = Members::parse(&Node::root(data))?;
+        if let Some(Tree::Object(delta)) = self.last.remove("message") {
+            self.take(delta, on_piece);
+        }
+        self.done = fields.raw("done") == Some("true");
+        Ok(())
+    }
+
+    fn is_ended(&self) -> bool {
+        self.done
+    }
+
+    fn body(&mut self) -> Result<String, StreamError> {
+        if !self.done {
+            return Err(StreamError::Cut);
+        }
+        let mut body = Members::default();
+        for key in ["model", "created_at"] {
+            if let Some(value) = self.last.get(key) {
+                body.set(key, value.clone());
+            }
+        }
+        body.set("message", Tree::Object(self.message.clone()));
+        for (key, value) in &self.last.0 {
+            body.set(key, value.clone());
+        }
+        Ok(body.to_json())
+    }
+
+    fn partial(&self) -> Partial {
+        let text = |key: &str| self.message.text(key).unwrap_or_default().to_owned();
+        let mut partial = Partial::new(text("content"));
+        partial.reasoning = text("thinking");
+        let calls = self.message.get("tool_calls").map(Tree::list).unwrap_or_default();
+        for call in calls.iter().filter_map(Tree::members) {
+            // A call comes whole.
+            let id = call.text("id").unwrap_or_default().to_owned();
+            let (name, arguments) = function(call);
+            partial = partial.call(ToolCall { id, name, arguments }, true);
+        }
+        partial.model = self.last.text("model").map(str::to_owned);
+        let json = self.last.to_json();
+        partial.usage = Node::root(&json).object().ok().and_then(|fields| usage(&fields));
+        partial
+    }
+}
+
+impl Stream {
+    fn take(&mut self, delta: Members, on_piece: &mut dyn FnMut(Piece)) {
+        for (key, value) in delta.0 {
+            match value {
+                Tree::Text(text) if matches!(key.as_str(), "content" | "thinking") => {
+                    self.message.push_text(&key, &text);
+                    if !text.is_empty() {
+                        on_piece(match key.as_str() {
+                            "content" => Piece::Text(text),
+                            _ => Piece::Reasoning(text),
+                        });
+                    }
+                }
+                Tree::List(elements) => {
+                    for element in elements {
+                        if let (Some(call), "tool_calls") = (element.members(), key.as_str()) {
+                            let index = self.message.get(&key).map_or(0, |all| all.list().len());
+                            let (name, text) = function(call);
+                            on_piece(Piece::Call { index, name });
+                            on_piece(Piece::Arguments { index, text });
+                        }
+                        self.message.push_element(&key, element);
+                    }
+                }
+                value => self.message.set(&key, value),
+            }
+        }
+    }
+}
+
+/// Name and arguments of a call.
+fn function(call: &Members) -> (String, String) {
+    let function = call.get("function").and_then(Tree::members);
+    let name = function.and_then(|function| function.text("name")).unwrap_or_default();
+    let mut arguments = String::new();
+    match function.and_then(|function| function.get("arguments")) {
+        Some(Tree::Text(text)) => arguments.push_str(text),
+        Some(value) => value.write(&mut arguments),
+        None => {}
+    }
+    (name.to_owned(), arguments)
+}

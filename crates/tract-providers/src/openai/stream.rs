@@ -1,0 +1,244 @@
+//! Streams in: chunks of a chat completion. Only the first choice counts, as in a whole answer.
+
+use tract_core::{Partial, Piece, ToolCall};
+
+use super::reply::usage;
+use crate::raw::{Fields, Node, is_object};
+use crate::stream::tree::{Members, Tree, merge};
+use crate::stream::{Accumulate, StreamError};
+
+/// What a chunk has that a whole answer has not.
+const OF_CHUNKS: [&str; 4] = ["choices", "object", "obfuscation", "p"];
+
+/// A chat completion that is on its way.
+#[derive(Debug, Default)]
+pub(crate) struct Stream {
+    top: Members,
+    choice: Members,
+    message: Members,
+    /// Which calls have been handed over by name.
+    named: Vec<usize>,
+    begun: bool,
+    done: bool,
+}
+
+impl Accumulate for Stream {
+    fn event(
+        &mut self,
+        name: &str,
+        data: &str,
+        on_piece: &mut dyn FnMut(Piece),
+    ) -> Result<(), StreamError> {
+        if self.done {
+            return Ok(());
+        }
+        if data.trim() == "[DONE]" {
+            self.done = true;
+            return Ok(());
+        }
+        let fields = Node::root(data).object()?;
+        if let Some(error) = fields.some("error") {
+            return Err(provider_error(&error));
+        }
+        if name == "error" {
+            return Err(provider_error(&Node::root(data)));
+        }
+        self.take_top(&fields)?;
+        let Some(choices) = fields.some("choices") else { return Ok(()) };
+        for node in choices.array()? {
+            let choice = node.object()?;
+            if choice.raw("index").is_none_or(|index| index == "0") {
+                self.take_choice(&choice, on_piece)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_ended(&self) -> bool {
+        self.done
+    }
+
+    fn body(&mut self) -> Result<String, StreamError> {
+        let finish = self.choice.text("finish_reason").map(str::to_owned);
+        // Some servers end without the marker, others never say why the model stopped.
+        if !self.begun || (finish.is_none() && !self.done) {
+            return Err(StreamError::Cut);
+        }
+        if finish.as_deref().is_none_or(|reason| reason == "length") {
+            for call in self.calls() {
+                if !call.is_whole() {
+                    return Err(StreamError::Arguments { name: call.name.to_owned() });
+                }
+            }
+        }
+        let mut message = self.message.clone();
+        if message.get("role").is_none_or(Tree::is_blank) {
+            message.set("role", Tree::Text("assistant".to_owned()));
+        }
+        if message.get("content").is_none() {
+            message.set("content", Tree::null());
+        }
+        if let Some(Tree::List(calls)) = message.get_mut("tool_calls") {
+            for call in calls {
+                if let Tree::Object(call) = call {
+                    call.remove("index");
+                }
+            }
+        }
+        let mut choice = Members::default();
+        choice.set("index", Tree::Raw("0".to_owned()));
+        choice.set("message", Tree::Object(message));
+        choice.set("finish_reason", finish.map_or_else(Tree::null, Tree::Text));
+        for (key, value) in &self.choice.0 {
+            if key != "finish_reason" {
+                choice.set(key, value.clone());
+            }
+        }
+        let mut body = Members::default();
+        for key in ["id", "object", "created", "model"] {
+            if key == "object" {
+                body.set(key, Tree::Text("chat.completion".to_owned()));
+            } else if let Some(value) = self.top.get(key) {
+                body.set(key, value.clone());
+            }
+        }
+        body.set("choices", Tree::List(vec![Tree::Object(choice)]));
+        for (key, value) in &self.top.0 {
+            body.set(key, value.clone());
+        }
+        Ok(body.to_json())
+    }
+
+    fn partial(&self) -> Partial {
+        let whole = self.choice.text("finish_reason").is_some();
+        let text = |key: &str| self.message.text(key).unwrap_or_default().to_owned();
+        let mut partial = Partial::new(text("content"));
+        partial.reasoning = text("reasoning_content");
+        if partial.reasoning.is_empty() {
+            partial.reasoning = text("reasoning");
+        }
+        for Seen { id, name, arguments } in self.calls() {
+            let (id, name, arguments) = (id.to_owned(), name.to_owned(), arguments.to_owned());
+            partial = partial.call(ToolCall { id, name, arguments }, whole);
+        }
+        partial.id = self.top.text("id").map(str::to_owned);
+        partial.model = self.top.text("model").map(str::to_owned);
+        if let Some(counts) = self.top.get("usage").and_then(Tree::members) {
+            let json = counts.to_json();
+            partial.usage = Node::root(&json).object().ok().map(|counts| usage(&counts));
+        }
+        partial
+    }
+}
+
+impl Stream {
+    fn take_top(&mut self, fields: &Fields<'_>) -> Result<(), StreamError> {
+        for (key, _) in &fields.members {
+            if OF_CHUNKS.contains(&key.as_str()) {
+                continue;
+            }
+            let Some(node) = fields.get(key) else { continue };
+            let said = self.top.get(key).is_some_and(|said| !said.is_blank());
+            if !said || (key == "usage" && !node.is_null()) {
+                self.top.set(key, Tree::parse(&node)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn take_choice(
+        &mut self,
+        choice: &Fields<'_>,
+        on_piece: &mut dyn FnMut(Piece),
+    ) -> Result<(), StreamError> {
+        self.begun = true;
+        let mut rest = Members::default();
+        for (key, _) in &choice.members {
+            let Some(node) = choice.get(key).filter(|node| !node.is_null()) else { continue };
+            match key.as_str() {
+                "index" => {}
+                "delta" => {
+                    let delta = Members::parse(&node)?;
+                    let before: Vec<usize> =
+                        self.calls().map(|call| call.arguments.len()).collect();
+                    for (key, make) in TEXTS {
+                        if let Some(text) = delta.text(key).filter(|text| !text.is_empty()) {
+                            on_piece(make(text.to_owned()));
+                        }
+                    }
+                    merge(&mut self.message, delta);
+                    self.hand_over(&before, on_piece);
+                }
+                "finish_reason" => self.choice.set(key, Tree::parse(&node)?),
+                _ => rest.set(key, Tree::parse(&node)?),
+            }
+        }
+        merge(&mut self.choice, rest);
+        Ok(())
+    }
+
+    /// Hands over what is new of the calls; `before` are the lengths of their arguments before.
+    fn hand_over(&mut self, before: &[usize], on_piece: &mut dyn FnMut(Piece)) {
+        for index in 0..self.calls().count() {
+            let Some(call) = self.calls().nth(index) else { continue };
+            let from = before.get(index).copied().unwrap_or(0);
+            let more = call.arguments.get(from..).unwrap_or_default().to_owned();
+            if !call.name.is_empty() && !self.named.contains(&index) {
+                on_piece(Piece::Call { index, name: call.name.to_owned() });
+                self.named.push(index);
+            }
+            if !more.is_empty() {
+                on_piece(Piece::Arguments { index, text: more });
+            }
+        }
+    }
+
+    fn calls(&self) -> impl Iterator<Item = Seen<'_>> {
+        let calls = self.message.get("tool_calls").map(Tree::list).unwrap_or_default();
+        calls.iter().filter_map(Tree::members).map(Seen::of)
+    }
+}
+
+type Make = fn(String) -> Piece;
+
+/// The members of a delta that are handed over as text, in the order in which people read them.
+const TEXTS: [(&str, Make); 4] = [
+    ("reasoning_content", Piece::Reasoning),
+    ("reasoning", Piece::Reasoning),
+    ("content", Piece::Text),
+    ("refusal", Piece::Text),
+];
+
+/// A call as far as it has come.
+struct Seen<'a> {
+    id: &'a str,
+    name: &'a str,
+    arguments: &'a str,
+}
+
+impl<'a> Seen<'a> {
+    fn of(call: &'a Members) -> Self {
+        let inner = call.get("function").or_else(|| call.get("custom")).and_then(Tree::members);
+        let text = |key: &str| inner.and_then(|inner| inner.text(key));
+        Self {
+            id: call.text("id").unwrap_or_default(),
+            name: text("name").unwrap_or_default(),
+            arguments: text("arguments").or_else(|| text("input")).unwrap_or_default(),
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        let arguments = self.arguments.trim();
+        arguments.is_empty() || is_object(arguments)
+    }
+}
+
+/// Reads the error that a provider reports within a stream.
+pub(crate) fn provider_error(error: &Node<'_>) -> StreamError {
+    let fields = error.object().ok();
+    let word = |key: &str| fields.as_ref().and_then(|fields| fields.text(key));
+    StreamError::Provider {
+        kind: word("type").or_else(|| word("code")),
+        message: crate::reply::message_of(error),
+    }
+}

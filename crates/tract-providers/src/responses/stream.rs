@@ -1,0 +1,170 @@
+//! Streams in: the events of a response. The last one holds the whole of it.
+
+use tract_core::{Partial, Piece, ToolCall};
+
+use super::reply::usage;
+use crate::openai::provider_error;
+use crate::raw::{Fields, Node};
+use crate::stream::tree::{Members, Tree};
+use crate::stream::{Accumulate, StreamError};
+
+/// A response that is on its way.
+#[derive(Debug, Default)]
+pub(crate) struct Stream {
+    /// The response as the last event that had it says.
+    response: Option<Members>,
+    /// The items that are done, in order.
+    items: Vec<Tree>,
+    text: String,
+    reasoning: String,
+    calls: Vec<Call>,
+    done: bool,
+}
+
+#[derive(Debug)]
+struct Call {
+    output_index: String,
+    call: ToolCall,
+    whole: bool,
+}
+
+impl Accumulate for Stream {
+    fn event(
+        &mut self,
+        name: &str,
+        data: &str,
+        on_piece: &mut dyn FnMut(Piece),
+    ) -> Result<(), StreamError> {
+        if self.done || data.trim() == "[DONE]" {
+            return Ok(());
+        }
+        let root = Node::root(data);
+        let fields = root.object()?;
+        let kind = fields.text("type").unwrap_or_else(|| name.to_owned());
+        match kind.as_str() {
+            "response.created" | "response.in_progress" | "response.queued" => {
+                self.response = Some(Members::parse(&fields.require("response")?)?);
+            }
+            "response.completed" | "response.incomplete" => {
+                self.response = Some(Members::parse(&fields.require("response")?)?);
+                self.done = true;
+            }
+            "response.failed" | "response.cancelled" => {
+                let response = fields.require("response")?;
+                let error = response.object()?.some("error");
+                return Err(provider_error(&error.unwrap_or(response)));
+            }
+            "error" => return Err(provider_error(&fields.some("error").unwrap_or(root))),
+            "response.output_text.delta" | "response.refusal.delta" => {
+                let text = fields.require("delta")?.string()?;
+                self.text.push_str(&text);
+                on_piece(Piece::Text(text));
+            }
+            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+                let text = fields.require("delta")?.string()?;
+                self.reasoning.push_str(&text);
+                on_piece(Piece::Reasoning(text));
+            }
+            "response.output_item.added" => self.added(&fields, on_piece)?,
+            "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
+                let text = fields.require("delta")?.string()?;
+                if let Some((index, call)) = self.call(&fields) {
+                    call.call.arguments.push_str(&text);
+                    on_piece(Piece::Arguments { index, text });
+                }
+            }
+            "response.function_call_arguments.done" | "response.custom_tool_call_input.done" => {
+                let said = fields.text("arguments").or_else(|| fields.text("input"));
+                if let Some((index, call)) = self.call(&fields) {
+                    complete(call, index, said, on_piece);
+                }
+            }
+            "response.output_item.done" => {
+                let item = fields.require("item")?;
+                self.items.push(Tree::parse(&item)?);
+                let item = item.object()?;
+                let said = item.text("arguments").or_else(|| item.text("input"));
+                if let Some((index, call)) = self.call(&fields) {
+                    complete(call, index, said, on_piece);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn is_ended(&self) -> bool {
+        self.done
+    }
+
+    fn body(&mut self) -> Result<String, StreamError> {
+        let Some(response) = self.response.as_mut().filter(|_| self.done) else {
+            return Err(StreamError::Cut);
+        };
+        // Some servers leave out of the last event what they have sent before.
+        if response.get("output").is_none_or(|output| output.list().is_empty()) {
+            response.set("output", Tree::List(std::mem::take(&mut self.items)));
+        }
+        if response.text("status") == Some("incomplete") {
+            let whole = |call: &&Call| crate::raw::is_object(call.call.arguments.trim());
+            if let Some(call) = self.calls.iter().find(|call| !call.whole && !whole(call)) {
+                return Err(StreamError::Arguments { name: call.call.name.clone() });
+            }
+        }
+        Ok(response.to_json())
+    }
+
+    fn partial(&self) -> Partial {
+        let mut partial = Partial::new(self.text.clone());
+        partial.reasoning.clone_from(&self.reasoning);
+        for call in &self.calls {
+            partial = partial.call(call.call.clone(), call.whole);
+        }
+        if let Some(response) = &self.response {
+            partial.id = response.text("id").map(str::to_owned);
+            partial.model = response.text("model").map(str::to_owned);
+            if let Some(counts) = response.get("usage").and_then(Tree::members) {
+                let json = counts.to_json();
+                partial.usage = Node::root(&json).object().ok().map(|counts| usage(&counts));
+            }
+        }
+        partial
+    }
+}
+
+/// Takes the arguments as the provider says them at their end.
+fn complete(call: &mut Call, index: usize, said: Option<String>, on_piece: &mut dyn FnMut(Piece)) {
+    if let Some(said) = said.filter(|_| !call.whole) {
+        let more = said.strip_prefix(call.call.arguments.as_str()).unwrap_or_default();
+        if !more.is_empty() {
+            on_piece(Piece::Arguments { index, text: more.to_owned() });
+        }
+        call.call.arguments = said;
+    }
+    call.whole = true;
+}
+
+impl Stream {
+    fn added(
+        &mut self,
+        fields: &Fields<'_>,
+        on_piece: &mut dyn FnMut(Piece),
+    ) -> Result<(), StreamError> {
+        let item = fields.require("item")?.object()?;
+        let kind = item.text("type");
+        if !matches!(kind.as_deref(), Some("function_call" | "custom_tool_call")) {
+            return Ok(());
+        }
+        let text = |key: &str| item.text(key).unwrap_or_default();
+        let call = ToolCall { id: text("call_id"), name: text("name"), arguments: String::new() };
+        on_piece(Piece::Call { index: self.calls.len(), name: call.name.clone() });
+        let output_index = fields.require("output_index")?.raw.to_owned();
+        self.calls.push(Call { output_index, call, whole: false });
+        Ok(())
+    }
+
+    fn call(&mut self, fields: &Fields<'_>) -> Option<(usize, &mut Call)> {
+        let output_index = fields.raw("output_index")?;
+        self.calls.iter_mut().enumerate().find(|(_, call)| call.output_index == output_index)
+    }
+}

@@ -1,0 +1,272 @@
+//! JSON that grows: objects keep their order, numbers their digits, strings can be added to.
+
+use tract_core::json::{self, Escapes};
+
+use crate::error::ImportError;
+use crate::raw::Node;
+
+/// A value that is put together from pieces.
+#[derive(Clone, Debug)]
+pub(crate) enum Tree {
+    /// A number, a boolean or null, as written.
+    Raw(String),
+    Text(String),
+    List(Vec<Tree>),
+    Object(Members),
+}
+
+/// The members of an object, in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Members(pub(crate) Vec<(String, Tree)>);
+
+impl Tree {
+    pub(crate) fn parse(node: &Node<'_>) -> Result<Self, ImportError> {
+        if node.is_object() {
+            return Members::parse(node).map(Self::Object);
+        }
+        if node.is_array() {
+            return node.array()?.iter().map(Self::parse).collect::<Result<_, _>>().map(Self::List);
+        }
+        match node.is_string() {
+            true => node.string().map(Self::Text),
+            false => Ok(Self::Raw(node.raw.to_owned())),
+        }
+    }
+
+    pub(crate) fn null() -> Self {
+        Self::Raw("null".to_owned())
+    }
+
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(self, Self::Raw(raw) if raw == "null")
+    }
+
+    /// Whether it says nothing: null or an empty text.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.is_null() || matches!(self, Self::Text(text) if text.is_empty())
+    }
+
+    pub(crate) fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn members(&self) -> Option<&Members> {
+        match self {
+            Self::Object(members) => Some(members),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn list(&self) -> &[Tree] {
+        match self {
+            Self::List(list) => list,
+            _ => &[],
+        }
+    }
+
+    pub(crate) fn write(&self, out: &mut String) {
+        match self {
+            Self::Raw(raw) => out.push_str(raw),
+            Self::Text(text) => json::write_string(out, text, Escapes::Raw),
+            Self::List(list) => {
+                out.push('[');
+                for (n, element) in list.iter().enumerate() {
+                    if n > 0 {
+                        out.push(',');
+                    }
+                    element.write(out);
+                }
+                out.push(']');
+            }
+            Self::Object(members) => members.write(out),
+        }
+    }
+}
+
+impl Members {
+    pub(crate) fn parse(node: &Node<'_>) -> Result<Self, ImportError> {
+        let fields = node.object()?;
+        let mut members = Self::default();
+        for (key, _) in &fields.members {
+            if let Some(inner) = fields.get(key) {
+                members.set(key, Tree::parse(&inner)?);
+            }
+        }
+        Ok(members)
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&Tree> {
+        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut Tree> {
+        self.0.iter_mut().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+
+    pub(crate) fn text(&self, key: &str) -> Option<&str> {
+        self.get(key).and_then(Tree::as_text)
+    }
+
+    pub(crate) fn set(&mut self, key: &str, value: Tree) {
+        match self.get_mut(key) {
+            Some(old) => *old = value,
+            None => self.0.push((key.to_owned(), value)),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, key: &str) -> Option<Tree> {
+        let at = self.0.iter().position(|(name, _)| name == key)?;
+        Some(self.0.remove(at).1)
+    }
+
+    /// Adds text to the member, which becomes one.
+    pub(crate) fn push_text(&mut self, key: &str, more: &str) {
+        match self.get_mut(key) {
+            Some(Tree::Text(text)) => text.push_str(more),
+            _ => self.set(key, Tree::Text(more.to_owned())),
+        }
+    }
+
+    /// Adds an element to the member, which becomes a list.
+    pub(crate) fn push_element(&mut self, key: &str, element: Tree) {
+        match self.get_mut(key) {
+            Some(Tree::List(list)) => list.push(element),
+            _ => self.set(key, Tree::List(vec![element])),
+        }
+    }
+
+    pub(crate) fn write(&self, out: &mut String) {
+        out.push('{');
+        for (n, (key, value)) in self.0.iter().enumerate() {
+            if n > 0 {
+                out.push(',');
+            }
+            json::write_string(out, key, Escapes::Raw);
+            out.push(':');
+            value.write(out);
+        }
+        out.push('}');
+    }
+
+    pub(crate) fn to_json(&self) -> String {
+        let mut out = String::new();
+        self.write(&mut out);
+        out
+    }
+}
+
+/// Adds a delta to what came before: texts grow, lists are matched by `index`, what names
+/// something stays as it was first said, and null says nothing.
+pub(crate) fn merge(into: &mut Members, delta: Members) {
+    for (key, value) in delta.0 {
+        let Some(old) = into.get_mut(&key) else {
+            match value {
+                Tree::List(list) => {
+                    let mut merged = Vec::new();
+                    merge_list(&mut merged, list);
+                    into.set(&key, Tree::List(merged));
+                }
+                value => into.set(&key, value),
+            }
+            continue;
+        };
+        match (old, value) {
+            (_, value) if value.is_null() => {}
+            (old, value) if old.is_null() => *old = value,
+            (Tree::Text(old), Tree::Text(more)) => match key.as_str() {
+                "id" | "role" | "type" | "format" => {
+                    if old.is_empty() {
+                        *old = more;
+                    }
+                }
+                // Some servers say the whole name with every piece.
+                "name" if *old == more => {}
+                _ => old.push_str(&more),
+            },
+            (Tree::List(old), Tree::List(more)) => merge_list(old, more),
+            (Tree::Object(old), Tree::Object(more)) => merge(old, more),
+            (old, value) => *old = value,
+        }
+    }
+}
+
+fn merge_list(into: &mut Vec<Tree>, delta: Vec<Tree>) {
+    for element in delta {
+        let Tree::Object(more) = element else {
+            into.push(element);
+            continue;
+        };
+        match place(into, &more).and_then(|at| into.get_mut(at)) {
+            Some(Tree::Object(old)) => merge(old, more),
+            _ => into.push(Tree::Object(more)),
+        }
+    }
+}
+
+/// Where an element of a list goes on: at that of equal `index`, else of equal `id`; a call that
+/// says neither goes on with the last.
+fn place(list: &[Tree], more: &Members) -> Option<usize> {
+    let raw = |members: &Members, key: &str| match members.get(key) {
+        Some(Tree::Raw(raw)) if raw != "null" => Some(raw.clone()),
+        Some(Tree::Text(text)) if !text.is_empty() => Some(text.clone()),
+        _ => None,
+    };
+    let with = |key: &str, value: String| {
+        let equal = |element: &Tree| {
+            element.members().and_then(|members| raw(members, key)).as_ref() == Some(&value)
+        };
+        list.iter().rposition(equal)
+    };
+    match (raw(more, "index"), raw(more, "id")) {
+        (Some(index), _) => with("index", index),
+        (None, Some(id)) => with("id", id),
+        (None, None) => more.get("function").and(list.len().checked_sub(1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(deltas: &[&str], expected: &str) {
+        let mut whole = Members::default();
+        for delta in deltas {
+            merge(&mut whole, Members::parse(&Node::root(delta)).expect("an object"));
+        }
+        assert_eq!(whole.to_json(), expected);
+    }
+
+    #[test]
+    fn deltas_add_up() {
+        check(
+            &[
+                r#"{"role":"assistant","content":null}"#,
+                r#"{"content":"a\n"}"#,
+                r#"{"content":"b"}"#,
+            ],
+            r#"{"role":"assistant","content":"a\nb"}"#,
+        );
+        check(
+            &[
+                r#"{"tool_calls":[{"index":0,"id":"c1","function":{"name":"f","arguments":""}}]}"#,
+                r#"{"tool_calls":[{"index":1,"id":"c2","function":{"name":"g","arguments":"{"}}]}"#,
+                r#"{"tool_calls":[{"index":0,"function":{"arguments":"{}"}},{"index":1,"function":{"arguments":"}"}}]}"#,
+            ],
+            r#"{"tool_calls":[{"index":0,"id":"c1","function":{"name":"f","arguments":"{}"}},{"index":1,"id":"c2","function":{"name":"g","arguments":"{}"}}]}"#,
+        );
+        check(
+            &[
+                r#"{"tool_calls":[{"id":"c1","function":{"name":"f","arguments":"{"}}]}"#,
+                r#"{"tool_calls":[{"function":{"arguments":"\"n\":1.10"}}]}"#,
+                r#"{"tool_calls":[{"id":"c1","function":{"name":"f","arguments":"}"}}]}"#,
+                r#"{"tool_calls":[{"id":"c2","function":{"name":"f","arguments":"{}"}}]}"#,
+            ],
+            r#"{"tool_calls":[{"id":"c1","function":{"name":"f","arguments":"{\"n\":1.10}"}},{"id":"c2","function":{"name":"f","arguments":"{}"}}]}"#,
+        );
+        check(&[r#"{"n":1.10,"x":[1]}"#, r#"{"n":2.50,"x":[2]}"#], r#"{"n":2.50,"x":[1,2]}"#);
+    }
+}

@@ -1,0 +1,457 @@
+//! Clients against a server on loopback that answers with recordings, and badly.
+
+#![cfg(feature = "http")]
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use support::server::{Answer, End, Server};
+use support::streams::{Exchange, Golden, Heard, Seeded, exchanges, goldens};
+use tract_core::{CancellationToken, ChatModel, ModelError, ModelRequest, Piece, Reply};
+use tract_providers::Dialect;
+use tract_providers::http::{HttpModel, HttpModelBuilder, RetryPolicy};
+
+const KEY: &str = "sk-test-0123456789abcdef";
+
+fn run<T>(work: impl Future<Output = T>) -> T {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(work)
+}
+
+fn builder(server: &Server, dialect: Dialect) -> HttpModelBuilder {
+    let base = match dialect {
+        Dialect::OpenAi | Dialect::Responses => server.url("/v1"),
+        Dialect::Anthropic | Dialect::Ollama => server.url(""),
+    };
+    HttpModel::builder(&format!("{dialect}/some-model"))
+        .unwrap()
+        .base_url(base)
+        .key(KEY)
+        .retry(RetryPolicy::never())
+}
+
+fn model(server: &Server, dialect: Dialect) -> HttpModel {
+    builder(server, dialect).build().unwrap()
+}
+
+fn answer(exchange: &Exchange) -> Answer {
+    Answer::new(200, exchange.content_type(), exchange.body())
+}
+
+async fn stream(model: &HttpModel) -> (Heard, Result<Reply, ModelError>) {
+    let heard = Mutex::new(Heard::default());
+    let mut hear = |piece: Piece| heard.lock().unwrap().hear(piece);
+    let request = ModelRequest::default();
+    let reply = model.stream(&request, &CancellationToken::new(), &mut hear).await;
+    (heard.into_inner().unwrap(), reply)
+}
+
+async fn ask(exchange: &Exchange, model: &HttpModel) -> (Option<Heard>, Result<Reply, ModelError>) {
+    match exchange.is_stream() {
+        true => {
+            let (heard, reply) = stream(model).await;
+            (Some(heard), reply)
+        }
+        false => (None, model.chat(&ModelRequest::default()).await),
+    }
+}
+
+/// Asks with a recording as the answer, cut and paused by a seed.
+async fn seeded(server: &Server, exchange: &Exchange, golden: &Golden, seed: u64) {
+    let mut random = Seeded(seed);
+    let mut cuts = match random.below(3) {
+        0 => exchange.boundaries(),
+        _ => Vec::new(),
+    };
+    let length = exchange.body().len();
+    cuts.extend((0..random.below(30)).map(|_| random.below(length)));
+    cuts.sort_unstable();
+    let pauses = (0..5).map(|_| Duration::from_micros(random.below(600) as u64 / 500 * 900));
+    server.will_answer(answer(exchange).cut(&cuts).pauses(pauses.collect()));
+    let (heard, reply) = ask(exchange, &model(server, exchange.dialect())).await;
+    match reply {
+        Ok(reply) => {
+            if let Some(heard) = heard {
+                heard.check(&reply, &exchange.file);
+            }
+            let raw = reply.raw.as_ref().expect("the bytes are kept");
+            assert_eq!(raw.text(), Some(exchange.body().as_str()), "{}", exchange.file);
+            golden.check(&reply, exchange.dialect()).unwrap();
+        }
+        Err(error) => {
+            assert!(golden.failed, "{}: {error:?}", exchange.file);
+            let error = match error {
+                ModelError::BrokenOff { cause, partial } => {
+                    assert!(!partial.is_empty() && partial.raw.is_some());
+                    *cause
+                }
+                error => error,
+            };
+            assert!(!matches!(error, ModelError::Cut), "{}: the provider said why", exchange.file);
+        }
+    }
+}
+
+#[test]
+fn every_recorded_exchange_comes_through() {
+    let (exchanges, goldens) = (exchanges(), goldens());
+    run(async {
+        let server = Server::start().await;
+        for (seed, exchange) in (0..).zip(&exchanges) {
+            seeded(&server, exchange, &goldens[&exchange.file], seed).await;
+        }
+    });
+    println!("{} exchanges", exchanges.len());
+    assert!(exchanges.len() >= 25);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// However a recording is cut and paused on its way, it is the same answer.
+    #[test]
+    fn cuts_and_pauses_make_no_difference(which in any::<prop::sample::Index>(), seed in any::<u64>()) {
+        let (exchanges, goldens) = (exchanges(), goldens());
+        let streams: Vec<&Exchange> = exchanges.iter().filter(|e| e.is_stream()).collect();
+        let exchange = which.get(&streams);
+        run(async {
+            let server = Server::start().await;
+            seeded(&server, exchange, &goldens[&exchange.file], seed).await;
+        });
+    }
+}
+
+#[test]
+fn a_stream_cut_at_any_event_is_a_typed_partial() {
+    let exchanges = exchanges();
+    let short = |exchange: &&Exchange| exchange.is_stream() && exchange.boundaries().len() <= 80;
+    let (mut cut, mut dropped) = (0, 0);
+    run(async {
+        let server = Server::start().await;
+        for exchange in exchanges.iter().filter(short).take(40) {
+            let model = model(&server, exchange.dialect());
+            let body = exchange.body();
+            let mut boundaries = exchange.boundaries();
+            boundaries.pop();
+            for at in boundaries {
+                for end in [End::Whole, End::Dropped] {
+                    let start = body.as_bytes()[..at].to_vec();
+                    let told = Answer::new(200, exchange.content_type(), start).end(end);
+                    server.will_answer(told);
+                    let (heard, reply) = stream(&model).await;
+                    let context = format!("{} at {at}, {end:?}", exchange.file);
+                    let cause = match reply {
+                        Ok(reply) => {
+                            let early = exchange.dialect() == Dialect::OpenAi;
+                            assert!(early && reply.stop_reason.is_some(), "{context}");
+                            continue;
+                        }
+                        Err(ModelError::BrokenOff { cause, partial }) => {
+                            assert_eq!(partial.text, heard.text, "{context}");
+                            assert_eq!(partial.calls.len(), heard.calls.len(), "{context}");
+                            let raw = partial.raw.as_ref().unwrap();
+                            assert_eq!(&raw.bytes()[..], &body.as_bytes()[..at], "{context}");
+                            *cause
+                        }
+                        Err(error) => {
+                            assert_eq!(heard, Heard::default(), "{context}: {error:?}");
+                            error
+                        }
+                    };
+                    match (end, cause) {
+                        (End::Whole, ModelError::Cut) => cut += 1,
+                        (End::Dropped, ModelError::Unavailable { .. }) => dropped += 1,
+                        // The recording has an error before this place.
+                        (_, ModelError::InvalidRequest { .. } | ModelError::Other { .. }) => {}
+                        (_, error) => panic!("{context}: {error:?}"),
+                    }
+                }
+            }
+        }
+    });
+    println!("{cut} ended too early, {dropped} dropped");
+    assert!(cut > 100 && dropped > 100, "{cut} {dropped}");
+}
+
+const CHAT: &str = r#"{"id":"c1","model":"m-1","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"Hi"}}],"usage":{"prompt_tokens":3,"completion_tokens":1}}"#;
+
+fn json(status: u16, body: &str) -> Answer {
+    Answer::new(status, "application/json", body)
+}
+
+#[test]
+fn requests_are_sent_as_each_provider_wants_them() {
+    run(async {
+        let server = Server::start().await;
+        let parameters = tract_core::JsonText::new(r#"{"temperature":0.5}"#).unwrap();
+        let request = ModelRequest::default().parameters(parameters);
+        for (dialect, path) in [
+            (Dialect::OpenAi, "/v1/chat/completions"),
+            (Dialect::Responses, "/v1/responses"),
+            (Dialect::Anthropic, "/v1/messages"),
+            (Dialect::Ollama, "/api/chat"),
+        ] {
+            let model = builder(&server, dialect).header("X-Beta", "b").build().unwrap();
+            for streaming in [false, true] {
+                server.will_answer(json(400, "{}"));
+                let _ = match streaming {
+                    true => model.stream(&request, &CancellationToken::new(), &mut |_| {}).await,
+                    false => model.chat(&request).await,
+                };
+                let asked = server.asked().remove(0);
+                assert_eq!(asked.path, path);
+                let body: serde_json::Value = serde_json::from_str(&asked.body).unwrap();
+                assert_eq!(body["model"], "some-model");
+                assert_eq!(body["stream"], streaming);
+                let counts = streaming && dialect == Dialect::OpenAi;
+                assert_eq!(body["stream_options"]["include_usage"] == true, counts);
+                assert_eq!(asked.header("x-beta"), Some("b"));
+                assert_eq!(asked.header("accept-encoding"), Some("identity"));
+                let bearer = format!("Bearer {KEY}");
+                match dialect {
+                    Dialect::Anthropic => {
+                        assert_eq!(asked.header("x-api-key"), Some(KEY));
+                        assert_eq!(asked.header("anthropic-version"), Some("2023-06-01"));
+                        assert_eq!(body["max_tokens"], 4096);
+                    }
+                    _ => assert_eq!(asked.header("authorization"), Some(bearer.as_str())),
+                }
+                match dialect {
+                    Dialect::Ollama => assert_eq!(body["options"]["temperature"], 0.5),
+                    _ => assert_eq!(body["temperature"], 0.5),
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn what_waiting_mends_is_tried_again() {
+    run(async {
+        let server = Server::start().await;
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let model = builder(&server, Dialect::OpenAi)
+            .retry(RetryPolicy::default().retries(3).base(Duration::from_millis(1)))
+            .on_retry({
+                let told = Arc::clone(&told);
+                move |retry| {
+                    told.lock().unwrap().push((retry.attempt, retry.wait, retry.error.code()))
+                }
+            })
+            .build()
+            .unwrap();
+        for streaming in [false, true] {
+            server.will_answer(json(500, "oops"));
+            server.will_answer(
+                json(429, r#"{"error":{"message":"slow down"}}"#).header("retry-after", "0"),
+            );
+            server.will_answer(json(200, "{\"id\"").end(End::Dropped));
+            server.will_answer(json(200, CHAT));
+            let reply = match streaming {
+                true => stream(&model).await.1,
+                false => model.chat(&ModelRequest::default()).await,
+            };
+            assert_eq!(reply.unwrap().text(), "Hi");
+            let asked = server.asked();
+            assert_eq!(asked.len(), 4);
+            assert!(asked.iter().all(|again| again.body == asked[0].body));
+            let told = std::mem::take(&mut *told.lock().unwrap());
+            let codes: Vec<_> = told.iter().map(|(n, _, code)| (*n, *code)).collect();
+            assert_eq!(
+                codes,
+                [(1, "model_unavailable"), (2, "rate_limited"), (3, "model_unavailable")]
+            );
+            assert_eq!(told[1].1, Duration::ZERO, "as the server asked");
+        }
+        // A wait that nobody waits is told, not waited.
+        server.will_answer(json(429, "{}").header("retry-after", "4000"));
+        let error = model.chat(&ModelRequest::default()).await.unwrap_err();
+        let asks = Some(Duration::from_secs(4000));
+        assert!(
+            matches!(error, ModelError::RateLimited { retry_after, .. } if retry_after == asks)
+        );
+        assert_eq!(server.asked().len(), 1);
+    });
+}
+
+#[test]
+fn what_was_handed_over_is_not_asked_for_again() {
+    run(async {
+        let server = Server::start().await;
+        let retry = RetryPolicy::default().retries(5).base(Duration::from_millis(1));
+        let model = builder(&server, Dialect::OpenAi).retry(retry).build().unwrap();
+        let begun = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hel\"}}]}\n\n";
+        server.will_answer(Answer::new(200, "text/event-stream", begun).end(End::Dropped));
+        let (heard, reply) = stream(&model).await;
+        assert_eq!(heard.text, "Hel");
+        assert!(matches!(reply, Err(ModelError::BrokenOff { .. })), "{reply:?}");
+        assert_eq!(server.asked().len(), 1);
+    });
+}
+
+#[test]
+fn refusals_are_typed_and_asked_once() {
+    run(async {
+        let server = Server::start().await;
+        let retry = RetryPolicy::default().retries(5).base(Duration::from_millis(1));
+        for dialect in Dialect::ALL {
+            let model = builder(&server, dialect).retry(retry).build().unwrap();
+            for (status, code) in [
+                (400, "invalid_request"),
+                (401, "unauthorized"),
+                (403, "unauthorized"),
+                (404, "invalid_request"),
+                (413, "invalid_request"),
+                (307, "invalid_request"),
+            ] {
+                let body = r#"{"error":{"type":"x","message":"because"}}"#;
+                server.will_answer(json(status, body).header("location", &server.url("/else")));
+                let error = stream(&model).await.1.unwrap_err();
+                assert_eq!(error.code(), code, "{status}");
+                assert!(error.to_string().contains("because"), "{error}");
+                assert_eq!(server.asked().len(), 1, "{status}");
+            }
+        }
+    });
+}
+
+/// Everything that an error, and what it came from, would print.
+fn printed(error: &ModelError) -> String {
+    let mut text = format!("{error} {error:?} {:?}", error.notes());
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(&format!(" {cause} {cause:?}"));
+        source = cause.source();
+    }
+    text
+}
+
+#[test]
+fn the_key_is_in_no_error_and_no_answer() {
+    run(async {
+        let server = Server::start().await;
+        for dialect in Dialect::ALL {
+            let model = model(&server, dialect);
+            assert!(!format!("{model:?} {:?}", builder(&server, dialect)).contains(KEY));
+            let said = format!(r#"{{"error":{{"message":"bad key {KEY}!"}}}}"#);
+            let mut errors = Vec::new();
+            for status in [200, 400, 401, 429, 500] {
+                server.will_answer(json(status, &said));
+                errors.push(model.chat(&ModelRequest::default()).await.unwrap_err());
+            }
+            let inside = match dialect {
+                Dialect::Ollama => format!("{said}\n"),
+                _ => format!("event: error\ndata: {said}\n\n"),
+            };
+            server.will_answer(Answer::new(200, "text/event-stream", inside));
+            errors.push(stream(&model).await.1.unwrap_err());
+            server.will_answer(json(200, &CHAT.replace("Hi", KEY)));
+            errors.push(model.chat(&ModelRequest::default()).await.unwrap_err());
+            for error in errors {
+                assert!(!printed(&error).contains(KEY), "{dialect}: {}", printed(&error));
+            }
+        }
+        let gone = HttpModel::builder("openai/m").unwrap().key(KEY).retry(RetryPolicy::never());
+        let gone = gone.base_url("http://127.0.0.1:9/v1?secret=s3cr3t").build().unwrap();
+        let error = gone.chat(&ModelRequest::default()).await.unwrap_err();
+        assert!(matches!(error, ModelError::Unavailable { .. }), "{error:?}");
+        let text = format!("{} {gone:?}", printed(&error));
+        assert!(!text.contains(KEY) && !text.contains("s3cr3t"), "{text}");
+    });
+}
+
+#[test]
+fn nothing_is_waited_for_for_ever() {
+    run(async {
+        let server = Server::start().await;
+        let short = Duration::from_millis(300);
+        let model = builder(&server, Dialect::OpenAi).first_byte_timeout(short).build().unwrap();
+        server.will_answer(json(200, "").end(End::Silent));
+        let error = model.chat(&ModelRequest::default()).await.unwrap_err();
+        assert!(matches!(error, ModelError::Timeout { after } if after == short), "{error:?}");
+        let idle = Duration::from_secs(1);
+        let model = builder(&server, Dialect::OpenAi).idle_timeout(idle).build().unwrap();
+        server.will_answer(json(200, "{\"id\":").end(End::Hanging));
+        let error = model.chat(&ModelRequest::default()).await.unwrap_err();
+        assert!(matches!(error, ModelError::Timeout { .. }), "{error:?}");
+        let begun = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hel\"}}]}\n\n";
+        server.will_answer(Answer::new(200, "text/event-stream", begun).end(End::Hanging));
+        let (_, reply) = stream(&model).await;
+        let Err(ModelError::BrokenOff { cause, partial }) = reply else { panic!("{reply:?}") };
+        assert!(matches!(*cause, ModelError::Timeout { .. }), "{cause:?}");
+        assert_eq!(partial.text, "Hel");
+        // What hangs after the end marker is whole.
+        let whole = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+        server.will_answer(Answer::new(200, "text/event-stream", whole).end(End::Hanging));
+        assert_eq!(stream(&model).await.1.unwrap().text(), "Hi");
+    });
+}
+
+#[test]
+fn cancelling_ends_the_wait_and_keeps_what_came() {
+    run(async {
+        let server = Server::start().await;
+        let model = model(&server, Dialect::OpenAi);
+        let begun = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hel\"}}]}\n\n";
+        server.will_answer(Answer::new(200, "text/event-stream", begun).end(End::Hanging));
+        let token = CancellationToken::new();
+        let mut cancel = |_| token.cancel();
+        let found = model.stream(&ModelRequest::default(), &token, &mut cancel).await;
+        let Err(ModelError::BrokenOff { cause, partial }) = found else { panic!("{found:?}") };
+        assert!(matches!(*cause, ModelError::Cancelled));
+        assert_eq!(partial.text, "Hel");
+        assert_eq!(partial.raw.unwrap().text(), Some(begun));
+        // Cancelled before anything came, there is nothing to keep.
+        server.will_answer(json(200, CHAT));
+        let found = model.stream(&ModelRequest::default(), &token, &mut |_| {}).await;
+        assert!(matches!(found, Err(ModelError::Cancelled)), "{found:?}");
+    });
+}
+
+#[test]
+fn a_body_over_the_limit_is_a_typed_error() {
+    run(async {
+        let server = Server::start().await;
+        let model = builder(&server, Dialect::OpenAi).max_reply_bytes(100).build().unwrap();
+        server.will_answer(json(200, CHAT));
+        let error = model.chat(&ModelRequest::default()).await.unwrap_err();
+        assert!(matches!(error, ModelError::TooLarge { limit_bytes: 100 }), "{error:?}");
+        let long = format!(
+            "data: {{\"choices\":[{{\"delta\":{{\"content\":\"a\"}}}}]}}\n\n{}",
+            "x".repeat(99)
+        );
+        server.will_answer(Answer::new(200, "text/event-stream", long).cut(&[60]));
+        let (_, reply) = stream(&model).await;
+        let Err(ModelError::BrokenOff { cause, .. }) = reply else { panic!("{reply:?}") };
+        assert!(matches!(*cause, ModelError::TooLarge { limit_bytes: 100 }), "{cause:?}");
+    });
+}
+
+#[test]
+fn what_is_no_answer_is_a_typed_error() {
+    run(async {
+        let server = Server::start().await;
+        for dialect in Dialect::ALL {
+            let model = model(&server, dialect);
+            for body in ["", "{", "null", "[]", "{}", "<html>", "{\"choices\":[]}"] {
+                server.will_answer(json(200, body));
+                let error = model.chat(&ModelRequest::default()).await.unwrap_err();
+                assert_eq!(error.code(), "invalid_reply", "{dialect} {body:?}: {error:?}");
+            }
+            server.will_answer(Answer::new(200, "application/json", vec![b'"', 0xff, b'"']));
+            let error = model.chat(&ModelRequest::default()).await.unwrap_err();
+            assert_eq!(error.code(), "invalid_reply", "{error:?}");
+        }
+        // The limit of tokens cut a call in two: it cannot be run.
+        let cut = CHAT.replace("\"content\":\"Hi\"", r#""content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\":"}}]"#);
+        server.will_answer(json(200, &cut.replace("\"stop\"", "\"length\"")));
+        let found = model(&server, Dialect::OpenAi).chat(&ModelRequest::default()).await;
+        let Err(ModelError::BrokenOff { partial, .. }) = found else { panic!("{found:?}") };
+        assert!(!partial.calls[0].whole);
+    });
+}

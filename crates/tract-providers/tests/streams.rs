@@ -1,0 +1,212 @@
+//! Recorded streams, however they are cut, become what the vendors' own SDKs make of them.
+
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+mod support;
+
+use support::streams::{Exchange, Heard, Seeded, exchanges, goldens, params};
+use tract_core::Reply;
+use tract_providers::stream::{Assembler, StreamError};
+use tract_providers::{Dialect, Params};
+
+/// Reads a stream in chunks that end at these places.
+fn assemble(
+    params: &Params,
+    body: &[u8],
+    cuts: impl IntoIterator<Item = usize>,
+) -> (Heard, Result<Reply, StreamError>, Assembler) {
+    let mut assembler = params.assembler().unwrap();
+    let mut heard = Heard::default();
+    let mut from = 0;
+    for to in cuts.into_iter().chain([body.len()]) {
+        if let Err(error) = assembler.push(&body[from..to], &mut |piece| heard.hear(piece)) {
+            return (heard, Err(error), assembler);
+        }
+        from = to;
+    }
+    let reply = assembler.end().map(|whole| params.reply(&whole).unwrap());
+    (heard, reply, assembler)
+}
+
+#[test]
+fn every_recorded_answer_is_what_the_sdk_makes_of_it() {
+    let goldens = goldens();
+    let (mut streams, mut wholes, mut wrong) = (0, 0, Vec::new());
+    for exchange in exchanges() {
+        let golden = &goldens[&exchange.file];
+        let (dialect, body) = (exchange.dialect(), exchange.body());
+        let params = params(dialect);
+        if !exchange.is_stream() {
+            wholes += 1;
+            match params.reply(&body) {
+                Ok(reply) => wrong.extend(golden.check(&reply, dialect).err()),
+                Err(error) => wrong.push(format!("{}: {error}", exchange.file)),
+            }
+            continue;
+        }
+        streams += 1;
+        let (heard, reply, _) = assemble(&params, body.as_bytes(), []);
+        match reply {
+            Ok(reply) => {
+                heard.check(&reply, &exchange.file);
+                wrong.extend(golden.check(&reply, dialect).err());
+            }
+            Err(StreamError::Provider { .. }) if golden.failed => {}
+            Err(error) => wrong.push(format!("{}: {error}", exchange.file)),
+        }
+    }
+    println!("{streams} streams and {wholes} whole answers");
+    assert!(streams >= 8 && wholes >= 15, "{streams} streams, {wholes} whole answers");
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn cuts_make_no_difference() {
+    for exchange in exchanges().iter().filter(|exchange| exchange.is_stream()) {
+        let (params, body) = (params(exchange.dialect()), exchange.body());
+        let body = body.as_bytes();
+        let (heard, whole, _) = assemble(&params, body, []);
+        let same = |cuts: Vec<usize>, how: &str| {
+            let (again, reply, _) = assemble(&params, body, cuts);
+            assert_eq!(again.text, heard.text, "{} {how}", exchange.file);
+            assert_eq!(again.calls, heard.calls, "{} {how}", exchange.file);
+            match (&whole, reply) {
+                (Ok(whole), Ok(reply)) => assert_eq!(*whole, reply, "{} {how}", exchange.file),
+                (Err(whole), Err(error)) => assert_eq!(whole.to_string(), error.to_string()),
+                (whole, reply) => panic!("{} {how}: {whole:?} and {reply:?}", exchange.file),
+            }
+        };
+        same(exchange.boundaries(), "at every event");
+        same((1..body.len()).collect(), "at every byte");
+        for seed in 0..8 {
+            let mut random = Seeded(seed);
+            let mut cuts: Vec<usize> =
+                (0..=random.below(40)).map(|_| random.below(body.len())).collect();
+            cuts.sort_unstable();
+            same(cuts, &format!("by seed {seed}"));
+        }
+    }
+}
+
+/// Where a stream that is whole at this place may end: the answer is whole there, too.
+fn may_end_early(exchange: &Exchange, reply: &Reply) -> bool {
+    exchange.dialect() == Dialect::OpenAi && reply.stop_reason.is_some()
+}
+
+#[test]
+fn a_stream_that_ends_too_early_is_told_from_one_that_fails() {
+    let (mut cut, mut failed) = (0, 0);
+    for exchange in exchanges().iter().filter(|exchange| exchange.is_stream()) {
+        let (params, body) = (params(exchange.dialect()), exchange.body());
+        let (heard, _, _) = assemble(&params, body.as_bytes(), []);
+        let mut boundaries = exchange.boundaries();
+        let last = boundaries.pop().unwrap();
+        // Between two events, and in the midst of one.
+        for at in boundaries.into_iter().flat_map(|at| [at, at + 11]).chain([0, 3]) {
+            let Some(start) = body.as_bytes().get(..at.min(last - 1)) else { continue };
+            let (so_far, reply, assembler) = assemble(&params, start, []);
+            assert!(heard.text.starts_with(&so_far.text), "{} at {at}", exchange.file);
+            let partial = assembler.partial();
+            assert_eq!(partial.text, so_far.text, "{} at {at}", exchange.file);
+            match reply {
+                Ok(reply) => assert!(may_end_early(exchange, &reply), "{} at {at}", exchange.file),
+                Err(StreamError::Cut) => {
+                    cut += 1;
+                    for (call, (name, arguments)) in partial.calls.iter().zip(&so_far.calls) {
+                        assert_eq!(&call.call.name, name, "{} at {at}", exchange.file);
+                        let whole = tract_core::json::split_object(arguments).is_ok();
+                        assert!(whole || arguments.is_empty() || !call.whole, "{}", exchange.file);
+                    }
+                }
+                Err(StreamError::Provider { message, .. }) => {
+                    failed += 1;
+                    assert!(!message.is_empty());
+                }
+                Err(error) => panic!("{} at {at}: {error}", exchange.file),
+            }
+        }
+    }
+    assert!(cut > 100 && failed > 0, "{cut} cut, {failed} failed");
+    println!("{cut} cut streams, {failed} failed ones");
+}
+
+#[test]
+fn arguments_are_whole_or_it_is_an_error() {
+    let stopped = |reason: &str| {
+        [
+            r#"data: {"id":"c","model":"m","choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\":"}}]}}]}"#.to_owned(),
+            format!(r#"data: {{"choices":[{{"index":0,"delta":{{}},"finish_reason":{reason}}}]}}"#),
+            "data: [DONE]".to_owned(),
+            String::new(),
+        ]
+        .join("\n\n")
+    };
+    let openai = params(Dialect::OpenAi);
+    for reason in ["\"length\"", "null"] {
+        let (_, reply, assembler) = assemble(&openai, stopped(reason).as_bytes(), []);
+        assert!(matches!(&reply, Err(StreamError::Arguments { name }) if name == "f"), "{reply:?}");
+        assert_eq!(assembler.partial().calls[0].call.arguments, "{\"x\":");
+    }
+    // What a model calls whole is passed on as it wrote it.
+    let (_, reply, _) = assemble(&openai, stopped("\"tool_calls\"").as_bytes(), []);
+    assert_eq!(reply.unwrap().calls().next().unwrap().arguments, "{\"x\":");
+
+    let anthropic = params(Dialect::Anthropic);
+    let stream = [
+        r#"data: {"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"c","content":[],"usage":{"input_tokens":3,"output_tokens":1}}}"#,
+        r#"data: {"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"f","input":{}}}"#,
+        r#"data: {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"x\": [1,"}}"#,
+        r#"data: {"type":"content_block_stop","index":0}"#,
+        r#"data: {"type":"message_delta","delta":{"stop_reason":"max_tokens"},"usage":{"output_tokens":9}}"#,
+        r#"data: {"type":"message_stop"}"#,
+        "",
+    ]
+    .join("\n\n");
+    let (_, reply, assembler) = assemble(&anthropic, stream.as_bytes(), []);
+    assert!(matches!(&reply, Err(StreamError::Arguments { name }) if name == "f"), "{reply:?}");
+    let partial = assembler.partial();
+    assert!(!partial.calls[0].whole);
+    assert_eq!(partial.usage.unwrap().output_tokens, Some(9));
+}
+
+#[test]
+fn numbers_of_streamed_arguments_stay_as_written() {
+    let exchange = exchanges().into_iter().find(|e| e.file == "responses/own_tool_call_stream");
+    let params = params(Dialect::Responses);
+    let (_, reply, _) = assemble(&params, exchange.unwrap().body().as_bytes(), []);
+    let reply = reply.unwrap();
+    assert_eq!(reply.calls().next().unwrap().arguments, r#"{"city":"Paris","days":1.50}"#);
+}
+
+#[test]
+fn a_stream_over_its_limit_is_refused() {
+    let mut assembler = Assembler::new(Dialect::OpenAi).limit(10);
+    let found = assembler.push(b"data: 12345\n\n", &mut |_| {});
+    assert!(matches!(found, Err(StreamError::TooLarge { limit_bytes: 10 })), "{found:?}");
+}
+
+#[test]
+fn what_is_no_stream_is_an_error_and_no_panic() {
+    for dialect in Dialect::ALL {
+        let params = params(dialect);
+        for text in [
+            "",
+            "\n\n",
+            "data: []\n\n",
+            "data: {\n\n",
+            "data: null\n\n",
+            "[]\n",
+            "{}\n",
+            "<html>\n\n",
+            "data: {\"choices\":7}\n\n",
+            "data: {\"choices\":[{\"delta\":[]}]}\n\n",
+            "data: {\"type\":\"content_block_delta\",\"index\":4,\"delta\":{}}\n\n",
+            "data: {\"type\":\"message_delta\"}\n\n",
+            "data: {\"type\":\"response.completed\"}\n\n",
+            "{\"message\":7,\"done\":\"yes\"}\n",
+        ] {
+            let (_, reply, _) = assemble(&params, text.as_bytes(), []);
+            assert!(reply.is_err(), "{dialect}: {text:?}");
+        }
+    }
+}
