@@ -8,6 +8,9 @@ mod architecture;
 // Whatever comes in wrong is told, and changes nothing.
 mod bad_input;
 
+// Asking models, and what is recorded of it.
+mod chat;
+
 // One wrong byte is an error and is named.
 mod damage;
 

@@ -1,6 +1,7 @@
 //! Whatever can be recorded as a message.
 
-use tract_core::{By, CommitId, Content, Draft, JsonText, Origin, Reply};
+use serde::Serialize;
+use tract_core::{By, CommitId, Content, Draft, JsonText, Origin, Reply, Usage};
 
 use crate::error::Result;
 
@@ -44,6 +45,28 @@ impl IntoDraft for Content {
     }
 }
 
+/// Tokens as the metadata of a commit has them.
+#[derive(Serialize)]
+pub(crate) struct Counts {
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cached_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_tokens: Option<u64>,
+}
+
+impl Counts {
+    pub(crate) fn of(usage: &Usage) -> Self {
+        Self {
+            input_tokens: usage.input_tokens,
+            output_tokens: usage.output_tokens,
+            cached_tokens: usage.cached_tokens,
+            reasoning_tokens: usage.reasoning_tokens,
+        }
+    }
+}
+
 impl IntoDraft for &Reply {
     fn into_draft(self) -> Result<Draft> {
         let mut draft = Draft::new(self.content.clone());
@@ -54,12 +77,12 @@ impl IntoDraft for &Reply {
             draft.generation_config = Some(JsonText::of(&serde_json::json!({ "model": model }))?);
         }
         if let Some(usage) = &self.usage {
-            let counts = serde_json::json!({
-                "input_tokens": usage.input_tokens,
-                "output_tokens": usage.output_tokens,
-            });
-            draft = draft.metadata("usage", counts)?;
+            draft = draft.metadata("usage", Counts::of(usage))?;
         }
+        if let Some(reason) = &self.stop_reason {
+            draft = draft.metadata("stop_reason", reason.as_str())?;
+        }
+        draft.keeps.extend(self.raw.clone());
         Ok(draft)
     }
 

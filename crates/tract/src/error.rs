@@ -77,6 +77,30 @@ pub enum Error {
     #[cfg(feature = "engine")]
     #[error(transparent)]
     Reply(#[from] tract_providers::ReplyError),
+    /// There is no answer from a model.
+    #[cfg(feature = "engine")]
+    #[error(transparent)]
+    Model(Box<tract_core::ModelError>),
+    /// An answer broke off after some of it had come; what came stands in the log, and in no
+    /// context.
+    #[cfg(feature = "engine")]
+    #[error("{error}")]
+    BrokenOff {
+        /// Why, and what had come.
+        #[source]
+        error: Box<tract_core::ModelError>,
+        /// The note that has what came; none when it could not be written.
+        recorded: Option<tract_core::CommitId>,
+    },
+    /// An answer came when the branch had moved on from what it answers. It is not recorded.
+    #[cfg(feature = "engine")]
+    #[error("the answer came too late: {conflict}")]
+    Late {
+        /// The answer.
+        reply: Box<tract_core::Reply>,
+        /// Where the branch was expected and found.
+        conflict: Box<Error>,
+    },
     /// What should be imported is not what its format says.
     #[cfg(feature = "engine")]
     #[error(transparent)]
@@ -165,6 +189,10 @@ impl Error {
             #[cfg(feature = "engine")]
             Self::Reply(_) => "bad_reply",
             #[cfg(feature = "engine")]
+            Self::Model(error) | Self::BrokenOff { error, .. } => error.code(),
+            #[cfg(feature = "engine")]
+            Self::Late { .. } => "conflict",
+            #[cfg(feature = "engine")]
             Self::Import(error) => match error {
                 tract_providers::ImportError::Json { .. } => "bad_json",
                 tract_providers::ImportError::Unknown { .. } => "unknown_format",
@@ -210,6 +238,19 @@ impl Error {
             Self::Form(error) => error.notes(),
             #[cfg(feature = "engine")]
             Self::Reply(_) => Vec::new(),
+            #[cfg(feature = "engine")]
+            Self::Model(error) => error.notes(),
+            #[cfg(feature = "engine")]
+            Self::BrokenOff { error, recorded } => {
+                let came = match recorded {
+                    Some(id) => format!("what came is in the log: tract show {}", id.short()),
+                    None => "what came could not be recorded".to_owned(),
+                };
+                let again = "the question stands; `generate` asks again".to_owned();
+                error.notes().into_iter().chain([came, again]).collect()
+            }
+            #[cfg(feature = "engine")]
+            Self::Late { conflict, .. } => conflict.notes(),
             #[cfg(feature = "engine")]
             Self::Import(error) => error.notes(),
             Self::Invalid { note, .. } => note.iter().cloned().collect(),
@@ -278,6 +319,13 @@ impl From<tract_compile::CompileError> for Error {
             tract_compile::CompileError::Store(error) => error.into(),
             other => Self::Compile(other),
         }
+    }
+}
+
+#[cfg(feature = "engine")]
+impl From<tract_core::ModelError> for Error {
+    fn from(error: tract_core::ModelError) -> Self {
+        Self::Model(Box::new(error))
     }
 }
 

@@ -9,11 +9,14 @@
 //! # Features
 //! - Stores: `sqlite` (default); `memory:` is always there. [`store::open`] takes a url.
 //! - Layers: `compile` (the `compile` module), `hooks` (the `hooks` module), `engine` (default;
-//!   needs both: `Tract`, `OpenOptions`, imports and the forms of the providers).
+//!   needs both: `Tract`, `OpenOptions`, imports and the forms of the providers), `http` (the
+//!   `models` module).
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "engine")]
 mod branches;
+#[cfg(feature = "engine")]
+mod chat;
 #[cfg(feature = "engine")]
 mod context;
 #[cfg(feature = "engine")]
@@ -40,6 +43,8 @@ mod schemas;
 pub mod store;
 
 #[cfg(feature = "engine")]
+pub use crate::chat::{Answer, ChatOptions};
+#[cfg(feature = "engine")]
 pub use crate::drafts::IntoDraft;
 pub use crate::error::{Error, Result};
 #[cfg(feature = "engine")]
@@ -51,9 +56,10 @@ pub use crate::revision::Revision;
 #[cfg(feature = "engine")]
 pub use crate::schemas::IntoSchema;
 pub use tract_core::{
-    Artifact, Blob, Body, By, Commit, CommitId, CommitRecord, Content, Draft, JsonText, Kind,
-    Limits, Message, Op, Origin, Part, Priority, RefName, RefTarget, RepoName, Role, Store,
-    ToolAnswer, ToolCall, ToolId, ToolSchema, block_on, time,
+    Artifact, Blob, Body, By, CancellationToken, ChatModel, Commit, CommitId, CommitRecord,
+    Content, Draft, JsonText, Kind, Limits, Message, ModelError, Op, Origin, Part, Piece, Priority,
+    RefName, RefTarget, Reply, RepoName, Role, StopReason, Store, ToolAnswer, ToolCall, ToolId,
+    ToolSchema, block_on, time,
 };
 
 /// Everything of `tract-core`: objects, the border for stores, ports.
@@ -82,6 +88,14 @@ pub mod forms {
     };
 }
 
+/// Clients for models: OpenAI and whoever speaks like it, Anthropic, Ollama.
+#[cfg(feature = "http")]
+pub mod models {
+    pub use tract_providers::http::{
+        ApiKey, HttpModel, HttpModelBuilder, Provider, Retry, RetryPolicy,
+    };
+}
+
 /// Tool schemas as data: shapes, names, translation between providers, comparison.
 #[cfg(feature = "engine")]
 pub use tract_schema as schema;
@@ -92,6 +106,10 @@ pub use tract_providers::{Params, RequestForms};
 #[cfg(all(doctest, feature = "engine", feature = "sqlite"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+#[cfg(all(doctest, feature = "http", feature = "sqlite"))]
+#[doc = include_str!("../../../docs/models.md")]
+struct Models;
 
 #[cfg(all(doctest, feature = "engine"))]
 #[doc = include_str!("../../../docs/guide.md")]

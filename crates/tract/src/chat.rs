@@ -1,0 +1,322 @@
+//! Asking a model: what is sent is committed, and what comes back.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+use tract_compile::Compiled;
+use tract_core::{
+    ActiveTool, By, CancellationToken, ChatModel, Commit, JsonText, ModelError, Origin, Partial,
+    Piece, Reply, ToolCall, ToolSchema, unless_cancelled,
+};
+use tract_engine::plan::{Details, Request};
+
+use crate::drafts::{Counts, IntoDraft};
+use crate::error::{Error, Result};
+use crate::handle::Tract;
+use crate::schemas::{self, IntoSchema};
+
+/// How a model is asked.
+///
+/// ```
+/// use tract::ChatOptions;
+/// let options = ChatOptions::new()
+///     .tools([r#"{"name":"get_weather","input_schema":{"type":"object"}}"#])?
+///     .parameter("temperature", 0.2)?
+///     .on_piece(|piece| eprintln!("{piece:?}"));
+/// # let _ = options;
+/// # Ok::<(), tract::Error>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct ChatOptions {
+    tools: Option<Vec<ToolSchema>>,
+    parameters: Vec<(String, JsonText)>,
+    on_piece: Option<OnPiece>,
+    cancellation: CancellationToken,
+    without_raw: bool,
+}
+
+type OnPiece = Arc<dyn Fn(&Piece) + Send + Sync>;
+
+impl fmt::Debug for ChatOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChatOptions")
+            .field("tools", &self.tools.as_ref().map(Vec::len))
+            .field("parameters", &self.parameters)
+            .field("streaming", &self.on_piece.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl ChatOptions {
+    /// Asks with the tools in force, no parameters, and waits for the whole answer.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the tools of this question and its answer alone; those in force stay.
+    ///
+    /// # Errors
+    /// As [`Tract::set_tools`].
+    pub fn tools<T: IntoSchema>(mut self, tools: impl IntoIterator<Item = T>) -> Result<Self> {
+        self.tools = Some(schemas::all(tools)?);
+        Ok(self)
+    }
+
+    /// Sets one parameter, such as `temperature` or `max_tokens`.
+    ///
+    /// # Errors
+    /// When the value does not become JSON.
+    pub fn parameter(mut self, name: &str, value: impl Serialize) -> Result<Self> {
+        let value = JsonText::of(&value)?;
+        self.parameters.retain(|(known, _)| known != name);
+        self.parameters.push((name.to_owned(), value));
+        Ok(self)
+    }
+
+    /// Streams: each piece of the answer is handed over as it comes.
+    #[must_use]
+    pub fn on_piece(mut self, told: impl Fn(&Piece) + Send + Sync + 'static) -> Self {
+        self.on_piece = Some(Arc::new(told));
+        self
+    }
+
+    /// Sets the token that cancels the wait. What had come then is recorded as broken off.
+    #[must_use]
+    pub fn cancellation(mut self, token: CancellationToken) -> Self {
+        self.cancellation = token;
+        self
+    }
+
+    /// Sets whether the bytes of the answer are kept beside its commit; they are by default.
+    #[must_use]
+    pub fn keep_raw(mut self, keep: bool) -> Self {
+        self.without_raw = !keep;
+        self
+    }
+
+    fn parameters_json(&self) -> Result<Option<JsonText>> {
+        if self.parameters.is_empty() {
+            return Ok(None);
+        }
+        let members: std::collections::BTreeMap<&str, &JsonText> =
+            self.parameters.iter().map(|(name, value)| (name.as_str(), value)).collect();
+        Ok(Some(JsonText::of(&members)?))
+    }
+}
+
+/// What a model answered, and where it stands.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Answer {
+    /// The commit of the question; none for [`Tract::generate`].
+    pub sent: Option<Commit>,
+    /// The commit of the answer.
+    pub commit: Commit,
+    /// The answer.
+    pub reply: Reply,
+}
+
+impl Answer {
+    /// Returns the text of the answer.
+    pub fn text(&self) -> String {
+        self.reply.text()
+    }
+
+    /// Walks the calls that the answer asks for.
+    pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.reply.calls()
+    }
+}
+
+impl Tract {
+    /// Records what a person says, asks the model, and records its answer.
+    ///
+    /// # Behavior
+    /// - The question is durable before the model is asked; it stays when there is no answer, and
+    ///   [`generate`](Self::generate) asks again.
+    /// - The commit of the answer has the tools that were sent, model and parameters as
+    ///   `generation_config`, usage and stop reason as metadata, the provider's id as origin, and
+    ///   keeps the bytes that were received.
+    /// - An answer that breaks off is recorded as a note, which no model sees.
+    ///
+    /// # Errors
+    /// [`Error::Model`] when there is no answer, [`Error::BrokenOff`] when only some of it came,
+    /// [`Error::Late`] when the branch has moved on meanwhile; else as [`commit`](Self::commit).
+    pub async fn chat(&self, model: &dyn ChatModel, text: impl Into<String>) -> Result<Answer> {
+        self.chat_with(model, tract_core::Draft::user(text), &ChatOptions::new()).await
+    }
+
+    /// Records any message, asks the model, and records its answer.
+    ///
+    /// # Errors
+    /// As [`chat`](Self::chat).
+    pub async fn chat_with(
+        &self,
+        model: &dyn ChatModel,
+        message: impl IntoDraft,
+        options: &ChatOptions,
+    ) -> Result<Answer> {
+        let mut draft = message.into_draft()?;
+        if draft.tools.is_none() {
+            draft.tools.clone_from(&options.tools);
+        }
+        if draft.generation_config.is_none() {
+            draft.generation_config = options.parameters_json()?;
+        }
+        let sent = self.commit(draft).await?;
+        let compiled = self.compile_at(sent.id()).await?;
+        let mut answer = self.ask(model, &compiled, options).await?;
+        answer.sent = Some(sent);
+        Ok(answer)
+    }
+
+    /// Asks the model to go on from this handle's branch, and records its answer.
+    ///
+    /// # Errors
+    /// As [`chat`](Self::chat); [`Error::Invalid`] when there is nothing to answer.
+    pub async fn generate(&self, model: &dyn ChatModel) -> Result<Answer> {
+        self.generate_with(model, &ChatOptions::new()).await
+    }
+
+    /// Asks the model to go on, with options, and records its answer.
+    ///
+    /// # Errors
+    /// As [`generate`](Self::generate).
+    pub async fn generate_with(
+        &self,
+        model: &dyn ChatModel,
+        options: &ChatOptions,
+    ) -> Result<Answer> {
+        let compiled = self.compile().await?;
+        if compiled.message_count() == 0 {
+            return Err(Error::Invalid {
+                message: "there is no message to answer".to_owned(),
+                note: Some("record one, or ask with `chat`".to_owned()),
+            });
+        }
+        self.ask(model, &compiled, options).await
+    }
+
+    async fn ask(
+        &self,
+        model: &dyn ChatModel,
+        compiled: &Compiled,
+        options: &ChatOptions,
+    ) -> Result<Answer> {
+        let mut request = compiled.request();
+        if let Some(tools) = &options.tools {
+            request.tools = tools.iter().map(active).collect();
+        }
+        let parameters = options.parameters_json()?;
+        request.parameters.clone_from(&parameters);
+        let answered = match &options.on_piece {
+            Some(told) => {
+                let mut told = |piece: Piece| told(&piece);
+                model.stream(&request, &options.cancellation, &mut told).await
+            }
+            None => unless_cancelled(model.chat(&request), &options.cancellation).await,
+        };
+        let mut reply = match answered {
+            Ok(reply) => reply,
+            Err(error) => return Err(self.no_answer(error, parameters).await),
+        };
+        if options.without_raw {
+            reply.raw = None;
+        }
+        let mut draft = (&reply).into_draft()?;
+        draft.tools.clone_from(&options.tools);
+        draft.generation_config = config(parameters.as_ref(), reply.model.as_deref())?;
+        match self.commit_on(compiled.head(), draft).await {
+            Ok(commit) => Ok(Answer { sent: None, commit, reply }),
+            Err(conflict @ Error::Conflict { .. }) => {
+                Err(Error::Late { reply: Box::new(reply), conflict: Box::new(conflict) })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Records what came of an answer that broke off, as a note: it is in the log, and in no
+    /// context.
+    async fn no_answer(&self, error: ModelError, parameters: Option<JsonText>) -> Error {
+        let ModelError::BrokenOff { cause, partial } = &error else { return error.into() };
+        let recorded = match note(cause, partial, parameters) {
+            Ok(request) => self.record(request).await.map(|commit| commit.id()).ok(),
+            Err(_) => None,
+        };
+        Error::BrokenOff { error: Box::new(error), recorded }
+    }
+}
+
+/// What came of an answer that broke off, as a note has it.
+#[derive(Serialize)]
+struct Broken<'a> {
+    broken_off: Came<'a>,
+}
+
+#[derive(Serialize)]
+struct Came<'a> {
+    why: &'a str,
+    message: String,
+    text: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    reasoning: &'a str,
+    calls: Vec<CameCall<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Counts>,
+}
+
+#[derive(Serialize)]
+struct CameCall<'a> {
+    id: &'a str,
+    name: &'a str,
+    arguments: &'a str,
+    whole: bool,
+}
+
+fn note(cause: &ModelError, partial: &Partial, parameters: Option<JsonText>) -> Result<Request> {
+    let calls = partial.calls.iter().map(|call| CameCall {
+        id: &call.call.id,
+        name: &call.call.name,
+        arguments: &call.call.arguments,
+        whole: call.whole,
+    });
+    let came = Came {
+        why: cause.code(),
+        message: cause.to_string(),
+        text: &partial.text,
+        reasoning: &partial.reasoning,
+        calls: calls.collect(),
+        usage: partial.usage.as_ref().map(Counts::of),
+    };
+    let details = Details {
+        message: Some(format!("broken off: {cause}")),
+        generation_config: config(parameters.as_ref(), partial.model.as_deref())?,
+        origin: Origin { id: partial.id.clone(), ..By::Model.into() },
+        keeps: partial.raw.iter().cloned().collect(),
+        ..Details::default()
+    };
+    let content = Some(JsonText::of(&Broken { broken_off: came })?);
+    Ok(Request::Note { content, details })
+}
+
+/// Parameters and the model that answered, as one object.
+fn config(parameters: Option<&JsonText>, model: Option<&str>) -> Result<Option<JsonText>> {
+    let mut members: std::collections::BTreeMap<String, JsonText> = Default::default();
+    if let Some(parameters) = parameters {
+        for (name, raw) in tract_core::json::split_object(parameters.as_str())? {
+            members.insert(name, JsonText::new(raw)?);
+        }
+    }
+    if let Some(model) = model {
+        members.insert("model".to_owned(), JsonText::of(model)?);
+    }
+    match members.is_empty() {
+        true => Ok(None),
+        false => Ok(Some(JsonText::of(&members)?)),
+    }
+}
+
+fn active(tool: &ToolSchema) -> ActiveTool {
+    ActiveTool { name: tool.name().to_owned(), id: tool.id(), schema: tool.text().into() }
+}

@@ -1,0 +1,256 @@
+//! Asking models: what is sent is committed, and what comes back. The two tests that the plan of
+//! tool tracking names stand here, too.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tract::core::{ModelRequest, Partial, Usage};
+use tract::{
+    CancellationToken, ChatModel, ChatOptions, Draft, Error, ModelError, Piece, Reply,
+    RequestForms, StopReason, block_on,
+};
+
+use crate::walks::{body, memory};
+
+/// A model that says what it is told to, and keeps what it was asked.
+#[derive(Default)]
+struct Told {
+    replies: Mutex<Vec<Result<Reply, ModelError>>>,
+    asked: Mutex<Vec<ModelRequest>>,
+}
+
+impl Told {
+    fn says(replies: impl IntoIterator<Item = Result<Reply, ModelError>>) -> Self {
+        let mut replies: Vec<_> = replies.into_iter().collect();
+        replies.reverse();
+        Self { replies: Mutex::new(replies), asked: Mutex::default() }
+    }
+
+    fn asked(&self) -> ModelRequest {
+        self.asked.lock().unwrap().last().cloned().unwrap()
+    }
+}
+
+#[async_trait::async_trait]
+impl ChatModel for Told {
+    async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError> {
+        self.asked.lock().unwrap().push(request.clone());
+        let mut reply = self.replies.lock().unwrap().pop().unwrap()?;
+        reply.head = request.head;
+        Ok(reply)
+    }
+}
+
+fn calling() -> Reply {
+    let content = Draft::assistant("Let me look.").call("c1", "search", r#"{"q":"rain"}"#).content;
+    Reply::new(content)
+        .usage(Usage::new(12, 7).cached(3))
+        .stop_reason(StopReason::ToolUse)
+        .model("m-1")
+        .id("r-1")
+        .raw(tract::Blob::seal("as received"))
+}
+
+fn answering(text: &str) -> Reply {
+    Reply::new(Draft::assistant(text).content).stop_reason(StopReason::EndTurn).model("m-1")
+}
+
+fn tool(name: &str) -> Value {
+    json!({"type": "function", "function": {"name": name, "parameters": {"type": "object"}}})
+}
+
+fn names(request: &ModelRequest) -> Vec<&str> {
+    request.tools.iter().map(|tool| tool.name.as_str()).collect()
+}
+
+#[test]
+fn test_chat_with_tools() {
+    let (tract, model) = (memory(), Told::says([Ok(calling()), Ok(answering("No."))]));
+    block_on(async {
+        tract.set_tools([tool("clock")]).await.unwrap();
+        let options = ChatOptions::new()
+            .tools([tool("search")])
+            .unwrap()
+            .parameter("temperature", 0.5)
+            .unwrap();
+        let answer = tract.chat_with(&model, Draft::user("Rain?"), &options).await.unwrap();
+        assert_eq!(names(&model.asked()), ["search"], "sent to the model");
+        assert_eq!(model.asked().parameters.unwrap().as_str(), r#"{"temperature":0.5}"#);
+        let sent = answer.sent.as_ref().unwrap();
+        assert_eq!(answer.commit.parents, [sent.id()]);
+        for commit in [sent, &answer.commit] {
+            let tools = tract.tools_at(commit.id()).await.unwrap();
+            assert_eq!(tools[0].name, "search", "linked to question and answer");
+        }
+        let commit = &answer.commit;
+        let config = commit.generation_config.as_ref().unwrap();
+        assert_eq!(config.as_str(), r#"{"model":"m-1","temperature":0.5}"#);
+        let said: Value = serde_json::from_str(commit.metadata.as_ref().unwrap().as_str()).unwrap();
+        let usage = json!({"input_tokens": 12, "output_tokens": 7, "cached_tokens": 3});
+        assert_eq!(said, json!({"usage": usage, "stop_reason": "tool_use"}));
+        assert_eq!(commit.origin.id.as_deref(), Some("r-1"));
+        let raw = tract.repo().require_blob(commit.keeps[0]).await.unwrap();
+        assert_eq!(raw.text(), Some("as received"));
+        assert_eq!(answer.calls().next().unwrap().name, "search");
+        // The tools in force come back, and the answer is one of the context.
+        tract.tool_result("c1", "none").await.unwrap();
+        let answer = tract.generate(&model).await.unwrap();
+        assert_eq!(names(&model.asked()), ["clock"]);
+        assert_eq!(answer.text(), "No.");
+        let sent = body(&tract.compile().await.unwrap().to_openai_params().unwrap());
+        assert_eq!(sent["messages"].as_array().unwrap().len(), 4);
+    });
+}
+
+#[test]
+fn test_generate_with_tools() {
+    let (tract, model) = (memory(), Told::says([Ok(calling()), Ok(answering("Late."))]));
+    block_on(async {
+        let nothing = tract.generate(&model).await.unwrap_err();
+        assert_eq!(nothing.code(), "invalid", "there is nothing to answer");
+        tract.user("Rain?").await.unwrap();
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let options = ChatOptions::new().tools([tool("search"), tool("grep")]).unwrap().on_piece({
+            let heard = Arc::clone(&heard);
+            move |piece| heard.lock().unwrap().push(piece.clone())
+        });
+        let answer = tract.generate_with(&model, &options.keep_raw(false)).await.unwrap();
+        assert!(answer.sent.is_none());
+        assert_eq!(names(&model.asked()), ["search", "grep"], "sent to the model");
+        let linked = tract.get_commit_tools(answer.commit.id()).await.unwrap();
+        assert_eq!(linked.len(), 2, "linked to the answer");
+        assert!(answer.commit.keeps.is_empty());
+        assert_eq!(heard.lock().unwrap()[0], Piece::Text("Let me look.".to_owned()));
+    });
+}
+
+#[test]
+fn an_answer_that_broke_off_is_in_the_log_and_in_no_context() {
+    let call =
+        tract::ToolCall { id: "c1".into(), name: "search".into(), arguments: "{\"q\":".into() };
+    let mut partial = Partial::new("Let me").call(call, false);
+    partial.raw = Some(tract::Blob::seal("raw"));
+    let broken =
+        ModelError::BrokenOff { cause: Box::new(ModelError::Cut), partial: Box::new(partial) };
+    let (tract, model) = (memory(), Told::says([Err(broken), Ok(answering("Done."))]));
+    block_on(async {
+        let error = tract.chat(&model, "Rain?").await.unwrap_err();
+        let Error::BrokenOff { recorded: Some(id), .. } = &error else { panic!("{error:?}") };
+        assert_eq!(error.code(), "broken_off");
+        let note = tract.show(*id).await.unwrap();
+        assert_eq!(note.op.name(), "note");
+        let said = tract.repo().require_blob(note.content.unwrap()).await.unwrap();
+        let said: Value = serde_json::from_str(said.text().unwrap()).unwrap();
+        assert_eq!(said["broken_off"]["why"], "reply_cut");
+        assert_eq!(said["broken_off"]["calls"][0]["whole"], false);
+        let raw = tract.repo().require_blob(note.keeps[0]).await.unwrap();
+        assert_eq!(raw.text(), Some("raw"));
+        assert_eq!(tract.compile().await.unwrap().message_count(), 1, "the question alone");
+        assert_eq!(tract.generate(&model).await.unwrap().text(), "Done.");
+    });
+}
+
+/// A model during whose answer somebody else writes.
+struct Slow(tract::Tract);
+
+#[async_trait::async_trait]
+impl ChatModel for Slow {
+    async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError> {
+        self.0.user("Me first!").await.unwrap();
+        Ok(answering("Hello.").head(request.head.unwrap()))
+    }
+}
+
+#[test]
+fn an_answer_that_comes_too_late_is_not_lost() {
+    let tract = memory();
+    block_on(async {
+        let error = tract.chat(&Slow(tract.clone()), "Hi").await.unwrap_err();
+        assert_eq!(error.code(), "conflict");
+        let Error::Late { reply, .. } = error else { panic!("{error:?}") };
+        let late = tract.fork("late", reply.head.unwrap()).await.unwrap();
+        assert_eq!(late.commit(*reply).await.unwrap().parents.len(), 1);
+    });
+}
+
+#[test]
+fn cancelled_before_anything_came_nothing_is_recorded() {
+    let (tract, model) = (memory(), Told::says([Ok(answering("No."))]));
+    block_on(async {
+        let question = tract.user("Rain?").await.unwrap();
+        let token = CancellationToken::new();
+        token.cancel();
+        let options = ChatOptions::new().cancellation(token);
+        let error = tract.generate_with(&model, &options).await.unwrap_err();
+        assert_eq!(error.code(), "cancelled");
+        assert_eq!(tract.head().await.unwrap(), Some(question.id()));
+    });
+}
+
+#[test]
+fn a_request_of_a_model_is_the_compiled_one() {
+    let tract = memory();
+    block_on(async {
+        tract.system("Be brief.").await.unwrap();
+        tract.user("Rain?").await.unwrap();
+        let asked = Draft::assistant("").call("c1", "search", "{}").call("c2", "clock", "{}");
+        tract.commit(asked).await.unwrap();
+        let result = tract.tool_result("c1", "long").await.unwrap();
+        tract.annotate(result.id(), tract::Priority::Skip).await.unwrap();
+        let compiled = tract.compile().await.unwrap();
+        let model = tract::models::HttpModel::builder("openai/m").unwrap().base_url("http://h/v1");
+        let sent = model.build().unwrap().params(&compiled.request()).unwrap();
+        let expected = compiled.to_openai_params().unwrap().with("model", "m");
+        assert_eq!(body(&sent), body(&expected), "a skipped result stays one");
+        assert_eq!(sent.repairs, expected.repairs);
+    });
+}
+
+/// A real model, where somebody started one: see `docs/models.md`.
+#[test]
+fn real_model() {
+    let Ok(url) = std::env::var("TRACT_MODEL_URL") else {
+        println!(
+            "left out: a real model; TRACT_MODEL_URL says where one is, docs/models.md how to start it"
+        );
+        return;
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let tract = tract::open("memory:").await.unwrap();
+        let model = tract::models::HttpModel::builder("openai/local").unwrap().base_url(url);
+        let model = model.build().unwrap();
+        tract.system("You are a helpful assistant. Answer in one sentence.").await.unwrap();
+        let options = ChatOptions::new()
+            .parameter("max_tokens", 40)
+            .unwrap()
+            .parameter("temperature", 0)
+            .unwrap();
+        let question = Draft::user("What is the capital of France?");
+        let whole = tract.chat_with(&model, question, &options).await.unwrap();
+        println!("chat: {}", whole.text());
+        assert!(!whole.text().is_empty() && whole.reply.raw.is_some());
+        assert!(whole.reply.usage.unwrap().output_tokens.unwrap() > 0);
+        let heard = Arc::new(Mutex::new((0, String::new())));
+        let streaming = options.clone().on_piece({
+            let heard = Arc::clone(&heard);
+            move |piece| {
+                if let Piece::Text(text) = piece {
+                    let mut heard = heard.lock().unwrap();
+                    heard.0 += 1;
+                    heard.1.push_str(text);
+                }
+            }
+        });
+        let question = Draft::user("And of Italy?");
+        let streamed = tract.chat_with(&model, question, &streaming).await.unwrap();
+        let (pieces, text) = heard.lock().unwrap().clone();
+        println!("streamed in {pieces} pieces: {text}");
+        assert_eq!(text, streamed.text());
+        assert!(pieces > 1 && streamed.reply.stop_reason.is_some());
+        tract.user("Say it again.").await.unwrap();
+        let again = tract.generate_with(&model, &options).await.unwrap();
+        println!("generate: {}", again.text());
+        assert!(!again.text().is_empty() && again.commit.origin.by == tract::By::Model);
+    });
+}
