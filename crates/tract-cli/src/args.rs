@@ -79,6 +79,12 @@ pub(crate) enum Command {
     Tag(verb::tag::Tag),
     /// Record a message.
     Commit(Box<verb::commit::Commit>),
+    /// Record a question, ask a model, and record its answer.
+    #[cfg(feature = "http")]
+    Chat(verb::ask::Chat),
+    /// Ask a model to go on from here, and record its answer.
+    #[cfg(feature = "http")]
+    Generate(verb::ask::Generate),
     /// Replace what a message says; the original stays.
     Edit(verb::edit::Edit),
     /// Set the priority of messages: skip, normal, important, pinned.
@@ -129,6 +135,8 @@ impl Command {
             | Self::Completions(_) => false,
             Self::Tools(tools) => tools.writes(),
             Self::Verify(verify) => verify.writes(),
+            #[cfg(feature = "http")]
+            Self::Chat(_) | Self::Generate(_) => true,
             Self::Init(_)
             | Self::Branch(_)
             | Self::Checkout(_)

@@ -21,6 +21,8 @@ pub(crate) const NO: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 /// The store is unavailable or damaged.
 pub(crate) const STORE: u8 = 3;
+/// Somebody interrupted it.
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Why a command ends early.
 #[derive(Debug)]
@@ -113,6 +115,12 @@ impl Failure {
     pub(crate) fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
         self
+    }
+
+    /// Says that somebody interrupted it.
+    #[must_use]
+    pub(crate) fn interrupted(self) -> Self {
+        Self { exit: INTERRUPTED, ..self }
     }
 
     pub(crate) fn exit(&self) -> u8 {

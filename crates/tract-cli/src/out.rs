@@ -116,6 +116,11 @@ impl Out {
         writeln!(self.stdout, "{text}").map_err(Failure::stdout)
     }
 
+    /// Writes text as it is, without ending the line.
+    pub(crate) fn write(&mut self, text: &str) -> Outcome<()> {
+        write!(self.stdout, "{text}").map_err(Failure::stdout)
+    }
+
     /// Hands what was written to whoever reads it.
     pub(crate) fn flush(&mut self) -> Outcome<()> {
         self.stdout.flush().map_err(Failure::stdout)

@@ -2,6 +2,8 @@
 
 pub(crate) mod annotate;
 pub(crate) mod apply;
+#[cfg(feature = "http")]
+pub(crate) mod ask;
 pub(crate) mod branch;
 pub(crate) mod checkout;
 pub(crate) mod commit;
@@ -83,6 +85,10 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Checkout(checkout) => checkout::run(context, checkout).await,
         Command::Tag(tag) => tag::run(context, tag).await,
         Command::Commit(commit) => commit::run(context, *commit).await,
+        #[cfg(feature = "http")]
+        Command::Chat(chat) => ask::chat(context, chat).await,
+        #[cfg(feature = "http")]
+        Command::Generate(generate) => ask::generate(context, generate).await,
         Command::Edit(edit) => edit::run(context, edit).await,
         Command::Annotate(annotate) => annotate::run(context, annotate).await,
         Command::Revert(revert) => revert::run(context, revert).await,

@@ -6,6 +6,9 @@ mod kill;
 
 mod support;
 
+// Models asked, on loopback.
+#[cfg(all(unix, feature = "http"))]
+mod chat;
 // Exit codes and errors: every way in which input can be bad.
 mod errors;
 // What `log --graph` draws, in colour.

@@ -1,0 +1,320 @@
+//! `tract chat` and `tract generate`
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver};
+
+use clap::Args;
+use serde::Serialize;
+use tract::models::HttpModel;
+use tract::{Answer, CancellationToken, ChatOptions, Draft, JsonText, Piece, Tract};
+
+use super::commit::schemas;
+use crate::context::Context;
+use crate::escape;
+use crate::failure::{Failure, Outcome};
+use crate::input;
+use crate::out::Out;
+use crate::render::{number, short};
+use crate::style::{DIM, Styled};
+
+/// Record a question, ask a model, and record its answer.
+///
+/// The answer is printed as it comes. Interrupted, what had come stands in the log as broken off,
+/// and in no context.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tract chat 'Do I need a coat in Paris?' --model openai/gpt-5.5
+  tract chat 'Hi' --model openai/local --base-url http://127.0.0.1:8080/v1
+  echo 'And in Lyon?' | tract chat --model anthropic/claude-opus-4-7 --set temperature=0.2
+
+Keys and servers are taken from the environment: OPENAI_API_KEY, ANTHROPIC_API_KEY,
+OPENAI_BASE_URL, ANTHROPIC_BASE_URL, OLLAMA_HOST.")]
+pub(crate) struct Chat {
+    /// The question; standard input when absent or `-`.
+    #[arg(value_name = "TEXT")]
+    text: Option<String>,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+/// Ask a model to go on from here, and record its answer.
+///
+/// After results of tools, or again after an answer that broke off.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tract generate --model openai/gpt-5.5
+  tract generate --model ollama/llama3 --set temperature=0")]
+pub(crate) struct Generate {
+    #[command(flatten)]
+    asked: Asked,
+}
+
+/// Who is asked, and how.
+#[derive(Debug, Args)]
+pub(crate) struct Asked {
+    /// The model: openai/NAME, responses/NAME, anthropic/NAME or ollama/NAME.
+    #[arg(long, value_name = "PROVIDER/NAME", env = "TRACT_MODEL", hide_env_values = true)]
+    model: String,
+    /// Where the server is, for whoever speaks like the provider.
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// A parameter, such as temperature or max_tokens; may be given several times.
+    #[arg(long, value_name = "KEY=JSON", value_parser = input::key_value)]
+    set: Vec<(String, JsonText)>,
+    /// The tools of this question and answer alone: a file with a JSON list of schemas.
+    #[arg(long, value_name = "FILE")]
+    tools: Option<PathBuf>,
+    /// Wait for the whole answer.
+    #[arg(long)]
+    no_stream: bool,
+    /// Do not keep the bytes of the answer beside it.
+    #[arg(long)]
+    no_raw: bool,
+}
+
+pub(crate) async fn chat(context: &mut Context<'_>, chat: Chat) -> Outcome<()> {
+    let text = input::text_or_stdin(chat.text)?;
+    ask(context, chat.asked, Some(Draft::user(text))).await
+}
+
+pub(crate) async fn generate(context: &mut Context<'_>, generate: Generate) -> Outcome<()> {
+    ask(context, generate.asked, None).await
+}
+
+async fn ask(context: &mut Context<'_>, asked: Asked, question: Option<Draft>) -> Outcome<()> {
+    // Sockets and timers live on a thread of their own; this one waits and writes.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::no("runtime", format!("no thread for the network: {error}")))?;
+    let model = model(&asked)?;
+    let (cancellation, pieces, options) = options(&asked, &runtime)?;
+    let tract = context.open().await?;
+    let work = runtime.spawn({
+        let tract = tract.clone();
+        async move {
+            // Dropping the options closes the channel of pieces, which ends the printing.
+            match question {
+                Some(question) => tract.chat_with(&model, question, &options).await,
+                None => tract.generate_with(&model, &options).await,
+            }
+        }
+    });
+    let mut printed = Printed::default();
+    for piece in pieces {
+        if let Err(failure) = printed.piece(context.out, &piece) {
+            // Nobody reads any more: what came is recorded as broken off.
+            cancellation.cancel();
+            let _ = work.await;
+            return Err(failure);
+        }
+    }
+    let answered = work
+        .await
+        .map_err(|error| Failure::no("runtime", format!("the request failed: {error}")))?;
+    let interrupted = cancellation.is_cancelled();
+    match answered {
+        Ok(answer) => printed.end(context.out, &tract, &answer),
+        Err(error) => {
+            printed.line_end(context.out)?;
+            let failure = Failure::from(error);
+            Err(if interrupted { failure.interrupted() } else { failure })
+        }
+    }
+}
+
+fn model(asked: &Asked) -> Outcome<HttpModel> {
+    let usage = |error: tract::ModelError| {
+        let failure = Failure::usage(error.to_string());
+        error.notes().into_iter().fold(failure, Failure::note)
+    };
+    let mut builder = HttpModel::builder(&asked.model).map_err(usage)?;
+    if let Some(url) = &asked.base_url {
+        builder = builder.base_url(url);
+    }
+    builder.from_env().build().map_err(usage)
+}
+
+type Set = (CancellationToken, Receiver<Piece>, ChatOptions);
+
+fn options(asked: &Asked, runtime: &tokio::runtime::Runtime) -> Outcome<Set> {
+    let cancellation = CancellationToken::new();
+    let (sender, pieces) = mpsc::channel();
+    let mut options = ChatOptions::new().cancellation(cancellation.clone()).keep_raw(!asked.no_raw);
+    if !asked.no_stream {
+        options = options.on_piece(move |piece| {
+            // A printer that is gone has cancelled already.
+            let _ = sender.send(piece.clone());
+        });
+    }
+    for (key, value) in &asked.set {
+        options = options.parameter(key, value)?;
+    }
+    if let Some(path) = &asked.tools {
+        options = options.tools(schemas(&input::read_text(path)?)?)?;
+    }
+    let token = cancellation.clone();
+    runtime.spawn(async move {
+        if tokio::signal::ctrl_c().await.is_err() {
+            return;
+        }
+        token.cancel();
+        // Whoever asks twice does not want to wait.
+        if tokio::signal::ctrl_c().await.is_ok() {
+            std::process::exit(i32::from(crate::failure::INTERRUPTED));
+        }
+    });
+    Ok((cancellation, pieces, options))
+}
+
+/// What was printed of an answer.
+#[derive(Default)]
+struct Printed {
+    /// Whether a line is open on stdout.
+    open: bool,
+    any: bool,
+}
+
+/// A piece, as `--json` prints it.
+#[derive(Serialize)]
+#[serde(tag = "piece", rename_all = "snake_case")]
+enum PieceLine<'a> {
+    Text { text: &'a str },
+    Reasoning { text: &'a str },
+    Call { index: usize, name: &'a str },
+    Arguments { index: usize, text: &'a str },
+}
+
+/// The answer, as `--json` prints it at the end.
+#[derive(Serialize)]
+struct AnswerLine<'a> {
+    sent: Option<String>,
+    commit: String,
+    text: String,
+    tool_calls: Vec<CallLine<'a>>,
+    model: Option<&'a str>,
+    stop_reason: Option<&'a str>,
+    usage: Option<UsageLine>,
+}
+
+#[derive(Serialize)]
+struct CallLine<'a> {
+    id: &'a str,
+    name: &'a str,
+    arguments: &'a str,
+}
+
+#[derive(Serialize)]
+struct UsageLine {
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    cached_tokens: Option<u64>,
+    reasoning_tokens: Option<u64>,
+}
+
+impl Printed {
+    fn piece(&mut self, out: &mut Out, piece: &Piece) -> Outcome<()> {
+        self.any = true;
+        if out.is_json() {
+            let line = match piece {
+                Piece::Text(text) => PieceLine::Text { text },
+                Piece::Reasoning(text) => PieceLine::Reasoning { text },
+                Piece::Call { index, name } => PieceLine::Call { index: *index, name },
+                Piece::Arguments { index, text } => PieceLine::Arguments { index: *index, text },
+                _ => return Ok(()),
+            };
+            out.json(&line)?;
+            return out.flush();
+        }
+        match piece {
+            Piece::Text(text) => self.text(out, text),
+            // Thinking is beside the answer.
+            Piece::Reasoning(text) => {
+                let _ = write!(std::io::stderr(), "{}", escape::block(text));
+                Ok(())
+            }
+            Piece::Call { name, .. } => {
+                self.line_end(out)?;
+                self.text(out, &format!("call {name} "))
+            }
+            Piece::Arguments { text, .. } => self.text(out, text),
+            _ => Ok(()),
+        }
+    }
+
+    fn text(&mut self, out: &mut Out, text: &str) -> Outcome<()> {
+        out.write(&escape::block(text))?;
+        if let Some(last) = text.chars().last() {
+            self.open = last != '\n';
+        }
+        out.flush()
+    }
+
+    fn line_end(&mut self, out: &mut Out) -> Outcome<()> {
+        match std::mem::take(&mut self.open) {
+            true if !out.is_json() => {
+                out.write("\n")?;
+                out.flush()
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn end(&mut self, out: &mut Out, tract: &Tract, answer: &Answer) -> Outcome<()> {
+        if !self.any && !out.is_json() {
+            self.text(out, &answer.text())?;
+            for (index, call) in answer.calls().enumerate() {
+                self.piece(out, &Piece::Call { index, name: call.name.clone() })?;
+                self.text(out, &call.arguments)?;
+            }
+        }
+        self.line_end(out)?;
+        let reply = &answer.reply;
+        if out.is_json() {
+            return out.json(&AnswerLine {
+                sent: answer.sent.as_ref().map(|sent| sent.id().to_hex()),
+                commit: answer.commit.id().to_hex(),
+                text: answer.text(),
+                tool_calls: answer
+                    .calls()
+                    .map(|call| CallLine {
+                        id: &call.id,
+                        name: &call.name,
+                        arguments: &call.arguments,
+                    })
+                    .collect(),
+                model: reply.model.as_deref(),
+                stop_reason: reply.stop_reason.as_ref().map(|reason| reason.as_str()),
+                usage: reply.usage.map(|usage| UsageLine {
+                    input_tokens: usage.input_tokens,
+                    output_tokens: usage.output_tokens,
+                    cached_tokens: usage.cached_tokens,
+                    reasoning_tokens: usage.reasoning_tokens,
+                }),
+            });
+        }
+        let tokens = |count: Option<u64>| count.map_or_else(|| "?".to_owned(), number);
+        let usage = reply.usage.unwrap_or_default();
+        let stop = reply.stop_reason.as_ref().map_or("no reason", |reason| reason.as_str());
+        out.say(format_args!(
+            "{} {}",
+            short(answer.commit.id()),
+            Styled(
+                DIM,
+                format!(
+                    "{} · {} · {} + {} tokens · {}",
+                    escape::line(tract.branch_name()),
+                    escape::line(reply.model.as_deref().unwrap_or("a model")),
+                    tokens(usage.input_tokens),
+                    tokens(usage.output_tokens),
+                    escape::line(stop),
+                )
+            )
+        ));
+        Ok(())
+    }
+}

@@ -1,0 +1,163 @@
+//! `chat` and `generate` against a server on loopback.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Stdio;
+use std::thread::JoinHandle;
+
+use serde_json::Value;
+
+use crate::support::{Place, Ran};
+
+const KEY: &str = "sk-cli-0123456789";
+
+fn event(delta: &str, finish: &str) -> String {
+    format!(
+        "data: {{\"id\":\"r1\",\"model\":\"m-1\",\"choices\":[{{\"index\":0,\"delta\":{delta},\"finish_reason\":{finish}}}]}}\n\n"
+    )
+}
+
+fn hello() -> String {
+    let usage = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":2}}\n\ndata: [DONE]\n\n";
+    let (first, last) = (
+        event(r#"{"role":"assistant","content":"Hel"}"#, "null"),
+        event(r#"{"content":"lo"}"#, "\"stop\""),
+    );
+    first + &last + usage
+}
+
+/// Answers requests one after another; gives the bodies that were asked.
+struct Server {
+    url: String,
+    served: JoinHandle<Vec<Value>>,
+}
+
+impl Server {
+    /// The last answer stays open when it is to hang.
+    fn start(answers: Vec<String>, hanging: bool) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
+        let served = std::thread::spawn(move || {
+            let mut asked = Vec::new();
+            for answer in answers {
+                let (mut stream, _) = listener.accept().expect("a client");
+                asked.push(request(&stream));
+                let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+                stream.write_all(head.as_bytes()).expect("the client listens");
+                stream.write_all(answer.as_bytes()).expect("the client listens");
+                if hanging {
+                    // Until the client hangs up.
+                    let _ = stream.read(&mut [0; 1]);
+                }
+            }
+            asked
+        });
+        Self { url, served }
+    }
+}
+
+fn request(stream: &TcpStream) -> Value {
+    let mut reader = BufReader::new(stream);
+    let (mut length, mut authorized) = (0, false);
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).expect("a line of the head");
+        let lower = line.to_lowercase();
+        if let Some(value) = lower.strip_prefix("content-length:") {
+            length = value.trim().parse().expect("a number");
+        }
+        authorized |= lower.trim() == format!("authorization: bearer {KEY}");
+        if line.trim().is_empty() {
+            break;
+        }
+    }
+    assert!(authorized, "the key of the environment is sent");
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).expect("the body");
+    serde_json::from_slice(&body).expect("it is JSON")
+}
+
+fn run(place: &Place, arguments: &[&str]) -> Ran {
+    let mut command = place.command(arguments);
+    command.env("OPENAI_API_KEY", KEY).env_remove("OPENAI_BASE_URL").env_remove("TRACT_MODEL");
+    let output = command.stdin(Stdio::null()).output().expect("the binary runs");
+    Ran {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+        stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+    }
+}
+
+#[test]
+fn a_question_and_its_answer_are_commits() {
+    let place = Place::new();
+    let server = Server::start(vec![hello(), hello()], false);
+    let with = ["--model", "openai/some", "--base-url", &server.url];
+    let ran = run(&place, &[&["chat", "Hi", "--set", "temperature=0.5"], &with[..]].concat());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(ran.stdout, "Hello\n");
+    assert!(ran.stderr.contains("m-1") && ran.stderr.contains("9 + 2 tokens"), "{ran:?}");
+
+    let ran = run(&place, &[&["generate", "--json"], &with[..]].concat());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let lines: Vec<Value> =
+        ran.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(lines[0], serde_json::json!({"piece": "text", "text": "Hel"}));
+    let answer = lines.last().expect("the answer");
+    assert_eq!(answer["text"], "Hello");
+    assert_eq!(answer["usage"]["output_tokens"], 2);
+    assert_eq!(answer["stop_reason"], "end_turn");
+
+    let asked = server.served.join().expect("it served");
+    assert_eq!(asked[0]["temperature"], 0.5);
+    assert_eq!(asked[0]["messages"], serde_json::json!([{"role": "user", "content": "Hi"}]));
+    assert_eq!(asked[1]["messages"].as_array().map(Vec::len), Some(2));
+    let log = place.json(&["log", "--json"]);
+    assert_eq!(log.len(), 3);
+    assert_eq!(log[0]["commit"], answer["commit"]);
+    assert_eq!(log[0]["metadata"]["stop_reason"], "end_turn");
+    place.ok(&["verify"]);
+    let store = std::fs::read(place.store()).expect("the store");
+    assert!(
+        !store.windows(KEY.len()).any(|window| window == KEY.as_bytes()),
+        "no key in the store"
+    );
+}
+
+#[test]
+fn an_interrupted_answer_is_in_the_log_and_in_no_context() {
+    let place = Place::new();
+    let begun = event(r#"{"role":"assistant","content":"Hel"}"#, "null");
+    let server = Server::start(vec![begun], true);
+    let mut command =
+        place.command(&["chat", "Hi", "--model", "openai/some", "--base-url", &server.url]);
+    command.env("OPENAI_API_KEY", KEY).stdin(Stdio::null());
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+    let mut shown = [0; 3];
+    child.stdout.as_mut().expect("a pipe").read_exact(&mut shown).expect("the first piece");
+    assert_eq!(&shown, b"Hel", "shown as it comes");
+    let pid = child.id().to_string();
+    let sent = std::process::Command::new("kill").args(["-INT", &pid]).status().expect("kill runs");
+    assert!(sent.success());
+    let output = child.wait_with_output().expect("it ends");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("error[broken_off]"), "{stderr}");
+    server.served.join().expect("it served");
+    let log = place.json(&["log", "--json"]);
+    assert_eq!(log.len(), 2, "the question, and a note of what came");
+    assert_eq!(log[0]["op"]["name"], "note");
+    let compiled = place.json(&["compile", "--to", "openai"]);
+    assert_eq!(compiled[0].as_array().map(Vec::len), Some(1), "the question alone");
+    place.ok(&["verify"]);
+}
+
+#[test]
+fn what_cannot_be_asked_is_told() {
+    let place = Place::new();
+    place.refused(&["generate", "--model", "gpt"], 2, "usage", "expected provider/model");
+    place.refused(&["generate", "--model", "opnai/x"], 2, "usage", "did you mean");
+    let nowhere = ["--model", "openai/x", "--base-url", "http://127.0.0.1:9/v1"];
+    place.refused(&[&["generate"], &nowhere[..]].concat(), 1, "invalid", "no message to answer");
+}
