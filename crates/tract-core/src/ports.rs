@@ -480,6 +480,7 @@ pub trait Summarizer: Send + Sync {
     /// [`ModelError`] when there is no summary.
     async fn summarize(&self, request: &SummaryRequest) -> Result<Summary, ModelError>;
 
+<<<<<<< HEAD
     /// Summarises several texts that belong together: exactly one summary for each, in order. One
     /// after the other, unless the port knows better.
     ///
@@ -494,6 +495,8 @@ pub trait Summarizer: Send + Sync {
     }
 }
 
+=======
+>>>>>>> w-http
 #[cfg(test)]
 mod tests {
     use super::*;

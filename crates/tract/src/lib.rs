@@ -107,6 +107,14 @@ pub mod models {
     };
 }
 
+/// Clients for models: OpenAI and whoever speaks like it, Anthropic, Ollama.
+#[cfg(feature = "http")]
+pub mod models {
+    pub use tract_providers::http::{
+        ApiKey, HttpModel, HttpModelBuilder, Provider, Retry, RetryPolicy,
+    };
+}
+
 /// Tool schemas as data: shapes, names, translation between providers, comparison.
 #[cfg(any(feature = "engine", feature = "tools"))]
 pub use tract_schema as schema;
