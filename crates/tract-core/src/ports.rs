@@ -480,7 +480,6 @@ pub trait Summarizer: Send + Sync {
     /// [`ModelError`] when there is no summary.
     async fn summarize(&self, request: &SummaryRequest) -> Result<Summary, ModelError>;
 
-<<<<<<< HEAD
     /// Summarises several texts that belong together: exactly one summary for each, in order. One
     /// after the other, unless the port knows better.
     ///
@@ -495,8 +494,6 @@ pub trait Summarizer: Send + Sync {
     }
 }
 
-=======
->>>>>>> w-http
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -34,9 +34,6 @@ pub use crate::form::{Form, FormOptions, RequestForms, compile_form};
 pub use crate::import::{Anomaly, Conversation, Imported};
 pub use crate::params::Params;
 pub use crate::prefix::{Miss, Origin, PrefixHash, why_miss};
-<<<<<<< HEAD
 pub use crate::reply::read_reply;
-=======
->>>>>>> w-http
 pub use crate::request::params_of;
 pub use tract_compile::{Pairing, Repair, RepairKind};

@@ -87,10 +87,7 @@ pub enum Error {
     #[error("{error}")]
     BrokenOff {
         /// Why, and what had come.
-<<<<<<< HEAD
-=======
         #[source]
->>>>>>> w-http
         error: Box<tract_core::ModelError>,
         /// The note that has what came; none when it could not be written.
         recorded: Option<tract_core::CommitId>,

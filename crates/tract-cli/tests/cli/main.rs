@@ -6,7 +6,6 @@ mod kill;
 
 mod support;
 
-<<<<<<< HEAD
 // Catalogs of tools: selection, approval.
 mod catalog;
 // Models asked, on loopback.
@@ -14,11 +13,6 @@ mod catalog;
 mod chat;
 // Copies between stores.
 mod copies;
-=======
-// Models asked, on loopback.
-#[cfg(all(unix, feature = "http"))]
-mod chat;
->>>>>>> w-http
 // Exit codes and errors: every way in which input can be bad.
 mod errors;
 // What `log --graph` draws, in colour.
