@@ -16,7 +16,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tract-store-postgres", &["tract-core"]),
     ("tract-store-sqlite", &["tract-core"]),
     ("tract-example-store", &["tract-core"]),
-    ("tract-tools", &["tract-core", "tract-schema"]),
     ("tract-mcp", &["tract-core", "tract-schema", "tract-tools"]),
     ("tract-engine", &["tract-core", "tract-compile", "tract-hooks"]),
     ("tract-providers", &["tract-core", "tract-compile", "tract-schema"]),
@@ -38,7 +37,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tract-tools",
         ],
     ),
-    ("tract-cli", &["tract"]),
+    ("tract-cli", &["tract", "tract-testkit"]),
 ];
 
 /// Crates whose dependencies are free: they test, measure or check, and nobody depends on them.
@@ -138,6 +137,7 @@ fn features_bring_their_layer_and_no_other() {
         &["tract-tools", "tract-macros", "tract-schema", "jsonschema"],
         &["tract-engine", "rusqlite", "reqwest"],
     );
+    check("mcp", &["tract-mcp", "rmcp", "tract-tools"], &["tract-engine", "rusqlite", "reqwest"]);
     // TLS comes from rustls with ring, wherever HTTP does.
     check("http", &["reqwest", "rustls", "ring"], &["openssl-sys", "aws-lc-sys", "native-tls"]);
 }

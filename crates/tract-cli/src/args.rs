@@ -110,6 +110,9 @@ pub(crate) enum Command {
     Export(verb::export::Export),
     /// Copy a repository from one store to another.
     Copy(verb::copy::Copy),
+    /// Run the contract for stores against the engine of a url.
+    #[cfg(feature = "conformance")]
+    Conformance(verb::conformance::Conformance),
     /// Write the request that a provider accepts.
     Compile(verb::compile::Compile),
     /// Name what breaks the provider's prompt cache between two revisions.
@@ -155,6 +158,8 @@ impl Command {
             | Self::Stats
             | Self::Turns(_)
             | Self::Completions(_) => false,
+            #[cfg(feature = "conformance")]
+            Self::Conformance(_) => false,
             Self::Tools(tools) => tools.writes(),
             #[cfg(feature = "mcp")]
             Self::Mcp(mcp) => mcp.writes(),

@@ -227,9 +227,7 @@ async fn add_all(
     let mut commits = Vec::with_capacity(requests.len());
     for (place, request) in requests.iter().enumerate() {
         let commit = match asked.get(place) {
-            Some(instead) => {
-                txn.add_decided(branch, instead.as_ref().unwrap_or(request)).await?
-            }
+            Some(instead) => txn.add_decided(branch, instead.as_ref().unwrap_or(request)).await?,
             None => {
                 let (commit, instead) = txn.add_asking(branch, request).await?;
                 asked.push(instead);

@@ -116,6 +116,7 @@ pub fn measure(schema: &Value, limits: &SchemaLimits) -> Result<Measured, LimitE
 }
 
 /// Returns how many arrays and objects stand inside of each other.
+#[cfg(feature = "validate")]
 pub(crate) fn depth(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),

@@ -48,6 +48,7 @@ type Opener = dyn Fn(&Path) -> StoreResult<Arc<dyn Store>> + Send + Sync;
 pub struct Suite {
     open: Arc<Opener>,
     lacks: Vec<Capability>,
+    within: Option<PathBuf>,
 }
 
 impl fmt::Debug for Suite {
@@ -60,7 +61,7 @@ impl Suite {
     /// Takes a function that opens a store in a folder, an empty one at first, or opens it again.
     pub fn new<S: Store>(open: impl Fn(&Path) -> StoreResult<S> + Send + Sync + 'static) -> Self {
         let open = move |dir: &Path| Ok(Arc::new(open(dir)?) as Arc<dyn Store>);
-        Self { open: Arc::new(open), lacks: Vec::new() }
+        Self { open: Arc::new(open), lacks: Vec::new(), within: None }
     }
 
     /// Names what the store lacks.
@@ -68,6 +69,22 @@ impl Suite {
     pub fn lacks(mut self, lacks: impl IntoIterator<Item = Capability>) -> Self {
         self.lacks.extend(lacks);
         self
+    }
+
+    /// Makes the folders of the cases in this one, and not where the system keeps what is
+    /// temporary: to try another disk.
+    #[must_use]
+    pub fn within(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.within = Some(folder.into());
+        self
+    }
+
+    /// Returns what a new store claims to be able to do.
+    ///
+    /// # Errors
+    /// When no store can be opened.
+    pub fn claims(&self) -> StoreResult<Capabilities> {
+        Ok(Harness::new(self)?.open()?.capabilities())
     }
 }
 
@@ -80,7 +97,11 @@ pub struct Harness {
 
 impl Harness {
     fn new(suite: &Suite) -> StoreResult<Self> {
-        Ok(Self { dir: tempfile::tempdir()?, suite: suite.clone() })
+        let dir = match &suite.within {
+            Some(folder) => tempfile::tempdir_in(folder)?,
+            None => tempfile::tempdir()?,
+        };
+        Ok(Self { dir, suite: suite.clone() })
     }
 
     /// Opens the store, or opens it again.

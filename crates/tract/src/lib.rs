@@ -11,11 +11,9 @@
 //!   `memory:` is always there. [`store::open`] takes a url.
 //! - Layers: `compile` (the `compile` module), `hooks` (the `hooks` module), `engine` (default;
 //!   needs both: `Tract`, `OpenOptions`, imports and the forms of the providers), `tools` (the
-//!   `tools` module: `#[tool]` and `#[tool_type]`, registries and hydration, with a validator).
-//!   needs both: `Tract`, `OpenOptions`, imports and the forms of the providers), `tools` (the `tools`
-//!   module: selection), `mcp` (the `mcp` module: tools of MCP servers; needs tokio).
-//!   needs both: `Tract`, `OpenOptions`, imports and the forms of the providers), `http` (the
-//!   `models` module).
+//!   `tools` module: `#[tool]` and `#[tool_type]`, registries, hydration with a validator, selection),
+//!   `mcp` (the `mcp` module: tools of MCP servers), `http` (the `models` module: clients for models;
+//!   both need a tokio runtime).
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "engine")]
@@ -37,10 +35,10 @@ pub mod import;
 mod log;
 #[cfg(feature = "engine")]
 mod open;
-#[cfg(all(feature = "engine", feature = "tools"))]
-mod pins;
 #[cfg(feature = "engine")]
 mod pending;
+#[cfg(all(feature = "engine", feature = "tools"))]
+mod pins;
 #[cfg(feature = "engine")]
 pub mod prelude;
 #[cfg(feature = "engine")]
@@ -107,14 +105,6 @@ pub mod models {
     };
 }
 
-/// Clients for models: OpenAI and whoever speaks like it, Anthropic, Ollama.
-#[cfg(feature = "http")]
-pub mod models {
-    pub use tract_providers::http::{
-        ApiKey, HttpModel, HttpModelBuilder, Provider, Retry, RetryPolicy,
-    };
-}
-
 /// Tool schemas as data: shapes, names, translation between providers, comparison.
 #[cfg(any(feature = "engine", feature = "tools"))]
 pub use tract_schema as schema;
@@ -128,10 +118,6 @@ pub use tract_tools::{tool, tool_type};
 
 #[cfg(feature = "engine")]
 pub use tract_providers::{Params, RequestForms};
-
-/// Tools at run time.
-#[cfg(feature = "tools")]
-pub use tract_tools as tools;
 
 /// The tools of MCP servers.
 #[cfg(feature = "mcp")]

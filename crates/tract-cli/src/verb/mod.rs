@@ -10,6 +10,8 @@ pub(crate) mod commit;
 pub(crate) mod compile;
 pub(crate) mod completions;
 pub(crate) mod compress;
+#[cfg(feature = "conformance")]
+pub(crate) mod conformance;
 pub(crate) mod copy;
 pub(crate) mod demo;
 pub(crate) mod diff;
@@ -23,8 +25,8 @@ pub(crate) mod log;
 #[cfg(feature = "mcp")]
 pub(crate) mod mcp;
 pub(crate) mod merge;
-mod pins;
 pub(crate) mod pending;
+mod pins;
 pub(crate) mod revert;
 pub(crate) mod select;
 pub(crate) mod show;
@@ -106,6 +108,8 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Mcp(mcp) => mcp::run(context, mcp).await,
         Command::Merge(merge) => merge::run(context, merge).await,
         Command::Compress(compress) => compress::run(context, compress).await,
+        #[cfg(feature = "conformance")]
+        Command::Conformance(asked) => conformance::run(context, asked).await,
         Command::Copy(copy) => copy::run(context, copy).await,
         Command::Apply(apply) => apply::run(context, apply).await,
         Command::Import(import) => import::run(context, import).await,

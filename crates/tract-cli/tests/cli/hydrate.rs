@@ -24,7 +24,8 @@ fn hydrate_says_where_a_call_fails() {
     let ran = place.run(&[&arguments[..], &["--json"]].concat()).expect(1);
     let lines = ran.lines();
     assert_eq!(lines.len(), 5);
-    let keys: Vec<&String> = lines[0].as_object().unwrap().keys().collect();
+    let mut keys: Vec<&String> = lines[0].as_object().unwrap().keys().collect();
+    keys.sort_unstable();
     assert_eq!(keys, ["arguments", "errors", "id", "name", "provenance", "success"]);
     assert_eq!(lines[0]["arguments"], json!({"a": 1}));
     assert_eq!(lines[0]["success"], true);

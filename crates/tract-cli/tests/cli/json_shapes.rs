@@ -4,7 +4,10 @@ use crate::support::{Place, bundled, text};
 
 #[track_caller]
 fn keys(value: &Value) -> Vec<&str> {
-    value.as_object().expect("an object").keys().map(String::as_str).collect()
+    let keys = value.as_object().expect("an object").keys();
+    let mut keys: Vec<&str> = keys.map(String::as_str).collect();
+    keys.sort_unstable();
+    keys
 }
 
 /// A conversation with tools, an edit, and a call that is still open.

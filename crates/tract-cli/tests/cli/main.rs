@@ -11,6 +11,9 @@ mod catalog;
 // Models asked, on loopback.
 #[cfg(all(unix, feature = "http"))]
 mod chat;
+// The contract for stores.
+#[cfg(feature = "conformance")]
+mod conformance;
 // Copies between stores.
 mod copies;
 // Exit codes and errors: every way in which input can be bad.

@@ -230,7 +230,12 @@ fn url_of(provider: Provider, base: &str) -> Result<Url, ModelError> {
     if !url.username().is_empty() || url.password().is_some() {
         return Err(refused("it holds credentials; a key is given apart"));
     }
-    if provider == Provider::Ollama && !base.contains("://") && url.port().is_none() {
+    // `h:80` states the port that a url leaves out.
+    let host = base.split(['/', '?', '#']).next().unwrap_or_default();
+    let states_port = host.rsplit_once(':').is_some_and(|(_, port)| {
+        !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    if provider == Provider::Ollama && !base.contains("://") && !states_port {
         url.set_port(Some(11434)).map_err(|()| refused("it takes no port"))?;
     }
     let path = format!("{}/{}", url.path().trim_end_matches('/'), provider.path());

@@ -35,7 +35,6 @@ pub struct ToolIndex {
     gaps: usize,
     by_id: HashMap<String, usize>,
     terms: HashMap<Box<str>, Term>,
-    spelled: Vec<Spelled>,
     pairs: HashMap<(Term, Term), Term>,
     postings: Vec<Vec<Posting>>,
     /// Words by the letters that they begin with.
@@ -51,14 +50,6 @@ struct Doc {
     terms: Vec<Term>,
     name: Vec<Term>,
     description: Vec<Term>,
-}
-
-/// How a term is written.
-#[derive(Clone, Debug)]
-enum Spelled {
-    Word(Box<str>),
-    /// Two words, one right after the other.
-    Pair(Term, Term),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -77,14 +68,19 @@ pub(crate) struct Asked {
     /// In the order in which they were asked for, so that sums are the same each time.
     terms: Vec<(Term, f32)>,
     places: HashMap<Term, usize>,
+    /// For each of the terms, the words of the input that led to it.
+    said: Vec<String>,
 }
 
 impl Asked {
-    fn add(&mut self, term: Term, weight: f32) {
+    fn add(&mut self, term: Term, weight: f32, said: &str) {
         let place = *self.places.entry(term).or_insert(self.terms.len());
         match self.terms.get_mut(place) {
             Some((_, known)) => *known = known.max(weight),
-            None => self.terms.push((term, weight)),
+            None => {
+                self.terms.push((term, weight));
+                self.said.push(said.to_owned());
+            }
         }
     }
 
@@ -206,10 +202,9 @@ impl ToolIndex {
         Doc { entry, terms, name, description }
     }
 
-    fn new_term(&mut self, spelled: Spelled) -> Term {
+    fn new_term(&mut self) -> Term {
         let term = self.postings.len() as Term;
         self.postings.push(Vec::new());
-        self.spelled.push(spelled);
         term
     }
 
@@ -223,7 +218,7 @@ impl ToolIndex {
         let term = match self.terms.get(stem.as_str()) {
             Some(term) => *term,
             None => {
-                let term = self.new_term(Spelled::Word(stem.as_str().into()));
+                let term = self.new_term();
                 if let Some(prefix) = prefix(&stem) {
                     self.by_prefix.entry(prefix.into()).or_default().push(term);
                 }
@@ -239,51 +234,41 @@ impl ToolIndex {
         if let Some(term) = self.pairs.get(&(first, second)) {
             return *term;
         }
-        let term = self.new_term(Spelled::Pair(first, second));
+        let term = self.new_term();
         self.pairs.insert((first, second), term);
         term
-    }
-
-    fn written(&self, term: Term) -> String {
-        match self.spelled.get(term as usize) {
-            Some(Spelled::Word(word)) => word.to_string(),
-            Some(Spelled::Pair(first, second)) => {
-                format!("{} {}", self.written(*first), self.written(*second))
-            }
-            None => String::new(),
-        }
     }
 
     /// Reads an input: the terms that it asks for, and those that come close.
     pub(crate) fn asked(&self, input: &str, weights: &Weights) -> Asked {
         let mut asked = Asked::default();
-        let mut before: Option<(String, Option<Term>)> = None;
+        let mut before: Option<(String, String, Option<Term>)> = None;
         words::each_word(input, |word| {
             let mut stem = word.to_owned();
             words::stem(&mut stem);
             let term = self.terms.get(stem.as_str()).copied();
             if let Some(term) = term {
-                asked.add(term, 1.0);
+                asked.add(term, 1.0, word);
             }
             for near in
                 prefix(&stem).and_then(|prefix| self.by_prefix.get(prefix)).into_iter().flatten()
             {
                 if Some(*near) != term {
-                    asked.add(*near, weights.prefix);
+                    asked.add(*near, weights.prefix, word);
                 }
             }
-            if let Some((last, last_term)) = &before {
+            if let Some((said, last, last_term)) = &before {
                 let joined = format!("{last}{stem}");
                 if let Some(term) = self.terms.get(joined.as_str()) {
-                    asked.add(*term, 1.0);
+                    asked.add(*term, 1.0, &format!("{said} {word}"));
                 }
                 if let (Some(first), Some(second)) = (last_term, term)
                     && let Some(pair) = self.pairs.get(&(*first, second))
                 {
-                    asked.add(*pair, weights.pair);
+                    asked.add(*pair, weights.pair, &format!("{said} {word}"));
                 }
             }
-            before = Some((stem, term));
+            before = Some((word.to_owned(), stem, term));
         });
         asked
     }
@@ -347,13 +332,14 @@ impl ToolIndex {
 
     /// Returns what an input found in the tool at a place.
     pub(crate) fn matches(&self, asked: &Asked, place: usize) -> Vec<Match> {
-        let found = asked.terms.iter().filter_map(|&(term, weight)| {
+        let terms = asked.terms.iter().zip(&asked.said);
+        let found = terms.filter_map(|(&(term, weight), said)| {
             let postings = self.postings.get(term as usize)?;
             let at =
                 postings.binary_search_by_key(&(place as u32), |posting| posting.place).ok()?;
             let posting = postings.get(at)?;
             let worth = weight * self.rarity(term) * posting.weight;
-            Some(Match::new(self.written(term), f64::from(worth)))
+            Some(Match::new(said.clone(), f64::from(worth)))
         });
         Score::new(0.0, found.collect()).matches
     }

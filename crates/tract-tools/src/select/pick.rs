@@ -252,13 +252,19 @@ fn candidate(
     scorer: &str,
     details: Vec<Match>,
 ) -> Candidate {
-    let words: Vec<&str> = details.iter().take(REASON_WORDS).map(|m| m.word.as_str()).collect();
+    let mut words: Vec<&str> = Vec::new();
+    for found in &details {
+        if words.len() < REASON_WORDS && !words.contains(&found.word.as_str()) {
+            words.push(&found.word);
+        }
+    }
+    let reason = words.join(", ");
     Candidate {
         place,
         id: tool.id().to_owned(),
         name: tool.name().to_owned(),
         score,
-        reason: words.join(", "),
+        reason,
         provenance: Provenance { scorer: scorer.to_owned(), details },
     }
 }

@@ -1,0 +1,165 @@
+//! `tract conformance`
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use clap::Args;
+use serde::Serialize;
+use tract::block_on;
+use tract::store::{StoreError, StoreErrorKind, StoreOptions, StoreResult, WriteMode};
+use tract_testkit::{Capability, Case, Outcome as Kept, Suite, cases};
+
+use crate::context::Context;
+use crate::escape;
+use crate::failure::{Failure, Outcome};
+use crate::render::{self, count};
+use crate::style::{BAD, DIM, GOOD, Styled};
+
+/// Run the contract for stores against the engine of a url.
+///
+/// Every promise is tried on a new, empty store of that engine: in a temporary folder beside the
+/// file that the url names, or in a schema of its own in the database. What the url itself names is
+/// not opened and not changed.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit code 1 when a promise is broken. What a store does not claim is named, not skipped in silence.
+A case takes a schema of the name tract_conformance_… in a database; drop them when you are done.
+Examples:
+  tract --store sqlite:agent.db conformance
+  tract --store redb:/mnt/disk/x.redb conformance --json
+  tract --store sqlite:x.db conformance --only walk")]
+pub(crate) struct Conformance {
+    /// Only cases whose name contains this.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Let writes go through the store's own thread, as the library does by default.
+    #[arg(long)]
+    thread: bool,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    case: &'a str,
+    promise: &'a str,
+    outcome: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+}
+
+pub(crate) async fn run(context: &mut Context<'_>, asked: Conformance) -> Outcome<()> {
+    let url = context.url_to_make();
+    let mode = match asked.thread {
+        true => WriteMode::Thread,
+        false => WriteMode::InPlace,
+    };
+    let suite = suite(&url, mode)?;
+    let wanted = |case: &&Case| asked.only.as_deref().is_none_or(|only| case.name.contains(only));
+    let chosen: Vec<&Case> = cases().iter().filter(wanted).collect();
+    if chosen.is_empty() {
+        let only = asked.only.unwrap_or_default();
+        return Err(Failure::usage(format!("no case has {only:?} in its name")));
+    }
+    // A broken promise is a line of the answer, not a panic's report on the terminal.
+    std::panic::set_hook(Box::new(|_| {}));
+    let bar = render::progress("trying", "promises");
+    bar.set_length(chosen.len() as u64);
+    let (mut kept, mut broken, mut lacks) = (0, 0, Vec::new());
+    for case in chosen {
+        let outcome = case.run(&suite);
+        bar.inc(1);
+        let (word, detail) = match &outcome {
+            Kept::Kept => ("kept", None),
+            Kept::Broken(how) => ("broken", Some(how.clone())),
+            Kept::Lacks(capability) => ("lacks", Some(capability.to_string())),
+        };
+        if context.out.is_json() {
+            let (case, promise) = (case.name, case.promise);
+            context.out.json(&Line { case, promise, outcome: word, detail })?;
+        } else if let Kept::Broken(how) = &outcome {
+            let how = escape::line(how);
+            context.out.line(format_args!("{} {}", Styled(BAD, "broken"), case.name))?;
+            context.out.line(format_args!("  {}", case.promise))?;
+            context.out.line(format_args!("  {how}"))?;
+        }
+        match outcome {
+            Kept::Kept => kept += 1,
+            Kept::Broken(_) => broken += 1,
+            Kept::Lacks(capability) => lacks.push((case.name, capability)),
+        }
+    }
+    bar.finish_and_clear();
+    let _ = std::panic::take_hook();
+    if !context.out.is_json() {
+        for (case, capability) in &lacks {
+            let why = format!("not claimed: {capability}");
+            context.out.line(format_args!("{} {case}", Styled(DIM, why)))?;
+        }
+        let said = match broken {
+            0 => Styled(GOOD, "no promise broken"),
+            _ => Styled(BAD, "promises broken"),
+        };
+        context.out.line(format_args!(
+            "{said}: {} kept, {broken} broken, {} not claimed",
+            count(kept, "promise"),
+            lacks.len()
+        ))?;
+    }
+    match broken {
+        0 => Ok(()),
+        _ => Err(Failure::said_no()),
+    }
+}
+
+/// Makes the suite of a url's engine, with what the engine does not claim.
+fn suite(url: &str, mode: WriteMode) -> Outcome<Suite> {
+    let file = tract::store::file_of(url)?;
+    let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme).to_owned();
+    let near: Option<PathBuf> = file.as_ref().map(|file| match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        Some(_) | None => PathBuf::from("."),
+    });
+    let base = url.to_owned();
+    let in_file = file.is_some();
+    let open = move |folder: &Path| {
+        let url = match in_file {
+            true => format!("{scheme}:{}", folder.join("store").display()),
+            false if base.starts_with("memory:") => base.clone(),
+            false => in_schema(&base, folder)?,
+        };
+        let options = StoreOptions::new().create(true).write_mode(mode);
+        block_on(tract::store::open_with(&url, &options)).map_err(of_store)
+    };
+    let mut suite = Suite::new(open);
+    if let Some(near) = near {
+        suite = suite.within(near);
+    }
+    let claims = suite.claims().map_err(tract::Error::from)?;
+    let missing = Capability::ALL.into_iter().filter(|capability| !capability.is_claimed(claims));
+    Ok(suite.lacks(missing))
+}
+
+/// A database keeps each case apart by a schema, whose name its folder remembers.
+fn in_schema(url: &str, folder: &Path) -> StoreResult<String> {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let file = folder.join("schema");
+    let schema = match std::fs::read_to_string(&file) {
+        Ok(schema) => schema,
+        Err(_) => {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let schema = format!("tract_conformance_{}_{number}", std::process::id());
+            std::fs::write(&file, &schema)?;
+            schema
+        }
+    };
+    let join = if url.contains('?') { '&' } else { '?' };
+    Ok(format!("{url}{join}schema={schema}&partitions=2"))
+}
+
+fn of_store(error: tract::Error) -> StoreError {
+    match error {
+        tract::Error::Unavailable(error)
+        | tract::Error::Damaged(error)
+        | tract::Error::Store(error) => error,
+        other => StoreError::new(StoreErrorKind::Invalid, "store", "open", other.to_string()),
+    }
+}
