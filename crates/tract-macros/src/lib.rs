@@ -42,7 +42,7 @@ use syn::Item;
 /// snake case; `type` names the type that a function's tool becomes; `crate` is the path of
 /// `tract`, where it is not found in `Cargo.toml`.
 ///
-/// ```ignore
+/// ```text
 /// /// Translates a text.
 /// ///
 /// /// # Arguments
@@ -86,7 +86,7 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
 /// usual. Struct and enum alike refuse names that no field has; a type that another one flattens
 /// must let them pass, so derive it by hand.
 ///
-/// ```ignore
+/// ```text
 /// #[tract::tool_type]
 /// enum Sort {
 ///     /// Oldest first.

@@ -79,9 +79,7 @@ pub(crate) async fn entries(
     let mut looks = Vec::new();
     for (place, commit) in commits.iter().enumerate() {
         look(repo, place, commit, &mut looks).await?;
-        if !hand.commits.contains_key(&commit.id()) {
-            hand.commits.insert(commit.id(), commit.clone());
-        }
+        hand.commits.entry(commit.id()).or_insert_with(|| commit.clone());
     }
     read_commits(repo, looks.iter().map(|look| look.version), hand).await?;
     let mut contents = Vec::new();

@@ -30,15 +30,20 @@ pub struct RegistryBuilder {
     policies: Vec<Arc<dyn Policy>>,
 }
 
+/// The validators that this build brings.
+fn built_in() -> Option<Arc<dyn SchemaCompiler>> {
+    #[cfg(feature = "validate")]
+    return Some(Arc::new(tract_schema::JsonSchema));
+    #[cfg(not(feature = "validate"))]
+    None
+}
+
 impl Default for RegistryBuilder {
     fn default() -> Self {
         Self {
             given: Vec::new(),
             shared_names: false,
-            #[cfg(feature = "validate")]
-            compiler: Some(Arc::new(tract_schema::JsonSchema)),
-            #[cfg(not(feature = "validate"))]
-            compiler: None,
+            compiler: built_in(),
             options: ValidateOptions::default(),
             policies: Vec::new(),
         }
