@@ -22,7 +22,6 @@ const COMBINATIONS: &[&str] = &[
     "engine,tools",
     "mcp",
     "http",
-    "sqlite,http",
 ];
 
 pub(crate) fn run() -> Outcome {
