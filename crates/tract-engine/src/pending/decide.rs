@@ -151,7 +151,15 @@ impl Repo {
                     refused(&mut txn, &pending, reason, record.clone()).await?
                 }
                 Verdict::Approve | Verdict::Edit(_) | Verdict::Summarize(_) => {
-                    carried_out(&mut txn, &pending.branch, &asked).await?
+                    match carried_out(&mut txn, &pending.branch, &asked).await {
+                        Ok(commit) => commit,
+                        // What somebody else decided meanwhile cannot be done a second time: then
+                        // it is their decision that stands in the way, and says so.
+                        Err(error) => {
+                            self.waiting(&pending.id).await?;
+                            return Err(error);
+                        }
+                    }
                 }
             };
             let decided = Decided {
