@@ -14,11 +14,10 @@ pub(crate) struct Backend {
     pub(crate) one_file: bool,
 }
 
-/// Those that this build has. sled comes with `--features sled`.
+/// Those that need no server.
 pub(crate) const ALL: &[Backend] = &[
     Backend { name: "sqlite", one_file: true },
     Backend { name: "redb", one_file: true },
-    #[cfg(feature = "sled")]
     Backend { name: "sled", one_file: false },
 ];
 

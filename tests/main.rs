@@ -18,7 +18,6 @@ mod chat;
 mod damage;
 
 // The same for sled, which may hang: in processes of their own.
-#[cfg(feature = "sled")]
 mod damage_sled;
 
 // Where the recordings are.
