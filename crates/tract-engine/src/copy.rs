@@ -195,6 +195,11 @@ pub async fn copy(from: &Repo, to: &Repo, options: &CopyOptions) -> Result<CopyR
     }
     for (name, target) in refs {
         let status = carrier.point(&name, &target).await?;
+        if let (RefTarget::Commit(head), CopyStatus::Created | CopyStatus::Forwarded) =
+            (&target, &status)
+        {
+            crate::turns::catch_up(to, *head).await;
+        }
         report.refs.push(CopiedRef { name, to: target, status });
     }
     Ok(report)
