@@ -321,10 +321,12 @@ fn a_real_model_summarises_as_results_come() {
     let model = HttpModel::builder("openai/local").unwrap().base_url(url).build().unwrap();
     let parameters = tract::JsonText::new(r#"{"max_tokens":80,"temperature":0}"#).unwrap();
     let summarizer = ModelSummarizer::new(Arc::new(model)).parameters(parameters);
-    let tract = memory().with_hooks(Hooks::new().summarizer(summarizer));
+    let patience = Duration::from_secs(600);
+    let hooks = Hooks::new().summarizer(summarizer).summary_limit(patience);
+    let tract = memory().with_hooks(hooks);
     let config = ToolSummarization::new().auto_threshold(100).target_tokens(40);
     block_on(tract.configure_tool_summarization(config)).unwrap();
-    let listing: String = (1..=40)
+    let listing: String = (1..=10)
         .map(|n| format!("src/part{n}.rs: {n} functions, last changed in March by Ann\n"))
         .collect();
     block_on(tract.user("How large is this program?")).unwrap();

@@ -9,7 +9,7 @@ use tract::core::kv::{Durability, KvBatch, KvEngine, KvOutcome, KvRead, KvStore,
 use tract::core::store::{StoreError, StoreErrorKind, StoreResult, Threaded};
 use tract::engine::{Asked, TurnAnswer};
 use tract::hooks::{
-    BeforeCommit, BeforeCompress, BeforeMerge, CommitAction, CompressAction, Hooks, MergeAction,
+    BeforeCommit, BeforeCompile, BeforeCompress, BeforeMerge, CommitAction, CompileAction, CompressAction, Hooks, MergeAction,
     OnFailure, Summarize, ToolResultAction, ToolResultReceived,
 };
 use tract::{Content, Draft, OpenOptions, Part, Tract, block_on};
@@ -409,6 +409,27 @@ fn every_decision_on_a_message_is_written_down() {
     );
     assert_eq!(earlier.reason.as_deref(), Some("needs a person"));
     is_clean(&tract);
+}
+
+#[test]
+fn a_refused_compile_says_who_and_why_and_changes_nothing() {
+    let tract = memory();
+    block_on(tract.user("one")).unwrap();
+    let quiet = Hooks::new()
+        .on("quiet", |_: &BeforeCompile| CompileAction::Refuse("not at night".into()));
+    let asking = tract.with_hooks(quiet);
+    let error = block_on(asking.compile()).unwrap_err();
+    assert_eq!(error.code(), "rejected_by_hook");
+    assert!(error.to_string().contains("\"quiet\"") && error.to_string().contains("not at night"));
+    block_on(asking.user("two")).unwrap();
+    let broken = |policy| {
+        let hooks = Hooks::new().on_failure(policy);
+        hooks.on("bad", |_: &BeforeCompile| -> CompileAction { panic!("oh") })
+    };
+    let error = block_on(tract.with_hooks(broken(OnFailure::Refuse)).compile()).unwrap_err();
+    assert!(error.to_string().contains("panicked: oh"), "{error}");
+    let compiled = block_on(tract.with_hooks(broken(OnFailure::PassOn)).compile()).unwrap();
+    assert_eq!(compiled.message_count(), 2);
 }
 
 #[test]

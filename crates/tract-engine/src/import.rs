@@ -15,6 +15,7 @@ use self::chain::Chain;
 pub use self::chain::{ImportAnomaly, ImportAnomalyKind};
 use crate::error::{Error, Result};
 use crate::repo::Repo;
+use crate::write::tell;
 
 /// A conversation as an adapter read it.
 #[derive(Clone, Debug)]
@@ -252,8 +253,10 @@ impl Importer {
             if empty {
                 return Ok(answers);
             }
+            let id = batch.id;
             match self.repo.store().apply(self.repo.name(), batch).await? {
                 Applied::Done | Applied::Already => {
+                    tell(&self.repo, id).await;
                     self.index(&answers).await;
                     return Ok(answers);
                 }

@@ -154,13 +154,12 @@ impl Place<'_> {
         tool: Option<String>,
     ) -> Result<Step> {
         let hooks = self.repo.hooks();
-        let text = draft.content.text();
-        let tokens = self.repo.count(&text);
         let tool = answer.name.clone().or(tool);
         if !hooks.hears::<ToolResultReceived>() {
             let said = Said { event: "tool_result_received", handler: None, failures: Vec::new() };
-            return self.automatic(draft, tool.as_deref(), tokens, said).await;
+            return self.automatic(draft, tool.as_deref(), said).await;
         }
+        let tokens = self.repo.count(&draft.content.text());
         let mut event = ToolResultReceived::new(
             self.branch.clone(),
             answer.call_id.clone(),
@@ -173,7 +172,7 @@ impl Place<'_> {
         let decision = hooks.tool_result_received(&event).await;
         let said = Said::of(&decision);
         match decision.into_action() {
-            ToolResultAction::Pass => self.automatic(draft, tool.as_deref(), tokens, said).await,
+            ToolResultAction::Pass => self.automatic(draft, tool.as_deref(), said).await,
             ToolResultAction::Approve => Ok(self.unchanged(draft, &said)),
             ToolResultAction::Edit(parts) => {
                 let fits = |part: &Part| {
@@ -199,15 +198,11 @@ impl Place<'_> {
     }
 
     /// Carries out the repository's own rule, where nobody decided.
-    async fn automatic(
-        self,
-        draft: &Draft,
-        tool: Option<&str>,
-        tokens: u64,
-        mut said: Said,
-    ) -> Result<Step> {
+    async fn automatic(self, draft: &Draft, tool: Option<&str>, mut said: Said) -> Result<Step> {
         let config = self.repo.tool_summarization().await?;
-        match config.and_then(|config| config.rule(tool, tokens)) {
+        let rule =
+            config.and_then(|config| config.rule(tool, self.repo.count(&draft.content.text())));
+        match rule {
             Some(how) => {
                 said.handler = Some(AUTOMATIC.to_owned());
                 self.summarized(draft, tool, said, &how).await
