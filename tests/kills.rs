@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tract::core::store::{
     BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectRepository,
@@ -355,7 +356,13 @@ fn survived(tract: &Tract, step: &str) -> bool {
 }
 
 /// Takes a step in a process of its own, and kills it at a call; returns what calls there were.
-fn run(backend: &Backend, folder: &Path, step: &str, at: usize, when: When) -> Vec<String> {
+fn run(
+    backend: &Backend,
+    folder: &Path,
+    step: &str,
+    at: usize,
+    (when, pause): (When, Duration),
+) -> Vec<String> {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["kills::the_child_takes_a_step", "--exact", "--nocapture", "--test-threads=1"])
         .env(FOLDER, folder)
@@ -373,6 +380,7 @@ fn run(backend: &Backend, folder: &Path, step: &str, at: usize, when: When) -> V
     for line in lines.map_while(Result::ok) {
         match line.as_str() {
             "here" => {
+                std::thread::sleep(pause);
                 // On Unix this is SIGKILL.
                 child.kill().unwrap();
                 end = Some("killed");
@@ -430,19 +438,20 @@ fn a_process_killed_at_every_call_of_the_store_leaves_nothing_half_decided() {
                 to
             };
             let whole = fresh("whole".to_owned());
-            let calls = run(backend, &whole, step, 0, When::Never);
+            let calls = run(backend, &whole, step, 0, (When::Never, Duration::ZERO));
             assert!(survived(&backend.open(&whole, "agent"), step), "{step} is taken");
             let first = calls.iter().position(|call| call == "apply");
             let first = first.unwrap_or_else(|| panic!("{step} writes nothing: {calls:?}"));
             for (at, call) in calls.iter().enumerate() {
-                let mut whens = vec![When::Before];
+                let mut whens = vec![(When::Before, Duration::ZERO)];
                 if call == "apply" {
-                    whens.push(When::After);
-                    whens.extend(std::iter::repeat_n(When::During, races));
+                    whens.push((When::After, Duration::ZERO));
+                    let pauses = (0..races).map(|n| Duration::from_micros(n as u64 * 250 % 3000));
+                    whens.extend(pauses.map(|pause| (When::During, pause)));
                 }
-                for (n, when) in whens.into_iter().enumerate() {
+                for (n, (when, pause)) in whens.into_iter().enumerate() {
                     let place = fresh(format!("{at}-{n}"));
-                    run(backend, &place, step, at, when);
+                    run(backend, &place, step, at, (when, pause));
                     let tract = backend.open(&place, "agent");
                     let done = survived(&tract, step);
                     match when {

@@ -6,9 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tract::core::ModelRequest;
+use tract::core::{ModelRequest, Summarizer, SummaryRequest};
 use tract::engine::{CompressToolCalls, SummarizeRange};
-use tract::hooks::{Hooks, ModelSummarizer, Summarize, ToolSummarization};
+use tract::hooks::{
+    Hooks, ModelSummarizer, Prompts, SUMMARIZE, SUMMARIZE_CONVERSATION, SUMMARIZE_RELEVANT,
+    SUMMARIZE_TOOL_RESULT, SUMMARIZE_TOOL_RESULTS, Summarize, ToolSummarization,
+};
 use tract::models::{HttpModel, RetryPolicy};
 use tract::{ChatModel, Content, Draft, ModelError, Reply, Tract, block_on};
 
@@ -73,9 +76,13 @@ impl ChatModel for Double {
 }
 
 /// A repository that summarises by a model, with a turn of two calls, the first one answered.
-fn with(model: impl ChatModel + 'static) -> Tract {
+fn by(model: impl ChatModel + 'static) -> Tract {
+    with(Arc::new(model), Prompts::default())
+}
+
+fn with(model: Arc<dyn ChatModel>, prompts: Prompts) -> Tract {
     let hooks = Hooks::new()
-        .summarizer(ModelSummarizer::new(Arc::new(model)))
+        .summarizer(ModelSummarizer::new(model).prompts(prompts))
         .summary_limit(Duration::from_millis(300));
     let tract = memory().with_hooks(hooks);
     let calls = Draft::assistant("").call("a", "grep", "{}").call("b", "ls", "{}");
@@ -134,7 +141,7 @@ fn what_a_model_says_that_is_no_summary_loses_nothing() {
         (Says::Panics, "panicked: out of tokens", "summarizer_panicked"),
         (Says::Fails, "out of order", "model_error"),
     ] {
-        loses_nothing(&with(double([says])), why, code);
+        loses_nothing(&by(double([says])), why, code);
     }
 }
 
@@ -142,7 +149,7 @@ fn what_a_model_says_that_is_no_summary_loses_nothing() {
 fn a_summary_that_misses_something_is_asked_for_again_and_told_why() {
     let model = double([text("it is there"), text(""), text(SHORT)]);
     let asked = Arc::clone(&model.asked);
-    let tract = with(model);
+    let tract = by(model);
     summarising(&tract);
     let made = block_on(tract.tool_result("b", LONG)).unwrap();
     assert_eq!(shown(&tract), [LONG, SHORT]);
@@ -159,10 +166,66 @@ fn a_summary_that_misses_something_is_asked_for_again_and_told_why() {
     // There are bounds.
     let model = double([text("it is there")]);
     let asked = Arc::clone(&model.asked);
-    let tract = with(model);
+    let tract = by(model);
     summarising(&tract);
     block_on(tract.tool_result("b", LONG)).unwrap();
     assert_eq!((shown(&tract)[1].as_str(), asked.lock().unwrap().len()), (LONG, 3));
+}
+
+#[test]
+fn each_sort_of_text_has_a_prompt_that_can_be_replaced() {
+    let model = || double([text(SHORT)]);
+    let heard = |model: &Double| Arc::clone(&model.asked);
+    let asked = |replace: bool, ask: &dyn Fn(&Tract)| {
+        let model = model();
+        let said = heard(&model);
+        let mut prompts = Prompts::default();
+        if replace {
+            prompts.tool_result = "mine alone".to_owned();
+            prompts.conversation = "mine for talks".to_owned();
+            prompts.relevant = "mine in context".to_owned();
+            prompts.tool_results = "mine for many".to_owned();
+        }
+        let tract = with(Arc::new(model), prompts);
+        ask(&tract);
+        let said = said.lock().unwrap();
+        said[0].clone()
+    };
+    let configured = |config: ToolSummarization| {
+        move |tract: &Tract| {
+            block_on(tract.configure_tool_summarization(config.clone())).unwrap();
+            block_on(tract.tool_result("b", LONG)).unwrap();
+        }
+    };
+    let alone = configured(ToolSummarization::new().tool("ls", ""));
+    assert!(asked(false, &alone).starts_with(SUMMARIZE_TOOL_RESULT));
+    assert!(asked(true, &alone).starts_with("mine alone\n"));
+    let relevant = configured(ToolSummarization::new().tool("ls", "").with_context());
+    let said = asked(false, &relevant);
+    assert!(said.starts_with(SUMMARIZE_RELEVANT), "{said}");
+    assert!(said.contains("The conversation:\n[assistant (calls: grep({}), ls({}))]"), "{said}");
+    assert!(said.contains("[tool:grep (call_id=a)]: src/main.rs:7"), "{said}");
+    assert!(asked(true, &relevant).starts_with("mine in context\n"));
+    let talk = |tract: &Tract| {
+        block_on(tract.tool_result("b", LONG)).unwrap();
+        block_on(tract.summarize(&SummarizeRange::new())).unwrap();
+    };
+    assert!(asked(false, &talk).starts_with(SUMMARIZE_CONVERSATION));
+    assert!(asked(true, &talk).starts_with("mine for talks\n"));
+    let many = |tract: &Tract| {
+        block_on(tract.tool_result("b", LONG)).unwrap();
+        block_on(tract.compress_tool_calls(&CompressToolCalls::new())).unwrap_err();
+    };
+    assert!(asked(false, &many).starts_with(SUMMARIZE_TOOL_RESULTS));
+    let said = asked(true, &many);
+    assert!(said.starts_with("mine for many\n"));
+    assert!(said.contains("# 1\n[tool:grep]: src") && said.contains("# 2\n[tool:ls]: src"));
+    let model = model();
+    let said = heard(&model);
+    let any = ModelSummarizer::new(Arc::new(model));
+    block_on(any.summarize(&SummaryRequest::new("whatever").target_tokens(9))).unwrap();
+    assert!(said.lock().unwrap()[0].starts_with(SUMMARIZE));
+    assert!(said.lock().unwrap()[0].contains("whatever\n\nThe summary should take about 9 tokens"));
 }
 
 fn numbered(summaries: &[(u64, &str)]) -> Says {
@@ -188,13 +251,13 @@ fn several_summaries_are_matched_by_their_numbers_or_none_is_taken() {
         (Says::Panics, "panicked", "summarizer_panicked"),
         (Says::Fails, "out of order", "model_error"),
     ] {
-        writes_nothing(&with(double([says])), why, code);
+        writes_nothing(&by(double([says])), why, code);
     }
     let fenced = format!(
         "```json\n{}\n```",
         json!([{"number": 2, "summary": "two"}, {"number": 1, "summary": "one"}])
     );
-    let tract = with(double([Says::Text(fenced)]));
+    let tract = by(double([Says::Text(fenced)]));
     block_on(tract.tool_result("b", LONG)).unwrap();
     let done = block_on(tract.compress_tool_calls(&CompressToolCalls::new())).unwrap();
     assert_eq!(shown(&tract), ["one", "two"], "by number, in whatever order they come");
@@ -208,7 +271,7 @@ fn several_summaries_are_matched_by_their_numbers_or_none_is_taken() {
     let again = [numbered(&[(1, SHORT), (2, "it is there")]), text(SHORT)];
     let longer = [numbered(&[(1, SHORT), (2, &LONG.repeat(2))])];
     for (answers, edits) in [(again.to_vec(), 2), (longer.to_vec(), 1)] {
-        let tract = with(double(answers));
+        let tract = by(double(answers));
         block_on(tract.tool_result("b", LONG)).unwrap();
         let options = CompressToolCalls::new().how(how.clone());
         let done = block_on(tract.compress_tool_calls(&options)).unwrap();
@@ -290,14 +353,14 @@ fn a_model_behind_http_that_misbehaves_loses_nothing() {
         (down, "overloaded", "model_unavailable"),
         ((200, None), "did not answer within", "summarizer_timeout"),
     ] {
-        loses_nothing(&with(http(vec![answer])), why, code);
+        loses_nothing(&by(http(vec![answer])), why, code);
     }
     let one = json!([{"number": 1, "summary": "a"}]).to_string();
-    writes_nothing(&with(http(vec![completion(&one)])), "found 1", "invalid_reply");
-    writes_nothing(&with(http(vec![completion("{}")])), "JSON array", "invalid_reply");
-    writes_nothing(&with(http(vec![(200, None)])), "did not answer", "summarizer_timeout");
+    writes_nothing(&by(http(vec![completion(&one)])), "found 1", "invalid_reply");
+    writes_nothing(&by(http(vec![completion("{}")])), "JSON array", "invalid_reply");
+    writes_nothing(&by(http(vec![(200, None)])), "did not answer", "summarizer_timeout");
     let both = json!([{"number": 1, "summary": "one"}, {"number": 2, "summary": "two"}]);
-    let tract = with(http(vec![completion(SHORT), completion(&both.to_string())]));
+    let tract = by(http(vec![completion(SHORT), completion(&both.to_string())]));
     summarising(&tract);
     let made = block_on(tract.tool_result("b", LONG)).unwrap();
     assert_eq!(shown(&tract), [LONG, SHORT]);

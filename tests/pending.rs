@@ -9,8 +9,8 @@ use tract::core::kv::{Durability, KvBatch, KvEngine, KvOutcome, KvRead, KvStore,
 use tract::core::store::{StoreError, StoreErrorKind, StoreResult, Threaded};
 use tract::engine::{Asked, TurnAnswer};
 use tract::hooks::{
-    BeforeCommit, BeforeCompile, BeforeCompress, BeforeMerge, CommitAction, CompileAction, CompressAction, Hooks, MergeAction,
-    OnFailure, Summarize, ToolResultAction, ToolResultReceived,
+    BeforeCommit, BeforeCompile, BeforeCompress, BeforeMerge, CommitAction, CompileAction,
+    CompressAction, Hooks, MergeAction, OnFailure, Summarize, ToolResultAction, ToolResultReceived,
 };
 use tract::{Content, Draft, OpenOptions, Part, Tract, block_on};
 
@@ -230,8 +230,11 @@ fn invalid_answers_of_handlers_refuse_or_are_passed_over() {
     assert!(error.to_string().contains("expected user, found system"), "{error}");
 }
 
+/// What a handler does instead of answering: it says whether it is fine, or worse.
+type Way = fn() -> bool;
+
 /// Handlers for every event of the write path that all go wrong in the same way.
-fn wrong(policy: OnFailure, how: fn() -> bool) -> Hooks {
+fn wrong(policy: OnFailure, how: Way) -> Hooks {
     let fail = move || if how() { Ok(()) } else { Err("out of order") };
     Hooks::new()
         .on_failure(policy)
@@ -243,7 +246,7 @@ fn wrong(policy: OnFailure, how: fn() -> bool) -> Hooks {
 
 #[test]
 fn a_failing_handler_is_written_down_whatever_it_was_asked_about() {
-    let ways: [(fn() -> bool, &str); 2] =
+    let ways: [(Way, &str); 2] =
         [(|| false, "failed: out of order"), (|| panic!("oh"), "panicked: oh")];
     for (how, says) in ways {
         let tract = memory();
@@ -306,7 +309,7 @@ fn a_failing_handler_is_written_down_whatever_it_was_asked_about() {
 #[test]
 fn handlers_that_loop_or_block_are_not_waited_for() {
     static OVER: AtomicBool = AtomicBool::new(false);
-    let ways: [fn() -> bool; 2] = [
+    let ways: [Way; 2] = [
         || {
             while !OVER.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
@@ -415,8 +418,8 @@ fn every_decision_on_a_message_is_written_down() {
 fn a_refused_compile_says_who_and_why_and_changes_nothing() {
     let tract = memory();
     block_on(tract.user("one")).unwrap();
-    let quiet = Hooks::new()
-        .on("quiet", |_: &BeforeCompile| CompileAction::Refuse("not at night".into()));
+    let quiet =
+        Hooks::new().on("quiet", |_: &BeforeCompile| CompileAction::Refuse("not at night".into()));
     let asking = tract.with_hooks(quiet);
     let error = block_on(asking.compile()).unwrap_err();
     assert_eq!(error.code(), "rejected_by_hook");
