@@ -26,8 +26,14 @@ mod data;
 // What the Python original got wrong, each by its name.
 mod defects;
 
+// Processes that are killed while they summarise, defer and decide.
+mod kills;
+
 // Random histories keep the laws, in every store.
 mod laws;
+
+// Models that summarise, and what they may say instead.
+mod model_summaries;
 
 // What was recorded comes back as it was.
 mod roundtrip;

@@ -2,14 +2,15 @@
 //! way leaves originals readable and no decision half carried out.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
 
 use tract::core::kv::{Durability, KvBatch, KvEngine, KvOutcome, KvRead, KvStore, MemoryEngine};
 use tract::core::store::{StoreError, StoreErrorKind, StoreResult, Threaded};
 use tract::engine::{Asked, TurnAnswer};
 use tract::hooks::{
-    BeforeCommit, BeforeCompress, BeforeMerge, CommitAction, CompressAction, Hooks, MergeAction,
-    OnFailure, Summarize, ToolResultAction, ToolResultReceived,
+    BeforeCommit, BeforeCompile, BeforeCompress, BeforeMerge, CommitAction, CompileAction,
+    CompressAction, Hooks, MergeAction, OnFailure, Summarize, ToolResultAction, ToolResultReceived,
 };
 use tract::{Content, Draft, OpenOptions, Part, Tract, block_on};
 
@@ -227,6 +228,211 @@ fn invalid_answers_of_handlers_refuse_or_are_passed_over() {
         .on("bad", |_: &BeforeCommit| CommitAction::Edit(Content::system("you are mine")));
     let error = block_on(tract.with_hooks(other_kind).user("Hi")).unwrap_err();
     assert!(error.to_string().contains("expected user, found system"), "{error}");
+}
+
+/// What a handler does instead of answering: it says whether it is fine, or worse.
+type Way = fn() -> bool;
+
+/// Handlers for every event of the write path that all go wrong in the same way.
+fn wrong(policy: OnFailure, how: Way) -> Hooks {
+    let fail = move || if how() { Ok(()) } else { Err("out of order") };
+    Hooks::new()
+        .on_failure(policy)
+        .on_try("bad", move |_: &ToolResultReceived| fail().map(|()| ToolResultAction::Pass))
+        .on_try("bad", move |_: &BeforeCommit| fail().map(|()| CommitAction::Pass))
+        .on_try("bad", move |_: &BeforeCompress| fail().map(|()| CompressAction::Pass))
+        .on_try("bad", move |_: &BeforeMerge| fail().map(|()| MergeAction::Pass))
+}
+
+#[test]
+fn a_failing_handler_is_written_down_whatever_it_was_asked_about() {
+    let ways: [(Way, &str); 2] =
+        [(|| false, "failed: out of order"), (|| panic!("oh"), "panicked: oh")];
+    for (how, says) in ways {
+        let tract = memory();
+        block_on(tract.user("one")).unwrap();
+        let answer = block_on(tract.assistant("two")).unwrap();
+        let other = block_on(tract.fork("other", "HEAD")).unwrap();
+        block_on(other.user("theirs")).unwrap();
+        let ahead = block_on(tract.fork("behind", "HEAD")).unwrap();
+        open_call(&tract, "c1");
+        let ask = |tract: &Tract| {
+            vec![
+                block_on(tract.tool_result("c1", LONG)).map(Some),
+                block_on(tract.edit(&answer, "three")).map(Some),
+                block_on(tract.compress(&answer, &answer, "short")).map(Some),
+                block_on(tract.merge("other")).map(|merged| match merged {
+                    tract::engine::Merged::Commit(commit) => Some(commit),
+                    _ => None,
+                }),
+            ]
+        };
+        let before = block_on(tract.head()).unwrap();
+        for error in ask(&tract.with_hooks(wrong(OnFailure::Refuse, how))) {
+            let error = error.unwrap_err();
+            assert_eq!(error.code(), "rejected_by_hook");
+            assert!(error.to_string().contains(says), "{error}");
+        }
+        assert_eq!(block_on(tract.head()).unwrap(), before, "nothing was written");
+        let decisions = block_on(tract.repo().decisions()).unwrap();
+        assert_eq!(decisions.len(), 4);
+        for decided in &decisions {
+            assert_eq!(decided.record.action, "reject");
+            assert!(decided.record.failures[0].contains(says), "{:?}", decided.record);
+        }
+        let texts: Vec<String> = decisions
+            .iter()
+            .filter_map(|decided| decided.asked.content().map(Content::text))
+            .collect();
+        for text in [LONG, "three", "short"] {
+            assert!(texts.iter().any(|found| found == text), "{text} is not lost");
+        }
+
+        let passing = wrong(OnFailure::PassOn, how);
+        for made in ask(&tract.with_hooks(passing.clone())) {
+            let made = made.unwrap().unwrap();
+            let record = block_on(tract.decision_on(&made)).unwrap().unwrap();
+            assert_eq!((record.action.as_str(), record.handler.as_ref()), ("pass", None));
+            assert!(record.all().all(|record| record.failures[0].contains(says)), "{record:?}");
+        }
+        // No commit is made that could bear it.
+        let behind = ahead.with_hooks(passing);
+        let forwarded = block_on(behind.merge("other")).unwrap();
+        let tract::engine::Merged::FastForward { head } = forwarded else { panic!("forwarded") };
+        let decisions = block_on(tract.repo().decisions()).unwrap();
+        let last = decisions.iter().find(|decided| decided.commit == Some(head)).unwrap();
+        assert!(last.record.failures[0].contains(says), "{last:?}");
+        is_clean(&tract);
+    }
+}
+
+#[test]
+fn handlers_that_loop_or_block_are_not_waited_for() {
+    static OVER: AtomicBool = AtomicBool::new(false);
+    let ways: [Way; 2] = [
+        || {
+            while !OVER.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+            true
+        },
+        || {
+            let (_open, never) = std::sync::mpsc::channel::<()>();
+            never.recv_timeout(Duration::from_secs(600)).is_ok()
+        },
+    ];
+    for how in ways {
+        let tract = memory();
+        open_call(&tract, "c1");
+        let soon = Duration::from_millis(20);
+        let refusing = tract.with_hooks(wrong(OnFailure::Refuse, how).time_limit(soon));
+        let error = block_on(refusing.tool_result("c1", LONG)).unwrap_err();
+        assert!(error.to_string().contains("did not answer within 20ms"), "{error}");
+        let decided = &block_on(tract.repo().decisions()).unwrap()[0];
+        assert_eq!(decided.asked.content().unwrap().text(), LONG);
+        let passing = tract.with_hooks(wrong(OnFailure::PassOn, how).time_limit(soon));
+        let made = block_on(passing.tool_result("c1", LONG)).unwrap();
+        assert_eq!(last(&tract), LONG);
+        let record = block_on(tract.decision_on(&made)).unwrap().unwrap();
+        let events: Vec<&str> = record.all().map(|record| record.event.as_str()).collect();
+        assert_eq!(events, ["before_commit", "tool_result_received"]);
+        is_clean(&tract);
+    }
+    OVER.store(true, Ordering::Relaxed);
+}
+
+#[test]
+fn an_edit_beyond_the_limit_is_an_invalid_answer() {
+    let limits = tract::core::Limits { blob_bytes: 1000, ..Default::default() };
+    let tract = block_on(OpenOptions::new().limits(limits).open("memory:")).unwrap();
+    open_call(&tract, "c1");
+    let hooks = |policy| {
+        Hooks::new()
+            .on_failure(policy)
+            .on("grows", |_: &ToolResultReceived| ToolResultAction::edit("x".repeat(1001)))
+    };
+    let refusing = tract.with_hooks(hooks(OnFailure::Refuse));
+    let error = block_on(refusing.tool_result("c1", LONG)).unwrap_err();
+    assert_eq!(error.code(), "rejected_by_hook");
+    assert!(error.to_string().contains("too large"), "{error}");
+    let passing = tract.with_hooks(hooks(OnFailure::PassOn));
+    let made = block_on(passing.tool_result("c1", LONG)).unwrap();
+    assert_eq!(last(&tract), LONG);
+    let record = block_on(tract.decision_on(&made)).unwrap().unwrap();
+    assert!(record.failures[0].contains("too large"), "{record:?}");
+}
+
+#[test]
+fn every_decision_on_a_message_is_written_down() {
+    let tract = memory();
+    open_call(&tract, "c1");
+    let hooks = Hooks::new()
+        .summarizer(FirstLine)
+        .on("shortens", |_: &ToolResultReceived| Summarize::new().instructions("paths").into())
+        .on("trims", |commit: &BeforeCommit| match &commit.draft.content {
+            Content::ToolResult(_) => CommitAction::Edit(Content::tool_result("", "main.rs:7")),
+            _ => CommitAction::Approve,
+        })
+        .on("compresses", |_: &BeforeCompress| CompressAction::Approve)
+        .on("merges", |_: &BeforeMerge| MergeAction::Approve);
+    let asking = tract.with_hooks(hooks);
+    let made = block_on(asking.tool_result("c1", LONG)).unwrap();
+    assert_eq!(last(&tract), "main.rs:7");
+    let record = block_on(tract.decision_on(&made)).unwrap().unwrap();
+    let said: Vec<_> =
+        record.all().map(|one| (one.action.as_str(), one.handler.as_deref())).collect();
+    assert_eq!(said, [("edit", Some("trims")), ("summarize", Some("shortens"))]);
+    assert_eq!(record.earlier[0].instructions.as_deref(), Some("paths"));
+    assert_eq!(record.earlier[0].after, record.before, "one goes on from the other");
+    assert_eq!(record.original(), Some(made.keeps[0]));
+    assert_eq!(block_on(tract.expand(&made)).unwrap().unwrap().text(), LONG);
+    let who = |commit: &tract::Commit| {
+        let record = block_on(tract.decision_on(commit)).unwrap().unwrap();
+        (record.action, record.handler.unwrap())
+    };
+    let approved = |by: &str| ("approve".to_owned(), by.to_owned());
+    let question = block_on(asking.user("one")).unwrap();
+    assert_eq!(who(&question), approved("trims"));
+    let edit = block_on(asking.edit(&question, "two")).unwrap();
+    assert_eq!(who(&edit), approved("trims"));
+    let other = block_on(tract.fork("other", "HEAD")).unwrap();
+    block_on(other.user("theirs")).unwrap();
+    let summary = block_on(asking.compress(&question, &question, "three")).unwrap();
+    assert_eq!(who(&summary), approved("compresses"));
+    let merged = block_on(asking.merge("other")).unwrap();
+    let tract::engine::Merged::Commit(merged) = merged else { panic!("{merged:?}") };
+    assert_eq!(who(&merged), approved("merges"));
+    // What was deferred, by whom and why, is told with the decision.
+    let id = deferred(&tract, "c2");
+    let decided = block_on(tract.approve(&id)).unwrap();
+    let earlier = &decided.record.earlier[0];
+    assert_eq!(
+        (earlier.action.as_str(), earlier.handler.as_deref()),
+        ("defer", Some("ask-a-person"))
+    );
+    assert_eq!(earlier.reason.as_deref(), Some("needs a person"));
+    is_clean(&tract);
+}
+
+#[test]
+fn a_refused_compile_says_who_and_why_and_changes_nothing() {
+    let tract = memory();
+    block_on(tract.user("one")).unwrap();
+    let quiet =
+        Hooks::new().on("quiet", |_: &BeforeCompile| CompileAction::Refuse("not at night".into()));
+    let asking = tract.with_hooks(quiet);
+    let error = block_on(asking.compile()).unwrap_err();
+    assert_eq!(error.code(), "rejected_by_hook");
+    assert!(error.to_string().contains("\"quiet\"") && error.to_string().contains("not at night"));
+    block_on(asking.user("two")).unwrap();
+    let broken = |policy| {
+        let hooks = Hooks::new().on_failure(policy);
+        hooks.on("bad", |_: &BeforeCompile| -> CompileAction { panic!("oh") })
+    };
+    let error = block_on(tract.with_hooks(broken(OnFailure::Refuse)).compile()).unwrap_err();
+    assert!(error.to_string().contains("panicked: oh"), "{error}");
+    let compiled = block_on(tract.with_hooks(broken(OnFailure::PassOn)).compile()).unwrap();
+    assert_eq!(compiled.message_count(), 2);
 }
 
 #[test]

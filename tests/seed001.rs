@@ -3,7 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use tract::engine::{FoundResult, ToolQuery, ToolTurn};
-use tract::hooks::{Hooks, Summarize, ToolResultAction, ToolResultReceived, ToolSummarization};
+use tract::hooks::{
+    BeforeCommit, CommitAction, Hooks, Summarize, ToolResultAction, ToolResultReceived,
+    ToolSummarization,
+};
 use tract::{By, CommitId, Content, Draft, Tract, block_on};
 
 use crate::summaries::FirstLine;
@@ -86,6 +89,27 @@ fn test_tool_result_edit_log_shows_both() {
     let log: Vec<CommitId> =
         block_on(tract.log("HEAD", 10)).unwrap().iter().map(|commit| commit.id()).collect();
     assert_eq!(log[..2], [edit, result]);
+}
+
+#[test]
+fn results_bear_a_default_message_that_is_not_stored() {
+    let tract = asked();
+    let result = answer(&tract, "c1", LONG);
+    let edit = block_on(tract.edit_tool_result(result, "short")).unwrap();
+    let again = block_on(tract.edit_tool_result(&edit, "shorter")).unwrap();
+    call(&tract, "c2", "grep");
+    let named = Draft::tool_result("c2", LONG).tool_name("search");
+    let named = block_on(tract.commit(named)).unwrap();
+    call(&tract, "c3", "ls");
+    let own = block_on(tract.commit(Draft::tool_result("c3", LONG).message("mine"))).unwrap();
+    let said = block_on(tract.user("a question")).unwrap();
+    let first = block_on(tract.show(result)).unwrap();
+    let all = [first, edit, again, named, own, said];
+    let lines = block_on(tract.describe(&all)).unwrap();
+    let messages: Vec<&str> = lines.iter().map(|line| line.message.as_str()).collect();
+    let grep = "tool result: grep";
+    assert_eq!(messages, [grep, grep, grep, "tool result: search", "mine", "a question"]);
+    assert!(all.iter().all(|commit| commit.message.as_deref().is_none_or(|own| own == "mine")));
 }
 
 /// Two turns: one of grep and ls, one of grep alone.
@@ -258,18 +282,37 @@ fn test_hook_reject() {
 fn test_hook_no_fire_on_edit() {
     let tract = asked();
     let result = answer(&tract, "c1", LONG);
-    let tract = with(&tract, |_| ToolResultAction::Reject("never".into()));
-    block_on(tract.edit_tool_result(result, "short")).unwrap();
-    assert_eq!(last(&tract), "short");
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let ear = Arc::clone(&heard);
+    let hooks = Hooks::new()
+        .summarizer(FirstLine)
+        .on("results", |_: &ToolResultReceived| ToolResultAction::Reject("never".into()))
+        .on("commits", move |commit: &BeforeCommit| {
+            ear.lock().unwrap().push((commit.op.name().to_owned(), commit.draft.content.clone()));
+            CommitAction::Pass
+        });
+    let all = ToolSummarization::new().tool("grep", "");
+    block_on(tract.configure_tool_summarization(all)).unwrap();
+    let tract = tract.with_hooks(hooks);
+    block_on(tract.edit_tool_result(result, "short\nof two lines")).unwrap();
+    assert_eq!(last(&tract), "short\nof two lines", "neither rejected nor summarised");
+    let heard = heard.lock().unwrap();
+    let (op, Content::ToolResult(said)) = &heard[0] else { panic!("{heard:?}") };
+    assert_eq!((op.as_str(), said.call_id.as_str(), heard.len()), ("edit", "c1", 1), "a commit");
 }
 
 #[test]
 fn test_hook_passthrough() {
     for action in [ToolResultAction::Pass, ToolResultAction::Approve] {
+        let approves = action == ToolResultAction::Approve;
         let tract = with(&asked(), move |_| action.clone());
         let made = block_on(tract.tool_result("c1", LONG)).unwrap();
         assert_eq!((last(&tract).as_str(), made.origin.by), (LONG, By::Tool));
-        assert!(made.keeps.is_empty() && made.origin.detail.is_none());
+        assert!(made.keeps.is_empty() && block_on(tract.expand(&made)).unwrap().is_none());
+        let record = block_on(tract.decision_on(&made)).unwrap();
+        let who = record.map(|record| (record.action, record.handler));
+        let handler = Some("handler".to_owned());
+        assert_eq!(who, approves.then_some(("approve".to_owned(), handler)), "who decided");
     }
 }
 

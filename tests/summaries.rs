@@ -245,15 +245,30 @@ fn recorded_conversations_are_summarised_and_come_back_byte_for_byte() {
     assert!(edited > 0 && after_all < before_all);
 }
 
-/// The same conversations, as if the results came one by one and were summarised as they came.
+/// The same conversations, as if the results came one by one and were summarised as they came: ten
+/// and the largest, all of them at `TRACT_SCALE=1`.
 #[test]
 fn results_are_summarised_as_they_come() {
     let recorded = tract_testkit::data::conversations();
-    let Some(conversation) =
-        recorded.iter().find(|conversation| conversation.id.starts_with("tau-"))
-    else {
-        panic!("there is no tau-bench conversation")
+    let all = std::env::var("TRACT_SCALE").is_ok_and(|scale| scale == "1");
+    let of = |start: &'static str| {
+        recorded.iter().filter(move |conversation| conversation.id.starts_with(start))
     };
+    let most = if all { usize::MAX } else { 10 };
+    let (mut count, mut changed, mut before, mut after) = (0, 0, 0, 0);
+    for conversation in of("tau-").take(most).chain(of("openhands-")) {
+        let (results, plain, automatic) = summarised_as_they_come(conversation);
+        count += 1;
+        changed += results;
+        (before, after) = (before + plain, after + automatic);
+        assert!(automatic <= plain, "{}", conversation.id);
+    }
+    println!("{count} conversations, {changed} results: {before} tokens before, {after} after");
+    assert!(changed > 0 && after < before);
+}
+
+/// Returns how many results were summarised, and the tokens without and with that.
+fn summarised_as_they_come(conversation: &tract_testkit::data::Conversation) -> (usize, u64, u64) {
     let text = format!(r#"{{"id":"x","messages":[{}]}}"#, conversation.messages.join(","));
     let (plain, automatic) = (memory(), memory());
     let config = ToolSummarization::new().auto_threshold(60);
@@ -271,15 +286,11 @@ fn results_are_summarised_as_they_come() {
         }
     }
     let tokens = |tract: &Tract| block_on(tract.compile()).unwrap().token_count().count;
-    println!(
-        "{} results: {} tokens, {} as they came",
-        changed.len(),
-        tokens(&automatic),
-        tokens(&plain)
-    );
-    assert!(!changed.is_empty() && tokens(&automatic) < tokens(&plain));
-    for commit in changed {
-        block_on(automatic.revert(commit)).unwrap();
+    let (before, after) = (tokens(&plain), tokens(&automatic));
+    assert_eq!(changed.is_empty(), before == after, "{}", conversation.id);
+    for commit in &changed {
+        block_on(automatic.revert(*commit)).unwrap();
     }
-    assert_eq!(bodies(&automatic), bodies(&plain));
+    assert_eq!(bodies(&automatic), bodies(&plain), "{}", conversation.id);
+    (changed.len(), before, after)
 }

@@ -18,6 +18,7 @@ pub use self::line::{LineError, StreamLine, number_lines, read_lines};
 use crate::error::{Error, Result};
 use crate::overlay::Overlay;
 use crate::repo::Repo;
+use crate::write::tell;
 
 /// How [`apply_stream`] goes about it.
 #[derive(Clone, Debug)]
@@ -242,15 +243,18 @@ impl Stream {
                     break;
                 }
             }
-            let applied = match options.atomic && refused {
+            let (applied, written) = match options.atomic && refused {
                 true => {
                     self.take_back(&before);
-                    Applied::Done
+                    (Applied::Done, None)
                 }
                 false => self.overlay.flush(self.repo.name(), self.note()).await?,
             };
             match applied {
                 Applied::Done | Applied::Already => {
+                    if let Some(written) = written {
+                        tell(&self.repo, written).await;
+                    }
                     self.settle();
                     for (event, error) in events.iter_mut().zip(&mut unread) {
                         if let Some(error) = error.take() {

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::reach::{Reach, damage};
 use crate::received::{descends, shaped, time_of};
 use crate::repo::Repo;
+use crate::write::tell;
 
 /// How far a copy has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,6 +196,13 @@ pub async fn copy(from: &Repo, to: &Repo, options: &CopyOptions) -> Result<CopyR
     }
     for (name, target) in refs {
         let status = carrier.point(&name, &target).await?;
+        // What is short has no rows to lack.
+        if let (RefTarget::Commit(head), CopyStatus::Created | CopyStatus::Forwarded) =
+            (&target, &status)
+            && report.commits as u64 >= to.turn_rows_every()
+        {
+            crate::turns::catch_up(to, *head).await;
+        }
         report.refs.push(CopiedRef { name, to: target, status });
     }
     Ok(report)
@@ -374,8 +382,12 @@ impl Carrier<'_> {
         }
         let expect = at.map_or(Expect::Absent, Expect::Is);
         batch.refs.push(RefEdit { name: name.clone(), expect, to: Some(to.clone()) });
+        let id = batch.id;
         match self.to.store().apply(self.to.name(), batch).await? {
-            Applied::Done | Applied::Already => Ok(status),
+            Applied::Done | Applied::Already => {
+                tell(self.to, id).await;
+                Ok(status)
+            }
             Applied::Conflict(conflict) => Err(conflict.into()),
         }
     }

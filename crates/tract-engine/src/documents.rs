@@ -6,6 +6,7 @@ use tract_core::{
 
 use crate::error::{Error, Result};
 use crate::repo::Repo;
+use crate::write::tell;
 
 impl Repo {
     /// Reads the documents whose names begin with `prefix`, sorted by name.
@@ -51,8 +52,12 @@ impl Repo {
         if batch.refs.is_empty() {
             return Ok(());
         }
+        let id = batch.id;
         match self.store().apply(self.name(), batch).await? {
-            Applied::Done | Applied::Already => Ok(()),
+            Applied::Done | Applied::Already => {
+                tell(self, id).await;
+                Ok(())
+            }
             Applied::Conflict(conflict) => Err(conflict.into()),
         }
     }

@@ -15,6 +15,7 @@ use self::chain::Chain;
 pub use self::chain::{ImportAnomaly, ImportAnomalyKind};
 use crate::error::{Error, Result};
 use crate::repo::Repo;
+use crate::write::tell;
 
 /// A conversation as an adapter read it.
 #[derive(Clone, Debug)]
@@ -252,8 +253,13 @@ impl Importer {
             if empty {
                 return Ok(answers);
             }
+            let id = batch.id;
             match self.repo.store().apply(self.repo.name(), batch).await? {
-                Applied::Done | Applied::Already => return Ok(answers),
+                Applied::Done | Applied::Already => {
+                    tell(&self.repo, id).await;
+                    self.index(&answers).await;
+                    return Ok(answers);
+                }
                 Applied::Conflict(found) => conflict = Some(found),
             }
         }
@@ -263,6 +269,19 @@ impl Importer {
             expected: conflict.expected,
             found: conflict.found,
         })
+    }
+
+    /// Writes the rows of the turn index that long conversations call for.
+    async fn index(&self, answers: &[Imported]) {
+        let every = self.repo.turn_rows_every();
+        let long = answers.iter().filter(|answer| answer.commits as u64 >= every);
+        for answer in long {
+            if let (Some(head), ImportStatus::Created | ImportStatus::Forwarded) =
+                (answer.head, answer.status)
+            {
+                crate::turns::catch_up(&self.repo, head).await;
+            }
+        }
     }
 
     /// Plans one write of a group: what is not stored yet, and the refs that move.

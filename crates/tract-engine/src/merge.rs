@@ -7,7 +7,7 @@ use tract_core::{Applied, Commit, CommitId, ObjectId, RefName, RefTarget};
 use tract_hooks::BeforeMerge;
 
 use crate::error::{Error, Result};
-use crate::pending::{Asked, Place, Ruling};
+use crate::pending::{Asked, MergeRuling, Place, Ruling};
 use crate::plan::{Details, Sides, merge as plan_merge};
 use crate::repo::Repo;
 use crate::txn::Txn;
@@ -110,6 +110,7 @@ impl Txn<'_> {
             return Ok(Merged::NothingToMerge);
         }
         let hooks = self.repo().hooks();
+        let mut noted_down = None;
         if hooks.hears::<BeforeMerge>() {
             let event = BeforeMerge::new(branch.clone(), vec![source]);
             let event = event.head(head).fast_forward(forward);
@@ -120,20 +121,25 @@ impl Txn<'_> {
                 details: options.details.clone(),
             };
             match (Place { repo: self.repo(), branch, head }).merge(decision, asked)? {
-                Ruling::Rejected(rejected, document) => {
+                MergeRuling::Not(Ruling::Rejected(rejected, document)) => {
                     document.store(self.repo(), "reject").await?;
                     return Err(Error::Rejected(rejected));
                 }
-                Ruling::Deferred(deferred, document) => {
+                MergeRuling::Not(Ruling::Deferred(deferred, document)) => {
                     document.store(self.repo(), "defer").await?;
                     return Err(Error::Deferred(Box::new(deferred)));
                 }
-                Ruling::AsAsked | Ruling::Instead(_) => {}
+                MergeRuling::Not(Ruling::AsAsked | Ruling::Instead(_)) => {}
+                MergeRuling::Go(noted) => noted_down = noted,
             }
         }
         if forward {
             if self.made_here(source).is_none() {
                 self.repo().require_commit(source).await?;
+            }
+            // No commit is made that could bear the record.
+            if let Some(noted) = &noted_down {
+                noted.1.add_to(self)?;
             }
             self.move_ref(branch, Some(RefTarget::Commit(source))).await?;
             return Ok(Merged::FastForward { head: source });
@@ -149,8 +155,8 @@ impl Txn<'_> {
             lines.push(self.line(Some(base)).await?);
         }
         let sides = Sides { ours: &ours, theirs: &theirs, bases: &lines };
-        let planned =
-            self.plan_with(head, |records| plan_merge(sides, records, &options.details)).await?;
+        let details = noted_down.as_ref().map_or(&options.details, |noted| &noted.0);
+        let planned = self.plan_with(head, |records| plan_merge(sides, records, details)).await?;
         self.commit(branch, &ours, planned).await.map(Merged::Commit)
     }
 }

@@ -58,8 +58,12 @@ impl Overlay {
 
     /// Writes what is held back as one batch, with this note where it was more than one; forgets
     /// it when it went through.
-    pub(crate) async fn flush(&self, repo: &RepoName, note: LogNote) -> StoreResult<Applied> {
-        let Some(batch) = self.batch(note)? else { return Ok(Applied::Done) };
+    pub(crate) async fn flush(
+        &self,
+        repo: &RepoName,
+        note: LogNote,
+    ) -> StoreResult<(Applied, Option<BatchId>)> {
+        let Some(batch) = self.batch(note)? else { return Ok((Applied::Done, None)) };
         let mut applied = self.below.apply(repo, batch.clone()).await;
         // The outcome is unknown: the same batch again happens at most once.
         for _ in 0..3 {
@@ -74,7 +78,7 @@ impl Overlay {
         if !matches!(applied, Applied::Conflict(_)) {
             self.clear();
         }
-        Ok(applied)
+        Ok((applied, Some(batch.id)))
     }
 
     fn batch(&self, note: LogNote) -> StoreResult<Option<Batch>> {

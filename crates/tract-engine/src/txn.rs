@@ -7,7 +7,6 @@ use tract_core::{
     Applied, Batch, BatchId, Blob, CallRef, Change, Commit, CommitId, DerivedRow, Expect, LogNote,
     ObjectId, Op, RefEdit, RefName, RefTarget, ToolRow, ToolSchema, Toolset, ToolsetId,
 };
-use tract_hooks::RefMoved;
 
 use crate::error::{Error, Result};
 use crate::pending::{Place, Ruling};
@@ -540,8 +539,8 @@ impl<'a> Txn<'a> {
                 for line in heads.iter().filter_map(|head| self.lines.get(head)) {
                     compiler.remember(line);
                 }
-                if moves && self.repo.hooks().hears::<RefMoved>() {
-                    tell(self.repo, self.id).await?;
+                if moves {
+                    tell(self.repo, self.id).await;
                 }
             }
             Applied::Conflict(_) => {}

@@ -274,12 +274,14 @@ pub(crate) async fn apply_once(repo: &Repo, batch: Batch) -> Result<Applied> {
     Ok(repo.store().apply(repo.name(), batch).await?)
 }
 
-/// Tells the hooks what a write moved.
-pub(crate) async fn tell(repo: &Repo, batch: BatchId) -> Result<()> {
+/// Tells the hooks what a write moved. It is done, whether its log can be read or not.
+pub(crate) async fn tell(repo: &Repo, batch: BatchId) {
+    if !repo.hooks().hears::<RefMoved>() {
+        return;
+    }
     let query = LogQuery { batch: Some(batch), ..Default::default() };
-    let entries = repo.store().ref_log(repo.name(), &query).await?;
+    let entries = repo.store().ref_log(repo.name(), &query).await.unwrap_or_default();
     for entry in entries.into_iter().rev() {
         repo.hooks().ref_moved(&RefMoved::new(entry)).await;
     }
-    Ok(())
 }

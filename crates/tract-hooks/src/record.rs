@@ -51,6 +51,9 @@ pub struct DecisionRecord {
     pub by: Option<String>,
     /// When: microseconds since 1970, UTC.
     pub at_us: i64,
+    /// Decisions on the same message before this one, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<DecisionRecord>,
 }
 
 impl DecisionRecord {
@@ -70,8 +73,33 @@ impl DecisionRecord {
         serde_json::from_str(json.as_str()).ok()
     }
 
-    /// Returns the content as it came.
+    /// Puts it behind what is written down already: the decisions there become the earlier ones.
+    /// What is no record gives way.
+    ///
+    /// ```
+    /// use tract_hooks::DecisionRecord;
+    /// let edited = DecisionRecord::new("tool_result_received", "edit", 1);
+    /// let approved = DecisionRecord::new("before_commit", "approve", 2);
+    /// let both = approved.after(edited.to_json().as_ref());
+    /// assert_eq!((both.action.as_str(), both.earlier[0].action.as_str()), ("approve", "edit"));
+    /// ```
+    #[must_use]
+    pub fn after(mut self, written: Option<&JsonText>) -> Self {
+        if let Some(mut before) = written.and_then(Self::from_json) {
+            self.earlier = std::mem::take(&mut before.earlier);
+            self.earlier.push(before);
+        }
+        self
+    }
+
+    /// Returns the decisions on the message, the last one first.
+    pub fn all(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(self.earlier.iter().rev())
+    }
+
+    /// Returns the content as it came, before any of the decisions.
     pub fn original(&self) -> Option<BlobId> {
-        self.before.as_deref()?.parse().ok()
+        let first = self.earlier.iter().chain([self]).find_map(|record| record.before.as_deref());
+        first?.parse().ok()
     }
 }

@@ -208,8 +208,12 @@ fn told(context: &mut Context<'_>, decided: &Decided) -> Outcome<()> {
     context.out.line(format_args!("{line}  {}", Styled(DIM, escape::line(branch))))
 }
 
-/// Says in one line what was decided, by whom and why.
+/// Says in one line what was decided, by whom and why, and what had been decided before.
 pub(crate) fn because(record: &DecisionRecord) -> String {
+    record.all().map(one).collect::<Vec<_>>().join("; before that ")
+}
+
+fn one(record: &DecisionRecord) -> String {
     let mut line = record.action.clone();
     if let Some(handler) = &record.handler {
         let _ = write!(line, " by {handler}");

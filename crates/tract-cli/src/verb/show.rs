@@ -105,8 +105,8 @@ async fn head(out: &mut Out, tract: &Tract, commit: &Commit) -> Outcome<()> {
     if let Some(form) = &commit.form {
         fact("form", escape::line(form).into_owned())?;
     }
-    if let Some(message) = &commit.message {
-        fact("message", escape::line(message).into_owned())?;
+    if commit.message.is_some() || line.message != line.text {
+        fact("message", escape::line(&line.message).into_owned())?;
     }
     for (name, json) in [("metadata", &commit.metadata), ("config", &commit.generation_config)] {
         if let Some(json) = json {
@@ -116,7 +116,7 @@ async fn head(out: &mut Out, tract: &Tract, commit: &Commit) -> Outcome<()> {
     if let Some(record) = commit.origin.detail.as_ref().and_then(DecisionRecord::from_json) {
         let because = super::pending::because(&record);
         fact("because", escape::line(&because).into_owned())?;
-        if record.before.is_some() {
+        if record.original().is_some() {
             fact("as it came", format!("tract expand {}", commit.id().short()))?;
         }
     }

@@ -67,6 +67,8 @@ fn what_waits_is_listed_shown_and_decided_once() {
     assert_eq!(place.ok(&["expand", commit]), "4111 1111 1111 1111\nand more\n");
     let shown = place.ok(&["show", commit]);
     assert!(shown.contains("because") && shown.contains("model: head -n 1"), "{shown}");
+    assert!(shown.contains("before that defer by ask-a-person; why: needs a person"), "{shown}");
+    assert!(shown.contains("message    tool result: ls"), "{shown}");
     place.refused(&["pending", "approve", &id], 1, "already_decided", "summarize");
     place.refused(&["pending", "approve", "p-none"], 1, "unknown_pending", "nothing waits");
     assert!(place.ok(&["pending", "show", &id]).contains("summarize"));

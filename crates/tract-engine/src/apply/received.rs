@@ -226,7 +226,11 @@ impl Stream {
         }
         let expect = at.map_or(Expect::Absent, Expect::Is);
         batch.refs.push(RefEdit { name: name.clone(), expect, to: Some(to.clone()) });
-        self.store(batch).await
+        self.store(batch).await?;
+        if let RefTarget::Commit(head) = to {
+            crate::turns::catch_up(&self.repo, *head).await;
+        }
+        Ok(())
     }
 }
 

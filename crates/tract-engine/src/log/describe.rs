@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use tract_core::store::BlobKey;
 use tract_core::{
-    ActiveTool, BlobId, CallRef, Commit, CommitId, Content, Kind, Op, ToolCall, json,
+    ActiveTool, BlobId, CallRef, Change, Changes, Commit, CommitId, Content, Kind, Op, ToolCall,
+    json,
 };
 
 use crate::error::Result;
@@ -21,6 +22,10 @@ pub struct LogLine {
     pub label: String,
     /// What it says, on one line and cut at 200 characters. Not escaped for terminals.
     pub text: String,
+    /// The message that it bears, else the default one, which is derived and never stored:
+    /// `tool result: NAME` of a result and of its edits, else the text. On one line, cut and not
+    /// escaped, as the text.
+    pub message: String,
     /// Tokens of what it says; `None` when it says nothing.
     pub token_count: Option<u64>,
 }
@@ -41,19 +46,26 @@ pub async fn describe(repo: &Repo, commits: &[Commit]) -> Result<Vec<LogLine>> {
     let mut lines = Vec::with_capacity(commits.len());
     for commit in commits {
         let content = commit.content.and_then(|id| contents.get(&id)).cloned().flatten();
+        let call = calls.get(&commit.id());
         let text = match (&commit.message, &commit.op) {
             (Some(message), _) => one_line(message, MAX_CHARS),
             (None, Op::Tools) => tools(repo, commit).await?,
-            (None, Op::Append { answers, .. }) => {
-                let call = answers.as_ref().and_then(|call| calls.get(call));
-                one_line(&said(commit, content.as_ref(), call), MAX_CHARS)
-            }
+            (None, Op::Append { .. }) => one_line(&said(commit, content.as_ref(), call), MAX_CHARS),
             (None, _) => one_line(&asked(commit, content.as_ref()), MAX_CHARS),
+        };
+        let message = match (&commit.message, &content) {
+            (None, Some(Content::ToolResult(answer))) => {
+                let name = answer.name.as_deref().or(call.map(|call| call.name.as_str()));
+                let message = format!("tool result: {}", name.unwrap_or(&answer.call_id));
+                one_line(&message, MAX_CHARS)
+            }
+            (_, _) => text.clone(),
         };
         lines.push(LogLine {
             commit: commit.id(),
             label: label(commit).to_owned(),
             text,
+            message,
             token_count: content.as_ref().map(|content| repo.count(&counted(content))),
         });
     }
@@ -83,16 +95,30 @@ async fn contents(repo: &Repo, commits: &[Commit]) -> Result<HashMap<BlobId, Opt
     Ok(read.collect())
 }
 
-/// Reads the calls that results among these commits answer.
-async fn calls(repo: &Repo, commits: &[Commit]) -> Result<HashMap<CallRef, ToolCall>> {
-    let answered: Vec<CallRef> = commits
-        .iter()
-        .filter_map(|commit| match &commit.op {
-            Op::Append { answers, .. } => *answers,
-            _ => None,
-        })
-        .collect();
-    let slots: Vec<CommitId> = answered.iter().map(|call| call.slot).collect();
+/// Reads the calls that results among these commits answer, also where they are edits; by the
+/// commits.
+async fn calls(repo: &Repo, commits: &[Commit]) -> Result<HashMap<CommitId, ToolCall>> {
+    let mut answered: Vec<(CommitId, CallRef)> = Vec::new();
+    let mut edits: Vec<(CommitId, CommitId)> = Vec::new();
+    for commit in commits.iter().filter(|commit| commit.kind == Some(Kind::ToolResult)) {
+        match &commit.op {
+            Op::Append { answers, .. } => {
+                answered.extend(answers.map(|call| (commit.id(), call)));
+            }
+            Op::Edit { .. } => edits.extend(slot(commit).map(|slot| (commit.id(), slot))),
+            _ => {}
+        }
+    }
+    let slots: Vec<CommitId> = edits.iter().map(|(_, slot)| *slot).collect();
+    let firsts = repo.store().commits(repo.name(), &slots).await?;
+    for ((edit, _), first) in edits.iter().zip(firsts) {
+        // A slot is a name: its commit need not be stored.
+        if let Some(Op::Append { answers: Some(call), .. }) = first.as_ref().map(|first| &first.op)
+        {
+            answered.push((*edit, *call));
+        }
+    }
+    let slots: Vec<CommitId> = answered.iter().map(|(_, call)| call.slot).collect();
     let bearing: Vec<Commit> =
         repo.store().commits(repo.name(), &slots).await?.into_iter().flatten().collect();
     let contents = contents(repo, &bearing).await?;
@@ -100,11 +126,20 @@ async fn calls(repo: &Repo, commits: &[Commit]) -> Result<HashMap<CallRef, ToolC
         .iter()
         .filter_map(|commit| Some((commit.id(), contents.get(&commit.content?)?.as_ref()?)))
         .collect();
-    let call = |call: CallRef| {
+    let call = |(id, call): (CommitId, CallRef)| {
         let content = said.get(&call.slot)?;
-        Some((call, content.calls().nth(call.index as usize)?.clone()))
+        Some((id, content.calls().nth(usize::try_from(call.index).ok()?)?.clone()))
     };
     Ok(answered.into_iter().filter_map(call).collect())
+}
+
+/// Returns the lasting name of the message that an edit is of.
+fn slot(edit: &Commit) -> Option<CommitId> {
+    let Changes::List(changes) = &edit.changes else { return None };
+    changes.iter().find_map(|change| match change {
+        Change::Version { slot, .. } => Some(slot.resolve(edit.id())),
+        Change::Add { .. } | Change::Remove { .. } | Change::Mark { .. } => None,
+    })
 }
 
 fn said(commit: &Commit, content: Option<&Content>, answered: Option<&ToolCall>) -> String {

@@ -195,6 +195,7 @@ impl Repo {
         let mut record = DecisionRecord::new(&pending.event, action, self.now_us());
         record.handler = Some(self.who().to_owned()).filter(|who| !who.is_empty());
         record.pending = Some(pending.id.clone());
+        let mut record = record.after(deferral(pending).to_json().as_ref());
         let text = match verdict {
             Verdict::Approve => {
                 return Ok((told(&pending.asked, &record, None)?, record));
@@ -290,6 +291,18 @@ impl Repo {
             what: format!("as a document: {error}"),
         })
     }
+}
+
+/// Who deferred an operation and why, with what was decided before.
+fn deferral(pending: &Pending) -> DecisionRecord {
+    let written = pending.asked.origin().and_then(|origin| origin.detail.as_ref());
+    let noted = written.and_then(DecisionRecord::from_json);
+    noted.filter(|record| record.action == "defer").unwrap_or_else(|| {
+        let mut record = DecisionRecord::new(&pending.event, "defer", pending.created_at_us);
+        record.handler = Some(pending.handler.clone()).filter(|handler| !handler.is_empty());
+        record.reason = Some(pending.reason.clone()).filter(|reason| !reason.is_empty());
+        record.after(written)
+    })
 }
 
 /// Puts a text in the place of the texts of a content.

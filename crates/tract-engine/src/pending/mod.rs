@@ -9,11 +9,13 @@ mod turn;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use tract_core::{BatchId, Blob, CommitId, Content, Draft, RefName, RefTarget, Role, ToolCall};
+use tract_core::{
+    BatchId, Blob, CommitId, Content, Draft, Origin, RefName, RefTarget, Role, ToolCall,
+};
 use tract_hooks::DecisionRecord;
 
 use self::doc::AskedDoc;
-pub(crate) use self::rule::{Place, Ruling};
+pub(crate) use self::rule::{MergeRuling, Place, Ruling};
 pub use self::turn::TurnAnswer;
 use crate::error::{Error, Result};
 use crate::plan::{Details, Selection};
@@ -76,6 +78,27 @@ impl Asked {
             Self::Append(draft) => Some(&draft.content),
             Self::Edit { content, .. } | Self::Compress { content, .. } => Some(content),
             Self::Merge { .. } | Self::Call { .. } => None,
+        }
+    }
+
+    /// Returns where it comes from; a call comes from nowhere else.
+    pub(crate) fn origin(&self) -> Option<&Origin> {
+        match self {
+            Self::Append(draft) => Some(&draft.origin),
+            Self::Edit { details, .. }
+            | Self::Compress { details, .. }
+            | Self::Merge { details, .. } => Some(&details.origin),
+            Self::Call { .. } => None,
+        }
+    }
+
+    fn origin_mut(&mut self) -> Option<&mut Origin> {
+        match self {
+            Self::Append(draft) => Some(&mut draft.origin),
+            Self::Edit { details, .. }
+            | Self::Compress { details, .. }
+            | Self::Merge { details, .. } => Some(&mut details.origin),
+            Self::Call { .. } => None,
         }
     }
 
@@ -246,7 +269,7 @@ impl Document {
     }
 
     /// Adds it to a write; there must be none of its name.
-    fn add_to(&self, txn: &mut Txn<'_>) -> Result<()> {
+    pub(crate) fn add_to(&self, txn: &mut Txn<'_>) -> Result<()> {
         txn.blob(self.blob.clone())?;
         txn.move_from(&self.name, None, Some(RefTarget::Blob(self.blob.id())));
         Ok(())

@@ -1,8 +1,8 @@
 //! One summary, by the port, in the place of messages.
 
 use tract_core::{
-    By, Change, Commit, CommitId, Content, Message, Op, Origin, Priority, RefName, SummaryRequest,
-    This,
+    Blob, By, Change, Commit, CommitId, Content, Message, Op, Origin, Priority, RefName,
+    SummaryRequest, This,
 };
 use tract_hooks::{
     CONVERSATION, DecisionRecord, Summarize, SummaryError, kept_texts, summarize_checked,
@@ -122,12 +122,15 @@ impl Repo {
         let summary = summarize_checked(port, &request, self.counter(), limit).await?;
         let (before, after) = (self.count(&request.text), self.count(&summary.text));
         let mut record = DecisionRecord::new("summarize_range", "summarize", self.now_us());
+        record.handler = Some(self.who().to_owned()).filter(|who| !who.is_empty());
         record.instructions = request.instructions.clone();
         record.model = summary.by.clone();
         (record.tokens_before, record.tokens_after) = (Some(before), Some(after));
+        let content = Content::assistant(summary.text);
+        record.after = Some(Blob::seal(content.to_blob()?).id().to_hex());
         let write = Request::Compress {
             select: Selection::Targets(sources.clone()),
-            content: Content::assistant(summary.text),
+            content,
             role: None,
             details: Details {
                 origin: Origin {

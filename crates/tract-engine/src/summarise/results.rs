@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use tract_core::{By, Commit, CommitId, Content, Origin, Part, RefName, ToolAnswer};
-use tract_hooks::{DecisionRecord, Summarize, SummaryError, check_summary, summarize_all_guarded};
+use tract_core::{Blob, By, Commit, CommitId, Content, Origin, Part, RefName, ToolAnswer};
+use tract_hooks::{
+    DecisionRecord, Summarize, SummaryError, check_summary, summarize_all_guarded,
+    summarize_checked,
+};
 
 use super::request;
 use crate::error::{Error, Result};
@@ -74,8 +77,9 @@ pub struct CompressedToolCalls {
 
 impl Repo {
     /// Makes the results of tool turns shorter: each summary is an edit of its result, all in one
-    /// durable write. Which call a result answers, and whether the tool failed, stays. A summary
-    /// that does not do is left away, and its result stays as it is.
+    /// durable write. Which call a result answers, and whether the tool failed, stays. All are asked
+    /// for at once; one that says nothing, or lacks what it must keep, is asked for again by
+    /// itself. A result for which there is no summary that does stays as it is.
     ///
     /// # Errors
     /// [`Error::Summary`] when there are no summaries, or not exactly one for each result;
@@ -108,10 +112,24 @@ impl Repo {
         let mut edits = Vec::new();
         let mut turns = BTreeSet::new();
         for (((result, content), request), summary) in wanted.iter().zip(&requests).zip(summaries) {
-            if let Err(error) = check_summary(request, &summary.text, self.counter()) {
-                done.left.push((result.id, error.to_string()));
-                continue;
-            }
+            let checked = check_summary(request, &summary.text, self.counter());
+            let summary = match checked {
+                Ok(()) => summary,
+                // One that says too little may come out better by itself.
+                Err(SummaryError::Empty | SummaryError::Misses { .. }) => {
+                    match summarize_checked(port, request, self.counter(), limit).await {
+                        Ok(summary) => summary,
+                        Err(error) => {
+                            done.left.push((result.id, error.to_string()));
+                            continue;
+                        }
+                    }
+                }
+                Err(error) => {
+                    done.left.push((result.id, error.to_string()));
+                    continue;
+                }
+            };
             let (before, after) = (self.count(&request.text), self.count(&summary.text));
             done.tokens_before += before;
             done.tokens_after += after;
@@ -119,13 +137,17 @@ impl Repo {
             done.tool_names.extend(result.name.clone());
             turns.extend(result.call.map(|call| call.slot));
             let mut record = DecisionRecord::new("compress_tool_calls", "summarize", self.now_us());
+            let Content::ToolResult(answer) = content else { continue };
+            let shorter = shortened(answer, summary.text);
+            record.handler = Some(self.who().to_owned()).filter(|who| !who.is_empty());
             record.instructions = options.how.instructions.clone();
             record.model = summary.by.clone();
+            record.before = Some(Blob::seal(content.to_blob()?).id().to_hex());
+            record.after = Some(Blob::seal(shorter.to_blob()?).id().to_hex());
             (record.tokens_before, record.tokens_after) = (Some(before), Some(after));
-            let Content::ToolResult(answer) = content else { continue };
             edits.push(Request::Edit {
                 target: result.version,
-                content: NewContent::Content(shortened(answer, summary.text)),
+                content: NewContent::Content(shorter),
                 details: Details {
                     origin: Origin {
                         by: By::Hook,

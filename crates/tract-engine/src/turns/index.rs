@@ -1,8 +1,9 @@
 //! The turn index: rows beside commits, so that a query reads turns and not the whole history.
 //!
-//! A row stands at a commit and says what the commits since the row before say of tool turns. It
-//! is a function of its commit's line, so it serves every branch that has the commit. Rows may be
-//! missing anywhere: what they would say is read from the commits.
+//! A row stands at a commit and says what the commits since the row that it names say of tool
+//! turns. It is a function of its commit's line, so it serves every branch that has the commit.
+//! Rows may be missing anywhere: what they would say is read from the commits. Others may be put
+//! between: each row is right by itself.
 
 use std::collections::HashSet;
 
@@ -178,68 +179,118 @@ pub(crate) async fn is_sound(repo: &Repo, commit: CommitId, bytes: &[u8]) -> Res
 }
 
 async fn same(repo: &Repo, commit: CommitId, row: &TurnRow) -> Result<bool> {
-    let own = repo.require_commit(commit).await?;
-    let expected = row_at(repo, commit, vec![own], &mut AtHand::default()).await?;
-    Ok(TurnRow::decode(commit, &expected.bytes).as_ref() == Some(row))
+    let since = match row.before {
+        Some(before) => match after(repo, commit, before).await {
+            Err(Error::NotOnLine { .. }) => return Ok(false),
+            since => since?,
+        },
+        None => {
+            let mut parts = Vec::new();
+            let mut next = Some(commit);
+            while let Some(at) = next {
+                let page = repo.store().walk(repo.name(), Walk::from(at)).await?;
+                next = page.next;
+                let commits = page.steps.into_iter().map(|step| step.commit).collect();
+                parts.push(oldest_first(repo, commits).await?);
+            }
+            parts.reverse();
+            parts.concat()
+        }
+    };
+    Ok(since == row.entries)
 }
 
-/// Builds the rows of a line anew, from its root. Returns them oldest first; those of commits for
-/// which `known` says so are there already.
-async fn rebuild(
+/// Makes the rows of a stretch of a line, oldest first: one for every so many commits. `before`
+/// is the nearest earlier commit whose row has entries.
+async fn rows_of(
     repo: &Repo,
-    head: CommitId,
-    known: impl Fn(CommitId) -> bool,
+    ids: &[CommitId],
+    mut before: Option<CommitId>,
 ) -> Result<Vec<DerivedRow>> {
-    let every = usize::try_from(repo.turn_rows_every()).unwrap_or(usize::MAX);
-    let mut ids = Vec::new();
-    let mut next = Some(head);
-    while let Some(at) = next {
-        let page = repo.store().walk(repo.name(), Walk::from(at)).await?;
-        ids.extend(page.steps.iter().map(|step| step.commit.id()));
-        next = page.next;
-    }
-    ids.reverse();
-    let mut rows = Vec::new();
-    let mut before = None;
-    for chunk in ids.chunks(every).filter(|chunk| chunk.len() == every) {
+    let every = usize::try_from(repo.turn_rows_every()).unwrap_or(usize::MAX).max(1);
+    let mut rows = Vec::with_capacity(ids.len() / every);
+    for chunk in ids.chunks_exact(every) {
         let Some(at) = chunk.last().copied() else { continue };
         let found = repo.store().commits(repo.name(), chunk).await?;
         let commits: Vec<Commit> = found.into_iter().flatten().collect();
         let entries = entries(repo, &commits, &mut AtHand::default()).await?.concat();
         let counter = repo.counter().name().to_owned();
         let is_empty = entries.is_empty();
-        let row = TurnRow { counter, before, entries }.encode(at);
+        rows.push(TurnRow { counter, before, entries }.encode(at));
         if !is_empty {
             before = Some(at);
-        }
-        if !known(at) {
-            rows.push(row);
         }
     }
     Ok(rows)
 }
 
-/// Builds the rows of all branches anew.
+/// Reads the ids of a line's commits since the nearest row, oldest first, and that row; since the
+/// root when `anew`, whatever rows there are.
+async fn ids_since_row(
+    repo: &Repo,
+    head: CommitId,
+    anew: bool,
+) -> Result<(Vec<CommitId>, Option<(CommitId, TurnRow)>)> {
+    let (mut ids, mut row) = (Vec::new(), None);
+    let mut next = Some(head);
+    while let Some(at) = next {
+        let stop_at = (!anew).then_some(DerivedKind::Turn);
+        let page = repo.store().walk(repo.name(), Walk { stop_at, ..Walk::from(at) }).await?;
+        ids.extend(page.steps.iter().map(|step| step.commit.id()));
+        next = page.next;
+        if let Some((id, bytes)) = page.stopped {
+            row = TurnRow::decode(id, &bytes).map(|row| (id, row));
+            next = None;
+            if row.is_none() {
+                ids.push(id);
+                next = repo.require_commit(id).await?.parent();
+            }
+        }
+    }
+    ids.reverse();
+    Ok((ids, row))
+}
+
+/// Writes the rows that a line lacks behind its last one: commits that came from elsewhere
+/// brought none. Where that fails, queries do without.
+pub(crate) async fn catch_up(repo: &Repo, head: CommitId) {
+    let rows = async {
+        let (ids, row) = ids_since_row(repo, head, false).await?;
+        let before =
+            row.and_then(|(at, row)| if row.entries.is_empty() { row.before } else { Some(at) });
+        store(repo, rows_of(repo, &ids, before).await?).await
+    };
+    let _left_away = rows.await;
+}
+
+/// Stores rows by themselves.
+async fn store(repo: &Repo, rows: Vec<DerivedRow>) -> Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let note = LogNote {
+        operation: operation_id()?,
+        what: "index".to_owned(),
+        who: repo.who().to_owned(),
+        why: None,
+        undoes: None,
+        at: repo.now_us(),
+    };
+    let mut batch = Batch::new(batch_id()?, note);
+    batch.derived = rows;
+    // It moves no ref, so it meets no conflict.
+    let _applied = repo.store().apply(repo.name(), batch).await?;
+    Ok(())
+}
+
+/// Builds the rows of all branches anew, each line from its root.
 pub(crate) async fn rebuild_all(repo: &Repo) -> Result<()> {
     let mut known = HashSet::new();
     for branch in repo.branches().await? {
-        let rows = rebuild(repo, branch.head, |commit| known.contains(&commit)).await?;
-        known.extend(rows.iter().map(|row| row.commit));
-        if rows.is_empty() {
-            continue;
-        }
-        let note = LogNote {
-            operation: operation_id()?,
-            what: "verify".to_owned(),
-            who: repo.who().to_owned(),
-            why: None,
-            undoes: None,
-            at: repo.now_us(),
-        };
-        let mut batch = Batch::new(batch_id()?, note);
-        batch.derived = rows;
-        // It moves no ref, so it meets no conflict.
-        let _applied = repo.store().apply(repo.name(), batch).await?;
+        let (ids, _) = ids_since_row(repo, branch.head, true).await?;
+        let mut rows = rows_of(repo, &ids, None).await?;
+        rows.retain(|row| known.insert(row.commit));
+        store(repo, rows).await?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use tract_core::{CallRef, CommitId};
 pub use self::drop_failed::DroppedTurns;
 pub(crate) use self::entry::AtHand;
 use self::entry::{Answered, Entry, Said};
-pub(crate) use self::index::{EVERY, due, is_sound, rebuild_all};
+pub(crate) use self::index::{EVERY, catch_up, due, is_sound, rebuild_all};
 use crate::error::Result;
 use crate::repo::Repo;
 

@@ -1,11 +1,15 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tract_core::store::LogQuery;
 use tract_core::time::format_rfc3339;
 use tract_core::{CommitId, Draft, Priority, RefName, RefTarget, block_on};
 use tract_engine::plan::Request;
-use tract_engine::{Error, Marks, RepoOptions, Txn, WriteOptions};
+use tract_engine::{
+    ApplyOptions, Conversation, CopyOptions, Error, ImportOptions, Marks, RepoOptions, Txn,
+    WriteOptions, apply_stream, copy, import, read_lines,
+};
 use tract_hooks::{BeforeCommit, CommitAction, Hooks, RefMoved, RefMovedAction};
 
 use crate::fixture::{Desk, NOON};
@@ -342,6 +346,39 @@ fn moves_are_told_once_they_are_durable() {
     let repo = desk.repo.with_hooks(hooks);
     block_on(repo.append(&desk.branch, Draft::user("a"))).unwrap();
     assert_eq!(HEARD.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn moves_by_imports_copies_and_streams_are_told_as_well() {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let ear = Arc::clone(&heard);
+    let hooks = Hooks::new().on("listen", move |moved: &RefMoved| {
+        ear.lock().unwrap().push((moved.entry.name.to_string(), moved.entry.note.what.clone()));
+        RefMovedAction::Pass
+    });
+    let told = || std::mem::take(&mut *heard.lock().unwrap());
+    let moved = |name: &str, what: &str| (name.to_owned(), what.to_owned());
+    let desk = Desk::new();
+    let repo = desk.repo.with_hooks(hooks.clone());
+    let talk = Conversation::new("talk", vec![Draft::user("a")]);
+    block_on(import(&repo, talk.clone(), &ImportOptions::new())).unwrap();
+    assert_eq!(told(), [moved("heads/talk", "import"), moved("imports/talk", "import")]);
+    block_on(import(&repo, talk, &ImportOptions::new())).unwrap();
+    assert_eq!(told(), [], "nothing moved");
+    let lines =
+        "{\"op\":\"user\",\"text\":\"b\"}\n{\"op\":\"tag\",\"name\":\"t\",\"target\":\"HEAD\"}";
+    let lines = read_lines(lines.as_bytes());
+    let options = ApplyOptions::new().atomic(true);
+    let done = block_on(apply_stream(&repo, lines, &options, |event| {
+        assert!(event.result.is_ok(), "{event:?}");
+    }));
+    assert_eq!(done.unwrap().done, 2);
+    let mut all = told();
+    all.sort();
+    assert_eq!(all, [moved("heads/main", "apply"), moved("tags/t", "apply")]);
+    let to = Desk::new();
+    block_on(copy(&desk.repo, &to.repo.with_hooks(hooks), &CopyOptions::new())).unwrap();
+    assert!(told().contains(&moved("heads/talk", "copy")));
 }
 
 #[test]

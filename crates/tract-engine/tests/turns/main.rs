@@ -5,6 +5,9 @@
 // The index against the walk and the view, on random histories.
 mod random;
 
+// What comes from elsewhere is indexed, too.
+mod imports;
+
 // What queries find where ids repeat, results come late, and edits come after.
 mod queries;
 

@@ -1,0 +1,215 @@
+//! What is written, and written down, once somebody decided on a message.
+
+use tract_core::{Blob, By, Content, Draft, JsonText, Origin, ToolAnswer};
+use tract_hooks::{DecisionRecord, Summarize};
+
+use super::{Place, Ruling, Said, Step, with_text};
+use crate::error::Result;
+use crate::pending::{Asked, Decided, Deferred, Document, Pending, Rejected, fresh_id};
+use crate::plan::Request;
+use crate::summarise::summary_of;
+
+impl Place<'_> {
+    /// Returns what is written down of a decision that changes nothing, with what is written down
+    /// already; nothing when nobody decided and no handler failed.
+    pub(super) fn noted(self, said: &Said, written: Option<&JsonText>) -> Option<DecisionRecord> {
+        let action = match (&said.handler, said.failures.is_empty()) {
+            (Some(_), _) => "approve",
+            (None, false) => "pass",
+            (None, true) => return None,
+        };
+        Some(said.record(self.repo, action).after(written))
+    }
+
+    /// The message goes on as it is, with a record where there is something to write down.
+    pub(super) fn unchanged(self, draft: &Draft, said: &Said) -> Step {
+        let Some(record) = self.noted(said, draft.origin.detail.as_ref()) else {
+            return Step::Same;
+        };
+        let mut draft = draft.clone();
+        draft.origin.detail = record.to_json();
+        Step::Changed(Box::new(draft))
+    }
+
+    /// The handler's answer cannot be carried out: what becomes of that, the policy says.
+    pub(super) fn invalid(self, draft: &Draft, mut said: Said, why: &str) -> Result<Step> {
+        match said.invalid(self.repo, why) {
+            None => Ok(self.unchanged(draft, &said)),
+            Some(failure) => self.stopped(draft, said, failure),
+        }
+    }
+
+    /// Checks that a handler's content can stand in the place of what was asked for.
+    pub(super) fn fitting(self, old: &Content, new: Content) -> Result<Content, String> {
+        if old.kind() != new.kind() {
+            return Err(format!("expected {}, found {}", old.kind(), new.kind()));
+        }
+        let content = match (old, new) {
+            (Content::ToolResult(old), Content::ToolResult(new)) => {
+                Content::ToolResult(ToolAnswer { parts: new.parts, ..old.clone() })
+            }
+            (_, new) => new,
+        };
+        let blob = content.to_blob().map_err(|error| error.to_string())?;
+        self.repo.limits().check_blob(blob.len()).map_err(|error| error.to_string())?;
+        Ok(content)
+    }
+
+    pub(super) fn edited(self, draft: &Draft, content: Content, said: &Said) -> Result<Step> {
+        let changed = self.instead(draft, content, said, "edit", |_| {})?;
+        Ok(Step::Changed(Box::new(changed)))
+    }
+
+    /// Makes the message that is committed instead: it keeps the original, and says why it reads
+    /// as it does.
+    pub(super) fn instead(
+        self,
+        draft: &Draft,
+        content: Content,
+        said: &Said,
+        action: &str,
+        more: impl FnOnce(&mut DecisionRecord),
+    ) -> Result<Draft> {
+        let original = Blob::seal(draft.content.to_blob()?);
+        let mut record = said.record(self.repo, action);
+        record.by = Some(draft.origin.by.as_str().to_owned());
+        record.before = Some(original.id().to_hex());
+        record.after = Some(Blob::seal(content.to_blob()?).id().to_hex());
+        record.tokens_before = Some(self.repo.count(&draft.content.text()));
+        record.tokens_after = Some(self.repo.count(&content.text()));
+        more(&mut record);
+        let mut changed = Draft { content, form: None, verbatim: None, ..draft.clone() };
+        changed.origin = Origin {
+            by: By::Hook,
+            id: said.handler.clone(),
+            triggered_by: Some(said.event.to_owned()),
+            picked_from: None,
+            detail: record.after(draft.origin.detail.as_ref()).to_json(),
+        };
+        // What another handler changed before has its original first, and it stays first.
+        match draft.origin.by {
+            By::Hook => changed.keeps.push(original),
+            By::User | By::Model | By::Tool | By::Import => changed.keeps.insert(0, original),
+        }
+        Ok(changed)
+    }
+
+    /// Carries out a summary; without one the result goes on as it came, with a note of that.
+    pub(super) async fn summarized(
+        self,
+        draft: &Draft,
+        tool: Option<&str>,
+        said: Said,
+        how: &Summarize,
+    ) -> Result<Step> {
+        let Content::ToolResult(answer) = &draft.content else { return Ok(Step::Same) };
+        let instructions = how.instructions.clone();
+        match summary_of(self, &draft.content, tool, how).await {
+            Ok(summary) => {
+                let content = Content::ToolResult(ToolAnswer {
+                    parts: with_text(&answer.parts, &summary.text),
+                    ..answer.clone()
+                });
+                let changed = self.instead(draft, content, &said, "summarize", |record| {
+                    record.instructions = instructions;
+                    record.model = summary.by;
+                })?;
+                Ok(Step::Changed(Box::new(changed)))
+            }
+            Err(error) => {
+                let mut record = said.record(self.repo, "summarize");
+                record.instructions = instructions;
+                record.note = Some(format!("as it came: {error}"));
+                let mut draft = draft.clone();
+                draft.origin.triggered_by = said.handler;
+                draft.origin.detail = record.after(draft.origin.detail.as_ref()).to_json();
+                Ok(Step::Changed(Box::new(draft)))
+            }
+        }
+    }
+
+    /// The message is not committed.
+    pub(super) fn stopped(self, draft: &Draft, said: Said, reason: String) -> Result<Step> {
+        self.rejected(Asked::Append(Box::new(draft.clone())), said, reason).map(Step::Stop)
+    }
+
+    /// The message waits to be decided.
+    pub(super) fn waiting(self, draft: &Draft, said: Said, reason: String) -> Result<Step> {
+        self.deferred(Asked::Append(Box::new(draft.clone())), said, reason).map(Step::Stop)
+    }
+
+    pub(super) fn rejected(self, asked: Asked, said: Said, reason: String) -> Result<Ruling> {
+        let mut record = said.record(self.repo, "reject");
+        record.reason = Some(reason.clone());
+        let id = fresh_id("d")?;
+        let content = asked.content().cloned();
+        let decided = Decided {
+            id: id.clone(),
+            branch: self.branch.clone(),
+            record: record.after(asked.origin().and_then(|origin| origin.detail.as_ref())),
+            asked,
+            commit: None,
+        };
+        let document = Document::decided(&decided)?;
+        let (event, handler) = (said.event.to_owned(), said.who());
+        let rejected = Rejected { decision: id, event, handler, reason, content };
+        Ok(Ruling::Rejected(Box::new(rejected), document))
+    }
+
+    pub(super) fn deferred(self, mut asked: Asked, said: Said, reason: String) -> Result<Ruling> {
+        // Who failed before somebody deferred would be forgotten with the event.
+        if let Some(origin) = asked.origin_mut().filter(|_| !said.failures.is_empty()) {
+            let mut record = said.record(self.repo, "defer");
+            record.reason = Some(reason.clone());
+            origin.detail = record.after(origin.detail.as_ref()).to_json();
+        }
+        let (pending, document) = self.pending(asked, said.event, &said.who(), reason)?;
+        let Pending { id, event, handler, reason, .. } = pending;
+        Ok(Ruling::Deferred(Deferred { id, event, handler, reason }, document))
+    }
+
+    pub(in crate::pending) fn pending(
+        self,
+        asked: Asked,
+        event: &str,
+        handler: &str,
+        reason: String,
+    ) -> Result<(Pending, Document)> {
+        let pending = Pending {
+            id: fresh_id("p")?,
+            event: event.to_owned(),
+            branch: self.branch.clone(),
+            head: self.head,
+            handler: handler.to_owned(),
+            reason,
+            created_at_us: self.repo.now_us(),
+            asked,
+        };
+        let document = Document::pending(&pending)?;
+        Ok((pending, document))
+    }
+
+    /// Writes down a decision beside what it let happen, where no commit can bear it.
+    pub(super) fn decided(self, asked: Asked, record: DecisionRecord) -> Result<Document> {
+        let commit = match &asked {
+            Asked::Merge { source, .. } => Some(*source),
+            _ => None,
+        };
+        let (id, branch) = (fresh_id("d")?, self.branch.clone());
+        Document::decided(&Decided { id, branch, record, asked, commit })
+    }
+
+    /// Returns the request as it was, with a record where there is something to write down.
+    pub(super) fn as_asked(self, said: &Said, request: Request) -> Ruling {
+        let mut request = request;
+        let detail = match &mut request {
+            Request::Edit { details, .. } | Request::Compress { details, .. } => {
+                &mut details.origin.detail
+            }
+            _ => return Ruling::AsAsked,
+        };
+        let Some(record) = self.noted(said, detail.as_ref()) else { return Ruling::AsAsked };
+        *detail = record.to_json();
+        Ruling::Instead(Box::new(request))
+    }
+}

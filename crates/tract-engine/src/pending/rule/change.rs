@@ -1,0 +1,169 @@
+//! Edits, summaries and merges: what handlers make of them.
+
+use tract_core::{Change, CommitId, Content, Draft, This};
+use tract_hooks::{
+    BeforeCommit, BeforeCompress, CommitAction, CompressAction, Decision, MergeAction,
+};
+
+use super::{Place, Ruling, Said, not_here, said as reads};
+use crate::error::Result;
+use crate::pending::{Asked, Document};
+use crate::plan::{Details, NewContent, Planned, Request};
+
+/// What becomes of a merge.
+pub(crate) enum MergeRuling {
+    /// It goes on; this is written down of it: in the details of a commit, or as a document where
+    /// the branch is merely forwarded.
+    Go(Option<Box<(Details, Document)>>),
+    /// It does not.
+    Not(Ruling),
+}
+
+impl Place<'_> {
+    pub(super) async fn edit(
+        self,
+        target: CommitId,
+        new: &NewContent,
+        details: &Details,
+        planned: &Planned,
+    ) -> Result<Ruling> {
+        let content = reads(planned)?;
+        let draft = Draft {
+            message: details.message.clone(),
+            metadata: details.metadata.clone(),
+            ..Draft::new(content.clone()).origin(details.origin.clone())
+        };
+        let event = BeforeCommit::new(self.branch.clone(), draft.clone())
+            .head(self.head)
+            .op(planned.record.op.clone());
+        let decision = self.repo.hooks().before_commit(&event).await;
+        let mut said = Said::of(&decision);
+        let asked = || Asked::Edit { target, content: content.clone(), details: details.clone() };
+        let request = || Request::Edit { target, content: new.clone(), details: details.clone() };
+        let why = match decision.into_action() {
+            CommitAction::Pass | CommitAction::Approve => {
+                return Ok(self.as_asked(&said, request()));
+            }
+            CommitAction::Edit(other) => match self.fitting(&content, other) {
+                Ok(other) => {
+                    let changed = self.instead(&draft, other, &said, "edit", |_| {})?;
+                    return Ok(Ruling::Instead(Box::new(Request::Edit {
+                        target,
+                        content: NewContent::Content(changed.content.clone()),
+                        details: with(details, changed),
+                    })));
+                }
+                Err(why) => why,
+            },
+            CommitAction::Reject(reason) => return self.rejected(asked(), said, reason),
+            CommitAction::Defer(reason) => return self.deferred(asked(), said, reason),
+            other => not_here(&other),
+        };
+        match said.invalid(self.repo, &why) {
+            None => Ok(self.as_asked(&said, request())),
+            Some(failure) => self.rejected(asked(), said, failure),
+        }
+    }
+
+    pub(super) async fn compress(self, request: &Request, planned: &Planned) -> Result<Ruling> {
+        let Request::Compress { select, content, role, details } = request else {
+            return Ok(Ruling::AsAsked);
+        };
+        let mut before = 0;
+        let mut sources = Vec::new();
+        for change in &planned.changes {
+            if let Change::Remove { slot: This::Id(slot), row } = change {
+                sources.push(*slot);
+                // What this very write made is not stored yet; its tokens are not counted.
+                if let This::Id(version) = row.version
+                    && let Ok(content) = self.repo.content_of(version).await
+                {
+                    before += self.repo.count(&content.text());
+                }
+            }
+        }
+        let asked = || Asked::Compress {
+            select: select.clone(),
+            content: content.clone(),
+            role: role.clone(),
+            details: details.clone(),
+        };
+        let event = BeforeCompress::new(self.branch.clone(), sources, content.clone())
+            .head(self.head)
+            .tokens(before, self.repo.count(&content.text()));
+        let decision = self.repo.hooks().before_compress(&event).await;
+        let mut said = Said::of(&decision);
+        let why = match decision.into_action() {
+            CompressAction::Pass | CompressAction::Approve => {
+                return Ok(self.as_asked(&said, request.clone()));
+            }
+            CompressAction::Edit(text) => {
+                let other = match content {
+                    Content::User(_) => Content::user(text),
+                    Content::System(_) => Content::system(text),
+                    _ => Content::assistant(text),
+                };
+                match self.fitting(content, other) {
+                    Ok(other) => {
+                        let draft = Draft::new(content.clone()).origin(details.origin.clone());
+                        let changed = self.instead(&draft, other, &said, "edit", |_| {})?;
+                        return Ok(Ruling::Instead(Box::new(Request::Compress {
+                            select: select.clone(),
+                            content: changed.content.clone(),
+                            role: role.clone(),
+                            details: with(details, changed),
+                        })));
+                    }
+                    Err(why) => why,
+                }
+            }
+            CompressAction::Reject(reason) => return self.rejected(asked(), said, reason),
+            CompressAction::Defer(reason) => return self.deferred(asked(), said, reason),
+            other => not_here(&other),
+        };
+        match said.invalid(self.repo, &why) {
+            None => Ok(self.as_asked(&said, request.clone())),
+            Some(failure) => self.rejected(asked(), said, failure),
+        }
+    }
+
+    /// Rules on a merge by a handler's answer.
+    pub(crate) fn merge(
+        self,
+        decision: Decision<MergeAction>,
+        asked: Asked,
+    ) -> Result<MergeRuling> {
+        let mut said = Said::of(&decision);
+        match decision.into_action() {
+            MergeAction::Pass | MergeAction::Approve => {}
+            MergeAction::Reject(reason) => {
+                return self.rejected(asked, said, reason).map(MergeRuling::Not);
+            }
+            MergeAction::Defer(reason) => {
+                return self.deferred(asked, said, reason).map(MergeRuling::Not);
+            }
+            other => {
+                if let Some(failure) = said.invalid(self.repo, &not_here(&other)) {
+                    return self.rejected(asked, said, failure).map(MergeRuling::Not);
+                }
+            }
+        }
+        let Asked::Merge { details, .. } = &asked else { return Ok(MergeRuling::Go(None)) };
+        let mut details = details.clone();
+        let Some(record) = self.noted(&said, details.origin.detail.as_ref()) else {
+            return Ok(MergeRuling::Go(None));
+        };
+        details.origin.detail = record.to_json();
+        let document = self.decided(asked, record)?;
+        Ok(MergeRuling::Go(Some(Box::new((details, document)))))
+    }
+}
+
+/// The details of a change, with the origin and the original of what is written instead.
+fn with(details: &Details, changed: Draft) -> Details {
+    Details {
+        origin: changed.origin,
+        keeps: changed.keeps.into_iter().chain(details.keeps.clone()).collect(),
+        ..details.clone()
+    }
+}

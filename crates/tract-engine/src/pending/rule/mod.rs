@@ -1,0 +1,254 @@
+//! What the handlers, and the repository's own rules, make of a request before it is written.
+
+mod carry;
+mod change;
+
+use tract_core::{Blob, CommitId, Content, Draft, Part, RefName, ToolAnswer};
+use tract_hooks::{
+    BeforeCommit, BeforeCompress, CommitAction, Decision, DecisionRecord, HandlerFailure,
+    OnFailure, ToolResultAction, ToolResultReceived,
+};
+
+pub(crate) use self::change::MergeRuling;
+use super::{Deferred, Document, Rejected};
+use crate::error::Result;
+use crate::plan::{Planned, Request};
+use crate::repo::Repo;
+
+/// The name that the repository's own rule for summaries decides under.
+const AUTOMATIC: &str = "tool-summarization";
+
+/// What becomes of a request.
+pub(crate) enum Ruling {
+    /// It is written as it was asked for.
+    AsAsked,
+    /// This is written instead.
+    Instead(Box<Request>),
+    /// Nothing is written but the record of that.
+    Rejected(Box<Rejected>, Document),
+    /// It waits to be decided.
+    Deferred(Deferred, Document),
+}
+
+/// Where a request would be written.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) repo: &'a Repo,
+    pub(crate) branch: &'a RefName,
+    pub(crate) head: Option<CommitId>,
+}
+
+impl Ruling {
+    /// Asks about a request that could be carried out. `tool` is the name of the tool whose
+    /// result it brings, as the call has it.
+    pub(crate) async fn on(
+        place: Place<'_>,
+        request: &Request,
+        planned: &Planned,
+        tool: Option<String>,
+    ) -> Result<Self> {
+        let hooks = place.repo.hooks();
+        match request {
+            Request::Append(draft) => place.append(draft, planned, tool).await,
+            Request::Edit { target, content, details } if hooks.hears::<BeforeCommit>() => {
+                place.edit(*target, content, details, planned).await
+            }
+            Request::Compress { .. } if hooks.hears::<BeforeCompress>() => {
+                place.compress(request, planned).await
+            }
+            Request::Import(_)
+            | Request::Edit { .. }
+            | Request::Annotate { .. }
+            | Request::Compress { .. }
+            | Request::Revert { .. }
+            | Request::Tools { .. }
+            | Request::Note { .. } => Ok(Self::AsAsked),
+        }
+    }
+}
+
+/// What became of a message so far.
+enum Step {
+    Same,
+    Changed(Box<Draft>),
+    Stop(Ruling),
+}
+
+/// Who decided, on what, and which handlers failed before.
+struct Said {
+    event: &'static str,
+    handler: Option<String>,
+    failures: Vec<String>,
+}
+
+impl Said {
+    fn of<A: tract_hooks::Action>(decision: &Decision<A>) -> Self {
+        Self {
+            event: decision.event(),
+            handler: decision.by().map(str::to_owned),
+            failures: decision.failures().iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    fn who(&self) -> String {
+        self.handler.clone().unwrap_or_default()
+    }
+
+    /// Starts the record of what was decided.
+    fn record(&self, repo: &Repo, action: &str) -> DecisionRecord {
+        let mut record = DecisionRecord::new(self.event, action, repo.now_us());
+        record.handler.clone_from(&self.handler);
+        record.failures.clone_from(&self.failures);
+        record
+    }
+
+    /// Takes down that the answer cannot be carried out; says why it is refused, where the policy
+    /// is to refuse.
+    fn invalid(&mut self, repo: &Repo, why: &str) -> Option<String> {
+        let failure = HandlerFailure::invalid(self.who(), why).to_string();
+        match repo.hooks().failure_policy() {
+            OnFailure::PassOn => {
+                self.failures.push(failure);
+                self.handler = None;
+                None
+            }
+            _ => Some(failure),
+        }
+    }
+}
+
+impl Place<'_> {
+    async fn append(
+        self,
+        draft: &Draft,
+        planned: &Planned,
+        tool: Option<String>,
+    ) -> Result<Ruling> {
+        let mut changed = None;
+        if let Content::ToolResult(answer) = &draft.content {
+            match self.result(draft, answer, tool).await? {
+                Step::Same => {}
+                Step::Changed(draft) => changed = Some(draft),
+                Step::Stop(ruling) => return Ok(ruling),
+            }
+        }
+        if self.repo.hooks().hears::<BeforeCommit>() {
+            let current = changed.as_deref().unwrap_or(draft);
+            match self.commit(current, planned).await? {
+                Step::Same => {}
+                Step::Changed(draft) => changed = Some(draft),
+                Step::Stop(ruling) => return Ok(ruling),
+            }
+        }
+        Ok(match changed {
+            Some(draft) => Ruling::Instead(Box::new(Request::Append(*draft))),
+            None => Ruling::AsAsked,
+        })
+    }
+
+    /// Asks about a tool's result: the handlers, then the repository's own rule.
+    async fn result(
+        self,
+        draft: &Draft,
+        answer: &ToolAnswer,
+        tool: Option<String>,
+    ) -> Result<Step> {
+        let hooks = self.repo.hooks();
+        let tool = answer.name.clone().or(tool);
+        if !hooks.hears::<ToolResultReceived>() {
+            let said = Said { event: "tool_result_received", handler: None, failures: Vec::new() };
+            return self.automatic(draft, tool.as_deref(), said).await;
+        }
+        let tokens = self.repo.count(&draft.content.text());
+        let mut event = ToolResultReceived::new(
+            self.branch.clone(),
+            answer.call_id.clone(),
+            answer.parts.clone(),
+        )
+        .head(self.head)
+        .is_error(answer.is_error)
+        .token_count(tokens);
+        event.tool_name = tool.clone();
+        let decision = hooks.tool_result_received(&event).await;
+        let said = Said::of(&decision);
+        match decision.into_action() {
+            ToolResultAction::Pass => self.automatic(draft, tool.as_deref(), said).await,
+            ToolResultAction::Approve => Ok(self.unchanged(draft, &said)),
+            ToolResultAction::Edit(parts) => {
+                let fits = |part: &Part| {
+                    matches!(part, Part::Text { .. } | Part::Image { .. } | Part::Opaque { .. })
+                };
+                if !parts.iter().all(fits) {
+                    let why = "a result holds text, pictures and opaque parts alone";
+                    return self.invalid(draft, said, why);
+                }
+                let content = Content::ToolResult(ToolAnswer { parts, ..answer.clone() });
+                match self.fitting(&draft.content, content) {
+                    Ok(content) => self.edited(draft, content, &said),
+                    Err(why) => self.invalid(draft, said, &why),
+                }
+            }
+            ToolResultAction::Summarize(how) => {
+                self.summarized(draft, tool.as_deref(), said, &how).await
+            }
+            ToolResultAction::Reject(reason) => self.stopped(draft, said, reason),
+            ToolResultAction::Defer(reason) => self.waiting(draft, said, reason),
+            other => self.invalid(draft, said, &not_here(&other)),
+        }
+    }
+
+    /// Carries out the repository's own rule, where nobody decided.
+    async fn automatic(self, draft: &Draft, tool: Option<&str>, mut said: Said) -> Result<Step> {
+        let config = self.repo.tool_summarization().await?;
+        let rule =
+            config.and_then(|config| config.rule(tool, self.repo.count(&draft.content.text())));
+        match rule {
+            Some(how) => {
+                said.handler = Some(AUTOMATIC.to_owned());
+                self.summarized(draft, tool, said, &how).await
+            }
+            None => Ok(self.unchanged(draft, &said)),
+        }
+    }
+
+    async fn commit(self, draft: &Draft, planned: &Planned) -> Result<Step> {
+        let event = BeforeCommit::new(self.branch.clone(), draft.clone())
+            .head(self.head)
+            .op(planned.record.op.clone());
+        let decision = self.repo.hooks().before_commit(&event).await;
+        let said = Said::of(&decision);
+        match decision.into_action() {
+            CommitAction::Pass | CommitAction::Approve => Ok(self.unchanged(draft, &said)),
+            CommitAction::Edit(content) => match self.fitting(&draft.content, content) {
+                Ok(content) => self.edited(draft, content, &said),
+                Err(why) => self.invalid(draft, said, &why),
+            },
+            CommitAction::Reject(reason) => self.stopped(draft, said, reason),
+            CommitAction::Defer(reason) => self.waiting(draft, said, reason),
+            other => self.invalid(draft, said, &not_here(&other)),
+        }
+    }
+}
+
+fn not_here(action: &impl tract_hooks::Action) -> String {
+    format!("{:?} is not carried out here", action.name())
+}
+
+/// Puts a text in the place of the texts among parts; pictures and the rest stay.
+pub(super) fn with_text(parts: &[Part], text: &str) -> Vec<Part> {
+    let others = parts.iter().filter(|part| !matches!(part, Part::Text { .. })).cloned();
+    std::iter::once(Part::text(text)).chain(others).collect()
+}
+
+/// Reads what a planned edit says.
+fn said(planned: &Planned) -> Result<Content> {
+    let text = planned
+        .record
+        .content
+        .and_then(|id| planned.blobs.iter().find(|blob| blob.id() == id).and_then(Blob::text));
+    let kind = planned.record.kind.as_ref();
+    match (kind, text) {
+        (Some(kind), Some(text)) => Ok(Content::from_blob(kind, text)?),
+        _ => Err(tract_core::ContentError::NotText.into()),
+    }
+}

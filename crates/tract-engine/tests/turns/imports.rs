@@ -1,0 +1,163 @@
+use std::sync::Arc;
+
+use tract_core::{CommitId, DerivedKind, Draft, RefName, block_on, memory};
+use tract_engine::{
+    ApplyOptions, Conversation, CopyOptions, ExportOptions, ImportOptions, Imported, Importer,
+    Repo, RepoOptions, ToolQuery, ToolTurn, VerifyOptions, apply_stream, copy, export, import,
+    read_lines, verify,
+};
+
+use super::{cold, repo};
+
+/// A conversation with a turn for every three messages; call ids repeat, and one is left open.
+fn conversation(id: &str, turns: usize) -> Conversation {
+    let mut drafts = vec![Draft::system("Be brief.")];
+    for n in 0..turns {
+        let call = format!("c{}", n % 5);
+        drafts.push(Draft::user(format!("question {n}")));
+        let calls = Draft::assistant("").call(call.clone(), format!("t{}", n % 3), "{}");
+        drafts.push(if n % 7 == 3 { calls.call("open", "never", "{}") } else { calls });
+        drafts.push(Draft::tool_result(call, format!("out {n}")).is_error(n % 4 == 0));
+    }
+    Conversation::new(id, drafts)
+}
+
+fn turns(repo: &Repo, head: CommitId) -> Vec<ToolTurn> {
+    block_on(repo.find_tool_turns(Some(head), &ToolQuery::new())).unwrap().collect()
+}
+
+/// How many rows the turn index has on a line.
+fn rows(repo: &Repo, head: CommitId) -> usize {
+    let (mut ids, mut next) = (Vec::new(), Some(head));
+    while let Some(id) = next {
+        ids.push(id);
+        next = block_on(repo.require_commit(id)).unwrap().parent();
+    }
+    let found = block_on(repo.store().derived(repo.name(), DerivedKind::Turn, &ids)).unwrap();
+    found.into_iter().flatten().count()
+}
+
+fn is_clean(repo: &Repo) {
+    let report = block_on(verify(repo, &VerifyOptions::new())).unwrap();
+    assert!(report.clean, "{:?}", report.damage);
+}
+
+/// The index says what the walk says, and repair brings it back.
+fn sound(repo: &Repo, heads: &[CommitId]) {
+    is_clean(repo);
+    let by_index: Vec<_> = heads.iter().map(|head| turns(repo, *head)).collect();
+    block_on(repo.store().drop_derived(repo.name())).unwrap();
+    let walked: Vec<_> = heads.iter().map(|head| turns(&cold(repo), *head)).collect();
+    assert_eq!(by_index, walked);
+}
+
+#[test]
+fn imported_conversations_bring_rows_that_say_what_the_walk_says() {
+    let repo = repo(8);
+    let (mut heads, mut rowed, mut found) = (Vec::new(), 0, 0);
+    let mut importer = Importer::new(&repo, ImportOptions::new()).unwrap();
+    let recorded = tract_testkit::data::conversations();
+    let mut done: Vec<Imported> = Vec::new();
+    for recorded in recorded.iter().take(60) {
+        let drafts = recorded.messages.iter().map(|text| said(text)).collect();
+        let conversation = Conversation::new(recorded.id.clone(), drafts);
+        done.extend(block_on(importer.add(conversation)).unwrap());
+    }
+    done.extend(block_on(importer.finish()).unwrap());
+    for one in &done {
+        let head = one.head.unwrap();
+        assert_eq!(rows(&repo, head), one.commits / 8, "{}", one.id);
+        rowed += one.commits / 8;
+        found += turns(&repo, head).len();
+        heads.push(head);
+    }
+    assert!(rowed > 0 && found > 0);
+    sound(&repo, &heads);
+}
+
+/// A recorded message, as far as turns are concerned.
+fn said(text: &str) -> Draft {
+    let message: serde_json::Value = serde_json::from_str(text).unwrap();
+    let text = message["content"].as_str().unwrap_or_default();
+    let name = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    match message["role"].as_str() {
+        Some("tool") => Draft::tool_result(name(&message["tool_call_id"]), text),
+        Some("assistant") => {
+            let calls = message["tool_calls"].as_array().into_iter().flatten();
+            calls.fold(Draft::assistant(text), |draft, call| {
+                let function = &call["function"];
+                draft.call(name(&call["id"]), name(&function["name"]), name(&function["arguments"]))
+            })
+        }
+        _ => Draft::user(text),
+    }
+}
+
+#[test]
+fn what_goes_on_after_an_import_is_indexed_on() {
+    let repo = repo(10);
+    let first = conversation("talk", 9);
+    let done = block_on(import(&repo, first, &ImportOptions::new())).unwrap();
+    assert_eq!((done.commits, rows(&repo, done.head.unwrap())), (28, 2));
+    let branch = RefName::branch("talk").unwrap();
+    for n in 0..30 {
+        let call = Draft::assistant("").call("c9", format!("t{n}"), "{}");
+        block_on(repo.append(&branch, call)).unwrap();
+        block_on(repo.append(&branch, Draft::tool_result("c9", "out"))).unwrap();
+    }
+    let head = block_on(repo.head_of(&branch)).unwrap().unwrap();
+    assert_eq!((turns(&repo, head).len(), rows(&repo, head)), (39, 8));
+    // The longer conversation goes on from where the shorter one ended.
+    let longer = block_on(import(&repo, conversation("more", 9), &ImportOptions::new())).unwrap();
+    let all = conversation("more", 40);
+    let all = block_on(import(&repo, all, &ImportOptions::new())).unwrap();
+    assert_eq!((longer.reused, all.reused), (28, 28), "{all:?}");
+    assert_eq!(rows(&repo, all.head.unwrap()), 12);
+    sound(&repo, &[head, done.head.unwrap(), all.head.unwrap()]);
+}
+
+#[test]
+fn copies_and_streams_bring_rows_as_well() {
+    let from = repo(1000);
+    let done = block_on(import(&from, conversation("talk", 30), &ImportOptions::new())).unwrap();
+    let head = done.head.unwrap();
+    assert_eq!(rows(&from, head), 0);
+    let to = repo(16);
+    block_on(copy(&from, &to, &CopyOptions::new())).unwrap();
+    assert_eq!((rows(&to, head), turns(&to, head)), (5, turns(&from, head)));
+    sound(&to, &[head]);
+    let to = repo(16);
+    let mut lines = String::new();
+    let mut exported = block_on(export(&from, &ExportOptions::new())).unwrap();
+    while let Some(line) = block_on(exported.next_line()).unwrap() {
+        lines += &line;
+        lines.push('\n');
+    }
+    for options in [ApplyOptions::new(), ApplyOptions::new().atomic(true)] {
+        let report = block_on(apply_stream(&to, read_lines(lines.as_bytes()), &options, |event| {
+            assert!(event.result.is_ok(), "{:?}", event.result);
+        }));
+        assert_eq!(report.unwrap().refused, 0);
+        assert_eq!((rows(&to, head), turns(&to, head)), (5, turns(&from, head)));
+    }
+    sound(&to, &[head]);
+}
+
+#[test]
+fn a_row_put_between_others_makes_none_of_them_wrong() {
+    let store = Arc::new(memory());
+    let handle = |every| Repo::new(store.clone(), RepoOptions::new().turn_rows_every(every));
+    let wide = handle(40);
+    block_on(wide.init()).unwrap();
+    let done = block_on(import(&wide, conversation("long", 30), &ImportOptions::new())).unwrap();
+    let head = done.head.unwrap();
+    let before = turns(&wide, head);
+    assert_eq!(rows(&wide, head), 2);
+    let narrow = handle(7);
+    let start = block_on(import(&narrow, conversation("start", 8), &ImportOptions::new())).unwrap();
+    assert_eq!((start.reused, rows(&narrow, head)), (25, 5), "three below the others");
+    assert_eq!(turns(&cold(&wide), head), before);
+    sound(&wide, &[head, start.head.unwrap()]);
+    let repaired = block_on(verify(&wide, &VerifyOptions::new().repair(true))).unwrap();
+    assert!(repaired.clean);
+}

@@ -1,0 +1,470 @@
+//! `kill -9` at every step of summarising, deferring and deciding: originals stay readable, no
+//! decision is half carried out, and whoever comes next can go on.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tract::core::store::{
+    BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectRepository,
+    RefRepository, StoreStats, ToolRepository, Walk, WalkPage,
+};
+use tract::core::{
+    Applied, Batch, Blob, Commit, DerivedKind, IdPrefix, LogEntry, ObjectId, RefName, RefTarget,
+    RepoName, StoreResult, ToolDefinition, ToolId, Toolset, ToolsetId,
+};
+use tract::engine::CompressToolCalls;
+use tract::hooks::{Hooks, Summarize, ToolResultAction, ToolResultReceived};
+use tract::{CommitId, Content, Draft, OpenOptions, Store, Tract, block_on};
+
+use crate::backends::{self, Backend};
+use crate::summaries::FirstLine;
+
+const FOLDER: &str = "TRACT_KILL_FOLDER";
+const BACKEND: &str = "TRACT_KILL_BACKEND";
+const STEP: &str = "TRACT_KILL_STEP";
+const AT: &str = "TRACT_KILL_AT";
+const WHEN: &str = "TRACT_KILL_WHEN";
+
+const LONG: &str = "src/main.rs:7: fn main() {\nand then much that nobody needs to read again";
+const SHORT: &str = "src/main.rs:7: fn main() {";
+
+/// What is killed on its way.
+const STEPS: [&str; 6] = ["summarise", "squeeze", "defer", "approve", "edit", "reject"];
+
+/// When a call of the store is the last one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    Before,
+    /// While it is under way: whoever kills is told, and the call goes on.
+    During,
+    After,
+    Never,
+}
+
+impl When {
+    const ALL: [Self; 4] = [Self::Before, Self::During, Self::After, Self::Never];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Before => "before",
+            Self::During => "during",
+            Self::After => "after",
+            Self::Never => "never",
+        }
+    }
+}
+
+/// A store that tells when a certain call of it has come, and there waits to be killed.
+#[derive(Debug)]
+struct Doomed {
+    store: Arc<dyn Store>,
+    calls: AtomicUsize,
+    at: usize,
+    when: When,
+}
+
+fn say(word: &str) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "\n{word}").unwrap();
+    out.flush().unwrap();
+}
+
+impl Doomed {
+    async fn call<T>(
+        &self,
+        name: &str,
+        call: impl Future<Output = StoreResult<T>>,
+    ) -> StoreResult<T> {
+        let number = self.calls.fetch_add(1, Ordering::SeqCst);
+        if self.when == When::Never {
+            say(&format!("call {name}"));
+        }
+        let ends = |when| number == self.at && self.when == when;
+        if ends(When::Before) {
+            self.wait();
+        }
+        if ends(When::During) {
+            say("here");
+        }
+        let answer = call.await;
+        if ends(When::After) {
+            self.wait();
+        }
+        answer
+    }
+
+    fn wait(&self) -> ! {
+        say("here");
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl ObjectRepository for Doomed {
+    async fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
+        self.call("blobs", self.store.blobs(repo, keys)).await
+    }
+
+    async fn toolsets(
+        &self,
+        repo: &RepoName,
+        ids: &[ToolsetId],
+    ) -> StoreResult<Vec<Option<Toolset>>> {
+        self.call("toolsets", self.store.toolsets(repo, ids)).await
+    }
+
+    async fn resolve_prefix(
+        &self,
+        repo: &RepoName,
+        prefix: &IdPrefix,
+        limit: usize,
+    ) -> StoreResult<Vec<ObjectId>> {
+        self.call("resolve_prefix", self.store.resolve_prefix(repo, prefix, limit)).await
+    }
+}
+
+#[async_trait::async_trait]
+impl CommitRepository for Doomed {
+    async fn commits(&self, repo: &RepoName, ids: &[CommitId]) -> StoreResult<Vec<Option<Commit>>> {
+        self.call("commits", self.store.commits(repo, ids)).await
+    }
+
+    async fn walk(&self, repo: &RepoName, walk: Walk) -> StoreResult<WalkPage> {
+        self.call("walk", self.store.walk(repo, walk)).await
+    }
+}
+
+#[async_trait::async_trait]
+impl ToolRepository for Doomed {
+    async fn tools(
+        &self,
+        repo: &RepoName,
+        ids: &[ToolId],
+    ) -> StoreResult<Vec<Option<ToolDefinition>>> {
+        self.call("tools", self.store.tools(repo, ids)).await
+    }
+
+    async fn tools_by_name(&self, repo: &RepoName, name: &str) -> StoreResult<Vec<ToolDefinition>> {
+        self.call("tools_by_name", self.store.tools_by_name(repo, name)).await
+    }
+
+    async fn tool_names(&self, repo: &RepoName) -> StoreResult<Vec<String>> {
+        self.call("tool_names", self.store.tool_names(repo)).await
+    }
+}
+
+#[async_trait::async_trait]
+impl RefRepository for Doomed {
+    async fn refs(
+        &self,
+        repo: &RepoName,
+        names: &[RefName],
+    ) -> StoreResult<Vec<Option<RefTarget>>> {
+        self.call("refs", self.store.refs(repo, names)).await
+    }
+
+    async fn list_refs(
+        &self,
+        repo: &RepoName,
+        prefix: &str,
+    ) -> StoreResult<Vec<(RefName, RefTarget)>> {
+        self.call("list_refs", self.store.list_refs(repo, prefix)).await
+    }
+
+    async fn ref_log(&self, repo: &RepoName, query: &LogQuery) -> StoreResult<Vec<LogEntry>> {
+        self.call("ref_log", self.store.ref_log(repo, query)).await
+    }
+}
+
+#[async_trait::async_trait]
+impl DerivedRepository for Doomed {
+    async fn derived(
+        &self,
+        repo: &RepoName,
+        kind: DerivedKind,
+        commits: &[CommitId],
+    ) -> StoreResult<Vec<Option<bytes::Bytes>>> {
+        self.call("derived", self.store.derived(repo, kind, commits)).await
+    }
+
+    async fn drop_derived(&self, repo: &RepoName) -> StoreResult<()> {
+        self.call("drop_derived", self.store.drop_derived(repo)).await
+    }
+}
+
+#[async_trait::async_trait]
+impl Store for Doomed {
+    fn backend(&self) -> &'static str {
+        self.store.backend()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.store.capabilities()
+    }
+
+    async fn apply(&self, repo: &RepoName, batch: Batch) -> StoreResult<Applied> {
+        self.call("apply", self.store.apply(repo, batch)).await
+    }
+
+    async fn repos(&self) -> StoreResult<Vec<RepoName>> {
+        self.call("repos", self.store.repos()).await
+    }
+
+    async fn stats(&self, repo: &RepoName) -> StoreResult<StoreStats> {
+        self.call("stats", self.store.stats(repo)).await
+    }
+
+    async fn check(&self, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>> {
+        self.call("check", self.store.check(repo, repair)).await
+    }
+
+    async fn close(&self) -> StoreResult<()> {
+        self.store.close().await
+    }
+}
+
+/// Handlers that summarise, and that defer.
+fn hooks(step: &str) -> Hooks {
+    let hooks = Hooks::new().summarizer(FirstLine);
+    match step {
+        "defer" => hooks.on("ask-a-person", |_: &ToolResultReceived| {
+            ToolResultAction::Defer("needs a person".into())
+        }),
+        "summarise" => hooks.on("short", |_: &ToolResultReceived| Summarize::new().into()),
+        _ => hooks,
+    }
+}
+
+/// Makes what a step begins with: two results that are long, and a call that is open or whose
+/// result waits.
+fn prepared(backend: &Backend, folder: &Path, step: &str) {
+    let tract = backend.open(folder, "agent");
+    let calls = Draft::assistant("").call("a", "grep", "{}").call("b", "ls", "{}");
+    let results = ["a", "b"].map(|id| Draft::tool_result(id, LONG));
+    block_on(tract.commit_all([vec![calls], results.to_vec()].concat())).unwrap();
+    block_on(tract.commit(Draft::assistant("").call("c", "grep", "{}"))).unwrap();
+    if decides(step) {
+        let error = block_on(tract.with_hooks(hooks("defer")).tool_result("c", LONG)).unwrap_err();
+        assert_eq!(error.code(), "deferred");
+    }
+    block_on(tract.store().close()).unwrap();
+}
+
+fn decides(step: &str) -> bool {
+    matches!(step, "approve" | "edit" | "reject")
+}
+
+/// The process that is killed. By itself it has nothing to do.
+#[test]
+fn the_child_takes_a_step() {
+    let said = |name| std::env::var(name).ok();
+    let (Some(folder), Some(backend), Some(step)) = (said(FOLDER), said(BACKEND), said(STEP))
+    else {
+        let folder = tempfile::tempdir().unwrap();
+        for step in STEPS {
+            let folder = folder.path().join(step);
+            std::fs::create_dir(&folder).unwrap();
+            prepared(&backends::ALL[0], &folder, step);
+            let tract = backends::ALL[0].open(&folder, "agent");
+            take(&tract, step);
+            assert!(survived(&tract, step), "{step} is done when nobody is killed");
+        }
+        return;
+    };
+    let backend = backends::ALL.iter().find(|known| known.name == backend).unwrap();
+    let at = said(AT).and_then(|at| at.parse().ok()).unwrap();
+    let when = When::ALL.into_iter().find(|when| said(WHEN).as_deref() == Some(when.word()));
+    let store = Arc::clone(backend.open(Path::new(&folder), "agent").store());
+    let doomed = Doomed { store, calls: AtomicUsize::new(0), at, when: when.unwrap() };
+    take(&block_on(OpenOptions::new().open_store(doomed)).unwrap(), &step);
+    say("done");
+}
+
+fn take(tract: &Tract, step: &str) {
+    let tract = tract.with_hooks(hooks(step));
+    let waits = || block_on(tract.pending()).unwrap()[0].id.clone();
+    match step {
+        "summarise" => drop(block_on(tract.tool_result("c", LONG)).unwrap()),
+        "squeeze" => {
+            let done = block_on(tract.compress_tool_calls(&CompressToolCalls::new())).unwrap();
+            assert_eq!(done.edits.len(), 2);
+        }
+        "defer" => {
+            let error = block_on(tract.tool_result("c", LONG)).unwrap_err();
+            assert_eq!(error.code(), "deferred");
+        }
+        "approve" => drop(block_on(tract.approve(&waits())).unwrap()),
+        "edit" => drop(block_on(tract.edit_pending(&waits(), SHORT)).unwrap()),
+        "reject" => drop(block_on(tract.reject(&waits(), "a secret")).unwrap()),
+        other => panic!("unknown step {other}"),
+    }
+}
+
+/// Looks at what is left; returns whether the step happened. It did whole, or not at all.
+fn survived(tract: &Tract, step: &str) -> bool {
+    let report = block_on(tract.verify()).unwrap();
+    assert!(report.clean, "{step}: {:?}", report.damage);
+    let compiled = block_on(tract.compile()).unwrap();
+    let results: Vec<_> = compiled
+        .messages()
+        .filter(|message| matches!(message.content, Content::ToolResult(_)))
+        .collect();
+    for result in &results {
+        let original = block_on(tract.expand(result.commit)).unwrap();
+        let original = original.map_or_else(|| result.content.text(), |content| content.text());
+        assert_eq!(original, LONG, "{step}: the original is readable");
+    }
+    let texts: Vec<String> = results.iter().map(|result| result.content.text()).collect();
+    let waiting = block_on(tract.pending()).unwrap();
+    let decisions = block_on(tract.repo().decisions()).unwrap();
+    let open = block_on(tract.open_calls()).unwrap().len();
+    assert!(waiting.iter().all(|waits| waits.asked.content().unwrap().text() == LONG));
+    let before = usize::from(decides(step));
+    let left = (texts.len(), waiting.len(), decisions.len(), open);
+    if left == (2, before, 0, 1) && texts[..2] == [LONG, LONG] {
+        return false;
+    }
+    match step {
+        "squeeze" => {
+            assert_eq!(
+                (&texts[..], left),
+                (&[SHORT.to_owned(), SHORT.to_owned()][..], (2, 0, 0, 1))
+            );
+        }
+        "defer" => assert_eq!(left, (2, 1, 0, 1)),
+        "summarise" => assert_eq!((texts[2].as_str(), left), (SHORT, (3, 0, 0, 0))),
+        _ => {
+            let shown = match step {
+                "approve" => LONG,
+                "edit" => SHORT,
+                _ => "rejected: a secret",
+            };
+            assert_eq!((texts[2].as_str(), left), (shown, (3, 0, 1, 0)), "decided and done");
+            assert_eq!(decisions[0].record.action, step);
+            assert_eq!(decisions[0].asked.content().unwrap().text(), LONG);
+            let record = block_on(tract.decision_on(results[2].commit)).unwrap().unwrap();
+            assert_eq!(record.pending.as_deref(), Some(decisions[0].id.as_str()));
+        }
+    }
+    true
+}
+
+/// Takes a step in a process of its own, and kills it at a call; returns what calls there were.
+fn run(
+    backend: &Backend,
+    folder: &Path,
+    step: &str,
+    at: usize,
+    (when, pause): (When, Duration),
+) -> Vec<String> {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["kills::the_child_takes_a_step", "--exact", "--nocapture", "--test-threads=1"])
+        .env(FOLDER, folder)
+        .env(BACKEND, backend.name)
+        .env(STEP, step)
+        .env(AT, at.to_string())
+        .env(WHEN, when.word())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut calls = Vec::new();
+    let mut end = None;
+    for line in lines.map_while(Result::ok) {
+        match line.as_str() {
+            "here" => {
+                std::thread::sleep(pause);
+                // On Unix this is SIGKILL.
+                child.kill().unwrap();
+                end = Some("killed");
+                break;
+            }
+            "done" => end = Some("done"),
+            other => calls.extend(other.strip_prefix("call ").map(str::to_owned)),
+        }
+    }
+    child.wait().unwrap();
+    let expected = if when == When::Never { "done" } else { "killed" };
+    assert_eq!(end, Some(expected), "{step} at call {at}, {when:?}");
+    calls
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &to),
+            false => drop(std::fs::copy(entry.path(), to).unwrap()),
+        }
+    }
+}
+
+/// Goes on with whatever is left.
+fn go_on(tract: &Tract, step: &str) {
+    for waits in block_on(tract.pending()).unwrap() {
+        block_on(tract.approve(&waits.id)).unwrap();
+    }
+    for call in block_on(tract.open_calls()).unwrap() {
+        block_on(tract.tool_result(call.call_id, LONG)).unwrap();
+    }
+    let report = block_on(tract.verify()).unwrap();
+    assert!(report.clean, "{step}: {:?}", report.damage);
+    block_on(tract.store().close()).unwrap();
+}
+
+#[test]
+fn a_process_killed_at_every_call_of_the_store_leaves_nothing_half_decided() {
+    let scale: f64 = std::env::var("TRACT_SCALE").ok().and_then(|n| n.parse().ok()).unwrap_or(0.0);
+    let races = (scale * 30.0).max(3.0) as usize;
+    for backend in backends::ALL {
+        let (mut kills, mut happened) = (0, 0);
+        for step in STEPS {
+            let folder = tempfile::tempdir().unwrap();
+            let template = folder.path().join("template");
+            std::fs::create_dir(&template).unwrap();
+            prepared(backend, &template, step);
+            let fresh = |name: String| {
+                let to = folder.path().join(name);
+                copy(&template, &to);
+                to
+            };
+            let whole = fresh("whole".to_owned());
+            let calls = run(backend, &whole, step, 0, (When::Never, Duration::ZERO));
+            assert!(survived(&backend.open(&whole, "agent"), step), "{step} is taken");
+            let first = calls.iter().position(|call| call == "apply");
+            let first = first.unwrap_or_else(|| panic!("{step} writes nothing: {calls:?}"));
+            for (at, call) in calls.iter().enumerate() {
+                let mut whens = vec![(When::Before, Duration::ZERO)];
+                if call == "apply" {
+                    whens.push((When::After, Duration::ZERO));
+                    let pauses = (0..races).map(|n| Duration::from_micros(n as u64 * 250 % 3000));
+                    whens.extend(pauses.map(|pause| (When::During, pause)));
+                }
+                for (n, (when, pause)) in whens.into_iter().enumerate() {
+                    let place = fresh(format!("{at}-{n}"));
+                    run(backend, &place, step, at, (when, pause));
+                    let tract = backend.open(&place, "agent");
+                    let done = survived(&tract, step);
+                    match when {
+                        When::Before => assert!(!done || at > first, "{step} before call {at}"),
+                        When::After => assert!(done, "{step}: what was acknowledged is there"),
+                        When::During | When::Never => {}
+                    }
+                    (kills, happened) = (kills + 1, happened + usize::from(done));
+                    go_on(&tract, step);
+                }
+            }
+        }
+        println!("{}: {kills} kills, the step had happened at {happened}", backend.name);
+        assert!(happened > 0 && happened < kills, "{}", backend.name);
+    }
+}
