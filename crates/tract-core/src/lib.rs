@@ -26,6 +26,7 @@ mod partial;
 pub mod ports;
 pub mod refs;
 pub mod schema;
+mod sent;
 pub mod step;
 pub mod store;
 pub mod text;
@@ -58,6 +59,7 @@ pub use crate::ports::{
 };
 pub use crate::refs::{Conflict, Expect, LogEntry, LogNote, RefEdit, RefName, RefTarget};
 pub use crate::schema::ToolSchema;
+pub use crate::sent::{RequestMap, SentTool};
 pub use crate::step::{Step, StepError, StepFields, StepOp};
 pub use crate::store::{Store, StoreError, StoreErrorKind, StoreExt, StoreResult};
 pub use crate::text::JsonText;

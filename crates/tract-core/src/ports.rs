@@ -14,6 +14,7 @@ use crate::message::{ActiveTool, Message};
 pub use crate::model_error::ModelError;
 use crate::object::Blob;
 use crate::partial::{Piece, unless_cancelled};
+use crate::sent::RequestMap;
 use crate::text::JsonText;
 use crate::tool::CancellationToken;
 
@@ -261,6 +262,8 @@ pub struct Reply {
     pub raw: Option<Blob>,
     /// The head that it answers: committing it elsewhere is a conflict.
     pub head: Option<CommitId>,
+    /// The tools of the request that it answers, as they were sent; empty where that is not known.
+    pub sent: RequestMap,
 }
 
 impl Reply {
@@ -276,6 +279,7 @@ impl Reply {
             form: None,
             raw: None,
             head: None,
+            sent: RequestMap::default(),
         }
     }
 

@@ -6,11 +6,16 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::error::McpError;
+
 /// What became of a request that we wait for.
 #[derive(Debug)]
 enum Waiting {
     Open,
     Answered(Box<str>),
+    /// There will be no answer, and why.
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "a program only ends"))]
+    Failed(Box<McpError>),
     /// Answered and taken: whatever comes now comes twice.
     Taken,
 }
@@ -48,9 +53,40 @@ impl Answers {
                 *waiting = Waiting::Answered(result.into());
                 Kept::First
             }
-            Some(Waiting::Answered(_) | Waiting::Taken) => Kept::Again,
+            Some(_) => Kept::Again,
             None => Kept::Unknown,
         }
+    }
+
+    /// Notes that there will be no answer; the handshake's requests are waited for, too.
+    #[cfg(feature = "http")]
+    pub(crate) fn fail(&self, id: &str, error: McpError) {
+        let mut waiting = self.lock();
+        let open = matches!(waiting.get(id), None | Some(Waiting::Open));
+        if open {
+            waiting.insert(id.into(), Waiting::Failed(Box::new(error)));
+        }
+    }
+
+    /// Takes why a request failed.
+    pub(crate) fn take_failure(&self, id: &str) -> Option<McpError> {
+        let mut waiting = self.lock();
+        let found = waiting.get_mut(id)?;
+        match found {
+            Waiting::Failed(_) => match std::mem::replace(found, Waiting::Taken) {
+                Waiting::Failed(error) => Some(*error),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Takes why any request failed: in a handshake there is only one.
+    #[cfg(feature = "http")]
+    pub(crate) fn take_any_failure(&self) -> Option<McpError> {
+        let failed = |waiting: &Waiting| matches!(waiting, Waiting::Failed(_));
+        let id = self.lock().iter().find(|(_, waiting)| failed(waiting)).map(|(id, _)| id.clone());
+        id.and_then(|id| self.take_failure(&id))
     }
 
     /// Takes the answer to a request.
@@ -59,7 +95,7 @@ impl Answers {
         let found = waiting.get_mut(id)?;
         match std::mem::replace(found, Waiting::Taken) {
             Waiting::Answered(result) => Some(result),
-            Waiting::Open | Waiting::Taken => None,
+            _ => None,
         }
     }
 
@@ -80,7 +116,7 @@ impl Answers {
         if waiting.len() > REMEMBERED {
             waiting.retain(|_, waiting| !matches!(waiting, Waiting::Taken));
         }
-        if matches!(waiting.get(id), Some(Waiting::Open | Waiting::Answered(_))) {
+        if !matches!(waiting.get(id), Some(Waiting::Taken)) {
             waiting.remove(id);
         }
     }

@@ -7,6 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rmcp::RoleClient;
+#[cfg(feature = "http")]
+use rmcp::model::ProtocolVersion;
+#[cfg(feature = "http")]
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, ClientLifecycleMode::Initialize,
+    serve_client_with_lifecycle,
+};
 use rmcp::service::{Peer, RunningService, serve_client};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::process::{Child, Command};
@@ -14,6 +21,8 @@ use tokio::process::{Child, Command};
 use crate::answers::Answers;
 use crate::client::{Board, Client};
 use crate::error::{McpError, Result};
+#[cfg(feature = "http")]
+use crate::http::{Http, ServerUrl};
 use crate::lines::Lines;
 use crate::options::{ServerCommand, ServerOptions};
 
@@ -103,12 +112,7 @@ impl Connection {
         W: AsyncWrite + Unpin + Send + 'static,
     {
         let answers = Arc::new(Answers::default());
-        let board = Arc::new(Board::default());
-        let client = Client {
-            board: Arc::clone(&board),
-            listener: options.listener.clone(),
-            tools_changed: Arc::clone(tools_changed),
-        };
+        let (client, board) = client(options, tools_changed);
         let listener = options.listener.clone();
         let limit = options.max_line_bytes;
         let lines = Lines::new(reader, writer, limit, Arc::clone(&answers), listener);
@@ -133,6 +137,51 @@ impl Connection {
         Ok(Self { service, child, answers, board, stderr })
     }
 
+    /// Shakes hands with a server behind a url: as most do, and where it does not know that any more,
+    /// as the stateless version of the protocol has it.
+    #[cfg(feature = "http")]
+    pub(crate) async fn at(
+        label: &str,
+        server: &ServerUrl,
+        options: &ServerOptions,
+        tools_changed: &Arc<AtomicBool>,
+    ) -> Result<Self> {
+        let first = Self::greet(label, server, options, tools_changed, Initialize).await;
+        match first {
+            Err(error) if is_of_stateless(&error) => {
+                let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
+                let lifecycle = ClientLifecycleMode::Discover { preferred_versions };
+                let second = Self::greet(label, server, options, tools_changed, lifecycle).await;
+                // What the usual way met says more of a server that knows neither.
+                second.map_err(|_| error)
+            }
+            first => first,
+        }
+    }
+
+    #[cfg(feature = "http")]
+    async fn greet(
+        label: &str,
+        server: &ServerUrl,
+        options: &ServerOptions,
+        tools_changed: &Arc<AtomicBool>,
+        lifecycle: ClientLifecycleMode,
+    ) -> Result<Self> {
+        let answers = Arc::new(Answers::default());
+        let (client, board) = client(options, tools_changed);
+        let http = Http::new(label, server, options, Arc::clone(&answers))?;
+        let hello = serve_client_with_lifecycle(client, http, lifecycle);
+        let timeout = options.handshake_timeout;
+        let Ok(hello) = tokio::time::timeout(timeout, hello).await else {
+            return Err(McpError::Timeout { server: label.to_owned(), timeout });
+        };
+        let service = hello.map_err(|error| match error {
+            ClientInitializeError::TransportError { error, .. } => own(error.error, label),
+            other => answers.take_any_failure().unwrap_or_else(|| not_greeted(other, label)),
+        })?;
+        Ok(Self { service, child: None, answers, board, stderr: Stderr::default() })
+    }
+
     pub(crate) fn peer(&self) -> Peer<RoleClient> {
         self.service.peer().clone()
     }
@@ -151,6 +200,44 @@ impl Connection {
             let _ = child.kill().await;
         }
     }
+}
+
+fn client(options: &ServerOptions, tools_changed: &Arc<AtomicBool>) -> (Client, Arc<Board>) {
+    let board = Arc::new(Board::default());
+    let client = Client {
+        board: Arc::clone(&board),
+        listener: options.listener.clone(),
+        tools_changed: Arc::clone(tools_changed),
+    };
+    (client, board)
+}
+
+/// The error that our own transport gave to `rmcp`.
+pub(crate) fn own(error: Box<dyn std::error::Error + Send + Sync>, label: &str) -> McpError {
+    match error.downcast::<McpError>() {
+        Ok(error) => *error,
+        Err(other) => McpError::Protocol { server: label.to_owned(), what: other.to_string() },
+    }
+}
+
+#[cfg(feature = "http")]
+fn not_greeted(error: ClientInitializeError, label: &str) -> McpError {
+    let server = label.to_owned();
+    match error {
+        ClientInitializeError::JsonRpcError(error) => {
+            McpError::Refused { server, code: error.code.0, message: error.message.into_owned() }
+        }
+        other => McpError::Protocol { server, what: other.to_string() },
+    }
+}
+
+/// Whether a refused handshake may mean that the server is of the version that has none.
+#[cfg(feature = "http")]
+fn is_of_stateless(error: &McpError) -> bool {
+    matches!(
+        error,
+        McpError::Refused { .. } | McpError::Status { status: 400 | 404 | 405 | 501, .. }
+    )
 }
 
 /// How long a program may take to leave after its input ended.

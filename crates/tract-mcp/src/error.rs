@@ -71,6 +71,60 @@ pub enum McpError {
         /// What was expected and found.
         what: String,
     },
+    /// Its url cannot be used.
+    #[error("expected the url of a server: {reason}")]
+    Url {
+        /// Why not.
+        reason: String,
+    },
+    /// It cannot be reached, or hung up before it answered.
+    #[error("server {server:?} cannot be reached: {reason}")]
+    Unreachable {
+        /// The server.
+        server: String,
+        /// Why.
+        reason: String,
+    },
+    /// It wants to know who asks, or does not let us in.
+    #[error("server {server:?} let nobody in: status {status}")]
+    Unauthorized {
+        /// The server.
+        server: String,
+        /// The status of HTTP: 401 or 403.
+        status: u16,
+        /// How it wants to be asked, in its own words.
+        challenge: Option<String>,
+    },
+    /// It answered with a status that is no success.
+    #[error("server {server:?} answered with status {status}: {message}")]
+    Status {
+        /// The server.
+        server: String,
+        /// The status of HTTP.
+        status: u16,
+        /// The beginning of what it said.
+        message: String,
+    },
+    /// It does not know our session any more, nor the one after it.
+    #[error("server {server:?} does not know the session")]
+    SessionLost {
+        /// The server.
+        server: String,
+    },
+    /// Its answer broke off.
+    #[error("the answer of server {server:?} broke off")]
+    Cut {
+        /// The server.
+        server: String,
+    },
+    /// Its answer is longer than allowed.
+    #[error("the answer of server {server:?} is longer than {limit_bytes} bytes")]
+    TooLarge {
+        /// The server.
+        server: String,
+        /// The limit.
+        limit_bytes: usize,
+    },
     /// The arguments of the call are no JSON object.
     #[error("expected arguments as a JSON object: {0}")]
     Arguments(tract_core::json::JsonError),
@@ -91,6 +145,13 @@ impl McpError {
             Self::Cancelled => "mcp_cancelled",
             Self::Refused { .. } => "mcp_refused",
             Self::Protocol { .. } => "mcp_protocol",
+            Self::Url { .. } => "mcp_url",
+            Self::Unreachable { .. } => "mcp_unreachable",
+            Self::Unauthorized { .. } => "mcp_unauthorized",
+            Self::Status { .. } => "mcp_status",
+            Self::SessionLost { .. } => "mcp_session_lost",
+            Self::Cut { .. } => "mcp_cut",
+            Self::TooLarge { .. } => "mcp_too_large",
             Self::Arguments(_) => "mcp_arguments",
         }
     }
@@ -121,7 +182,31 @@ impl McpError {
             Self::Timeout { .. } => {
                 vec!["ask for less in one call, or allow more time".to_owned()]
             }
-            Self::Cancelled | Self::Refused { .. } | Self::Protocol { .. } => Vec::new(),
+            Self::Url { .. } => vec!["such as https://example.com/mcp".to_owned()],
+            Self::Unreachable { .. } => {
+                vec!["check the url, and that the server runs".to_owned()]
+            }
+            Self::Unauthorized { challenge, .. } => {
+                let mut notes =
+                    vec!["send a header with a token, such as Authorization".to_owned()];
+                notes.extend(challenge.iter().map(|text| format!("it says: {text}")));
+                notes
+            }
+            Self::Status { status: 404 | 405, .. } => {
+                vec!["check the path of the url: often it ends in /mcp".to_owned()]
+            }
+            Self::SessionLost { .. } => vec!["ask again: a session is begun anew".to_owned()],
+            Self::Cut { .. } => {
+                vec![
+                    "nobody knows whether the call was carried out: look before it is repeated"
+                        .to_owned(),
+                ]
+            }
+            Self::TooLarge { .. } => vec!["ask for less, or allow longer messages".to_owned()],
+            Self::Cancelled
+            | Self::Refused { .. }
+            | Self::Protocol { .. }
+            | Self::Status { .. } => Vec::new(),
             Self::Arguments(_) => vec!["send one JSON object".to_owned()],
         }
     }

@@ -6,16 +6,23 @@ mod client;
 mod connection;
 mod error;
 mod event;
+#[cfg(feature = "http")]
+mod http;
 mod lines;
+mod listing;
 mod options;
 mod result;
 mod server;
 mod tool;
+mod wire;
 
 pub use crate::error::{McpError, Result};
 pub use crate::event::McpEvent;
+#[cfg(feature = "http")]
+pub use crate::http::ServerUrl;
+pub use crate::listing::Listing;
 pub use crate::options::{ServerCommand, ServerOptions};
 pub use crate::result::CallResult;
-pub use crate::server::{Listing, McpServer};
+pub use crate::server::McpServer;
 pub use crate::tool::{McpTool, distinct_names};
 pub use tract_tools::pin::{PinPolicy, Pins};

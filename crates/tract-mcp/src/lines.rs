@@ -4,20 +4,14 @@ use std::io;
 use std::sync::Arc;
 
 use rmcp::RoleClient;
-use rmcp::model::{ClientRequest, JsonRpcMessage};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::Mutex;
 
-use crate::answers::{Answers, Kept};
+use crate::answers::Answers;
 use crate::event::{Listener, McpEvent};
-
-/// Arguments of a call as their text, carried past `rmcp`, whose numbers are doubles.
-#[derive(Clone, Debug)]
-pub(crate) struct RawArguments(pub(crate) Arc<str>);
+use crate::wire;
 
 /// A server at the other end of two streams.
 pub(crate) struct Lines<R, W> {
@@ -87,116 +81,6 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
             }
         }
     }
-
-    /// Returns the message of a line, or none when it is for nobody.
-    fn message(&self, line: &str) -> Option<RxJsonRpcMessage<RoleClient>> {
-        #[derive(Deserialize)]
-        struct Envelope<'a> {
-            #[serde(borrow)]
-            id: Option<&'a RawValue>,
-            #[serde(borrow)]
-            result: Option<&'a RawValue>,
-            method: Option<serde::de::IgnoredAny>,
-        }
-        if let Ok(Envelope { id: Some(id), result: Some(result), method: None }) =
-            serde_json::from_str(line)
-        {
-            match self.answers.keep(id.get(), result.get()) {
-                Kept::First => return empty_answer(id.get()),
-                Kept::Again => {
-                    self.listener.tell(McpEvent::AnsweredTwice { id: id.get().to_owned() });
-                    return None;
-                }
-                Kept::Unknown => {}
-            }
-        }
-        match serde_json::from_str(line) {
-            Ok(message) => Some(message),
-            Err(_) => {
-                let line = line.chars().take(SHOWN).collect();
-                self.listener.tell(McpEvent::Malformed { line });
-                None
-            }
-        }
-    }
-}
-
-/// How many characters of a malformed line are shown.
-const SHOWN: usize = 200;
-
-fn empty_answer(id: &str) -> Option<RxJsonRpcMessage<RoleClient>> {
-    serde_json::from_str(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)).ok()
-}
-
-fn refused_answer(id: &str, why: &str) -> Option<RxJsonRpcMessage<RoleClient>> {
-    let error = serde_json::json!({"code": -32603, "message": why});
-    let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#);
-    serde_json::from_str(&text).ok()
-}
-
-/// Writes a message as a line; a call's arguments stand in it as they were given.
-fn line_of(message: &TxJsonRpcMessage<RoleClient>, answers: &Answers) -> io::Result<Vec<u8>> {
-    let mut line = match message {
-        JsonRpcMessage::Request(sent) => {
-            let id = serde_json::to_string(&sent.id)?;
-            match &sent.request {
-                ClientRequest::CallToolRequest(call) => {
-                    answers.expect(&id);
-                    let raw = call.extensions.get::<RawArguments>();
-                    with_arguments(&serde_json::to_string(message)?, raw)?
-                }
-                ClientRequest::ListToolsRequest(_) => {
-                    answers.expect(&id);
-                    serde_json::to_vec(message)?
-                }
-                _ => serde_json::to_vec(message)?,
-            }
-        }
-        _ => serde_json::to_vec(message)?,
-    };
-    line.push(b'\n');
-    Ok(line)
-}
-
-fn with_arguments(message: &str, raw: Option<&RawArguments>) -> io::Result<Vec<u8>> {
-    let Some(RawArguments(arguments)) = raw else { return Ok(message.as_bytes().to_vec()) };
-    let mut out = String::with_capacity(message.len() + arguments.len() + 16);
-    write_members(&mut out, &members(message)?, |out, key, raw| {
-        if key != "params" {
-            out.push_str(raw);
-            return Ok(());
-        }
-        let mut params = members(raw)?;
-        params.retain(|(key, _)| key != "arguments");
-        params.push(("arguments".to_owned(), arguments));
-        write_members(out, &params, |out, _, raw| {
-            out.push_str(raw);
-            Ok(())
-        })
-    })?;
-    Ok(out.into_bytes())
-}
-
-fn members(text: &str) -> io::Result<Vec<(String, &str)>> {
-    tract_core::json::split_object(text).map_err(io::Error::other)
-}
-
-fn write_members(
-    out: &mut String,
-    members: &[(String, &str)],
-    value: impl Fn(&mut String, &str, &str) -> io::Result<()>,
-) -> io::Result<()> {
-    out.push('{');
-    for (place, (key, raw)) in members.iter().enumerate() {
-        if place > 0 {
-            out.push(',');
-        }
-        tract_core::json::write_string(out, key, tract_core::json::Escapes::Raw);
-        out.push(':');
-        value(out, key, raw)?;
-    }
-    out.push('}');
-    Ok(())
 }
 
 impl<R, W> Transport<RoleClient> for Lines<R, W>
@@ -210,10 +94,11 @@ where
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        let line = line_of(&message, &self.answers);
+        let line = wire::text_of(&message, &self.answers);
         let writer = Arc::clone(&self.writer);
         async move {
-            let line = line?;
+            let mut line = line?;
+            line.push(b'\n');
             match writer.lock().await.as_mut() {
                 Some(writer) => {
                     writer.write_all(&line).await?;
@@ -235,7 +120,7 @@ where
                     if text.is_empty() {
                         continue;
                     }
-                    if let Some(message) = self.message(text) {
+                    if let Some(message) = wire::received(text, &self.answers, &self.listener) {
                         return Some(message);
                     }
                 }
@@ -245,7 +130,7 @@ where
                     // With one request open it can only be its answer: nobody waits in vain.
                     let why = format!("the answer is longer than {limit_bytes} bytes");
                     let id = self.answers.only_open();
-                    if let Some(message) = id.and_then(|id| refused_answer(&id, &why)) {
+                    if let Some(message) = id.and_then(|id| wire::refused(&id, &why)) {
                         return Some(message);
                     }
                 }
@@ -263,18 +148,9 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use rmcp::model::JsonRpcMessage;
 
-    #[test]
-    fn arguments_go_out_as_they_were_given() {
-        let message = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":1},"name":"a"}}"#;
-        let raw = RawArguments(r#"{"z":12345678901234567890123, "a":1.0}"#.into());
-        let line = with_arguments(message, Some(&raw)).unwrap();
-        assert_eq!(
-            String::from_utf8(line).unwrap(),
-            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":1},"name":"a","arguments":{"z":12345678901234567890123, "a":1.0}}}"#
-        );
-    }
+    use super::*;
 
     #[tokio::test]
     async fn lines_of_any_length_and_kind_are_survived() {

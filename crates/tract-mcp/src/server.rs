@@ -15,13 +15,16 @@ use tract_core::{ToolContext, ToolSchema};
 
 use crate::answers::Answers;
 use crate::client::Board;
-use crate::connection::{Connection, Stderr};
+use crate::connection::{Connection, Stderr, own};
 use crate::error::{McpError, Result};
 use crate::event::McpEvent;
-use crate::lines::RawArguments;
+#[cfg(feature = "http")]
+use crate::http::ServerUrl;
+use crate::listing::Listing;
 use crate::options::{ServerCommand, ServerOptions};
 use crate::result::CallResult;
 use crate::tool::McpTool;
+use crate::wire::RawArguments;
 
 /// A server of tools. Clones are the same server.
 ///
@@ -36,14 +39,24 @@ pub struct McpServer(Arc<Inner>);
 struct Inner {
     label: String,
     options: ServerOptions,
-    /// Absent for a server over streams that cannot be opened again.
-    command: Option<ServerCommand>,
+    way: Way,
     life: Mutex<Life>,
     tools_changed: Arc<AtomicBool>,
 }
 
+/// How a server is reached again.
+enum Way {
+    Program(ServerCommand),
+    #[cfg(feature = "http")]
+    Url(ServerUrl),
+    /// Over streams that cannot be opened again.
+    Streams,
+}
+
 struct Life {
     connection: Option<Connection>,
+    /// How many connections came before this one.
+    number: u64,
     /// How often it was started without an answer since.
     restarts: u32,
 }
@@ -54,6 +67,8 @@ struct Reach {
     answers: Arc<Answers>,
     board: Arc<Board>,
     stderr: Stderr,
+    /// Which of the server's lives it is of.
+    life: u64,
 }
 
 impl McpServer {
@@ -70,7 +85,31 @@ impl McpServer {
         let label = label.into();
         let tools_changed = Arc::default();
         let connection = Connection::start(&label, &command, &options, &tools_changed).await?;
-        Ok(Self::of(label, options, Some(command), connection, tools_changed))
+        Ok(Self::of(label, options, Way::Program(command), connection, tools_changed))
+    }
+
+    /// Connects to a server behind a url (streamable HTTP).
+    ///
+    /// # Behavior
+    /// - A session that the server does not know any more is begun anew, and the request that met
+    ///   that is sent again: the server did not look at it.
+    /// - A stream that breaks off is taken up where it ended, when the server offers that; else the
+    ///   call fails and is not repeated.
+    /// - Redirects are not followed.
+    ///
+    /// # Errors
+    /// [`McpError::Url`], [`McpError::Unreachable`], [`McpError::Unauthorized`],
+    /// [`McpError::Status`], and what else the handshake meets.
+    #[cfg(feature = "http")]
+    pub async fn connect(
+        label: impl Into<String>,
+        url: ServerUrl,
+        options: ServerOptions,
+    ) -> Result<Self> {
+        let label = label.into();
+        let tools_changed = Arc::default();
+        let connection = Connection::at(&label, &url, &options, &tools_changed).await?;
+        Ok(Self::of(label, options, Way::Url(url), connection, tools_changed))
     }
 
     /// Speaks with a server over two streams: one of this process, or over a socket.
@@ -93,18 +132,18 @@ impl McpServer {
         let connection =
             Connection::over(&label, reader, writer, None, stderr, &options, &tools_changed)
                 .await?;
-        Ok(Self::of(label, options, None, connection, tools_changed))
+        Ok(Self::of(label, options, Way::Streams, connection, tools_changed))
     }
 
     fn of(
         label: String,
         options: ServerOptions,
-        command: Option<ServerCommand>,
+        way: Way,
         connection: Connection,
         tools_changed: Arc<AtomicBool>,
     ) -> Self {
-        let life = Mutex::new(Life { connection: Some(connection), restarts: 0 });
-        Self(Arc::new(Inner { label, options, command, life, tools_changed }))
+        let life = Mutex::new(Life { connection: Some(connection), number: 0, restarts: 0 });
+        Self(Arc::new(Inner { label, options, way, life, tools_changed }))
     }
 
     /// Returns the label.
@@ -131,33 +170,53 @@ impl McpServer {
 
     /// Returns what a request needs, starting the server again when it has ended.
     async fn reach(&self) -> Result<Reach> {
-        let Inner { label, options, command, tools_changed, .. } = &*self.0;
+        let Inner { label, options, way, tools_changed, .. } = &*self.0;
         let mut life = self.0.life.lock().await;
         let ended = life.connection.as_ref().is_none_or(Connection::has_ended);
         if ended {
             let before = life.connection.take();
             let stderr = before.map(|before| before.stderr.text()).unwrap_or_default();
-            let Some(command) = command else {
-                return Err(McpError::Ended { server: label.clone(), stderr });
-            };
             if life.restarts >= options.max_restarts {
                 let times = life.restarts;
                 return Err(McpError::KeepsEnding { server: label.clone(), times });
             }
-            life.restarts += 1;
-            let started = Connection::start(label, command, options, tools_changed).await?;
+            let started = match way {
+                Way::Program(command) => {
+                    life.restarts += 1;
+                    Connection::start(label, command, options, tools_changed).await?
+                }
+                // A server that cannot be reached has not begun to live.
+                #[cfg(feature = "http")]
+                Way::Url(url) => {
+                    let connection = Connection::at(label, url, options, tools_changed).await?;
+                    life.restarts += 1;
+                    connection
+                }
+                Way::Streams => return Err(McpError::Ended { server: label.clone(), stderr }),
+            };
             life.connection = Some(started);
+            life.number += 1;
             // Another life may have other tools.
             tools_changed.store(true, Ordering::Release);
             options.listener.tell(McpEvent::Restarted);
         }
+        let number = life.number;
         let Some(connection) = &life.connection else { unreachable!("it was just started") };
         Ok(Reach {
             peer: connection.peer(),
             answers: Arc::clone(&connection.answers),
             board: Arc::clone(&connection.board),
             stderr: connection.stderr.clone(),
+            life: number,
         })
+    }
+
+    /// Gives a connection up, unless another took its place already.
+    async fn abandon(&self, number: u64) {
+        let mut life = self.0.life.lock().await;
+        if life.number == number {
+            life.connection = None;
+        }
     }
 
     /// Lists the tools, page by page, each definition as the server wrote it.
@@ -222,11 +281,30 @@ impl McpServer {
         call.extensions.insert(RawArguments(arguments.into()));
         let request = ClientRequest::CallToolRequest(call);
         let raw = self.request(request, context, "tools/call").await?;
+        // Newer servers may answer with a question of theirs.
+        let kind = self.members(&raw)?.into_iter().find(|(key, _)| key == "resultType");
+        if let Some((_, kind)) = kind.filter(|(_, kind)| *kind != "\"complete\"") {
+            return Err(self.broke(&format!("expected a complete result, found {kind}")));
+        }
         CallResult::parse(raw.into()).ok_or_else(|| self.broke("expected a result of a call"))
     }
 
-    /// Sends a request and returns the text of its result.
+    /// Sends a request and returns the text of its result; once more where the server did not know
+    /// the session and so did not look at it.
     async fn request(
+        &self,
+        request: ClientRequest,
+        context: &ToolContext,
+        what: &str,
+    ) -> Result<Box<str>> {
+        let again = request.clone();
+        match self.request_once(request, context, what).await {
+            Err(McpError::SessionLost { .. }) => self.request_once(again, context, what).await,
+            done => done,
+        }
+    }
+
+    async fn request_once(
         &self,
         request: ClientRequest,
         context: &ToolContext,
@@ -269,7 +347,10 @@ impl McpServer {
                 Some(raw) => Ok(raw),
                 None => Err(self.broke(&format!("expected the result of {what}"))),
             },
-            Some(Ok(Err(error))) => Err(self.failed(error, &reach)),
+            Some(Ok(Err(error))) => {
+                let failure = reach.answers.take_failure(&key);
+                Err(failure.unwrap_or_else(|| self.failed(error, &reach)))
+            }
             Some(Err(_)) => Err(self.ended(&reach).await),
             None => {
                 let (error, why) = match context.is_cancelled() {
@@ -283,6 +364,9 @@ impl McpServer {
             }
         };
         reach.answers.forget(&key);
+        if matches!(done, Err(McpError::SessionLost { .. })) {
+            self.abandon(reach.life).await;
+        }
         if matches!(done, Ok(_) | Err(McpError::Refused { .. })) {
             self.0.life.lock().await.restarts = 0;
         }
@@ -315,6 +399,9 @@ impl McpServer {
                 code: error.code.0,
                 message: error.message.into_owned(),
             },
+            ServiceError::TransportSend(error) if error.error.is::<McpError>() => {
+                own(error.error, &server)
+            }
             ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
                 McpError::Ended { server, stderr: reach.stderr.text() }
             }
@@ -335,30 +422,6 @@ fn key_of(id: &RequestId) -> String {
             let mut key = String::new();
             json::write_string(&mut key, text, Escapes::Raw);
             key
-        }
-    }
-}
-
-/// The tools that a server listed.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct Listing {
-    /// The tools, in the server's order.
-    pub tools: Vec<McpTool>,
-    /// Definitions that are none, with the reason: no JSON with a canonical form, no name, no
-    /// schema, or a name that came before.
-    pub refused: Vec<(String, String)>,
-}
-
-impl Listing {
-    fn add(&mut self, tool: Result<McpTool, (String, String)>) {
-        match tool {
-            Ok(tool) if self.tools.iter().any(|known| known.origin() == tool.origin()) => {
-                let why = format!("a second tool of the name {:?}", tool.origin());
-                self.refused.push((tool.definition().text().to_owned(), why));
-            }
-            Ok(tool) => self.tools.push(tool),
-            Err(refused) => self.refused.push(refused),
         }
     }
 }

@@ -8,7 +8,7 @@ use tract_core::{
     DynTool, RenderedValue, ToolContext, ToolError, ToolResult, ToolSchema, ToolSpec, ToolTraits,
 };
 use tract_schema::ToolView;
-use tract_tools::pin::{PinPolicy, Pins, Standing};
+use tract_tools::pin::{PinPolicy, Pins};
 
 use crate::error::McpError;
 use crate::server::McpServer;
@@ -96,17 +96,7 @@ impl McpTool {
     #[must_use]
     pub fn pinned(mut self, pins: &Pins, policy: PinPolicy) -> Self {
         let standing = pins.standing(self.server.label(), &self.definition);
-        self.refused = match policy.allows(&standing) {
-            true => None,
-            false => Some(match &standing {
-                Standing::Changed { changes, .. } => {
-                    let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
-                    format!("its definition changed since it was approved: {}", changes.join("; "))
-                }
-                Standing::Unknown => "nobody approved it yet".to_owned(),
-                Standing::Approved => "the policy refuses it".to_owned(),
-            }),
-        };
+        self.refused = policy.refusal(&standing);
         self
     }
 

@@ -25,6 +25,7 @@ mod lint;
 mod lower;
 mod name;
 mod param;
+mod raise;
 mod shape;
 mod strict;
 mod translate;
@@ -39,9 +40,10 @@ pub use crate::lint::{Finding, Level, LintOptions, lint, lint_definition, lint_w
 pub use crate::lower::{Lowered, lower, lower_as};
 pub use crate::name::{Aliases, MAX_NAME, accepts, alias, suggestion};
 pub use crate::param::{Param, ParamKind, params};
+pub use crate::raise::{Raised, raise};
 pub use crate::shape::{Provider, Shape, ToolView};
-pub use crate::strict::{Strict, raise, to_strict};
-pub use crate::translate::{Loss, LossKind, Target, Translation, translate};
+pub use crate::strict::{Strict, to_strict};
+pub use crate::translate::{Loss, LossKind, Target, Translation, translate, translate_as};
 #[cfg(feature = "validate")]
 pub use crate::validate::JsonSchema;
 pub use crate::validate::{Invalid, SchemaCompiler, SchemaError, ValidateOptions, Validator};

@@ -18,6 +18,8 @@ pub enum Lowered {
         as_given: bool,
         /// The name under which it is sent.
         name: String,
+        /// Whether the provider is told to keep to the schema.
+        strict: bool,
     },
     /// The provider does not know this tool.
     #[non_exhaustive]
@@ -66,6 +68,7 @@ fn lowered(
                 text: text.to_owned(),
                 as_given: true,
                 name: view.name.clone(),
+                strict: false,
             });
         }
         let name = match view.name.is_empty() {
@@ -80,7 +83,12 @@ fn lowered(
         (true, false) => renamed(text, sent)?,
         (false, _) => written(view, to, sent),
     };
-    Ok(Lowered::Tool { text, as_given: as_given && sent == view.name, name: sent.to_owned() })
+    Ok(Lowered::Tool {
+        text,
+        as_given: as_given && sent == view.name,
+        name: sent.to_owned(),
+        strict: to != Provider::Ollama && view.other("strict") == Some("true"),
+    })
 }
 
 /// The text with another name and everything else as it stands.
@@ -242,6 +250,25 @@ mod tests {
                 name::alias(Provider::OpenAi, "a.b")
             ),
         );
+    }
+
+    #[test]
+    fn examples_of_arguments_go_where_they_are_known() {
+        let given = r#"{"name":"a","inputSchema":{},"input_examples":[{"n":1.0}]}"#;
+        let anthropic = r#"{"name":"a","input_schema":{},"input_examples":[{"n":1.0}]}"#;
+        check(given, Provider::Anthropic, anthropic);
+        let nested =
+            r#"{"type":"function","function":{"name":"a","parameters":{},"input_examples":[{}]}}"#;
+        check(
+            nested,
+            Provider::Anthropic,
+            r#"{"name":"a","input_schema":{},"input_examples":[{}]}"#,
+        );
+        let elsewhere = crate::translate(given, crate::Target::Mcp, false).unwrap();
+        assert_eq!(elsewhere.losses, []);
+        let elsewhere = Provider::OpenAi;
+        let told = crate::translate(given, crate::Target::Provider(elsewhere), false).unwrap();
+        assert_eq!(told.losses[0].path, "input_examples");
     }
 
     #[test]

@@ -1,23 +1,24 @@
-//! OpenAI's strict mode: a copy of a schema in the subset that it knows, with a report of what was
-//! lost, and arguments brought back to what the schema as given means.
+//! Strict modes: a copy of a schema in the subset that a provider knows, with a report of what was
+//! lost.
+
+use std::collections::BTreeMap;
 
 use tract_core::json::JsonError;
 
+use crate::shape::Provider;
 use crate::translate::{Loss, LossKind};
 use crate::tree::Node;
 
-/// What strict mode takes at most.
+/// What OpenAI's strict mode takes at most.
 const MOST_PROPERTIES: usize = 5000;
 const MOST_LEVELS: usize = 10;
 const MOST_ENUM_VALUES: usize = 1000;
 const MOST_CHARACTERS: usize = 120_000;
 
-/// Keywords that strict mode does not know and that only narrow or describe: they are left out.
+/// Keywords that no strict mode knows and that only narrow or describe: they are left out.
 const DROPPED: &[&str] = &[
-    "default",
     "$schema",
     "$id",
-    "title",
     "examples",
     "minLength",
     "maxLength",
@@ -39,6 +40,11 @@ const DROPPED: &[&str] = &[
     "contentEncoding",
     "contentMediaType",
 ];
+
+/// Those that only OpenAI's does not know, and those that only Anthropic's does not.
+const DROPPED_OPENAI: &[&str] = &["default", "title"];
+const DROPPED_ANTHROPIC: &[&str] =
+    &["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "maxItems"];
 
 /// Keywords without which the schema would mean something else: then it cannot be strict.
 const FATAL: &[&str] = &[
@@ -76,26 +82,31 @@ pub enum Strict {
     },
 }
 
-/// Writes a schema in the subset that strict mode knows: closed objects, every property required,
-/// those that were optional nullable.
+/// Writes a schema in the subset that a provider's strict mode knows: closed objects, and for OpenAI
+/// every property required, those that were optional nullable. Anthropic's takes optional properties
+/// as they are, but no numeric limits and no recursion; Ollama has no such mode.
 ///
 /// ```
-/// use tract_schema::{Strict, raise, to_strict};
+/// use tract_schema::{Provider, Strict, raise, to_strict};
 /// let given = r#"{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"integer"}},"required":["a"]}"#;
-/// let Strict::Schema { parameters, .. } = to_strict(given)? else { unreachable!() };
+/// let Strict::Schema { parameters, .. } = to_strict(given, Provider::OpenAi)? else { unreachable!() };
 /// assert_eq!(
 ///     parameters,
 ///     r#"{"type":"object","properties":{"a":{"type":"string"},"b":{"type":["integer","null"]}},"required":["a","b"],"additionalProperties":false}"#,
 /// );
-/// assert_eq!(raise(given, r#"{"a":"x","b":null}"#)?, r#"{"a":"x"}"#);
+/// // What the model leaves out comes back as null: it means what it meant before.
+/// assert_eq!(raise(given, r#"{"a":"x","b":null}"#)?.arguments, r#"{"a":"x"}"#);
 /// # Ok::<(), tract_core::json::JsonError>(())
 /// ```
 ///
 /// # Errors
 /// [`JsonError`] when the text is no JSON.
-pub fn to_strict(parameters: &str) -> Result<Strict, JsonError> {
+pub fn to_strict(parameters: &str, provider: Provider) -> Result<Strict, JsonError> {
     let mut root = Node::parse(parameters)?;
-    let mut work = Work::default();
+    let mut work = Work::of(provider);
+    if provider == Provider::Ollama {
+        work.fatal("/", "Ollama has no strict mode");
+    }
     if !root.is_object() {
         work.fatal("/", "the root is no object");
     }
@@ -108,14 +119,19 @@ pub fn to_strict(parameters: &str) -> Result<Strict, JsonError> {
         root.set("type", Node::text("object"));
         work.changed("/", "type: object was added");
     }
+    if provider == Provider::Anthropic && is_recursive(&root) {
+        work.fatal("/", "a schema that refers to itself");
+    }
     work.schema(&mut root, "", 0);
-    for (what, limit, found) in [
+    let limits = [
         ("properties", MOST_PROPERTIES, work.properties),
         ("levels", MOST_LEVELS, work.levels),
         ("enum values", MOST_ENUM_VALUES, work.enum_values),
         ("characters of names and values", MOST_CHARACTERS, work.characters),
-    ] {
-        if found > limit {
+    ];
+    let of_openai = work.null_for_absent;
+    for (what, limit, found) in limits {
+        if of_openai && found > limit {
             work.fatal("/", &format!("expected at most {limit} {what}, found {found}"));
         }
     }
@@ -125,8 +141,49 @@ pub fn to_strict(parameters: &str) -> Result<Strict, JsonError> {
     })
 }
 
-#[derive(Default)]
+/// How many references in each other are followed; more count as too many to be sent.
+const LONGEST_CHAIN: usize = 64;
+
+/// Whether references lead round.
+fn is_recursive(root: &Node) -> bool {
+    /// `false`: it is being followed; `true`: it leads to an end.
+    fn goes_round(
+        root: &Node,
+        node: &Node,
+        seen: &mut BTreeMap<String, bool>,
+        chain: usize,
+    ) -> bool {
+        if let Some(reference) = node.get("$ref").and_then(Node::as_text) {
+            match seen.get(&reference) {
+                Some(false) => return true,
+                Some(true) => {}
+                None => {
+                    seen.insert(reference.clone(), false);
+                    if reference == "#" || chain > LONGEST_CHAIN {
+                        return true;
+                    }
+                    if let Some(target) = root.resolve(&reference)
+                        && goes_round(root, target, seen, chain + 1)
+                    {
+                        return true;
+                    }
+                    seen.insert(reference, true);
+                }
+            }
+        }
+        let inner = node.members().iter().filter(|(key, _)| key != "$defs" && key != "definitions");
+        inner
+            .map(|(_, inner)| inner)
+            .chain(node.items())
+            .any(|inner| goes_round(root, inner, seen, chain))
+    }
+    goes_round(root, root, &mut BTreeMap::new(), 0)
+}
+
 struct Work {
+    /// Whether what may be absent is sent as what may be null.
+    null_for_absent: bool,
+    dropped: &'static [&'static str],
     losses: Vec<Loss>,
     reasons: Vec<Loss>,
     properties: usize,
@@ -136,6 +193,20 @@ struct Work {
 }
 
 impl Work {
+    fn of(provider: Provider) -> Self {
+        let anthropic = provider == Provider::Anthropic;
+        Self {
+            null_for_absent: !anthropic,
+            dropped: if anthropic { DROPPED_ANTHROPIC } else { DROPPED_OPENAI },
+            losses: Vec::new(),
+            reasons: Vec::new(),
+            properties: 0,
+            levels: 0,
+            enum_values: 0,
+            characters: 0,
+        }
+    }
+
     fn fatal(&mut self, path: &str, why: &str) {
         self.reasons.push(Loss::new(LossKind::NotExpressible, path, why));
     }
@@ -155,13 +226,17 @@ impl Work {
                 self.fatal(&here(key), "not known");
             }
         }
-        for key in DROPPED {
+        let few = |node: &Node| matches!(node, Node::Scalar(raw) if raw == "0" || raw == "1");
+        let many = !self.null_for_absent && node.get("minItems").is_some_and(|n| !few(n));
+        for key in DROPPED.iter().chain(self.dropped).chain(many.then_some(&"minItems")) {
             if node.remove(key).is_some() {
                 let place = here(key);
                 self.losses.push(Loss::new(LossKind::LeftOut, &place, "not known"));
             }
         }
-        if let Some(only) = node.remove("const") {
+        if self.null_for_absent
+            && let Some(only) = node.remove("const")
+        {
             node.set("enum", Node::Array(vec![only]));
             self.changed(&here("const"), "written as an enum of one");
         }
@@ -233,14 +308,16 @@ impl Work {
                 self.properties += 1;
                 self.characters += name.chars().count();
                 self.schema(schema, &place, level + 1);
-                if !required.contains(name) && !takes_null(schema) {
+                if self.null_for_absent && !required.contains(name) && !takes_null(schema) {
                     make_nullable(schema);
                     self.changed(&place, "optional: required, and null when it is left out");
                 }
                 all.push(Node::text(name));
             }
         }
-        node.set("required", Node::Array(all));
+        if self.null_for_absent {
+            node.set("required", Node::Array(all));
+        }
         node.set("additionalProperties", Node::Scalar("false".to_owned()));
     }
 }
@@ -253,7 +330,7 @@ fn type_names(node: &Node) -> Vec<String> {
     }
 }
 
-fn takes_null(schema: &Node) -> bool {
+pub(crate) fn takes_null(schema: &Node) -> bool {
     if let Some(list) = schema.get("enum") {
         return list.items().iter().any(Node::is_null);
     }
@@ -282,66 +359,10 @@ fn make_nullable(schema: &mut Node) {
     }
 }
 
-/// Brings arguments of a strict call back to the schema as given: null where a property is optional
-/// and takes no null means that it was left out. All else stays as written.
-///
-/// # Errors
-/// [`JsonError`] when one of the texts is no JSON.
-pub fn raise(parameters: &str, arguments: &str) -> Result<String, JsonError> {
-    let root = Node::parse(parameters)?;
-    let mut value = Node::parse(arguments)?;
-    raise_node(&root, &root, &mut value, 0);
-    Ok(value.write())
-}
-
-fn raise_node(root: &Node, schema: &Node, value: &mut Node, depth: usize) {
-    // References may go round; the value does not, so this bound is only met by those.
-    if depth > 256 {
-        return;
-    }
-    if let Some(target) = schema.get("$ref").and_then(Node::as_text).and_then(|r| root.resolve(&r))
-    {
-        return raise_node(root, target, value, depth + 1);
-    }
-    for key in ["anyOf", "oneOf", "allOf"] {
-        for branch in schema.get(key).map(Node::items).unwrap_or_default() {
-            raise_node(root, branch, value, depth + 1);
-        }
-    }
-    match value {
-        Node::Object(members) => {
-            let required: Vec<String> = schema
-                .get("required")
-                .map(|list| list.items().iter().filter_map(Node::as_text).collect())
-                .unwrap_or_default();
-            let properties = schema.get("properties");
-            members.retain(|(name, value)| {
-                let Some(property) = properties.and_then(|all| all.get(name)) else { return true };
-                let reached = property.get("$ref").and_then(Node::as_text);
-                let property = reached.and_then(|r| root.resolve(&r)).unwrap_or(property);
-                let any = property.get("type").is_none()
-                    && ["enum", "anyOf", "oneOf"].iter().all(|key| property.get(key).is_none());
-                let means_absent = !takes_null(property) && !any;
-                !(value.is_null() && !required.contains(name) && means_absent)
-            });
-            for (name, value) in members {
-                if let Some(property) = properties.and_then(|all| all.get(name)) {
-                    raise_node(root, property, value, depth + 1);
-                }
-            }
-        }
-        Node::Array(items) => {
-            if let Some(schema) = schema.get("items") {
-                items.iter_mut().for_each(|item| raise_node(root, schema, item, depth + 1));
-            }
-        }
-        Node::Scalar(_) => {}
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::raise;
 
     #[test]
     fn what_strict_mode_does_not_know_is_reported() {
@@ -351,7 +372,10 @@ mod tests {
             "r":{"$ref":"#/$defs/r","description":"R."},
             "o":{"oneOf":[{"type":"string"},{"type":"integer"}]}},
             "required":["k"],"$defs":{"r":{"type":"object","properties":{"n":{"type":"integer"}}}}}"##;
-        let Strict::Schema { parameters, losses } = to_strict(given).unwrap() else { panic!() };
+        let Strict::Schema { parameters, losses } = to_strict(given, Provider::OpenAi).unwrap()
+        else {
+            panic!()
+        };
         let expected = r##"{"type":"object","properties":{"s":{"type":["string","null"]},"k":{"enum":[1.50]},"e":{"type":["string","null"],"enum":["a",null]},"r":{"anyOf":[{"$ref":"#/$defs/r"},{"type":"null"}]},"o":{"anyOf":[{"type":"string"},{"type":"integer"},{"type":"null"}]}},"required":["s","k","e","r","o"],"$defs":{"r":{"type":"object","properties":{"n":{"type":["integer","null"]}},"required":["n"],"additionalProperties":false}},"additionalProperties":false}"##;
         assert_eq!(parameters, expected);
         let paths: Vec<&str> = losses.iter().map(|loss| loss.path.as_str()).collect();
@@ -365,10 +389,9 @@ mod tests {
         ] {
             assert!(paths.contains(&path), "{path} in {paths:?}");
         }
-        assert_eq!(
-            raise(given, r#"{"s":null,"k":1.50,"e":null,"r":{"n":null},"o":2}"#).unwrap(),
-            r#"{"k":1.50,"r":{},"o":2}"#
-        );
+        let raised = raise(given, r#"{"s":null,"k":1.50,"e":null,"r":{"n":null},"o":2}"#).unwrap();
+        assert_eq!(raised.arguments, r#"{"k":1.50,"r":{},"o":2}"#);
+        assert_eq!(raised.left_out, ["/s", "/e", "/r/n"]);
     }
 
     #[test]
@@ -380,15 +403,37 @@ mod tests {
             r#"{"anyOf":[{"type":"object"}]}"#,
             r#"{"type":"object","properties":{},"allOf":[{}]}"#,
         ] {
-            let strict = to_strict(given).unwrap();
+            let strict = to_strict(given, Provider::OpenAi).unwrap();
             assert!(matches!(strict, Strict::NotExpressible { .. }), "{given}");
         }
     }
 
     #[test]
-    fn null_stays_where_the_schema_takes_it() {
-        let given = r#"{"properties":{"a":{"type":["string","null"]},"b":{}}}"#;
-        let arguments = r#"{"a":null,"b":null,"c":null}"#;
-        assert_eq!(raise(given, arguments).unwrap(), arguments);
+    fn anthropics_strict_mode_takes_what_may_be_absent_and_no_limits() {
+        let given = r#"{"type":"object","properties":{"a":{"type":"integer","minimum":1,"default":2},
+            "b":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":3}},"required":["b"]}"#;
+        let Strict::Schema { parameters, losses } = to_strict(given, Provider::Anthropic).unwrap()
+        else {
+            panic!("it can be said")
+        };
+        let expected = r#"{"type":"object","properties":{"a":{"type":"integer","default":2},"b":{"type":"array","items":{"type":"string"},"minItems":1}},"required":["b"],"additionalProperties":false}"#;
+        assert_eq!(parameters, expected);
+        let paths: Vec<&str> = losses.iter().map(|loss| loss.path.as_str()).collect();
+        assert_eq!(
+            paths,
+            ["/additionalProperties", "/properties/a/minimum", "/properties/b/maxItems"]
+        );
+        for round in [
+            r##"{"type":"object","properties":{"a":{"$ref":"#"}}}"##,
+            r##"{"type":"object","properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"anyOf":[{"$ref":"#/$defs/b"}]},"b":{"items":{"$ref":"#/$defs/a"}}}}"##,
+        ] {
+            let strict = to_strict(round, Provider::Anthropic).unwrap();
+            assert!(matches!(strict, Strict::NotExpressible { .. }), "{round}");
+        }
+        let shared = r##"{"type":"object","properties":{"a":{"$ref":"#/$defs/a"},"b":{"$ref":"#/$defs/a"}},"$defs":{"a":{"type":"string"}}}"##;
+        let strict = to_strict(shared, Provider::Anthropic).unwrap();
+        assert!(matches!(strict, Strict::Schema { .. }), "{strict:?}");
+        let none = to_strict(shared, Provider::Ollama).unwrap();
+        assert!(matches!(none, Strict::NotExpressible { .. }));
     }
 }

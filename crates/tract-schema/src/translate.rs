@@ -5,7 +5,8 @@ use std::fmt;
 use serde::Serialize;
 use tract_core::json::{self, Escapes, JsonError};
 
-use crate::lower::{Lowered, lower};
+use crate::lower::{Lowered, lower_as};
+use crate::name;
 use crate::shape::{Provider, Shape, ToolView, find};
 use crate::strict::{Strict, to_strict};
 use crate::tree::Node;
@@ -84,14 +85,19 @@ pub struct Translation {
     pub name: String,
     /// The name under which it is sent.
     pub sent_name: String,
+    /// Whether the provider is told to keep to the schema.
+    pub strict: bool,
+    /// Whether what may be absent is sent as what may be null: arguments are then brought back by
+    /// [`raise`](crate::raise).
+    pub null_for_absent: bool,
     /// How the copy differs.
     pub losses: Vec<Loss>,
 }
 
 /// Translates a definition, whatever its shape. The text as given stays what it is.
 ///
-/// With `strict`, a definition for OpenAI is written for strict mode where that is possible, and
-/// sent with `strict: false` where it is not.
+/// With `strict`, a definition for OpenAI or Anthropic is written for strict mode where that is
+/// possible, and sent with `strict: false` where it is not: what is sent always says which.
 ///
 /// ```
 /// use tract_schema::{Provider, Target, translate};
@@ -110,26 +116,55 @@ pub struct Translation {
 /// [`JsonError`] when the text is no JSON object.
 pub fn translate(text: &str, to: Target, strict: bool) -> Result<Translation, JsonError> {
     let view = ToolView::parse(text)?;
-    let mut translation = match to {
-        Target::Mcp => mcp(text, &view),
-        Target::Provider(provider) => match lower(text, provider)? {
-            Lowered::Tool { text, name, .. } => Translation {
-                text: Some(text),
-                name: view.name.clone(),
-                sent_name: name,
-                losses: Vec::new(),
-            },
-            Lowered::LeftOut { name, reason } => Translation {
-                text: None,
-                name: name.clone(),
-                sent_name: name,
-                losses: vec![Loss::new(LossKind::NotExpressible, "type", reason)],
-            },
+    match to {
+        Target::Mcp => {
+            let mut translation = mcp(text, &view);
+            if let Some(sent) = &translation.text {
+                let sent_view = ToolView::parse(sent)?;
+                compare(text, &view, &sent_view, sent, &mut translation.losses)?;
+            }
+            Ok(translation)
+        }
+        Target::Provider(provider) => {
+            let sent = name::alias(provider, &view.name).into_owned();
+            translate_as(text, provider, strict, &sent)
+        }
+    }
+}
+
+/// Translates a definition for a provider, under the name that a request has settled on.
+///
+/// # Errors
+/// As [`translate`].
+pub fn translate_as(
+    text: &str,
+    provider: Provider,
+    strict: bool,
+    sent_name: &str,
+) -> Result<Translation, JsonError> {
+    let view = ToolView::parse(text)?;
+    let mut translation = match lower_as(text, provider, sent_name)? {
+        Lowered::Tool { text, name, strict, .. } => Translation {
+            text: Some(text),
+            name: view.name.clone(),
+            sent_name: name,
+            strict,
+            null_for_absent: false,
+            losses: Vec::new(),
+        },
+        Lowered::LeftOut { name, reason } => Translation {
+            text: None,
+            name: name.clone(),
+            sent_name: name,
+            strict: false,
+            null_for_absent: false,
+            losses: vec![Loss::new(LossKind::NotExpressible, "type", reason)],
         },
     };
     let Some(sent) = translation.text.clone() else { return Ok(translation) };
-    compare(text, &view, &ToolView::parse(&sent)?, &sent, &mut translation.losses)?;
-    if let (true, Target::Provider(provider)) = (strict, to) {
+    let sent_view = ToolView::parse(&sent)?;
+    compare(text, &view, &sent_view, &sent, &mut translation.losses)?;
+    if strict && !matches!(view.shape, Shape::Server(_)) {
         make_strict(&mut translation, &sent, provider)?;
     }
     Ok(translation)
@@ -187,6 +222,8 @@ fn mcp(text: &str, view: &ToolView<'_>) -> Translation {
         text,
         name: view.name.clone(),
         sent_name: view.name.clone(),
+        strict: false,
+        null_for_absent: false,
         losses,
     };
     if view.shape == Shape::Mcp {
@@ -229,30 +266,31 @@ fn make_strict(
     sent: &str,
     provider: Provider,
 ) -> Result<(), JsonError> {
-    let inner = match provider {
-        Provider::OpenAi => Some("function"),
-        Provider::Responses => None,
-        Provider::Anthropic | Provider::Ollama => return Ok(()),
+    let (inner, key) = match provider {
+        Provider::OpenAi => (Some("function"), "parameters"),
+        Provider::Responses => (None, "parameters"),
+        Provider::Anthropic => (None, "input_schema"),
+        Provider::Ollama => return Ok(()),
     };
     let mut tool = Node::parse(sent)?;
     let mut function = match inner {
         Some(key) => tool.get(key).cloned().unwrap_or_else(|| Node::Object(Vec::new())),
         None => tool.clone(),
     };
-    let parameters = function.get("parameters").map(Node::write);
+    translation.strict = false;
+    let parameters = function.get(key).map(Node::write);
     let parameters =
         parameters.unwrap_or_else(|| r#"{"type":"object","properties":{}}"#.to_owned());
-    let is_strict = match to_strict(&parameters)? {
+    match to_strict(&parameters, provider)? {
         Strict::Schema { parameters, losses } => {
-            function.set("parameters", Node::parse(&parameters)?);
+            function.set(key, Node::parse(&parameters)?);
             translation.losses.extend(losses);
-            true
+            translation.strict = true;
+            translation.null_for_absent = provider != Provider::Anthropic;
         }
-        Strict::NotExpressible { reasons } => {
-            translation.losses.extend(reasons);
-            false
-        }
-    };
+        Strict::NotExpressible { reasons } => translation.losses.extend(reasons),
+    }
+    let is_strict = translation.strict;
     function.set("strict", Node::Scalar(is_strict.to_string()));
     match inner {
         Some(key) => tool.set(key, function),

@@ -11,8 +11,8 @@ pub(crate) struct Compiled {
     pub(crate) validator: Arc<dyn Validator>,
     pub(crate) name: Arc<str>,
     pub(crate) version: Arc<str>,
-    /// Microseconds since 1970.
-    pub(crate) at_us: i64,
+    /// When, RFC 3339: written once, not for every call.
+    pub(crate) at: Arc<str>,
     /// Whether it was made before any call asked for it.
     pub(crate) eager: bool,
 }
@@ -26,6 +26,7 @@ impl Compiled {
     ) -> Result<Self, SchemaError> {
         let validator = compiler.compile(schema, options)?;
         let (name, version) = (compiler.name().into(), compiler.version().into());
-        Ok(Self { validator, name, version, at_us: SystemClock.now_us(), eager })
+        let at = tract_core::time::format_rfc3339(SystemClock.now_us()).unwrap_or_default();
+        Ok(Self { validator, name, version, at: at.into(), eager })
     }
 }

@@ -23,7 +23,7 @@ pub use tract_core::{
 
 pub use crate::hydrate::{
     Bound, Call, HydrateOptions, Hydrated, IntoCalls, Provenance, Repair, RepairRequest, Stage,
-    StageError, hydrate, hydrate_repairing, hydrate_with,
+    StageError, hydrate, hydrate_repairing, hydrate_with, sent_in,
 };
 pub use crate::policy::{Decision, Policy, PolicyRequest};
 pub use crate::registry::{

@@ -2,7 +2,10 @@
 //!
 //! A server may change what its tools say after somebody approved them. A [`Pin`] is the approval
 //! of one definition; it is stored as a document under `pins/`, and [`Pins`] tells of a definition
-//! whether it is still the one that was approved.
+//! whether it is still the one that was approved. [`PinGate`] is the policy that keeps calls of tools
+//! from running which the repository does not let through.
+
+mod gate;
 
 use std::collections::BTreeMap;
 
@@ -10,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use tract_core::json::JsonError;
 use tract_core::{BadName, RefName, ToolId, ToolSchema, hash};
 use tract_schema::{Change, diff};
+
+pub use self::gate::PinGate;
 
 /// The approval of a tool's definition.
 ///
@@ -160,7 +165,8 @@ impl Standing {
 }
 
 /// Which tools may run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum PinPolicy {
     /// Only those that were approved and did not change.
@@ -173,6 +179,37 @@ pub enum PinPolicy {
 }
 
 impl PinPolicy {
+    /// Returns the word: `approved-only`, `refuse-changed`, `tell-only`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ApprovedOnly => "approved-only",
+            Self::RefuseChanged => "refuse-changed",
+            Self::TellOnly => "tell-only",
+        }
+    }
+
+    /// Returns the policy that a word names.
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::ApprovedOnly, Self::RefuseChanged, Self::TellOnly]
+            .into_iter()
+            .find(|policy| policy.as_str() == word)
+    }
+
+    /// Returns why a tool of this standing may not run; `None` when it may.
+    pub fn refusal(self, standing: &Standing) -> Option<String> {
+        if self.allows(standing) {
+            return None;
+        }
+        Some(match standing {
+            Standing::Changed { changes, .. } => {
+                let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
+                format!("its definition changed since it was approved: {}", changes.join("; "))
+            }
+            Standing::Unknown => "nobody approved it yet".to_owned(),
+            Standing::Approved => "the policy refuses it".to_owned(),
+        })
+    }
+
     /// Returns whether a tool of this standing may run.
     pub fn allows(self, standing: &Standing) -> bool {
         match (self, standing) {

@@ -55,7 +55,7 @@ impl NoSchema {
 /// A tool in a registry.
 #[derive(Clone)]
 pub struct Registered {
-    id: String,
+    id: Arc<str>,
     definition: Definition,
     callable: Option<Arc<dyn DynTool>>,
     traits: ToolTraits,

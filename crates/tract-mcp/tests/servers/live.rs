@@ -153,3 +153,81 @@ async fn server_memory_is_started_again_after_a_crash() {
     assert!(server.tools_changed(), "it was started again");
     server.close().await;
 }
+
+/// A server of Node's that listens at a port; it ends with the test.
+#[cfg(feature = "http")]
+struct Listening(std::process::Child, tract_mcp::ServerUrl);
+
+#[cfg(feature = "http")]
+impl Listening {
+    async fn start(modules: &Path) -> Self {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let child = Command::new("node")
+            .arg(modules.join("server-everything/dist/index.js"))
+            .arg("streamableHttp")
+            .env("PORT", port.to_string())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut listening =
+            Self(child, tract_mcp::ServerUrl::new(format!("http://127.0.0.1:{port}/mcp")));
+        while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+            assert!(listening.0.try_wait().unwrap().is_none(), "it ended before it listened");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        listening
+    }
+}
+
+#[cfg(feature = "http")]
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[cfg(feature = "http")]
+#[tokio::test]
+async fn server_everything_does_the_same_over_http() {
+    let Some(modules) = servers() else { return };
+    let listening = Listening::start(&modules).await;
+    let options = ServerOptions::new().handshake_timeout(Duration::from_secs(120));
+    let server = McpServer::connect("everything", listening.1.clone(), options).await.unwrap();
+    let stdio = start(&modules, "server-everything", &[]).await;
+    let texts = |listing: &tract_mcp::Listing| -> Vec<String> {
+        listing.tools.iter().map(|tool| tool.definition().text().to_owned()).collect()
+    };
+    let listing = server.tools().await.unwrap();
+    assert_eq!(texts(&listing), texts(&stdio.tools().await.unwrap()), "whatever carries them");
+    stdio.close().await;
+    let said = server.call("echo", r#"{"message":"hej"}"#, &context()).await.unwrap();
+    assert_eq!(said.text(), "Echo: hej");
+    let long = listing.tools.iter().find(|tool| tool.origin().contains("long-running"));
+    let long = long.expect("it has a long operation").origin().to_owned();
+    let told = std::sync::Arc::new(Mutex::new(Vec::new()));
+    let heard = std::sync::Arc::clone(&told);
+    let sink = move |_: &str, line: std::fmt::Arguments<'_>| {
+        heard.lock().unwrap().push(line.to_string());
+    };
+    let listening_to_it = context().with_progress(std::sync::Arc::new(sink));
+    let done = server.call(&long, r#"{"duration":1,"steps":2}"#, &listening_to_it).await.unwrap();
+    assert!(!done.is_error(), "{}", done.text());
+    assert!(told.lock().unwrap().iter().any(|line| line.starts_with("1 of 2")), "{told:?}");
+    let token = CancellationToken::new();
+    let cancelled = context().with_cancellation(token.clone());
+    let call = server.call(&long, r#"{"duration":600,"steps":600}"#, &cancelled);
+    let (done, ()) = tokio::join!(call, async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        token.cancel();
+    });
+    assert!(matches!(done, Err(McpError::Cancelled)), "{done:?}");
+    // After its session was ended the next call begins another.
+    server.close().await;
+    let said = server.call("echo", r#"{"message":"still here"}"#, &context()).await.unwrap();
+    assert_eq!(said.text(), "Echo: still here");
+    server.close().await;
+}

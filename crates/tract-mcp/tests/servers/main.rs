@@ -15,3 +15,11 @@ mod recorded;
 
 // The server of these tests: this program itself, told by its environment what to do.
 mod script;
+
+// Servers behind a url, and what they do wrong.
+#[cfg(feature = "http")]
+mod http;
+
+// The server of those tests.
+#[cfg(feature = "http")]
+mod web;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use tract_core::{Content, Reply, ToolCall};
+use tract_core::{Content, Reply, RequestMap, SentTool, ToolCall, ToolId};
 
 /// The reply that a call came in.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -40,6 +40,10 @@ pub struct Call {
     pub tool_id: Option<String>,
     /// The name under which the tool was sent, where it is not the one it was given.
     pub sent_name: Option<String>,
+    /// The definition that was sent: it tells tools of one name apart.
+    pub definition: Option<ToolId>,
+    /// Whether what may be absent was sent as what may be null: then null is read back as absent.
+    pub null_for_absent: bool,
     /// The reply that it came in.
     pub source: Option<Arc<Source>>,
 }
@@ -57,6 +61,8 @@ impl Call {
             arguments: arguments.into(),
             tool_id: None,
             sent_name: None,
+            definition: None,
+            null_for_absent: false,
             source: None,
         }
     }
@@ -74,12 +80,49 @@ impl Call {
         self.sent_name = Some(name.into());
         self
     }
+
+    /// Says how the tool was sent: under which name, which definition, and how its schema was
+    /// written.
+    #[must_use]
+    pub fn sent_as(mut self, sent: &SentTool) -> Self {
+        self.sent_name = Some(sent.sent_name.clone());
+        self.definition = Some(sent.tool);
+        self.null_for_absent = sent.null_for_absent;
+        self
+    }
 }
 
 impl From<&ToolCall> for Call {
     fn from(call: &ToolCall) -> Self {
         Self::new(&call.id, &call.name, call.arguments.as_str())
     }
+}
+
+/// Says of calls how their tools were sent, where the request is not known from the reply itself.
+///
+/// ```
+/// use tract_core::{RequestMap, SentTool};
+/// use tract_tools::{Call, Registry, hydrate, sent_in};
+/// let registry = Registry::builder()
+///     .definition(
+///         r#"{"name":"f","parameters":{"type":"object","properties":{"n":{"type":"integer"}}}}"#,
+///     )
+///     .build()?;
+/// let tool = registry.iter().next().expect("there is one").definition().id();
+/// let map: RequestMap = [SentTool::new("f", "f", tool).strict(true)].into_iter().collect();
+/// // OpenAI's strict mode has no way to leave `n` out but null.
+/// let calls = sent_in(vec![Call::new("c1", "f", r#"{"n":null}"#)], &map);
+/// let hydrated = hydrate(calls, &registry);
+/// assert_eq!(hydrated[0].arguments.as_ref().map(|json| json.as_str()), Some("{}"));
+/// assert_eq!(hydrated[0].provenance.edits[0].path.as_deref(), Some("/n"));
+/// # Ok::<(), tract_tools::RegistryError>(())
+/// ```
+pub fn sent_in(calls: Vec<Call>, map: &RequestMap) -> Vec<Call> {
+    let known = |call: Call| match map.find(&call.name) {
+        Some(sent) => call.sent_as(sent),
+        None => call,
+    };
+    calls.into_iter().map(known).collect()
 }
 
 /// Whatever calls can be taken from, in order. Blocks that a provider runs itself are no calls.
@@ -98,7 +141,7 @@ impl IntoCalls for &Reply {
             head: self.head.map(|head| head.to_string()),
         });
         let call = |call: &ToolCall| Call { source: Some(Arc::clone(&source)), ..call.into() };
-        self.calls().map(call).collect()
+        sent_in(self.calls().map(call).collect(), &self.sent)
     }
 }
 

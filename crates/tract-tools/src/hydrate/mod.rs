@@ -15,7 +15,7 @@ use serde_json::Value;
 use tract_core::{DynTool, RenderedValue, ToolContext, ToolError, ToolId, ToolResult};
 use tract_schema::Invalid;
 
-pub use self::call::{Call, IntoCalls, Source};
+pub use self::call::{Call, IntoCalls, Source, sent_in};
 pub use self::error::{Stage, StageError};
 pub use self::provenance::{Edit, Json, NameMapping, Provenance, Repaired, ValidatorUsed};
 pub use self::repair::{Repair, RepairRequest, hydrate_repairing};
@@ -254,8 +254,8 @@ impl<'a, 'r> Work<'a, 'r> {
         };
         self.provenance.parsed = Some(parsed.text.clone());
         self.provenance.edits = parsed.edits;
-        let (arguments, validated) =
-            self.validate(registry, tool, parsed.value, parsed.text, options)?;
+        let (value, text) = self.raise(tool, parsed.value, parsed.text);
+        let (arguments, validated) = self.validate(registry, tool, value, text, options)?;
         if validated {
             self.provenance.validated = Some(arguments.clone());
         }
@@ -270,6 +270,33 @@ impl<'a, 'r> Work<'a, 'r> {
         Ok(())
     }
 
+    /// Reads null back as absent, where strict mode had no other way to say it.
+    fn raise(&mut self, tool: &Registered, value: Value, text: Json) -> (Value, Json) {
+        let schema = tool.arguments_schema().filter(|_| self.call.null_for_absent);
+        let Some(schema) = schema.filter(|_| text.as_str().contains("null")) else {
+            return (value, text);
+        };
+        // A schema that is no JSON is refused below; arguments were read already.
+        let Ok(raised) = tract_schema::raise(schema, text.as_str()) else { return (value, text) };
+        let Ok(better) = serde_json::from_str(&raised.arguments) else { return (value, text) };
+        let edit = |kind, path, before| Edit {
+            profile: "strict",
+            kind,
+            offset: None,
+            path,
+            before,
+            after: String::new(),
+        };
+        let count = raised.left_out.len();
+        let listed = raised.left_out.into_iter().take(MOST_LISTED);
+        let edits = &mut self.provenance.edits;
+        edits.extend(listed.map(|path| edit("absent", Some(path), "null".to_owned())));
+        if count > MOST_LISTED {
+            edits.push(edit("absent", None, format!("{} more", count - MOST_LISTED)));
+        }
+        (better, Json::parsed(raised.arguments))
+    }
+
     fn look_up(&mut self, registry: &'r Registry) -> Result<&'r Registered, StageError> {
         let name = self.call.name.as_str();
         let tool = match &self.call.tool_id {
@@ -278,7 +305,7 @@ impl<'a, 'r> Work<'a, 'r> {
                 StageError::new(Stage::Lookup, "unknown_tool", "/", message)
                     .note("the id is what tells tools of one name apart; leave it out otherwise")
             })?,
-            None => found(registry, name)?,
+            None => found(registry, name, self.call.definition)?,
         };
         self.tool = Some(tool);
         self.provenance.definition = Some(tool.definition().id());
@@ -286,6 +313,7 @@ impl<'a, 'r> Work<'a, 'r> {
             received: self.call.sent_name.clone().unwrap_or_else(|| name.to_owned()),
             name: tool.name().to_owned(),
             tool_id: tool.id().to_owned(),
+            sent: self.call.definition,
         });
         Ok(tool)
     }
@@ -330,7 +358,7 @@ impl<'a, 'r> Work<'a, 'r> {
         self.provenance.validator = Some(ValidatorUsed {
             name: Arc::clone(&compiled.name),
             version: Arc::clone(&compiled.version),
-            compiled_at: tract_core::time::format_rfc3339(compiled.at_us).unwrap_or_default(),
+            compiled_at: Arc::clone(&compiled.at),
             eager: compiled.eager,
             notes: compiled.validator.notes().to_vec(),
         });
@@ -417,15 +445,26 @@ impl<'a, 'r> Work<'a, 'r> {
     }
 }
 
+/// How many places are listed where null was read as absent.
+const MOST_LISTED: usize = 1000;
+
 fn not_an_object(value: &Value) -> StageError {
     let invalid = Invalid::new("type", "/", "an object", tract_schema::kind_of(value));
     StageError::of_invalid(&invalid)
 }
 
-fn found<'r>(registry: &'r Registry, name: &str) -> Result<&'r Registered, StageError> {
+fn found<'r>(
+    registry: &'r Registry,
+    name: &str,
+    definition: Option<ToolId>,
+) -> Result<&'r Registered, StageError> {
     match registry.lookup(name) {
         Lookup::Found(tool) => Ok(tool),
         Lookup::Ambiguous(tools) => {
+            let mut sent = tools.iter().filter(|tool| Some(tool.definition().id()) == definition);
+            if let (Some(tool), None) = (sent.next(), sent.next()) {
+                return Ok(*tool);
+            }
             let listed: Vec<&str> = tools.iter().map(|tool| tool.id()).collect();
             let message = format!(
                 "expected one tool named {name:?}, found {}: {}",

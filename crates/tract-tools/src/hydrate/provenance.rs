@@ -41,6 +41,9 @@ pub struct NameMapping {
     pub name: String,
     /// The registry's id of the tool.
     pub tool_id: String,
+    /// The definition that the request had, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sent: Option<ToolId>,
 }
 
 /// Which validator held the arguments against the schema.
@@ -52,7 +55,7 @@ pub struct ValidatorUsed {
     /// Its version.
     pub version: Arc<str>,
     /// When it was made of the schema, RFC 3339.
-    pub compiled_at: String,
+    pub compiled_at: Arc<str>,
     /// Whether that was before the first call.
     pub eager: bool,
     /// What it put right to read the schema.
@@ -64,7 +67,8 @@ pub struct ValidatorUsed {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Edit {
-    /// The profile: `tolerant` or `coercion`.
+    /// The profile: `tolerant` or `coercion`; `strict` where a request for strict mode had no other way
+    /// to say it.
     pub profile: &'static str,
     /// What was done, such as `single_quotes`.
     pub kind: &'static str,

@@ -156,7 +156,7 @@ impl RegistryBuilder {
             }
             let traits = given.callable.as_ref().map(|tool| tool.spec().traits);
             tools.push(Registered {
-                id: given.id.unwrap_or_else(|| definition.id().to_string()),
+                id: given.id.unwrap_or_else(|| definition.id().to_string()).into(),
                 traits: traits.unwrap_or_else(|| definition.traits()),
                 callable: given.callable,
                 no_schema: given.no_schema,
@@ -191,7 +191,7 @@ impl RegistryBuilder {
         if !errors.is_empty() {
             return Err(RegistryError(errors));
         }
-        let by_id = tools.iter().enumerate().map(|(n, tool)| (tool.id.clone(), n)).collect();
+        let by_id = tools.iter().enumerate().map(|(n, tool)| (tool.id.to_string(), n)).collect();
         // OpenAI's rule for names is the strictest of all.
         let aliases = Aliases::of(Provider::OpenAi, tools.iter().map(Registered::name));
         Ok(Registry {

@@ -1,0 +1,188 @@
+//! Answers as they come in: JSON, or a stream of events.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::Response;
+use reqwest::header::{CONTENT_TYPE, HeaderValue};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tract_core::json;
+
+use super::events::{Events, TooLong};
+use super::exchange::{Exchange, cut, lock};
+use super::outgoing::Outgoing;
+use crate::error::{McpError, Result};
+use crate::wire;
+
+/// How often in a row a stream is taken up again without a message in between.
+const MOST_TRIES: u32 = 5;
+/// How long is waited before that where the server does not say, and at most.
+const USUAL_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+impl Exchange {
+    pub(super) async fn read(&self, mut response: Response, limit: usize) -> Result<Vec<u8>> {
+        let mut read = Vec::new();
+        while let Some(bytes) = response.chunk().await.map_err(|_| self.cut_off())? {
+            if read.len() + bytes.len() > limit {
+                return Err(self.too_large());
+            }
+            read.extend_from_slice(&bytes);
+        }
+        Ok(read)
+    }
+
+    /// Reads the answer to a request, and all that comes with it.
+    pub(super) async fn take_in(&self, response: Response, out: &Outgoing, id: &str) -> Result<()> {
+        match content_type(&response).as_str() {
+            "application/json" => {
+                let body = self.read(response, self.limit_bytes).await?;
+                let body = String::from_utf8_lossy(&body);
+                match self.deliver(&body, Some((out, id))).await {
+                    true => Ok(()),
+                    false => Err(self.broke("expected an answer to the request, found none")),
+                }
+            }
+            "text/event-stream" => self.follow(response, out, id).await,
+            "" => {
+                Err(self.broke(&format!("expected an answer, found status {}", response.status())))
+            }
+            other => {
+                let what = format!("expected JSON or a stream of events, found {:?}", cut(other));
+                Err(self.broke(&what))
+            }
+        }
+    }
+
+    /// Reads a stream up to the answer; one that ends before is taken up where it ended, when the
+    /// server says how.
+    async fn follow(&self, mut response: Response, out: &Outgoing, id: &str) -> Result<()> {
+        let mut events = Events::new(self.limit_bytes);
+        let mut tries = 0;
+        loop {
+            while let Ok(Some(bytes)) = response.chunk().await {
+                for text in events.push(&bytes).map_err(|TooLong| self.too_large())? {
+                    tries = 0;
+                    if self.deliver(&text, Some((out, id))).await {
+                        return Ok(());
+                    }
+                }
+            }
+            tries += 1;
+            let Some(last_id) = events.last_id().filter(|_| tries <= MOST_TRIES) else {
+                return Err(self.cut_off());
+            };
+            tokio::time::sleep(wait(&events)).await;
+            response = self.get(Some(last_id)).await?;
+            if content_type(&response) != "text/event-stream" {
+                return Err(self.cut_off());
+            }
+            events.go_on();
+        }
+    }
+
+    /// Reads what belongs to no request, for as long as the server offers it.
+    pub(super) fn listen(exchange: &Arc<Self>) {
+        let listening = Arc::clone(exchange);
+        let work = async move {
+            let mut events = Events::new(listening.limit_bytes);
+            let mut tries = 0;
+            while tries <= MOST_TRIES {
+                tries += 1;
+                match listening.get(events.last_id()).await {
+                    Ok(mut response) if content_type(&response) == "text/event-stream" => {
+                        while let Ok(Some(bytes)) = response.chunk().await {
+                            let Ok(texts) = events.push(&bytes) else {
+                                listening.too_large();
+                                return;
+                            };
+                            for text in texts {
+                                tries = 0;
+                                listening.deliver(&text, None).await;
+                            }
+                        }
+                    }
+                    Err(McpError::Unreachable { .. }) => {}
+                    // It offers none, or has no session to speak of any more.
+                    Ok(_) | Err(_) => return,
+                }
+                tokio::time::sleep(wait(&events)).await;
+                events.go_on();
+            }
+        };
+        let mut tasks = lock(&exchange.tasks);
+        let before = tasks.listening.replace(tokio::spawn(work).abort_handle());
+        if let Some(before) = before {
+            before.abort();
+        }
+    }
+
+    /// Hands messages on; says whether the answer to the request was among them.
+    async fn deliver(&self, text: &str, asked: Option<(&Outgoing, &str)>) -> bool {
+        let text = text.trim();
+        let mut answered = false;
+        // Older servers may put several messages into a list.
+        let listed = text.starts_with('[').then(|| json::split_array(text).ok()).flatten();
+        for text in listed.unwrap_or_else(|| vec![text]) {
+            let is_answer = asked.is_some_and(|(out, id)| self.is_answer(text, out, id));
+            if let Some(message) = wire::received(text, &self.answers, &self.listener) {
+                answered |= is_answer;
+                // Whoever does not read any more has closed the connection.
+                let _ = self.told.send(message).await;
+            }
+        }
+        answered
+    }
+
+    /// Whether a message answers a request; of the first answer the version is kept that all later
+    /// requests name.
+    fn is_answer(&self, text: &str, out: &Outgoing, id: &str) -> bool {
+        let Ok(envelope) = serde_json::from_str::<Envelope<'_>>(text) else { return false };
+        let is_answer =
+            envelope.method.is_none() && envelope.id.is_some_and(|found| found.get() == id);
+        if is_answer
+            && out.method == "initialize"
+            && let Some(result) = envelope.result
+            && let Ok(Hello { version: Some(version) }) = serde_json::from_str(result.get())
+        {
+            lock(&self.session).version = HeaderValue::from_str(&version).ok();
+        }
+        is_answer
+    }
+
+    /// Answers a request that the server will not answer.
+    pub(super) async fn fail(&self, id: &str, error: McpError) {
+        let why = error.to_string();
+        self.answers.fail(id, error);
+        if let Some(message) = wire::refused(id, &why) {
+            let _ = self.told.send(message).await;
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    method: Option<serde::de::IgnoredAny>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Hello {
+    #[serde(rename = "protocolVersion")]
+    version: Option<String>,
+}
+
+/// The media type of an answer, without parameters.
+fn content_type(response: &Response) -> String {
+    let said = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let kind = said.unwrap_or_default().split(';').next().unwrap_or_default();
+    kind.trim().to_ascii_lowercase()
+}
+
+fn wait(events: &Events) -> Duration {
+    events.retry().unwrap_or(USUAL_WAIT).min(LONGEST_WAIT)
+}

@@ -1,0 +1,137 @@
+//! Where a server is, and what it is told of us.
+
+use std::fmt;
+use std::time::Duration;
+
+use reqwest::Url;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::error::{McpError, Result};
+
+/// The url of a server that speaks streamable HTTP, with the headers that it wants.
+///
+/// ```
+/// use tract_mcp::ServerUrl;
+/// let server = ServerUrl::new("https://example.com/mcp?key=1").bearer("not-shown");
+/// assert_eq!(format!("{server:?}"), r#"ServerUrl("https://example.com/mcp")"#);
+/// ```
+#[derive(Clone)]
+pub struct ServerUrl {
+    url: String,
+    headers: Vec<(String, String)>,
+    connect_timeout: Duration,
+}
+
+impl ServerUrl {
+    /// Takes the url of the one endpoint, such as `https://example.com/mcp`.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self { url: url.into(), headers: Vec::new(), connect_timeout: Duration::from_secs(10) }
+    }
+
+    /// Adds a header that goes out with every request. Its value is never shown.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Adds the header `Authorization` with a bearer token; white space around it is none of it.
+    #[must_use]
+    pub fn bearer(self, token: impl AsRef<str>) -> Self {
+        self.header("authorization", format!("Bearer {}", token.as_ref().trim()))
+    }
+
+    /// Sets how long connecting may take; 10 s by default.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Returns the url as it may be shown: user, password, query and fragment may hold secrets.
+    pub fn shown(&self) -> String {
+        match Url::parse(self.url.trim()) {
+            Ok(mut url) => {
+                url.set_query(None);
+                url.set_fragment(None);
+                // A url that can have none has none.
+                let _ = url.set_username("").and_then(|()| url.set_password(None));
+                url.into()
+            }
+            Err(_) => "a text that is no url".to_owned(),
+        }
+    }
+
+    pub(super) fn url(&self) -> Result<Url> {
+        let refused = |reason: String| McpError::Url { reason };
+        let url = Url::parse(self.url.trim()).map_err(|error| refused(error.to_string()))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(refused(format!("expected http or https, found {}", url.scheme())));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(refused("it holds credentials; a header carries them".to_owned()));
+        }
+        Ok(url)
+    }
+
+    pub(super) fn headers(&self) -> Result<HeaderMap> {
+        let refused = |reason: String| McpError::Url { reason };
+        let mut headers = HeaderMap::new();
+        for (name, value) in &self.headers {
+            let known = HeaderName::from_bytes(name.trim().as_bytes())
+                .map_err(|_| refused(format!("{name:?} is no name of a header")))?;
+            let mut value = HeaderValue::from_str(value.trim())
+                .map_err(|_| refused(format!("header {name:?} holds what no header may hold")))?;
+            value.set_sensitive(true);
+            headers.append(known, value);
+        }
+        Ok(headers)
+    }
+
+    pub(super) fn client(&self, url: &Url) -> Result<reqwest::Client> {
+        // One provider of cryptography for the process; whoever was first stays.
+        if rustls::crypto::CryptoProvider::get_default().is_none() {
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
+        let loopback = match url.host_str() {
+            Some("localhost" | "[::1]") => true,
+            Some(host) => host.starts_with("127."),
+            None => false,
+        };
+        // A redirect could carry headers to where they are not meant for.
+        let mut client = reqwest::Client::builder()
+            .connect_timeout(self.connect_timeout)
+            .redirect(reqwest::redirect::Policy::none())
+            .user_agent(concat!("tract/", env!("CARGO_PKG_VERSION")));
+        if loopback {
+            client = client.no_proxy();
+        }
+        client.build().map_err(|error| McpError::Url { reason: error.without_url().to_string() })
+    }
+}
+
+impl fmt::Debug for ServerUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ServerUrl").field(&self.shown()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_and_headers_that_cannot_be_used_are_told() {
+        let reason = |url: &str| match ServerUrl::new(url).url() {
+            Err(McpError::Url { reason }) => reason,
+            other => panic!("{other:?}"),
+        };
+        assert!(reason("example.com/mcp").contains("relative"));
+        assert_eq!(reason("ftp://h/mcp"), "expected http or https, found ftp");
+        assert!(reason("https://a:b@h/mcp").contains("credentials"));
+        let bad = ServerUrl::new("http://h").header("x", "a\nb").headers().unwrap_err();
+        assert!(!bad.to_string().contains("a\nb"), "{bad}");
+        assert!(ServerUrl::new("http://h").header("no name", "a").headers().is_err());
+        assert_eq!(ServerUrl::new("https://a:b@h/mcp?k=1#f").shown(), "https://h/mcp");
+    }
+}

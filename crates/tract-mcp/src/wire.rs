@@ -1,0 +1,153 @@
+//! Messages as text, whatever carries them.
+//!
+//! `rmcp` reads answers into types and drops what it does not know, and its numbers are doubles: so
+//! arguments go out, and results come in, past it, as their text.
+
+use std::io;
+use std::sync::Arc;
+
+use rmcp::RoleClient;
+use rmcp::model::{ClientRequest, JsonRpcMessage};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::answers::{Answers, Kept};
+use crate::event::{Listener, McpEvent};
+
+/// Arguments of a call as their text, carried past `rmcp`, whose numbers are doubles.
+#[derive(Clone, Debug)]
+pub(crate) struct RawArguments(pub(crate) Arc<str>);
+
+/// Returns the message that a text is, or none when it is for nobody. The result of a request that we
+/// wait for is kept as text.
+pub(crate) fn received(
+    line: &str,
+    answers: &Answers,
+    listener: &Listener,
+) -> Option<RxJsonRpcMessage<RoleClient>> {
+    #[derive(Deserialize)]
+    struct Envelope<'a> {
+        #[serde(borrow)]
+        id: Option<&'a RawValue>,
+        #[serde(borrow)]
+        result: Option<&'a RawValue>,
+        method: Option<serde::de::IgnoredAny>,
+    }
+    if let Ok(Envelope { id: Some(id), result: Some(result), method: None }) =
+        serde_json::from_str(line)
+    {
+        match answers.keep(id.get(), result.get()) {
+            Kept::First => return empty_answer(id.get()),
+            Kept::Again => {
+                listener.tell(McpEvent::AnsweredTwice { id: id.get().to_owned() });
+                return None;
+            }
+            Kept::Unknown => {}
+        }
+    }
+    match serde_json::from_str(line) {
+        Ok(message) => Some(message),
+        Err(_) => {
+            let line = line.chars().take(SHOWN).collect();
+            listener.tell(McpEvent::Malformed { line });
+            None
+        }
+    }
+}
+/// How many characters of a malformed line are shown.
+const SHOWN: usize = 200;
+
+fn empty_answer(id: &str) -> Option<RxJsonRpcMessage<RoleClient>> {
+    serde_json::from_str(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)).ok()
+}
+
+/// The answer that `rmcp` is given when there will be none.
+pub(crate) fn refused(id: &str, why: &str) -> Option<RxJsonRpcMessage<RoleClient>> {
+    let error = serde_json::json!({"code": -32603, "message": why});
+    let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#);
+    serde_json::from_str(&text).ok()
+}
+
+/// Writes a message as it goes out; a call's arguments stand in it as they were given.
+pub(crate) fn text_of(
+    message: &TxJsonRpcMessage<RoleClient>,
+    answers: &Answers,
+) -> io::Result<Vec<u8>> {
+    let text = match message {
+        JsonRpcMessage::Request(sent) => {
+            let id = serde_json::to_string(&sent.id)?;
+            match &sent.request {
+                ClientRequest::CallToolRequest(call) => {
+                    answers.expect(&id);
+                    let raw = call.extensions.get::<RawArguments>();
+                    with_arguments(&serde_json::to_string(message)?, raw)?
+                }
+                ClientRequest::ListToolsRequest(_) => {
+                    answers.expect(&id);
+                    serde_json::to_vec(message)?
+                }
+                _ => serde_json::to_vec(message)?,
+            }
+        }
+        _ => serde_json::to_vec(message)?,
+    };
+    Ok(text)
+}
+
+fn with_arguments(message: &str, raw: Option<&RawArguments>) -> io::Result<Vec<u8>> {
+    let Some(RawArguments(arguments)) = raw else { return Ok(message.as_bytes().to_vec()) };
+    let mut out = String::with_capacity(message.len() + arguments.len() + 16);
+    write_members(&mut out, &members(message)?, |out, key, raw| {
+        if key != "params" {
+            out.push_str(raw);
+            return Ok(());
+        }
+        let mut params = members(raw)?;
+        params.retain(|(key, _)| key != "arguments");
+        params.push(("arguments".to_owned(), arguments));
+        write_members(out, &params, |out, _, raw| {
+            out.push_str(raw);
+            Ok(())
+        })
+    })?;
+    Ok(out.into_bytes())
+}
+
+fn members(text: &str) -> io::Result<Vec<(String, &str)>> {
+    tract_core::json::split_object(text).map_err(io::Error::other)
+}
+
+fn write_members(
+    out: &mut String,
+    members: &[(String, &str)],
+    value: impl Fn(&mut String, &str, &str) -> io::Result<()>,
+) -> io::Result<()> {
+    out.push('{');
+    for (place, (key, raw)) in members.iter().enumerate() {
+        if place > 0 {
+            out.push(',');
+        }
+        tract_core::json::write_string(out, key, tract_core::json::Escapes::Raw);
+        out.push(':');
+        value(out, key, raw)?;
+    }
+    out.push('}');
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_go_out_as_they_were_given() {
+        let message = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":1},"name":"a"}}"#;
+        let raw = RawArguments(r#"{"z":12345678901234567890123, "a":1.0}"#.into());
+        let line = with_arguments(message, Some(&raw)).unwrap();
+        assert_eq!(
+            String::from_utf8(line).unwrap(),
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":1},"name":"a","arguments":{"z":12345678901234567890123, "a":1.0}}}"#
+        );
+    }
+}

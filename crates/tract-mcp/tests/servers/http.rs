@@ -1,0 +1,201 @@
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tract_core::{CancellationToken, ToolContext};
+use tract_mcp::{McpError, McpEvent, McpServer, ServerOptions, ServerUrl};
+
+use crate::script::options;
+use crate::web::{Manner, Web, until};
+
+fn context() -> ToolContext {
+    ToolContext::new("c1")
+}
+
+async fn connect(web: &Web, options: ServerOptions) -> McpServer {
+    McpServer::connect("web", web.url(), options).await.unwrap()
+}
+
+#[tokio::test]
+async fn arguments_and_results_pass_as_they_were_written_over_http() {
+    let pages = [
+        r#"[{"name":"a","inputSchema":{"type":"object","z":1.50},"x-own":[1e2]}]"#,
+        r#"[{"name":"b","inputSchema":{}}]"#,
+    ];
+    let pages: Vec<String> = pages.iter().map(|page| (*page).to_owned()).collect();
+    let web = Web::start(Manner { pages: pages.clone(), ..Manner::default() }).await;
+    let server = connect(&web, ServerOptions::new()).await;
+    let listing = server.tools().await.unwrap();
+    let texts: Vec<String> =
+        listing.tools.iter().map(|tool| format!("[{}]", tool.definition().text())).collect();
+    assert_eq!(texts, pages, "every page, every byte");
+    let arguments = r#"{"z":12345678901234567890123, "a":1.0,"ü":"\u00fc"}"#;
+    let result = server.call("echo", arguments, &context()).await.unwrap();
+    assert_eq!(result.structured(), Some(&*format!(r#"{{"given":{arguments}}}"#)));
+    assert!(result.raw().ends_with(r#""_meta":{"x":1.50},"unknown":[1e2]}"#), "{}", result.raw());
+    assert_eq!(server.call("list", "{}", &context()).await.unwrap().text(), "in a list");
+    server.close().await;
+    let asked = web.asked();
+    let hello = asked.iter().find(|asked| asked.method == "initialize").unwrap();
+    assert_eq!(hello.header("mcp-session-id"), None);
+    assert_eq!(hello.header("accept"), Some("application/json, text/event-stream"));
+    for later in asked.iter().filter(|asked| asked.method != "initialize") {
+        assert_eq!(later.header("mcp-session-id"), Some("s-1"), "{later:?}");
+        assert_eq!(later.header("mcp-protocol-version"), Some("2025-11-25"), "{later:?}");
+        assert_eq!(later.header("mcp-method"), None, "{later:?}");
+    }
+    assert_eq!(asked.last().unwrap().verb, "DELETE", "the session is ended");
+}
+
+#[tokio::test]
+async fn faults_of_http_are_errors_that_say_what_came() {
+    let web = Web::start(Manner::default()).await;
+    let (options, events) = options();
+    let server = connect(&web, options.max_line_bytes(64 << 10)).await;
+    for (tool, code, part) in [
+        ("cut", "mcp_cut", "broke off"),
+        ("cut_json", "mcp_cut", "broke off"),
+        ("broken", "mcp_status", "status 500: out of cheese"),
+        ("bad_request", "mcp_refused", "bad arguments (code -32602)"),
+        ("html", "mcp_protocol", "found \"text/html\""),
+        ("nothing", "mcp_protocol", "found status 202"),
+        ("elsewhere", "mcp_status", "redirects are not followed"),
+        ("other_id", "mcp_protocol", "found none"),
+        ("no_json", "mcp_protocol", "found none"),
+        ("huge", "mcp_too_large", "longer than 65536 bytes"),
+        ("huge_stream", "mcp_too_large", "longer than 65536 bytes"),
+        ("question", "mcp_protocol", "input_required"),
+    ] {
+        let error = server.call(tool, "{}", &context()).await.unwrap_err();
+        assert_eq!(error.code(), code, "{tool}: {error}");
+        assert!(error.to_string().contains(part), "{tool}: {error}");
+        assert!(!error.to_string().contains("secret"), "{error}");
+        // None of it is the end.
+        let after = server.call("other", "{}", &context()).await.unwrap();
+        assert_eq!(after.text(), "unknown other", "after {tool}");
+    }
+    let oversized = McpEvent::Oversized { limit_bytes: 64 << 10 };
+    assert!(events.lock().unwrap().contains(&oversized));
+    assert_eq!(web.manner.lock().unwrap().session, 1, "all in one session");
+    server.close().await;
+}
+
+#[tokio::test]
+async fn a_stream_that_broke_off_is_taken_up_where_it_ended() {
+    let web = Web::start(Manner::default()).await;
+    let server = connect(&web, ServerOptions::new()).await;
+    assert_eq!(server.call("resumed", "{}", &context()).await.unwrap().text(), "whole");
+    server.close().await;
+}
+
+#[tokio::test]
+async fn a_forgotten_session_is_begun_anew() {
+    for says_400 in [false, true] {
+        let web = Web::start(Manner { says_400, ..Manner::default() }).await;
+        let (options, events) = options();
+        let server = connect(&web, options).await;
+        assert_eq!(server.call("forget", "{}", &context()).await.unwrap().text(), "forgotten");
+        // The server has other things in mind: the call that meets that is sent again.
+        assert_eq!(server.call("other", "{}", &context()).await.unwrap().text(), "unknown other");
+        assert!(server.tools_changed(), "another session may have other tools");
+        assert!(events.lock().unwrap().contains(&McpEvent::Restarted));
+        assert_eq!(web.manner.lock().unwrap().session, 102);
+        // Two calls meet it at once: one session is begun.
+        server.call("forget", "{}", &context()).await.unwrap();
+        let (one, other) = (context(), context());
+        let both = tokio::join!(server.call("a", "{}", &one), server.call("b", "{}", &other));
+        assert_eq!(both.0.unwrap().text(), "unknown a");
+        assert_eq!(both.1.unwrap().text(), "unknown b");
+        server.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_forgets_again_and_again_is_given_up() {
+    let web = Web::start(Manner { forgets: true, ..Manner::default() }).await;
+    let server = connect(&web, ServerOptions::new().max_restarts(2)).await;
+    let error = server.call("other", "{}", &context()).await.unwrap_err();
+    assert!(matches!(error, McpError::SessionLost { .. }), "{error:?}");
+    let error = server.call("other", "{}", &context()).await.unwrap_err();
+    assert!(matches!(error, McpError::KeepsEnding { times: 2, .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_call_over_http_that_hangs_is_told_to_stop() {
+    let web = Web::start(Manner::default()).await;
+    let options = ServerOptions::new().call_timeout(Duration::from_millis(200));
+    let server = connect(&web, options).await;
+    let error = server.call("hang", "{}", &context()).await.unwrap_err();
+    assert!(matches!(error, McpError::Timeout { .. }), "{error:?}");
+    let token = CancellationToken::new();
+    let cancelled = context().with_cancellation(token.clone());
+    let call = server.call("hang", "{}", &cancelled);
+    let (done, ()) = tokio::join!(call, async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        token.cancel();
+    });
+    assert!(matches!(done, Err(McpError::Cancelled)), "{done:?}");
+    until(|| web.manner.lock().unwrap().cancelled == 2).await;
+    assert_eq!(server.call("cancelled", "{}", &context()).await.unwrap().text(), "2");
+    server.close().await;
+}
+
+#[tokio::test]
+async fn progress_and_changes_are_told_over_http() {
+    let web = Web::start(Manner { tells: true, ..Manner::default() }).await;
+    let (options, events) = options();
+    let server = connect(&web, options).await;
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&told);
+    let sink = move |id: &str, line: std::fmt::Arguments<'_>| {
+        heard.lock().unwrap().push(format!("{id} {line}"));
+    };
+    let listening = context().with_progress(Arc::new(sink));
+    assert_eq!(server.call("progress", "{}", &listening).await.unwrap().text(), "done");
+    assert_eq!(*told.lock().unwrap(), ["c1 1 of 2: step", "c1 2 of 2: step"]);
+    // What belongs to no request comes by a stream of its own.
+    until(|| server.tools_changed()).await;
+    let log = McpEvent::Log { level: "info".to_owned(), text: "hello".to_owned() };
+    until(|| events.lock().unwrap().contains(&log)).await;
+    assert!(events.lock().unwrap().contains(&McpEvent::ToolsChanged));
+    server.close().await;
+}
+
+#[tokio::test]
+async fn a_server_without_handshake_and_sessions_is_spoken_with() {
+    let page = r#"[{"name":"läs","inputSchema":{"type":"object"}}]"#;
+    let manner = Manner { stateless: true, pages: vec![page.to_owned()], ..Manner::default() };
+    let web = Web::start(manner).await;
+    let server = connect(&web, ServerOptions::new()).await;
+    let [tool] = &server.tools().await.unwrap().tools[..] else { panic!("one tool") };
+    assert_eq!(tool.origin(), "läs");
+    assert_eq!(server.call("läs", "{}", &context()).await.unwrap().text(), "unknown läs");
+    server.close().await;
+    let asked = web.asked();
+    let call = asked.iter().find(|asked| asked.method == "tools/call").unwrap();
+    assert_eq!(call.header("mcp-protocol-version"), Some("2026-07-28"));
+    assert_eq!(call.header("mcp-method"), Some("tools/call"));
+    assert_eq!(call.header("mcp-name"), Some("=?base64?bMOkcw==?="));
+    assert_eq!(call.header("mcp-session-id"), None);
+}
+
+#[tokio::test]
+async fn who_is_not_let_in_or_nowhere_is_told_so() {
+    let web = Web::start(Manner { token: Some("Bearer t0ken"), ..Manner::default() }).await;
+    let error = McpServer::connect("web", web.url(), ServerOptions::new()).await.unwrap_err();
+    let McpError::Unauthorized { status: 401, challenge, .. } = &error else { panic!("{error:?}") };
+    assert_eq!(challenge.as_deref(), Some("Bearer realm=\"tools\""));
+    assert!(error.notes()[0].contains("Authorization"));
+    let options = ServerOptions::new;
+    let server = McpServer::connect("web", web.url().bearer(" t0ken\n"), options()).await.unwrap();
+    assert_eq!(server.call("other", "{}", &context()).await.unwrap().text(), "unknown other");
+    assert!(!format!("{:?} {server:?}", web.url().bearer("t0ken")).contains("t0ken"));
+    server.close().await;
+    // A port that nobody listens at.
+    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", free.local_addr().unwrap());
+    drop(free);
+    let error = McpServer::connect("web", ServerUrl::new(url), options()).await.unwrap_err();
+    assert_eq!(error.code(), "mcp_unreachable", "{error}");
+    let error = McpServer::connect("web", ServerUrl::new("mcp"), options()).await.unwrap_err();
+    assert_eq!(error.code(), "mcp_url", "{error}");
+}
