@@ -110,7 +110,7 @@ impl Txn<'_> {
             return Ok(Merged::NothingToMerge);
         }
         let hooks = self.repo().hooks();
-        if hooks.hears::<BeforeMerge>() {
+        if hooks.hears::<BeforeMerge>() && !self.imports() {
             let event = BeforeMerge::new(branch.clone(), vec![source]);
             let event = event.head(head).fast_forward(forward);
             let decision = hooks.before_merge(&event).await;
