@@ -110,6 +110,8 @@ pub(crate) enum Command {
     Export(verb::export::Export),
     /// Copy a repository from one store to another.
     Copy(verb::copy::Copy),
+    /// Measure the engine of a url here, beside what it could do at best.
+    Bench(verb::bench::Bench),
     /// Run the contract for stores against the engine of a url.
     #[cfg(feature = "conformance")]
     Conformance(verb::conformance::Conformance),
@@ -148,6 +150,7 @@ impl Command {
             Self::Status
             | Self::Log(_)
             | Self::Show(_)
+            | Self::Bench(_)
             | Self::Diff(_)
             | Self::Expand(_)
             | Self::Export(_)

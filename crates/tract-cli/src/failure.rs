@@ -143,6 +143,11 @@ impl Failure {
         self.silent
     }
 
+    /// The sentence alone.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     pub(crate) fn problem(&self) -> Problem<'_> {
         Problem { code: self.code, message: &self.message, notes: &self.notes }
     }

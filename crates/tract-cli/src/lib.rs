@@ -9,6 +9,7 @@ mod escape;
 mod failure;
 mod input;
 mod out;
+mod python;
 mod render;
 mod style;
 mod summarize;

@@ -111,7 +111,7 @@ impl Txn<'_> {
         }
         let hooks = self.repo().hooks();
         let mut noted_down = None;
-        if hooks.hears::<BeforeMerge>() {
+        if hooks.hears::<BeforeMerge>() && !self.imports() {
             let event = BeforeMerge::new(branch.clone(), vec![source]);
             let event = event.head(head).fast_forward(forward);
             let decision = hooks.before_merge(&event).await;

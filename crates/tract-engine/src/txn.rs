@@ -92,11 +92,16 @@ impl<'a> Txn<'a> {
     }
 
     /// Says that what is committed was recorded elsewhere: records get no time and no batch that
-    /// the requests do not state, so equal input gives equal commits.
+    /// the requests do not state, so equal input gives equal commits, and no handler is asked.
     #[must_use]
     pub fn importing(mut self) -> Self {
         self.imports = true;
         self
+    }
+
+    /// Whether what is committed was recorded elsewhere.
+    pub(crate) fn imports(&self) -> bool {
+        self.imports
     }
 
     /// Returns the repository.
@@ -112,6 +117,11 @@ impl<'a> Txn<'a> {
     /// Returns the commits made so far, in order.
     pub fn commits(&self) -> &[Commit] {
         &self.commits
+    }
+
+    /// Whether some ref will point elsewhere than it was found to.
+    pub fn moves_refs(&self) -> bool {
+        self.refs.values().any(|moved| moved.to != moved.found)
     }
 
     /// Returns a commit that this write makes.
@@ -258,6 +268,9 @@ impl<'a> Txn<'a> {
         request: &Request,
     ) -> Result<(Commit, Option<Request>)> {
         let ready = self.ready(branch, request).await?;
+        if self.imports {
+            return Ok((self.write(branch, ready).await?, None));
+        }
         match self.ask(branch, request, &ready).await? {
             Ruling::AsAsked => Ok((self.write(branch, ready).await?, None)),
             Ruling::Instead(request) => {

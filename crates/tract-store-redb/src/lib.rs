@@ -3,6 +3,7 @@
 
 mod engine;
 mod error;
+mod floor;
 mod header;
 mod open;
 mod options;
@@ -12,5 +13,6 @@ mod scratch;
 mod snapshot;
 
 pub use crate::engine::RedbEngine;
+pub use crate::floor::BareRedb;
 pub use crate::open::{RedbStore, open};
 pub use crate::options::RedbOptions;

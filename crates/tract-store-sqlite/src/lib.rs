@@ -3,6 +3,7 @@
 
 mod check;
 mod error;
+mod floor;
 mod insert;
 mod known;
 mod log;
@@ -10,6 +11,7 @@ mod memory;
 mod migrate;
 mod moves;
 mod options;
+pub mod python;
 mod read;
 mod schema;
 mod stats;
@@ -18,5 +20,6 @@ mod tools;
 mod walk;
 mod write;
 
+pub use crate::floor::BareSqlite;
 pub use crate::options::SqliteOptions;
 pub use crate::store::{SqliteStore, open};

@@ -8,6 +8,8 @@ pub use tract_engine::{
     Conversation, ImportAnomaly, ImportOptions, ImportStatus, Imported, Importer,
 };
 pub use tract_providers::{Anomaly, Dialect, ImportError, detect};
+#[cfg(feature = "sqlite")]
+pub use tract_store_sqlite::python;
 
 /// A conversation that was read and is not yet stored.
 #[derive(Clone, Debug)]

@@ -126,6 +126,66 @@ pub fn file_of(url: &str) -> Result<Option<PathBuf>> {
     })
 }
 
+/// The bare engine of a url, which measures what a store on it could do at best.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BareEngine {
+    /// SQLite alone.
+    #[cfg(feature = "sqlite")]
+    Sqlite(tract_store_sqlite::BareSqlite),
+    /// redb alone.
+    #[cfg(feature = "redb")]
+    Redb(tract_store_redb::BareRedb),
+}
+
+impl BareEngine {
+    /// Makes a new file of a url's engine in a folder, for messages whose contents and records are
+    /// so many bytes long. `None` for engines of which there is no bare measure.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchStore`] when this build has no engine for the url, else what the engine says.
+    pub fn create(
+        url: &str,
+        folder: &std::path::Path,
+        content: usize,
+        record: usize,
+    ) -> Result<Option<Self>> {
+        let path = folder.join("bare");
+        Ok(match place(url)? {
+            #[cfg(feature = "sqlite")]
+            Place::Sqlite(_) => {
+                Some(Self::Sqlite(tract_store_sqlite::BareSqlite::create(&path, content, record)?))
+            }
+            #[cfg(feature = "redb")]
+            Place::Redb(_) => {
+                Some(Self::Redb(tract_store_redb::BareRedb::create(&path, content, record)?))
+            }
+            _ => {
+                let _ = (path, content, record);
+                None
+            }
+        })
+    }
+
+    /// Writes messages in one durable transaction.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn write(&mut self, messages: u64) -> Result<()> {
+        match self {
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(bare) => bare.write(messages)?,
+            #[cfg(feature = "redb")]
+            Self::Redb(bare) => bare.write(messages)?,
+            #[cfg(not(any(feature = "sqlite", feature = "redb")))]
+            _ => {
+                let _ = messages;
+            }
+        }
+        Ok(())
+    }
+}
+
 #[cfg(feature = "redb")]
 fn redb(_url: &str, path: PathBuf, options: &StoreOptions) -> Result<Arc<dyn Store>> {
     let redb =

@@ -12,6 +12,7 @@ use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
 use crate::input::{self, Documents};
+use crate::python;
 use crate::render::{self, count};
 use crate::style::{BAD, DIM, REF, Styled, WARN};
 
@@ -19,6 +20,7 @@ use crate::style::{BAD, DIM, REF, Styled, WARN};
 ///
 /// Reads a file with a conversation a line, or one JSON document: requests of OpenAI, Anthropic
 /// and Ollama, objects with `messages` and `tools`, and recordings that hold such a request.
+/// Database files of the Python original come in with all their branches, named TRACT/BRANCH.
 /// Importing again changes nothing; what two conversations begin with alike is stored once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -26,6 +28,7 @@ A line that cannot be read is named, the others are imported, and the exit code 
 Examples:
   tract import chats.jsonl
   tract import --format anthropic request.json
+  tract import --format python-tract old.db  what the Python original stored
   tract import --anomalies chats.jsonl       what a strict reader would stumble over
   curl -s … | tract import -")]
 pub(crate) struct Import {
@@ -50,20 +53,15 @@ enum FormatWord {
 }
 
 impl FormatWord {
-    fn dialect(self) -> Outcome<Dialect> {
-        Ok(match self {
-            Self::Openai => Dialect::OpenAi,
-            Self::Responses => Dialect::Responses,
-            Self::Anthropic => Dialect::Anthropic,
-            Self::Ollama => Dialect::Ollama,
-            Self::PythonTract => {
-                return Err(Failure::no(
-                    "unsupported_format",
-                    "databases of the Python original cannot be imported yet",
-                )
-                .note("export its conversations as JSON lines of messages and tools"));
-            }
-        })
+    /// The dialect of a provider; none for a database of the Python original.
+    fn dialect(self) -> Option<Dialect> {
+        match self {
+            Self::Openai => Some(Dialect::OpenAi),
+            Self::Responses => Some(Dialect::Responses),
+            Self::Anthropic => Some(Dialect::Anthropic),
+            Self::Ollama => Some(Dialect::Ollama),
+            Self::PythonTract => None,
+        }
     }
 }
 
@@ -103,8 +101,22 @@ struct Total {
     last_branch: Option<String>,
 }
 
+impl Total {
+    fn add(&mut self, status: ImportStatus, commits: usize, reused: usize, anomalies: &[String]) {
+        self.conversations += 1;
+        *self.by_status.entry(status.as_str()).or_default() += 1;
+        self.commits += commits;
+        self.reused += reused;
+        self.anomalies += anomalies.len();
+        self.anomalous += usize::from(!anomalies.is_empty());
+    }
+}
+
 pub(crate) async fn run(context: &mut Context<'_>, import: Import) -> Outcome<()> {
-    let format = import.format.map(FormatWord::dialect).transpose()?;
+    if let Some(FormatWord::PythonTract) = import.format {
+        return databases(context, &import).await;
+    }
+    let format = import.format.and_then(FormatWord::dialect);
     // A file that cannot be opened is a mistake to be told before a store is made for it.
     let inputs: Vec<(PathBuf, Documents)> = import
         .files
@@ -133,6 +145,100 @@ pub(crate) async fn run(context: &mut Context<'_>, import: Import) -> Outcome<()
     match work.total.refused {
         0 => Ok(()),
         _ => Err(Failure::said_no()),
+    }
+}
+
+/// Takes over database files of the Python original.
+async fn databases(context: &mut Context<'_>, import: &Import) -> Outcome<()> {
+    let mut files = Vec::with_capacity(import.files.len());
+    for path in &import.files {
+        if input::is_stdin(path) {
+            return Err(Failure::usage("a database is read from a file")
+                .note("name the file in place of `-`"));
+        }
+        files.push(python::read(path)?);
+    }
+    let tract = context.open_or_create().await?;
+    let mut total = Total::default();
+    let mut line = 0;
+    for data in &files {
+        for branch in python::import(tract.repo(), data).await? {
+            line += 1;
+            match branch.done {
+                Ok(done) => {
+                    total.add(done.status, done.commits, done.reused, &done.anomalies);
+                    if done.status != ImportStatus::Diverged {
+                        total.last_branch.get_or_insert_with(|| done.branch.clone());
+                    }
+                    let told = Told {
+                        line,
+                        id: &branch.id,
+                        branch: &done.branch,
+                        status: done.status,
+                        commits: done.commits,
+                        reused: done.reused,
+                        anomalies: &done.anomalies,
+                    };
+                    told.tell(context, import.anomalies)?;
+                }
+                Err(why) => {
+                    total.refused += 1;
+                    let failure = Failure::no("damaged", why)
+                        .note("the other branches were taken over; restore the file from a copy");
+                    if context.out.is_json() {
+                        let error = failure.problem();
+                        context.out.json(&Refused { line, id: Some(&branch.id), error })?;
+                    } else {
+                        let id = escape::line(&branch.id).into_owned();
+                        let why = failure.for_people();
+                        context.out.say(format_args!("{id}: {}", why.trim_end()));
+                    }
+                }
+            }
+        }
+    }
+    context.out.flush()?;
+    summary(context, &total)?;
+    match total.refused {
+        0 => Ok(()),
+        _ => Err(Failure::said_no()),
+    }
+}
+
+/// What is told of a branch.
+struct Told<'a> {
+    line: usize,
+    id: &'a str,
+    branch: &'a str,
+    status: ImportStatus,
+    commits: usize,
+    reused: usize,
+    anomalies: &'a [String],
+}
+
+impl Told<'_> {
+    fn tell(&self, context: &mut Context<'_>, list: bool) -> Outcome<()> {
+        let Self { line, id, branch, status, commits, reused, anomalies } = *self;
+        if context.out.is_json() {
+            let status = status.as_str();
+            return context.out.json(&Line { id, branch, status, commits, reused, anomalies });
+        }
+        let branch = escape::line(branch).into_owned();
+        if status == ImportStatus::Diverged {
+            context.out.say(format_args!(
+                "line {line}: {} diverged: the branch stands elsewhere and was left alone",
+                Styled(REF, &branch)
+            ));
+        }
+        if list {
+            for anomaly in anomalies {
+                let anomaly = escape::line(anomaly);
+                context
+                    .out
+                    .line(format_args!("line {line}: {}: {anomaly}", Styled(REF, &branch)))?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -205,47 +311,22 @@ impl Work<'_, '_> {
     fn report(&mut self, done: &[Imported]) -> Outcome<()> {
         for (imported, waited) in done.iter().zip(self.waiting.drain(..done.len())) {
             let total = &mut self.total;
-            total.conversations += 1;
-            *total.by_status.entry(imported.status.as_str()).or_default() += 1;
-            total.commits += imported.commits;
-            total.reused += imported.reused;
-            total.anomalies += waited.anomalies.len();
-            total.anomalous += usize::from(!waited.anomalies.is_empty());
+            total.add(imported.status, imported.commits, imported.reused, &waited.anomalies);
             if imported.head.is_some() && imported.status != ImportStatus::Diverged {
                 total.last_branch.get_or_insert_with(|| imported.branch.clone());
             }
             self.bar.inc(1);
-            if self.context.out.is_json() {
-                self.context.out.json(&Line {
-                    id: &imported.id,
-                    branch: &imported.branch,
-                    status: imported.status.as_str(),
-                    commits: imported.commits,
-                    reused: imported.reused,
-                    anomalies: &waited.anomalies,
-                })?;
-                continue;
-            }
-            let branch = escape::line(&imported.branch).into_owned();
-            if imported.status == ImportStatus::Diverged {
-                let out = &mut *self.context.out;
-                self.bar.suspend(|| {
-                    out.say(format_args!(
-                        "line {}: {} diverged: the branch stands elsewhere and was left alone",
-                        waited.line,
-                        Styled(REF, &branch)
-                    ));
-                });
-            }
-            if self.list {
-                for anomaly in &waited.anomalies {
-                    let anomaly = escape::line(anomaly);
-                    let line = waited.line;
-                    self.context
-                        .out
-                        .line(format_args!("line {line}: {}: {anomaly}", Styled(REF, &branch)))?;
-                }
-            }
+            let told = Told {
+                line: waited.line,
+                id: &imported.id,
+                branch: &imported.branch,
+                status: imported.status,
+                commits: imported.commits,
+                reused: imported.reused,
+                anomalies: &waited.anomalies,
+            };
+            let (context, list) = (&mut *self.context, self.list);
+            self.bar.suspend(|| told.tell(context, list))?;
         }
         if self.context.out.is_json() && !done.is_empty() {
             self.context.out.flush()?;

@@ -4,6 +4,7 @@ pub(crate) mod annotate;
 pub(crate) mod apply;
 #[cfg(feature = "http")]
 pub(crate) mod ask;
+pub(crate) mod bench;
 pub(crate) mod branch;
 pub(crate) mod checkout;
 pub(crate) mod commit;
@@ -93,6 +94,7 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Log(log) => log::run(context, log).await,
         Command::Show(show) => show::run(context, show).await,
         Command::Diff(diff) => diff::run(context, diff).await,
+        Command::Bench(bench) => bench::run(context, &bench).await,
         Command::Branch(branch) => branch::run(context, branch).await,
         Command::Checkout(checkout) => checkout::run(context, checkout).await,
         Command::Tag(tag) => tag::run(context, tag).await,

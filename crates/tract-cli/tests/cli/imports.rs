@@ -116,7 +116,7 @@ fn the_format_can_be_named() {
     place.refused(
         &["import", "--format", "python-tract", "bare.json"],
         1,
-        "unsupported_format",
+        "no_python_tract",
         "",
     );
     place.run(&["import", "--format", "yaml", "bare.json"]).expect(2);

@@ -6,6 +6,8 @@ mod kill;
 
 mod support;
 
+// The engine of a url, measured.
+mod bench;
 // Catalogs of tools: selection, approval.
 mod catalog;
 // Models asked, on loopback.
@@ -26,6 +28,8 @@ mod imports;
 mod hydrate;
 // The shapes that scripts rely on.
 mod json_shapes;
+// Databases of the Python original.
+mod python;
 // Tool turns, what waits to be decided, and why a message reads as it does.
 mod results;
 // Streams: apply, export, interruption.

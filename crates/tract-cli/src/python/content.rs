@@ -1,0 +1,280 @@
+//! What a commit of the original says, as one of ours.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tract::core::json::{self, JsonError};
+use tract::import::python::Commit;
+use tract::{Artifact, Body, Content, JsonText, Part, Priority, Role, ToolAnswer};
+
+use super::text;
+
+/// A commit's content, read.
+#[derive(Debug)]
+pub(super) enum Says {
+    /// A message.
+    Message(Box<Message>),
+    /// Data that no model sees.
+    Data(JsonText),
+}
+
+/// A message and what belongs to it.
+#[derive(Debug)]
+pub(super) struct Message {
+    pub(super) content: Content,
+    pub(super) role: Option<Role>,
+    /// The priority that the original gives to its type; none where it is that of the kind.
+    pub(super) priority: Option<Priority>,
+    /// Named instructions replace earlier ones of their name.
+    pub(super) replaces: Option<String>,
+    /// What the text alone does not say.
+    pub(super) detail: Option<JsonText>,
+}
+
+/// Why a commit's content cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unreadable {
+    #[error(transparent)]
+    Json(#[from] JsonError),
+    #[error("{field}: expected {expected}, found {found}")]
+    Field { field: &'static str, expected: &'static str, found: String },
+}
+
+/// How the original shows calls and results that were committed as such.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ToolText {
+    /// A line and the payload under it.
+    Full,
+    /// The shortest that says it.
+    Minimal,
+}
+
+/// The members of a JSON object.
+struct Fields<'a>(HashMap<String, &'a str>);
+
+impl<'a> Fields<'a> {
+    fn of(text: &'a str) -> Result<Self, JsonError> {
+        Ok(Self(json::split_object(text)?.into_iter().collect()))
+    }
+
+    fn raw(&self, name: &str) -> Option<&'a str> {
+        self.0.get(name).copied().filter(|raw| *raw != "null")
+    }
+
+    fn text(&self, name: &'static str) -> Result<Option<String>, Unreadable> {
+        self.raw(name).map(|raw| string(name, raw)).transpose()
+    }
+
+    fn needed(&self, name: &'static str) -> Result<String, Unreadable> {
+        self.text(name)?.ok_or(Unreadable::Field {
+            field: name,
+            expected: "a string",
+            found: "nothing".to_owned(),
+        })
+    }
+}
+
+fn string(field: &'static str, raw: &str) -> Result<String, Unreadable> {
+    serde_json::from_str(raw).map_err(|_| Unreadable::Field {
+        field,
+        expected: "a string",
+        found: raw.chars().take(80).collect(),
+    })
+}
+
+/// A call as the original keeps it in a commit's metadata. Those in OpenAI's shape, which its first
+/// version with tools left to the caller, are no calls to it and stay metadata.
+#[derive(Deserialize)]
+struct Call {
+    id: String,
+    name: String,
+    arguments: Box<RawValue>,
+}
+
+/// Reads what a commit says.
+pub(super) fn read(
+    commit: &Commit,
+    payload: &str,
+    tool_text: ToolText,
+) -> Result<Says, Unreadable> {
+    let fields = Fields::of(payload)?;
+    let metadata = match &commit.metadata {
+        Some(metadata) => Fields::of(metadata)?,
+        None => Fields(HashMap::new()),
+    };
+    let whole = || JsonText::new(payload).map(Some);
+    let custom = |kind: &str, text: String, name: Option<String>| Content::Custom {
+        kind: kind.to_owned(),
+        body: Body { parts: vec![Part::text(text)], name },
+    };
+    let mut message = Message {
+        content: Content::Assistant(Body::default()),
+        role: None,
+        priority: None,
+        replaces: None,
+        detail: None,
+    };
+    match commit.content_type.as_str() {
+        "instruction" => {
+            message.content = Content::system(fields.needed("text")?);
+            message.replaces = fields.text("name")?;
+            if message.replaces.is_some() {
+                message.detail = whole()?;
+            }
+        }
+        "dialogue" => dialogue(&fields, &metadata, &mut message)?,
+        "reasoning" => {
+            message.content = Content::Reasoning(Body::text(fields.needed("text")?));
+            if fields.raw("format").is_some() {
+                message.detail = whole()?;
+            }
+        }
+        "artifact" => {
+            message.content = Content::Artifact(Artifact {
+                artifact_type: fields.needed("artifact_type")?,
+                language: fields.text("language")?,
+                text: fields.needed("content")?,
+            });
+        }
+        "output" => {
+            message.content = custom("output", fields.needed("text")?, None);
+            message.detail = whole()?;
+        }
+        "freeform" => {
+            let text = text::indented(fields.raw("payload").unwrap_or("{}"))?;
+            message.content = custom("freeform", text, None);
+            message.detail = whole()?;
+        }
+        "session" => {
+            message.content = custom("session", text::spaced(payload)?, None);
+            message.role = Some(Role::System);
+        }
+        "tool_io" => {
+            message.content = custom("tool_io", tool_io(&fields, tool_text)?, None);
+            message.role = Some(Role::Tool);
+            message.detail = whole()?;
+        }
+        "config" | "metadata" => return Ok(Says::Data(JsonText::new(payload)?)),
+        other => {
+            let said = match fields.text("text") {
+                Ok(Some(text)) => Some(text),
+                _ => fields.text("content").ok().flatten(),
+            };
+            let said = said.map_or_else(|| text::spaced(payload), Ok)?;
+            message.content = custom(other, said, None);
+            message.detail = whole()?;
+        }
+    }
+    Ok(Says::Message(Box::new(message)))
+}
+
+fn dialogue(
+    fields: &Fields<'_>,
+    metadata: &Fields<'_>,
+    message: &mut Message,
+) -> Result<(), Unreadable> {
+    let text = fields.needed("text")?;
+    let name = fields.text("name")?;
+    let body = |text: String, name| Body { parts: vec![Part::text(text)], name };
+    let call_id = metadata.raw("tool_call_id").and_then(|raw| string("tool_call_id", raw).ok());
+    let role = fields.needed("role")?;
+    message.content = match (role.as_str(), call_id) {
+        ("tool", Some(call_id)) => Content::ToolResult(ToolAnswer {
+            call_id,
+            name: metadata.raw("name").and_then(|raw| string("name", raw).ok()).or(name),
+            is_error: metadata.raw("is_error") == Some("true"),
+            parts: vec![Part::text(text)],
+        }),
+        ("user", _) => Content::User(body(text, name)),
+        ("system", _) => {
+            // Unlike an instruction, it is nothing special to the original.
+            message.priority = Some(Priority::Normal);
+            Content::System(body(text, name))
+        }
+        ("assistant", _) => {
+            let mut body = body(text, name);
+            let calls = metadata.raw("tool_calls").unwrap_or("[]");
+            let calls = serde_json::from_str::<Vec<Call>>(calls).unwrap_or_default();
+            for call in calls {
+                body.parts.push(Part::call(call.id, call.name, call.arguments.get()));
+            }
+            Content::Assistant(body)
+        }
+        (other, _) => {
+            message.role = Some(Role::parse(other));
+            Content::Custom { kind: "dialogue".to_owned(), body: body(text, name) }
+        }
+    };
+    Ok(())
+}
+
+/// The longest call that the original shows whole.
+const LONGEST_CALL: usize = 200;
+
+fn tool_io(fields: &Fields<'_>, tool_text: ToolText) -> Result<String, Unreadable> {
+    let name = fields.needed("tool_name")?;
+    let direction = fields.needed("direction")?;
+    let status = fields.text("status")?;
+    let payload = fields.raw("payload").unwrap_or("{}");
+    let header = match &status {
+        Some(status) => format!("Tool {direction}: {name} ({status})"),
+        None => format!("Tool {direction}: {name}"),
+    };
+    if tool_text == ToolText::Full {
+        return Ok(format!("{header}\n{}", text::indented(payload)?));
+    }
+    let mut members = json::split_object(payload)?;
+    members.sort();
+    if direction == "call" {
+        let mut arguments = Vec::with_capacity(members.len());
+        for (name, raw) in members {
+            let value = match serde_json::from_str::<String>(raw) {
+                Ok(text) => text::repr(&text),
+                Err(_) => text::compact(raw)?,
+            };
+            arguments.push(format!("{name}={value}"));
+        }
+        let call = format!("{name}({})", arguments.join(", "));
+        return Ok(match call.chars().count() > LONGEST_CALL {
+            true => call.chars().take(LONGEST_CALL - 3).chain("...".chars()).collect(),
+            false => call,
+        });
+    }
+    if let [(key, raw)] = members.as_slice()
+        && matches!(key.as_str(), "result" | "error" | "text")
+    {
+        let value = match serde_json::from_str::<String>(raw) {
+            Ok(text) => text,
+            Err(_) => text::compact(raw)?,
+        };
+        let sign = if status.as_deref() == Some("error") { '\u{2717}' } else { '\u{2192}' };
+        return Ok(format!("{name} {sign} {value}"));
+    }
+    Ok(format!("{header}\n{}", text::compact(payload)?))
+}
+
+/// Returns the line for the log that a commit states; none where it is the one that the original
+/// makes of the text by itself.
+pub(super) fn message(commit: &Commit, says: &Says) -> Option<String> {
+    let stated = commit.message.as_deref().filter(|message| !message.is_empty())?;
+    if stated == commit.content_type {
+        return None;
+    }
+    let Says::Message(message) = says else { return Some(stated.to_owned()) };
+    if let Content::ToolResult(answer) = &message.content
+        && answer.name.as_deref() == stated.strip_prefix("tool result: ")
+    {
+        return None;
+    }
+    let labelled = stated.strip_prefix(&format!("{}: ", commit.content_type));
+    let rest = labelled.unwrap_or(stated);
+    let cut = rest.strip_suffix("...");
+    let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (start, text) = (flat(cut.unwrap_or(rest)), flat(&message.content.text()));
+    let own = match labelled.is_some() || cut.is_some() {
+        true => !start.is_empty() && text.starts_with(&start),
+        false => start == text,
+    };
+    (!own).then(|| stated.to_owned())
+}

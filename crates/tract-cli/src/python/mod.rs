@@ -1,0 +1,349 @@
+//! Taking over what the Python original stored: all conversations of a file with their branches,
+//! as histories of ours that compile to the same messages.
+
+mod content;
+mod priorities;
+mod text;
+mod walk;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::Path;
+
+use serde::Serialize;
+use tract::core::json::{self, Escapes};
+use tract::core::{Applied, Blob};
+use tract::engine::{Repo, WriteOptions};
+use tract::import::ImportStatus;
+use tract::import::python::{self, Database, Event, PythonError, RefRow, Spawn};
+use tract::{CommitId, RefName, RefTarget};
+
+use self::walk::{Stand, Walk};
+use crate::failure::{Failure, Outcome};
+
+/// What became of one branch of the original.
+pub(crate) struct Branch {
+    /// The conversation and the branch: `trip/main`.
+    pub(crate) id: String,
+    /// How it went, or why it was left out.
+    pub(crate) done: Result<Done, String>,
+}
+
+/// A branch that was taken over.
+pub(crate) struct Done {
+    /// The name of the branch here.
+    pub(crate) branch: String,
+    pub(crate) status: ImportStatus,
+    /// Commits that lead to its head.
+    pub(crate) commits: usize,
+    /// How many of them were stored, or came with an earlier branch.
+    pub(crate) reused: usize,
+    pub(crate) anomalies: Vec<String>,
+}
+
+/// Reads a file, for what a mistake in its name should be told before a store is made.
+pub(crate) fn read(path: &Path) -> Outcome<Database> {
+    python::read(path).map_err(|error| {
+        let notes = error.notes();
+        let failure = match error {
+            PythonError::File { source, .. } => Failure::file(path, &source),
+            PythonError::Version { .. } => Failure::no("schema_version", error.to_string()),
+            PythonError::NotTract { .. } => Failure::no("no_python_tract", error.to_string()),
+            other => Failure::no("damaged_file", other.to_string()),
+        };
+        notes.into_iter().fold(failure, Failure::note)
+    })
+}
+
+/// Takes over a file. All its branches begin to be there at once, in the last durable write.
+///
+/// A branch that holds a damaged commit is left out and says so; others stand. A branch that has
+/// moved elsewhere here is left alone.
+pub(crate) async fn import(repo: &Repo, data: &Database) -> Outcome<Vec<Branch>> {
+    const ATTEMPTS: usize = 16;
+    for _ in 0..ATTEMPTS {
+        if let Some(branches) = attempt(repo, data).await? {
+            return Ok(branches);
+        }
+    }
+    Err(Failure::no("conflict", "branches kept moving while the file was taken over")
+        .note("run it again when nobody else writes"))
+}
+
+async fn attempt(repo: &Repo, data: &Database) -> Outcome<Option<Vec<Branch>>> {
+    let mut walk = Walk::new(repo, data)?;
+    // The commits first: refs move when all of them are stored.
+    let mut ends: Vec<(&RefRow, &str, Result<Stand<'_>, String>)> = Vec::new();
+    for (row, name) in branch_rows(data) {
+        let Some(hash) = &row.commit else { continue };
+        let stand = match walk.commit(hash).await? {
+            Ok(stand) => Ok(walk.finish(stand).await?),
+            Err(why) => Err(why),
+        };
+        ends.push((row, name, stand));
+    }
+    let tags = name_the_rest(&mut walk, data).await?;
+    walk.flush().await?;
+    let mut branches = Vec::new();
+    let mut seen: HashSet<CommitId> = HashSet::new();
+    for (row, name, stand) in ends {
+        let id = format!("{}/{name}", row.tract_id);
+        let done = match stand {
+            Ok(stand) => {
+                let branch = ref_name("heads", &[&row.tract_id, name])?;
+                Ok(place(repo, &mut walk, &branch, &stand, &mut seen).await?)
+            }
+            Err(why) => Err(why),
+        };
+        if let (Ok(Done { status, .. }), Some(hash)) = (&done, &row.commit)
+            && *status != ImportStatus::Diverged
+        {
+            let document = ref_name("imports", &[&row.tract_id, name])?;
+            beside(&mut walk, &document, branch_document(data, &id, hash)).await?;
+        }
+        branches.push(Branch { id, done });
+    }
+    for (name, id) in tags {
+        // Tags never move.
+        if walk.txn().target(&name).await?.is_none() {
+            walk.txn().move_ref(&name, Some(RefTarget::Commit(id))).await?;
+        }
+    }
+    for tract in data.refs.iter().map(|row| row.tract_id.as_str()).collect::<BTreeSet<_>>() {
+        let document = ref_name("imports", &[tract])?;
+        beside(&mut walk, &document, tract_document(data, tract)).await?;
+    }
+    let txn = walk.into_txn().await?;
+    if !txn.moves_refs() {
+        return Ok(Some(branches));
+    }
+    match txn.apply("import", &WriteOptions::default()).await? {
+        Applied::Done | Applied::Already => Ok(Some(branches)),
+        Applied::Conflict(_) => Ok(None),
+    }
+}
+
+/// The branches of a file: each with its plain name, in order.
+fn branch_rows(data: &Database) -> impl Iterator<Item = (&RefRow, &str)> {
+    data.refs.iter().filter_map(|row| Some((row, row.name.strip_prefix("refs/heads/")?)))
+}
+
+/// Points a branch at where the original's stands, as far as it goes on from where it is.
+async fn place(
+    repo: &Repo,
+    walk: &mut Walk<'_>,
+    branch: &RefName,
+    stand: &Stand<'_>,
+    seen: &mut HashSet<CommitId>,
+) -> Outcome<Done> {
+    let line = ancestors(repo, stand.head).await?;
+    let reused = line.iter().filter(|id| !seen.insert(**id) || walk.is_old(**id)).count();
+    let txn = walk.txn();
+    let found = txn.head(branch).await?;
+    let status = match (found, stand.head) {
+        (None, Some(_)) => ImportStatus::Created,
+        (found, head) if found == head => ImportStatus::Unchanged,
+        (Some(found), _) if line.contains(&found) => ImportStatus::Forwarded,
+        _ => ImportStatus::Diverged,
+    };
+    if matches!(status, ImportStatus::Created | ImportStatus::Forwarded) {
+        txn.move_ref(branch, stand.head.map(RefTarget::Commit)).await?;
+    }
+    Ok(Done {
+        branch: branch.branch_name().unwrap_or(branch.as_str()).to_owned(),
+        status,
+        commits: line.len(),
+        reused,
+        anomalies: stand.anomalies(),
+    })
+}
+
+/// All commits that lead to a head, over all parents.
+async fn ancestors(repo: &Repo, head: Option<CommitId>) -> Outcome<Vec<CommitId>> {
+    let mut found: HashSet<CommitId> = HashSet::new();
+    let mut open: Vec<CommitId> = head.into_iter().collect();
+    while !open.is_empty() {
+        open.retain(|id| found.insert(*id));
+        let stored = repo.store().commits(repo.name(), &open).await?;
+        open = stored.iter().flatten().flat_map(|commit| commit.parents.clone()).collect();
+    }
+    Ok(found.into_iter().collect())
+}
+
+/// Names what no branch holds, and what bears a tag, so that nothing is lost.
+async fn name_the_rest<'a>(
+    walk: &mut Walk<'a>,
+    data: &'a Database,
+) -> Outcome<Vec<(RefName, CommitId)>> {
+    let mut tags: Vec<(RefName, &str)> = Vec::new();
+    for hash in unreferenced(data) {
+        let Some(commit) = data.commits.get(hash) else { continue };
+        let name = format!("unreferenced-{}", walk::short(hash));
+        tags.push((ref_name("tags", &[&commit.tract_id, &name])?, hash));
+    }
+    for row in &data.refs {
+        if let (Some(hash), "HEAD") = (&row.commit, row.name.as_str()) {
+            tags.push((ref_name("tags", &[&row.tract_id, "HEAD"])?, hash));
+        }
+    }
+    let automatic: HashSet<&str> = data.automatic_tags.iter().map(String::as_str).collect();
+    let given = data.commits.values().flat_map(|commit| {
+        commit.tags.iter().map(|tag| (commit.tract_id.as_str(), tag.as_str(), commit.hash.as_str()))
+    });
+    let later = data.tags.iter().map(|tag| (&*tag.tract_id, &*tag.tag, &*tag.target));
+    let all: BTreeSet<(&str, &str, &str)> = given.chain(later).collect();
+    for (tract, tag, hash) in all.into_iter().filter(|(_, tag, _)| !automatic.contains(tag)) {
+        tags.push((ref_name("tags", &[tract, tag, walk::short(hash)])?, hash));
+    }
+    let mut named = Vec::with_capacity(tags.len());
+    for (name, hash) in tags {
+        // What cannot be taken is told with the branch that holds it; a tag of it is none.
+        if walk.commit(hash).await?.is_ok()
+            && let Some(id) = walk.taken(hash)
+        {
+            named.push((name, id));
+        }
+    }
+    Ok(named)
+}
+
+/// The ends of the lines that no branch of the original holds any more, in order.
+fn unreferenced(data: &Database) -> Vec<&str> {
+    let mut reached: HashSet<&str> = HashSet::new();
+    let mut open: Vec<&str> =
+        branch_rows(data).filter_map(|(row, _)| row.commit.as_deref()).collect();
+    while let Some(hash) = open.pop() {
+        if reached.insert(hash)
+            && let Some(commit) = data.commits.get(hash)
+        {
+            open.extend(walk::parents(commit));
+        }
+    }
+    let rest: HashMap<&str, _> = data
+        .commits
+        .iter()
+        .filter(|(hash, _)| !reached.contains(hash.as_str()))
+        .map(|(hash, commit)| (hash.as_str(), commit))
+        .collect();
+    let inner: HashSet<&str> = rest.values().flat_map(|commit| walk::parents(commit)).collect();
+    let mut ends: Vec<&str> = rest.keys().copied().filter(|hash| !inner.contains(hash)).collect();
+    ends.sort_unstable();
+    ends
+}
+
+/// Puts a document where a ref finds it; one that says the same is left alone.
+async fn beside(
+    walk: &mut Walk<'_>,
+    name: &RefName,
+    document: serde_json::Result<String>,
+) -> Outcome<()> {
+    let text = json::canonical(&document.map_err(Failure::json)?, Escapes::Raw)?;
+    let blob = Blob::seal(text.into_bytes());
+    let to = RefTarget::Blob(blob.id());
+    let txn = walk.txn();
+    if txn.target(name).await?.as_ref() != Some(&to) {
+        txn.blob(blob)?;
+        txn.move_ref(name, Some(to)).await?;
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct Document<'a, M> {
+    id: &'a str,
+    meta: M,
+}
+
+#[derive(Serialize)]
+struct BranchMeta<'a> {
+    format: &'a str,
+    schema_version: u32,
+    head: &'a str,
+}
+
+fn branch_document(data: &Database, id: &str, head: &str) -> serde_json::Result<String> {
+    let meta = BranchMeta { format: "python-tract", schema_version: data.schema_version, head };
+    serde_json::to_string(&Document { id, meta })
+}
+
+#[derive(Serialize)]
+struct TractMeta<'a> {
+    format: &'a str,
+    schema_version: u32,
+    refs: Vec<(&'a str, Option<&'a str>, Option<&'a str>)>,
+    events: Vec<EventMeta<'a>>,
+    spawned: Vec<SpawnMeta<'a>>,
+}
+
+#[derive(Serialize)]
+struct EventMeta<'a> {
+    id: &'a str,
+    #[serde(rename = "type")]
+    event_type: &'a str,
+    branch: Option<&'a str>,
+    params: Option<tract::JsonText>,
+    at: i64,
+    sources: &'a [String],
+    results: &'a [String],
+}
+
+#[derive(Serialize)]
+struct SpawnMeta<'a> {
+    child: &'a str,
+    commit: Option<&'a str>,
+    purpose: &'a str,
+    inheritance: &'a str,
+}
+
+/// What the original knew of a conversation beside its commits: how it was rewritten, and what was
+/// begun from it. Its commits bear the old hashes as the ids of their origins.
+fn tract_document(data: &Database, tract: &str) -> serde_json::Result<String> {
+    let refs = data.refs.iter().filter(|row| row.tract_id == tract);
+    let event = |event: &'_ Event| event.tract_id == tract;
+    let spawned = |spawn: &'_ Spawn| spawn.parent_tract_id == tract;
+    let meta = TractMeta {
+        format: "python-tract",
+        schema_version: data.schema_version,
+        refs: refs
+            .map(|row| (row.name.as_str(), row.commit.as_deref(), row.symbolic.as_deref()))
+            .collect(),
+        events: data
+            .events
+            .iter()
+            .filter(|row| event(row))
+            .map(|row| EventMeta {
+                id: &row.id,
+                event_type: &row.event_type,
+                branch: row.branch.as_deref(),
+                params: row.params.as_deref().and_then(|text| tract::JsonText::new(text).ok()),
+                at: row.created_at,
+                sources: &row.sources,
+                results: &row.results,
+            })
+            .collect(),
+        spawned: data
+            .spawns
+            .iter()
+            .filter(|row| spawned(row))
+            .map(|row| SpawnMeta {
+                child: &row.child_tract_id,
+                commit: row.parent_commit.as_deref(),
+                purpose: &row.purpose,
+                inheritance: &row.inheritance_mode,
+            })
+            .collect(),
+    };
+    serde_json::to_string(&Document { id: tract, meta })
+}
+
+/// Makes a ref name of parts: each as it is where that is valid.
+fn ref_name(space: &str, parts: &[&str]) -> Outcome<RefName> {
+    let plain = format!("{space}/{}", parts.join("/"));
+    if let Ok(name) = RefName::new(plain) {
+        return Ok(name);
+    }
+    let parts: Vec<String> = parts
+        .iter()
+        .map(|part| part.split('/').map(RefName::sanitize).collect::<Vec<_>>().join("/"))
+        .collect();
+    Ok(RefName::new(format!("{space}/{}", parts.join("/")))?)
+}

@@ -1,0 +1,724 @@
+//! From the commits of the original to ours, each on top of its parents.
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use tract::core::{Applied, ToolsetId};
+use tract::engine::plan::{ConflictKind, MergeConflict};
+use tract::engine::{
+    Details, Error, MergeOptions, Merged, NewContent, Refusal, Repo, Request, Txn, WriteOptions,
+};
+use tract::import::python::{Commit, Database, Operation};
+use tract::{
+    By, Commit as Ours, CommitId, Content, Draft, JsonText, Origin, Priority, RefName, RefTarget,
+    ToolSchema,
+};
+
+use super::content::{self, Says, ToolText};
+use super::priorities::Priorities;
+use crate::failure::{Failure, Outcome};
+
+/// Where a line stands after a commit of the original.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stand<'a> {
+    pub(super) head: Option<CommitId>,
+    /// What is unusual about the line so far.
+    anomalies: Option<Rc<Noted>>,
+    /// The edit that holds, of each message.
+    edits: HashMap<&'a str, &'a Commit>,
+    /// The instructions that hold, by name.
+    named: HashMap<String, &'a str>,
+    /// Instructions that others of their name replaced.
+    replaced: HashSet<&'a str>,
+    /// The tools in force.
+    tools: Rc<[String]>,
+    /// How many priorities were looked at.
+    seen: usize,
+}
+
+/// What is unusual about a line: a list that shares its beginning.
+#[derive(Debug)]
+pub(super) struct Noted {
+    text: String,
+    before: Option<Rc<Noted>>,
+}
+
+impl Stand<'_> {
+    fn note(&mut self, text: String) {
+        self.anomalies = Some(Rc::new(Noted { text, before: self.anomalies.take() }));
+    }
+
+    /// What is unusual, oldest first.
+    pub(super) fn anomalies(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut next = self.anomalies.as_deref();
+        while let Some(noted) = next {
+            found.push(noted.text.clone());
+            next = noted.before.as_deref();
+        }
+        found.reverse();
+        found
+    }
+}
+
+/// The commits of one file on their way.
+pub(super) struct Walk<'a> {
+    data: &'a Database,
+    priorities: Priorities<'a>,
+    repo: &'a Repo,
+    txn: Txn<'a>,
+    /// Commits that were not stored before.
+    fresh: HashSet<CommitId>,
+    /// The branch that is worked on; it is no branch when the work is done.
+    desk: RefName,
+    tool_text: ToolText,
+    stands: HashMap<&'a str, Result<Stand<'a>, String>>,
+    /// The messages by the commit that added them.
+    slots: HashMap<&'a str, CommitId>,
+    /// The priority that a commit of ours stands for.
+    marks: HashMap<CommitId, usize>,
+    toolsets: HashMap<ToolsetId, Rc<[String]>>,
+    /// Tools that a rewriting of the original lost, by the commit that should have them.
+    lost_tools: HashMap<&'a str, Rc<[String]>>,
+}
+
+/// What is planned for a commit.
+enum Frame<'a> {
+    Enter(&'a str),
+    Leave(&'a str),
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(repo: &'a Repo, data: &'a Database) -> Outcome<Self> {
+        let new = data.schema_version >= 10 && !data.old_edit_column;
+        let mut walk = Self {
+            data,
+            priorities: Priorities::of(data),
+            repo,
+            txn: Txn::new(repo)?.importing(),
+            fresh: HashSet::new(),
+            desk: RefName::branch("python-tract-import")?,
+            tool_text: if new { ToolText::Minimal } else { ToolText::Full },
+            stands: HashMap::new(),
+            slots: HashMap::new(),
+            marks: HashMap::new(),
+            toolsets: HashMap::new(),
+            lost_tools: HashMap::new(),
+        };
+        walk.find_lost_tools();
+        Ok(walk)
+    }
+
+    /// The write that is in the making.
+    pub(super) fn txn(&mut self) -> &mut Txn<'a> {
+        &mut self.txn
+    }
+
+    /// Whether a commit was stored before all this.
+    pub(super) fn is_old(&self, id: CommitId) -> bool {
+        !self.fresh.contains(&id)
+    }
+
+    /// Stores what was made so far. No ref moves, so nobody sees it before all of it is there.
+    pub(super) async fn flush(&mut self) -> Result<(), Error> {
+        let made: Vec<CommitId> = self.txn.commits().iter().map(|commit| commit.id()).collect();
+        let stored = self.repo.store().commits(self.repo.name(), &made).await?;
+        let fresh = made.iter().zip(&stored).filter(|(_, stored)| stored.is_none());
+        let before = self.fresh.len();
+        self.fresh.extend(fresh.map(|(id, _)| *id));
+        self.txn.move_ref(&self.desk, None).await?;
+        let next = Txn::new(self.repo)?.importing();
+        let done = std::mem::replace(&mut self.txn, next);
+        if self.fresh.len() == before {
+            return Ok(());
+        }
+        match done.apply("import", &WriteOptions::default()).await? {
+            Applied::Done | Applied::Already => Ok(()),
+            Applied::Conflict(conflict) => Err(conflict.into()),
+        }
+    }
+
+    /// Ends the work and hands the last write over.
+    pub(super) async fn into_txn(mut self) -> Outcome<Txn<'a>> {
+        self.txn.move_ref(&self.desk, None).await?;
+        Ok(self.txn)
+    }
+
+    /// Takes a commit with all that leads to it, and returns where its line stands then.
+    pub(super) async fn commit(&mut self, hash: &'a str) -> Outcome<Result<Stand<'a>, String>> {
+        let mut open = vec![Frame::Enter(hash)];
+        while let Some(frame) = open.pop() {
+            match frame {
+                Frame::Enter(hash) if self.stands.contains_key(hash) => {}
+                Frame::Enter(hash) => match self.data.commits.get(hash) {
+                    None => {
+                        self.stands.insert(hash, Err(format!("commit {} is missing", short(hash))));
+                    }
+                    Some(commit) => {
+                        open.push(Frame::Leave(hash));
+                        open.extend(parents(commit).map(Frame::Enter));
+                    }
+                },
+                Frame::Leave(hash) if self.stands.contains_key(hash) => {}
+                Frame::Leave(hash) => {
+                    let stand = match self.data.commits.get(hash) {
+                        Some(commit) => self.take(commit).await?,
+                        None => continue,
+                    };
+                    self.stands.insert(hash, stand);
+                }
+            }
+        }
+        Ok(self.stands.get(hash).cloned().unwrap_or_else(|| Err("it is missing".to_owned())))
+    }
+
+    /// Adds what was said of priorities after the last commit of a branch.
+    pub(super) async fn finish(&mut self, mut stand: Stand<'a>) -> Outcome<Stand<'a>> {
+        self.stand_at(stand.head).await?;
+        self.mark_until(&mut stand, i64::MAX).await?;
+        Ok(stand)
+    }
+
+    /// Where a commit of the original went, when it was taken.
+    pub(super) fn taken(&self, hash: &str) -> Option<CommitId> {
+        self.stands.get(hash)?.as_ref().ok()?.head
+    }
+
+    async fn stand_at(&mut self, head: Option<CommitId>) -> Outcome<()> {
+        Ok(self.txn.move_ref(&self.desk, head.map(RefTarget::Commit)).await?)
+    }
+
+    /// Takes one commit whose parents were taken. The inner error says why it cannot be.
+    async fn take(&mut self, commit: &'a Commit) -> Outcome<Result<Stand<'a>, String>> {
+        let mut stand = Stand::default();
+        for (place, parent) in parents(commit).enumerate() {
+            match self.stands.get(parent) {
+                Some(Ok(parent)) if place == 0 => stand = parent.clone(),
+                Some(Ok(_)) => {}
+                Some(Err(why)) => return Ok(Err(why.clone())),
+                None => return Ok(Err(format!("commit {} is missing", short(parent)))),
+            }
+        }
+        if let Some(damage) = &commit.damage {
+            return Ok(Err(format!("commit {} is damaged: {damage}", short(&commit.hash))));
+        }
+        let payload = self.data.blobs.get(&commit.content_hash).map_or("", String::as_str);
+        let says = match content::read(commit, payload, self.tool_text) {
+            Ok(says) => says,
+            Err(error) => return Ok(Err(format!("commit {}: {error}", short(&commit.hash)))),
+        };
+        self.stand_at(stand.head).await?;
+        self.mark_until(&mut stand, commit.created_at).await?;
+        let done = match commit.parents.len() {
+            0 | 1 => self.step(commit, says, &mut stand).await,
+            _ => self.merge(commit, payload, &mut stand).await,
+        };
+        match done {
+            Ok(()) => {
+                stand.head = self.txn.head(&self.desk).await?;
+                Ok(Ok(stand))
+            }
+            Err(error) => {
+                let failure = Failure::from(error);
+                match failure.is_of_store() {
+                    true => Err(failure),
+                    false => {
+                        let why = failure.message();
+                        Ok(Err(format!("commit {}: {why}", short(&commit.hash))))
+                    }
+                }
+            }
+        }
+    }
+
+    async fn step(
+        &mut self,
+        commit: &'a Commit,
+        says: Says,
+        stand: &mut Stand<'a>,
+    ) -> Result<(), Error> {
+        let mut details = self.details(commit, &says, stand)?;
+        let message = match says {
+            Says::Data(content) => {
+                let request = Request::Note { content: Some(content), details };
+                return self.add(&request, stand).await.map(drop);
+            }
+            Says::Message(message) => *message,
+        };
+        details.origin.detail = message.detail;
+        if commit.operation == Operation::Edit {
+            return self.edit(commit, message.content, details, stand).await;
+        }
+        let mut draft = Draft::new(message.content);
+        draft.role = message.role;
+        draft.message = details.message;
+        draft.metadata = details.metadata;
+        draft.generation_config = details.generation_config;
+        draft.tools = details.tools;
+        draft.origin = details.origin;
+        draft.created_at = details.created_at;
+        let default = draft.content.kind().default_priority();
+        let given = self.priorities.given(&commit.hash);
+        let priority = given.map(|(_, priority)| priority).or(message.priority);
+        draft.priority = priority.filter(|priority| *priority != default);
+        let ours = self.add(&Request::Import(draft), stand).await?;
+        if let Some((place, _)) = given {
+            self.marks.insert(ours.id(), place);
+        }
+        self.slots.insert(&commit.hash, ours.id());
+        if let Some(name) = message.replaces
+            && let Some(older) = stand.named.insert(name.clone(), &commit.hash)
+        {
+            self.replace(older, &name, commit.created_at, stand).await?;
+        }
+        Ok(())
+    }
+
+    /// Hides an instruction that a later one of its name replaces.
+    async fn replace(
+        &mut self,
+        older: &'a str,
+        name: &str,
+        at: i64,
+        stand: &mut Stand<'a>,
+    ) -> Result<(), Error> {
+        stand.replaced.insert(older);
+        let Some(slot) = self.slots.get(older) else { return Ok(()) };
+        let request = Request::Annotate {
+            targets: vec![*slot],
+            priority: Priority::Skip,
+            reason: Some(format!("a later instruction has its name, {name:?}")),
+            retention: None,
+            details: Details {
+                origin: By::Import.into(),
+                created_at: Some(at),
+                ..Details::default()
+            },
+        };
+        self.txn.add(&self.desk, &request).await.map(drop)
+    }
+
+    async fn edit(
+        &mut self,
+        commit: &'a Commit,
+        mut content: Content,
+        details: Details,
+        stand: &mut Stand<'a>,
+    ) -> Result<(), Error> {
+        let target = commit.edit_target.as_deref().unwrap_or_default();
+        let head = self.txn.head(&self.desk).await?;
+        let line = self.txn.line(head).await?;
+        let slot = self.slots.get(target).copied().filter(|slot| line.view().contains(*slot));
+        let newer =
+            stand.edits.get(target).is_some_and(|other| other.created_at >= commit.created_at);
+        let why = match slot {
+            None => Some("names a commit that is not on its line"),
+            Some(_) if newer => Some("is older than the edit that it follows"),
+            Some(_) => None,
+        };
+        let Some(slot) = slot.filter(|_| why.is_none()) else {
+            stand.note(format!(
+                "edit {} {}: kept as a note, without effect as in the original",
+                short(&commit.hash),
+                why.unwrap_or_default()
+            ));
+            let content = JsonText::new(
+                self.data.blobs.get(&commit.content_hash).map_or("null", String::as_str),
+            );
+            let request = Request::Note { content: content.ok(), details };
+            return self.add(&request, stand).await.map(drop);
+        };
+        // Metadata holds the calls, and an edit without them loses them in the original.
+        let original = self.data.commits.get(target);
+        let mut keeps_calls = false;
+        if let (Some(original), Content::Assistant(body)) = (original, &mut content)
+            && body.parts.len() == 1
+            && let Some(calls) = self.calls(original)
+            && !calls.is_empty()
+        {
+            body.parts.extend(calls);
+            keeps_calls = true;
+        }
+        let request = Request::Edit {
+            target: slot,
+            content: NewContent::Content(content.clone()),
+            details: details.clone(),
+        };
+        let done = self.add(&request, stand).await;
+        match done {
+            Ok(_) => {}
+            Err(Error::Refused(Refusal::OtherKind { .. } | Refusal::OtherCalls { .. })) => {
+                stand.note(format!(
+                    "edit {} changes the role or the calls of a message: its text alone is taken",
+                    short(&commit.hash)
+                ));
+                let content = NewContent::Text(content.text());
+                self.add(&Request::Edit { target: slot, content, details }, stand).await?;
+            }
+            Err(error) => return Err(error),
+        }
+        if keeps_calls {
+            stand.note(format!(
+                "edit {} keeps the tool calls of its message, which the original loses",
+                short(&commit.hash)
+            ));
+        }
+        stand.edits.insert(target, commit);
+        Ok(())
+    }
+
+    fn calls(&self, original: &Commit) -> Option<Vec<tract::Part>> {
+        let payload = self.data.blobs.get(&original.content_hash)?;
+        match content::read(original, payload, self.tool_text).ok()? {
+            Says::Message(message) => {
+                Some(message.content.calls().cloned().map(tract::Part::ToolCall).collect())
+            }
+            Says::Data(_) => None,
+        }
+    }
+
+    /// Carries out a request, and keeps book of the tools.
+    async fn add(&mut self, request: &Request, stand: &mut Stand<'a>) -> Result<Ours, Error> {
+        let ours = self.txn.add(&self.desk, request).await?;
+        let given = match request {
+            Request::Import(draft) => draft.tools.is_some(),
+            Request::Edit { details, .. } | Request::Note { details, .. } => {
+                details.tools.is_some()
+            }
+            _ => false,
+        };
+        if given && let Some(id) = ours.toolset {
+            self.toolsets.insert(id, Rc::clone(&stand.tools));
+        }
+        Ok(ours)
+    }
+
+    /// What any commit says beside its content. Tools are stated where they change.
+    fn details(
+        &self,
+        commit: &'a Commit,
+        says: &Says,
+        stand: &mut Stand<'a>,
+    ) -> Result<Details, Error> {
+        let mut details = self.facts(commit)?;
+        details.message = content::message(commit, says);
+        let lost = self.lost_tools.get(commit.hash.as_str()).filter(|_| commit.tools.is_empty());
+        let tools: Rc<[String]> = match lost {
+            Some(lost) => Rc::clone(lost),
+            None => commit.tools.as_slice().into(),
+        };
+        if !tools.is_empty() && tools != stand.tools {
+            details.tools = Some(self.schemas(&tools)?);
+            stand.tools = tools;
+            if lost.is_some() {
+                stand.note(format!(
+                    "commit {} keeps the tools in force, which the original loses when it \
+                     rewrites history",
+                    short(&commit.hash)
+                ));
+            }
+        }
+        Ok(details)
+    }
+
+    fn facts(&self, commit: &Commit) -> Result<Details, Error> {
+        let json = |text: &Option<String>| text.as_deref().map(JsonText::new).transpose();
+        let mut metadata = json(&commit.metadata)?;
+        if !commit.tags.is_empty() {
+            metadata = Some(with_tags(metadata.as_ref(), &commit.tags)?);
+        }
+        Ok(Details {
+            metadata,
+            generation_config: json(&commit.generation_config)?,
+            origin: Origin { id: Some(commit.hash.clone()), ..By::Import.into() },
+            created_at: Some(commit.created_at),
+            ..Details::default()
+        })
+    }
+
+    fn schemas(&self, tools: &[String]) -> Result<Vec<ToolSchema>, Error> {
+        let mut schemas = Vec::with_capacity(tools.len());
+        for id in tools {
+            // A link to a tool that is not there cannot be kept; its foreign key forbids it.
+            if let Some(tool) = self.data.tools.get(id) {
+                schemas.push(ToolSchema::parse(&tool.schema)?);
+            }
+        }
+        Ok(schemas)
+    }
+
+    async fn merge(
+        &mut self,
+        commit: &'a Commit,
+        payload: &str,
+        stand: &mut Stand<'a>,
+    ) -> Result<(), Error> {
+        let mut details = self.facts(commit)?;
+        details.message.clone_from(&commit.message);
+        details.origin.detail = Some(JsonText::new(payload)?);
+        let options = MergeOptions::new().no_fast_forward().details(details);
+        let tools = Rc::clone(&stand.tools);
+        for parent in commit.parents.iter().skip(1) {
+            let Some(Ok(theirs)) = self.stands.get(parent.as_str()) else { continue };
+            let theirs = theirs.clone();
+            let Some(source) = theirs.head else { continue };
+            stand.head = self.txn.head(&self.desk).await?;
+            self.bring(commit, source, &theirs, &options, stand).await?;
+        }
+        if stand.tools != tools {
+            stand.note(format!(
+                "merge {} takes over the tools of the branch, which the original leaves behind",
+                short(&commit.hash)
+            ));
+        }
+        stand.note(format!(
+            "merge {} adds no message; the original shows its note to the model",
+            short(&commit.hash)
+        ));
+        // What each side knew of priorities is compared by what they say; some may be newer.
+        stand.seen = 0;
+        Ok(())
+    }
+
+    /// Merges one head in. Where both sides changed the same, ours first says what theirs says;
+    /// what holds in the original is said again afterwards.
+    async fn bring(
+        &mut self,
+        commit: &'a Commit,
+        source: CommitId,
+        theirs: &Stand<'a>,
+        options: &MergeOptions,
+        stand: &mut Stand<'a>,
+    ) -> Result<(), Error> {
+        // What a merge brings in is read from the store.
+        self.flush().await?;
+        self.txn.move_ref(&self.desk, stand.head.map(RefTarget::Commit)).await?;
+        let mut restore = Vec::new();
+        let merged = match self.txn.merge(&self.desk, source, options).await {
+            Err(Error::Refused(Refusal::Conflicts(conflicts))) => {
+                for conflict in &conflicts {
+                    self.give_way(commit, conflict, theirs, stand, &mut restore).await?;
+                }
+                self.txn.merge(&self.desk, source, options).await?
+            }
+            other => other?,
+        };
+        for request in &restore {
+            self.txn.add(&self.desk, request).await?;
+        }
+        if let Merged::Commit(ours) = &merged {
+            let toolset = match restore.iter().any(|r| matches!(r, Request::Note { .. })) {
+                true => None,
+                false => ours.toolset,
+            };
+            if let Some(tools) = toolset.and_then(|id| self.toolsets.get(&id)) {
+                stand.tools = Rc::clone(tools);
+            }
+        }
+        for (target, edit) in &theirs.edits {
+            let ours = stand.edits.entry(target).or_insert(edit);
+            if edit.created_at > ours.created_at {
+                *ours = edit;
+            }
+        }
+        stand.replaced.extend(theirs.replaced.iter().copied());
+        let known = stand.anomalies();
+        for anomaly in theirs.anomalies().into_iter().filter(|text| !known.contains(text)) {
+            stand.note(anomaly);
+        }
+        let mut names: Vec<(&String, &&'a str)> = theirs.named.iter().collect();
+        names.sort();
+        for (name, hash) in names {
+            let older = stand.named.insert(name.clone(), hash);
+            if let Some(older) = older.filter(|older| older != hash) {
+                self.replace(older, name, commit.created_at, stand).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes ours say what theirs says where they disagree.
+    async fn give_way(
+        &mut self,
+        commit: &'a Commit,
+        conflict: &MergeConflict,
+        theirs: &Stand<'a>,
+        stand: &mut Stand<'a>,
+        restore: &mut Vec<Request>,
+    ) -> Result<(), Error> {
+        let refused = || Error::Refused(Refusal::Conflicts(vec![conflict.clone()]));
+        let details = Details {
+            origin: By::Import.into(),
+            created_at: Some(commit.created_at),
+            ..Details::default()
+        };
+        let target = conflict
+            .slot
+            .and_then(|slot| self.slots.iter().find(|(_, id)| **id == slot).map(|(hash, _)| *hash));
+        match (conflict.kind, target, conflict.slot) {
+            (ConflictKind::Version, Some(target), Some(slot)) => {
+                let (Some(theirs), Some(ours)) =
+                    (theirs.edits.get(target), stand.edits.get(target))
+                else {
+                    return Err(refused());
+                };
+                let edit = |edit: &Commit| -> Option<Request> {
+                    let payload = self.data.blobs.get(&edit.content_hash)?;
+                    let Says::Message(said) = content::read(edit, payload, self.tool_text).ok()?
+                    else {
+                        return None;
+                    };
+                    let content = NewContent::Content(said.content);
+                    Some(Request::Edit { target: slot, content, details: details.clone() })
+                };
+                let (Some(give_way), Some(again)) = (edit(theirs), edit(ours)) else {
+                    return Err(refused());
+                };
+                if ours.created_at >= theirs.created_at {
+                    restore.push(again);
+                }
+                stand.note(format!(
+                    "merge {}: both sides edited {}; the later edit holds, as in the original",
+                    short(&commit.hash),
+                    short(target)
+                ));
+                self.txn.add(&self.desk, &give_way).await?;
+            }
+            (ConflictKind::Mark, Some(_), Some(slot)) => {
+                let line = self.txn.line(theirs.head).await?;
+                let row = line.view().get(slot).copied().ok_or_else(refused)?;
+                let place = row.mark.and_then(|mark| self.marks.get(&mark)).copied();
+                let place = place.ok_or_else(refused)?;
+                let request = self.priorities.request(place, slot).ok_or_else(refused)?;
+                let ours = self.txn.add(&self.desk, &request).await?;
+                self.marks.insert(ours.id(), place);
+            }
+            (ConflictKind::Tools, ..) => {
+                let note = |tools| Request::Note {
+                    content: None,
+                    details: Details {
+                        tools: Some(tools),
+                        message: Some("tools of both sides of a merge".to_owned()),
+                        ..details.clone()
+                    },
+                };
+                restore.push(note(self.schemas(&stand.tools)?));
+                let request = note(self.schemas(&theirs.tools)?);
+                self.txn.add(&self.desk, &request).await?;
+            }
+            _ => return Err(refused()),
+        }
+        Ok(())
+    }
+
+    /// Says what was said of priorities before a time and has not been said yet.
+    async fn mark_until(&mut self, stand: &mut Stand<'a>, until: i64) -> Result<(), Error> {
+        let due = self.priorities.due(stand.seen, until);
+        let begun = stand.seen == 0;
+        stand.seen = due.end;
+        if due.is_empty() {
+            return Ok(());
+        }
+        let mut line = None;
+        for place in due.clone() {
+            let target = self.priorities.target(place);
+            let Some(slot) = self.slots.get(target).copied() else { continue };
+            if stand.replaced.contains(target) || begun && self.priorities.newer(place, &due) {
+                continue;
+            }
+            if line.is_none() {
+                let head = self.txn.head(&self.desk).await?;
+                line = Some(self.txn.line(head).await?);
+            }
+            let Some(row) = line.as_ref().and_then(|line| line.view().get(slot)) else { continue };
+            let said = row.mark.and_then(|mark| self.marks.get(&mark));
+            let by_default = row.mark.is_none() && self.priorities.is_automatic(place);
+            if said == Some(&place) || by_default {
+                continue;
+            }
+            let Some(request) = self.priorities.request(place, slot) else { continue };
+            let ours = self.txn.add(&self.desk, &request).await?;
+            self.marks.insert(ours.id(), place);
+            if let Some(why) = self.priorities.restored(place) {
+                stand.note(why);
+            }
+            line = None;
+        }
+        stand.head = self.txn.head(&self.desk).await?;
+        Ok(())
+    }
+
+    /// Finds the tools that compressions and rebases of the original lose.
+    fn find_lost_tools(&mut self) {
+        for event in &self.data.events {
+            let found: Vec<(&'a String, &'a str)> = match event.event_type.as_str() {
+                "compress" => match (event.results.first(), event.sources.last()) {
+                    (Some(result), Some(source)) => vec![(result, source.as_str())],
+                    _ => Vec::new(),
+                },
+                "reorganize" => {
+                    event.results.iter().zip(event.sources.iter().map(String::as_str)).collect()
+                }
+                _ => Vec::new(),
+            };
+            for (result, source) in found {
+                let tools = self.tools_at(source);
+                if !tools.is_empty() {
+                    self.lost_tools.insert(result, tools.into());
+                }
+            }
+        }
+    }
+
+    /// The tools in force at a commit of the original: those of its nearest ancestor that has
+    /// some.
+    fn tools_at(&self, hash: &str) -> Vec<String> {
+        let mut next = self.data.commits.get(hash);
+        let mut steps = self.data.commits.len();
+        while let Some(commit) = next {
+            if !commit.tools.is_empty() || steps == 0 {
+                return commit.tools.clone();
+            }
+            steps -= 1;
+            next = commit.parent.as_ref().and_then(|parent| self.data.commits.get(parent));
+        }
+        Vec::new()
+    }
+}
+
+/// The parents of a commit: the one that it continues first.
+pub(super) fn parents(commit: &Commit) -> impl Iterator<Item = &str> {
+    let first = commit.parents.first().or(commit.parent.as_ref());
+    first.into_iter().chain(commit.parents.iter().skip(1)).map(String::as_str)
+}
+
+pub(super) fn short(hash: &str) -> &str {
+    hash.get(..8).unwrap_or(hash)
+}
+
+/// Puts the tags of a commit beside the caller's own facts.
+fn with_tags(metadata: Option<&JsonText>, tags: &[String]) -> Result<JsonText, Error> {
+    let mut members: Vec<(String, String)> = Vec::new();
+    if let Some(metadata) = metadata {
+        let own = tract::core::json::split_object(metadata.as_str())?;
+        members.extend(own.into_iter().map(|(name, value)| (name, value.to_owned())));
+    }
+    let name = match members.iter().any(|(name, _)| name == "tags") {
+        true => "python_tags",
+        false => "tags",
+    };
+    members.push((name.to_owned(), quote_all(tags)));
+    let members: Vec<String> =
+        members.iter().map(|(name, value)| format!("{}:{value}", quote(name))).collect();
+    Ok(JsonText::new(&format!("{{{}}}", members.join(",")))?)
+}
+
+fn quote_all(texts: &[String]) -> String {
+    format!("[{}]", texts.iter().map(|text| quote(text)).collect::<Vec<_>>().join(","))
+}
+
+fn quote(text: &str) -> String {
+    let mut out = String::new();
+    tract::core::json::write_string(&mut out, text, tract::core::json::Escapes::Raw);
+    out
+}

@@ -1,0 +1,23 @@
+use crate::support::Place;
+
+#[test]
+fn figures_stand_beside_the_floor_and_nothing_is_left() {
+    let place = Place::empty();
+    for (store, floor) in [("sqlite:agent.db", true), ("memory:", false)] {
+        let lines = place.json(&["--store", store, "bench", "--messages", "40", "--json"]);
+        let figures = lines[0]["figures"].as_array().expect("a list");
+        let of = |what: &str| figures.iter().find(|figure| figure["what"] == what);
+        for what in ["append, one a write", "append, 100 a write", "append, 16 writers", "fork"] {
+            let figure = of(what).unwrap_or_else(|| panic!("{what} in {lines:?}"));
+            assert!(figure["value"].as_f64().is_some_and(|value| value > 0.0), "{figure}");
+        }
+        let append = of("append, one a write").expect("it is measured");
+        assert_eq!(append["floor"].is_number(), floor, "{append}");
+        assert_eq!(of("open and compile, cold").is_some(), floor, "{lines:?}");
+        let people = place.ok(&["--store", store, "bench", "--messages", "40"]);
+        assert_eq!(people.contains("no floor"), !floor, "{people}");
+    }
+    let left = std::fs::read_dir(place.path(".")).expect("a folder").count();
+    assert_eq!(left, 0, "neither the store of the url nor a scratch one");
+    place.refused(&["--store", "sqlite:nowhere/x.db", "bench"], 2, "file", "nowhere");
+}

@@ -1,0 +1,261 @@
+//! Databases of the Python original: the same messages, or the right ones and a line that says so.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use crate::support::{Place, text};
+
+/// The files of the original, with what it compiled of each branch: all of them where the
+/// recordings are, else those that come with the repository.
+fn files() -> Vec<(PathBuf, Value)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let full = std::env::var_os("TRACT_DATA").map_or(root.join("../shared/data"), PathBuf::from);
+    let mut folder = full.join("python_tract");
+    if !folder.is_dir() {
+        assert!(std::env::var_os("CI").is_none(), "{} is missing", folder.display());
+        println!("left out: {}; the bundled files stand in for it", folder.display());
+        folder = root.join("tests/data/python_tract");
+    }
+    let entries = std::fs::read_dir(&folder).expect("a folder");
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "db"));
+    paths.sort();
+    let expected = |path: &Path| {
+        let text = std::fs::read_to_string(path.with_extension("expected.json")).expect("a file");
+        serde_json::from_str(&text).expect("it is JSON")
+    };
+    paths.into_iter().map(|path| (path.clone(), expected(&path))).collect()
+}
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/python_tract").join(name)
+}
+
+/// A message in the words of the original.
+fn of_theirs(message: &Value) -> Value {
+    let calls =
+        message["tool_calls"].as_array().into_iter().flatten().map(|call| {
+            json!([call["id"], call["function"]["name"], call["function"]["arguments"]])
+        });
+    json!({
+        "role": message["role"],
+        "text": message["content"],
+        "name": message["name"],
+        "call_id": message["tool_call_id"],
+        "calls": calls.collect::<Vec<_>>(),
+    })
+}
+
+/// A compiled message of ours in the same words.
+fn of_ours(message: &Value) -> Value {
+    let content = &message["content"];
+    // A message of one text is that text; results keep theirs under `content`.
+    let said = ["content", "parts", "text"].iter().find_map(|key| content.get(*key));
+    let parts = match said.unwrap_or(content) {
+        Value::String(text) => vec![json!({"type": "text", "text": text})],
+        Value::Array(parts) => parts.clone(),
+        other => panic!("no parts: {other}"),
+    };
+    let texts: Vec<&str> = parts.iter().filter_map(|part| part["text"].as_str()).collect();
+    let calls = parts
+        .iter()
+        .filter(|part| part["type"] == "tool_call")
+        .map(|call| json!([call["id"], call["name"], call["arguments"]]));
+    json!({
+        "role": message["role"],
+        "text": texts.join("\n"),
+        "name": content["name"],
+        "call_id": content["call_id"],
+        "calls": calls.collect::<Vec<_>>(),
+    })
+}
+
+#[test]
+fn every_branch_compiles_to_the_messages_of_the_original() {
+    let mut branches = 0;
+    for (path, expected) in files() {
+        let place = Place::new();
+        let arguments = ["import", "--json", "--format", "python-tract", text(&path)];
+        let lines = place.json(&arguments);
+        for tract in expected["tracts"].as_array().expect("a list") {
+            for branch in tract["branches"].as_array().expect("a list") {
+                let id = format!(
+                    "{}/{}",
+                    tract["tract_id"].as_str().expect("an id"),
+                    branch["name"].as_str().expect("a name")
+                );
+                let line = lines.iter().find(|line| line["id"] == id.as_str());
+                let line = line.unwrap_or_else(|| panic!("{}: {id} is not told", path.display()));
+                assert_eq!(line["status"], "created", "{line}");
+                let name = line["branch"].as_str().expect("a name");
+                compare(&place, name, branch, &line["anomalies"], &path);
+                branches += 1;
+            }
+        }
+        place.is_clean();
+        // Again it is the same, and nothing is written.
+        let before = place.json(&["stats", "--json"]);
+        for line in place.json(&arguments) {
+            assert_eq!(line["status"], "unchanged", "{line}");
+            assert_eq!(line["reused"], line["commits"], "{line}");
+        }
+        let after = place.json(&["stats", "--json"]);
+        assert_eq!(before[0]["ref_moves"], after[0]["ref_moves"]);
+        assert_eq!(before[0]["commits"], after[0]["commits"]);
+    }
+    assert!(branches >= 17, "{branches} branches");
+}
+
+fn compare(place: &Place, name: &str, branch: &Value, anomalies: &Value, path: &Path) {
+    let compiled = place.json(&["compile", "--json", name, "--to", "messages"]);
+    let said: Vec<&str> =
+        anomalies.as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+    let ours: Vec<Value> =
+        compiled[0]["messages"].as_array().expect("a list").iter().map(of_ours).collect();
+    let theirs = branch["messages"].as_array().expect("a list").iter();
+    let hashes = branch["message_commits"].as_array().expect("a list").iter();
+    // A defect of the original: the note of a merge is a message to the model.
+    let mut merges = 0;
+    let theirs: Vec<Value> = theirs
+        .zip(hashes)
+        .filter(|(message, hash)| {
+            let text = message["content"].as_str().unwrap_or_default();
+            let short = hash.as_str().and_then(|hash| hash.get(..8)).unwrap_or_default();
+            let note = text.starts_with("{\n  \"message\": \"Merged ");
+            if note {
+                merges += 1;
+                let told = format!("merge {short} adds no message");
+                assert!(said.iter().any(|line| line.starts_with(&told)), "{name}: {said:?}");
+            }
+            !note
+        })
+        .map(|(message, _)| of_theirs(message))
+        .collect();
+    let told = said.iter().filter(|line| line.contains("adds no message")).count();
+    assert_eq!(told, merges, "{name}: {said:?}");
+    assert_eq!(ours, theirs, "{}: {name}: {said:?}", path.display());
+    if let Some(priorities) = branch["priorities"].as_array() {
+        let ours: Vec<&Value> = compiled[0]["messages"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|m| &m["priority"])
+            .collect();
+        let kept = priorities.iter().zip(branch["messages"].as_array().expect("a list"));
+        let kept: Vec<&Value> = kept
+            .filter(|(_, m)| {
+                !m["content"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .starts_with("{\n  \"message\": \"Merged ")
+            })
+            .map(|(priority, _)| priority)
+            .collect();
+        assert_eq!(ours, kept, "{}: {name}", path.display());
+    }
+    let none = Vec::new();
+    let theirs = branch["tools"].as_array().unwrap_or(&none);
+    let ours = compiled[0]["tools"].as_array().unwrap_or(&none);
+    // Two more: tools get lost when it compresses, and those of a merged branch stay behind.
+    let differs = said.iter().any(|line| line.contains("tools"));
+    assert!(ours == theirs || differs, "{name}: {ours:?} for {theirs:?}: {said:?}");
+}
+
+#[test]
+fn what_no_branch_holds_and_what_bears_a_tag_is_named() {
+    let place = Place::new();
+    place.ok(&["import", "--format", "python-tract", text(&file("v13.db"))]);
+    let tags = place.ok(&["--json", "tag"]);
+    for name in [
+        "research-agent/unreferenced-e0cc93b9",
+        "research-agent/unreferenced-55f57447",
+        "b2/HEAD",
+        "research-agent/числа/0c038f27",
+        "research-agent/source/57775b47",
+    ] {
+        assert!(tags.contains(name), "{name} in {tags}");
+    }
+    assert!(!tags.contains("tool_call"), "tags that the original gives by itself: {tags}");
+    // The old hashes lead to the commits.
+    let log = place.ok(&["--json", "log", "b2/HEAD"]);
+    assert!(log.contains("fbe8a53965b318520101e6a1b10e56250ff5614f6377f734777c6da8e83e3eaa"));
+    // At the time of the whole second its own message is the last one.
+    let at = "2026-11-21T21:42:49Z";
+    let then = place.json(&["compile", "--json", "research-agent/main", "--at", at]);
+    let messages = then[0]["messages"].as_array().expect("a list");
+    assert_eq!(messages.last().expect("some")["content"], "on the whole second");
+}
+
+#[test]
+fn a_branch_that_went_on_is_forwarded_and_damage_is_named() {
+    let place = Place::new();
+    let copy = place.path("old.db");
+    std::fs::copy(file("v8.db"), &copy).expect("it is copied");
+    let branches = |lines: &[Value]| -> Vec<(String, String)> {
+        let text = |value: &Value| value.as_str().unwrap_or("refused").to_owned();
+        lines.iter().map(|line| (text(&line["id"]), text(&line["status"]))).collect()
+    };
+    // As it was two commits ago.
+    let connection = Connection::open(&copy).expect("it opens");
+    let set = |name: &str, commit: &str| {
+        let sql = "UPDATE refs SET commit_hash = ?1 WHERE ref_name = ?2";
+        connection.execute(sql, [commit, name]).expect("it is set");
+    };
+    let head: String = connection
+        .query_row("SELECT commit_hash FROM refs WHERE ref_name = 'refs/heads/main'", [], |row| {
+            row.get(0)
+        })
+        .expect("a head");
+    let sql = "SELECT p.parent_hash FROM commits c JOIN commits p ON p.commit_hash = c.parent_hash \
+               WHERE c.commit_hash = ?1";
+    let older: String = connection.query_row(sql, [&head], |row| row.get(0)).expect("older");
+    set("refs/heads/main", &older);
+    let arguments = ["import", "--json", "--format", "python-tract", "old.db"];
+    place.json(&arguments);
+    set("refs/heads/main", &head);
+    let lines = place.json(&arguments);
+    assert!(
+        branches(&lines).contains(&("code-agent/main".into(), "forwarded".into())),
+        "{lines:?}"
+    );
+    // A payload changed on disk, which the original compiles happily.
+    connection
+        .execute(
+            "UPDATE blobs SET payload_json = replace(payload_json, 'Return 200', 'Return 500')",
+            [],
+        )
+        .expect("it is changed");
+    drop(connection);
+    let ran = place.run(&arguments).expect(1);
+    let refused: Vec<Value> =
+        ran.lines().into_iter().filter(|line| line["error"].is_object()).collect();
+    let ids: Vec<&str> = refused.iter().filter_map(|line| line["id"].as_str()).collect();
+    assert_eq!(ids, ["code-agent/fix", "code-agent/main"], "{refused:?}");
+    assert!(refused[0]["error"]["message"].as_str().expect("text").contains("damaged"));
+    place.is_clean();
+}
+
+#[test]
+fn other_files_are_refused_before_a_store_is_made() {
+    let place = Place::empty();
+    let import = |file: &str| ["import", "--format", "python-tract", file].map(str::to_owned);
+    let refused = |file: &str, exit: i32, code: &str, says: &str| {
+        let arguments = import(file);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        place.refused(&arguments, exit, code, says);
+    };
+    refused("missing.db", 2, "file", "missing.db");
+    place.write("text.db", "no database, but a text that is long enough to be one, or so it seems");
+    refused("text.db", 1, "no_python_tract", "no SQLite database");
+    let connection = Connection::open(place.path("other.db")).expect("it opens");
+    connection.execute_batch("CREATE TABLE t (a)").expect("a table");
+    refused("other.db", 1, "no_python_tract", "_trace_meta");
+    std::fs::copy(file("v13.db"), place.path("newer.db")).expect("it is copied");
+    let connection = Connection::open(place.path("newer.db")).expect("it opens");
+    let sql = "UPDATE _trace_meta SET value = '14' WHERE key = 'schema_version'";
+    connection.execute(sql, []).expect("it is set");
+    refused("newer.db", 1, "schema_version", "expected 6 to 13");
+    assert!(!place.path(".tract").exists());
+}

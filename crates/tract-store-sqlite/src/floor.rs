@@ -1,0 +1,98 @@
+//! The bare engine, to measure the store against.
+
+use std::path::Path;
+
+use rusqlite::{Connection, TransactionBehavior, params};
+use tract_core::StoreResult;
+
+use crate::SqliteOptions;
+use crate::error::engine;
+use crate::migrate;
+use crate::schema::TABLES;
+
+/// SQLite writing as many bytes into the tables and indexes of a store, with prepared statements,
+/// one transaction and the store's own durability. Nothing is hashed, planned or checked: what it
+/// takes is what no store on SQLite can be faster than.
+#[derive(Debug)]
+pub struct BareSqlite {
+    connection: Connection,
+    content: Vec<u8>,
+    record: Vec<u8>,
+    next: i64,
+}
+
+/// A number that looks like the first bytes of a hash.
+fn scatter(n: i64) -> i64 {
+    n.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as i64)
+}
+
+impl BareSqlite {
+    /// Makes a file for messages whose contents and records are so many bytes long.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn create(path: &Path, content: usize, record: usize) -> StoreResult<Self> {
+        let options = SqliteOptions::new().create(true);
+        let connection = migrate::connect(path, false, &options)?;
+        let fill = || {
+            connection.pragma_update(None, "journal_mode", "WAL")?;
+            TABLES.iter().try_for_each(|(_, sql)| connection.execute_batch(sql))?;
+            connection.execute_batch("INSERT INTO refs VALUES (1, 'heads/main', x'00', 0);")
+        };
+        fill().map_err(engine("bench"))?;
+        migrate::prepare_writer(&connection, &options)?;
+        let (content, record) = (vec![b'x'; content], vec![b'y'; record]);
+        Ok(Self { connection, content, record, next: 1 })
+    }
+
+    /// Writes messages in one durable transaction.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn write(&mut self, messages: u64) -> StoreResult<()> {
+        self.transaction(messages).map_err(engine("bench"))
+    }
+
+    fn transaction(&mut self, messages: u64) -> rusqlite::Result<()> {
+        let writing = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let run = |sql: &str, with: &[&dyn rusqlite::ToSql]| {
+            writing.prepare_cached(sql)?.execute(with).map(drop)
+        };
+        for _ in 0..messages {
+            let n = self.next;
+            self.next += 1;
+            let blob = "INSERT INTO blobs VALUES (?1, 1, ?2, ?3)";
+            run(blob, params![n, scatter(n), self.content])?;
+            let commit = "INSERT INTO commits VALUES (?1, 1, ?2, ?1, ?3)";
+            run(commit, params![n, scatter(!n), self.record])?;
+        }
+        let n = self.next;
+        run(
+            "UPDATE refs SET target = ?1 WHERE repo = 1 AND name = 'heads/main'",
+            params![[7u8; 33]],
+        )?;
+        let log = "INSERT INTO ref_log \
+                   VALUES (NULL, 1, 17, ?1, ?2, ?3, ?4, ?5, 1, 2, NULL, NULL, ?6, 9)";
+        run(log, params![n - 1, n, scatter(n + 7), scatter(n + 9), [1u8; 16], n])?;
+        writing.commit()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_writes_what_it_is_asked_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("bare.db");
+        let mut bare = BareSqlite::create(&path, 500, 120).expect("it is made");
+        bare.write(1).expect("it is written");
+        bare.write(100).expect("it is written");
+        let count = |table: &str| -> i64 {
+            let sql = format!("SELECT count(*) FROM {table}");
+            bare.connection.query_row(&sql, [], |row| row.get(0)).expect("a number")
+        };
+        assert_eq!(["blobs", "commits", "ref_log", "refs"].map(count), [101, 101, 2, 1]);
+    }
+}

@@ -1,0 +1,91 @@
+//! The hashes of the original, computed again.
+
+use sha2::{Digest, Sha256};
+use tract_core::json::{self, Escapes};
+use tract_core::time::format_rfc3339;
+
+use super::rows::{Commit, Operation};
+
+/// Returns why a blob is not what its hash names; `None` when it is.
+pub(super) fn blob_damage(hash: &str, text: &str) -> Option<String> {
+    match json::canonical(text, Escapes::Raw) {
+        Ok(canonical) if hex(canonical.as_bytes()) == hash => None,
+        Ok(_) => Some("its content is not what its hash names".to_owned()),
+        Err(error) => Some(format!("its content has no canonical form: {error}")),
+    }
+}
+
+/// Returns whether a tool's schema is what its hash names.
+pub(super) fn tool_is(hash: &str, schema: &str) -> bool {
+    json::canonical(schema, Escapes::Ascii).is_ok_and(|text| hex(text.as_bytes()) == hash)
+}
+
+/// Returns whether a commit's hash is one that some version of the original gives it.
+///
+/// Versions differ in the name of the column for edits, which is hashed, and in whether a merge
+/// hashes all its parents; a file may hold commits of several versions.
+pub(super) fn commit_is(commit: &Commit) -> bool {
+    let Some(time) = timestamp(commit.created_at) else { return false };
+    let merge = commit.parents.len() > 1;
+    let with_parents = [false, true].into_iter().filter(|with| merge || !with);
+    let columns = match commit.edit_target {
+        Some(_) => &["edit_target", "response_to"][..],
+        None => &["edit_target"],
+    };
+    with_parents
+        .flat_map(|with| columns.iter().map(move |column| (with, *column)))
+        .any(|(with, column)| hex(text(commit, &time, with, column).as_bytes()) == commit.hash)
+}
+
+/// The canonical JSON that a commit's hash is of. All strings are plain but for a content type of
+/// the caller's own.
+fn text(commit: &Commit, time: &str, with_parents: bool, column: &str) -> String {
+    let mut members: Vec<(&str, String)> = vec![
+        ("content_hash", quoted(&commit.content_hash)),
+        ("content_type", quoted(&commit.content_type)),
+        ("operation", quoted(operation(commit.operation))),
+        ("parent_hash", commit.parent.as_deref().map_or_else(|| "null".to_owned(), quoted)),
+        ("timestamp_iso", quoted(time)),
+    ];
+    if let Some(target) = &commit.edit_target {
+        members.push((column, quoted(target)));
+    }
+    if with_parents {
+        let mut parents: Vec<&str> = commit.parents.iter().map(String::as_str).collect();
+        parents.sort_unstable();
+        let list: Vec<String> = parents.into_iter().map(quoted).collect();
+        members.push(("parent_hashes", format!("[{}]", list.join(","))));
+    }
+    members.sort_unstable_by_key(|(name, _)| *name);
+    let members: Vec<String> =
+        members.into_iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+    format!("{{{}}}", members.join(","))
+}
+
+fn operation(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Append => "append",
+        Operation::Edit => "edit",
+    }
+}
+
+/// A time as Python's `isoformat` writes it: without a fraction at a whole second.
+fn timestamp(at_us: i64) -> Option<String> {
+    let whole = format_rfc3339(at_us.div_euclid(1_000_000) * 1_000_000)?;
+    let seconds = whole.strip_suffix('Z')?.split('.').next()?.to_owned();
+    let fraction = at_us.rem_euclid(1_000_000);
+    Some(match fraction {
+        0 => format!("{seconds}+00:00"),
+        fraction => format!("{seconds}.{fraction:06}+00:00"),
+    })
+}
+
+fn quoted(text: &str) -> String {
+    let mut out = String::new();
+    json::write_string(&mut out, text, Escapes::Raw);
+    out
+}
+
+fn hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}

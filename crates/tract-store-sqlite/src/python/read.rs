@@ -1,0 +1,352 @@
+//! From a file to its rows.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags, Row};
+use tract_core::time::parse_rfc3339;
+
+use super::rows::{Annotation, Commit, Database, Event, Operation, RefRow, Spawn, Tag, Tool};
+use super::{NEWEST_VERSION, OLDEST_VERSION, PythonError, hash};
+
+type Result<T> = std::result::Result<T, PythonError>;
+
+/// Reads all rows of a file of the Python original.
+///
+/// # Behavior
+/// - The file is only read. Without a `-wal` file beside it, it is read as it lies, also where
+///   its folder cannot be written to.
+/// - The hash of every commit, of its content and of every tool is computed again; a commit that
+///   fails is there and says so in [`Commit::damage`].
+/// - What a schema version does not have yet is empty.
+///
+/// # Errors
+/// [`PythonError`] when the file is none of the original's, of an unknown version, or not
+/// readable.
+pub fn read(path: &Path) -> Result<Database> {
+    let file = File { path, connection: open(path)? };
+    let version = file.version()?;
+    let mut data = Database {
+        schema_version: version,
+        old_edit_column: file.columns("commits")?.contains("response_to"),
+        ..Database::default()
+    };
+    data.blobs = file
+        .all("blobs", "SELECT content_hash, payload_json FROM blobs", |row| {
+            Ok((row.get("content_hash")?, row.get("payload_json")?))
+        })?
+        .into_iter()
+        .collect();
+    data.tools = file.tools()?;
+    data.refs = file.all(
+        "refs",
+        "SELECT tract_id, ref_name, commit_hash, symbolic_target FROM refs \
+         ORDER BY tract_id, ref_name",
+        |row| {
+            Ok(RefRow {
+                tract_id: row.get(0)?,
+                name: row.get(1)?,
+                commit: row.get(2)?,
+                symbolic: row.get(3)?,
+            })
+        },
+    )?;
+    data.commits = file.commits(data.old_edit_column)?;
+    data.annotations = file.annotations()?;
+    data.events = file.events()?;
+    data.tags = file.all(
+        "tag_annotations",
+        "SELECT tract_id, target_hash, tag FROM tag_annotations ORDER BY id",
+        |row| Ok(Tag { tract_id: row.get(0)?, target: row.get(1)?, tag: row.get(2)? }),
+    )?;
+    data.automatic_tags = file.all(
+        "tag_registry",
+        "SELECT DISTINCT tag_name FROM tag_registry WHERE auto_created <> 0 ORDER BY tag_name",
+        |row| row.get(0),
+    )?;
+    data.spawns = file.all(
+        "spawn_pointers",
+        "SELECT parent_tract_id, parent_commit_hash, child_tract_id, purpose, inheritance_mode \
+         FROM spawn_pointers ORDER BY id",
+        |row| {
+            Ok(Spawn {
+                parent_tract_id: row.get(0)?,
+                parent_commit: row.get(1)?,
+                child_tract_id: row.get(2)?,
+                purpose: row.get(3)?,
+                inheritance_mode: row.get(4)?,
+            })
+        },
+    )?;
+    check(&mut data);
+    Ok(data)
+}
+
+/// Opens a file for reading alone. A file left in WAL mode wants side files, which may not be
+/// made in a folder that cannot be written to; without a log beside it, it is whole as it lies.
+fn open(path: &Path) -> Result<Connection> {
+    let sqlite = |source| PythonError::Sqlite { path: path.to_owned(), source };
+    std::fs::File::open(path)
+        .map_err(|source| PythonError::File { path: path.to_owned(), source })?;
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let logged = std::fs::metadata(Path::new(&log)).is_ok_and(|log| log.len() > 0);
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    match logged {
+        true => Connection::open_with_flags(path, flags).map_err(sqlite),
+        false => {
+            let absolute = std::path::absolute(path)
+                .map_err(|source| PythonError::File { path: path.to_owned(), source })?;
+            let mut uri = String::from("file:");
+            for byte in absolute.to_string_lossy().bytes() {
+                match byte {
+                    b'%' | b'?' | b'#' => uri.push_str(&format!("%{byte:02x}")),
+                    byte if byte.is_ascii() => uri.push(char::from(byte)),
+                    byte => uri.push_str(&format!("%{byte:02x}")),
+                }
+            }
+            uri.push_str("?mode=ro&immutable=1");
+            Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI).map_err(sqlite)
+        }
+    }
+}
+
+struct File<'a> {
+    path: &'a Path,
+    connection: Connection,
+}
+
+impl File<'_> {
+    fn sqlite(&self, source: rusqlite::Error) -> PythonError {
+        if source.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase) {
+            let found = "no SQLite database".to_owned();
+            return PythonError::NotTract { path: self.path.to_owned(), found };
+        }
+        PythonError::Sqlite { path: self.path.to_owned(), source }
+    }
+
+    fn value(&self, what: String, expected: &'static str, found: &str) -> PythonError {
+        PythonError::Value { path: self.path.to_owned(), what, expected, found: found.to_owned() }
+    }
+
+    fn columns(&self, table: &str) -> Result<HashSet<String>> {
+        self.rows("SELECT name FROM pragma_table_info(?1)", [table], |row| row.get(0))
+            .map(|names| names.into_iter().collect())
+    }
+
+    /// The rows of a table; none when this version has no such table.
+    fn all<T>(
+        &self,
+        table: &str,
+        sql: &str,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>> {
+        match self.columns(table)?.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.rows(sql, [], read),
+        }
+    }
+
+    fn rows<T, P: rusqlite::Params>(
+        &self,
+        sql: &str,
+        params: P,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>> {
+        let mut statement = self.connection.prepare(sql).map_err(|error| self.sqlite(error))?;
+        let rows = statement.query_map(params, read).map_err(|error| self.sqlite(error))?;
+        rows.collect::<rusqlite::Result<Vec<T>>>().map_err(|error| self.sqlite(error))
+    }
+
+    fn version(&self) -> Result<u32> {
+        let not = |found: &str| PythonError::NotTract {
+            path: self.path.to_owned(),
+            found: found.to_owned(),
+        };
+        if self.columns("_trace_meta")?.is_empty() {
+            return Err(not("no such table"));
+        }
+        let sql = "SELECT value FROM _trace_meta WHERE key = 'schema_version'";
+        let versions: Vec<String> = self.rows(sql, [], |row| row.get(0))?;
+        let Some(text) = versions.first() else { return Err(not("no schema_version in it")) };
+        match text.parse::<u32>() {
+            Ok(version) if (OLDEST_VERSION..=NEWEST_VERSION).contains(&version) => Ok(version),
+            _ => Err(PythonError::Version { path: self.path.to_owned(), found: text.clone() }),
+        }
+    }
+
+    fn tools(&self) -> Result<HashMap<String, Tool>> {
+        let sql = "SELECT content_hash, name, schema_json FROM tool_definitions";
+        let rows: Vec<(String, Tool)> = self.all("tool_definitions", sql, |row| {
+            Ok((row.get(0)?, Tool { name: row.get(1)?, schema: row.get(2)? }))
+        })?;
+        for (id, tool) in &rows {
+            if !hash::tool_is(id, &tool.schema) {
+                let what = format!("tool {id}");
+                return Err(self.value(what, "a schema of this hash", &tool.schema));
+            }
+        }
+        Ok(rows.into_iter().collect())
+    }
+
+    fn commits(&self, old_edit_column: bool) -> Result<HashMap<String, Commit>> {
+        let target = if old_edit_column { "response_to" } else { "edit_target" };
+        let tags = match self.columns("commits")?.contains("tags_json") {
+            true => "tags_json",
+            false => "NULL",
+        };
+        let sql = format!(
+            "SELECT commit_hash, tract_id, parent_hash, content_hash, content_type, operation, \
+             {target}, message, metadata_json, generation_config_json, {tags}, created_at \
+             FROM commits"
+        );
+        let rows: Vec<(Commit, String, Option<String>, String)> = self.rows(&sql, [], |row| {
+            let commit = Commit {
+                hash: row.get(0)?,
+                tract_id: row.get(1)?,
+                parent: row.get(2)?,
+                parents: Vec::new(),
+                content_hash: row.get(3)?,
+                content_type: row.get(4)?,
+                operation: Operation::Append,
+                edit_target: row.get(6)?,
+                message: row.get(7)?,
+                metadata: json(row.get(8)?),
+                generation_config: json(row.get(9)?),
+                tags: Vec::new(),
+                tools: Vec::new(),
+                created_at: 0,
+                damage: None,
+            };
+            Ok((commit, row.get(5)?, json(row.get(10)?), row.get(11)?))
+        })?;
+        let mut commits = HashMap::with_capacity(rows.len());
+        for (mut commit, operation, tags, created_at) in rows {
+            commit.operation = match operation.to_ascii_lowercase().as_str() {
+                "append" => Operation::Append,
+                "edit" => Operation::Edit,
+                other => {
+                    let what = format!("commit {}, operation", commit.hash);
+                    return Err(self.value(what, "APPEND or EDIT", other));
+                }
+            };
+            commit.created_at = self.time(&created_at, || format!("commit {}", commit.hash))?;
+            if let Some(tags) = tags {
+                commit.tags = serde_json::from_str(&tags).map_err(|_| {
+                    let what = format!("commit {}, tags_json", commit.hash);
+                    self.value(what, "a JSON list of strings", &tags)
+                })?;
+            }
+            commits.insert(commit.hash.clone(), commit);
+        }
+        let parents: Vec<(String, String)> = self.all(
+            "commit_parents",
+            "SELECT commit_hash, parent_hash FROM commit_parents ORDER BY commit_hash, position",
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
+        let tools: Vec<(String, String)> = self.all(
+            "commit_tools",
+            "SELECT commit_hash, tool_hash FROM commit_tools ORDER BY commit_hash, position",
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
+        for (commit, parent) in parents {
+            commits.entry(commit).and_modify(|commit: &mut Commit| commit.parents.push(parent));
+        }
+        for (commit, tool) in tools {
+            commits.entry(commit).and_modify(|commit: &mut Commit| commit.tools.push(tool));
+        }
+        Ok(commits)
+    }
+
+    fn annotations(&self) -> Result<Vec<Annotation>> {
+        let retention = match self.columns("annotations")?.contains("retention_json") {
+            true => "retention_json",
+            false => "NULL",
+        };
+        let sql = format!(
+            "SELECT target_hash, priority, reason, {retention}, created_at FROM annotations \
+             ORDER BY created_at, id"
+        );
+        let rows: Vec<(Annotation, String)> = self.all("annotations", &sql, |row| {
+            let priority: String = row.get(1)?;
+            let annotation = Annotation {
+                target: row.get(0)?,
+                priority: priority.to_ascii_lowercase(),
+                reason: row.get(2)?,
+                retention: json(row.get(3)?),
+                created_at: 0,
+            };
+            Ok((annotation, row.get(4)?))
+        })?;
+        rows.into_iter()
+            .map(|(mut annotation, created_at)| {
+                annotation.created_at = self
+                    .time(&created_at, || format!("annotation of commit {}", annotation.target))?;
+                Ok(annotation)
+            })
+            .collect()
+    }
+
+    fn events(&self) -> Result<Vec<Event>> {
+        let sql = "SELECT event_id, tract_id, event_type, branch_name, params_json, created_at \
+                   FROM operation_events ORDER BY created_at, event_id";
+        let rows: Vec<(Event, String)> = self.all("operation_events", sql, |row| {
+            let event = Event {
+                id: row.get(0)?,
+                tract_id: row.get(1)?,
+                event_type: row.get(2)?,
+                branch: row.get(3)?,
+                params: json(row.get(4)?),
+                created_at: 0,
+                sources: Vec::new(),
+                results: Vec::new(),
+            };
+            Ok((event, row.get(5)?))
+        })?;
+        let mut events = Vec::with_capacity(rows.len());
+        for (mut event, created_at) in rows {
+            event.created_at = self.time(&created_at, || format!("event {}", event.id))?;
+            let sql = "SELECT commit_hash, role FROM operation_commits WHERE event_id = ?1 \
+                       ORDER BY role, position";
+            let parts: Vec<(String, String)> =
+                self.rows(sql, [&event.id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            for (commit, role) in parts {
+                match role.as_str() {
+                    "source" => event.sources.push(commit),
+                    _ => event.results.push(commit),
+                }
+            }
+            events.push(event);
+        }
+        Ok(events)
+    }
+
+    /// Times are stored in UTC and without saying so.
+    fn time(&self, text: &str, what: impl FnOnce() -> String) -> Result<i64> {
+        parse_rfc3339(&format!("{}Z", text.replacen(' ', "T", 1)))
+            .map_err(|_| self.value(what(), "a time such as 2026-02-25 10:00:00.000000", text))
+    }
+}
+
+/// A JSON column: what Python calls `None` is stored as `null`, or not at all.
+fn json(text: Option<String>) -> Option<String> {
+    text.filter(|text| text.trim() != "null")
+}
+
+/// Computes all hashes again.
+fn check(data: &mut Database) {
+    let mut known: HashMap<&str, Option<String>> = HashMap::new();
+    for (id, text) in &data.blobs {
+        known.insert(id, hash::blob_damage(id, text));
+    }
+    for commit in data.commits.values_mut() {
+        commit.damage = match known.get(commit.content_hash.as_str()) {
+            None => Some("its content is missing".to_owned()),
+            Some(Some(damage)) => Some(damage.clone()),
+            Some(None) if !hash::commit_is(commit) => {
+                Some("it is not what its hash names".to_owned())
+            }
+            Some(None) => None,
+        };
+    }
+}
