@@ -1,8 +1,12 @@
 //! A summariser that is a program of the user's: the text on its standard input, the summary on
 //! its standard output.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
+use std::future::poll_fn;
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, Waker};
+use std::thread;
 
 use tract::core::{ModelError, Summarizer, Summary, SummaryRequest};
 
@@ -16,7 +20,7 @@ impl CommandSummarizer {
         Self { command: command.into() }
     }
 
-    fn run(&self, request: &SummaryRequest) -> Result<Summary, ModelError> {
+    async fn run(&self, request: &SummaryRequest) -> Result<Summary, ModelError> {
         let failed = |what: &str, error: std::io::Error| ModelError::Unavailable {
             message: format!("{what} {:?}: {error}", self.command),
             source: None,
@@ -28,22 +32,43 @@ impl CommandSummarizer {
             .stdout(Stdio::piped())
             .spawn()
             .map_err(|error| failed("cannot start", error))?;
-        let input = child.stdin.take();
-        let output = std::thread::scope(|scope| {
-            scope.spawn(move || {
-                // A program that has seen enough closes its end.
-                input.map(|mut input| input.write_all(request.text.as_bytes()))
-            });
-            child.wait_with_output()
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        // Whoever gives up waiting drops this, and the program is not left running.
+        let mut running = Running(child);
+        let said = Arc::new(Mutex::new(Said::default()));
+        let done = Arc::clone(&said);
+        let text = request.text.clone();
+        let spawned = thread::Builder::new().spawn(move || {
+            // A program that has seen enough closes its end.
+            input.map(|mut input| input.write_all(text.as_bytes()))
         });
-        let output = output.map_err(|error| failed("cannot run", error))?;
-        if !output.status.success() {
-            return Err(ModelError::other(format!(
-                "{:?} ended with {}",
-                self.command, output.status
-            )));
+        spawned.map_err(|error| failed("no thread for", error))?;
+        let spawned = thread::Builder::new().spawn(move || {
+            let mut said = Vec::new();
+            let read = output.map(|mut output| output.read_to_end(&mut said)).transpose();
+            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+            done.all = Some(read.map(|_| said));
+            if let Some(waker) = done.waker.take() {
+                waker.wake();
+            }
+        });
+        spawned.map_err(|error| failed("no thread for", error))?;
+        let said = poll_fn(|context| {
+            let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+            match said.all.take() {
+                Some(all) => Poll::Ready(all),
+                None => {
+                    said.waker = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        });
+        let said = said.await.map_err(|error| failed("cannot read", error))?;
+        let status = running.0.wait().map_err(|error| failed("cannot run", error))?;
+        if !status.success() {
+            return Err(ModelError::other(format!("{:?} ended with {status}", self.command)));
         }
-        let text = String::from_utf8(output.stdout).map_err(|_| ModelError::InvalidReply {
+        let text = String::from_utf8(said).map_err(|_| ModelError::InvalidReply {
             message: "the summary is not UTF-8".to_owned(),
             source: None,
         })?;
@@ -51,9 +76,27 @@ impl CommandSummarizer {
     }
 }
 
+/// What a program has written, once it has ended, and who waits for that.
+#[derive(Default)]
+struct Said {
+    all: Option<std::io::Result<Vec<u8>>>,
+    waker: Option<Waker>,
+}
+
+/// A program that ends at the latest when nobody waits for it any more.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // One that has ended already is waited for all the same.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[async_trait::async_trait]
 impl Summarizer for CommandSummarizer {
     async fn summarize(&self, request: &SummaryRequest) -> Result<Summary, ModelError> {
-        self.run(request)
+        self.run(request).await
     }
 }

@@ -247,6 +247,9 @@ impl Hooks {
 
     /// Adds a handler that has to wait; it gets its own copy of the event.
     ///
+    /// It is polled where the event is asked about, so that a runtime is at hand there. What
+    /// blocks belongs into a closure of [`on`](Self::on): waiting can be given up, blocking cannot.
+    ///
     /// ```
     /// use std::sync::Arc;
     /// use tract_hooks::{BeforeMerge, Hooks, MergeAction};
@@ -348,7 +351,8 @@ impl Hooks {
         self
     }
 
-    /// Sets the port that carries out [`Summarize`](crate::Summarize).
+    /// Sets the port that carries out [`Summarize`](crate::Summarize). It is polled by whoever
+    /// asks, who gives up waiting after a time: what blocks belongs on a thread of its own.
     #[must_use]
     pub fn summarizer(mut self, port: impl Summarizer + 'static) -> Self {
         self.chains_mut().summarizer = Some(Arc::new(port));

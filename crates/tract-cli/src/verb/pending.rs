@@ -1,6 +1,7 @@
 //! `tract pending`
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -74,6 +75,9 @@ enum What {
         /// A pattern whose matches must stand in the summary; may be given several times.
         #[arg(long, value_name = "REGEX")]
         keep: Vec<String>,
+        /// How long the program may take.
+        #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+        timeout: u64,
     },
 }
 
@@ -125,11 +129,13 @@ pub(crate) async fn run(context: &mut Context<'_>, pending: Pending) -> Outcome<
             let text = input::text_or_stdin(text)?;
             tract.edit_pending(&id, text).await?
         }
-        What::Summarise { id, command, instructions, keep } => {
+        What::Summarise { id, command, instructions, keep, timeout } => {
             let mut how = Summarize::new();
             how.instructions = instructions;
             how.must_keep = keep;
-            let hooks = Hooks::new().summarizer(CommandSummarizer::new(command));
+            let hooks = Hooks::new()
+                .summarizer(CommandSummarizer::new(command))
+                .summary_limit(Duration::from_secs(timeout));
             tract.with_hooks(hooks).summarize_pending(&id, &how).await?
         }
     };

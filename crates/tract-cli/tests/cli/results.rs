@@ -91,6 +91,8 @@ fn a_summariser_that_fails_leaves_it_waiting() {
         let ran = place.run(&arguments).expect(1);
         assert!(ran.stderr.contains(&format!("error[{code}]")), "{command}: {ran:?}");
     }
+    let never = ["pending", "summarise", &id, "--command", "sleep 600", "--timeout", "1"];
+    place.refused(&never, 1, "summarizer_timeout", "did not answer within 1s");
     place.ok(&["pending", "reject", &id, "--reason", "wrong"]);
     assert!(place.ok(&["compile", "--to", "openai"]).contains("rejected: wrong"));
     place.is_clean();
