@@ -1,6 +1,8 @@
 #![doc = include_str!("docs.md")]
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod disk_errors;
 mod engine;
 mod error;
 mod floor;

@@ -101,11 +101,11 @@ fn open(disk: Disk, quick_repair: bool) -> RedbStore {
     KvStore::new(engine).expect("the store opens what a loss of power left")
 }
 
-fn main() -> RefName {
+pub(crate) fn main() -> RefName {
     RefName::branch("main").expect("a name")
 }
 
-fn appending(parent: Option<CommitId>, text: &str) -> (Batch, CommitId) {
+pub(crate) fn appending(parent: Option<CommitId>, text: &str) -> (Batch, CommitId) {
     let note = LogNote {
         operation: OperationId::random().expect("random bytes"),
         what: "commit".to_owned(),
@@ -145,8 +145,7 @@ impl Dice {
 
 /// How many images to try: 1,000 at `TRACT_SCALE=1`, a fifth unless asked.
 fn images() -> usize {
-    let scale = std::env::var("TRACT_SCALE").ok().and_then(|scale| scale.parse::<f64>().ok());
-    (1000.0 * scale.unwrap_or(0.2)).max(20.0) as usize
+    tract_testkit::scaled(1000, 0.2, 20)
 }
 
 fn nothing_acknowledged_is_lost(quick_repair: bool) {

@@ -15,6 +15,7 @@ pub mod python;
 mod read;
 mod schema;
 mod stats;
+mod steps;
 mod store;
 mod tools;
 mod walk;

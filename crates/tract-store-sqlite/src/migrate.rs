@@ -11,6 +11,7 @@ use tract_core::{StoreErrorKind, StoreResult};
 use crate::SqliteOptions;
 use crate::error::{damaged, engine, new};
 use crate::schema::{APPLICATION_ID, FORMAT, TABLES};
+use crate::steps;
 
 /// The oldest SQLite without a known way to damage a database in WAL mode.
 const OLDEST_SQLITE: i32 = 3_051_003;
@@ -106,6 +107,8 @@ pub(crate) fn prepare_writer(connection: &Connection, options: &SqliteOptions) -
 enum Found {
     Empty,
     Ours,
+    /// A store of an earlier format.
+    Older,
 }
 
 fn inspect(connection: &Connection, path: &Path) -> StoreResult<Found> {
@@ -137,6 +140,9 @@ fn inspect(connection: &Connection, path: &Path) -> StoreResult<Found> {
         let message = format!("the store has format {found}, the newest known is {FORMAT}");
         return Err(new(StoreErrorKind::TooNew { found, known: FORMAT }, "open", message));
     }
+    if version > 0 && version < i64::from(FORMAT) {
+        return Ok(Found::Older);
+    }
     let expected = TABLES.iter().map(|(name, sql)| (*name, *sql));
     match version == i64::from(FORMAT)
         && expected.eq(tables.iter().map(|(name, sql)| (name.as_str(), sql.as_str())))
@@ -153,7 +159,23 @@ pub(crate) fn prepare(
     options: &SqliteOptions,
     read_only: bool,
 ) -> StoreResult<()> {
-    match inspect(connection, path)? {
+    let found = match inspect(connection, path)? {
+        Found::Older if read_only => {
+            let message = format!(
+                "{} has an earlier format than {FORMAT}: open it for writing once, which brings it \
+                 to that and leaves a copy",
+                path.display()
+            );
+            return Err(new(StoreErrorKind::ReadOnly, "open", message));
+        }
+        Found::Older => {
+            steps::upgrade(connection, path, steps::STEPS, FORMAT)?;
+            inspect(connection, path)?
+        }
+        found => found,
+    };
+    match found {
+        Found::Older => return Err(damaged("open", "a migration did not reach its format")),
         Found::Ours if read_only => return Ok(()),
         Found::Ours => return enter_wal(connection, options.busy_timeout),
         Found::Empty if read_only || !options.create => {

@@ -2,7 +2,9 @@
 //!
 //! [`store_suite!`] makes one `#[test]` of every case of the contract. [`cases`] gives the same
 //! cases to programs. [`strategies`] makes random objects and writes, and [`FaultyStore`] breaks
-//! one promise at a time, which shows that the cases notice.
+//! one promise at a time, which shows that the cases notice. [`machine`] is a reference model for
+//! `proptest-state-machine`, [`differential`] plays one history on several stores, and [`linear`]
+//! judges what concurrent callers saw of refs.
 //!
 //! ```
 //! use std::path::Path;
@@ -17,11 +19,16 @@
 
 pub mod contract;
 pub mod data;
+pub mod differential;
 mod faulty;
 pub mod fixtures;
+pub mod linear;
+pub mod machine;
+mod scale;
 pub mod strategies;
 mod suite;
 
 pub use self::contract::cases;
 pub use self::faulty::{Fault, FaultyStore};
+pub use self::scale::scaled;
 pub use self::suite::{Capability, Case, Harness, Outcome, Running, Suite, assert_kept};

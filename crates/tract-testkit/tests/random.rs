@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use tract_core::{Applied, Commit, CommitId, Content, RepoName, Step, StoreExt, block_on, memory};
 use tract_core::{Store, StoreResult};
+use tract_testkit::machine::{Machine, Opens};
 use tract_testkit::strategies;
 
 proptest! {
@@ -51,4 +52,83 @@ fn following(commits: &[Commit], head: CommitId) -> Vec<CommitId> {
         line.push(parent);
     }
     line
+}
+
+struct Memory;
+
+impl Opens for Memory {
+    fn open(_: &std::path::Path) -> StoreResult<std::sync::Arc<dyn Store>> {
+        Ok(std::sync::Arc::new(memory()))
+    }
+}
+
+proptest_state_machine::prop_state_machine! {
+    #![proptest_config(ProptestConfig::with_cases(tract_testkit::scaled(256, 0.1, 16) as u32))]
+
+    #[test]
+    fn memory_is_as_the_model(sequential 1..24 => Machine<Memory>);
+}
+
+/// Stores that break a promise differ from the model, and from a store that keeps it.
+mod broken {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use proptest::test_runner::{Config, TestCaseError, TestRunner};
+    use proptest_state_machine::{ReferenceStateMachine, StateMachineTest};
+    use tract_core::{Store, StoreResult, memory};
+    use tract_testkit::differential::{Named, play};
+    use tract_testkit::machine::{Machine, Opens, StoreModel};
+    use tract_testkit::{Fault, FaultyStore, strategies};
+
+    struct Faulty<const N: usize>;
+
+    impl<const N: usize> Opens for Faulty<N> {
+        fn open(_: &Path) -> StoreResult<Arc<dyn Store>> {
+            Ok(Arc::new(FaultyStore::new(Arc::new(memory()), Fault::ALL[N])))
+        }
+    }
+
+    fn is_noticed<const N: usize>() -> bool {
+        let config = Config { cases: 64, failure_persistence: None, ..Config::default() };
+        let steps = StoreModel::sequential_strategy(1..24);
+        let ran = TestRunner::new(config.clone()).run(&steps, |(state, steps, seen)| {
+            let run = || Machine::<Faulty<N>>::test_sequential(config.clone(), state, steps, seen);
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))
+                .map_err(|_| TestCaseError::fail("noticed"))
+        });
+        ran.is_err()
+    }
+
+    #[test]
+    fn the_model_notices_broken_promises() {
+        std::panic::set_hook(Box::new(|_| {}));
+        let noticed = [
+            (Fault::ALL[6], is_noticed::<6>()),
+            (Fault::ALL[7], is_noticed::<7>()),
+            (Fault::ALL[12], is_noticed::<12>()),
+        ];
+        let _ = std::panic::take_hook();
+        assert!(matches!(noticed[0].0, Fault::IgnoresExpectations));
+        assert!(matches!(noticed[1].0, Fault::ForgetsBatches));
+        assert!(matches!(noticed[2].0, Fault::LogsBackwards));
+        assert!(noticed.iter().all(|(_, noticed)| *noticed), "{noticed:?}");
+    }
+
+    #[test]
+    fn stores_that_differ_are_told_apart() {
+        let mut runner = TestRunner::deterministic();
+        let ran = runner.run(&strategies::batches(), |history| {
+            let whole = Named::new("whole", Arc::new(memory()));
+            let faulty = FaultyStore::new(Arc::new(memory()), Fault::LogsBackwards);
+            let stores = [whole, Named::new("faulty", Arc::new(faulty))];
+            match play(&stores, &history, |_, head| head.to_hex().into()) {
+                // One entry is the same in both directions.
+                Ok(compared) => assert!(compared.writes < 2, "{compared:?}"),
+                Err(difference) => assert_eq!(difference.asked, "the ref log"),
+            }
+            Ok(())
+        });
+        ran.expect("every history of two writes shows it");
+    }
 }

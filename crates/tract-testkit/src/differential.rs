@@ -1,0 +1,168 @@
+//! One history on several stores: whatever is asked, all of them answer the same.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tract_core::store::{LogQuery, StoreResult};
+use tract_core::{Batch, CommitId, RefName, RefTarget, RepoName, Store, StoreExt, block_on};
+
+/// A store, and the name that a difference calls it by.
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// The name.
+    pub name: String,
+    /// The store; it begins empty.
+    pub store: Arc<dyn Store>,
+}
+
+impl Named {
+    /// Names a store.
+    pub fn new(name: impl Into<String>, store: Arc<dyn Store>) -> Self {
+        Self { name: name.into(), store }
+    }
+}
+
+/// Two stores answered differently.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// After how many writes.
+    pub after: usize,
+    /// What was asked.
+    pub asked: String,
+    /// The first store, and what it answered.
+    pub one: (String, String),
+    /// Another one, and what that answered.
+    pub other: (String, String),
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { after, asked, one, other } = self;
+        write!(
+            f,
+            "after {after} writes, {asked}: {} answers {}, {} answers {}",
+            one.0, one.1, other.0, other.1
+        )
+    }
+}
+
+impl std::error::Error for Difference {}
+
+/// What was compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Compared {
+    /// Writes.
+    pub writes: usize,
+    /// Answers.
+    pub answers: usize,
+}
+
+/// Plays a history on several stores, one write after the other, and compares after each: what the
+/// write was answered, the refs, the ref log, the line of each branch, and what `observe` makes of
+/// each head, such as its view or what it compiles to.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tract_core::memory;
+/// use tract_testkit::differential::{Named, play};
+/// use tract_testkit::fixtures::{advance, batch, push};
+/// let mut write = batch("commit");
+/// let commit = push(&mut write, None, "Hi");
+/// write.refs.push(advance("main", None, commit.id()));
+/// let stores = [Named::new("one", Arc::new(memory())), Named::new("two", Arc::new(memory()))];
+/// let compared = play(&stores, &[write], |_, head| head.to_hex().into())?;
+/// assert_eq!(compared.writes, 1);
+/// # Ok::<(), tract_testkit::differential::Difference>(())
+/// ```
+///
+/// # Errors
+/// The first [`Difference`].
+pub fn play(
+    stores: &[Named],
+    history: &[Batch],
+    observe: impl Fn(&dyn Store, CommitId) -> Bytes,
+) -> Result<Compared, Difference> {
+    let repo = RepoName::default();
+    let mut compared = Compared::default();
+    for (number, batch) in history.iter().enumerate() {
+        let after = number + 1;
+        let mut ask = |asked: &str, question: &dyn Fn(&dyn Store) -> String| {
+            compared.answers += 1;
+            same(stores, after, asked, question)
+        };
+        ask("a write", &|store| shown(block_on(store.apply(&repo, batch.clone()))))?;
+        // Said twice, it has happened.
+        ask("the write again", &|store| shown(block_on(store.apply(&repo, batch.clone()))))?;
+        ask("refs", &|store| shown(block_on(store.list_refs(&repo, ""))))?;
+        ask("the ref log", &|store| shown(block_on(log(store, &repo))))?;
+        for commit in &batch.commits {
+            let id = commit.id();
+            ask("a commit", &|store| shown(block_on(store.commits(&repo, &[id]))))?;
+        }
+        let first = stores.first().map(|named| named.store.as_ref());
+        let refs = first.map(|store| block_on(store.list_refs(&repo, "heads/")));
+        for (name, target) in refs.and_then(Result::ok).unwrap_or_default() {
+            let Some(head) = target.commit() else { continue };
+            ask(&format!("the line of {name}"), &|store| {
+                shown(
+                    block_on(store.walk_all(&repo, head)).map(|line| {
+                        line.iter().map(|commit| commit.id()).collect::<Vec<CommitId>>()
+                    }),
+                )
+            })?;
+            ask(&format!("what is observed at {name}"), &|store| {
+                format!("{:?}", observe(store, head))
+            })?;
+        }
+        compared.writes = after;
+    }
+    Ok(compared)
+}
+
+/// The ref log without the numbers, which are a store's own.
+type Logged = (RefName, Option<RefTarget>, Option<RefTarget>, String);
+
+async fn log(store: &dyn Store, repo: &RepoName) -> StoreResult<Vec<Logged>> {
+    let entries = store.ref_log(repo, &LogQuery::default()).await?;
+    Ok(entries.into_iter().map(|e| (e.name, e.before, e.after, e.note.what)).collect())
+}
+
+/// An answer as text: of a failure only what sort it is, since each engine has its own words.
+fn shown<T: fmt::Debug>(answer: StoreResult<T>) -> String {
+    match answer {
+        Ok(answer) => format!("{answer:?}"),
+        Err(error) => format!("failure: {:?}", error.kind),
+    }
+}
+
+fn same(
+    stores: &[Named],
+    after: usize,
+    asked: &str,
+    question: &dyn Fn(&dyn Store) -> String,
+) -> Result<(), Difference> {
+    let mut first: Option<(&Named, String)> = None;
+    for named in stores {
+        let answer = question(named.store.as_ref());
+        match &first {
+            None => first = Some((named, answer)),
+            Some((_, expected)) if *expected == answer => {}
+            Some((one, expected)) => {
+                return Err(Difference {
+                    after,
+                    asked: asked.to_owned(),
+                    one: (one.name.clone(), cut(expected)),
+                    other: (named.name.clone(), cut(&answer)),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is longer than a screen says no more than its beginning.
+fn cut(text: &str) -> String {
+    text.chars().take(2000).collect()
+}

@@ -1,0 +1,274 @@
+//! Whether what concurrent callers saw of refs can have happened one after the other.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tract_core::{RefName, RefTarget};
+
+/// What a caller did to a ref, and what it was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// It read this.
+    Read(Option<RefTarget>),
+    /// It asked to move the ref from one value to another, and was told whether that was done.
+    Move {
+        /// What the ref should be.
+        expect: Option<RefTarget>,
+        /// What it should become.
+        to: Option<RefTarget>,
+        /// Whether it was done; `None` when nobody knows, as after a lost connection.
+        done: Option<bool>,
+    },
+}
+
+/// One call on a ref, between two moments of one clock.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The ref.
+    pub name: RefName,
+    /// When it was made.
+    pub called: u64,
+    /// When the answer came.
+    pub returned: u64,
+    /// What it was.
+    pub action: Action,
+}
+
+/// Takes down the calls of many threads.
+///
+/// ```
+/// use tract_core::RefName;
+/// use tract_testkit::linear::{Action, Recorder, check};
+/// let recorder = Recorder::default();
+/// let name = RefName::branch("main")?;
+/// recorder.record(&name, || (Action::Read(None), ()));
+/// check(&recorder.calls()).expect("a branch that nobody made is not there");
+/// # Ok::<(), tract_core::BadName>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Recorder {
+    clock: AtomicU64,
+    calls: Mutex<Vec<Call>>,
+}
+
+impl Recorder {
+    /// Makes a call and takes down what it did.
+    pub fn record<T>(&self, name: &RefName, call: impl FnOnce() -> (Action, T)) -> T {
+        let called = self.clock.fetch_add(1, Ordering::SeqCst);
+        let (action, answer) = call();
+        let returned = self.clock.fetch_add(1, Ordering::SeqCst);
+        let call = Call { name: name.clone(), called, returned, action };
+        self.calls.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(call);
+        answer
+    }
+
+    /// Returns what was taken down.
+    pub fn calls(&self) -> Vec<Call> {
+        self.calls.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+}
+
+/// No order of the calls on a ref explains their answers.
+#[derive(Clone, Debug)]
+pub struct NotLinear {
+    /// The ref.
+    pub name: RefName,
+    /// How many of its calls can be put in an order at most.
+    pub explained: usize,
+    /// All its calls.
+    pub calls: Vec<Call>,
+}
+
+impl fmt::Display for NotLinear {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (explained, all) = (self.explained, self.calls.len());
+        write!(
+            f,
+            "{}: at most {explained} of {all} calls can have happened in some order",
+            self.name
+        )
+    }
+}
+
+impl std::error::Error for NotLinear {}
+
+/// Checks that for each ref there is an order of its calls that keeps to real time and in which
+/// every answer is right, beginning with a ref that is not there.
+///
+/// # Errors
+/// [`NotLinear`] naming a ref without such an order.
+pub fn check(calls: &[Call]) -> Result<(), NotLinear> {
+    let mut by_name: BTreeMap<&RefName, Vec<&Call>> = BTreeMap::new();
+    for call in calls {
+        by_name.entry(&call.name).or_default().push(call);
+    }
+    for (name, mut calls) in by_name {
+        calls.sort_by_key(|call| call.called);
+        let explained = Search::new(&calls).run();
+        if explained < calls.len() {
+            let calls = calls.into_iter().cloned().collect();
+            return Err(NotLinear { name: name.clone(), explained, calls });
+        }
+    }
+    Ok(())
+}
+
+/// A search over orders: which calls are placed, and what the ref is then.
+struct Search<'a> {
+    calls: &'a [&'a Call],
+    placed: Vec<bool>,
+    /// What was tried: the first call that is not placed, those placed after it, the value.
+    seen: HashSet<(usize, Vec<usize>, Option<RefTarget>)>,
+}
+
+impl<'a> Search<'a> {
+    fn new(calls: &'a [&'a Call]) -> Self {
+        Self { calls, placed: vec![false; calls.len()], seen: HashSet::new() }
+    }
+
+    /// Returns how many calls the longest order has.
+    fn run(mut self) -> usize {
+        let mut best = 0;
+        // Each step is a call that was placed, and what the ref was before it.
+        let mut path: Vec<(usize, Option<RefTarget>)> = Vec::new();
+        let mut value = None;
+        let mut next = 0;
+        loop {
+            best = best.max(path.len());
+            if path.len() == self.calls.len() {
+                return best;
+            }
+            match self.step(next, &value) {
+                Some((place, after)) => {
+                    self.placed[place] = true;
+                    path.push((place, std::mem::replace(&mut value, after)));
+                    if self.seen.insert(self.mark(&value)) {
+                        next = 0;
+                        continue;
+                    }
+                    next = self.undo(&mut path, &mut value).unwrap_or(0);
+                }
+                None => match self.undo(&mut path, &mut value) {
+                    Some(place) => next = place,
+                    None => return best,
+                },
+            }
+        }
+    }
+
+    fn undo(
+        &mut self,
+        path: &mut Vec<(usize, Option<RefTarget>)>,
+        value: &mut Option<RefTarget>,
+    ) -> Option<usize> {
+        let (place, before) = path.pop()?;
+        self.placed[place] = false;
+        *value = before;
+        Some(place + 1)
+    }
+
+    /// Finds a call, from a place on, that can be the next: none that is not placed ended before it
+    /// began, and its answer is right.
+    fn step(&self, from: usize, value: &Option<RefTarget>) -> Option<(usize, Option<RefTarget>)> {
+        let open = || self.calls.iter().enumerate().filter(|(place, _)| !self.placed[*place]);
+        // What nobody has an answer of may happen at any later time.
+        let ends = |call: &Call| match call.action {
+            Action::Move { done: None, .. } => u64::MAX,
+            _ => call.returned,
+        };
+        let first_end = open().map(|(_, call)| ends(call)).min()?;
+        open()
+            .filter(|(place, call)| *place >= from && call.called <= first_end)
+            .find_map(|(place, call)| Some((place, after(&call.action, value)?)))
+    }
+
+    fn mark(&self, value: &Option<RefTarget>) -> (usize, Vec<usize>, Option<RefTarget>) {
+        let first = self.placed.iter().position(|placed| !placed).unwrap_or(self.placed.len());
+        let beyond = self.placed.iter().enumerate().skip(first).filter(|(_, placed)| **placed);
+        (first, beyond.map(|(place, _)| place).collect(), value.clone())
+    }
+}
+
+/// What a ref is after a call that found it so; `None` when its answer would have been another.
+fn after(action: &Action, value: &Option<RefTarget>) -> Option<Option<RefTarget>> {
+    match action {
+        Action::Read(read) => (read == value).then(|| value.clone()),
+        Action::Move { expect, to, done } => {
+            // An edit whose value is there already succeeds.
+            let fits = expect == value || to == value;
+            match done {
+                Some(true) => fits.then(|| to.clone()),
+                Some(false) => (!fits).then(|| value.clone()),
+                None if fits => Some(to.clone()),
+                None => Some(value.clone()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tract_core::CommitId;
+
+    use super::*;
+
+    fn value(n: u8) -> Option<RefTarget> {
+        (n > 0).then(|| RefTarget::Commit(CommitId::from_bytes([n; 32])))
+    }
+
+    fn moved(at: (u64, u64), from: u8, to: u8, done: Option<bool>) -> Call {
+        let action = Action::Move { expect: value(from), to: value(to), done };
+        Call { name: name(), called: at.0, returned: at.1, action }
+    }
+
+    fn read(at: (u64, u64), n: u8) -> Call {
+        Call { name: name(), called: at.0, returned: at.1, action: Action::Read(value(n)) }
+    }
+
+    fn name() -> RefName {
+        RefName::branch("main").expect("a name")
+    }
+
+    #[test]
+    fn what_can_have_happened_passes() {
+        let histories = [
+            vec![moved((0, 1), 0, 1, Some(true)), read((2, 3), 1)],
+            // Two at once, of which one wins; the reader between them may see either.
+            vec![
+                moved((0, 9), 0, 1, Some(true)),
+                moved((1, 8), 0, 2, Some(false)),
+                read((2, 3), 0),
+                read((4, 5), 1),
+            ],
+            // An answer that got lost: it happened, late.
+            vec![moved((0, 1), 0, 1, None), read((2, 3), 0), read((4, 5), 1)],
+            // Or never.
+            vec![moved((0, 1), 0, 1, None), moved((2, 3), 0, 2, Some(true)), read((4, 5), 2)],
+        ];
+        for history in histories {
+            check(&history).unwrap_or_else(|error| panic!("{error}: {history:?}"));
+        }
+    }
+
+    #[test]
+    fn what_cannot_have_happened_is_named() {
+        let histories = [
+            // A lost update: both won.
+            vec![moved((0, 5), 0, 1, Some(true)), moved((1, 6), 0, 2, Some(true))],
+            // A stale read.
+            vec![moved((0, 1), 0, 1, Some(true)), read((2, 3), 0)],
+            // Two readers that see a move in different orders.
+            vec![moved((0, 9), 0, 1, Some(true)), read((1, 2), 1), read((3, 4), 0)],
+            // A refusal without a reason.
+            vec![moved((0, 1), 0, 1, Some(false))],
+            // A value from nowhere.
+            vec![read((0, 1), 7)],
+        ];
+        for history in histories {
+            let error = check(&history).expect_err("it cannot have happened");
+            assert!(error.explained < history.len(), "{error}");
+        }
+    }
+}

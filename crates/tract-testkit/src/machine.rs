@@ -1,0 +1,318 @@
+//! A reference model of a store for `proptest-state-machine`: what a store must answer, as plain
+//! maps, and a driver that holds any store against it.
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::path::Path;
+use std::sync::Arc;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest_state_machine::{ReferenceStateMachine, StateMachineTest};
+use tract_core::store::LogQuery;
+use tract_core::{
+    Applied, Batch, BatchId, Commit, CommitId, Expect, ObjectId, RefEdit, RefName, RefTarget,
+    RepoName, Store, StoreErrorKind, StoreExt, StoreResult, block_on,
+};
+
+use crate::fixtures::{batch, branch, push};
+
+/// What a write must be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It happened.
+    Done,
+    /// It had happened.
+    Already,
+    /// A ref is not where it was expected; nothing was written.
+    Conflict,
+    /// It needs something that is not stored; nothing was written.
+    Missing,
+}
+
+/// All that a store holds, as plain maps.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    refs: BTreeMap<RefName, RefTarget>,
+    commits: BTreeMap<CommitId, Commit>,
+    /// Every move of a ref, oldest first.
+    log: Vec<(RefName, Option<RefTarget>, Option<RefTarget>, BatchId)>,
+    /// The writes that were asked for, whatever became of them.
+    asked: Vec<Batch>,
+    last: Option<Answer>,
+}
+
+impl Model {
+    /// Returns the refs.
+    pub fn refs(&self) -> &BTreeMap<RefName, RefTarget> {
+        &self.refs
+    }
+
+    /// Returns the answer to the last write.
+    pub fn last(&self) -> Option<Answer> {
+        self.last
+    }
+
+    /// Returns the commits from a head to its root, over first parents.
+    pub fn line(&self, head: CommitId) -> Vec<CommitId> {
+        let mut line = Vec::new();
+        let mut next = Some(head);
+        while let Some(commit) = next.and_then(|id| self.commits.get(&id)) {
+            line.push(commit.id());
+            next = commit.parent();
+        }
+        line
+    }
+
+    /// Carries out a write.
+    pub fn apply(&mut self, batch: &Batch) -> Answer {
+        let answer = self.answer(batch);
+        if answer == Answer::Done {
+            self.commits.extend(batch.commits.iter().map(|commit| (commit.id(), commit.clone())));
+            for edit in &batch.refs {
+                let before = self.refs.get(&edit.name).cloned();
+                if before == edit.to {
+                    continue;
+                }
+                match edit.to.clone() {
+                    Some(to) => self.refs.insert(edit.name.clone(), to),
+                    None => self.refs.remove(&edit.name),
+                };
+                self.log.push((edit.name.clone(), before, edit.to.clone(), batch.id));
+            }
+        }
+        self.last = Some(answer);
+        answer
+    }
+
+    fn answer(&self, batch: &Batch) -> Answer {
+        if self.log.iter().any(|(.., id)| *id == batch.id) {
+            return Answer::Already;
+        }
+        let there = |id: &CommitId| {
+            self.commits.contains_key(id) || batch.commits.iter().any(|commit| commit.id() == *id)
+        };
+        for edit in &batch.refs {
+            let found = self.refs.get(&edit.name);
+            let expected = match &edit.expect {
+                Expect::Any => true,
+                Expect::Absent => found.is_none(),
+                Expect::Is(target) => found == Some(target),
+            };
+            if !expected && found != edit.to.as_ref() {
+                return Answer::Conflict;
+            }
+        }
+        let required = batch.requires.iter().filter_map(|object| match object {
+            ObjectId::Commit(id) => Some(*id),
+            _ => None,
+        });
+        let parents = batch.commits.iter().flat_map(|commit| commit.parents.iter().copied());
+        match required.chain(parents).all(|id| there(&id)) {
+            true => Answer::Done,
+            false => Answer::Missing,
+        }
+    }
+}
+
+/// What is done to a store.
+#[derive(Clone, Debug)]
+pub enum Transition {
+    /// A write.
+    Apply(Box<Batch>),
+    /// The store is closed and opened again.
+    Reopen,
+}
+
+/// The reference: a [`Model`] and what can be done to it.
+#[derive(Clone, Copy, Debug)]
+pub struct StoreModel;
+
+impl ReferenceStateMachine for StoreModel {
+    type State = Model;
+    type Transition = Transition;
+
+    fn init_state() -> BoxedStrategy<Model> {
+        Just(Model::default()).boxed()
+    }
+
+    fn transitions(state: &Model) -> BoxedStrategy<Transition> {
+        let state = state.clone();
+        let choices = (0..20u8, 0..4u8, any::<Index>(), vec("[a-z ]{0,20}", 1..4));
+        choices
+            .prop_map(move |(choice, number, index, texts)| {
+                transition(&state, choice, &format!("b{number}"), index, &texts)
+            })
+            .boxed()
+    }
+
+    fn apply(mut state: Model, transition: &Transition) -> Model {
+        if let Transition::Apply(batch) = transition {
+            let _ = state.apply(batch);
+            state.asked.push((**batch).clone());
+        }
+        state
+    }
+}
+
+fn transition(state: &Model, choice: u8, name: &str, index: Index, texts: &[String]) -> Transition {
+    let name = branch(name);
+    let at = state.refs.get(&name).cloned();
+    let expect = at.clone().map_or(Expect::Absent, Expect::Is);
+    let stored: Vec<CommitId> = state.commits.keys().copied().collect();
+    let any = (!stored.is_empty()).then(|| *index.get(&stored));
+    let mut write = batch("machine");
+    let mut edit = |expect, to| write.refs.push(RefEdit { name: name.clone(), expect, to });
+    match (choice, any) {
+        (0, _) => return Transition::Reopen,
+        // A write whose answer got lost, once more.
+        (1 | 2, _) if !state.asked.is_empty() => {
+            return Transition::Apply(Box::new(index.get(&state.asked).clone()));
+        }
+        // A branch that begins, or is set, anywhere.
+        (3 | 4, Some(id)) => edit(expect, Some(RefTarget::Commit(id))),
+        // Somebody who believes the branch to be elsewhere.
+        (5 | 6, Some(id)) => {
+            edit(Expect::Is(RefTarget::Commit(id)), Some(RefTarget::Commit(id)));
+            let mut lost = write;
+            let commit = push(&mut lost, Some(id), texts.first().map_or("", String::as_str));
+            if let Some(edit) = lost.refs.first_mut() {
+                edit.to = Some(RefTarget::Commit(commit.id()));
+            }
+            return Transition::Apply(Box::new(lost));
+        }
+        (7, _) if at.is_some() => edit(expect, None),
+        // A head that nobody stored.
+        (8, _) => {
+            let mut elsewhere = batch("elsewhere");
+            let commit = push(&mut elsewhere, None, "never stored");
+            edit(expect, Some(RefTarget::Commit(commit.id())));
+        }
+        _ => {
+            let mut parent = at.as_ref().and_then(RefTarget::commit);
+            let mut grown = batch("append");
+            for text in texts {
+                parent = Some(push(&mut grown, parent, text).id());
+            }
+            let to = parent.map(RefTarget::Commit);
+            grown.refs.push(RefEdit { name: name.clone(), expect, to });
+            return Transition::Apply(Box::new(grown));
+        }
+    }
+    // Where a ref points has to be there: a store that is not told so does not look.
+    let heads = write.refs.iter().filter_map(|edit| edit.to.as_ref()?.commit());
+    write.requires = heads.map(ObjectId::Commit).collect();
+    Transition::Apply(Box::new(write))
+}
+
+/// How to open the store that is driven.
+pub trait Opens: 'static {
+    /// Opens the store in a folder, making it when it is missing.
+    ///
+    /// # Errors
+    /// What the store says.
+    fn open(folder: &Path) -> StoreResult<Arc<dyn Store>>;
+}
+
+/// Drives a store and the model side by side.
+///
+/// ```
+/// use std::path::Path;
+/// use std::sync::Arc;
+/// use proptest_state_machine::prop_state_machine;
+/// use tract_core::{Store, StoreResult};
+/// use tract_testkit::machine::{Machine, Opens};
+///
+/// struct Memory;
+/// impl Opens for Memory {
+///     fn open(_: &Path) -> StoreResult<Arc<dyn Store>> {
+///         Ok(Arc::new(tract_core::memory()))
+///     }
+/// }
+/// prop_state_machine! {
+///     fn memory_is_as_the_model(sequential 1..8 => Machine<Memory>);
+/// }
+/// # memory_is_as_the_model();
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Machine<S>(PhantomData<S>);
+
+/// A store under test, and the folder that it lies in.
+#[derive(Debug)]
+pub struct Driven {
+    folder: tempfile::TempDir,
+    store: Arc<dyn Store>,
+}
+
+impl<S: Opens> StateMachineTest for Machine<S> {
+    type SystemUnderTest = Driven;
+    type Reference = StoreModel;
+
+    fn init_test(_: &Model) -> Driven {
+        let folder = tempfile::tempdir().expect("a folder for the store");
+        let store = S::open(folder.path()).expect("the store opens");
+        Driven { folder, store }
+    }
+
+    fn apply(mut driven: Driven, model: &Model, transition: Transition) -> Driven {
+        let repo = RepoName::default();
+        match transition {
+            Transition::Apply(batch) => {
+                let answer = match block_on(driven.store.apply(&repo, *batch)) {
+                    Ok(Applied::Done) => Answer::Done,
+                    Ok(Applied::Already) => Answer::Already,
+                    Ok(Applied::Conflict(_)) => Answer::Conflict,
+                    Err(error) if matches!(error.kind, StoreErrorKind::Missing { .. }) => {
+                        Answer::Missing
+                    }
+                    Err(error) => panic!("a write fails: {error}"),
+                };
+                assert_eq!(Some(answer), model.last());
+            }
+            // What does not outlive its handle has nothing to open again.
+            Transition::Reopen if driven.store.capabilities().persistent => {
+                block_on(driven.store.close()).expect("the store closes");
+                driven.store = S::open(driven.folder.path()).expect("the store opens again");
+            }
+            Transition::Reopen => {}
+        }
+        driven
+    }
+
+    fn check_invariants(driven: &Driven, model: &Model) {
+        let repo = RepoName::default();
+        agrees(driven.store.as_ref(), &repo, model).expect("the store answers");
+    }
+
+    fn teardown(driven: Driven, _: Model) {
+        let found = block_on(driven.store.check(&RepoName::default(), false));
+        assert_eq!(found.expect("the store checks itself"), []);
+    }
+}
+
+/// Compares all that a store answers with a model.
+///
+/// # Errors
+/// What the store says.
+///
+/// # Panics
+/// When they differ.
+pub fn agrees(store: &dyn Store, repo: &RepoName, model: &Model) -> StoreResult<()> {
+    let refs: BTreeMap<RefName, RefTarget> =
+        block_on(store.list_refs(repo, ""))?.into_iter().collect();
+    assert_eq!(&refs, model.refs(), "refs");
+    let mut log = block_on(store.ref_log(repo, &LogQuery::default()))?;
+    log.reverse();
+    let log: Vec<_> = log.into_iter().map(|e| (e.name, e.before, e.after, e.batch)).collect();
+    assert_eq!(log, model.log, "the ref log");
+    let ids: Vec<CommitId> = model.commits.keys().copied().collect();
+    let found = block_on(store.commits(repo, &ids))?;
+    assert!(found.iter().flatten().eq(model.commits.values()), "commits");
+    for head in refs.values().filter_map(RefTarget::commit) {
+        let walked = block_on(store.walk_all(repo, head))?;
+        let walked: Vec<CommitId> = walked.iter().map(Commit::id).collect();
+        assert_eq!(walked, model.line(head), "the line of {head}");
+    }
+    Ok(())
+}
