@@ -21,6 +21,7 @@ pub(crate) use self::append::{is_plain, plain};
 pub use self::merge::{Sides, merge};
 pub use self::records::{Needs, Plan, Records, Stop};
 pub use self::refusal::{ConflictKind, MergeConflict, OpenCall, Refusal};
+pub(crate) use self::request::Silence;
 pub use self::request::{Details, NewContent, Planned, Request, Selection, Stand, seal_tools};
 
 /// Plans a request on a line.

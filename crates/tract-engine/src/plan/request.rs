@@ -251,6 +251,16 @@ pub struct Stand {
     pub room: u64,
     /// How many commits there are from the root to the head.
     pub commits: u64,
+    /// Where it is known that nothing was said of tool turns since the last row of their index:
+    /// what the next row leans on.
+    pub(crate) silence: Option<Silence>,
+}
+
+/// That nothing was said of tool turns since the last row of their index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Silence {
+    /// The nearest commit whose row has entries.
+    pub(crate) before: Option<CommitId>,
 }
 
 impl From<&Line> for Stand {
@@ -262,6 +272,7 @@ impl From<&Line> for Stand {
             tools_set: line.tools_set(),
             room: line.room(),
             commits: line.commit_count(),
+            silence: line.head().is_none().then_some(Silence { before: None }),
         }
     }
 }

@@ -70,6 +70,24 @@ enum How {
     Removed,
 }
 
+/// Whether a message that was just made is seen to say nothing of tool turns.
+pub(crate) fn says_nothing(commit: &Commit, blobs: &[Blob]) -> bool {
+    matches!(commit.op, Op::Append { .. })
+        && match commit.kind {
+            Some(Kind::ToolResult | Kind::Custom(_)) => false,
+            Some(Kind::Assistant) => blobs
+                .iter()
+                .filter(|blob| Some(blob.id()) == commit.content)
+                .any(|blob| blob.text().is_some_and(is_one_text)),
+            _ => true,
+        }
+}
+
+/// One text is one JSON string: it bears no call.
+fn is_one_text(content: &str) -> bool {
+    content.starts_with('"')
+}
+
 /// Reads what each of these commits says of tool turns.
 pub(crate) async fn entries(
     repo: &Repo,
@@ -144,8 +162,7 @@ fn seen(repo: &Repo, look: &Look, hand: &AtHand) -> Result<Option<Entry>> {
     }
     let blob = hand.blobs.get(&id).ok_or(Error::Missing(ObjectId::Blob(id)))?;
     let text = blob.text().ok_or(tract_core::ContentError::NotText)?;
-    // One text is one JSON string: it bears no call.
-    if *kind != Kind::ToolResult && text.starts_with('"') {
+    if *kind != Kind::ToolResult && is_one_text(text) {
         return Ok(None);
     }
     let content = Content::from_blob(kind, text)?;

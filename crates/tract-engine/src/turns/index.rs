@@ -7,13 +7,13 @@
 
 use std::collections::HashSet;
 
-use tract_compile::Line;
 use tract_core::store::Walk;
 use tract_core::{Batch, Commit, CommitId, DerivedKind, DerivedRow, LogNote};
 
 use super::entry::{AtHand, Entry, Said, entries};
 use super::row::TurnRow;
 use crate::error::{Error, Result};
+use crate::plan::Silence;
 use crate::repo::Repo;
 use crate::write::{batch_id, operation_id};
 
@@ -125,22 +125,43 @@ async fn counted(repo: &Repo, mut row: TurnRow) -> Result<TurnRow> {
     Ok(row)
 }
 
-/// Returns the row that is due at a head, when the line has come so far: `made` are the commits
-/// that a write adds, newest first, down to the first that is stored.
+/// A row that a write brings along.
+pub(crate) struct NewRow {
+    /// The commit that it stands at.
+    pub(crate) at: CommitId,
+    /// The row as it is stored.
+    pub(crate) row: DerivedRow,
+    /// The nearest commit, this one included, whose row has entries.
+    spoken: Option<CommitId>,
+}
+
+impl NewRow {
+    fn new(at: CommitId, row: &TurnRow) -> Self {
+        let spoken = if row.entries.is_empty() { row.before } else { Some(at) };
+        Self { at, row: row.encode(at), spoken }
+    }
+
+    /// What is known of the line right after it.
+    pub(crate) fn silence(&self) -> Silence {
+        Silence { before: self.spoken }
+    }
+}
+
+/// Makes the row that is due at a head, where it is known that nothing was said since the last.
+pub(crate) fn silent_row(repo: &Repo, head: CommitId, silence: Silence) -> NewRow {
+    let counter = repo.counter().name().to_owned();
+    NewRow::new(head, &TurnRow { counter, before: silence.before, entries: Vec::new() })
+}
+
+/// Makes the row that is due at a head: `made` are the commits that a write adds, newest first,
+/// down to the first that is stored.
 pub(crate) async fn due(
     repo: &Repo,
-    line: &Line,
+    head: CommitId,
     made: Vec<Commit>,
     hand: &mut AtHand,
-) -> Result<Option<DerivedRow>> {
-    let Some(head) = line.head() else { return Ok(None) };
-    let every = repo.turn_rows_every();
-    let count = line.commit_count();
-    let before = count.saturating_sub(made.len() as u64);
-    if count / every == before / every {
-        return Ok(None);
-    }
-    row_at(repo, head, made, hand).await.map(Some)
+) -> Result<NewRow> {
+    Ok(NewRow::new(head, &row_at(repo, head, made, hand).await?))
 }
 
 /// Makes the row of a head from what lies between it and the row before.
@@ -149,7 +170,7 @@ async fn row_at(
     head: CommitId,
     made: Vec<Commit>,
     hand: &mut AtHand,
-) -> Result<DerivedRow> {
+) -> Result<TurnRow> {
     let stored = match made.last() {
         Some(oldest) => oldest.parent(),
         None => Some(head),
@@ -164,7 +185,7 @@ async fn row_at(
     let before =
         row.and_then(|(at, row)| if row.entries.is_empty() { row.before } else { Some(at) });
     let counter = repo.counter().name().to_owned();
-    Ok(TurnRow { counter, before, entries: all }.encode(head))
+    Ok(TurnRow { counter, before, entries: all })
 }
 
 /// Whether a stored row says what its commit's line says.

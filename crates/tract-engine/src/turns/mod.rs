@@ -10,9 +10,9 @@ use std::collections::HashMap;
 use tract_core::{CallRef, CommitId};
 
 pub use self::drop_failed::DroppedTurns;
-pub(crate) use self::entry::AtHand;
 use self::entry::{Answered, Entry, Said};
-pub(crate) use self::index::{EVERY, catch_up, due, is_sound, rebuild_all};
+pub(crate) use self::entry::{AtHand, says_nothing};
+pub(crate) use self::index::{EVERY, NewRow, catch_up, due, is_sound, rebuild_all, silent_row};
 use crate::error::Result;
 use crate::repo::Repo;
 

@@ -1,0 +1,74 @@
+//! What a write derives beside its commits: snapshots and rows of the turn index.
+
+use tract_core::{Commit, CommitId, RefTarget};
+
+use super::Txn;
+use crate::error::Result;
+use crate::turns::{AtHand, NewRow, due, silent_row};
+
+impl Txn<'_> {
+    /// Folds the lines of heads that runs of plain messages ended at, where a snapshot or a row of
+    /// the turn index may be due. Others are folded when somebody looks at them: a plain message
+    /// fits any line.
+    pub(super) async fn fold_heads(&mut self) -> Result<()> {
+        let moved = self.refs.values().filter_map(|moved| moved.to.as_ref()?.commit());
+        let (every, made) = (self.repo.turn_rows_every(), self.commits.len() as u64);
+        let roomy = |head: CommitId| {
+            self.stand.is_some_and(|stand| {
+                let no_row = stand.silence.is_some() || stand.commits % every >= made;
+                stand.head == Some(head) && stand.room > 0 && no_row
+            })
+        };
+        let heads: Vec<CommitId> = moved
+            .filter(|head| self.made.contains(head) && !self.lines.contains_key(head))
+            .filter(|head| !roomy(*head))
+            .collect();
+        for head in heads {
+            let mut line = self.line(Some(head)).await?;
+            self.derived.extend(self.repo.compiler().snapshot_due(&mut line));
+            self.lines.insert(head, line);
+        }
+        Ok(())
+    }
+
+    /// Adds the rows of the turn index that are due at the heads. A row that cannot be made is
+    /// left away: queries do without.
+    pub(super) async fn add_turn_rows(&mut self) -> Vec<NewRow> {
+        let every = self.repo.turn_rows_every();
+        let mut rows = Vec::new();
+        for moved in self.refs.values() {
+            let Some(head) = moved.to.as_ref().and_then(RefTarget::commit) else { continue };
+            let run = self.stand.filter(|stand| stand.head == Some(head));
+            let line = self.lines.get(&head);
+            let Some(count) = line.map(|line| line.commit_count()).or(run.map(|run| run.commits))
+            else {
+                continue;
+            };
+            if count % every >= self.commits.len() as u64 {
+                continue;
+            }
+            let made = self.made_down_from(head);
+            if count / every == count.saturating_sub(made.len() as u64) / every {
+                continue;
+            }
+            if let Some(silence) = run.and_then(|run| run.silence) {
+                rows.push(silent_row(self.repo, head, silence));
+                continue;
+            }
+            let commits = self.commits.iter().map(|commit| (commit.id(), commit.clone()));
+            let blobs = self.blobs.iter().map(|blob| (blob.id(), blob.clone()));
+            let mut hand = AtHand { commits: commits.collect(), blobs: blobs.collect() };
+            if let Ok(row) = due(self.repo, head, made, &mut hand).await {
+                rows.push(row);
+            }
+        }
+        self.derived.extend(rows.iter().map(|row| row.row.clone()));
+        rows
+    }
+
+    /// The commits of this write that lead to a head, newest first.
+    fn made_down_from(&self, head: CommitId) -> Vec<Commit> {
+        let next = |commit: &&Commit| commit.parent().and_then(|id| self.made_here(id));
+        std::iter::successors(self.made_here(head), next).cloned().collect()
+    }
+}
