@@ -24,6 +24,9 @@ mod graph;
 mod imports;
 // Calls held against their tools; definitions linted and translated.
 mod hydrate;
+// Servers of tools behind a url, and approval.
+#[cfg(all(feature = "http", feature = "mcp"))]
+mod servers;
 // The shapes that scripts rely on.
 mod json_shapes;
 // Tool turns, what waits to be decided, and why a message reads as it does.
