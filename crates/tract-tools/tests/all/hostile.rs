@@ -108,7 +108,8 @@ fn a_hundred_megabytes_are_an_error() {
     }
     // What a repair gives is held to the same limits.
     let call = Call::new("c", "f", "{");
-    let repaired = block_on(hydrate_repairing(call, &registry(), &options(), &Flood(text)));
+    let repaired =
+        block_on(hydrate_repairing(call, &registry(), &HydrateOptions::new(), &Flood(text)));
     let failed = &repaired[0];
     assert!(!failed.success() && !failed.provenance.repaired);
     assert!(failed.provenance.repair.as_ref().unwrap().failure.is_some());
