@@ -121,9 +121,9 @@ pub(crate) enum Command {
     WhyMiss(verb::why_miss::WhyMiss),
     /// Look at tool definitions, or set those in force.
     Tools(verb::tools::Tools),
-    /// Hold a model's calls against the schemas of their tools; opens no store.
+    /// Hold a model's calls against the schemas of their tools.
     Hydrate(verb::hydrate::Hydrate),
-    /// Ask an MCP server for its tools.
+    /// Ask an MCP server for its tools, and call them.
     #[cfg(feature = "mcp")]
     Mcp(verb::mcp::Mcp),
     /// Choose the tools of a catalog that fit what is asked.

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::escape;
-use crate::style::{BAD, BOLD, Styled};
+use crate::style::{BAD, BOLD, GOOD, Styled};
 
 /// The result of a step of a command.
 pub(crate) type Outcome<T> = Result<T, Failure>;
@@ -164,10 +164,15 @@ impl Failure {
             let _ = writeln!(out, "  {}: {}", Styled(BOLD, "cause"), escape::line(cause));
         }
         for note in &self.notes {
-            let _ = writeln!(out, "  {}: {}", Styled(BOLD, "note"), escape::line(note));
+            let _ = writeln!(out, "  {}", note_line(note));
         }
         out
     }
+}
+
+/// A way out, as people see it: green where there are colours.
+pub(crate) fn note_line(note: &str) -> String {
+    Styled(GOOD, format!("note: {}", escape::line(note))).to_string()
 }
 
 /// What `?` meets in the verbs, each by way of the library's own error.
@@ -216,6 +221,7 @@ mod tests {
     #[test]
     fn a_failure_says_the_way_out() {
         let failure = Failure::usage("no such thing: \"\u{1b}[31m\"").note("try another");
+        assert!(failure.for_people().contains("\u{1b}[32mnote: try another"), "green");
         let people = anstream::adapter::strip_str(&failure.for_people()).to_string();
         assert_eq!(people, "error[usage]: no such thing: \"\\x1b[31m\"\n  note: try another\n");
         let json = serde_json::to_string(&failure.document()).expect("it serializes");

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use tract_compile::{Compiled, Item, Pairing, Repair, RepairKind, pair};
-use tract_core::json;
+use tract_core::{RequestMap, SentTool, json};
 use tract_schema::{Aliases, Lowered};
 
 use crate::dialect::Dialect;
@@ -109,6 +109,9 @@ pub struct FormOptions {
     /// What to do with calls and results that do not pair. Absent: `repair`, but `keep` for the
     /// forms `openai` and `messages`, which repair never.
     pub pairing: Option<Pairing>,
+    /// Whether the provider is told to keep to the tools' schemas, where they can be written so;
+    /// each tool then says whether it is. How each went out is in [`Params::sent`].
+    pub strict_tools: bool,
 }
 
 impl FormOptions {
@@ -121,6 +124,13 @@ impl FormOptions {
     #[must_use]
     pub fn pairing(mut self, pairing: Pairing) -> Self {
         self.pairing = Some(pairing);
+        self
+    }
+
+    /// Tells the provider to keep to the tools' schemas, where they can be written so.
+    #[must_use]
+    pub fn strict_tools(mut self, strict: bool) -> Self {
+        self.strict_tools = strict;
         self
     }
 }
@@ -238,9 +248,9 @@ pub fn compile_form(
         repairs,
         blocks: Blocks::default(),
     };
-    let tools = match &aliases {
-        Some(aliases) => tools(&mut sheet, aliases)?,
-        None => Vec::new(),
+    let (tools, sent) = match &aliases {
+        Some(aliases) => tools(&mut sheet, aliases, options.strict_tools)?,
+        None => (Vec::new(), RequestMap::default()),
     };
     let mut members = Vec::new();
     if form.is_request() {
@@ -277,6 +287,7 @@ pub fn compile_form(
         prefix: blocks.hashes.clone(),
         blocks,
         aliases,
+        sent,
         head: compiled.head(),
         repairs,
     };
@@ -296,25 +307,58 @@ fn aliases(compiled: &Compiled, dialect: Dialect) -> Aliases {
     Aliases::of(dialect.provider(), tools.chain(calls))
 }
 
-fn tools(sheet: &mut Sheet<'_>, aliases: &Aliases) -> Result<Vec<String>, FormError> {
+fn tools(
+    sheet: &mut Sheet<'_>,
+    aliases: &Aliases,
+    strict: bool,
+) -> Result<(Vec<String>, RequestMap), FormError> {
     let mut tools = Vec::new();
+    let mut map = Vec::new();
+    let provider = sheet.dialect.provider();
     for (index, tool) in sheet.compiled.tools().iter().enumerate() {
-        let sent = aliases.sent(&tool.name);
-        let lowered = tract_schema::lower_as(&tool.schema, sheet.dialect.provider(), &sent)
-            .map_err(|source| FormError::Damaged { what: format!("tool {}", tool.name), source })?;
+        let name = aliases.sent(&tool.name);
+        let damaged = |source| FormError::Damaged { what: format!("tool {}", tool.name), source };
+        let sent = |sent_name: String| SentTool::new(sent_name, &*tool.name, tool.id);
+        let lowered = match strict {
+            true => {
+                let lowered = tract_schema::translate_as(&tool.schema, provider, true, &name);
+                let lowered = lowered.map_err(damaged)?;
+                match (lowered.text, lowered.strict) {
+                    (Some(text), true) => {
+                        Ok((text, sent(lowered.sent_name).strict(lowered.null_for_absent)))
+                    }
+                    (Some(text), false) => Ok((text, sent(lowered.sent_name))),
+                    (None, _) => {
+                        let why = lowered.losses.into_iter().map(|loss| loss.message);
+                        Err((lowered.name, why.collect::<Vec<_>>().join("; ")))
+                    }
+                }
+            }
+            // What is lost is not asked here, so it is not looked for.
+            false => {
+                match tract_schema::lower_as(&tool.schema, provider, &name).map_err(damaged)? {
+                    Lowered::Tool { text, name, strict: true, .. } => {
+                        Ok((text, sent(name).strict(false)))
+                    }
+                    Lowered::Tool { text, name, .. } => Ok((text, sent(name))),
+                    Lowered::LeftOut { name, reason, .. } => Err((name, reason)),
+                    _ => continue,
+                }
+            }
+        };
         match lowered {
-            Lowered::Tool { text, .. } => {
+            Ok((text, sent)) => {
                 sheet.blocks.push(Origin::Tool { index, name: tool.name.clone() }, &text);
                 tools.push(text);
+                map.push(sent);
             }
-            Lowered::LeftOut { name, reason, .. } => {
-                let text = format!("tool {name:?} is left out: {reason}");
+            Err((name, why)) => {
+                let text = format!("tool {name:?} is left out: {why}");
                 sheet.repairs.push(Repair::new(RepairKind::ToolLeftOut, None, text));
             }
-            _ => {}
         }
     }
-    Ok(tools)
+    Ok((tools, map.into_iter().collect()))
 }
 
 /// `model` and the limit of tokens, from the last generation config that has them.

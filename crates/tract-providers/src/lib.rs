@@ -35,5 +35,5 @@ pub use crate::import::{Anomaly, Conversation, Imported};
 pub use crate::params::Params;
 pub use crate::prefix::{Miss, Origin, PrefixHash, why_miss};
 pub use crate::reply::read_reply;
-pub use crate::request::params_of;
+pub use crate::request::{params_of, params_of_with};
 pub use tract_compile::{Pairing, Repair, RepairKind};

@@ -5,7 +5,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use tract_compile::{Repair, RepairKind};
-use tract_core::{CommitId, Reply};
+use tract_core::{CommitId, Reply, RequestMap};
 use tract_schema::Aliases;
 
 use crate::dialect::Dialect;
@@ -31,6 +31,7 @@ pub struct Params {
     pub(crate) blocks: Blocks,
     pub(crate) aliases: Option<Aliases>,
     pub(crate) head: Option<CommitId>,
+    pub(crate) sent: RequestMap,
     /// How what is sent differs from what is recorded; empty when it does not.
     pub repairs: Vec<Repair>,
     /// The hash of each block with all before it, in cache order.
@@ -103,6 +104,12 @@ impl Params {
         self.aliases.iter().flat_map(Aliases::iter)
     }
 
+    /// Returns how each tool went out: under which name, and whether its schema was written for
+    /// strict mode. A reply that is read by [`reply`](Self::reply) carries it along.
+    pub fn sent(&self) -> &RequestMap {
+        &self.sent
+    }
+
     /// Returns the body's text.
     pub fn to_json(&self) -> String {
         match &self.body {
@@ -133,6 +140,7 @@ impl Params {
     pub fn reply(&self, text: &str) -> Result<Reply, ReplyError> {
         let mut reply = crate::reply::read(self.dialect()?, text, self.aliases.as_ref())?;
         reply.head = self.head;
+        reply.sent = self.sent.clone();
         Ok(reply)
     }
 

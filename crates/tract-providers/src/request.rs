@@ -32,13 +32,25 @@ use crate::raw::{self, Object};
 /// # Errors
 /// As [`compile_form`]; [`FormError::Damaged`] when the parameters are no JSON object.
 pub fn params_of(request: &ModelRequest, dialect: Dialect) -> Result<Params, FormError> {
+    params_of_with(request, dialect, &FormOptions::new())
+}
+
+/// Makes a provider's request of a neutral one, with options.
+///
+/// # Errors
+/// As [`params_of`].
+pub fn params_of_with(
+    request: &ModelRequest,
+    dialect: Dialect,
+    options: &FormOptions,
+) -> Result<Params, FormError> {
     let form = match dialect {
         Dialect::OpenAi => Form::OpenAiParams,
         Dialect::Responses => Form::ResponsesParams,
         Dialect::Anthropic => Form::AnthropicParams,
         Dialect::Ollama => Form::OllamaParams,
     };
-    let mut params = compile_form(&compiled(request), form, &FormOptions::new())?;
+    let mut params = compile_form(&compiled(request), form, options)?;
     if let Some(parameters) = &request.parameters {
         let members = json::split_object(parameters.as_str()).map_err(damaged)?;
         for (key, value) in members {

@@ -340,3 +340,47 @@ fn strict_refuses_and_says_what_repair_would_do() {
     assert!("yaml".parse::<Form>().is_err());
     assert_eq!("anthropic-params".parse::<Form>().unwrap(), Form::AnthropicParams);
 }
+
+#[test]
+fn a_request_says_how_its_tools_went_out_and_its_reply_carries_that_along() {
+    let text = r#"{"name":"fs.read","inputSchema":{"type":"object","properties":{"n":{"type":"integer"}}}}"#;
+    let open = r#"{"name":"any","inputSchema":{"type":"object"}}"#;
+    let tools = [text, open].map(|text| ToolSchema::parse(text).unwrap());
+    let context = compiled(&[Draft::user("Read it.")], Some(&tools));
+    for (form, key, strict, null_for_absent) in [
+        (Form::OpenAiParams, "parameters", true, true),
+        (Form::ResponsesParams, "parameters", true, true),
+        (Form::AnthropicParams, "input_schema", true, false),
+        (Form::OllamaParams, "parameters", false, false),
+    ] {
+        let params = compile_form(&context, form, &FormOptions::new().strict_tools(true)).unwrap();
+        let sent: Vec<_> = params.sent().iter().collect();
+        assert_eq!(sent.len(), 2, "{form}");
+        assert_eq!((sent[0].name.as_str(), sent[0].tool), ("fs.read", tools[0].id()));
+        assert_eq!((sent[0].strict, sent[0].null_for_absent), (strict, null_for_absent), "{form}");
+        assert!(!sent[1].strict, "{form}: it takes anything");
+        let body: Value = params.to().unwrap();
+        for (tool, sent) in body["tools"].as_array().unwrap().iter().zip(&sent) {
+            let function = tool.get("function").unwrap_or(tool);
+            assert_eq!(function["name"], sent.sent_name.as_str());
+            assert!(function.get(key).is_some());
+            if form != Form::OllamaParams {
+                assert_eq!(function["strict"], sent.strict, "{form}: it is always said");
+            }
+        }
+        let plain = compile_form(&context, form, &FormOptions::new()).unwrap();
+        assert!(plain.sent().iter().all(|sent| !sent.strict && !sent.null_for_absent));
+    }
+    let options = FormOptions::new().strict_tools(true);
+    let params = compile_form(&context, Form::OpenAiParams, &options).unwrap();
+    let reply = params
+        .reply(
+            r#"{"choices":[{"message":{"role":"assistant","content":null,"tool_calls":[
+            {"id":"c1","type":"function","function":{"name":"fs_read_8a61f454","arguments":"{\"n\":null}"}}]}}]}"#,
+        )
+        .unwrap();
+    let call = reply.calls().next().unwrap();
+    assert_eq!(call.arguments.as_str(), r#"{"n":null}"#, "as received");
+    let sent = reply.sent.find(&call.name).unwrap();
+    assert_eq!((sent.sent_name.as_str(), sent.null_for_absent), ("fs_read_8a61f454", true));
+}

@@ -67,8 +67,8 @@ pub use crate::schemas::IntoSchema;
 pub use tract_core::{
     Artifact, Blob, Body, By, CancellationToken, ChatModel, Commit, CommitId, CommitRecord,
     Content, Draft, JsonText, Kind, Limits, Message, ModelError, Op, Origin, Part, Piece, Priority,
-    RefName, RefTarget, Reply, RepoName, Role, StopReason, Store, ToolAnswer, ToolCall, ToolId,
-    ToolSchema, block_on, time,
+    RefName, RefTarget, Reply, RepoName, RequestMap, Role, SentTool, StopReason, Store, ToolAnswer,
+    ToolCall, ToolId, ToolSchema, block_on, time,
 };
 
 /// Everything of `tract-core`: objects, the border for stores, ports.

@@ -1,10 +1,22 @@
 //! Approvals of tools, as the repository keeps them.
 
-use tract_core::Blob;
-use tract_tools::pin::{Pin, Pins};
+use serde::{Deserialize, Serialize};
+use tract_core::{Blob, RefName, ToolSchema};
+use tract_tools::pin::{Pin, PinGate, PinPolicy, Pins};
 
 use crate::error::{Error, Result};
 use crate::handle::Tract;
+
+/// Where the policy is kept.
+const POLICY: &str = "config/pins";
+
+/// The policy as it is stored.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    v: u32,
+    policy: PinPolicy,
+}
 
 impl Tract {
     /// Reads the tools that were approved in this repository.
@@ -48,5 +60,76 @@ impl Tract {
             documents.push((name, Blob::seal(pin.document().into_bytes())));
         }
         Ok(self.repo().set_documents("pin", documents).await?)
+    }
+
+    /// Reads which tools of servers may run, as this repository has it; `None` when nobody said so.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a document that is no policy; what the store says.
+    pub async fn pin_policy(&self) -> Result<Option<PinPolicy>> {
+        let name = RefName::new(POLICY)?;
+        let found = self.repo().documents(POLICY).await?.into_iter().find(|(at, _)| *at == name);
+        let Some((_, blob)) = found else { return Ok(None) };
+        let document: Result<Document, _> = serde_json::from_slice(blob.bytes());
+        match document {
+            Ok(Document { v: 1, policy }) => Ok(Some(policy)),
+            Ok(Document { v, .. }) => Err(Error::Invalid {
+                message: format!("expected a policy for pins of version 1, found {v}"),
+                note: Some("a newer program wrote it".to_owned()),
+            }),
+            Err(error) => Err(Error::Invalid {
+                message: format!("{POLICY}: expected a policy for pins: {error}"),
+                note: Some("say it again: tract tools policy approved-only".to_owned()),
+            }),
+        }
+    }
+
+    /// Says which tools of servers may run, from now on and for everybody who opens the repository.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when somebody else said so meanwhile; what the store says.
+    pub async fn set_pin_policy(&self, policy: PinPolicy) -> Result<()> {
+        let document = serde_json::to_vec(&Document { v: 1, policy })?;
+        let documents = vec![(RefName::new(POLICY)?, Blob::seal(document))];
+        Ok(self.repo().set_documents("pin policy", documents).await?)
+    }
+
+    /// Makes the policy that holds calls of a server's tools to what was approved here: for
+    /// registries, and for whatever else asks policies. Where the repository says nothing, only
+    /// approved tools may run.
+    ///
+    /// ```
+    /// # tract::block_on(async {
+    /// use tract::ToolSchema;
+    /// use tract::tools::pin::{Pin, PinPolicy};
+    /// use tract::tools::{Call, Registry, hydrate};
+    /// let tract = tract::open("memory:").await?;
+    /// let text = r#"{"name":"read","inputSchema":{"type":"object"}}"#;
+    /// let tool = ToolSchema::parse(text)?;
+    /// let run = async || {
+    ///     let gate = tract.pin_gate("files", [&tool]).await?;
+    ///     let registry = Registry::builder().definition(text).policy(gate).build();
+    ///     let registry = registry.expect("the definition is one");
+    ///     Ok::<_, tract::Error>(hydrate(Call::new("c1", "read", "{}"), &registry)[0].success())
+    /// };
+    /// assert!(!run().await?, "nobody approved it");
+    /// tract.set_pin_policy(PinPolicy::RefuseChanged).await?;
+    /// assert!(run().await?, "it did not change");
+    /// tract.set_pin_policy(PinPolicy::ApprovedOnly).await?;
+    /// tract.pin([Pin::of("files", &tool)]).await?;
+    /// assert!(run().await?);
+    /// # Ok::<(), tract::Error>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// As [`pins`](Self::pins) and [`pin_policy`](Self::pin_policy).
+    pub async fn pin_gate<'a>(
+        &self,
+        server: &str,
+        definitions: impl IntoIterator<Item = &'a ToolSchema>,
+    ) -> Result<PinGate> {
+        let policy = self.pin_policy().await?.unwrap_or_default();
+        Ok(PinGate::new(&self.pins().await?, policy).guard_all(server, definitions))
     }
 }

@@ -5,22 +5,22 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use tract::JsonText;
 use tract::core::json;
 use tract::forms::{Dialect, read_reply};
-use tract::schema::{Definition, ValidateOptions};
+use tract::schema::{Definition, Provider, Target, ValidateOptions};
 use tract::tools::{
-    Call, HydrateOptions, Hydrated, IntoCalls, Registry, Stage, StageError, hydrate_with,
+    Call, HydrateOptions, Hydrated, IntoCalls, Registry, Stage, StageError, hydrate_with, sent_in,
 };
+use tract::{JsonText, RequestMap, SentTool};
 
 use crate::context::Context;
 use crate::escape;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, note_line};
 use crate::input::{self, Documents};
 use crate::render::count;
 use crate::style::{BAD, BOLD, DIM, Styled};
 
-/// Hold a model's calls against the schemas of their tools; opens no store.
+/// Hold a model's calls against the schemas of their tools; opens no store, but for --pinned.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A call a line: {\"id\",\"name\",\"arguments\"}, arguments as text or object; \"tool_id\" tells
@@ -42,6 +42,16 @@ pub(crate) struct Hydrate {
     /// Reads more than strict JSON of the right types, and lists each change.
     #[arg(long, value_name = "PROFILE")]
     profile: Vec<Profile>,
+    /// The tools were sent to this provider for strict mode: null that means absent is read so.
+    #[arg(long, value_name = "PROVIDER")]
+    strict: Option<From>,
+    /// Refuses tools that the repository's policy for pins does not let run.
+    #[arg(long)]
+    pinned: bool,
+    /// The label of the server that the tools are of, with --pinned.
+    #[arg(long, value_name = "LABEL", default_value = "", hide_default_value = true)]
+    #[arg(requires = "pinned")]
+    server: String,
     /// Asserts `format`, which is an annotation otherwise.
     #[arg(long)]
     formats: bool,
@@ -53,6 +63,17 @@ enum From {
     Responses,
     Anthropic,
     Ollama,
+}
+
+impl From {
+    fn provider(self) -> Provider {
+        match self {
+            Self::Openai => Provider::OpenAi,
+            Self::Responses => Provider::Responses,
+            Self::Anthropic => Provider::Anthropic,
+            Self::Ollama => Provider::Ollama,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -79,8 +100,12 @@ struct Catalog {
     refused: HashMap<String, String>,
 }
 
-pub(crate) fn run(context: &mut Context<'_>, hydrate: &Hydrate) -> Outcome<()> {
-    let catalog = catalog(context, &hydrate.tools, hydrate.formats)?;
+pub(crate) async fn run(context: &mut Context<'_>, hydrate: &Hydrate) -> Outcome<()> {
+    let catalog = catalog(context, hydrate).await?;
+    let sent = match hydrate.strict {
+        Some(to) => sent_strictly(&catalog.registry, to.provider())?,
+        None => RequestMap::default(),
+    };
     let mut options = HydrateOptions::new();
     if hydrate.profile.contains(&Profile::Tolerant) {
         options = options.tolerant();
@@ -98,7 +123,7 @@ pub(crate) fn run(context: &mut Context<'_>, hydrate: &Hydrate) -> Outcome<()> {
                 return Err(Failure::no("not_utf8", message));
             }
         };
-        for mut one in hydrate_with(calls, &catalog.registry, &options) {
+        for mut one in hydrate_with(sent_in(calls, &sent), &catalog.registry, &options) {
             catalog.say_why(&mut one);
             all += 1;
             failed += usize::from(!one.success());
@@ -146,7 +171,7 @@ fn print(context: &mut Context<'_>, one: &Hydrated) -> Outcome<()> {
         let said = escape::line(&error.to_string()).into_owned();
         context.out.line(format_args!("      {stage}: {said}"))?;
         for note in &error.notes {
-            context.out.line(format_args!("      note: {}", escape::line(note)))?;
+            context.out.line(format_args!("      {}", note_line(note)))?;
         }
     }
     for edit in &one.provenance.edits {
@@ -210,31 +235,48 @@ fn text_member(text: &str, keys: &[&str]) -> Option<String> {
     })
 }
 
-fn catalog(context: &mut Context<'_>, path: &Path, formats: bool) -> Outcome<Catalog> {
+/// What a request for strict mode says of the tools.
+fn sent_strictly(registry: &Registry, to: Provider) -> Outcome<RequestMap> {
+    let sent = registry.iter().map(|tool| {
+        let text = tool.definition().schema().text();
+        let made = tract::schema::translate(text, Target::Provider(to), true)?;
+        let sent = SentTool::new(made.sent_name, made.name, tool.definition().id());
+        Ok(if made.strict { sent.strict(made.null_for_absent) } else { sent })
+    });
+    sent.collect()
+}
+
+async fn catalog(context: &mut Context<'_>, asked: &Hydrate) -> Outcome<Catalog> {
     let mut options = ValidateOptions::default();
-    if formats {
+    if asked.formats {
         options = options.formats();
     }
     let mut builder = Registry::builder().shared_names().options(options);
     let mut refused = HashMap::new();
     let mut seen = HashSet::new();
-    for (line, text) in tool_texts(path)? {
+    let mut definitions = Vec::new();
+    for (line, text) in tool_texts(&asked.tools)? {
         match Definition::parse(&text) {
             Ok(definition) => {
                 let id = text_member(&text, &["tool_id", "id"]);
                 // The same definition again is no second tool.
                 if seen.insert((id.clone(), definition.id())) {
+                    definitions.push(definition.schema().clone());
                     builder = builder.import(id, definition, None);
                 }
             }
             Err(error) => {
                 context.out.say(format_args!("line {line}: {}", escape::line(&error.to_string())));
                 for note in error.notes() {
-                    context.out.say(format_args!("  note: {note}"));
+                    context.out.say(format_args!("  {}", note_line(&note)));
                 }
                 refused.insert(error.name.clone(), error.to_string());
             }
         }
+    }
+    if asked.pinned {
+        let tract = context.open().await?;
+        builder = builder.policy(tract.pin_gate(&asked.server, &definitions).await?);
     }
     let registry = builder.build().map_err(|error| {
         let failure = Failure::usage(error.to_string());

@@ -1,25 +1,31 @@
 //! `tract mcp`
 
-use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use tract::ToolSchema;
+use tract::core::ToolContext;
 use tract::engine::Request;
-use tract::mcp::{McpError, McpServer, ServerCommand, ServerOptions};
+use tract::mcp::{McpError, ServerOptions};
+use tract::{CancellationToken, ToolSchema};
 
 use super::Said;
+use super::server::Place;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
+use crate::input;
 use crate::render::{self, count};
 use crate::style::{BOLD, DIM, ID, Styled};
 
-/// Ask an MCP server for its tools.
+/// Ask an MCP server for its tools, and call them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   tract mcp tools -- npx -y @modelcontextprotocol/server-memory
+  tract mcp tools --url https://example.com/mcp --token-env EXAMPLE_TOKEN
   tract mcp import -- npx -y @modelcontextprotocol/server-filesystem .
+  tract mcp call read_graph '{}' -- npx -y @modelcontextprotocol/server-memory
   tract tools pin --server memory -- npx -y @modelcontextprotocol/server-memory")]
 pub(crate) struct Mcp {
     #[command(subcommand)]
@@ -30,9 +36,8 @@ pub(crate) struct Mcp {
 enum McpVerb {
     /// List the tools of a server, as it writes them; opens no store.
     Tools {
-        /// The command that starts the server.
-        #[arg(last = true, required = true, value_name = "COMMAND")]
-        command: Vec<OsString>,
+        #[command(flatten)]
+        server: Place,
     },
     /// Add the tools of a server to those in force; one of the same name is replaced.
     Import {
@@ -41,9 +46,21 @@ enum McpVerb {
         only: bool,
         #[command(flatten)]
         said: Said,
-        /// The command that starts the server.
-        #[arg(last = true, required = true, value_name = "COMMAND")]
-        command: Vec<OsString>,
+        #[command(flatten)]
+        server: Place,
+    },
+    /// Call a tool of a server; opens no store. Exit 1 when the tool says that it failed.
+    Call {
+        /// The tool, by the server's own name for it.
+        tool: String,
+        /// The arguments: a JSON object; `-` for standard input.
+        #[arg(default_value = "{}", hide_default_value = true)]
+        arguments: String,
+        /// How long the call may take, in seconds.
+        #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+        timeout: u64,
+        #[command(flatten)]
+        server: Place,
     },
 }
 
@@ -56,8 +73,11 @@ impl Mcp {
 
 pub(crate) async fn run(context: &mut Context<'_>, mcp: Mcp) -> Outcome<()> {
     match mcp.verb {
-        McpVerb::Tools { command } => tools(context, &command),
-        McpVerb::Import { only, said, command } => import(context, only, &said, &command).await,
+        McpVerb::Tools { server } => tools(context, &server),
+        McpVerb::Import { only, said, server } => import(context, only, &said, &server).await,
+        McpVerb::Call { tool, arguments, timeout, server } => {
+            call(context, &tool, &arguments, timeout, &server)
+        }
     }
 }
 
@@ -68,26 +88,10 @@ impl From<McpError> for Failure {
     }
 }
 
-/// Starts a server, lists its tools and ends it.
-pub(crate) fn definitions(label: &str, command: &[OsString]) -> Outcome<Vec<ToolSchema>> {
-    let Some((program, args)) = command.split_first() else {
-        return Err(Failure::usage("expected the command of a server after --"));
-    };
-    let label = match label {
-        "" => program.to_string_lossy().into_owned(),
-        label => label.to_owned(),
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::no("runtime", error.to_string()))?;
-    let listing = runtime.block_on(async {
-        let command = ServerCommand::new(program).args(args);
-        let server = McpServer::start(label, command, ServerOptions::new()).await?;
-        let listing = server.tools().await;
-        server.close().await;
-        listing
-    })?;
+/// Lists the tools of a server.
+pub(crate) fn definitions(label: &str, server: &Place) -> Outcome<Vec<ToolSchema>> {
+    let options = ServerOptions::new();
+    let listing = server.ask(label, options, async |server| Ok(server.tools().await?))?;
     if let Some((text, why)) = listing.refused.first() {
         let text: String = text.chars().take(80).collect();
         let failed = listing.refused.len();
@@ -97,13 +101,62 @@ pub(crate) fn definitions(label: &str, command: &[OsString]) -> Outcome<Vec<Tool
     Ok(listing.tools.iter().map(|tool| tool.definition().clone()).collect())
 }
 
-fn tools(context: &mut Context<'_>, command: &[OsString]) -> Outcome<()> {
-    let found = definitions("", command)?;
+fn call(
+    context: &mut Context<'_>,
+    tool: &str,
+    arguments: &str,
+    timeout_s: u64,
+    server: &Place,
+) -> Outcome<()> {
+    let arguments = match arguments {
+        "-" => input::read_text(std::path::Path::new("-"))?,
+        given => given.to_owned(),
+    };
+    let options = ServerOptions::new().call_timeout(Duration::from_secs(timeout_s));
+    let result = server.ask("", options, async |server| {
+        let cancellation = CancellationToken::new();
+        let call = ToolContext::new("call").with_cancellation(cancellation.clone()).with_progress(
+            Arc::new(|_: &str, line: std::fmt::Arguments<'_>| {
+                anstream::eprintln!("{}", escape::line(&line.to_string()));
+            }),
+        );
+        let interrupted = async {
+            // Without signals nobody interrupts.
+            match tokio::signal::ctrl_c().await {
+                Ok(()) => cancellation.cancel(),
+                Err(_) => std::future::pending().await,
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            done = server.call(tool, &arguments, &call) => Ok(done?),
+            () = interrupted => unreachable!("it waits for ever"),
+        }
+    })?;
+    match context.out.is_json() {
+        true => context.out.raw(&one_line(result.raw())?)?,
+        false => context.out.line(escape::block(&result.text()))?,
+    }
+    match result.is_error() {
+        true => Err(Failure::said_no()),
+        false => Ok(()),
+    }
+}
+
+fn one_line(text: &str) -> Outcome<String> {
+    match text.contains('\n') {
+        false => Ok(text.to_owned()),
+        true => Ok(tract::JsonText::new(text)?.as_str().to_owned()),
+    }
+}
+
+fn tools(context: &mut Context<'_>, server: &Place) -> Outcome<()> {
+    let found = definitions("", server)?;
     let names = found.iter().map(|tool| escape::width(&escape::line(tool.name())));
     let width = names.max().unwrap_or(0);
     for tool in &found {
         if context.out.is_json() {
-            context.out.raw(&line_of(tool)?)?;
+            context.out.raw(&one_line(tool.text())?)?;
             continue;
         }
         let name = escape::line(tool.name());
@@ -122,21 +175,9 @@ fn tools(context: &mut Context<'_>, command: &[OsString]) -> Outcome<()> {
     Ok(())
 }
 
-fn line_of(tool: &ToolSchema) -> Outcome<String> {
-    match tool.text().contains('\n') {
-        false => Ok(tool.text().to_owned()),
-        true => Ok(tract::JsonText::new(tool.text())?.as_str().to_owned()),
-    }
-}
-
-async fn import(
-    context: &mut Context<'_>,
-    only: bool,
-    said: &Said,
-    command: &[OsString],
-) -> Outcome<()> {
+async fn import(context: &mut Context<'_>, only: bool, said: &Said, server: &Place) -> Outcome<()> {
     let tract = context.open().await?;
-    let found = definitions("", command)?;
+    let found = definitions("", server)?;
     let mut tools = Vec::new();
     if !only {
         for tool in tract.tools().await? {

@@ -30,6 +30,7 @@ pub(crate) mod pending;
 mod pins;
 pub(crate) mod revert;
 pub(crate) mod select;
+mod server;
 pub(crate) mod show;
 mod stats;
 mod status;
@@ -121,7 +122,7 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Export(export) => export::run(context, export).await,
         Command::Compile(compile) => compile::run(context, compile).await,
         Command::WhyMiss(why_miss) => why_miss::run(context, why_miss).await,
-        Command::Hydrate(hydrate) => hydrate::run(context, &hydrate),
+        Command::Hydrate(hydrate) => hydrate::run(context, &hydrate).await,
         Command::Tools(tools) => tools::run(context, tools).await,
         Command::Select(select) => select::run(context, select).await,
         Command::Turns(turns) => turns::run(context, turns).await,

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 use tract::core::json;
-use tract::tools::pin::{Pin, Pins, Standing};
+use tract::tools::pin::{Pin, PinPolicy, Pins, Standing};
 use tract::{ToolId, ToolSchema};
 
+use super::server::Place;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
@@ -19,7 +20,7 @@ use crate::style::{BAD, BOLD, DIM, ID, Styled};
 #[derive(Debug, Args)]
 pub(crate) struct Source {
     /// A JSON list of definitions, one a line, or what a server listed; `-` for standard input.
-    #[arg(required_unless_present = "command")]
+    #[arg(required_unless_present_any = ["command", "url"], conflicts_with_all = ["command", "url"])]
     file: Option<PathBuf>,
     /// The label of the server: tools of different servers may share a name.
     #[arg(long, value_name = "LABEL", default_value = "", hide_default_value = true)]
@@ -27,9 +28,8 @@ pub(crate) struct Source {
     /// Only the tool of this name; may be given several times.
     #[arg(long = "tool", value_name = "NAME")]
     tools: Vec<String>,
-    /// The command of an MCP server to ask.
-    #[arg(last = true, value_name = "COMMAND", conflicts_with = "file")]
-    command: Vec<std::ffi::OsString>,
+    #[command(flatten)]
+    place: Place,
 }
 
 /// What is done with those that are not approved.
@@ -90,6 +90,31 @@ pub(crate) async fn run(context: &mut Context<'_>, source: Source, deed: Deed) -
         0 => Ok(()),
         _ => Err(Failure::said_no()),
     }
+}
+
+#[derive(Serialize)]
+struct PolicyDocument {
+    policy: PinPolicy,
+    /// Whether somebody said so in this repository.
+    stated: bool,
+}
+
+/// Shows the policy, or says another.
+pub(crate) async fn policy(context: &mut Context<'_>, wanted: Option<PinPolicy>) -> Outcome<()> {
+    let tract = match wanted {
+        Some(_) => context.open_or_create().await?,
+        None => context.open().await?,
+    };
+    if let Some(policy) = wanted {
+        tract.set_pin_policy(policy).await?;
+    }
+    let stated = tract.pin_policy().await?;
+    let policy = stated.unwrap_or_default();
+    if context.out.is_json() {
+        return context.out.json(&PolicyDocument { policy, stated: stated.is_some() });
+    }
+    let note = if stated.is_some() { "" } else { "  (nobody said otherwise)" };
+    context.out.line(format_args!("{}{}", Styled(BOLD, policy.as_str()), Styled(DIM, note)))
 }
 
 /// Says which approved tools are not there any more; that is no reason to stop.
@@ -177,7 +202,7 @@ fn definitions(source: &Source) -> Outcome<Vec<ToolSchema>> {
 
 #[cfg(feature = "mcp")]
 fn asked(source: &Source) -> Outcome<Vec<ToolSchema>> {
-    super::mcp::definitions(&source.server, &source.command)
+    super::mcp::definitions(&source.server, &source.place)
 }
 
 #[cfg(not(feature = "mcp"))]

@@ -1,6 +1,7 @@
 //! `tract select`
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
@@ -44,6 +45,10 @@ pub(crate) struct Select {
     /// The least score of a candidate, from 0 to 1.
     #[arg(long, value_name = "SCORE", default_value_t = 0.0)]
     min_score: f64,
+    /// How long one choice may take, in milliseconds; after that the first tools of the catalog are
+    /// the candidates, with score 0.
+    #[arg(long, value_name = "MS")]
+    timeout_ms: Option<u64>,
     /// Take also tools that are declared unsafe, or have no schema.
     #[arg(long)]
     allow_unsafe: bool,
@@ -128,11 +133,15 @@ pub(crate) async fn run(context: &mut Context<'_>, select: Select) -> Outcome<()
         How::Overlap => options.scorer(TokenOverlap),
         How::Bm25 => options.scorer(Bm25),
     };
-    let mut skipped = 0;
-    let mut refused = 0;
+    let options = match select.timeout_ms {
+        Some(timeout) => options.timeout(Duration::from_millis(timeout)),
+        None => options,
+    };
+    let (mut skipped, mut refused, mut late) = (0, 0, 0);
     if let Some(query) = select.query {
         let picked = catalog.pick(&query, &options);
         skipped = picked.skipped_unsafe;
+        late += usize::from(picked.timed_out);
         answer(context, &Query { id: None, query }, 1, &picked)?;
     } else if let Some(file) = &select.queries {
         let mut queries = Documents::new(input::open(file)?)?;
@@ -142,6 +151,7 @@ pub(crate) async fn run(context: &mut Context<'_>, select: Select) -> Outcome<()
                 Ok(query) => {
                     let picked = catalog.pick(&query.query, &options);
                     skipped = picked.skipped_unsafe;
+                    late += usize::from(picked.timed_out);
                     answer(context, &query, line, &picked)?;
                 }
                 Err(failure) => {
@@ -150,6 +160,12 @@ pub(crate) async fn run(context: &mut Context<'_>, select: Select) -> Outcome<()
                 }
             }
         }
+    }
+    if late > 0 {
+        let said = count(late, "choice");
+        context
+            .out
+            .say(format_args!("{said} not made in time: the first tools are given, unscored"));
     }
     if skipped > 0 {
         let said = count(skipped, "tool");

@@ -13,6 +13,7 @@ use tract::{CommitId, ToolId, ToolSchema, Tract};
 use super::pins::{self, Deed, Source};
 use super::{Said, commit, diff};
 use tract::schema::Target;
+use tract::tools::pin::PinPolicy;
 
 use crate::context::Context;
 use crate::escape;
@@ -91,6 +92,16 @@ Examples:
     Trust(Source),
     /// Compare tools with what was approved; exit 1 when one changed or was never approved.
     Check(Source),
+    /// Show or say which tools of servers may run, for everybody who opens the repository.
+    #[command(after_help = "\
+approved-only    those that were approved and did not change (where nobody said otherwise)
+refuse-changed   also those that nobody approved yet
+tell-only        all")]
+    Policy {
+        /// The policy: approved-only, refuse-changed or tell-only.
+        #[arg(value_parser = pin_policy)]
+        policy: Option<PinPolicy>,
+    },
     /// Set the tools in force from here on: a JSON list of schemas.
     #[command(after_help = "\
 Examples:
@@ -114,10 +125,22 @@ fn target(word: &str) -> Result<Target, String> {
     })
 }
 
+fn pin_policy(word: &str) -> Result<PinPolicy, String> {
+    PinPolicy::parse(word).ok_or_else(|| {
+        format!("expected approved-only, refuse-changed or tell-only, found {word:?}")
+    })
+}
+
 impl Tools {
     /// Whether it writes.
     pub(crate) fn writes(&self) -> bool {
-        matches!(self.verb, ToolsVerb::Set { .. } | ToolsVerb::Pin(_) | ToolsVerb::Trust(_))
+        matches!(
+            self.verb,
+            ToolsVerb::Set { .. }
+                | ToolsVerb::Pin(_)
+                | ToolsVerb::Trust(_)
+                | ToolsVerb::Policy { policy: Some(_) }
+        )
     }
 }
 
@@ -163,6 +186,7 @@ pub(crate) async fn run(context: &mut Context<'_>, tools: Tools) -> Outcome<()> 
         ToolsVerb::Pin(source) => pins::run(context, source, Deed::Pin).await,
         ToolsVerb::Trust(source) => pins::run(context, source, Deed::Trust).await,
         ToolsVerb::Check(source) => pins::run(context, source, Deed::Check).await,
+        ToolsVerb::Policy { policy } => pins::policy(context, policy).await,
         ToolsVerb::Set { file, said, .. } => set(context, file, said).await,
     }
 }

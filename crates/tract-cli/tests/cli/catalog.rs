@@ -48,6 +48,30 @@ fn select_answers_each_query_with_candidates() {
 }
 
 #[test]
+fn a_choice_that_is_late_gives_the_first_tools() {
+    let place = Place::empty();
+    place.write("tools.jsonl", CATALOG);
+    for scorer in ["bm25", "overlap"] {
+        let ran = place.run(&[
+            "select",
+            "--catalog",
+            "tools.jsonl",
+            "--query",
+            "mail",
+            "--scorer",
+            scorer,
+            "--timeout-ms",
+            "0",
+            "--json",
+        ]);
+        let ran = ran.expect(0);
+        let first = &ran.lines()[0]["candidates"][0];
+        assert_eq!((&first["id"], &first["score"]), (&"w1".into(), &0.0.into()));
+        assert!(ran.stderr.contains("1 choice not made in time"), "{ran:?}");
+    }
+}
+
+#[test]
 fn a_bad_catalog_or_query_is_named_by_its_line() {
     let place = Place::empty();
     place.write("tools.jsonl", CATALOG);

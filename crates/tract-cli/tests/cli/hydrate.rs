@@ -100,6 +100,11 @@ fn one_bad_tool_does_not_hide_the_others() {
     assert_eq!(lines[0]["success"], true);
     assert_eq!(lines[1]["errors"][0]["code"], "bad_definition");
     assert!(ran.stderr.contains("expected a schema of an object"), "{}", ran.stderr);
+    // The way out is green on a terminal.
+    let coloured =
+        ["--color", "always", "hydrate", "--tools", "tools.jsonl", "--calls", "calls.jsonl"];
+    let ran = place.run(&coloured).expect(1);
+    assert!(ran.stderr.contains("\u{1b}[32mnote: "), "{}", ran.stderr);
 }
 
 #[test]
@@ -118,4 +123,31 @@ fn tools_are_linted_and_translated_without_a_store() {
     let sent = place.ok(&["tools", "translate", "tools.json", "--to", "mcp"]);
     assert!(sent.starts_with(r#"{"name":"a.b","description":"A.","inputSchema":"#), "{sent}");
     place.run(&["tools", "translate", "tools.json", "--to", "gemini"]).expect(2);
+}
+
+#[test]
+fn what_strict_mode_says_with_null_is_read_as_absent() {
+    let place = Place::empty();
+    place.write("tools.json", r#"{"name":"a.b","description":"A.","parameters":{"type":"object","properties":{"n":{"type":"integer"},"k":{"type":["string","null"]}}}}"#);
+    // What a model answers to `tools translate --to openai --strict`.
+    let lines =
+        place.json(&["tools", "translate", "tools.json", "--to", "openai", "--strict", "--json"]);
+    let sent = lines[0]["sent_name"].as_str().unwrap();
+    place.write(
+        "calls.jsonl",
+        format!(r#"{{"id":"1","name":"{sent}","arguments":"{{\"n\":null,\"k\":null}}"}}"#),
+    );
+    let hydrate = ["hydrate", "--tools", "tools.json", "--calls", "calls.jsonl", "--json"];
+    let refused = place.run(&hydrate).expect(1).lines();
+    assert_eq!(refused[0]["errors"][0]["path"], "/n");
+    let lines = place.json(&[&hydrate[..], &["--strict", "openai"]].concat());
+    assert_eq!(lines[0]["arguments"], json!({"k": null}));
+    let provenance = &lines[0]["provenance"];
+    assert_eq!(provenance["raw_arguments"], r#"{"n":null,"k":null}"#);
+    assert_eq!(provenance["edits"][0]["profile"], "strict");
+    assert_eq!(provenance["edits"][0]["path"], "/n");
+    assert_eq!(provenance["name_mapping"]["received"], sent);
+    assert_eq!(provenance["name_mapping"]["sent"], provenance["definition"]);
+    // Anthropic's takes what may be absent, so null is as wrong as ever.
+    place.run(&[&hydrate[..], &["--strict", "anthropic"]].concat()).expect(1);
 }

@@ -26,6 +26,9 @@ mod graph;
 mod imports;
 // Calls held against their tools; definitions linted and translated.
 mod hydrate;
+// Servers of tools behind a url, and approval.
+#[cfg(all(feature = "http", feature = "mcp"))]
+mod servers;
 // The shapes that scripts rely on.
 mod json_shapes;
 // Databases of the Python original.

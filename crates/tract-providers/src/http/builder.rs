@@ -68,6 +68,7 @@ pub struct HttpModelBuilder {
     on_retry: Option<OnRetry>,
     max_reply_bytes: u64,
     stream_usage: bool,
+    strict_tools: bool,
 }
 
 impl fmt::Debug for HttpModelBuilder {
@@ -95,6 +96,7 @@ impl HttpModelBuilder {
             on_retry: None,
             max_reply_bytes: 32 << 20,
             stream_usage: true,
+            strict_tools: false,
         }
     }
 
@@ -179,6 +181,15 @@ impl HttpModelBuilder {
         self
     }
 
+    /// Sets whether the provider is told to keep to the tools' schemas, where they can be written
+    /// so; it is not by default. Replies carry along how each tool was sent, so that hydration reads
+    /// arguments as the schema as given means them.
+    #[must_use]
+    pub fn strict_tools(mut self, strict: bool) -> Self {
+        self.strict_tools = strict;
+        self
+    }
+
     /// Makes the client.
     ///
     /// # Errors
@@ -209,6 +220,7 @@ impl HttpModelBuilder {
                 on_retry: self.on_retry,
                 max_reply_bytes: self.max_reply_bytes,
                 stream_usage: self.stream_usage,
+                strict_tools: self.strict_tools,
             }),
         })
     }

@@ -24,8 +24,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tract_core::{CancellationToken, ChatModel, ModelError, ModelRequest, Piece, Reply};
 
+use crate::form::FormOptions;
 use crate::params::Params;
-use crate::request::params_of;
+use crate::request::params_of_with;
 
 pub use builder::{ApiKey, HttpModelBuilder};
 pub use provider::Provider;
@@ -60,6 +61,7 @@ pub(crate) struct Inner {
     pub(crate) on_retry: Option<OnRetry>,
     pub(crate) max_reply_bytes: u64,
     pub(crate) stream_usage: bool,
+    pub(crate) strict_tools: bool,
 }
 
 pub(crate) type OnRetry = Arc<dyn Fn(&Retry<'_>) + Send + Sync>;
@@ -109,7 +111,8 @@ impl HttpModel {
     /// # Errors
     /// [`ModelError::InvalidRequest`] when the request does not take the provider's form.
     pub fn params(&self, request: &ModelRequest) -> Result<Params, ModelError> {
-        let params = params_of(request, self.inner.provider.dialect())
+        let options = FormOptions::new().strict_tools(self.inner.strict_tools);
+        let params = params_of_with(request, self.inner.provider.dialect(), &options)
             .map_err(|error| ModelError::InvalidRequest { message: error.to_string() })?;
         // The model is the client's, unless the request names one; a reply's own name for the
         // model that answered is none to ask for.

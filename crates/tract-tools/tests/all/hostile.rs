@@ -1,6 +1,10 @@
 use proptest::prelude::*;
-use tract_schema::{Definition, JsonSchema, SchemaCompiler, ValidateOptions};
-use tract_tools::{Call, HydrateOptions, Registry, hydrate_with};
+use tract_core::{RequestMap, SentTool, ToolError, block_on};
+use tract_schema::{Definition, JsonSchema, Provider, SchemaCompiler, ValidateOptions};
+use tract_tools::{
+    Call, HydrateOptions, Registry, Repair, RepairRequest, hydrate, hydrate_repairing,
+    hydrate_with, sent_in,
+};
 
 fn options() -> HydrateOptions {
     HydrateOptions::new().tolerant().coercion()
@@ -42,22 +46,24 @@ fn ten_thousand_levels_are_an_error() {
     }
 }
 
+/// A schema of references, each in the one before.
+fn chain(n: usize) -> String {
+    let defs: Vec<String> = (0..n)
+        .map(|k| {
+            format!(
+                r##""d{k}":{{"properties":{{"x":{{"allOf":[{{"$ref":"#/$defs/d{}"}}]}}}}}}"##,
+                k + 1
+            )
+        })
+        .collect();
+    format!(
+        r##"{{"type":"object","$defs":{{{},"d{n}":{{}}}},"$ref":"#/$defs/d0"}}"##,
+        defs.join(",")
+    )
+}
+
 #[test]
 fn deep_schemas_and_arguments_run_on_a_small_stack() {
-    let chain = |n: usize| {
-        let defs: Vec<String> = (0..n)
-            .map(|k| {
-                format!(
-                    r##""d{k}":{{"properties":{{"x":{{"allOf":[{{"$ref":"#/$defs/d{}"}}]}}}}}}"##,
-                    k + 1
-                )
-            })
-            .collect();
-        format!(
-            r##"{{"type":"object","$defs":{{{},"d{n}":{{}}}},"$ref":"#/$defs/d0"}}"##,
-            defs.join(",")
-        )
-    };
     let work = move || {
         let (mut taken, mut refused) = (0, 0);
         for n in [10, 100, 150, 1000, 5000] {
@@ -85,10 +91,76 @@ fn a_hundred_megabytes_are_an_error() {
             20 << 20
         }
     };
-    let text = format!(r#"{{"s":"{}"}}"#, "a".repeat(size));
+    let text = format!(r#"{{"s":"{}b"}}"#, "a".repeat(size));
     assert_eq!(hydrate_text(text.clone()).errors[0].code, "too_large");
     assert!(Definition::parse(&text).is_err());
     assert!(JsonSchema.compile(&text, &ValidateOptions::default()).is_err());
+    // Whoever allows that much gets an answer, too.
+    let allowed = options().arguments_bytes(usize::MAX);
+    let one =
+        |text: String| hydrate_with(Call::new("c", "f", text), &registry(), &allowed).remove(0);
+    let held = one(text.clone());
+    assert_eq!(held.errors[0].code, "pattern");
+    assert!(held.errors[0].message.len() < 1000, "what is said is short");
+    for nearly in ["[", "{'a':", "'", "```\n", "[1,]", "a "] {
+        let one = one(nearly.repeat(size / nearly.len()));
+        assert!(!one.success() && one.provenance.edits.len() <= 1000, "{nearly}");
+    }
+    // What a repair gives is held to the same limits.
+    let call = Call::new("c", "f", "{");
+    let repaired =
+        block_on(hydrate_repairing(call, &registry(), &HydrateOptions::new(), &Flood(text)));
+    let failed = &repaired[0];
+    assert!(!failed.success() && !failed.provenance.repaired);
+    assert!(failed.provenance.repair.as_ref().unwrap().failure.is_some());
+}
+
+/// A repair that gives more than was asked for.
+struct Flood(String);
+
+#[async_trait::async_trait]
+impl Repair for Flood {
+    fn name(&self) -> &str {
+        "flood"
+    }
+
+    async fn repair(&self, _: &RepairRequest<'_>) -> Result<Option<String>, ToolError> {
+        Ok(Some(self.0.clone()))
+    }
+}
+
+#[test]
+fn reading_null_as_absent_is_bounded_whatever_schema_and_arguments_are() {
+    let registry = Registry::builder()
+        .definition(
+            r##"{"name":"f","parameters":{"type":"object","properties":{"x":{"$ref":"#/$defs/x"}},
+            "$defs":{"x":{"type":"array","items":{"$ref":"#/$defs/y"}},"y":{"anyOf":[{"type":"object",
+            "properties":{"n":{"type":"integer"},"x":{"$ref":"#/$defs/x"}}},{"type":"string"}]}}}}"##,
+        )
+        .build()
+        .unwrap();
+    let tool = registry.iter().next().unwrap().definition().id();
+    let map: RequestMap = [SentTool::new("f", "f", tool).strict(true)].into_iter().collect();
+    let call = |text: String| sent_in(vec![Call::new("c", "f", text)], &map);
+    let many = format!(r#"{{"x":[{}{{}}]}}"#, r#"{"n":null,"x":[]},"#.repeat(20_000));
+    let one = hydrate(call(many), &registry).remove(0);
+    assert!(one.success(), "{:?}", one.errors);
+    assert!(!one.arguments.as_ref().unwrap().as_str().contains("null"));
+    assert_eq!(one.provenance.edits.len(), 1001);
+    assert_eq!(one.provenance.edits[1000].before, "19000 more");
+    let deep = r#"{"x":["#.repeat(60) + r#"{"n":null}"# + &"]}".repeat(60);
+    let one = hydrate(call(deep), &registry).remove(0);
+    assert_eq!(one.provenance.edits.len(), 1, "{:?}", one.errors);
+    // References that lead round, and chains of them, end.
+    for schema in [
+        r##"{"type":"object","properties":{"x":{"$ref":"#/properties/x"}}}"##.to_owned(),
+        chain(5_000),
+    ] {
+        assert!(tract_schema::raise(&schema, r#"{"x":{"x":null}}"#).is_ok());
+        for provider in [Provider::OpenAi, Provider::Anthropic] {
+            assert!(tract_schema::to_strict(&schema, provider).is_ok());
+        }
+    }
 }
 
 /// Text that looks like arguments, or nearly.

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use serde::Deserialize;
 use tract_core::{
-    DynTool, Tool, ToolContext, ToolError, ToolParams, ToolResult, ToolTraits, block_on,
+    Body, Content, DynTool, Part, Reply, RequestMap, SentTool, Tool, ToolCall, ToolContext,
+    ToolError, ToolParams, ToolResult, ToolTraits, block_on,
 };
 use tract_tools::{
     Call, Decision, HydrateOptions, NoSchema, PolicyRequest, Registry, Repair, RepairRequest,
-    Stage, hydrate, hydrate_repairing, hydrate_with,
+    Stage, hydrate, hydrate_repairing, hydrate_with, sent_in,
 };
 
 use crate::support::json;
@@ -309,4 +310,36 @@ fn a_translation_is_made_once() {
     assert!(first.text.as_deref().unwrap().contains("input_schema"));
     let again = tool.clone();
     assert!(std::ptr::eq(first, again.sent_to(tract_schema::Provider::Anthropic)));
+}
+
+#[test]
+fn of_several_tools_of_one_name_the_one_that_was_sent_is_meant() {
+    let texts = ["integer", "string"].map(|kind| {
+        format!(r#"{{"name":"f","parameters":{{"type":"object","properties":{{"a":{{"type":"{kind}"}}}}}}}}"#)
+    });
+    let mut builder = Registry::builder().shared_names();
+    for text in &texts {
+        builder = builder.definition(text);
+    }
+    let registry = builder.build().unwrap();
+    let tools: Vec<_> = registry.iter().map(|tool| tool.definition().id()).collect();
+    let call = || Call::new("c1", "f", r#"{"a":"x"}"#);
+    let refused = hydrate(call(), &registry).remove(0);
+    assert_eq!(refused.errors[0].code, "ambiguous_tool");
+    for (tool, fits) in [(tools[0], false), (tools[1], true)] {
+        let map: RequestMap = [SentTool::new("f", "f", tool)].into_iter().collect();
+        let one = hydrate(sent_in(vec![call()], &map), &registry).remove(0);
+        assert_eq!((one.success(), one.definition()), (fits, Some(tool)));
+        assert_eq!(one.provenance.name_mapping.as_ref().unwrap().sent, Some(tool));
+    }
+    // A reply that knows its request says so itself.
+    let part = Part::ToolCall(ToolCall {
+        id: "c1".to_owned(),
+        name: "f".to_owned(),
+        arguments: r#"{"a":"x"}"#.to_owned(),
+    });
+    let body = Body { parts: vec![part], name: None };
+    let mut reply = Reply::new(Content::Assistant(body));
+    reply.sent = [SentTool::new("f", "f", tools[1])].into_iter().collect();
+    assert!(hydrate(&reply, &registry)[0].success());
 }

@@ -8,7 +8,7 @@ use tract::schema::{Finding, Level, LintOptions, Loss, Target, ToolView};
 
 use crate::context::Context;
 use crate::escape;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, note_line};
 use crate::render::count;
 use crate::style::{BAD, BOLD, DIM, Styled};
 use crate::verb::hydrate::tool_texts;
@@ -58,7 +58,7 @@ pub(super) fn lint(context: &mut Context<'_>, file: &Path, own: bool) -> Outcome
                 Level::Warning | Level::Hint => context.out.line(format_args!("  {said}"))?,
             }
             if let Some(note) = &finding.note {
-                context.out.line(format_args!("    note: {}", escape::line(note)))?;
+                context.out.line(format_args!("    {}", note_line(note)))?;
             }
         }
     }

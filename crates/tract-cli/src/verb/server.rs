@@ -1,0 +1,93 @@
+//! Where an MCP server is: a url, or a command that starts it.
+
+use std::ffi::OsString;
+
+use clap::Args;
+#[cfg(feature = "mcp")]
+use tract::mcp::{McpServer, ServerCommand, ServerOptions};
+
+#[cfg(feature = "mcp")]
+use crate::failure::{Failure, Outcome};
+
+/// A server of tools.
+#[derive(Debug, Args)]
+#[cfg_attr(
+    not(all(feature = "mcp", feature = "http")),
+    allow(dead_code, reason = "a build without them takes the same command line and says so")
+)]
+pub(crate) struct Place {
+    /// The url of a server that speaks streamable HTTP.
+    #[arg(long, value_name = "URL", conflicts_with = "command")]
+    pub(crate) url: Option<String>,
+    /// A header that the url's server wants; may be given several times.
+    #[arg(long, value_name = "NAME: VALUE", requires = "url")]
+    header: Vec<String>,
+    /// The environment variable that holds a bearer token for the url's server.
+    #[arg(long, value_name = "VARIABLE", requires = "url")]
+    token_env: Option<String>,
+    /// The command that starts a server.
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[cfg(feature = "mcp")]
+impl Place {
+    /// Runs what asks a server, which ends with it.
+    pub(crate) fn ask<T, F>(&self, label: &str, options: ServerOptions, asks: F) -> Outcome<T>
+    where
+        F: AsyncFnOnce(&McpServer) -> Outcome<T>,
+    {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::no("runtime", error.to_string()))?;
+        runtime.block_on(async {
+            let server = self.open(label, options).await?;
+            let asked = asks(&server).await;
+            server.close().await;
+            asked
+        })
+    }
+
+    async fn open(&self, label: &str, options: ServerOptions) -> Outcome<McpServer> {
+        if let Some(url) = &self.url {
+            return self.connect(label, url, options).await;
+        }
+        let Some((program, args)) = self.command.split_first() else {
+            return Err(Failure::usage("expected a server: --url URL, or its command after --"));
+        };
+        let label = match label {
+            "" => program.to_string_lossy().into_owned(),
+            label => label.to_owned(),
+        };
+        let command = ServerCommand::new(program).args(args);
+        Ok(McpServer::start(label, command, options).await?)
+    }
+
+    #[cfg(feature = "http")]
+    async fn connect(&self, label: &str, url: &str, options: ServerOptions) -> Outcome<McpServer> {
+        let mut server = tract::mcp::ServerUrl::new(url);
+        for header in &self.header {
+            let Some((name, value)) = header.split_once(':') else {
+                return Err(Failure::usage("expected --header \"NAME: VALUE\", found no colon"));
+            };
+            server = server.header(name.trim(), value.trim());
+        }
+        if let Some(variable) = &self.token_env {
+            let token = std::env::var(variable).map_err(|_| {
+                Failure::usage(format!("expected a token in the variable {variable}, found none"))
+            })?;
+            server = server.bearer(token);
+        }
+        let label = match label {
+            "" => server.shown(),
+            label => label.to_owned(),
+        };
+        Ok(McpServer::connect(label, server, options).await?)
+    }
+
+    #[cfg(not(feature = "http"))]
+    async fn connect(&self, _: &str, _: &str, _: ServerOptions) -> Outcome<McpServer> {
+        Err(Failure::usage("this build cannot reach urls").note("build it with feature \"http\""))
+    }
+}
