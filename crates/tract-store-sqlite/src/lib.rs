@@ -4,6 +4,8 @@
 mod check;
 mod error;
 mod floor;
+#[cfg(test)]
+mod full_disk;
 mod insert;
 mod known;
 mod log;

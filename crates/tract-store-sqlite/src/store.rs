@@ -99,6 +99,14 @@ impl SqliteStore {
         &self.path
     }
 
+    /// Asks the writing connection for a number.
+    #[cfg(test)]
+    pub(crate) fn ask(&self, sql: &str) -> u32 {
+        let writer = lock(&self.writer);
+        let writer = writer.as_ref().expect("it is open for writing");
+        writer.query_row(sql, [], |row| row.get(0)).expect("a number")
+    }
+
     fn closed(&self, op: &'static str) -> StoreError {
         new(StoreErrorKind::Unavailable, op, "the store is closed")
     }

@@ -10,5 +10,7 @@ mod contents;
 mod damage;
 /// What lies at the path decides what opening gives.
 mod opening;
+/// What a loss of power leaves.
+mod power_loss;
 /// Several handles and processes on one file, and processes that are killed.
 mod processes;

@@ -1,0 +1,65 @@
+//! A file that may not grow any further: what SQLite says of a full disk.
+
+use std::path::Path;
+
+use tract_core::store::{BlockingStore, Walk};
+use tract_core::{Applied, CommitId, RefTarget, RepoName, StoreErrorKind};
+use tract_testkit::fixtures::{advance, batch, branch, push};
+
+use crate::{SqliteOptions, SqliteStore};
+
+fn open(path: &Path) -> SqliteStore {
+    SqliteStore::open(path, &SqliteOptions::new().create(true)).expect("it opens")
+}
+
+/// Appends one message; says what it would be, and the answer.
+fn append(
+    store: &SqliteStore,
+    parent: Option<CommitId>,
+    text: &str,
+) -> (CommitId, tract_core::StoreResult<Applied>) {
+    let mut write = batch("commit");
+    let commit = push(&mut write, parent, text);
+    write.refs.push(advance("main", parent, commit.id()));
+    let answer = store.apply_group(&[(RepoName::default(), write)]).swap_remove(0);
+    (commit.id(), answer)
+}
+
+#[test]
+fn a_full_disk_refuses_whole_writes_and_goes_on_when_there_is_room() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("agent.db");
+    let repo = RepoName::default();
+    for round in 0..tract_testkit::scaled(10, 0.3, 3) {
+        let store = open(&path);
+        let found = store.refs(&repo, &[branch("main")]).expect("refs").swap_remove(0);
+        let begun = found.as_ref().and_then(RefTarget::commit);
+        let pages: u32 = store.ask("PRAGMA page_count");
+        let room: u32 = store.ask(&format!("PRAGMA max_page_count = {}", pages + 40));
+        assert_eq!(room, pages + 40);
+        let mut told: Vec<CommitId> = begun.into_iter().collect();
+        let text = "x".repeat(9_000);
+        let error = loop {
+            let n = told.len();
+            let (id, answer) = append(&store, told.last().copied(), &format!("{round} {n} {text}"));
+            match answer {
+                Ok(Applied::Done) => told.push(id),
+                Ok(other) => panic!("nobody else writes: {other:?}"),
+                Err(error) => break error,
+            }
+            assert!(told.len() < 1000, "40 pages are full at some time");
+        };
+        assert_eq!(error.kind, StoreErrorKind::Full, "{error}");
+        // What was acknowledged is there, and nothing of what was refused.
+        let found = store.refs(&repo, &[branch("main")]).expect("refs").swap_remove(0);
+        assert_eq!(found.as_ref().and_then(RefTarget::commit), told.last().copied());
+        assert_eq!(store.check(&repo, false).expect("it checks itself"), []);
+        // With room again the same handle goes on.
+        let _: u32 = store.ask("PRAGMA max_page_count = 1000000");
+        let (id, answer) = append(&store, told.last().copied(), "there is room");
+        assert_eq!(answer.expect("there is room"), Applied::Done);
+        let page = store.walk(&repo, Walk::from(id)).expect("a line");
+        assert!(page.steps.len() > told.len().saturating_sub(1));
+        store.close().expect("it closes");
+    }
+}
