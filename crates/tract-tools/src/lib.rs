@@ -10,9 +10,12 @@
 mod compiled;
 pub mod hydrate;
 pub mod pin;
+pub mod planning;
 pub mod policy;
+pub mod prompt;
 pub mod registry;
 pub mod select;
+pub mod session;
 pub mod typed;
 
 pub use async_trait::async_trait;
@@ -25,10 +28,13 @@ pub use crate::hydrate::{
     Bound, Call, HydrateOptions, Hydrated, IntoCalls, Provenance, Repair, RepairRequest, Stage,
     StageError, hydrate, hydrate_repairing, hydrate_with,
 };
+pub use crate::planning::{Plan, Planning, Strategy};
 pub use crate::policy::{Decision, Policy, PolicyRequest};
+pub use crate::prompt::{Bindings, Prompt, RenderedPrompt, Section};
 pub use crate::registry::{
     Lookup, NoSchema, RegisterError, Registered, Registry, RegistryBuilder, RegistryError,
 };
+pub use crate::session::{Session, SessionError, SessionItem, SliceOp};
 pub use crate::typed::{Args, Instance, ToolInstance, tool, tool_type};
 
 #[cfg(doctest)]

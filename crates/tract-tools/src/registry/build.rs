@@ -113,8 +113,13 @@ impl RegistryBuilder {
     }
 
     /// Adds a policy, asked for every call that could be read.
-    pub fn policy(mut self, policy: impl Policy + 'static) -> Self {
-        self.policies.push(Arc::new(policy));
+    pub fn policy(self, policy: impl Policy + 'static) -> Self {
+        self.shared_policy(Arc::new(policy))
+    }
+
+    /// Adds a policy that others hold too.
+    pub fn shared_policy(mut self, policy: Arc<dyn Policy>) -> Self {
+        self.policies.push(policy);
         self
     }
 
