@@ -154,10 +154,11 @@ impl RegistryBuilder {
             if arguments_schema.is_none() && fails_closed && !definition.is_of_provider() {
                 errors.push(RegisterError::NoSchema { name: name.to_owned() });
             }
-            let traits = given.callable.as_ref().map(|tool| tool.spec().traits);
+            let spec = given.callable.as_ref().map(|tool| tool.spec());
             tools.push(Registered {
                 id: given.id.unwrap_or_else(|| definition.id().to_string()),
-                traits: traits.unwrap_or_else(|| definition.traits()),
+                timeout: spec.as_ref().and_then(|spec| spec.timeout),
+                traits: spec.map_or_else(|| definition.traits(), |spec| spec.traits),
                 callable: given.callable,
                 no_schema: given.no_schema,
                 compiled: Arc::default(),
