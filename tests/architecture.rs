@@ -21,6 +21,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tract-providers", &["tract-core", "tract-compile", "tract-schema"]),
     ("tract-tools", &["tract-core", "tract-hooks", "tract-macros", "tract-schema"]),
     (
+        "tract-run",
+        &["tract-core", "tract-compile", "tract-engine", "tract-hooks", "tract-tools"],
+    ),
+    (
         "tract",
         &[
             "tract-core",
@@ -29,6 +33,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tract-engine",
             "tract-providers",
             "tract-mcp",
+            "tract-run",
             "tract-schema",
             "tract-store-redb",
             "tract-store-sled",

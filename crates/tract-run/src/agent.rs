@@ -9,7 +9,8 @@ use tract_tools::budget::BudgetTracker;
 use tract_tools::dispatch::{DispatchOptions, Dispatcher};
 use tract_tools::prompt::{Bindings, Prompt};
 use tract_tools::resource::Resources;
-use tract_tools::{HydrateOptions, Policy, Registry, Repair, Session};
+use tract_tools::policy::PastCalls;
+use tract_tools::{HydrateOptions, Policy, Registry, RegistryError, Repair, Session};
 
 use crate::progress::Progress;
 use crate::session::Stored;
@@ -35,8 +36,7 @@ type StopIf = Arc<dyn Fn(&TurnDone) -> Option<String> + Send + Sync>;
 /// # tract_core::block_on(async {
 /// use std::sync::{Arc, Mutex};
 /// use tract_core::{ChatModel, Content, Draft, ModelError, ModelRequest, RefName, Reply};
-/// use tract_core::kv::MemoryStore;
-/// use tract_engine::{Repo, RepoOptions};
+/// /// use tract_engine::{Repo, RepoOptions};
 /// use tract_run::{Agent, Stop};
 /// use tract_tools::Registry;
 ///
@@ -48,7 +48,7 @@ type StopIf = Arc<dyn Fn(&TurnDone) -> Option<String> + Send + Sync>;
 ///         Ok(Reply::new(Content::assistant(said.unwrap_or_default())))
 ///     }
 /// }
-/// let repo = Repo::new(Arc::new(MemoryStore::new()), RepoOptions::new());
+/// let repo = Repo::new(Arc::new(tract_core::memory()), RepoOptions::new());
 /// repo.init().await?;
 /// let agent = Agent::new(repo, RefName::branch("main")?, Arc::new(Parrot), Registry::builder().build()?);
 /// let report = agent.run(Some(Draft::user("hello"))).await?;
@@ -76,6 +76,9 @@ pub struct Agent {
     pub(crate) keep_raw: bool,
     pub(crate) tell: Option<Tell>,
     pub(crate) keeps_tools: bool,
+    /// The calls that succeeded, for policies.
+    pub(crate) past: Arc<Mutex<PastCalls>>,
+    /// Where this agent left the branch, and what of the session stands there.
     pub(crate) known: Arc<Mutex<Option<(CommitId, Stored)>>>,
 }
 
@@ -118,6 +121,7 @@ impl Agent {
             keep_raw: true,
             tell: None,
             keeps_tools: false,
+            past: Arc::default(),
             known: Arc::default(),
         }
     }
@@ -144,12 +148,16 @@ impl Agent {
         self
     }
 
-    /// Sets the instructions. Their tools are those that can be called, and what a section's tools
-    /// are is kept up to date on the branch.
-    #[must_use]
-    pub fn prompt(mut self, prompt: Prompt, bindings: Bindings) -> Self {
+    /// Sets the instructions, and adds the tools of their sections to those of the registry. The
+    /// instructions and the tools that stand on the branch are kept as the prompt says now.
+    ///
+    /// # Errors
+    /// [`RegistryError`] when a tool of the prompt has the name of one in the registry.
+    pub fn prompt(mut self, prompt: Prompt, bindings: Bindings) -> Result<Self, RegistryError> {
+        let all = prompt.registry().registry(self.registry()).build()?;
+        self.dispatcher = self.dispatcher.with_registry(Arc::new(all));
         self.prompt = Some((prompt, bindings));
-        self
+        Ok(self)
     }
 
     /// Sets the parameters of requests, such as `{"temperature":0}`: a JSON object.
@@ -270,7 +278,6 @@ impl Agent {
         }
     }
 
-    /// The names of the tools that can be called, where a prompt says so.
     pub(crate) fn registry(&self) -> &Registry {
         self.dispatcher.registry()
     }

@@ -73,4 +73,22 @@ impl RunError {
             Self::Unreadable { .. } => "unreadable",
         }
     }
+
+    /// Returns what to do about it, where something helps.
+    pub fn notes(&self) -> Vec<String> {
+        match self {
+            Self::Engine(error) => error.notes(),
+            Self::Model { error, .. } => error.notes(),
+            Self::NothingToAnswer => vec!["say something first".to_owned()],
+            Self::CallsWait { .. } => {
+                vec!["decide what waits, run again, and say it then".to_owned()]
+            }
+            Self::Session(_)
+            | Self::Registry(_)
+            | Self::Prompt(_)
+            | Self::Json(_)
+            | Self::Canonical(_)
+            | Self::Unreadable { .. } => Vec::new(),
+        }
+    }
 }

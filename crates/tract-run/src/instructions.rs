@@ -1,45 +1,18 @@
 //! The instructions and the tools that stand on the branch, kept as the prompt says.
 
-use serde::{Deserialize, Serialize};
 use tract_compile::Compiled;
 use tract_core::{By, CommitId, Content, Origin, ToolId, ToolSchema};
 use tract_engine::plan::{Details, NewContent, Request};
-use tract_tools::prompt::RenderedPrompt;
-use tract_tools::session::SessionItem;
+use tract_tools::prompt::{OPEN_SECTIONS, RenderedPrompt};
 
 use crate::agent::Agent;
 use crate::error::Result;
-
-/// The sections that the model has asked to see, in the session.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SectionsOpened(pub(crate) Vec<String>);
-
-impl SessionItem for SectionsOpened {
-    const NAME: &'static str = "sections_opened";
-}
 
 impl Agent {
     /// Renders the prompt, with the sections that were asked for.
     pub(crate) fn rendered(&self) -> Result<Option<RenderedPrompt>> {
         let Some((prompt, bindings)) = &self.prompt else { return Ok(None) };
-        let known = prompt.paths();
-        let opened: Vec<String> =
-            self.session.latest::<SectionsOpened>().unwrap_or_default().0;
-        // A section that the prompt no longer has is nothing to open.
-        let opened = opened.into_iter().filter(|path| known.contains(&path.as_str()));
-        let bindings = bindings.clone().session(&self.session).open(opened);
-        Ok(Some(prompt.render(&bindings)?))
-    }
-
-    /// Shows sections from the next turn on.
-    pub(crate) fn open_sections(&self, sections: &[String]) -> Result<()> {
-        let mut opened = self.session.latest::<SectionsOpened>().unwrap_or_default();
-        for path in sections {
-            if !opened.0.contains(path) {
-                opened.0.push(path.clone());
-            }
-        }
-        Ok(self.session.seed(vec![opened])?)
+        Ok(Some(prompt.render(&bindings.clone().session(&self.session))?))
     }
 
     /// Returns what has to be written so that the branch has the instructions and the tools.
@@ -99,24 +72,18 @@ impl Agent {
         };
         // What a prompt does not know of is there all the same, such as the tools of servers.
         let of_prompt = self.prompt.as_ref().map_or_else(Vec::new, |(prompt, _)| prompt.tools());
-        let of_prompt: Vec<String> = of_prompt.iter().map(|tool| tool.spec().name).collect();
+        let mut of_prompt: Vec<String> = of_prompt.iter().map(|tool| tool.spec().name).collect();
+        if self.prompt.is_some() {
+            of_prompt.push(OPEN_SECTIONS.to_owned());
+        }
         for tool in self.registry().iter() {
-            let known = wanted.iter().any(|schema| schema.name() == tool.name());
-            if !known && !of_prompt.iter().any(|name| name == tool.name()) {
+            if !of_prompt.iter().any(|name| name == tool.name()) {
                 wanted.push(tool.definition().schema().clone());
             }
         }
         let wanted_ids: Vec<ToolId> = wanted.iter().map(ToolSchema::id).collect();
         let in_force: Vec<ToolId> = compiled.tools().iter().map(|tool| tool.id).collect();
         Ok((wanted_ids != in_force).then_some(wanted))
-    }
-
-    /// The names that can be called now; all where there is no prompt.
-    pub(crate) fn available(&self) -> Result<Option<Vec<String>>> {
-        let Some(rendered) = self.rendered()? else { return Ok(None) };
-        let hidden = rendered.unavailable();
-        let of_registry = self.registry().iter().map(|tool| tool.name().to_owned());
-        Ok(Some(of_registry.filter(|name| !hidden.contains(name)).collect()))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use tract_core::store::{CommitRepository as _, Walk};
+use tract_core::store::Walk;
 use tract_core::{By, Commit, CommitId, Content, JsonText, Op, Origin, RefName};
 use tract_engine::plan::{Details, Request};
 use tract_engine::{Repo, WriteOptions};

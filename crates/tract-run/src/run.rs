@@ -2,11 +2,13 @@
 
 use std::sync::PoisonError;
 
+use tract_compile::Compiled;
 use tract_core::{CommitId, Content, Draft, Usage};
 use tract_engine::{Asked, Decided};
 use tract_tools::Call;
 use tract_tools::budget::BudgetExceeded;
 use tract_tools::dispatch::Approval;
+use tract_tools::policy::PastCalls;
 
 use crate::agent::{Agent, OnResume};
 use crate::error::{Result, RunError};
@@ -138,6 +140,8 @@ impl Agent {
         {
             return Ok(stored);
         }
+        *self.past.lock().unwrap_or_else(PoisonError::into_inner) =
+            past_calls(&self.repo.compile(head).await?);
         let (stored, mut slices) = Stored::at(&self.repo, head).await?;
         if !slices.is_empty() {
             // What calls came to is not stored with the session: what is known of it stays.
@@ -306,6 +310,21 @@ impl Agent {
         }
         Ok(calls)
     }
+}
+
+/// The calls of a context that succeeded.
+fn past_calls(compiled: &Compiled) -> PastCalls {
+    let mut past = PastCalls::new();
+    for result in compiled.messages() {
+        let Content::ToolResult(answer) = &result.content else { continue };
+        let Some(call) = result.answers.filter(|_| !answer.is_error) else { continue };
+        let index = usize::try_from(call.index).unwrap_or(usize::MAX);
+        let message = compiled.message(call.slot);
+        if let Some(call) = message.and_then(|message| message.content.calls().nth(index)) {
+            past.push(&call.name, call.arguments.as_str());
+        }
+    }
+    past
 }
 
 /// What a call is answered that had started when the process ended.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tract_core::store::{StoreExt as _, Walk};
+use tract_core::store::Walk;
 use tract_core::{
     By, CommitId, Content, Draft, JsonText, Kind, Op, Origin, Priority, RefName,
 };

@@ -12,7 +12,10 @@ use tract_engine::{
     DeferredCall, Pending, TurnAnswer, TurnRecord, WriteOptions, broken_off, generation_config,
     reply_draft,
 };
-use tract_tools::dispatch::{Answer, Approval, Approvals, Cause, Served, Turn, TurnError};
+use tract_tools::dispatch::{
+    Answer, Approval, Approvals, Cause, Dispatcher, Served, Turn, TurnError,
+};
+use tract_tools::prompt::{OPEN_SECTIONS, OpenedSections, RenderedPrompt};
 use tract_tools::{Call, IntoCalls as _, hydrate_repairing, hydrate_with};
 
 use crate::agent::Agent;
@@ -191,7 +194,10 @@ impl Agent {
             Then::Run(call) => Some(call.clone()),
             Then::GiveUp(..) => None,
         }).collect();
-        let turn = self.dispatch_turn(&calls)?;
+        let rendered = self.rendered()?;
+        let turn = self.dispatch_turn(&calls, rendered.as_ref());
+        let policies = rendered.iter().flat_map(|rendered| rendered.policies()).cloned();
+        let dispatcher = policies.fold(self.dispatcher.clone(), Dispatcher::shared_policy);
         let registry = self.registry();
         let hydrated = match &self.repair {
             Some(repair) => {
@@ -199,7 +205,7 @@ impl Agent {
             }
             None => hydrate_with(to_run, registry, &self.hydration),
         };
-        let dispatched = self.dispatcher.dispatch(hydrated, &turn).await;
+        let dispatched = dispatcher.dispatch(hydrated, &turn).await;
         if let Some(ended) = dispatched.ended {
             done.end = self.ended(ended)?;
         }
@@ -255,7 +261,7 @@ impl Agent {
     }
 
     /// What the calls of a turn share.
-    fn dispatch_turn(&self, calls: &Calls) -> Result<Turn> {
+    fn dispatch_turn(&self, calls: &Calls, rendered: Option<&RenderedPrompt>) -> Turn {
         let journal = BranchJournal { repo: self.repo.clone(), branch: self.branch.clone() };
         let mut context = self
             .context
@@ -276,9 +282,16 @@ impl Agent {
             .journal(Arc::new(journal))
             .approvals(approvals)
             .evaluation(MAIN)
+            .past(Arc::clone(&self.past))
             .commit(calls.commit);
-        if let Some(available) = self.available()? {
-            turn = turn.available(available);
+        if let Some(rendered) = rendered {
+            // What a prompt knows of can be called while its section is shown, all else always.
+            let hidden = |name: &str| {
+                let closed = name == OPEN_SECTIONS && rendered.collapsed().is_empty();
+                closed || rendered.unavailable().iter().any(|known| known == name)
+            };
+            let names = self.registry().iter().map(|tool| tool.name().to_owned());
+            turn = turn.available(names.filter(|name| !hidden(name)));
         }
         if let Some(resources) = &self.resources {
             turn = turn.resources(Arc::clone(resources));
@@ -289,14 +302,14 @@ impl Agent {
         if let Some(served) = &calls.served {
             turn = turn.served(served.clone());
         }
-        Ok(turn)
+        turn
     }
 
     /// What the end of dispatch means for the turn: sections that are asked for are shown.
     fn ended(&self, error: TurnError) -> Result<TurnEnd> {
         match error {
             TurnError::VisibilityExpansion { ref sections, .. } if self.prompt.is_some() => {
-                self.open_sections(sections)?;
+                OpenedSections::open(&self.session, sections)?;
                 Ok(TurnEnd::Called)
             }
             TurnError::Evaluation { cause: Cause::Cancelled, .. } => Ok(TurnEnd::Cancelled),

@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use tract_core::{DynTool, RenderedValue, ToolContext, ToolResult, block_on};
+use tract_core::{RenderedValue, ToolContext, ToolResult, block_on};
 
 use super::Strategy;
 use super::*;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use tract_core::JsonText;
 
+use super::expand::OpenedSections;
 use crate::session::Session;
 
 /// Values for parameters, the session, and the sections that are shown in full.
@@ -106,12 +107,12 @@ impl Bindings {
         self.session.as_ref()
     }
 
-    /// Whether a section is shown in full because it, or one below it, was asked for.
-    pub(crate) fn opens(&self, path: &str) -> bool {
-        let below = |opened: &String| {
-            opened.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        };
-        self.opened.iter().any(below)
+    /// Every section that was asked for: by the caller, or by the model in this session.
+    pub(crate) fn all_opened(&self) -> BTreeSet<String> {
+        let mut opened = self.opened.clone();
+        let of_session = self.session.as_ref().and_then(Session::latest::<OpenedSections>);
+        opened.extend(of_session.unwrap_or_default().0);
+        opened
     }
 }
 

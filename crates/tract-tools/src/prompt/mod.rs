@@ -42,7 +42,7 @@ use tract_core::DynTool;
 
 pub use self::bindings::{BindError, Bindings};
 pub use self::error::{PromptError, PromptFault, RenderError};
-pub use self::expand::OPEN_SECTIONS;
+pub use self::expand::{OPEN_SECTIONS, OpenedSections};
 pub use self::overrides::{
     OverrideFault, Overrides, SectionOverride, StaleOverride, ToolOverride,
 };

@@ -1,6 +1,6 @@
 //! From a tree of sections to the text and the tools that a model gets.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
@@ -67,13 +67,16 @@ impl RenderedPrompt {
         self.tools.iter().map(|tool| ToolSchema::parse(&tool.spec().definition())).collect()
     }
 
-    /// Begins a registry with the tools and the policies of the sections.
+    /// Returns the policies of the sections that are shown.
+    pub fn policies(&self) -> &[Arc<dyn Policy>] {
+        &self.policies
+    }
+
+    /// Begins a registry with the tools and the policies of the sections that are shown.
     pub fn registry(&self) -> RegistryBuilder {
-        let builder = self
-            .tools
-            .iter()
-            .fold(Registry::builder(), |builder, tool| builder.dyn_tool(Arc::clone(tool)));
-        self.policies.iter().fold(builder, |builder, policy| builder.shared_policy(policy.clone()))
+        let tools = self.tools.iter().cloned();
+        let builder = tools.fold(Registry::builder(), RegistryBuilder::dyn_tool);
+        self.policies.iter().cloned().fold(builder, RegistryBuilder::shared_policy)
     }
 }
 
@@ -87,7 +90,14 @@ impl Prompt {
         if let Some(path) = bindings.opened.iter().find(|path| self.find(path).is_none()) {
             return Err(RenderError::UnknownSection { path: path.clone() });
         }
-        let mut work = Work { bindings, out: String::new(), tools: Vec::new(), policies: Vec::new(), collapsed: Vec::new() };
+        let mut work = Work {
+            bindings,
+            opened: bindings.all_opened(),
+            out: String::new(),
+            tools: Vec::new(),
+            policies: Vec::new(),
+            collapsed: Vec::new(),
+        };
         for (place, section) in self.sections.iter().enumerate() {
             work.section(section, &format!("{}.", place + 1), 2)?;
         }
@@ -96,19 +106,39 @@ impl Prompt {
         let all = self.tools().into_iter().map(|tool| tool.spec().name);
         let unavailable = all.filter(|name| !shown.contains(name)).collect();
         if !collapsed.is_empty() {
-            let sections: BTreeMap<String, bool> = self
-                .paths()
-                .into_iter()
-                .map(|path| (path.to_owned(), collapsed.iter().any(|known| known == path)))
-                .collect();
-            tools.push(Arc::new(OpenSections { sections }));
+            tools.push(Arc::new(self.open_sections()));
         }
-        Ok(RenderedPrompt { text: out.trim_end().to_owned(), tools, policies, unavailable, collapsed })
+        let text = out.trim_end().to_owned();
+        Ok(RenderedPrompt { text, tools, policies, unavailable, collapsed })
+    }
+
+    /// The tool that asks for all of a section.
+    fn open_sections(&self) -> OpenSections {
+        let summarised =
+            self.walk().filter(|section| section.given.visibility == Visibility::Summary);
+        OpenSections {
+            summarised: summarised.map(|section| section.path.clone()).collect(),
+            sections: self.paths().into_iter().map(str::to_owned).collect(),
+        }
+    }
+
+    /// Begins a registry with the tools of all sections, enabled or not, and the tool that opens
+    /// sections where any is shown as a summary. Which can be called now
+    /// [`render`](Self::render) says.
+    pub fn registry(&self) -> RegistryBuilder {
+        let tools = self.tools().into_iter();
+        let builder = tools.fold(Registry::builder(), RegistryBuilder::dyn_tool);
+        let open = self.open_sections();
+        match open.summarised.is_empty() {
+            true => builder,
+            false => builder.tool(open),
+        }
     }
 }
 
 struct Work<'a> {
     bindings: &'a Bindings,
+    opened: BTreeSet<String>,
     out: String,
     tools: Vec<Arc<dyn DynTool>>,
     policies: Vec<Arc<dyn Policy>>,
@@ -126,7 +156,7 @@ impl Work<'_> {
         let fill = |text: &super::Template| {
             text.fill(path, given.params.as_ref(), &self.bindings.values)
         };
-        let as_summary = given.visibility == Visibility::Summary && !self.bindings.opens(path);
+        let as_summary = given.visibility == Visibility::Summary && !self.opens(path);
         if let (true, Some(summary)) = (as_summary, &section.summary) {
             let text = fill(summary)?;
             self.paragraph(&text);
@@ -147,6 +177,14 @@ impl Work<'_> {
             self.section(child, &format!("{number}{}.", place + 1), level + 1)?;
         }
         Ok(())
+    }
+
+    /// Whether a section is shown in full because it, or one below it, was asked for.
+    fn opens(&self, path: &str) -> bool {
+        let below = |opened: &String| {
+            opened.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        self.opened.iter().any(below)
     }
 
     fn paragraph(&mut self, text: &str) {

@@ -33,6 +33,7 @@ mod error;
 mod reduce;
 mod slice;
 mod snapshot;
+mod state;
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
