@@ -142,6 +142,7 @@ fn features_bring_their_layer_and_no_other() {
         &["tract-tools", "tract-macros", "tract-schema", "jsonschema"],
         &["tract-engine", "rusqlite", "reqwest"],
     );
+    check("run", &["tract-run", "tract-engine", "tract-tools"], &["rusqlite", "reqwest", "tokio"]);
     check("mcp", &["tract-mcp", "rmcp", "tract-tools"], &["tract-engine", "rusqlite", "reqwest"]);
     // TLS comes from rustls with ring, wherever HTTP does.
     check("http", &["reqwest", "rustls", "ring"], &["openssl-sys", "aws-lc-sys", "native-tls"]);

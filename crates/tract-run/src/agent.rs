@@ -7,9 +7,9 @@ use tract_core::{CancellationToken, ChatModel, CommitId, JsonText, RefName, Tool
 use tract_engine::Repo;
 use tract_tools::budget::BudgetTracker;
 use tract_tools::dispatch::{DispatchOptions, Dispatcher};
+use tract_tools::policy::PastCalls;
 use tract_tools::prompt::{Bindings, Prompt};
 use tract_tools::resource::Resources;
-use tract_tools::policy::PastCalls;
 use tract_tools::{HydrateOptions, Policy, Registry, RegistryError, Repair, Session};
 
 use crate::progress::Progress;
@@ -36,7 +36,7 @@ type StopIf = Arc<dyn Fn(&TurnDone) -> Option<String> + Send + Sync>;
 /// # tract_core::block_on(async {
 /// use std::sync::{Arc, Mutex};
 /// use tract_core::{ChatModel, Content, Draft, ModelError, ModelRequest, RefName, Reply};
-/// /// use tract_engine::{Repo, RepoOptions};
+/// use tract_engine::{Repo, RepoOptions};
 /// use tract_run::{Agent, Stop};
 /// use tract_tools::Registry;
 ///
@@ -94,12 +94,7 @@ impl fmt::Debug for Agent {
 
 impl Agent {
     /// Makes an agent that works on a branch with the tools of a registry.
-    pub fn new(
-        repo: Repo,
-        branch: RefName,
-        model: Arc<dyn ChatModel>,
-        tools: Registry,
-    ) -> Self {
+    pub fn new(repo: Repo, branch: RefName, model: Arc<dyn ChatModel>, tools: Registry) -> Self {
         let hooks = repo.hooks().clone();
         Self {
             dispatcher: Dispatcher::new(Arc::new(tools)).hooks(hooks),

@@ -1,8 +1,8 @@
 //! Answers of dispatch as messages.
 
 use serde_json::{Value, json};
-use tract_core::{Blob, By, Content, Draft, JsonText, Origin, ToolAnswer, ToolCall};
 use tract_core::Part;
+use tract_core::{Blob, By, Content, Draft, JsonText, Origin, ToolAnswer, ToolCall};
 use tract_tools::dispatch::Answer;
 
 /// Makes the message that answers a call. How it ended, how long it took and what only the operator
@@ -17,7 +17,9 @@ pub(crate) fn draft(answer: &Answer) -> serde_json::Result<Option<Draft>> {
         members.insert("provenance".to_owned(), json!(provenance.id().to_hex()));
         // What the model reads says the value as a rule; what it does not is kept.
         members.remove("value");
-        if let Some(value) = answer.value.as_ref().filter(|value| !answer.text.contains(value.as_str())) {
+        if let Some(value) =
+            answer.value.as_ref().filter(|value| !answer.text.contains(value.as_str()))
+        {
             let value = Blob::seal(value.as_str().to_owned());
             members.insert("value".to_owned(), json!(value.id().to_hex()));
             keeps.push(value);
@@ -43,10 +45,6 @@ pub(crate) fn given_up(call: &ToolCall, text: &str, outcome: &str) -> serde_json
         parts: vec![Part::text(text)],
     }));
     let detail = JsonText::of(&json!({ "call_id": call.id, "outcome": outcome }))?;
-    draft.origin = Origin {
-        id: Some(call.name.clone()),
-        detail: Some(detail),
-        ..By::Tool.into()
-    };
+    draft.origin = Origin { id: Some(call.name.clone()), detail: Some(detail), ..By::Tool.into() };
     Ok(draft)
 }

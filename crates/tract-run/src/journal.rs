@@ -8,7 +8,7 @@ use tract_core::store::Walk;
 use tract_core::{By, Commit, CommitId, Content, JsonText, Op, Origin, RefName};
 use tract_engine::plan::{Details, Request};
 use tract_engine::{Repo, WriteOptions};
-use tract_tools::dispatch::{CallKey, CallStart, Journal};
+use tract_tools::dispatch::{CallKey, CallStart, Journal, Recorded};
 use tract_tools::snapshot::BoxError;
 
 use crate::error::{Result, RunError};
@@ -53,10 +53,63 @@ pub(crate) fn deferred(
     note(DEFERRED, "waiting for approval of", calls.into_iter().map(mark).collect())
 }
 
-/// Marks calls as started, by a note on the branch: one durable write for all of a turn.
+/// Marks calls as started, by a note on the branch: one durable write for all of a turn. Knows the
+/// answers that the calls of a message were given on other branches, so that a fork that is run
+/// again does not repeat what they did.
 pub(crate) struct BranchJournal {
-    pub(crate) repo: Repo,
-    pub(crate) branch: RefName,
+    repo: Repo,
+    branch: RefName,
+    elsewhere: BTreeMap<CallKey, Recorded>,
+}
+
+impl BranchJournal {
+    /// Makes the journal of a message that only this branch has.
+    pub(crate) fn new(repo: &Repo, branch: &RefName) -> Self {
+        Self { repo: repo.clone(), branch: branch.clone(), elsewhere: BTreeMap::new() }
+    }
+
+    /// Makes the journal of a message that other branches may have too.
+    pub(crate) async fn shared(repo: &Repo, branch: &RefName, message: CommitId) -> Result<Self> {
+        let mut journal = Self::new(repo, branch);
+        for other in repo.branches().await? {
+            if branch.branch_name() == Some(other.name.as_str()) {
+                continue;
+            }
+            let line = repo.line(Some(other.head)).await?;
+            let answers = line
+                .view()
+                .rows()
+                .filter(|row| row.answers.is_some_and(|call| call.slot == message));
+            for row in answers {
+                let commit = repo.require_commit(row.slot).await?;
+                if let Some(key) = key_of(&commit) {
+                    let answer = repo.content_of(row.slot).await?;
+                    journal.elsewhere.extend(recorded(&answer).map(|answer| (key, answer)));
+                }
+            }
+        }
+        Ok(journal)
+    }
+}
+
+/// What names the effect of the call that a commit answers, as its origin says.
+fn key_of(commit: &Commit) -> Option<CallKey> {
+    #[derive(Deserialize)]
+    struct Detail {
+        idempotency_key: Option<CallKey>,
+        attempts: Option<u32>,
+    }
+    let detail: Detail = serde_json::from_str(commit.origin.detail.as_ref()?.as_str()).ok()?;
+    detail.idempotency_key.filter(|_| detail.attempts.unwrap_or(0) > 0)
+}
+
+fn recorded(content: &Content) -> Option<Recorded> {
+    match content {
+        Content::ToolResult(answer) => {
+            Some(Recorded::new(content.text()).is_error(answer.is_error))
+        }
+        _ => None,
+    }
 }
 
 #[async_trait]
@@ -71,6 +124,10 @@ impl Journal for BranchJournal {
         let options = WriteOptions::new().what("start");
         self.repo.write(&self.branch, &[request], &options).await?;
         Ok(())
+    }
+
+    async fn recorded(&self, key: &CallKey) -> Result<Option<Recorded>, BoxError> {
+        Ok(self.elsewhere.get(key).cloned())
     }
 }
 

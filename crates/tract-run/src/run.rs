@@ -278,11 +278,12 @@ impl Agent {
             approvals: Vec::new(),
             served: None,
             pending: Vec::new(),
+            left_open: Some(open.slot),
         };
         for call in open.calls {
-            let waits = waiting
-                .iter()
-                .find(|waits| waits.branch == self.branch && is_of(&waits.asked, &call.id, &open.commit));
+            let waits = waiting.iter().find(|waits| {
+                waits.branch == self.branch && is_of(&waits.asked, &call.id, &open.commit)
+            });
             if let Some(waits) = waits {
                 self.tell_waiting(waits);
                 calls.pending.push(waits.id.clone());
@@ -291,7 +292,8 @@ impl Agent {
             let then = if marked.started.contains_key(&call.id) {
                 Then::GiveUp(INTERRUPTED, "interrupted")
             } else if let Some(key) = marked.deferred.get(&call.id) {
-                let approved = decisions.iter().find(|decided| approves(decided, &call.id, &open.commit));
+                let approved =
+                    decisions.iter().find(|decided| approves(decided, &call.id, &open.commit));
                 calls.approvals.extend(approved.map(|decided| {
                     let approval = Approval::new(*key);
                     match &decided.record.handler {

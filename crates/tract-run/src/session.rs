@@ -1,12 +1,14 @@
 //! What tools remember, as commits: a slice of state is a note that is edited in place, an event
 //! of a log a note of its own. So it forks and time-travels with its conversation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
+use tract_compile::Line;
 use tract_core::store::Walk;
 use tract_core::{
-    By, CommitId, Content, Draft, JsonText, Kind, Op, Origin, Priority, RefName,
+    By, Change, Commit, CommitId, Content, Draft, JsonText, Kind, Op, Origin, Priority, RefName,
+    This,
 };
 use tract_engine::Repo;
 use tract_engine::plan::{Details, NewContent, Request};
@@ -141,7 +143,7 @@ impl Stored {
     }
 
     /// Takes note of what was written; the commits are those of the requests, in order.
-    pub(crate) fn written(&mut self, unwritten: Unwritten, commits: &[tract_core::Commit]) {
+    pub(crate) fn written(&mut self, unwritten: Unwritten, commits: &[Commit]) {
         for (place, name, text) in unwritten.states {
             let Some(commit) = commits.get(place) else { continue };
             let row = match (&commit.op, self.state.get(&name)) {
@@ -160,12 +162,18 @@ impl Stored {
     ) -> Result<(Self, BTreeMap<String, JsonText>)> {
         let (mut stored, mut slices) = (Self::default(), BTreeMap::new());
         let Some(head) = head else { return Ok((stored, slices)) };
-        for (row, note) in slice_rows(repo, head).await? {
+        let line = repo.line(Some(head)).await?;
+        let rows = slice_rows(repo, &line).await?;
+        let history = History::of(repo, head).await?;
+        for (row, note) in rows.into_iter().chain(history.summarised(repo, &line).await?) {
+            if slices.contains_key(&note.slice) {
+                continue;
+            }
             slices.insert(note.slice.clone(), JsonText::of(&note.items)?);
             stored.state.insert(note.slice.clone(), (row, JsonText::of(&note)?));
         }
         let mut logs: BTreeMap<String, Vec<JsonText>> = BTreeMap::new();
-        for event in events(repo, head).await? {
+        for event in history.events(repo).await? {
             logs.entry(event.event).or_default().push(event.item);
         }
         for (name, items) in logs {
@@ -177,8 +185,7 @@ impl Stored {
 }
 
 /// The rows that hold slices of state.
-async fn slice_rows(repo: &Repo, head: CommitId) -> Result<Vec<(CommitId, SliceNote)>> {
-    let line = repo.line(Some(head)).await?;
+async fn slice_rows(repo: &Repo, line: &Line) -> Result<Vec<(CommitId, SliceNote)>> {
     let maybe: Vec<(CommitId, CommitId)> = line
         .view()
         .rows()
@@ -192,41 +199,85 @@ async fn slice_rows(repo: &Repo, head: CommitId) -> Result<Vec<(CommitId, SliceN
     let commits = repo.compiler().commits(&versions).await.map_err(tract_engine::Error::from)?;
     let mut rows = Vec::new();
     for ((slot, version), commit) in maybe.into_iter().zip(commits) {
-        if commit.kind != Some(Kind::Note) || !is_of_session(&commit) {
-            continue;
+        if commit.kind == Some(Kind::Note) && is_of_session(&commit) {
+            rows.push((slot, slice_note(repo, version).await?));
         }
-        let content = repo.content_of(version).await?;
-        rows.push((slot, read(&content, "a slice of a session", version)?));
     }
     Ok(rows)
 }
 
-fn is_of_session(commit: &tract_core::Commit) -> bool {
+async fn slice_note(repo: &Repo, version: CommitId) -> Result<SliceNote> {
+    read(&repo.content_of(version).await?, "a slice of a session", version)
+}
+
+fn is_of_session(commit: &Commit) -> bool {
     commit.origin.by == By::Tool
         && commit.origin.id.as_deref().is_some_and(|id| id.starts_with(SLICE))
 }
 
-/// The events of logs on a line, oldest first.
-async fn events(repo: &Repo, head: CommitId) -> Result<Vec<EventNote>> {
-    let mut found = Vec::new();
-    let mut next = Some(head);
-    while let Some(from) = next {
-        let page = repo.store().walk(repo.name(), Walk::from(from)).await;
-        let page = page.map_err(tract_engine::Error::from)?;
-        let notes = page.steps.iter().map(|step| &step.commit);
-        found.extend(
-            notes
-                .filter(|commit| commit.op == Op::Note && is_of_session(commit))
-                .map(|commit| commit.id()),
-        );
-        next = page.next;
+/// What the commits of a line say of a session.
+#[derive(Default)]
+struct History {
+    /// Events of logs, newest first.
+    events: Vec<CommitId>,
+    /// Slices of state, by the rows that they began as.
+    rows: BTreeSet<CommitId>,
+    /// Summaries that were made after a slice began, newest first.
+    summaries: Vec<Commit>,
+}
+
+impl History {
+    async fn of(repo: &Repo, head: CommitId) -> Result<Self> {
+        let mut history = Self::default();
+        let mut next = Some(head);
+        while let Some(from) = next {
+            let page = repo.store().walk(repo.name(), Walk::from(from)).await;
+            let page = page.map_err(tract_engine::Error::from)?;
+            for commit in page.steps.into_iter().map(|step| step.commit) {
+                match &commit.op {
+                    Op::Note if is_of_session(&commit) => history.events.push(commit.id()),
+                    Op::Append { .. } if is_of_session(&commit) => {
+                        history.rows.insert(commit.id());
+                    }
+                    Op::Compress { .. } => history.summaries.push(commit),
+                    _ => {}
+                }
+            }
+            next = page.next;
+        }
+        Ok(history)
     }
-    let mut events = Vec::with_capacity(found.len());
-    for id in found.into_iter().rev() {
-        let content = repo.content_of(id).await?;
-        events.push(read(&content, "an event of a session", id)?);
+
+    /// The events, oldest first.
+    async fn events(&self, repo: &Repo) -> Result<Vec<EventNote>> {
+        let mut events = Vec::with_capacity(self.events.len());
+        for id in self.events.iter().rev() {
+            let content = repo.content_of(*id).await?;
+            events.push(read(&content, "an event of a session", *id)?);
+        }
+        Ok(events)
     }
-    Ok(events)
+
+    /// Slices whose rows lie under a summary: what was said is told shorter, what tools remember
+    /// is not forgotten. What was taken back is.
+    async fn summarised(&self, repo: &Repo, line: &Line) -> Result<Vec<(CommitId, SliceNote)>> {
+        let lost = |slot: &CommitId| self.rows.contains(slot) && !line.view().contains(*slot);
+        let mut found = Vec::new();
+        for summary in &self.summaries {
+            if self.rows.iter().all(|slot| !lost(slot)) {
+                break;
+            }
+            for change in repo.changes(summary).await? {
+                if let Change::Remove { slot: This::Id(slot), row } = change
+                    && lost(&slot)
+                    && let This::Id(version) = row.version
+                {
+                    found.push((slot, slice_note(repo, version).await?));
+                }
+            }
+        }
+        Ok(found)
+    }
 }
 
 /// Reads what the tools remember at a head: from each slice's name to the list of its items.
@@ -244,11 +295,7 @@ pub async fn stored_slices(
 ///
 /// # Errors
 /// As [`stored_slices`], and when a slice does not hold what its type reads.
-pub async fn load_session(
-    repo: &Repo,
-    head: Option<CommitId>,
-    session: &Session,
-) -> Result<()> {
+pub async fn load_session(repo: &Repo, head: Option<CommitId>, session: &Session) -> Result<()> {
     let slices = stored_slices(repo, head).await?;
     Ok(session.from_json(&slices)?)
 }

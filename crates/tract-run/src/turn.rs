@@ -4,9 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tract_compile::Compiled;
-use tract_core::{
-    By, CommitId, Draft, ModelError, Piece, ProgressSink, Reply, ToolCall, Usage,
-};
+use tract_core::{By, CommitId, Draft, ModelError, Piece, ProgressSink, Reply, ToolCall, Usage};
 use tract_engine::plan::Request;
 use tract_engine::{
     DeferredCall, Pending, TurnAnswer, TurnRecord, WriteOptions, broken_off, generation_config,
@@ -106,6 +104,8 @@ pub(crate) struct Calls {
     pub(crate) served: Option<Served>,
     /// What waits already.
     pub(crate) pending: Vec<String>,
+    /// The lasting name of the message, when an earlier process asked for the calls.
+    pub(crate) left_open: Option<CommitId>,
 }
 
 /// What becomes of a call.
@@ -170,7 +170,8 @@ impl Agent {
         let each = tool_calls.into_iter().zip(calls.into_iter().map(Then::Run)).collect();
         let provider = reply.form.as_deref().and_then(|form| form.split('-').next());
         let served = reply.model.as_deref().map(|model| Served::new(provider.unwrap_or(""), model));
-        Ok(Calls { commit, each, approvals: Vec::new(), served, pending: Vec::new() })
+        let (approvals, pending) = (Vec::new(), Vec::new());
+        Ok(Calls { commit, each, approvals, served, pending, left_open: None })
     }
 
     /// Records what had come of an answer that broke off.
@@ -190,19 +191,25 @@ impl Agent {
     pub(crate) async fn answer(&self, stored: &mut Stored, calls: Calls) -> Result<TurnDone> {
         let mut done = TurnDone::new(TurnEnd::Called);
         done.pending.clone_from(&calls.pending);
-        let to_run: Vec<Call> = calls.each.iter().filter_map(|(_, then)| match then {
-            Then::Run(call) => Some(call.clone()),
-            Then::GiveUp(..) => None,
-        }).collect();
+        let to_run: Vec<Call> = calls
+            .each
+            .iter()
+            .filter_map(|(_, then)| match then {
+                Then::Run(call) => Some(call.clone()),
+                Then::GiveUp(..) => None,
+            })
+            .collect();
         let rendered = self.rendered()?;
-        let turn = self.dispatch_turn(&calls, rendered.as_ref());
+        let journal = match calls.left_open {
+            Some(message) => BranchJournal::shared(&self.repo, &self.branch, message).await?,
+            None => BranchJournal::new(&self.repo, &self.branch),
+        };
+        let turn = self.dispatch_turn(&calls, rendered.as_ref(), journal);
         let policies = rendered.iter().flat_map(|rendered| rendered.policies()).cloned();
         let dispatcher = policies.fold(self.dispatcher.clone(), Dispatcher::shared_policy);
         let registry = self.registry();
         let hydrated = match &self.repair {
-            Some(repair) => {
-                hydrate_repairing(to_run, registry, &self.hydration, &**repair).await
-            }
+            Some(repair) => hydrate_repairing(to_run, registry, &self.hydration, &**repair).await,
             None => hydrate_with(to_run, registry, &self.hydration),
         };
         let dispatched = dispatcher.dispatch(hydrated, &turn).await;
@@ -261,8 +268,12 @@ impl Agent {
     }
 
     /// What the calls of a turn share.
-    fn dispatch_turn(&self, calls: &Calls, rendered: Option<&RenderedPrompt>) -> Turn {
-        let journal = BranchJournal { repo: self.repo.clone(), branch: self.branch.clone() };
+    fn dispatch_turn(
+        &self,
+        calls: &Calls,
+        rendered: Option<&RenderedPrompt>,
+        journal: BranchJournal,
+    ) -> Turn {
         let mut context = self
             .context
             .clone()

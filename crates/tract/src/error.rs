@@ -365,9 +365,10 @@ impl From<tract_run::RunError> for Error {
         use tract_core::ModelError;
         match error {
             tract_run::RunError::Engine(error) => error.into(),
-            tract_run::RunError::Model { error: error @ ModelError::BrokenOff { .. }, recorded } => {
-                Self::BrokenOff { error: Box::new(error), recorded }
-            }
+            tract_run::RunError::Model {
+                error: error @ ModelError::BrokenOff { .. },
+                recorded,
+            } => Self::BrokenOff { error: Box::new(error), recorded },
             tract_run::RunError::Model { error, .. } => error.into(),
             other => Self::Run(Box::new(other)),
         }

@@ -46,7 +46,9 @@ pub(crate) async fn run(context: &mut Context<'_>, replay: Replay) -> Outcome<()
                     difference.message,
                     at.unwrap_or_default()
                 ))?;
-                context.out.line(format_args!("  expected {}", escape::line(&difference.expected)))?;
+                context
+                    .out
+                    .line(format_args!("  expected {}", escape::line(&difference.expected)))?;
                 context.out.line(format_args!("  found    {}", escape::line(&difference.found)))?;
             }
         }

@@ -6,6 +6,9 @@ mod kill;
 
 mod support;
 
+// Agents that run, on loopback.
+#[cfg(all(unix, feature = "run"))]
+mod agents;
 // Catalogs of tools: selection, approval.
 mod catalog;
 // Models asked, on loopback.

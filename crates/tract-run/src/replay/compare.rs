@@ -55,9 +55,7 @@ fn differ(recorded: &Message, found: &Message) -> Option<Differ> {
                         let name = old.name.clone()?;
                         unlike("name", name, new.name.clone().unwrap_or_default())
                     })
-                    .or_else(|| {
-                        unlike("error", old.is_error.to_string(), new.is_error.to_string())
-                    })
+                    .or_else(|| unlike("error", old.is_error.to_string(), new.is_error.to_string()))
             }
             _ => None,
         })
@@ -67,7 +65,8 @@ fn calls(recorded: &Message, found: &Message) -> Option<Differ> {
     let list = |message: &Message| -> Vec<ToolCall> { message.content.calls().cloned().collect() };
     let (old, new) = (list(recorded), list(found));
     let alike = |old: &ToolCall, new: &ToolCall| {
-        let canonical = |text: &str| JsonText::new(text).map_or(text.to_owned(), |json| json.to_string());
+        let canonical =
+            |text: &str| JsonText::new(text).map_or(text.to_owned(), |json| json.to_string());
         old.id == new.id
             && old.name == new.name
             && canonical(&old.arguments) == canonical(&new.arguments)

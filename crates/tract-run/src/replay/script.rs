@@ -71,9 +71,10 @@ impl DynTool for Recorded {
         _: &str,
         context: &ToolContext,
     ) -> Result<ToolResult<RenderedValue>, ToolError> {
-        let given = self.script.take(context.call_id()).ok_or_else(|| {
-            ToolError::other("there is no recorded result of this call")
-        })?;
+        let given = self
+            .script
+            .take(context.call_id())
+            .ok_or_else(|| ToolError::other("there is no recorded result of this call"))?;
         Ok(match given.is_error {
             true => ToolResult::error(given.text),
             false => ToolResult::done(given.text),
@@ -94,9 +95,8 @@ pub(super) fn registry_of(
     let mut builder = Registry::builder();
     let mut seen = BTreeSet::new();
     for tool in tools.iter().filter(|tool| seen.insert(tool.id)) {
-        builder = builder
-            .definition_with(&tool.schema, recorded(&tool.name))
-            .no_schema(NoSchema::Full);
+        builder =
+            builder.definition_with(&tool.schema, recorded(&tool.name)).no_schema(NoSchema::Full);
     }
     if tools.is_empty() {
         let names: BTreeSet<&str> = reply.calls().map(|call| call.name.as_str()).collect();

@@ -26,10 +26,11 @@ async fn look() -> &'static str {
 }
 
 fn asks() -> Draft {
-    Draft::assistant("")
-        .call("c1", "look", "{}")
-        .call("c2", "pay", r#"{"sum":5}"#)
-        .call("c3", "pay", r#"{"sum":7}"#)
+    Draft::assistant("").call("c1", "look", "{}").call("c2", "pay", r#"{"sum":5}"#).call(
+        "c3",
+        "pay",
+        r#"{"sum":7}"#,
+    )
 }
 
 /// An agent as a fresh process has it.

@@ -48,8 +48,8 @@ fn a_run_records_everything_it_does() {
         ]);
         let told = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&told);
-        let agent = Agent::new(repo.clone(), main_branch(), model.clone(), tools())
-            .on_progress(move |progress| {
+        let agent = Agent::new(repo.clone(), main_branch(), model.clone(), tools()).on_progress(
+            move |progress| {
                 let word = match progress {
                     Progress::Asking { step, .. } => format!("asking {step}"),
                     Progress::Replied { calls, .. } => format!("{calls} calls"),
@@ -60,7 +60,8 @@ fn a_run_records_everything_it_does() {
                     _ => return,
                 };
                 heard.lock().unwrap().push(word);
-            });
+            },
+        );
         let report = agent.run(Some(Draft::user("1 + 2?"))).await.unwrap();
         assert_eq!((report.stop, report.steps, report.calls), (Stop::Answered, 2, 4));
         assert_eq!((report.text.as_str(), report.usage.input_tokens), ("3", Some(20)));
@@ -74,8 +75,15 @@ fn a_run_records_everything_it_does() {
         assert_eq!(
             *told.lock().unwrap(),
             [
-                "asking 1", "4 calls", "c1 succeeded", "c2 invalid", "c3 panicked", "c4 invalid",
-                "asking 2", "0 calls", "stopped: answered"
+                "asking 1",
+                "4 calls",
+                "c1 succeeded",
+                "c2 invalid",
+                "c3 panicked",
+                "c4 invalid",
+                "asking 2",
+                "0 calls",
+                "stopped: answered"
             ]
         );
 
@@ -115,22 +123,14 @@ fn steps_budget_and_conditions_stop_a_run_that_can_go_on() {
         let store = memory();
         let repo = repo_on(&store).await;
         let add = |id: &str| call(id, "add", r#"{"a":1,"b":1}"#);
-        let model = Script::new([
-            add("c1"),
-            add("c2"),
-            add("c3"),
-            add("c4"),
-            Draft::assistant("done"),
-        ]);
+        let model =
+            Script::new([add("c1"), add("c2"), add("c3"), add("c4"), Draft::assistant("done")]);
         let agent = Agent::new(repo.clone(), main_branch(), model.clone(), tools());
         let one = agent.clone().max_steps(1).run(Some(Draft::user("go"))).await.unwrap();
         assert_eq!((one.stop, one.calls), (Stop::Steps(1), 1));
         let until = |word: &'static str| {
             move |turn: &tract_run::TurnDone| {
-                turn.answers
-                    .iter()
-                    .any(|answer| answer.call_id == word)
-                    .then(|| word.to_owned())
+                turn.answers.iter().any(|answer| answer.call_id == word).then(|| word.to_owned())
             }
         };
         let condition = agent.clone().stop_if(until("c2")).run(None).await.unwrap();
@@ -152,9 +152,11 @@ fn a_call_that_ends_the_turn_leaves_no_call_open() {
         let store = memory();
         let repo = repo_on(&store).await;
         let model = Script::new([
-            call("c1", "add", r#"{"a":1,"b":1}"#)
-                .call("c2", "abort", "{}")
-                .call("c3", "add", r#"{"a":1,"b":1}"#),
+            call("c1", "add", r#"{"a":1,"b":1}"#).call("c2", "abort", "{}").call(
+                "c3",
+                "add",
+                r#"{"a":1,"b":1}"#,
+            ),
             Draft::assistant("sorry"),
         ]);
         let agent = Agent::new(repo.clone(), main_branch(), model, tools());

@@ -1,9 +1,9 @@
 use serde::{Deserialize, Serialize};
 use tract_core::{Draft, Op, RefName, block_on};
 use tract_run::{Agent, load_session, stored_slices};
+use tract_tools::CallContext as _;
 use tract_tools::planning::{Plan, Planning, StepStatus};
 use tract_tools::{EventType, Registry, Session, SessionItem, ToolContext, ToolError, tool};
-use tract_tools::CallContext as _;
 
 use crate::support::{Script, main_branch, memory, messages, repo_on};
 
@@ -127,5 +127,32 @@ fn what_a_failed_call_changed_is_not_on_the_branch() {
         agent.run(Some(Draft::user("go"))).await.unwrap();
         let head = repo.head_of(&main_branch()).await.unwrap();
         assert!(stored_slices(&repo, head).await.unwrap().is_empty());
+    });
+}
+
+#[test]
+fn a_summary_of_the_conversation_forgets_no_plan() {
+    block_on(async {
+        let store = memory();
+        let repo = repo_on(&store).await;
+        let (own, registry) = session();
+        let model = Script::new([
+            call("c1", "planning_setup_plan", r#"{"objective":"o","initial_steps":["a"]}"#),
+            Draft::assistant("planned"),
+            call("c2", "planning_update_step", r#"{"step_id":1,"status":"in_progress"}"#),
+            Draft::assistant("begun"),
+        ]);
+        let agent = Agent::new(repo.clone(), main_branch(), model.clone(), registry).session(&own);
+        agent.run(Some(Draft::user("plan"))).await.unwrap();
+        let all = tract_engine::plan::Selection::Range { from: None, to: None };
+        repo.compress(&main_branch(), all, "they planned").await.unwrap();
+        let (later, registry) = session();
+        let agent =
+            Agent::new(repo_on(&store).await, main_branch(), model, registry).session(&later);
+        agent.run(Some(Draft::user("begin"))).await.unwrap();
+        let status = later.latest::<Plan>().unwrap().steps[0].status;
+        assert_eq!(status, StepStatus::InProgress);
+        let head = repo.head_of(&main_branch()).await.unwrap();
+        assert!(stored_slices(&repo, head).await.unwrap()["plan"].as_str().contains("in_progress"));
     });
 }

@@ -43,7 +43,9 @@ pub(crate) fn memory() -> Arc<dyn Store> {
 
 pub(crate) async fn repo_on(store: &Arc<dyn Store>) -> Repo {
     let repo = Repo::new(Arc::clone(store), RepoOptions::new().who("tester"));
-    repo.init().await.unwrap();
+    if repo.ref_target(&RefName::head()).await.unwrap().is_none() {
+        repo.init().await.unwrap();
+    }
     repo
 }
 

@@ -62,7 +62,9 @@ impl Planning {
             Some(session) if session.is(&self.session) => Ok(()),
             found => Err(ToolError::other("the plan belongs to another conversation").operator(
                 match found {
-                    Some(_) => "the context's session is not the one the planning tools are bound to",
+                    Some(_) => {
+                        "the context's session is not the one the planning tools are bound to"
+                    }
                     None => "the context has no session: lend it the one the tools are bound to",
                 },
             )),

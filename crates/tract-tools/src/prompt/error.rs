@@ -13,7 +13,9 @@ pub enum PromptFault {
         what: &'static str,
     },
     /// No section may have this key.
-    #[error("expected a key such as `guidance` (a-z, 0-9, then also `.`, `_`, `-`; up to 64), found {key:?}")]
+    #[error(
+        "expected a key such as `guidance` (a-z, 0-9, then also `.`, `_`, `-`; up to 64), found {key:?}"
+    )]
     BadKey {
         /// The key.
         key: String,

@@ -81,8 +81,9 @@ impl Tool for OpenSections {
         context: &ToolContext,
     ) -> Result<ToolResult<()>, ToolError> {
         if asked.sections.is_empty() {
-            return Err(ToolError::validation("expected at least one section, found none")
-                .at("sections"));
+            return Err(
+                ToolError::validation("expected at least one section, found none").at("sections")
+            );
         }
         let session = context.optional_resource::<Session>();
         let open = session.and_then(Session::latest::<OpenedSections>).unwrap_or_default().0;

@@ -43,12 +43,10 @@ use tract_core::DynTool;
 pub use self::bindings::{BindError, Bindings};
 pub use self::error::{PromptError, PromptFault, RenderError};
 pub use self::expand::{OPEN_SECTIONS, OpenedSections};
-pub use self::overrides::{
-    OverrideFault, Overrides, SectionOverride, StaleOverride, ToolOverride,
-};
+pub use self::overrides::{OverrideFault, Overrides, SectionOverride, StaleOverride, ToolOverride};
 pub use self::render::RenderedPrompt;
-pub use self::section::{Example, Section, Visibility};
 use self::section::SectionTool;
+pub use self::section::{Example, Section, Visibility};
 use self::template::Template;
 
 /// A tree of sections that was checked as a whole.

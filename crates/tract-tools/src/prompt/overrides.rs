@@ -133,10 +133,10 @@ impl Prompt {
             put(section, &mut sections, &mut tools, &mut faults);
         }
         let unknown = sections.into_keys().chain(tools.into_keys());
-        faults.extend(unknown.map(|name| StaleOverride {
-            name: name.to_owned(),
-            fault: OverrideFault::Unknown,
-        }));
+        faults.extend(
+            unknown
+                .map(|name| StaleOverride { name: name.to_owned(), fault: OverrideFault::Unknown }),
+        );
         (self, faults)
     }
 }
@@ -214,7 +214,8 @@ fn tool_texts(
 /// Puts descriptions into a schema, where its properties are.
 fn described(schema: &str, texts: &BTreeMap<String, String>) -> Result<String, OverrideFault> {
     let unfit = |text: String| OverrideFault::Unfit(text);
-    let mut schema: Value = serde_json::from_str(schema).map_err(|error| unfit(error.to_string()))?;
+    let mut schema: Value =
+        serde_json::from_str(schema).map_err(|error| unfit(error.to_string()))?;
     for (name, text) in texts {
         let property = schema.pointer_mut("/properties").and_then(|all| all.get_mut(name));
         match property {

@@ -146,16 +146,20 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn section(&mut self, section: &Checked, number: &str, level: usize) -> Result<(), RenderError> {
+    fn section(
+        &mut self,
+        section: &Checked,
+        number: &str,
+        level: usize,
+    ) -> Result<(), RenderError> {
         let given = &section.given;
         if given.enabled.as_ref().is_some_and(|enabled| !enabled(self.bindings)) {
             return Ok(());
         }
         let (title, path) = (given.title.trim(), section.path.as_str());
         self.paragraph(&format!("{} {number} {title} ({path})", "#".repeat(level)));
-        let fill = |text: &super::Template| {
-            text.fill(path, given.params.as_ref(), &self.bindings.values)
-        };
+        let fill =
+            |text: &super::Template| text.fill(path, given.params.as_ref(), &self.bindings.values);
         let as_summary = given.visibility == Visibility::Summary && !self.opens(path);
         if let (true, Some(summary)) = (as_summary, &section.summary) {
             let text = fill(summary)?;

@@ -49,9 +49,10 @@ fn tree() -> Prompt {
                 .child(Section::new("b", "Below", "Costs $5, $${kept}.").tool(Named("two"))),
         )
         .section(
-            Section::new("off", "Off", "never").enabled_if(|_| false).tool(Named("three")).child(
-                Section::new("below", "Below off", "never").tool(Named("four")),
-            ),
+            Section::new("off", "Off", "never")
+                .enabled_if(|_| false)
+                .tool(Named("three"))
+                .child(Section::new("below", "Below off", "never").tool(Named("four"))),
         )
         .section(
             Section::new("long", "Long", "All of it.")
@@ -116,9 +117,10 @@ fn the_expand_tool_asks_for_sections() {
 #[test]
 fn enablement_may_ask_values_and_session() {
     let prompt = Prompt::builder("tests", "when")
-        .section(Section::new("few", "Few", "few").enabled_if(|bound| {
-            bound.get::<Desk>().is_some_and(|desk| desk.seats < 5)
-        }))
+        .section(
+            Section::new("few", "Few", "few")
+                .enabled_if(|bound| bound.get::<Desk>().is_some_and(|desk| desk.seats < 5)),
+        )
         .section(
             Section::new("s", "S", "session").enabled_if(|bound| bound.get_session().is_some()),
         )

@@ -51,7 +51,8 @@ impl Session {
     /// state that is newer than the snapshot is empty again.
     pub fn restore(&self, snapshot: &SessionSnapshot) {
         let mut state = self.lock();
-        let states = state.slices.iter_mut().filter(|(_, slice)| slice.policy == SlicePolicy::State);
+        let states =
+            state.slices.iter_mut().filter(|(_, slice)| slice.policy == SlicePolicy::State);
         for (name, slice) in states {
             match snapshot.slices.get(name) {
                 Some((_, items, revision)) => slice.put(items, *revision),

@@ -29,11 +29,13 @@ impl EventSink for Session {
             self.log_named(ToolInvoked::KIND)?;
         }
         let mut failed = None;
-        let json = || event.json().map_err(|error| {
-            let source = serde::ser::Error::custom(&error);
-            failed = Some(error);
-            source
-        });
+        let json = || {
+            event.json().map_err(|error| {
+                let source = serde::ser::Error::custom(&error);
+                failed = Some(error);
+                source
+            })
+        };
         match self.publish_any(event.kind(), event.as_any(), json) {
             Ok(()) => Ok(()),
             Err(error) => Err(failed.unwrap_or_else(|| error.into())),

@@ -44,10 +44,7 @@ fn books() -> Session {
         Some(amount) => {
             let known = slice.iter().find(|total| total.of == event.of);
             let sum = known.map_or(0, |total| total.sum) + amount;
-            upsert_by(|total: &Total| total.of.clone())(
-                slice,
-                &Total { of: event.of.clone(), sum },
-            )
+            upsert_by(|total: &Total| total.of.clone())(slice, &Total { of: event.of.clone(), sum })
         }
     };
     session.on(add).unwrap();

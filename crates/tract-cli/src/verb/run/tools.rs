@@ -48,7 +48,8 @@ impl Tools {
         instructions: Option<String>,
     ) -> Outcome<Self> {
         let role = instructions.as_deref().unwrap_or(ROLE).replace("${", "$${");
-        let mut prompt = Prompt::builder("tract", "run").section(Section::new("role", "Role", role));
+        let mut prompt =
+            Prompt::builder("tract", "run").section(Section::new("role", "Role", role));
         if let Some(strategy) = strategy {
             let section = Planning::section_of(session, strategy)
                 .map_err(|error| no("session")(error.to_string()))?;
