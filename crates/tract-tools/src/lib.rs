@@ -8,10 +8,12 @@
 //! a tool to the definition that was approved.
 #![forbid(unsafe_code)]
 
+mod blocking;
 pub mod budget;
 mod compiled;
 pub mod dispatch;
 pub mod event;
+pub mod example;
 pub mod fs;
 pub mod hydrate;
 mod panics;
@@ -32,8 +34,10 @@ pub use tract_core::{
     ToolSpec, ToolTraits,
 };
 
+pub use crate::blocking::blocking;
 pub use crate::dispatch::{CallContext, Dispatcher, Turn};
 pub use crate::event::{Event, EventType};
+pub use crate::example::{Example, ToolExample};
 pub use crate::hydrate::{
     Bound, Call, HydrateOptions, Hydrated, IntoCalls, Provenance, Repair, RepairRequest, Stage,
     StageError, hydrate, hydrate_repairing, hydrate_with,

@@ -190,6 +190,10 @@ impl<'a> Run<'a> {
                     }
                 }
             }
+            if let Some(over) = self.turn_over(call) {
+                executed.verdict = over;
+                return executed;
+            }
             executed.attempts += 1;
             executed.verdict = self.attempt(call, alone, &mut executed).await;
             let again = executed.verdict.retryable && executed.attempts < most;

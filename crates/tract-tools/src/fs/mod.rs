@@ -5,8 +5,13 @@
 //! directory of the host.
 
 mod call;
+#[cfg(unix)]
+mod directory;
 mod memory;
 mod path;
+mod tools;
+#[cfg(unix)]
+mod undo;
 
 use std::sync::Arc;
 
@@ -14,8 +19,14 @@ use serde::Serialize;
 use tract_core::ToolError;
 
 pub(crate) use self::call::CallFs;
+#[cfg(unix)]
+pub use self::directory::DirectoryFs;
 pub use self::memory::MemoryFs;
 pub use self::path::FsPath;
+pub use self::tools::{
+    Edited, Editing, Entries, FileText, FsEdit, FsList, FsRead, FsRemove, FsWrite, Listing, Reading,
+    Removing, Writing, add_fs_tools,
+};
 use crate::resource::Binding;
 use crate::snapshot::{BoxError, Snapshot};
 
@@ -199,3 +210,6 @@ pub fn bind(filesystem: Arc<dyn Filesystem>) -> Binding<dyn Filesystem> {
         state
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -443,3 +443,6 @@ impl Drop for CallResources {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
