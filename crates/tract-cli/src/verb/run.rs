@@ -161,15 +161,13 @@ async fn worked(
 ) -> Outcome<Report> {
     let session = Session::new();
     let instructions = run.instructions.as_deref().map(input::read_text).transpose()?;
-    let tools = Tools::start(
-        &session,
-        run.plan.strategy(),
-        run.fs.as_deref(),
-        #[cfg(feature = "mcp")]
-        &run.mcp,
-        instructions,
-    )
-    .await?;
+    #[cfg(feature = "mcp")]
+    let commands = run.mcp.as_slice();
+    #[cfg(not(feature = "mcp"))]
+    let commands = &[];
+    let strategy = run.plan.strategy();
+    let tools =
+        Tools::start(&session, strategy, run.fs.as_deref(), commands, instructions).await?;
     let mut agent = tract
         .agent(model, tools.registry()?)
         .session(&session)

@@ -46,7 +46,7 @@ pub use self::expand::{OPEN_SECTIONS, OpenedSections};
 pub use self::overrides::{OverrideFault, Overrides, SectionOverride, StaleOverride, ToolOverride};
 pub use self::render::RenderedPrompt;
 use self::section::SectionTool;
-pub use self::section::{Example, Section, Visibility};
+pub use self::section::{ExampleText, Section, Visibility};
 use self::template::Template;
 
 /// A tree of sections that was checked as a whole.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tract_core::{Blob, DynTool, RenderedValue, ToolContext, ToolError, ToolResult, ToolSpec};
 
-use super::section::{Example, SectionTool};
+use super::section::{ExampleText, SectionTool};
 use super::template::Template;
 use super::{Checked, Prompt};
 
@@ -49,7 +49,7 @@ pub struct ToolOverride {
     pub parameters: BTreeMap<String, String>,
     /// Its examples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub examples: Option<Vec<Example>>,
+    pub examples: Option<Vec<ExampleText>>,
 }
 
 /// Why an override does not count.

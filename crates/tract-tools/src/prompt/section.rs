@@ -24,9 +24,10 @@ pub enum Visibility {
     Summary,
 }
 
-/// A call and what it gives, as a prompt documents it.
+/// A call and what it gives, as a prompt documents it and an override may tell it anew. Every
+/// [`ToolExample`](crate::ToolExample) is one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Example {
+pub struct ExampleText {
     /// What it shows, in 1 to 200 characters.
     pub description: String,
     /// The arguments.
@@ -35,7 +36,7 @@ pub struct Example {
     pub output: String,
 }
 
-impl Example {
+impl ExampleText {
     /// Makes an example.
     ///
     /// # Errors
@@ -50,10 +51,26 @@ impl Example {
     }
 }
 
+impl From<crate::Example> for ExampleText {
+    fn from(example: crate::Example) -> Self {
+        Self {
+            description: example.description,
+            input: example.input,
+            output: example.output.text,
+        }
+    }
+}
+
+impl<P, O> From<crate::ToolExample<P, O>> for ExampleText {
+    fn from(example: crate::ToolExample<P, O>) -> Self {
+        example.erase().into()
+    }
+}
+
 #[derive(Clone)]
 pub(crate) struct SectionTool {
     pub(crate) tool: Arc<dyn DynTool>,
-    pub(crate) examples: Vec<Example>,
+    pub(crate) examples: Vec<ExampleText>,
 }
 
 impl SectionTool {
@@ -203,9 +220,9 @@ impl Section {
     }
 
     /// Adds an example to the tool that was added last.
-    pub fn example(mut self, example: Example) -> Self {
+    pub fn example(mut self, example: impl Into<ExampleText>) -> Self {
         if let Some(last) = self.tools.last_mut() {
-            last.examples.push(example);
+            last.examples.push(example.into());
         }
         self
     }

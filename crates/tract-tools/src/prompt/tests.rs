@@ -133,7 +133,7 @@ fn enablement_may_ask_values_and_session() {
 
 #[test]
 fn everything_that_is_wrong_is_said_at_once() {
-    let bad = Example::new("", &serde_json::json!({"x": 1}), "y").unwrap();
+    let bad = ExampleText::new("", &serde_json::json!({"x": 1}), "y").unwrap();
     let error = Prompt::builder("", "k")
         .section(Section::new("Bad", " ", "${citi}").params::<Desk>().tool(Named("twice")))
         .section(Section::new("x", "X", "${any}").tool(Named("t o")).example(bad))
@@ -176,7 +176,7 @@ fn parameters_are_bound_once_and_have_to_be() {
 
 #[test]
 fn examples_stand_in_their_section() {
-    let example = Example::new("by id", &serde_json::json!({"id": "7"}), "a ``` in it").unwrap();
+    let example = ExampleText::new("by id", &serde_json::json!({"id": "7"}), "a ``` in it").unwrap();
     let prompt = Prompt::builder("tests", "examples")
         .section(Section::new("g", "G", "Text.").tool(Named("look")).example(example))
         .build()

@@ -44,7 +44,7 @@ impl Tools {
         session: &Session,
         strategy: Option<Strategy>,
         folder: Option<&Path>,
-        #[cfg(feature = "mcp")] commands: &[String],
+        commands: &[String],
         instructions: Option<String>,
     ) -> Outcome<Self> {
         let role = instructions.as_deref().unwrap_or(ROLE).replace("${", "$${");
@@ -75,7 +75,10 @@ impl Tools {
         #[cfg(feature = "mcp")]
         let (servers, builder) = servers(commands).await?;
         #[cfg(not(feature = "mcp"))]
-        let builder = Registry::builder();
+        let builder = match commands {
+            [] => Registry::builder(),
+            _ => return Err(Failure::usage("this build knows no MCP servers")),
+        };
         let of_servers = registry(builder)?;
         Ok(Self {
             prompt,
