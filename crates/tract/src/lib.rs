@@ -147,3 +147,6 @@ struct Results;
 #[cfg(all(doctest, feature = "tools"))]
 #[doc = include_str!("../../../docs/tools.md")]
 struct Tools;
+#[cfg(all(doctest, feature = "tools"))]
+#[doc = include_str!("../../../docs/dispatch.md")]
+struct Dispatch;
