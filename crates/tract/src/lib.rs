@@ -156,3 +156,6 @@ struct RunGuide;
 #[cfg(all(doctest, feature = "tools"))]
 #[doc = include_str!("../../../docs/tools.md")]
 struct Tools;
+#[cfg(all(doctest, feature = "tools"))]
+#[doc = include_str!("../../../docs/dispatch.md")]
+struct Dispatch;

@@ -124,7 +124,8 @@ impl Tool for FsRead {
         for line in whole.lines().skip(first - 1).take(most) {
             if text.len() + line.len() > MOST_BYTES {
                 if text.is_empty() {
-                    let cut = line.floor_char_boundary(MOST_BYTES);
+                    let whole = |cut: &usize| line.is_char_boundary(*cut);
+                    let cut = (0..=MOST_BYTES).rev().find(whole).unwrap_or(0);
                     text.push_str(line.get(..cut).unwrap_or_default());
                     text.push_str(" [the rest of the line is left out]");
                     taken = 1;

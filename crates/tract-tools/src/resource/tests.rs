@@ -25,15 +25,18 @@ fn told<T>(log: &Log, what: &str) -> impl Fn(&T) -> Result<(), BoxError> + use<T
 #[test]
 fn each_scope_makes_as_often_as_it_says() {
     let expected = [
-        (Binding::singleton as fn(_) -> _, [0, 0, 0]),
-        (Binding::per_call as fn(_) -> _, [0, 0, 1]),
-        (Binding::prototype as fn(_) -> _, [0, 1, 2]),
+        (Lifetime::Singleton, [0, 0, 0]),
+        (Lifetime::PerCall, [0, 0, 1]),
+        (Lifetime::Prototype, [0, 1, 2]),
     ];
-    for (binding, expected) in expected {
+    for (lifetime, expected) in expected {
         let count = Arc::new(AtomicUsize::new(0));
-        let make: Box<dyn Fn(&Scope<'_>) -> Result<Arc<A>, BoxError> + Send + Sync> =
-            Box::new(counted(&count));
-        let resources = Arc::new(Resources::builder().bind(binding(make)).build().unwrap());
+        let binding = match lifetime {
+            Lifetime::Singleton => Binding::singleton(counted(&count)),
+            Lifetime::PerCall => Binding::per_call(counted(&count)),
+            Lifetime::Prototype => Binding::prototype(counted(&count)),
+        };
+        let resources = Arc::new(Resources::builder().bind(binding).build().unwrap());
         assert_eq!(count.load(Ordering::SeqCst), 0, "nothing is made before it is asked for");
         let call = CallResources::new(Some(Arc::clone(&resources)));
         let mut found = vec![call.get::<A>().unwrap().0, call.get::<A>().unwrap().0];
@@ -150,11 +153,11 @@ fn what_was_made_after_the_snapshot_goes_back_to_how_it_was_made() {
     let late = Arc::new(Number(StdMutex::new(5)));
     struct Late(Arc<Number>);
     let resources = Resources::builder()
-        .bind(Binding::value(Arc::clone(&first)).snapshots(|number| Arc::clone(number) as _))
+        .bind(Binding::value(Arc::clone(&first)).snapshots(|number| Arc::clone(number) as Arc<dyn Snapshot>))
         .bind({
             let late = Arc::clone(&late);
             Binding::singleton(move |_| Ok::<_, BoxError>(Arc::new(Late(Arc::clone(&late)))))
-                .snapshots(|late| Arc::clone(&late.0) as _)
+                .snapshots(|late| Arc::clone(&late.0) as Arc<dyn Snapshot>)
         })
         .build()
         .unwrap();

@@ -204,7 +204,8 @@ impl DynTool for Scripted {
             trap.spring().map_err(|error| ToolError::other("it broke").caused_by(error))?;
         }
         let done = || Ok(ToolResult::done(format!("done {}", context.call_id())));
-        match serde_json::from_str(arguments)? {
+        let act: Act = serde_json::from_str(arguments)?;
+        match act {
             Act::Ok => done(),
             Act::Value { value } => Ok(ToolResult::ok(RenderedValue::of(&value)?).message("see")),
             Act::NotDone => {
