@@ -21,6 +21,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tract-providers", &["tract-core", "tract-compile", "tract-schema"]),
     ("tract-tools", &["tract-core", "tract-hooks", "tract-macros", "tract-schema"]),
     (
+        "tract-run",
+        &["tract-core", "tract-compile", "tract-engine", "tract-hooks", "tract-tools"],
+    ),
+    (
         "tract",
         &[
             "tract-core",
@@ -29,6 +33,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tract-engine",
             "tract-providers",
             "tract-mcp",
+            "tract-run",
             "tract-schema",
             "tract-store-redb",
             "tract-store-sled",
@@ -137,6 +142,7 @@ fn features_bring_their_layer_and_no_other() {
         &["tract-tools", "tract-macros", "tract-schema", "jsonschema"],
         &["tract-engine", "rusqlite", "reqwest"],
     );
+    check("run", &["tract-run", "tract-engine", "tract-tools"], &["rusqlite", "reqwest", "tokio"]);
     check("mcp", &["tract-mcp", "rmcp", "tract-tools"], &["tract-engine", "rusqlite", "reqwest"]);
     // TLS comes from rustls with ring, wherever HTTP does.
     check("http", &["reqwest", "rustls", "ring"], &["openssl-sys", "aws-lc-sys", "native-tls"]);

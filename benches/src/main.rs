@@ -6,6 +6,7 @@
 
 mod append;
 mod cold;
+mod dispatch;
 mod floor;
 mod hooks;
 mod hydrate;
@@ -37,6 +38,7 @@ const SECTIONS: &[(&str, Section)] = &[
     #[cfg(feature = "postgres")]
     ("postgres", postgres::run),
     ("hydrate", hydrate::run),
+    ("dispatch", dispatch::run),
     ("large", large::run),
     ("json", json::run),
     ("select", select::run),

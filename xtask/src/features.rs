@@ -20,6 +20,7 @@ const COMBINATIONS: &[&str] = &[
     "engine",
     "tools",
     "engine,tools",
+    "run",
     "mcp",
     "http",
 ];

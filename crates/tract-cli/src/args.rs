@@ -86,6 +86,12 @@ pub(crate) enum Command {
     /// Ask a model to go on from here, and record its answer.
     #[cfg(feature = "http")]
     Generate(verb::ask::Generate),
+    /// Let a model work on a task, with tools; everything is recorded on the branch.
+    #[cfg(feature = "run")]
+    Run(Box<verb::run::Run>),
+    /// Run a recorded conversation again, and name the first difference.
+    #[cfg(feature = "run")]
+    Replay(verb::replay::Replay),
     /// Replace what a message says; the original stays.
     Edit(verb::edit::Edit),
     /// Set the priority of messages: skip, normal, important, pinned.
@@ -171,6 +177,10 @@ impl Command {
             Self::Summarization(config) => config.writes(),
             #[cfg(feature = "http")]
             Self::Chat(_) | Self::Generate(_) => true,
+            #[cfg(feature = "run")]
+            Self::Run(_) => true,
+            #[cfg(feature = "run")]
+            Self::Replay(_) => false,
             Self::Init(_)
             | Self::Branch(_)
             | Self::Checkout(_)

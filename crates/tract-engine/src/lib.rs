@@ -19,6 +19,7 @@ mod pending;
 pub mod plan;
 mod reach;
 mod received;
+mod reply;
 mod repo;
 mod revision;
 mod stats;
@@ -46,8 +47,11 @@ pub use crate::import::{
 };
 pub use crate::log::{LogLine, LogPage, describe, log, log_all, one_line};
 pub use crate::merge::{MergeOptions, Merged};
-pub use crate::pending::{Asked, Decided, Deferred, Pending, Rejected, TurnAnswer};
+pub use crate::pending::{
+    Asked, Decided, Deferred, DeferredCall, Pending, Rejected, TurnAnswer, TurnRecord, TurnRecorded,
+};
 pub use crate::plan::Refusal;
+pub use crate::reply::{broken_off, generation_config, reply_draft};
 pub use crate::repo::{Repo, RepoOptions};
 pub use crate::revision::Marks;
 pub use crate::stats::{Stats, stats};

@@ -40,6 +40,7 @@ mod prompts;
 mod record;
 mod summarizer;
 mod timer;
+pub mod wait;
 mod worker;
 
 pub use crate::action::{

@@ -2,17 +2,30 @@
 //!
 //! A [`Registry`] holds definitions and what runs them; [typed] tools come from functions, structs
 //! and by hand. [`hydrate()`] makes of each call of a reply one [`Hydrated`]: ready to run, or
-//! refused with the stage, the place and the reason. Nothing runs here, so that policies and people
-//! can decide in between. [`select`] finds the few of thousands that fit what was said, [`pin`] binds
+//! refused with the stage, the place and the reason. Nothing has run then, so that policies and people
+//! can decide in between. [`dispatch`] runs what may run, each call a transaction, and answers every
+//! one. [`select`] finds the few of thousands that fit what was said, [`pin`] binds
 //! a tool to the definition that was approved.
 #![forbid(unsafe_code)]
 
+mod blocking;
+pub mod budget;
 mod compiled;
+pub mod dispatch;
+pub mod event;
+pub mod example;
+pub mod fs;
 pub mod hydrate;
+mod panics;
 pub mod pin;
+pub mod planning;
 pub mod policy;
+pub mod prompt;
 pub mod registry;
+pub mod resource;
 pub mod select;
+pub mod session;
+pub mod snapshot;
 pub mod typed;
 
 pub use async_trait::async_trait;
@@ -21,14 +34,21 @@ pub use tract_core::{
     ToolSpec, ToolTraits,
 };
 
+pub use crate::blocking::blocking;
+pub use crate::dispatch::{CallContext, Dispatcher, Turn};
+pub use crate::event::{Event, EventType};
+pub use crate::example::{Example, ToolExample};
 pub use crate::hydrate::{
     Bound, Call, HydrateOptions, Hydrated, IntoCalls, Provenance, Repair, RepairRequest, Stage,
     StageError, hydrate, hydrate_repairing, hydrate_with, sent_in,
 };
+pub use crate::planning::{Plan, Planning, Strategy};
 pub use crate::policy::{Decision, Policy, PolicyRequest};
+pub use crate::prompt::{Bindings, Prompt, RenderedPrompt, Section};
 pub use crate::registry::{
     Lookup, NoSchema, RegisterError, Registered, Registry, RegistryBuilder, RegistryError,
 };
+pub use crate::session::{Session, SessionError, SessionItem, SliceOp};
 pub use crate::typed::{Args, Instance, ToolInstance, tool, tool_type};
 
 #[cfg(doctest)]

@@ -6,6 +6,7 @@ mod error;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tract_core::{DynTool, ToolId, ToolSchema, ToolTraits, nearest};
 use tract_schema::{
@@ -59,6 +60,7 @@ pub struct Registered {
     definition: Definition,
     callable: Option<Arc<dyn DynTool>>,
     traits: ToolTraits,
+    timeout: Option<Duration>,
     no_schema: NoSchema,
     arguments_schema: Option<Arc<str>>,
     pub(crate) compiled: Arc<OnceLock<Result<Compiled, SchemaError>>>,
@@ -102,6 +104,11 @@ impl Registered {
     /// own hints.
     pub fn traits(&self) -> ToolTraits {
         self.traits
+    }
+
+    /// Returns how long one call may take, where the callable says so.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.timeout
     }
 
     /// Returns what may be done with its calls when it has no schema.

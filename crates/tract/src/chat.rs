@@ -6,12 +6,12 @@ use std::sync::Arc;
 use serde::Serialize;
 use tract_compile::Compiled;
 use tract_core::{
-    ActiveTool, By, CancellationToken, ChatModel, Commit, JsonText, ModelError, Origin, Partial,
-    Piece, Reply, ToolCall, ToolSchema, unless_cancelled,
+    ActiveTool, CancellationToken, ChatModel, Commit, JsonText, ModelError, Piece, Reply, ToolCall,
+    ToolSchema, unless_cancelled,
 };
-use tract_engine::plan::{Details, Request};
+use tract_engine::{broken_off, generation_config};
 
-use crate::drafts::{Counts, IntoDraft};
+use crate::drafts::IntoDraft;
 use crate::error::{Error, Result};
 use crate::handle::Tract;
 use crate::schemas::{self, IntoSchema};
@@ -226,7 +226,7 @@ impl Tract {
         }
         let mut draft = (&reply).into_draft()?;
         draft.tools.clone_from(&options.tools);
-        draft.generation_config = config(parameters.as_ref(), reply.model.as_deref())?;
+        draft.generation_config = generation_config(parameters.as_ref(), reply.model.as_deref())?;
         match self.commit_on(compiled.head(), draft).await {
             Ok(commit) => Ok(Answer { sent: None, commit, reply }),
             Err(conflict @ Error::Conflict { .. }) => {
@@ -240,80 +240,11 @@ impl Tract {
     /// context.
     async fn no_answer(&self, error: ModelError, parameters: Option<JsonText>) -> Error {
         let ModelError::BrokenOff { cause, partial } = &error else { return error.into() };
-        let recorded = match note(cause, partial, parameters) {
+        let recorded = match broken_off(cause, partial, parameters.as_ref()) {
             Ok(request) => self.record(request).await.map(|commit| commit.id()).ok(),
             Err(_) => None,
         };
         Error::BrokenOff { error: Box::new(error), recorded }
-    }
-}
-
-/// What came of an answer that broke off, as a note has it.
-#[derive(Serialize)]
-struct Broken<'a> {
-    broken_off: Came<'a>,
-}
-
-#[derive(Serialize)]
-struct Came<'a> {
-    why: &'a str,
-    message: String,
-    text: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    reasoning: &'a str,
-    calls: Vec<CameCall<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    usage: Option<Counts>,
-}
-
-#[derive(Serialize)]
-struct CameCall<'a> {
-    id: &'a str,
-    name: &'a str,
-    arguments: &'a str,
-    whole: bool,
-}
-
-fn note(cause: &ModelError, partial: &Partial, parameters: Option<JsonText>) -> Result<Request> {
-    let calls = partial.calls.iter().map(|call| CameCall {
-        id: &call.call.id,
-        name: &call.call.name,
-        arguments: &call.call.arguments,
-        whole: call.whole,
-    });
-    let came = Came {
-        why: cause.code(),
-        message: cause.to_string(),
-        text: &partial.text,
-        reasoning: &partial.reasoning,
-        calls: calls.collect(),
-        usage: partial.usage.as_ref().map(Counts::of),
-    };
-    let details = Details {
-        message: Some(format!("broken off: {cause}")),
-        generation_config: config(parameters.as_ref(), partial.model.as_deref())?,
-        origin: Origin { id: partial.id.clone(), ..By::Model.into() },
-        keeps: partial.raw.iter().cloned().collect(),
-        ..Details::default()
-    };
-    let content = Some(JsonText::of(&Broken { broken_off: came })?);
-    Ok(Request::Note { content, details })
-}
-
-/// Parameters and the model that answered, as one object.
-fn config(parameters: Option<&JsonText>, model: Option<&str>) -> Result<Option<JsonText>> {
-    let mut members: std::collections::BTreeMap<String, JsonText> = Default::default();
-    if let Some(parameters) = parameters {
-        for (name, raw) in tract_core::json::split_object(parameters.as_str())? {
-            members.insert(name, JsonText::new(raw)?);
-        }
-    }
-    if let Some(model) = model {
-        members.insert("model".to_owned(), JsonText::of(model)?);
-    }
-    match members.is_empty() {
-        true => Ok(None),
-        false => Ok(Some(JsonText::of(&members)?)),
     }
 }
 

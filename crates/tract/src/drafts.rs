@@ -1,7 +1,6 @@
 //! Whatever can be recorded as a message.
 
-use serde::Serialize;
-use tract_core::{By, CommitId, Content, Draft, JsonText, Origin, Reply, Usage};
+use tract_core::{CommitId, Content, Draft, Reply};
 
 use crate::error::Result;
 
@@ -45,45 +44,9 @@ impl IntoDraft for Content {
     }
 }
 
-/// Tokens as the metadata of a commit has them.
-#[derive(Serialize)]
-pub(crate) struct Counts {
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cached_tokens: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning_tokens: Option<u64>,
-}
-
-impl Counts {
-    pub(crate) fn of(usage: &Usage) -> Self {
-        Self {
-            input_tokens: usage.input_tokens,
-            output_tokens: usage.output_tokens,
-            cached_tokens: usage.cached_tokens,
-            reasoning_tokens: usage.reasoning_tokens,
-        }
-    }
-}
-
 impl IntoDraft for &Reply {
     fn into_draft(self) -> Result<Draft> {
-        let mut draft = Draft::new(self.content.clone());
-        draft.origin = Origin { id: self.id.clone(), ..By::Model.into() };
-        draft.form = self.form.clone();
-        draft.verbatim = self.verbatim.clone();
-        if let Some(model) = &self.model {
-            draft.generation_config = Some(JsonText::of(&serde_json::json!({ "model": model }))?);
-        }
-        if let Some(usage) = &self.usage {
-            draft = draft.metadata("usage", Counts::of(usage))?;
-        }
-        if let Some(reason) = &self.stop_reason {
-            draft = draft.metadata("stop_reason", reason.as_str())?;
-        }
-        draft.keeps.extend(self.raw.clone());
-        Ok(draft)
+        Ok(tract_engine::reply_draft(self)?)
     }
 
     fn answers_head(&self) -> Option<CommitId> {
@@ -103,7 +66,8 @@ impl IntoDraft for Reply {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use tract_core::By;
+
     use crate::prelude::*;
 
     #[test]

@@ -101,6 +101,10 @@ pub enum Error {
         /// Where the branch was expected and found.
         conflict: Box<Error>,
     },
+    /// A run cannot go on.
+    #[cfg(feature = "run")]
+    #[error(transparent)]
+    Run(Box<tract_run::RunError>),
     /// What should be imported is not what its format says.
     #[cfg(feature = "engine")]
     #[error(transparent)]
@@ -192,6 +196,8 @@ impl Error {
             Self::Model(error) | Self::BrokenOff { error, .. } => error.code(),
             #[cfg(feature = "engine")]
             Self::Late { .. } => "conflict",
+            #[cfg(feature = "run")]
+            Self::Run(error) => error.code(),
             #[cfg(feature = "engine")]
             Self::Import(error) => match error {
                 tract_providers::ImportError::Json { .. } => "bad_json",
@@ -251,6 +257,8 @@ impl Error {
             }
             #[cfg(feature = "engine")]
             Self::Late { conflict, .. } => conflict.notes(),
+            #[cfg(feature = "run")]
+            Self::Run(error) => error.notes(),
             #[cfg(feature = "engine")]
             Self::Import(error) => error.notes(),
             Self::Invalid { note, .. } => note.iter().cloned().collect(),
@@ -347,6 +355,22 @@ impl From<tract_engine::Error> for Error {
             tract_engine::Error::BadName(error) => Self::BadName(error),
             tract_engine::Error::TooLarge(error) => Self::TooLarge(error),
             other => Self::Engine(Box::new(other)),
+        }
+    }
+}
+
+#[cfg(feature = "run")]
+impl From<tract_run::RunError> for Error {
+    fn from(error: tract_run::RunError) -> Self {
+        use tract_core::ModelError;
+        match error {
+            tract_run::RunError::Engine(error) => error.into(),
+            tract_run::RunError::Model {
+                error: error @ ModelError::BrokenOff { .. },
+                recorded,
+            } => Self::BrokenOff { error: Box::new(error), recorded },
+            tract_run::RunError::Model { error, .. } => error.into(),
+            other => Self::Run(Box::new(other)),
         }
     }
 }

@@ -12,7 +12,7 @@
 //! - Layers: `compile` (the `compile` module), `hooks` (the `hooks` module), `engine` (default;
 //!   needs both: `Tract`, `OpenOptions`, imports and the forms of the providers), `tools` (the
 //!   `tools` module: `#[tool]` and `#[tool_type]`, registries, hydration with a validator, selection),
-//!   `mcp` (the `mcp` module: tools of MCP servers), `http` (the `models` module: clients for models;
+//!   `run` (the `run` module: agents), `mcp` (the `mcp` module: tools of MCP servers), `http` (the `models` module: clients for models;
 //!   both need a tokio runtime).
 #![forbid(unsafe_code)]
 
@@ -45,6 +45,8 @@ pub mod prelude;
 mod record;
 #[cfg(feature = "engine")]
 mod revision;
+#[cfg(feature = "run")]
+mod runs;
 #[cfg(feature = "engine")]
 mod schemas;
 pub mod store;
@@ -119,6 +121,10 @@ pub use tract_tools::{tool, tool_type};
 #[cfg(feature = "engine")]
 pub use tract_providers::{Params, RequestForms};
 
+/// The turn and the loop: agents that run on a branch, stop, go on, and can be replayed.
+#[cfg(feature = "run")]
+pub use tract_run as run;
+
 /// The tools of MCP servers.
 #[cfg(feature = "mcp")]
 pub use tract_mcp as mcp;
@@ -144,6 +150,12 @@ struct McpGuide;
 #[cfg(all(doctest, feature = "engine"))]
 #[doc = include_str!("../../../docs/results.md")]
 struct Results;
+#[cfg(all(doctest, feature = "run"))]
+#[doc = include_str!("../../../docs/run.md")]
+struct RunGuide;
 #[cfg(all(doctest, feature = "tools"))]
 #[doc = include_str!("../../../docs/tools.md")]
 struct Tools;
+#[cfg(all(doctest, feature = "tools"))]
+#[doc = include_str!("../../../docs/dispatch.md")]
+struct Dispatch;

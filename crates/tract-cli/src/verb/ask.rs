@@ -85,13 +85,8 @@ pub(crate) async fn generate(context: &mut Context<'_>, generate: Generate) -> O
 }
 
 async fn ask(context: &mut Context<'_>, asked: Asked, question: Option<Draft>) -> Outcome<()> {
-    // Sockets and timers live on a thread of their own; this one waits and writes.
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::no("runtime", format!("no thread for the network: {error}")))?;
-    let model = model(&asked)?;
+    let runtime = network()?;
+    let model = model(&asked.model, asked.base_url.as_deref())?;
     let (cancellation, pieces, options) = options(&asked, &runtime)?;
     let tract = context.open().await?;
     let work = runtime.spawn({
@@ -127,13 +122,23 @@ async fn ask(context: &mut Context<'_>, asked: Asked, question: Option<Draft>) -
     }
 }
 
-fn model(asked: &Asked) -> Outcome<HttpModel> {
+/// Sockets and timers live on a thread of their own; the first one waits and writes.
+pub(super) fn network() -> Outcome<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::no("runtime", format!("no thread for the network: {error}")))
+}
+
+/// Makes the client of a model.
+pub(super) fn model(name: &str, base_url: Option<&str>) -> Outcome<HttpModel> {
     let usage = |error: tract::ModelError| {
         let failure = Failure::usage(error.to_string());
         error.notes().into_iter().fold(failure, Failure::note)
     };
-    let mut builder = HttpModel::builder(&asked.model).map_err(usage)?;
-    if let Some(url) = &asked.base_url {
+    let mut builder = HttpModel::builder(name).map_err(usage)?;
+    if let Some(url) = base_url {
         builder = builder.base_url(url);
     }
     builder.from_env().build().map_err(usage)
@@ -157,18 +162,25 @@ fn options(asked: &Asked, runtime: &tokio::runtime::Runtime) -> Outcome<Set> {
     if let Some(path) = &asked.tools {
         options = options.tools(schemas(&input::read_text(path)?)?)?;
     }
+    stop_on_interrupt(runtime, &cancellation);
+    Ok((cancellation, pieces, options))
+}
+
+/// Cancels when somebody interrupts; whoever does so twice does not want to wait.
+pub(super) fn stop_on_interrupt(
+    runtime: &tokio::runtime::Runtime,
+    cancellation: &CancellationToken,
+) {
     let token = cancellation.clone();
     runtime.spawn(async move {
         if tokio::signal::ctrl_c().await.is_err() {
             return;
         }
         token.cancel();
-        // Whoever asks twice does not want to wait.
         if tokio::signal::ctrl_c().await.is_ok() {
             std::process::exit(i32::from(crate::failure::INTERRUPTED));
         }
     });
-    Ok((cancellation, pieces, options))
 }
 
 /// What was printed of an answer.

@@ -28,7 +28,11 @@ pub(crate) mod mcp;
 pub(crate) mod merge;
 pub(crate) mod pending;
 mod pins;
+#[cfg(feature = "run")]
+pub(crate) mod replay;
 pub(crate) mod revert;
+#[cfg(feature = "run")]
+pub(crate) mod run;
 pub(crate) mod select;
 mod server;
 pub(crate) mod show;
@@ -104,6 +108,10 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Chat(chat) => ask::chat(context, chat).await,
         #[cfg(feature = "http")]
         Command::Generate(generate) => ask::generate(context, generate).await,
+        #[cfg(feature = "run")]
+        Command::Run(asked) => run::run(context, *asked).await,
+        #[cfg(feature = "run")]
+        Command::Replay(asked) => replay::run(context, asked).await,
         Command::Edit(edit) => edit::run(context, edit).await,
         Command::Annotate(annotate) => annotate::run(context, annotate).await,
         Command::Revert(revert) => revert::run(context, revert).await,

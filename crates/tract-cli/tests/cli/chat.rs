@@ -11,7 +11,7 @@ use crate::support::{Place, Ran};
 
 const KEY: &str = "sk-cli-0123456789";
 
-fn event(delta: &str, finish: &str) -> String {
+pub(crate) fn event(delta: &str, finish: &str) -> String {
     format!(
         "data: {{\"id\":\"r1\",\"model\":\"m-1\",\"choices\":[{{\"index\":0,\"delta\":{delta},\"finish_reason\":{finish}}}]}}\n\n"
     )
@@ -27,14 +27,14 @@ fn hello() -> String {
 }
 
 /// Answers requests one after another; gives the bodies that were asked.
-struct Server {
-    url: String,
-    served: JoinHandle<Vec<Value>>,
+pub(crate) struct Server {
+    pub(crate) url: String,
+    pub(crate) served: JoinHandle<Vec<Value>>,
 }
 
 impl Server {
     /// The last answer stays open when it is to hang.
-    fn start(answers: Vec<String>, hanging: bool) -> Self {
+    pub(crate) fn start(answers: Vec<String>, hanging: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
         let served = std::thread::spawn(move || {
@@ -77,7 +77,7 @@ fn request(stream: &TcpStream) -> Value {
     serde_json::from_slice(&body).expect("it is JSON")
 }
 
-fn run(place: &Place, arguments: &[&str]) -> Ran {
+pub(crate) fn run(place: &Place, arguments: &[&str]) -> Ran {
     let mut command = place.command(arguments);
     command.env("OPENAI_API_KEY", KEY).env_remove("OPENAI_BASE_URL").env_remove("TRACT_MODEL");
     let output = command.stdin(Stdio::null()).output().expect("the binary runs");

@@ -6,6 +6,9 @@ mod kill;
 
 mod support;
 
+// Agents that run, on loopback.
+#[cfg(all(unix, feature = "run"))]
+mod agents;
 // The engine of a url, measured.
 mod bench;
 // Catalogs of tools: selection, approval.

@@ -17,6 +17,8 @@ pub struct ToolFailure {
     pub operator: Option<String>,
     /// The cause, for the operator.
     pub source: Option<Box<dyn Error + Send + Sync>>,
+    /// Whether the same call may succeed when it is tried again.
+    pub retryable: bool,
 }
 
 impl ToolFailure {
@@ -27,6 +29,7 @@ impl ToolFailure {
             notes: Vec::new(),
             operator: None,
             source: None,
+            retryable: false,
         })
     }
 }
@@ -136,6 +139,18 @@ impl ToolError {
     pub fn caused_by(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.failure_mut().source = Some(source.into());
         self
+    }
+
+    /// Says that the same call may succeed when it is tried again.
+    #[must_use]
+    pub fn retryable(mut self) -> Self {
+        self.failure_mut().retryable = true;
+        self
+    }
+
+    /// Returns whether the same call may succeed when it is tried again.
+    pub fn is_retryable(&self) -> bool {
+        self.failure().retryable
     }
 
     /// Returns the stable word for the variant.

@@ -16,7 +16,7 @@ use tract_hooks::DecisionRecord;
 
 use self::doc::AskedDoc;
 pub(crate) use self::rule::{MergeRuling, Place, Ruling};
-pub use self::turn::TurnAnswer;
+pub use self::turn::{DeferredCall, TurnAnswer, TurnRecord, TurnRecorded};
 use crate::error::{Error, Result};
 use crate::plan::{Details, Selection};
 use crate::repo::Repo;

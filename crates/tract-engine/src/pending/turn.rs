@@ -1,11 +1,11 @@
 //! The results of a turn, written together: a call whose result is rejected is answered all the
 //! same.
 
-use tract_core::{Applied, Blob, Commit, Content, Draft, RefName};
+use tract_core::{Applied, Blob, Commit, CommitId, Content, Draft, RefName, ToolCall};
 use tract_hooks::DecisionRecord;
 
 use super::decide::error_result;
-use super::{Deferred, Document, Rejected, Ruling};
+use super::{Asked, Deferred, Document, Pending, Place, Rejected, Ruling};
 use crate::error::{Error, Result};
 use crate::plan::Request;
 use crate::repo::Repo;
@@ -29,6 +29,42 @@ pub enum TurnAnswer {
     Deferred(Deferred),
 }
 
+/// What came of a turn: all of it is one durable write.
+#[derive(Clone, Debug, Default)]
+pub struct TurnRecord {
+    /// The results, in order. Handlers are asked about each.
+    pub results: Vec<Draft>,
+    /// Calls that wait until somebody has decided whether they may run.
+    pub deferred: Vec<DeferredCall>,
+    /// What is written beside them, such as the state of tools. Handlers are not asked.
+    pub also: Vec<Request>,
+}
+
+/// A call that waits until somebody has decided whether it may run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeferredCall {
+    /// The call.
+    pub call: ToolCall,
+    /// The message that asks for it.
+    pub commit: CommitId,
+    /// Who deferred it.
+    pub by: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// What was written of a turn.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct TurnRecorded {
+    /// What became of each result.
+    pub answers: Vec<TurnAnswer>,
+    /// The calls that wait now.
+    pub pending: Vec<Pending>,
+    /// The commits of what was written beside them.
+    pub also: Vec<Commit>,
+}
+
 /// How one result is written, once it was asked about.
 enum Settled {
     Request(Box<Request>),
@@ -47,6 +83,33 @@ impl Repo {
         branch: &RefName,
         results: Vec<Draft>,
     ) -> Result<Vec<TurnAnswer>> {
+        let record = TurnRecord { results, ..TurnRecord::default() };
+        Ok(self.record_turn(branch, &record).await?.answers)
+    }
+
+    /// Records what came of a turn: all in one durable write, or none. Handlers are asked about
+    /// each result once; one that rejects a result leaves no call without an answer.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); a message that is no result is refused by its kind.
+    pub async fn record_turn(&self, branch: &RefName, turn: &TurnRecord) -> Result<TurnRecorded> {
+        let results = &turn.results;
+        let (mut pending, mut documents) = (Vec::new(), Vec::new());
+        if !turn.deferred.is_empty() {
+            let place = Place { repo: self, branch, head: self.head_of(branch).await? };
+            for deferred in &turn.deferred {
+                let (call, commit) = (deferred.call.clone(), Some(deferred.commit));
+                let asked = Asked::Call { call, commit };
+                let (waits, document) = place.pending(
+                    asked,
+                    "before_dispatch",
+                    &deferred.by,
+                    deferred.reason.clone(),
+                )?;
+                pending.push(waits);
+                documents.push(document);
+            }
+        }
         let mut settled: Vec<Settled> = Vec::with_capacity(results.len());
         for _ in 0..ATTEMPTS {
             let mut txn = Txn::new(self)?;
@@ -82,8 +145,17 @@ impl Repo {
                     }
                 });
             }
+            for document in &documents {
+                document.add_to(&mut txn)?;
+            }
+            let mut also = Vec::with_capacity(turn.also.len());
+            for request in &turn.also {
+                also.push(txn.add_decided(branch, request).await?);
+            }
             match txn.apply("commit", &WriteOptions::default()).await? {
-                Applied::Done | Applied::Already => return Ok(answers),
+                Applied::Done | Applied::Already => {
+                    return Ok(TurnRecorded { answers, pending, also });
+                }
                 Applied::Conflict(_) => {}
             }
         }

@@ -69,6 +69,12 @@ impl RegistryBuilder {
         self
     }
 
+    /// Adds a definition in any provider's shape, or MCP's, with what runs its calls.
+    pub fn definition_with(mut self, text: &str, callable: Arc<dyn DynTool>) -> Self {
+        self.push(None, Definition::parse(text), Some(callable), false);
+        self
+    }
+
     /// Adds a definition under an id of its own, with what runs its calls.
     pub fn import(
         mut self,
@@ -77,6 +83,21 @@ impl RegistryBuilder {
         callable: Option<Arc<dyn DynTool>>,
     ) -> Self {
         self.push(id, Ok(definition), callable, false);
+        self
+    }
+
+    /// Adds all tools of a registry, and its policies.
+    pub fn registry(mut self, registry: &Registry) -> Self {
+        for tool in registry.iter() {
+            self.push(
+                Some(tool.id().to_owned()),
+                Ok(tool.definition().clone()),
+                tool.callable().cloned(),
+                false,
+            );
+            self = self.no_schema(tool.no_schema());
+        }
+        self.policies.extend(registry.policies.iter().cloned());
         self
     }
 
@@ -113,8 +134,13 @@ impl RegistryBuilder {
     }
 
     /// Adds a policy, asked for every call that could be read.
-    pub fn policy(mut self, policy: impl Policy + 'static) -> Self {
-        self.policies.push(Arc::new(policy));
+    pub fn policy(self, policy: impl Policy + 'static) -> Self {
+        self.shared_policy(Arc::new(policy))
+    }
+
+    /// Adds a policy that others hold too.
+    pub fn shared_policy(mut self, policy: Arc<dyn Policy>) -> Self {
+        self.policies.push(policy);
         self
     }
 
@@ -154,10 +180,11 @@ impl RegistryBuilder {
             if arguments_schema.is_none() && fails_closed && !definition.is_of_provider() {
                 errors.push(RegisterError::NoSchema { name: name.to_owned() });
             }
-            let traits = given.callable.as_ref().map(|tool| tool.spec().traits);
+            let spec = given.callable.as_ref().map(|tool| tool.spec());
             tools.push(Registered {
                 id: given.id.unwrap_or_else(|| definition.id().to_string()).into(),
-                traits: traits.unwrap_or_else(|| definition.traits()),
+                timeout: spec.as_ref().and_then(|spec| spec.timeout),
+                traits: spec.map_or_else(|| definition.traits(), |spec| spec.traits),
                 callable: given.callable,
                 no_schema: given.no_schema,
                 compiled: Arc::default(),

@@ -6,6 +6,8 @@
 mod catalogue;
 // Every call of every recorded exchange, against its own request's tools.
 mod cassettes;
+// What becomes of calls that may run.
+mod dispatch;
 // Hostile text, hostile schemas.
 mod hostile;
 // What a call meets on its way: stages, modes, policies, repairs, provenance.

@@ -1,9 +1,25 @@
 //! Whether a call may run.
+//!
+//! A policy is a function of the facts about a call and of the calls that succeeded before it; it
+//! keeps nothing itself, so one can serve many conversations, and a conversation that is taken up
+//! again is judged as if it had never stopped.
+
+mod approval;
+mod files;
+mod order;
+mod past;
+mod pinned;
 
 use std::fmt;
 
 use serde::Serialize;
 use tract_core::{ToolId, ToolTraits};
+
+pub use self::approval::ApprovalRequired;
+pub use self::files::ReadBeforeWrite;
+pub use self::order::Sequential;
+pub use self::past::{PastCall, PastCalls};
+pub use self::pinned::PinRequired;
 
 /// What a policy says of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -73,13 +89,38 @@ pub struct PolicyRequest<'a> {
     pub validated: bool,
     /// Whether the arguments are what a repair made of those received.
     pub repaired: bool,
+    /// The calls of the conversation that succeeded before. Only dispatch knows them: policies of a
+    /// registry see none.
+    pub past: &'a PastCalls,
 }
 
 impl<'a> PolicyRequest<'a> {
     /// States the facts about a call that fits its schema and was not repaired.
     pub fn new(call_id: &'a str, name: &'a str, tool: ToolId, arguments: &'a str) -> Self {
-        let traits = ToolTraits::new();
-        Self { call_id, name, tool, arguments, traits, validated: true, repaired: false }
+        Self {
+            call_id,
+            name,
+            tool,
+            arguments,
+            traits: ToolTraits::new(),
+            validated: true,
+            repaired: false,
+            past: &past::NONE,
+        }
+    }
+
+    /// Sets the calls that succeeded before.
+    #[must_use]
+    pub fn past(mut self, past: &'a PastCalls) -> Self {
+        self.past = past;
+        self
+    }
+
+    /// Sets what the tool promises about its effects.
+    #[must_use]
+    pub fn traits(mut self, traits: ToolTraits) -> Self {
+        self.traits = traits;
+        self
     }
 }
 
@@ -96,6 +137,11 @@ impl<'a> PolicyRequest<'a> {
 /// let _: &dyn Policy = &no_deleting;
 /// ```
 pub trait Policy: Send + Sync {
+    /// Returns the name that operators read.
+    fn name(&self) -> &str {
+        "policy"
+    }
+
     /// Decides on one call.
     fn decide(&self, call: &PolicyRequest<'_>) -> Decision;
 }

@@ -1,0 +1,60 @@
+//! `tract replay`
+
+use clap::Args;
+
+use crate::context::Context;
+use crate::escape;
+use crate::failure::{Failure, Outcome};
+use crate::render::{count, short};
+use crate::style::{BAD, Styled};
+
+/// Run a recorded conversation again, against its own replies and results.
+///
+/// The model says what it said, tools give what they gave; all else is done anew: calls are read,
+/// held against the tools that were in force, dispatched and answered. The first difference is
+/// named, and then the exit code is 1. Nothing is written.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tract replay                  the branch as it is
+  tract replay main~20 --json")]
+pub(crate) struct Replay {
+    /// Where the conversation ends.
+    #[arg(value_name = "REV", default_value = "HEAD")]
+    revision: String,
+}
+
+pub(crate) async fn run(context: &mut Context<'_>, replay: Replay) -> Outcome<()> {
+    let tract = context.open().await?;
+    let replayed = tract.replay(replay.revision.as_str()).await?;
+    if context.out.is_json() {
+        context.out.json(&replayed)?;
+    } else {
+        context.out.line(format_args!(
+            "{}, {}, {} again",
+            count(replayed.messages, "message"),
+            count(replayed.replies, "reply"),
+            count(replayed.calls, "call"),
+        ))?;
+        match &replayed.difference {
+            None => context.out.line("no difference")?,
+            Some(difference) => {
+                let at = difference.commit.map(|id| format!(" ({})", short(id)));
+                context.out.line(format_args!(
+                    "{} at message {}{}",
+                    Styled(BAD, format!("{} differs", difference.what)),
+                    difference.message,
+                    at.unwrap_or_default()
+                ))?;
+                context
+                    .out
+                    .line(format_args!("  expected {}", escape::line(&difference.expected)))?;
+                context.out.line(format_args!("  found    {}", escape::line(&difference.found)))?;
+            }
+        }
+    }
+    match replayed.difference {
+        None => Ok(()),
+        Some(_) => Err(Failure::said_no()),
+    }
+}

@@ -1,0 +1,206 @@
+//! `tract run`
+
+mod printed;
+mod tools;
+
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+
+use clap::{Args, ValueEnum};
+use tract::run::{OnResume, Report, Stop};
+use tract::tools::budget::{Budget, BudgetTracker};
+use tract::tools::policy::ApprovalRequired;
+use tract::tools::{Session, Strategy};
+use tract::{CancellationToken, Draft, JsonText, Tract};
+
+use self::printed::{Printer, Told};
+use self::tools::Tools;
+use super::ask::{model, network, stop_on_interrupt};
+use crate::context::Context;
+use crate::failure::{Failure, Outcome};
+use crate::input;
+
+/// Let a model work on a task, with tools; everything is recorded on the branch.
+///
+/// It has the tools of a plan, of a folder (--fs), and of MCP servers (--mcp). What it says is
+/// printed as it comes. Interrupted, its calls are answered and recorded, and `tract run` without a
+/// task goes on from there; so it does after a crash, and after what waits was decided.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tract run --model openai/gpt-5.5 --fs . 'Write a summary of README.md to SUMMARY.md'
+  tract run --model anthropic/claude-opus-4-7 --mcp 'npx -y @modelcontextprotocol/server-memory' 'Remember that I like tea'
+  tract run --model ollama/llama3 --branch attempt-2 --max-steps 20 'Try again'
+  tract pending approve p-7c1e02aa && tract run --model openai/gpt-5.5
+
+Keys and servers are taken from the environment, as `tract chat` takes them.")]
+pub(crate) struct Run {
+    /// What is to be done; without it the run goes on from where the branch stands.
+    #[arg(value_name = "TASK")]
+    task: Option<String>,
+    /// The model: openai/NAME, responses/NAME, anthropic/NAME or ollama/NAME.
+    #[arg(long, value_name = "PROVIDER/NAME", env = "TRACT_MODEL", hide_env_values = true)]
+    model: String,
+    /// Where the server is, for whoever speaks like the provider.
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// A parameter, such as temperature or max_tokens; may be given several times.
+    #[arg(long, value_name = "KEY=JSON", value_parser = input::key_value)]
+    set: Vec<(String, JsonText)>,
+    /// A folder whose files it may read and write, and nothing outside of it.
+    #[arg(long, value_name = "DIR")]
+    fs: Option<PathBuf>,
+    /// The command of an MCP server whose tools it may call; may be given several times.
+    #[cfg(feature = "mcp")]
+    #[arg(long, value_name = "CMD")]
+    mcp: Vec<String>,
+    /// How it is told to plan, or `none`.
+    #[arg(long, value_name = "STRATEGY", default_value = "react", value_enum)]
+    plan: Plan,
+    /// Instructions in the place of ours: a file.
+    #[arg(long, value_name = "FILE")]
+    instructions: Option<PathBuf>,
+    /// A new branch to work on, from here.
+    #[arg(long, value_name = "NAME")]
+    branch: Option<String>,
+    /// How often the model is asked at most.
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    max_steps: u32,
+    /// How many tokens it may take, requests and replies together.
+    #[arg(long, value_name = "N")]
+    max_tokens: Option<u64>,
+    /// Which calls wait until somebody has approved them.
+    #[arg(long, value_name = "WHICH", default_value = "destructive", value_enum)]
+    approve: Approve,
+    /// What becomes of calls that had not begun when an earlier run ended.
+    #[arg(long, value_name = "WHAT", default_value = "answer", value_enum)]
+    resume: Resume,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Plan {
+    React,
+    PlanActReflect,
+    GoalDecomposeRouteSynthesise,
+    None,
+}
+
+impl Plan {
+    fn strategy(self) -> Option<Strategy> {
+        match self {
+            Self::React => Some(Strategy::React),
+            Self::PlanActReflect => Some(Strategy::PlanActReflect),
+            Self::GoalDecomposeRouteSynthesise => Some(Strategy::GoalDecomposeRouteSynthesise),
+            Self::None => None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Approve {
+    /// Those whose tool says that what it changes may be lost.
+    Destructive,
+    /// Those that may change anything.
+    Changes,
+    /// None.
+    None,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Resume {
+    /// They are answered as not executed.
+    Answer,
+    /// They are run.
+    Run,
+}
+
+pub(crate) async fn run(context: &mut Context<'_>, run: Run) -> Outcome<()> {
+    let network = network()?;
+    let model = Arc::new(model(&run.model, run.base_url.as_deref())?);
+    let mut tract = context.open().await?;
+    if let Some(name) = &run.branch {
+        tract = match tract.head().await? {
+            Some(head) => tract.fork(name, head).await?,
+            None => tract.on(name)?,
+        };
+    }
+    let cancellation = CancellationToken::new();
+    stop_on_interrupt(&network, &cancellation);
+    let (sender, told) = mpsc::channel();
+    let work = network.spawn({
+        let (tract, cancellation) = (tract.clone(), cancellation.clone());
+        async move { worked(&tract, run, model, cancellation, sender).await }
+    });
+    let mut printer = Printer::default();
+    for told in told {
+        if let Err(failure) = printer.told(context.out, &told) {
+            // Nobody reads any more: what is done is recorded, and no more is begun.
+            cancellation.cancel();
+            let _ = work.await;
+            return Err(failure);
+        }
+    }
+    let report = work
+        .await
+        .map_err(|error| Failure::no("runtime", format!("the run failed: {error}")))??;
+    printer.end(context.out, &tract, &report)?;
+    match &report.stop {
+        Stop::Answered => Ok(()),
+        Stop::Cancelled => Err(Failure::said_no().interrupted()),
+        _ => Err(Failure::said_no()),
+    }
+}
+
+/// Runs the agent; what it tells goes to whoever prints.
+async fn worked(
+    tract: &Tract,
+    run: Run,
+    model: Arc<tract::models::HttpModel>,
+    cancellation: CancellationToken,
+    sender: mpsc::Sender<Told>,
+) -> Outcome<Report> {
+    let session = Session::new();
+    let instructions = run.instructions.as_deref().map(input::read_text).transpose()?;
+    #[cfg(feature = "mcp")]
+    let commands = run.mcp.as_slice();
+    #[cfg(not(feature = "mcp"))]
+    let commands = &[];
+    let strategy = run.plan.strategy();
+    let tools =
+        Tools::start(&session, strategy, run.fs.as_deref(), commands, instructions).await?;
+    let mut agent = tract
+        .agent(model, tools.registry()?)
+        .session(&session)
+        .cancellation(cancellation)
+        .max_steps(run.max_steps)
+        .on_resume(match run.resume {
+            Resume::Answer => OnResume::Answer,
+            Resume::Run => OnResume::Run,
+        })
+        .on_progress(move |progress| {
+            if let Some(told) = Told::of(progress) {
+                // A printer that is gone has cancelled already.
+                let _ = sender.send(told);
+            }
+        });
+    if !run.set.is_empty() {
+        let members: std::collections::BTreeMap<&str, &JsonText> =
+            run.set.iter().map(|(key, value)| (key.as_str(), value)).collect();
+        agent = agent.parameters(JsonText::of(&members).map_err(Failure::json)?);
+    }
+    if let Some(tokens) = run.max_tokens {
+        let budget = BudgetTracker::new(Budget::new().total_tokens(tokens))
+            .map_err(|error| Failure::usage(error.to_string()))?;
+        agent = agent.budget(Arc::new(budget));
+    }
+    agent = match run.approve {
+        Approve::Destructive => agent.policy(ApprovalRequired::of_destructive()),
+        Approve::Changes => agent.policy(ApprovalRequired::of_all_that_change()),
+        Approve::None => agent,
+    };
+    agent = tools.lend(agent)?;
+    let report = agent.run(run.task.map(Draft::user)).await;
+    drop(agent);
+    tools.close().await;
+    Ok(report.map_err(tract::Error::from)?)
+}

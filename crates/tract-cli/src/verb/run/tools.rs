@@ -1,0 +1,195 @@
+//! What an agent of the command line may use, and how it is told.
+
+use std::path::Path;
+use std::sync::Arc;
+
+#[cfg(feature = "mcp")]
+use tract::mcp::{McpServer, ServerCommand, ServerOptions, distinct_names};
+use tract::run::Agent;
+use tract::tools::fs::{self, DirectoryFs, Filesystem};
+use tract::tools::policy::ReadBeforeWrite;
+use tract::tools::resource::Resources;
+use tract::tools::{
+    Bindings, Planning, Prompt, Registry, RegistryBuilder, Section, Session, Strategy,
+};
+
+use crate::failure::{Failure, Outcome};
+
+const ROLE: &str = "\
+You work on a task by yourself, with the tools that you are given. Look before you change \
+anything, say what you found rather than what you expected, and stop when the task is done or \
+when you need a person to decide. Your last message is what the person reads: say in it what you \
+did and what is left.";
+
+const FILES: &str = "\
+You can read and write the files of one folder. Paths are relative to it; nothing outside of it \
+can be reached. Read a file before you change it.";
+
+/// What an agent may use.
+pub(super) struct Tools {
+    prompt: Prompt,
+    files: Option<Arc<dyn Filesystem>>,
+    #[cfg(feature = "mcp")]
+    servers: Vec<McpServer>,
+    of_servers: Registry,
+}
+
+fn no(code: &'static str) -> impl Fn(String) -> Failure {
+    move |message| Failure::no(code, message)
+}
+
+impl Tools {
+    /// Starts the servers and opens the folder.
+    pub(super) async fn start(
+        session: &Session,
+        strategy: Option<Strategy>,
+        folder: Option<&Path>,
+        commands: &[String],
+        instructions: Option<String>,
+    ) -> Outcome<Self> {
+        let role = instructions.as_deref().unwrap_or(ROLE).replace("${", "$${");
+        let mut prompt =
+            Prompt::builder("tract", "run").section(Section::new("role", "Role", role));
+        if let Some(strategy) = strategy {
+            let section = Planning::section_of(session, strategy)
+                .map_err(|error| no("session")(error.to_string()))?;
+            prompt = prompt.section(section);
+        }
+        let mut files = None;
+        if let Some(folder) = folder {
+            let opened = DirectoryFs::open(folder).map_err(|error| {
+                let failure = Failure::usage(format!("{}: {error}", folder.display()));
+                error.note().into_iter().fold(failure, Failure::note)
+            })?;
+            files = Some(Arc::new(opened) as Arc<dyn Filesystem>);
+            let tools = fs::add_fs_tools(Registry::builder()).build();
+            let tools = tools.map_err(|error| no("tools")(error.to_string()))?;
+            let section = Section::new("files", "Files", FILES);
+            let section = tools
+                .iter()
+                .filter_map(|tool| tool.callable().cloned())
+                .fold(section, Section::dyn_tool);
+            prompt = prompt.section(section);
+        }
+        let prompt = prompt.build().map_err(|error| no("prompt")(error.to_string()))?;
+        #[cfg(feature = "mcp")]
+        let (servers, builder) = servers(commands).await?;
+        #[cfg(not(feature = "mcp"))]
+        let builder = match commands {
+            [] => Registry::builder(),
+            _ => return Err(Failure::usage("this build knows no MCP servers")),
+        };
+        let of_servers = registry(builder)?;
+        Ok(Self {
+            prompt,
+            files,
+            #[cfg(feature = "mcp")]
+            servers,
+            of_servers,
+        })
+    }
+
+    /// The tools that are of no section: those of servers.
+    pub(super) fn registry(&self) -> Outcome<Registry> {
+        registry(Registry::builder().registry(&self.of_servers))
+    }
+
+    /// Lends everything to an agent.
+    pub(super) fn lend(&self, agent: Agent) -> Outcome<Agent> {
+        let mut agent = agent
+            .prompt(self.prompt.clone(), Bindings::new())
+            .map_err(|error| no("tools")(error.to_string()))?;
+        if let Some(files) = &self.files {
+            let resources = Resources::builder().bind(fs::bind(Arc::clone(files))).build();
+            let resources = resources.map_err(|error| no("resources")(error.to_string()))?;
+            agent = agent
+                .resources(Arc::new(resources))
+                .policy(ReadBeforeWrite::of_fs_tools(Arc::clone(files)));
+        }
+        Ok(agent)
+    }
+
+    /// Ends the servers.
+    pub(super) async fn close(self) {
+        #[cfg(feature = "mcp")]
+        for server in self.servers {
+            server.close().await;
+        }
+    }
+}
+
+fn registry(builder: RegistryBuilder) -> Outcome<Registry> {
+    builder.build().map_err(|error| no("tools")(error.to_string()))
+}
+
+/// Starts servers and takes their tools; names that several have are told apart.
+#[cfg(feature = "mcp")]
+async fn servers(commands: &[String]) -> Outcome<(Vec<McpServer>, RegistryBuilder)> {
+    let mut servers = Vec::new();
+    let mut tools = Vec::new();
+    for command in commands {
+        let words = words(command)?;
+        let Some((program, arguments)) = words.split_first() else {
+            return Err(Failure::usage("expected the command of a server after --mcp, found none"));
+        };
+        let label = Path::new(program).file_stem().and_then(|stem| stem.to_str());
+        let label = label.unwrap_or("server").to_owned();
+        let command = ServerCommand::new(program).args(arguments);
+        let server = McpServer::start(label, command, ServerOptions::new()).await?;
+        tools.extend(server.tools().await?.tools);
+        servers.push(server);
+    }
+    let builder = distinct_names(tools).into_iter().fold(Registry::builder(), |builder, tool| {
+        let definition = tract::core::DynTool::spec(&tool).definition();
+        builder.definition_with(&definition, Arc::new(tool))
+    });
+    Ok((servers, builder))
+}
+
+/// The words of a command, as a shell takes them apart: quotes and backslashes, nothing else.
+#[cfg(feature = "mcp")]
+fn words(command: &str) -> Outcome<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut characters = command.chars();
+    while let Some(next) = characters.next() {
+        match (quote, next) {
+            (Some(open), close) if open == close => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(next);
+                word.get_or_insert_default();
+            }
+            (None | Some('"'), '\\') => word.get_or_insert_default().extend(characters.next()),
+            (None, blank) if blank.is_whitespace() => words.extend(word.take()),
+            (_, plain) => word.get_or_insert_default().push(plain),
+        }
+    }
+    match quote {
+        Some(open) => Err(Failure::usage(format!("expected another {open} in {command:?}"))),
+        None => {
+            words.extend(word);
+            Ok(words)
+        }
+    }
+}
+
+#[cfg(all(test, feature = "mcp"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_taken_apart_as_a_shell_does() {
+        let cases: [(&str, &[&str]); 5] = [
+            ("npx -y server", &["npx", "-y", "server"]),
+            (r#"a 'b c' "d e""#, &["a", "b c", "d e"]),
+            (r#"a\ b "c\"d" 'e\f'"#, &["a b", "c\"d", "e\\f"]),
+            ("  ", &[]),
+            ("a ''", &["a", ""]),
+        ];
+        for (command, wanted) in cases {
+            assert_eq!(words(command).unwrap(), wanted, "{command}");
+        }
+        assert!(words("a 'b").is_err());
+    }
+}

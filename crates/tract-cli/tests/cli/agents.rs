@@ -1,0 +1,79 @@
+//! `run` and `replay` against a scripted model on loopback.
+
+use serde_json::{Value, json};
+
+use crate::chat::{Server, event, run};
+use crate::support::Place;
+
+/// A streamed reply that asks for one call.
+fn calls(id: &str, name: &str, arguments: &Value) -> String {
+    let call = json!({"role": "assistant", "tool_calls": [{
+        "index": 0, "id": id, "type": "function",
+        "function": {"name": name, "arguments": arguments.to_string()},
+    }]});
+    event(&call.to_string(), "null") + &event("{}", "\"tool_calls\"") + "data: [DONE]\n\n"
+}
+
+fn says(text: &str) -> String {
+    let delta = json!({"role": "assistant", "content": text}).to_string();
+    event(&delta, "null") + &event("{}", "\"stop\"") + "data: [DONE]\n\n"
+}
+
+#[test]
+fn a_run_works_pauses_goes_on_and_replays() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("desk")).expect("a folder");
+    place.write("desk/notes.txt", "buy milk\n");
+    let answers = vec![
+        calls("c1", "planning_setup_plan", &json!({"objective": "tidy up"})),
+        calls("c2", "fs_read", &json!({"path": "notes.txt"})),
+        calls("c3", "fs_remove", &json!({"path": "notes.txt"})),
+        says("It is gone."),
+    ];
+    let server = Server::start(answers, false);
+    let with = ["--model", "openai/some", "--base-url", &server.url, "--fs", "desk"];
+    let ran =
+        run(&place, &[&["run", "Tidy up.", "--branch", "tidy", "--json"], &with[..]].concat());
+    assert_eq!(ran.code, Some(1), "it waits: {ran:?}");
+    let lines: Vec<Value> =
+        ran.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let outcomes: Vec<&Value> = lines
+        .iter()
+        .filter(|line| line["event"] == "answer")
+        .map(|line| &line["outcome"])
+        .collect();
+    assert_eq!(outcomes, ["succeeded", "succeeded"]);
+    let end = lines.last().expect("the end");
+    assert_eq!((&end["stop"], &end["branch"]), (&json!("waiting"), &json!("tidy")));
+    assert!(place.path("desk/notes.txt").exists());
+
+    let pending = end["pending"][0].as_str().expect("what waits").to_owned();
+    place.ok(&["pending", "approve", &pending]);
+    place.ok(&["checkout", "tidy"]);
+    let ran = run(&place, &[&["run"], &with[..]].concat());
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "It is gone.\n"), "{ran:?}");
+    assert!(ran.stderr.contains("fs_remove succeeded"), "{ran:?}");
+    assert!(!place.path("desk/notes.txt").exists());
+
+    let asked = server.served.join().expect("it served");
+    assert_eq!(asked.len(), 4);
+    let names = asked[0]["tools"].as_array().expect("tools").len();
+    assert!(names >= 9, "planning and files: {names}");
+    assert_eq!(asked[3]["messages"][0]["role"], "system");
+    let ran = place.run(&["replay", "--json"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let replayed: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert_eq!((&replayed["calls"], &replayed["difference"]), (&json!(3), &Value::Null));
+    place.ok(&["verify"]);
+}
+
+#[test]
+fn a_wrong_command_line_asks_nobody() {
+    let place = Place::new();
+    let ran = run(&place, &["run", "x", "--model", "openai/some", "--fs", "nowhere"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("nowhere"), "{ran:?}");
+    let ran = run(&place, &["run", "x", "--model", "some"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(place.run(&["replay"]).code == Some(1), "there is nothing to replay");
+}

@@ -1,0 +1,144 @@
+//! A model's answer as what is committed of it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::json;
+use tract_core::{By, Draft, JsonText, ModelError, Origin, Partial, Reply, Usage};
+
+use crate::error::{Error, Result};
+use crate::plan::{Details, Request};
+
+/// Tokens as the metadata of a commit has them.
+#[derive(Serialize)]
+struct Counts {
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cached_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_tokens: Option<u64>,
+}
+
+impl Counts {
+    fn of(usage: &Usage) -> Self {
+        Self {
+            input_tokens: usage.input_tokens,
+            output_tokens: usage.output_tokens,
+            cached_tokens: usage.cached_tokens,
+            reasoning_tokens: usage.reasoning_tokens,
+        }
+    }
+}
+
+fn json_error(error: serde_json::Error) -> Error {
+    Error::Damaged { object: None, what: format!("as JSON: {error}") }
+}
+
+/// Makes the message that records a model's answer: its bytes are kept, the provider's id is its
+/// origin, the model its generation config, tokens and stop reason its metadata.
+///
+/// # Errors
+/// When something in it does not become JSON.
+pub fn reply_draft(reply: &Reply) -> serde_json::Result<Draft> {
+    let mut draft = Draft::new(reply.content.clone());
+    draft.origin = Origin { id: reply.id.clone(), ..By::Model.into() };
+    draft.form = reply.form.clone();
+    draft.verbatim = reply.verbatim.clone();
+    if let Some(model) = &reply.model {
+        draft.generation_config = Some(JsonText::of(&json!({ "model": model }))?);
+    }
+    if let Some(usage) = &reply.usage {
+        draft = draft.metadata("usage", Counts::of(usage))?;
+    }
+    if let Some(reason) = &reply.stop_reason {
+        draft = draft.metadata("stop_reason", reason.as_str())?;
+    }
+    draft.keeps.extend(reply.raw.clone());
+    Ok(draft)
+}
+
+/// Puts the parameters of a request and the model that answered into one object, as a generation
+/// config has them.
+///
+/// # Errors
+/// When the parameters are no JSON object.
+pub fn generation_config(
+    parameters: Option<&JsonText>,
+    model: Option<&str>,
+) -> Result<Option<JsonText>> {
+    let mut members: BTreeMap<String, JsonText> = BTreeMap::new();
+    if let Some(parameters) = parameters {
+        for (name, raw) in tract_core::json::split_object(parameters.as_str())? {
+            members.insert(name, JsonText::new(raw)?);
+        }
+    }
+    if let Some(model) = model {
+        members.insert("model".to_owned(), JsonText::of(model).map_err(json_error)?);
+    }
+    match members.is_empty() {
+        true => Ok(None),
+        false => Ok(Some(JsonText::of(&members).map_err(json_error)?)),
+    }
+}
+
+/// What came of an answer that broke off, as a note has it.
+#[derive(Serialize)]
+struct Broken<'a> {
+    broken_off: Came<'a>,
+}
+
+#[derive(Serialize)]
+struct Came<'a> {
+    why: &'a str,
+    message: String,
+    text: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    reasoning: &'a str,
+    calls: Vec<CameCall<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Counts>,
+}
+
+#[derive(Serialize)]
+struct CameCall<'a> {
+    id: &'a str,
+    name: &'a str,
+    arguments: &'a str,
+    whole: bool,
+}
+
+/// Makes the note that records what came of an answer that broke off: it is in the log, and in no
+/// context.
+///
+/// # Errors
+/// When something in it does not become JSON.
+pub fn broken_off(
+    cause: &ModelError,
+    partial: &Partial,
+    parameters: Option<&JsonText>,
+) -> Result<Request> {
+    let calls = partial.calls.iter().map(|call| CameCall {
+        id: &call.call.id,
+        name: &call.call.name,
+        arguments: &call.call.arguments,
+        whole: call.whole,
+    });
+    let came = Came {
+        why: cause.code(),
+        message: cause.to_string(),
+        text: &partial.text,
+        reasoning: &partial.reasoning,
+        calls: calls.collect(),
+        usage: partial.usage.as_ref().map(Counts::of),
+    };
+    let details = Details {
+        message: Some(format!("broken off: {cause}")),
+        generation_config: generation_config(parameters, partial.model.as_deref())?,
+        origin: Origin { id: partial.id.clone(), ..By::Model.into() },
+        keeps: partial.raw.iter().cloned().collect(),
+        ..Details::default()
+    };
+    let content = Some(JsonText::of(&Broken { broken_off: came }).map_err(json_error)?);
+    Ok(Request::Note { content, details })
+}

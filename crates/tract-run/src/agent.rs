@@ -1,0 +1,279 @@
+//! What a run works with.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use tract_core::{CancellationToken, ChatModel, CommitId, JsonText, RefName, ToolContext};
+use tract_engine::Repo;
+use tract_tools::budget::BudgetTracker;
+use tract_tools::dispatch::{DispatchOptions, Dispatcher};
+use tract_tools::policy::PastCalls;
+use tract_tools::prompt::{Bindings, Prompt};
+use tract_tools::resource::Resources;
+use tract_tools::{HydrateOptions, Policy, Registry, RegistryError, Repair, Session};
+
+use crate::progress::Progress;
+use crate::session::Stored;
+use crate::turn::TurnDone;
+
+/// What becomes of calls that were not begun when a process ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnResume {
+    /// They are answered as not executed; the model decides whether to ask again.
+    #[default]
+    Answer,
+    /// They are run: no call that may have had an effect is among them.
+    Run,
+}
+
+type Tell = Arc<dyn Fn(&Progress<'_>) + Send + Sync>;
+type StopIf = Arc<dyn Fn(&TurnDone) -> Option<String> + Send + Sync>;
+
+/// A branch, a model and tools. Cheap to clone.
+///
+/// ```
+/// # tract_core::block_on(async {
+/// use std::sync::{Arc, Mutex};
+/// use tract_core::{ChatModel, Content, Draft, ModelError, ModelRequest, RefName, Reply};
+/// use tract_engine::{Repo, RepoOptions};
+/// use tract_run::{Agent, Stop};
+/// use tract_tools::Registry;
+///
+/// struct Parrot;
+/// #[async_trait::async_trait]
+/// impl ChatModel for Parrot {
+///     async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError> {
+///         let said = request.messages.last().map(|message| message.content.text());
+///         Ok(Reply::new(Content::assistant(said.unwrap_or_default())))
+///     }
+/// }
+/// let repo = Repo::new(Arc::new(tract_core::memory()), RepoOptions::new());
+/// repo.init().await?;
+/// let agent = Agent::new(repo, RefName::branch("main")?, Arc::new(Parrot), Registry::builder().build()?);
+/// let report = agent.run(Some(Draft::user("hello"))).await?;
+/// assert_eq!((report.stop, report.text.as_str()), (Stop::Answered, "hello"));
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Agent {
+    pub(crate) repo: Repo,
+    pub(crate) branch: RefName,
+    pub(crate) model: Arc<dyn ChatModel>,
+    pub(crate) dispatcher: Dispatcher,
+    pub(crate) session: Session,
+    pub(crate) context: ToolContext,
+    pub(crate) cancellation: CancellationToken,
+    pub(crate) hydration: HydrateOptions,
+    pub(crate) repair: Option<Arc<dyn Repair>>,
+    pub(crate) resources: Option<Arc<Resources>>,
+    pub(crate) parameters: Option<JsonText>,
+    pub(crate) prompt: Option<(Prompt, Bindings)>,
+    pub(crate) budget: Option<Arc<BudgetTracker>>,
+    pub(crate) max_steps: Option<u32>,
+    pub(crate) stop_if: Vec<StopIf>,
+    pub(crate) on_resume: OnResume,
+    pub(crate) keep_raw: bool,
+    pub(crate) tell: Option<Tell>,
+    pub(crate) keeps_tools: bool,
+    /// The calls that succeeded, for policies.
+    pub(crate) past: Arc<Mutex<PastCalls>>,
+    /// Where this agent left the branch, and what of the session stands there.
+    pub(crate) known: Arc<Mutex<Option<(CommitId, Stored)>>>,
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agent")
+            .field("branch", &self.branch)
+            .field("dispatcher", &self.dispatcher)
+            .field("session", &self.session)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Agent {
+    /// Makes an agent that works on a branch with the tools of a registry.
+    pub fn new(repo: Repo, branch: RefName, model: Arc<dyn ChatModel>, tools: Registry) -> Self {
+        let hooks = repo.hooks().clone();
+        Self {
+            dispatcher: Dispatcher::new(Arc::new(tools)).hooks(hooks),
+            repo,
+            branch,
+            model,
+            session: Session::new(),
+            context: ToolContext::new(""),
+            cancellation: CancellationToken::new(),
+            hydration: HydrateOptions::default(),
+            repair: None,
+            resources: None,
+            parameters: None,
+            prompt: None,
+            budget: None,
+            max_steps: None,
+            stop_if: Vec::new(),
+            on_resume: OnResume::default(),
+            keep_raw: true,
+            tell: None,
+            keeps_tools: false,
+            past: Arc::default(),
+            known: Arc::default(),
+        }
+    }
+
+    /// Sets what the tools remember between calls. It is kept on the branch:
+    /// [`load_session`](crate::load_session) reads it again.
+    #[must_use]
+    pub fn session(mut self, session: &Session) -> Self {
+        self.session = session.clone();
+        self
+    }
+
+    /// Sets what the context of each call starts from: a deadline, a clock, what is lent by type.
+    #[must_use]
+    pub fn context(mut self, context: ToolContext) -> Self {
+        self.context = context;
+        self
+    }
+
+    /// Sets the resources of the tools.
+    #[must_use]
+    pub fn resources(mut self, resources: Arc<Resources>) -> Self {
+        self.resources = Some(resources);
+        self
+    }
+
+    /// Sets the instructions, and adds the tools of their sections to those of the registry. The
+    /// instructions and the tools that stand on the branch are kept as the prompt says now.
+    ///
+    /// # Errors
+    /// [`RegistryError`] when a tool of the prompt has the name of one in the registry.
+    pub fn prompt(mut self, prompt: Prompt, bindings: Bindings) -> Result<Self, RegistryError> {
+        let all = prompt.registry().registry(self.registry()).build()?;
+        self.dispatcher = self.dispatcher.with_registry(Arc::new(all));
+        self.prompt = Some((prompt, bindings));
+        Ok(self)
+    }
+
+    /// Sets the parameters of requests, such as `{"temperature":0}`: a JSON object.
+    #[must_use]
+    pub fn parameters(mut self, parameters: JsonText) -> Self {
+        self.parameters = Some(parameters);
+        self
+    }
+
+    /// Adds a policy, asked right before a call runs.
+    #[must_use]
+    pub fn policy(mut self, policy: impl Policy + 'static) -> Self {
+        self.dispatcher = self.dispatcher.policy(policy);
+        self
+    }
+
+    /// Sets how calls are run.
+    #[must_use]
+    pub fn dispatch_options(mut self, options: DispatchOptions) -> Self {
+        self.dispatcher = self.dispatcher.options(options);
+        self
+    }
+
+    /// Sets how calls are read.
+    #[must_use]
+    pub fn hydration(mut self, options: HydrateOptions) -> Self {
+        self.hydration = options;
+        self.dispatcher = self.dispatcher.hydration(options);
+        self
+    }
+
+    /// Sets who mends the arguments of a call that does not fit, once.
+    #[must_use]
+    pub fn repair(mut self, repair: Arc<dyn Repair>) -> Self {
+        self.repair = Some(repair);
+        self
+    }
+
+    /// Sets what is spent at most.
+    #[must_use]
+    pub fn budget(mut self, budget: Arc<BudgetTracker>) -> Self {
+        self.budget = Some(budget);
+        self
+    }
+
+    /// Sets how often the model is asked at most in one run; without end when nothing is said.
+    #[must_use]
+    pub fn max_steps(mut self, steps: u32) -> Self {
+        self.max_steps = Some(steps);
+        self
+    }
+
+    /// Leaves the tools in force on the branch as they are; else they are set to those of the
+    /// registry and of the prompt's sections that are shown.
+    #[must_use]
+    pub fn keep_tools(mut self) -> Self {
+        self.keeps_tools = true;
+        self
+    }
+
+    /// Adds a condition that ends the run after a turn, by its reason.
+    #[must_use]
+    pub fn stop_if(
+        mut self,
+        condition: impl Fn(&TurnDone) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.stop_if.push(Arc::new(condition));
+        self
+    }
+
+    /// Sets what becomes of calls that were not begun when an earlier process ended.
+    #[must_use]
+    pub fn on_resume(mut self, on_resume: OnResume) -> Self {
+        self.on_resume = on_resume;
+        self
+    }
+
+    /// Sets whether the bytes of answers are kept beside their commits; they are by default.
+    #[must_use]
+    pub fn keep_raw(mut self, keep: bool) -> Self {
+        self.keep_raw = keep;
+        self
+    }
+
+    /// Sets the token that ends the run: the model is not waited for, tools are told to stop, all
+    /// calls are answered, and what is done is committed.
+    #[must_use]
+    pub fn cancellation(mut self, token: CancellationToken) -> Self {
+        self.cancellation = token;
+        self
+    }
+
+    /// Sets who is told of progress.
+    #[must_use]
+    pub fn on_progress(mut self, tell: impl Fn(&Progress<'_>) + Send + Sync + 'static) -> Self {
+        self.tell = Some(Arc::new(tell));
+        self
+    }
+
+    /// Returns the repository.
+    pub fn repo(&self) -> &Repo {
+        &self.repo
+    }
+
+    /// Returns the branch.
+    pub fn branch(&self) -> &RefName {
+        &self.branch
+    }
+
+    /// Returns what the tools remember.
+    pub fn get_session(&self) -> &Session {
+        &self.session
+    }
+
+    pub(crate) fn tell(&self, progress: &Progress<'_>) {
+        if let Some(tell) = &self.tell {
+            tell(progress);
+        }
+    }
+
+    pub(crate) fn registry(&self) -> &Registry {
+        self.dispatcher.registry()
+    }
+}

@@ -1,0 +1,92 @@
+//! The instructions and the tools that stand on the branch, kept as the prompt says.
+
+use tract_compile::Compiled;
+use tract_core::{By, CommitId, Content, Origin, ToolId, ToolSchema};
+use tract_engine::plan::{Details, NewContent, Request};
+use tract_tools::prompt::{OPEN_SECTIONS, RenderedPrompt};
+
+use crate::agent::Agent;
+use crate::error::Result;
+
+impl Agent {
+    /// Renders the prompt, with the sections that were asked for.
+    pub(crate) fn rendered(&self) -> Result<Option<RenderedPrompt>> {
+        let Some((prompt, bindings)) = &self.prompt else { return Ok(None) };
+        Ok(Some(prompt.render(&bindings.clone().session(&self.session))?))
+    }
+
+    /// Returns what has to be written so that the branch has the instructions and the tools.
+    pub(crate) async fn instruct(&self, compiled: &Compiled) -> Result<Vec<Request>> {
+        let mut requests = Vec::new();
+        let rendered = self.rendered()?;
+        if let (Some(rendered), Some((prompt, _))) = (&rendered, &self.prompt) {
+            let name = format!("prompt/{}/{}", prompt.namespace(), prompt.key());
+            match self.instruction_row(compiled, &name).await? {
+                Some((_, text)) if text == rendered.text() => {}
+                Some((target, _)) => requests.push(Request::Edit {
+                    target,
+                    content: NewContent::Content(Content::system(rendered.text())),
+                    details: Details { origin: origin(&name), ..Details::default() },
+                }),
+                None => {
+                    requests.push(Request::Append(rendered.instruction().origin(origin(&name))));
+                }
+            }
+        }
+        if let Some(tools) = self.tools_to_set(compiled, rendered.as_ref())? {
+            requests.push(Request::tools(tools));
+        }
+        Ok(requests)
+    }
+
+    /// The instruction that a run has written, and what it says.
+    async fn instruction_row(
+        &self,
+        compiled: &Compiled,
+        name: &str,
+    ) -> Result<Option<(CommitId, String)>> {
+        for message in compiled.messages() {
+            if !matches!(message.content, Content::System(_)) {
+                continue;
+            }
+            let first = self.repo.commit(message.slot).await?;
+            if first.is_some_and(|commit| commit.origin.id.as_deref() == Some(name)) {
+                return Ok(Some((message.slot, message.content.text())));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The tools to set, where others are in force.
+    fn tools_to_set(
+        &self,
+        compiled: &Compiled,
+        rendered: Option<&RenderedPrompt>,
+    ) -> Result<Option<Vec<ToolSchema>>> {
+        if self.keeps_tools {
+            return Ok(None);
+        }
+        let mut wanted: Vec<ToolSchema> = match rendered {
+            Some(rendered) => rendered.schemas()?,
+            None => Vec::new(),
+        };
+        // What a prompt does not know of is there all the same, such as the tools of servers.
+        let of_prompt = self.prompt.as_ref().map_or_else(Vec::new, |(prompt, _)| prompt.tools());
+        let mut of_prompt: Vec<String> = of_prompt.iter().map(|tool| tool.spec().name).collect();
+        if self.prompt.is_some() {
+            of_prompt.push(OPEN_SECTIONS.to_owned());
+        }
+        for tool in self.registry().iter() {
+            if !of_prompt.iter().any(|name| name == tool.name()) {
+                wanted.push(tool.definition().schema().clone());
+            }
+        }
+        let wanted_ids: Vec<ToolId> = wanted.iter().map(ToolSchema::id).collect();
+        let in_force: Vec<ToolId> = compiled.tools().iter().map(|tool| tool.id).collect();
+        Ok((wanted_ids != in_force).then_some(wanted))
+    }
+}
+
+fn origin(name: &str) -> Origin {
+    Origin { id: Some(name.to_owned()), ..By::User.into() }
+}

@@ -1,0 +1,181 @@
+//! What is written on the branch before calls take effect, and before somebody decides.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use tract_core::store::Walk;
+use tract_core::{By, Commit, CommitId, Content, JsonText, Op, Origin, RefName};
+use tract_engine::plan::{Details, Request};
+use tract_engine::{Repo, WriteOptions};
+use tract_tools::dispatch::{CallKey, CallStart, Journal, Recorded};
+use tract_tools::snapshot::BoxError;
+
+use crate::error::{Result, RunError};
+
+/// The origin of notes that mark calls as started.
+const STARTED: &str = "run/started";
+/// The origin of notes that say which calls wait, by what names their effect.
+const DEFERRED: &str = "run/deferred";
+
+#[derive(Serialize, Deserialize)]
+struct Marks {
+    calls: Vec<Mark>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Mark {
+    call_id: String,
+    tool: String,
+    key: CallKey,
+}
+
+fn note(origin: &str, message: &str, calls: Vec<Mark>) -> serde_json::Result<Request> {
+    let details = Details {
+        message: Some(format!("{message} {}", names(&calls))),
+        origin: Origin { id: Some(origin.to_owned()), ..By::Tool.into() },
+        ..Details::default()
+    };
+    Ok(Request::Note { content: Some(JsonText::of(&Marks { calls })?), details })
+}
+
+fn names(calls: &[Mark]) -> String {
+    let names: Vec<String> =
+        calls.iter().map(|call| format!("{} ({})", call.tool, call.call_id)).collect();
+    names.join(", ")
+}
+
+/// Makes the note that says which calls wait.
+pub(crate) fn deferred(
+    calls: impl IntoIterator<Item = (String, String, CallKey)>,
+) -> serde_json::Result<Request> {
+    let mark = |(call_id, tool, key)| Mark { call_id, tool, key };
+    note(DEFERRED, "waiting for approval of", calls.into_iter().map(mark).collect())
+}
+
+/// Marks calls as started, by a note on the branch: one durable write for all of a turn. Knows the
+/// answers that the calls of a message were given on other branches, so that a fork that is run
+/// again does not repeat what they did.
+pub(crate) struct BranchJournal {
+    repo: Repo,
+    branch: RefName,
+    elsewhere: BTreeMap<CallKey, Recorded>,
+}
+
+impl BranchJournal {
+    /// Makes the journal of a message that only this branch has.
+    pub(crate) fn new(repo: &Repo, branch: &RefName) -> Self {
+        Self { repo: repo.clone(), branch: branch.clone(), elsewhere: BTreeMap::new() }
+    }
+
+    /// Makes the journal of a message that other branches may have too.
+    pub(crate) async fn shared(repo: &Repo, branch: &RefName, message: CommitId) -> Result<Self> {
+        let mut journal = Self::new(repo, branch);
+        for other in repo.branches().await? {
+            if branch.branch_name() == Some(other.name.as_str()) {
+                continue;
+            }
+            let line = repo.line(Some(other.head)).await?;
+            let answers = line
+                .view()
+                .rows()
+                .filter(|row| row.answers.is_some_and(|call| call.slot == message));
+            for row in answers {
+                let commit = repo.require_commit(row.slot).await?;
+                if let Some(key) = key_of(&commit) {
+                    let answer = repo.content_of(row.slot).await?;
+                    journal.elsewhere.extend(recorded(&answer).map(|answer| (key, answer)));
+                }
+            }
+        }
+        Ok(journal)
+    }
+}
+
+/// What names the effect of the call that a commit answers, as its origin says.
+fn key_of(commit: &Commit) -> Option<CallKey> {
+    #[derive(Deserialize)]
+    struct Detail {
+        idempotency_key: Option<CallKey>,
+        attempts: Option<u32>,
+    }
+    let detail: Detail = serde_json::from_str(commit.origin.detail.as_ref()?.as_str()).ok()?;
+    detail.idempotency_key.filter(|_| detail.attempts.unwrap_or(0) > 0)
+}
+
+fn recorded(content: &Content) -> Option<Recorded> {
+    match content {
+        Content::ToolResult(answer) => {
+            Some(Recorded::new(content.text()).is_error(answer.is_error))
+        }
+        _ => None,
+    }
+}
+
+#[async_trait]
+impl Journal for BranchJournal {
+    async fn started(&self, calls: &[CallStart]) -> Result<(), BoxError> {
+        let mark = |start: &CallStart| Mark {
+            call_id: start.call_id.clone(),
+            tool: start.tool_name.clone(),
+            key: start.key,
+        };
+        let request = note(STARTED, "start of", calls.iter().map(mark).collect())?;
+        let options = WriteOptions::new().what("start");
+        self.repo.write(&self.branch, &[request], &options).await?;
+        Ok(())
+    }
+
+    async fn recorded(&self, key: &CallKey) -> Result<Option<Recorded>, BoxError> {
+        Ok(self.elsewhere.get(key).cloned())
+    }
+}
+
+/// What is marked on a line since a message.
+#[derive(Debug, Default)]
+pub(crate) struct Marked {
+    /// Calls that have started.
+    pub(crate) started: BTreeMap<String, CallKey>,
+    /// Calls that wait, or waited, for somebody to decide.
+    pub(crate) deferred: BTreeMap<String, CallKey>,
+}
+
+impl Marked {
+    /// Reads the marks between a head and a message.
+    pub(crate) async fn since(repo: &Repo, head: CommitId, message: CommitId) -> Result<Self> {
+        let mut marked = Self::default();
+        let mut next = Some(head);
+        while let Some(from) = next {
+            let walk = Walk { until: Some(message), ..Walk::from(from) };
+            let page = repo.store().walk(repo.name(), walk).await;
+            let page = page.map_err(tract_engine::Error::from)?;
+            for step in &page.steps {
+                marked.take(repo, &step.commit).await?;
+            }
+            next = page.next;
+        }
+        Ok(marked)
+    }
+
+    async fn take(&mut self, repo: &Repo, commit: &Commit) -> Result<()> {
+        if commit.op != Op::Note || commit.origin.by != By::Tool {
+            return Ok(());
+        }
+        let into = match commit.origin.id.as_deref() {
+            Some(STARTED) => &mut self.started,
+            Some(DEFERRED) => &mut self.deferred,
+            _ => return Ok(()),
+        };
+        let unreadable =
+            || RunError::Unreadable { expected: "marks of calls", commit: commit.id() };
+        let Content::Note(json) = repo.content_of(commit.id()).await? else {
+            return Err(unreadable());
+        };
+        let marks: Marks = serde_json::from_str(json.as_str()).map_err(|_| unreadable())?;
+        for mark in marks.calls {
+            // Newest first: what was said last counts.
+            into.entry(mark.call_id).or_insert(mark.key);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,27 @@
+//! The turn and the loop: an agent that runs, is recorded, survives, and can be replayed.
+//!
+//! A turn is: compile the head, ask the model, commit its reply, dispatch its calls, and commit all
+//! their answers in one durable write, with what the tools remember. [`Agent::run`] takes turns
+//! until the model has said all, a budget is spent, somebody has to decide, or it is cancelled.
+//! Nothing is kept beside the branch: another process that opens it goes on where this one stopped.
+#![forbid(unsafe_code)]
+
+mod agent;
+mod answers;
+mod error;
+mod instructions;
+mod journal;
+mod position;
+mod progress;
+mod replay;
+mod run;
+mod session;
+mod turn;
+
+pub use crate::agent::{Agent, OnResume};
+pub use crate::error::{Result, RunError};
+pub use crate::progress::Progress;
+pub use crate::replay::{Difference, Replayed, replay};
+pub use crate::run::{Report, Stop};
+pub use crate::session::{load_session, stored_slices};
+pub use crate::turn::{Answered, TurnDone, TurnEnd};

@@ -1,0 +1,61 @@
+//! What a branch waits for.
+
+use std::collections::BTreeSet;
+
+use tract_compile::Compiled;
+use tract_core::{CallRef, CommitId, Message, Role, ToolCall};
+
+/// What a branch waits for.
+#[derive(Debug)]
+pub(crate) enum Position {
+    /// A message to begin with.
+    Nothing,
+    /// The model.
+    Model,
+    /// Answers to calls.
+    Calls(Open),
+    /// A person: the model has said all.
+    Person,
+}
+
+/// Calls that have no answer.
+#[derive(Debug)]
+pub(crate) struct Open {
+    /// The version of the message that asks for them.
+    pub(crate) commit: CommitId,
+    /// Its lasting name.
+    pub(crate) slot: CommitId,
+    /// The calls, in order.
+    pub(crate) calls: Vec<ToolCall>,
+}
+
+impl Position {
+    /// Finds out what comes next. Calls of earlier messages that were never answered are history.
+    pub(crate) fn of(compiled: &Compiled) -> Self {
+        let caller = compiled.messages().rev().find(|said| said.content.calls().next().is_some());
+        if let Some(open) = caller.and_then(|message| open_calls(compiled, message)) {
+            return Self::Calls(open);
+        }
+        let said = compiled.messages().rev().find(|message| !is_instruction(&message.role));
+        match said.map(|message| &message.role) {
+            None => Self::Nothing,
+            Some(Role::Assistant) => Self::Person,
+            Some(_) => Self::Model,
+        }
+    }
+}
+
+fn is_instruction(role: &Role) -> bool {
+    matches!(role, Role::System | Role::Developer)
+}
+
+fn open_calls(compiled: &Compiled, message: &Message) -> Option<Open> {
+    let answered: BTreeSet<CallRef> = compiled.rows().filter_map(|(row, _)| row.answers).collect();
+    let open = |(index, call): (usize, &ToolCall)| {
+        let index = u32::try_from(index).ok()?;
+        let call_ref = CallRef { slot: message.slot, index };
+        (!answered.contains(&call_ref)).then(|| call.clone())
+    };
+    let calls: Vec<ToolCall> = message.content.calls().enumerate().filter_map(open).collect();
+    (!calls.is_empty()).then_some(Open { commit: message.commit, slot: message.slot, calls })
+}

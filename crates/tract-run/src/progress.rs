@@ -1,0 +1,48 @@
+//! What is told while a run goes on.
+
+use tract_core::{CommitId, Piece};
+
+use crate::run::Stop;
+use crate::turn::Answered;
+
+/// Something that happened. Whoever is told must return soon: the run waits.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Progress<'a> {
+    /// The model is asked.
+    Asking {
+        /// Which time in this run, from 1.
+        step: u32,
+        /// The commit that it sees.
+        head: CommitId,
+    },
+    /// A piece of its answer has come.
+    Piece(&'a Piece),
+    /// Its answer is committed.
+    Replied {
+        /// The commit.
+        commit: CommitId,
+        /// How many calls it asks for.
+        calls: usize,
+    },
+    /// A tool says how far it is.
+    Tool {
+        /// The call.
+        call_id: &'a str,
+        /// What it says.
+        line: &'a str,
+    },
+    /// A call was answered, and the answer is committed.
+    Answered(&'a Answered),
+    /// A call waits until somebody has decided.
+    Waiting {
+        /// What it waits under.
+        pending: &'a str,
+        /// The call.
+        call_id: &'a str,
+        /// Why.
+        reason: &'a str,
+    },
+    /// The run ends.
+    Stopped(&'a Stop),
+}

@@ -1,0 +1,118 @@
+//! A recorded conversation, run again against its own replies and results.
+
+mod compare;
+mod script;
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use tract_compile::Compiled;
+use tract_core::{CallRef, CommitId, Content, Draft, Message, RefName};
+use tract_engine::plan::Request;
+use tract_engine::{Repo, RepoOptions};
+
+use self::script::{Script, registry_of};
+use crate::agent::Agent;
+use crate::error::Result;
+use crate::session::Stored;
+
+/// What a replay found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Replayed {
+    /// How many messages the recording has.
+    pub messages: usize,
+    /// How many replies of the model were given again.
+    pub replies: usize,
+    /// How many calls were dispatched again.
+    pub calls: usize,
+    /// The first place where what came is not what was recorded.
+    pub difference: Option<Difference>,
+}
+
+/// A place where two conversations differ.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Difference {
+    /// Which message, from 1.
+    pub message: usize,
+    /// Its commit in the recording; absent when there is none.
+    pub commit: Option<CommitId>,
+    /// What differs: `message`, `role`, `text`, `calls`, `call`, `name`, `error`.
+    pub what: &'static str,
+    /// What was recorded.
+    pub expected: String,
+    /// What came.
+    pub found: String,
+}
+
+/// Runs the conversation at a head again: messages of persons and instructions as they are, the
+/// model's replies and the tools' results as recorded, all else by this program: calls are read,
+/// held against the tools that were in force, dispatched and answered in a store of their own. Says
+/// where the result first differs from the recording.
+///
+/// # Errors
+/// When the recording cannot be read.
+pub async fn replay(repo: &Repo, head: CommitId) -> Result<Replayed> {
+    let recorded = repo.compiler().compile(Some(head)).await.map_err(tract_engine::Error::from)?;
+    let scratch = Repo::new(Arc::new(tract_core::memory()), RepoOptions::new());
+    scratch.init().await?;
+    let branch = RefName::branch("replay").map_err(tract_engine::Error::from)?;
+    let mut replayed =
+        Replayed { messages: recorded.message_count(), replies: 0, calls: 0, difference: None };
+    let mut stored = Stored::default();
+    let messages: Vec<&Message> = recorded.messages().collect();
+    for message in &messages {
+        match &message.content {
+            Content::ToolResult(_) if message.answers.is_some() => {}
+            content if content.calls().next().is_some() => {
+                let results = results_of(&recorded, message);
+                let whole = results.iter().all(Option::is_some);
+                if !whole {
+                    // A call that was never answered is not run: there is nothing to answer it with.
+                    scratch.append(&branch, draft_of(message)).await?;
+                    continue;
+                }
+                let results: Vec<&Message> = results.into_iter().flatten().collect();
+                let script = Arc::new(Script::new(message.content.clone(), &results));
+                let tools = repo.tools_of(message.commit).await?;
+                let registry = registry_of(&tools, &message.content, &script)?;
+                let agent = Agent::new(scratch.clone(), branch.clone(), script, registry)
+                    .keep_tools()
+                    .keep_raw(false);
+                let now = scratch.compile(scratch.head_of(&branch).await?).await?;
+                let done = agent.ask(&mut stored, &now, 1).await?;
+                replayed.replies += 1;
+                replayed.calls += done.answers.len();
+            }
+            _ => {
+                // Results that answer nothing stay the orphans that they are.
+                let request = match &message.content {
+                    Content::ToolResult(_) => Request::Import(draft_of(message)),
+                    _ => Request::Append(draft_of(message)),
+                };
+                scratch.write_one(&branch, request).await?;
+                replayed.replies += usize::from(matches!(message.content, Content::Assistant(_)));
+            }
+        }
+    }
+    let again = scratch.compile(scratch.head_of(&branch).await?).await?;
+    replayed.difference = compare::first_difference(&messages, &again);
+    Ok(replayed)
+}
+
+fn draft_of(message: &Message) -> Draft {
+    let mut draft = Draft::new(message.content.clone()).priority(message.priority);
+    draft.role = Some(message.role.clone());
+    draft
+}
+
+/// The result of each call, in call order, where it is shown.
+fn results_of<'a>(recorded: &'a Compiled, message: &Message) -> Vec<Option<&'a Message>> {
+    let answers = |index: usize| {
+        let index = u32::try_from(index).ok()?;
+        let call = CallRef { slot: message.slot, index };
+        recorded.messages().find(|result| result.answers == Some(call))
+    };
+    (0..message.content.calls().count()).map(answers).collect()
+}

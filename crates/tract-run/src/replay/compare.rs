@@ -1,0 +1,83 @@
+//! What two conversations say, held against each other.
+
+use tract_compile::Compiled;
+use tract_core::{Content, JsonText, Message, ToolCall};
+
+use super::Difference;
+
+/// The first message that says something else. Which ids its commits have, and how a text is cut
+/// into parts, makes no difference.
+pub(super) fn first_difference(recorded: &[&Message], again: &Compiled) -> Option<Difference> {
+    let again: Vec<&Message> = again.messages().collect();
+    for (place, message) in recorded.iter().enumerate() {
+        let difference = |what, expected: String, found: String| Difference {
+            message: place + 1,
+            commit: Some(message.commit),
+            what,
+            expected,
+            found,
+        };
+        let Some(found) = again.get(place) else {
+            return Some(difference("message", describe(message), "nothing".to_owned()));
+        };
+        if let Some((what, expected, found)) = differ(message, found) {
+            return Some(difference(what, expected, found));
+        }
+    }
+    again.get(recorded.len()).map(|more| Difference {
+        message: recorded.len() + 1,
+        commit: None,
+        what: "message",
+        expected: "nothing".to_owned(),
+        found: describe(more),
+    })
+}
+
+fn describe(message: &Message) -> String {
+    format!("{}: {}", message.role.as_str(), message.content.text())
+}
+
+type Differ = (&'static str, String, String);
+
+fn differ(recorded: &Message, found: &Message) -> Option<Differ> {
+    let unlike = |what, expected: String, found: String| {
+        (expected != found).then_some((what, expected, found))
+    };
+    let role = |message: &Message| message.role.as_str().to_owned();
+    unlike("role", role(recorded), role(found))
+        .or_else(|| unlike("text", recorded.content.text(), found.content.text()))
+        .or_else(|| calls(recorded, found))
+        .or_else(|| match (&recorded.content, &found.content) {
+            (Content::ToolResult(old), Content::ToolResult(new)) => {
+                unlike("call", old.call_id.clone(), new.call_id.clone())
+                    // A recording need not name the tool.
+                    .or_else(|| {
+                        let name = old.name.clone()?;
+                        unlike("name", name, new.name.clone().unwrap_or_default())
+                    })
+                    .or_else(|| unlike("error", old.is_error.to_string(), new.is_error.to_string()))
+            }
+            _ => None,
+        })
+}
+
+fn calls(recorded: &Message, found: &Message) -> Option<Differ> {
+    let list = |message: &Message| -> Vec<ToolCall> { message.content.calls().cloned().collect() };
+    let (old, new) = (list(recorded), list(found));
+    let alike = |old: &ToolCall, new: &ToolCall| {
+        let canonical =
+            |text: &str| JsonText::new(text).map_or(text.to_owned(), |json| json.to_string());
+        old.id == new.id
+            && old.name == new.name
+            && canonical(&old.arguments) == canonical(&new.arguments)
+    };
+    let same = old.len() == new.len() && old.iter().zip(&new).all(|(old, new)| alike(old, new));
+    let told = |calls: &[ToolCall]| {
+        let told: Vec<String> = calls
+            .iter()
+            .map(|call| format!("{}({}) as {}", call.name, call.arguments, call.id))
+            .collect();
+        told.join(", ")
+    };
+    (!same).then(|| ("calls", told(&old), told(&new)))
+}

@@ -1,0 +1,356 @@
+//! The loop: turns until there is a reason to stop, from wherever the branch stands.
+
+use std::sync::PoisonError;
+
+use tract_compile::Compiled;
+use tract_core::{CommitId, Content, Draft, Usage};
+use tract_engine::{Asked, Decided};
+use tract_tools::Call;
+use tract_tools::budget::BudgetExceeded;
+use tract_tools::dispatch::Approval;
+use tract_tools::policy::PastCalls;
+
+use crate::agent::{Agent, OnResume};
+use crate::error::{Result, RunError};
+use crate::journal::Marked;
+use crate::position::{Open, Position};
+use crate::progress::Progress;
+use crate::session::Stored;
+use crate::turn::{Calls, Then, TurnDone, TurnEnd};
+
+/// Why a run stopped. The branch can be gone on with in every case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stop {
+    /// The model has said all.
+    Answered,
+    /// Calls wait until somebody has decided; run again then.
+    Waiting,
+    /// The model was asked as often as it may be.
+    Steps(u32),
+    /// More was spent than may be.
+    Budget(BudgetExceeded),
+    /// It was cancelled.
+    Cancelled,
+    /// A condition of the caller's holds.
+    Condition(String),
+    /// A call ended it.
+    Ended {
+        /// The stable word.
+        code: &'static str,
+        /// What happened.
+        message: String,
+        /// Ways out.
+        notes: Vec<String>,
+    },
+}
+
+impl Stop {
+    /// Returns the stable word.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Waiting => "waiting",
+            Self::Steps(_) => "max_steps",
+            Self::Budget(_) => "budget_exceeded",
+            Self::Cancelled => "cancelled",
+            Self::Condition(_) => "condition",
+            Self::Ended { code, .. } => code,
+        }
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// Why it stopped.
+    pub stop: Stop,
+    /// What the model said last.
+    pub text: String,
+    /// How often the model was asked.
+    pub steps: u32,
+    /// How many calls were answered.
+    pub calls: u32,
+    /// What the model's answers cost, as far as it said.
+    pub usage: Usage,
+    /// Where the branch is.
+    pub head: Option<CommitId>,
+    /// What waits until somebody has decided, by name.
+    pub pending: Vec<String>,
+}
+
+impl Agent {
+    /// Takes turns until there is a reason to stop. What is said is committed first; without it,
+    /// the run goes on from where the branch stands.
+    ///
+    /// # Behavior
+    /// - Everything is on the branch: the message, the instructions and tools when they changed,
+    ///   each reply, and each turn's answers in one durable write with the state of the tools.
+    /// - Calls that an earlier process left open are answered first: those that had started as
+    ///   interrupted, those that somebody has approved by running them, others as
+    ///   [`on_resume`](Self::on_resume) says.
+    /// - Cancelled, it answers every call that was asked for, commits that, and stops.
+    ///
+    /// # Errors
+    /// [`RunError::Model`] when there is no answer, [`RunError::CallsWait`] when a message is to be
+    /// recorded while calls before it wait; what the store, a planner or a hook says. What was
+    /// committed stays, and a further run goes on from there.
+    pub async fn run(&self, said: Option<Draft>) -> Result<Report> {
+        let mut stored = self.load().await?;
+        let mut report = Report {
+            stop: Stop::Answered,
+            text: String::new(),
+            steps: 0,
+            calls: 0,
+            usage: Usage::new(0, 0),
+            head: None,
+            pending: Vec::new(),
+        };
+        let stop = self.take_turns(&mut stored, said, &mut report).await;
+        report.head = self.repo.head_of(&self.branch).await?;
+        if let Some(head) = report.head {
+            *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some((head, stored));
+        }
+        report.stop = stop?;
+        self.tell(&Progress::Stopped(&report.stop));
+        Ok(report)
+    }
+
+    /// Takes one turn from where the branch stands: answers calls that are open, else asks the
+    /// model.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); [`RunError::NothingToAnswer`] when it is a person's turn.
+    pub async fn turn(&self) -> Result<TurnDone> {
+        let mut stored = self.load().await?;
+        let done = self.step(&mut stored, 1).await;
+        if let Some(head) = self.repo.head_of(&self.branch).await? {
+            *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some((head, stored));
+        }
+        done?.ok_or(RunError::NothingToAnswer)
+    }
+
+    /// Knows what of the session stands on the branch, and puts the session to that.
+    async fn load(&self) -> Result<Stored> {
+        let head = self.repo.head_of(&self.branch).await?;
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let (Some(head), Some((known, stored))) = (head, known)
+            && head == known
+        {
+            return Ok(stored);
+        }
+        *self.past.lock().unwrap_or_else(PoisonError::into_inner) =
+            past_calls(&self.repo.compile(head).await?);
+        let (stored, mut slices) = Stored::at(&self.repo, head).await?;
+        if !slices.is_empty() {
+            // What calls came to is not stored with the session: what is known of it stays.
+            for (name, items) in self.session.to_json()? {
+                if crate::session::ELSEWHERE.contains(&name.as_str()) {
+                    slices.insert(name, items);
+                }
+            }
+            self.session.from_json(&slices)?;
+        }
+        Ok(stored)
+    }
+
+    async fn take_turns(
+        &self,
+        stored: &mut Stored,
+        said: Option<Draft>,
+        report: &mut Report,
+    ) -> Result<Stop> {
+        if let Some(said) = said {
+            if let Some(done) = self.settle_open(stored).await? {
+                let stop = self.after(&done, report);
+                match stop {
+                    Some(Stop::Waiting) => {
+                        return Err(RunError::CallsWait { pending: report.pending.clone() });
+                    }
+                    Some(stop) => return Ok(stop),
+                    None => {}
+                }
+            }
+            let head = self.repo.head_of(&self.branch).await?;
+            let compiled = self.repo.compile(head).await?;
+            self.say(stored, &compiled, Some(said)).await?;
+        }
+        loop {
+            if self.cancellation.is_cancelled() {
+                return Ok(Stop::Cancelled);
+            }
+            if let Some(Err(exceeded)) = self.budget.as_ref().map(|budget| budget.check()) {
+                return Ok(Stop::Budget(exceeded));
+            }
+            if let Some(done) = self.settle_open(stored).await? {
+                match self.after(&done, report) {
+                    Some(stop) => return Ok(stop),
+                    None => continue,
+                }
+            }
+            if let Some(most) = self.max_steps.filter(|most| report.steps >= *most) {
+                return Ok(Stop::Steps(most));
+            }
+            let Some(done) = self.step(stored, report.steps + 1).await? else {
+                return Ok(Stop::Answered);
+            };
+            if let Some(stop) = self.after(&done, report) {
+                return Ok(stop);
+            }
+        }
+    }
+
+    /// Adds a turn to the report, and says whether it ends the run.
+    fn after(&self, done: &TurnDone, report: &mut Report) -> Option<Stop> {
+        if done.reply.is_some() {
+            report.steps += 1;
+            report.text.clone_from(&done.text);
+        }
+        report.calls += u32::try_from(done.answers.len()).unwrap_or(u32::MAX);
+        report.pending.clone_from(&done.pending);
+        if let Some(usage) = done.usage {
+            let plus = |sum: Option<u64>, more: Option<u64>| match (sum, more) {
+                (None, None) => None,
+                (sum, more) => Some(sum.unwrap_or(0).saturating_add(more.unwrap_or(0))),
+            };
+            report.usage.input_tokens = plus(report.usage.input_tokens, usage.input_tokens);
+            report.usage.output_tokens = plus(report.usage.output_tokens, usage.output_tokens);
+            report.usage.cached_tokens = plus(report.usage.cached_tokens, usage.cached_tokens);
+            report.usage.reasoning_tokens =
+                plus(report.usage.reasoning_tokens, usage.reasoning_tokens);
+        }
+        let ended = match &done.end {
+            TurnEnd::Said => Some(Stop::Answered),
+            TurnEnd::Waiting => Some(Stop::Waiting),
+            TurnEnd::Cancelled => Some(Stop::Cancelled),
+            TurnEnd::Ended(error) => Some(Stop::Ended {
+                code: error.code(),
+                message: error.to_string(),
+                notes: error.notes(),
+            }),
+            TurnEnd::Called => None,
+        };
+        // A condition never hides why the turn itself ended.
+        let condition = || self.stop_if.iter().find_map(|condition| condition(done));
+        ended.or_else(|| condition().map(Stop::Condition))
+    }
+
+    /// Takes one turn; nothing when it is a person's.
+    async fn step(&self, stored: &mut Stored, step: u32) -> Result<Option<TurnDone>> {
+        if let Some(done) = self.settle_open(stored).await? {
+            return Ok(Some(done));
+        }
+        let head = self.repo.head_of(&self.branch).await?;
+        let mut compiled = self.repo.compile(head).await?;
+        match Position::of(&compiled) {
+            Position::Nothing => return Err(RunError::NothingToAnswer),
+            Position::Person => return Ok(None),
+            Position::Model | Position::Calls(_) => {}
+        }
+        if self.say(stored, &compiled, None).await? {
+            let head = self.repo.head_of(&self.branch).await?;
+            compiled = self.repo.compile(head).await?;
+        }
+        self.ask(stored, &compiled, step).await.map(Some)
+    }
+
+    /// Answers the calls that are open; nothing when there are none.
+    async fn settle_open(&self, stored: &mut Stored) -> Result<Option<TurnDone>> {
+        let Some(head) = self.repo.head_of(&self.branch).await? else { return Ok(None) };
+        let compiled = self.repo.compile(Some(head)).await?;
+        let Position::Calls(open) = Position::of(&compiled) else { return Ok(None) };
+        let calls = self.left_open(head, open).await?;
+        self.answer(stored, calls).await.map(Some)
+    }
+
+    /// Says what becomes of calls that were left open.
+    async fn left_open(&self, head: CommitId, open: Open) -> Result<Calls> {
+        let marked = Marked::since(&self.repo, head, open.slot).await?;
+        let waiting = self.repo.pending().await?;
+        let decisions = match marked.deferred.is_empty() {
+            true => Vec::new(),
+            false => self.repo.decisions().await?,
+        };
+        let mut calls = Calls {
+            commit: open.commit,
+            each: Vec::new(),
+            approvals: Vec::new(),
+            served: None,
+            pending: Vec::new(),
+            left_open: Some(open.slot),
+        };
+        for call in open.calls {
+            let waits = waiting.iter().find(|waits| {
+                waits.branch == self.branch && is_of(&waits.asked, &call.id, &open.commit)
+            });
+            if let Some(waits) = waits {
+                self.tell_waiting(waits);
+                calls.pending.push(waits.id.clone());
+                continue;
+            }
+            let then = if marked.started.contains_key(&call.id) {
+                Then::GiveUp(INTERRUPTED, "interrupted")
+            } else if let Some(key) = marked.deferred.get(&call.id) {
+                let approved =
+                    decisions.iter().find(|decided| approves(decided, &call.id, &open.commit));
+                calls.approvals.extend(approved.map(|decided| {
+                    let approval = Approval::new(*key);
+                    match &decided.record.handler {
+                        Some(by) => approval.by(by),
+                        None => approval,
+                    }
+                }));
+                Then::Run(Call::from(&call))
+            } else {
+                match self.on_resume {
+                    OnResume::Run => Then::Run(Call::from(&call)),
+                    OnResume::Answer => Then::GiveUp(NOT_EXECUTED, "not_executed"),
+                }
+            };
+            calls.each.push((call, then));
+        }
+        Ok(calls)
+    }
+}
+
+/// The calls of a context that succeeded.
+fn past_calls(compiled: &Compiled) -> PastCalls {
+    let mut past = PastCalls::new();
+    for result in compiled.messages() {
+        let Content::ToolResult(answer) = &result.content else { continue };
+        let Some(call) = result.answers.filter(|_| !answer.is_error) else { continue };
+        let index = usize::try_from(call.index).unwrap_or(usize::MAX);
+        let message = compiled.message(call.slot);
+        if let Some(call) = message.and_then(|message| message.content.calls().nth(index)) {
+            past.push(&call.name, call.arguments.as_str());
+        }
+    }
+    past
+}
+
+/// What a call is answered that had started when the process ended.
+const INTERRUPTED: &str = "interrupted, outcome unknown: the process ended while the tool ran. \
+    Find out what became of it before you ask for it again.";
+/// What a call is answered that had not.
+const NOT_EXECUTED: &str =
+    "not executed: the process ended before the tool ran. Ask for it again if it is still needed.";
+
+/// Whether what waits is this call, or its result.
+fn is_of(asked: &Asked, call_id: &str, message: &CommitId) -> bool {
+    match asked {
+        Asked::Call { call, commit } => {
+            call.id == call_id && commit.as_ref().is_none_or(|commit| commit == message)
+        }
+        Asked::Append(draft) => {
+            matches!(&draft.content, Content::ToolResult(answer) if answer.call_id == call_id)
+        }
+        _ => false,
+    }
+}
+
+fn approves(decided: &Decided, call_id: &str, message: &CommitId) -> bool {
+    decided.record.action == "approve"
+        && matches!(decided.asked, Asked::Call { .. })
+        && is_of(&decided.asked, call_id, message)
+}

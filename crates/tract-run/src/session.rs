@@ -1,0 +1,301 @@
+//! What tools remember, as commits: a slice of state is a note that is edited in place, an event
+//! of a log a note of its own. So it forks and time-travels with its conversation.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use tract_compile::Line;
+use tract_core::store::Walk;
+use tract_core::{
+    By, Change, Commit, CommitId, Content, Draft, JsonText, Kind, Op, Origin, Priority, RefName,
+    This,
+};
+use tract_engine::Repo;
+use tract_engine::plan::{Details, NewContent, Request};
+use tract_tools::Session;
+use tract_tools::session::SlicePolicy;
+
+use crate::error::{Result, RunError};
+
+/// What the origin of a slice's notes begins with; its name follows.
+const SLICE: &str = "session/";
+
+/// Slices that are not kept: what calls came to stands with their answers.
+pub(crate) const ELSEWHERE: [&str; 1] = ["tool_invoked"];
+
+#[derive(Serialize, Deserialize)]
+struct SliceNote {
+    slice: String,
+    items: Vec<JsonText>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct EventNote {
+    event: String,
+    item: JsonText,
+}
+
+/// What of a session stands on a branch.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stored {
+    /// State, by name: the row that holds it, and what it says.
+    state: BTreeMap<String, (CommitId, JsonText)>,
+    /// Logs, by name: how many events are written.
+    logs: BTreeMap<String, usize>,
+}
+
+/// What has to be written of a session, and what stands on the branch then.
+pub(crate) struct Unwritten {
+    pub(crate) requests: Vec<Request>,
+    states: Vec<(usize, String, JsonText)>,
+    logs: Vec<(String, usize)>,
+}
+
+fn origin(name: &str) -> Origin {
+    Origin { id: Some(format!("{SLICE}{name}")), ..By::Tool.into() }
+}
+
+/// Reads a note's content as what it holds, digits of numbers included.
+fn read<T: serde::de::DeserializeOwned>(
+    content: &Content,
+    expected: &'static str,
+    commit: CommitId,
+) -> Result<T> {
+    let unreadable = RunError::Unreadable { expected, commit };
+    match content {
+        Content::Note(json) => serde_json::from_str(json.as_str()).map_err(|_| unreadable),
+        _ => Err(unreadable),
+    }
+}
+
+impl Stored {
+    /// Returns what has changed of a session since it was written.
+    pub(crate) async fn unwritten(
+        &self,
+        repo: &Repo,
+        branch: &RefName,
+        session: &Session,
+    ) -> Result<Unwritten> {
+        let from = |name: &str| self.logs.get(name).copied().unwrap_or(0);
+        let mut unwritten =
+            Unwritten { requests: Vec::new(), states: Vec::new(), logs: Vec::new() };
+        for document in session.documents(from)? {
+            let name = document.name;
+            if ELSEWHERE.contains(&name.as_str()) {
+                continue;
+            }
+            match document.policy {
+                SlicePolicy::Log => {
+                    for item in document.items {
+                        let note = EventNote { event: name.clone(), item };
+                        let details = Details {
+                            message: Some(format!("event {name}")),
+                            origin: origin(&name),
+                            ..Details::default()
+                        };
+                        let content = Some(JsonText::of(&note)?);
+                        unwritten.requests.push(Request::Note { content, details });
+                    }
+                    unwritten.logs.push((name, document.length));
+                }
+                _ => {
+                    let known = self.state.get(&name);
+                    if known.is_none() && document.items.is_empty() {
+                        continue;
+                    }
+                    let note = SliceNote { slice: name.clone(), items: document.items };
+                    let text = JsonText::of(&note)?;
+                    if known.is_some_and(|(_, known)| *known == text) {
+                        continue;
+                    }
+                    let row = match known {
+                        // Compressed away or taken back: it begins anew.
+                        Some((row, _)) => {
+                            let line = repo.line(repo.head_of(branch).await?).await?;
+                            Some(*row).filter(|row| line.view().contains(*row))
+                        }
+                        None => None,
+                    };
+                    let content = Content::Note(text.clone());
+                    let message = format!("state of {name}");
+                    unwritten.states.push((unwritten.requests.len(), name.clone(), text));
+                    unwritten.requests.push(match row {
+                        Some(target) => Request::Edit {
+                            target,
+                            content: NewContent::Content(content),
+                            details: Details {
+                                message: Some(message),
+                                origin: origin(&name),
+                                ..Details::default()
+                            },
+                        },
+                        None => Request::Append(
+                            Draft::new(content)
+                                .message(message)
+                                .priority(Priority::Skip)
+                                .origin(origin(&name)),
+                        ),
+                    });
+                }
+            }
+        }
+        Ok(unwritten)
+    }
+
+    /// Takes note of what was written; the commits are those of the requests, in order.
+    pub(crate) fn written(&mut self, unwritten: Unwritten, commits: &[Commit]) {
+        for (place, name, text) in unwritten.states {
+            let Some(commit) = commits.get(place) else { continue };
+            let row = match (&commit.op, self.state.get(&name)) {
+                (Op::Edit { .. }, Some((row, _))) => *row,
+                _ => commit.id(),
+            };
+            self.state.insert(name, (row, text));
+        }
+        self.logs.extend(unwritten.logs);
+    }
+
+    /// Reads what stands at a head.
+    pub(crate) async fn at(
+        repo: &Repo,
+        head: Option<CommitId>,
+    ) -> Result<(Self, BTreeMap<String, JsonText>)> {
+        let (mut stored, mut slices) = (Self::default(), BTreeMap::new());
+        let Some(head) = head else { return Ok((stored, slices)) };
+        let line = repo.line(Some(head)).await?;
+        let rows = slice_rows(repo, &line).await?;
+        let history = History::of(repo, head).await?;
+        for (row, note) in rows.into_iter().chain(history.summarised(repo, &line).await?) {
+            if slices.contains_key(&note.slice) {
+                continue;
+            }
+            slices.insert(note.slice.clone(), JsonText::of(&note.items)?);
+            stored.state.insert(note.slice.clone(), (row, JsonText::of(&note)?));
+        }
+        let mut logs: BTreeMap<String, Vec<JsonText>> = BTreeMap::new();
+        for event in history.events(repo).await? {
+            logs.entry(event.event).or_default().push(event.item);
+        }
+        for (name, items) in logs {
+            stored.logs.insert(name.clone(), items.len());
+            slices.insert(name, JsonText::of(&items)?);
+        }
+        Ok((stored, slices))
+    }
+}
+
+/// The rows that hold slices of state.
+async fn slice_rows(repo: &Repo, line: &Line) -> Result<Vec<(CommitId, SliceNote)>> {
+    let maybe: Vec<(CommitId, CommitId)> = line
+        .view()
+        .rows()
+        .filter(|row| {
+            let kind = line.fact(row.slot).and_then(|fact| fact.kind.as_ref());
+            kind.is_none_or(|kind| *kind == Kind::Note)
+        })
+        .map(|row| (row.slot, row.version))
+        .collect();
+    let versions: Vec<CommitId> = maybe.iter().map(|(_, version)| *version).collect();
+    let commits = repo.compiler().commits(&versions).await.map_err(tract_engine::Error::from)?;
+    let mut rows = Vec::new();
+    for ((slot, version), commit) in maybe.into_iter().zip(commits) {
+        if commit.kind == Some(Kind::Note) && is_of_session(&commit) {
+            rows.push((slot, slice_note(repo, version).await?));
+        }
+    }
+    Ok(rows)
+}
+
+async fn slice_note(repo: &Repo, version: CommitId) -> Result<SliceNote> {
+    read(&repo.content_of(version).await?, "a slice of a session", version)
+}
+
+fn is_of_session(commit: &Commit) -> bool {
+    commit.origin.by == By::Tool
+        && commit.origin.id.as_deref().is_some_and(|id| id.starts_with(SLICE))
+}
+
+/// What the commits of a line say of a session.
+#[derive(Default)]
+struct History {
+    /// Events of logs, newest first.
+    events: Vec<CommitId>,
+    /// Slices of state, by the rows that they began as.
+    rows: BTreeSet<CommitId>,
+    /// Summaries that were made after a slice began, newest first.
+    summaries: Vec<Commit>,
+}
+
+impl History {
+    async fn of(repo: &Repo, head: CommitId) -> Result<Self> {
+        let mut history = Self::default();
+        let mut next = Some(head);
+        while let Some(from) = next {
+            let page = repo.store().walk(repo.name(), Walk::from(from)).await;
+            let page = page.map_err(tract_engine::Error::from)?;
+            for commit in page.steps.into_iter().map(|step| step.commit) {
+                match &commit.op {
+                    Op::Note if is_of_session(&commit) => history.events.push(commit.id()),
+                    Op::Append { .. } if is_of_session(&commit) => {
+                        history.rows.insert(commit.id());
+                    }
+                    Op::Compress { .. } => history.summaries.push(commit),
+                    _ => {}
+                }
+            }
+            next = page.next;
+        }
+        Ok(history)
+    }
+
+    /// The events, oldest first.
+    async fn events(&self, repo: &Repo) -> Result<Vec<EventNote>> {
+        let mut events = Vec::with_capacity(self.events.len());
+        for id in self.events.iter().rev() {
+            let content = repo.content_of(*id).await?;
+            events.push(read(&content, "an event of a session", *id)?);
+        }
+        Ok(events)
+    }
+
+    /// Slices whose rows lie under a summary: what was said is told shorter, what tools remember
+    /// is not forgotten. What was taken back is.
+    async fn summarised(&self, repo: &Repo, line: &Line) -> Result<Vec<(CommitId, SliceNote)>> {
+        let lost = |slot: &CommitId| self.rows.contains(slot) && !line.view().contains(*slot);
+        let mut found = Vec::new();
+        for summary in &self.summaries {
+            if self.rows.iter().all(|slot| !lost(slot)) {
+                break;
+            }
+            for change in repo.changes(summary).await? {
+                if let Change::Remove { slot: This::Id(slot), row } = change
+                    && lost(&slot)
+                    && let This::Id(version) = row.version
+                {
+                    found.push((slot, slice_note(repo, version).await?));
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Reads what the tools remember at a head: from each slice's name to the list of its items.
+///
+/// # Errors
+/// When the store fails, or a note is not what a run writes.
+pub async fn stored_slices(
+    repo: &Repo,
+    head: Option<CommitId>,
+) -> Result<BTreeMap<String, JsonText>> {
+    Ok(Stored::at(repo, head).await?.1)
+}
+
+/// Puts a session to what the tools remember at a head.
+///
+/// # Errors
+/// As [`stored_slices`], and when a slice does not hold what its type reads.
+pub async fn load_session(repo: &Repo, head: Option<CommitId>, session: &Session) -> Result<()> {
+    let slices = stored_slices(repo, head).await?;
+    Ok(session.from_json(&slices)?)
+}

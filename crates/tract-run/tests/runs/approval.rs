@@ -1,0 +1,88 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tract_core::{Draft, Store, block_on};
+use tract_run::{Agent, Stop};
+use tract_tools::policy::ApprovalRequired;
+use tract_tools::{Registry, ToolContext, ToolError, tool};
+
+use crate::support::{Script, main_branch, memory, messages, repo_on, said};
+
+/// How much was paid.
+#[derive(Default)]
+struct Till(AtomicUsize);
+
+/// Pays.
+#[tool(destructive)]
+async fn pay(sum: usize, context: &ToolContext) -> Result<String, ToolError> {
+    context.resource::<Till>()?.0.fetch_add(sum, Ordering::SeqCst);
+    Ok(format!("paid {sum}"))
+}
+
+/// Looks.
+#[tool(read_only)]
+async fn look() -> &'static str {
+    "seen"
+}
+
+fn asks() -> Draft {
+    Draft::assistant("").call("c1", "look", "{}").call("c2", "pay", r#"{"sum":5}"#).call(
+        "c3",
+        "pay",
+        r#"{"sum":7}"#,
+    )
+}
+
+/// An agent as a fresh process has it.
+async fn agent(store: &Arc<dyn Store>, till: &Arc<Till>, says: Vec<Draft>) -> Agent {
+    let registry = Registry::builder().tool(Pay).tool(Look).build().unwrap();
+    let context = ToolContext::new("").with_shared_resource(Arc::clone(till));
+    Agent::new(repo_on(store).await, main_branch(), Script::new(says), registry)
+        .context(context)
+        .policy(ApprovalRequired::of_destructive())
+}
+
+#[test]
+fn calls_wait_across_restarts_until_somebody_decides() {
+    block_on(async {
+        let (store, till) = (memory(), Arc::new(Till::default()));
+        let first = agent(&store, &till, vec![asks()]).await;
+        let report = first.run(Some(Draft::user("pay both"))).await.unwrap();
+        assert_eq!((report.stop, report.calls), (Stop::Waiting, 1));
+        assert_eq!(report.pending.len(), 2);
+        assert_eq!(till.0.load(Ordering::SeqCst), 0);
+
+        let repo = repo_on(&store).await;
+        let waiting = repo.pending().await.unwrap();
+        let names: Vec<String> = waiting.iter().map(|waits| waits.asked.describe()).collect();
+        assert_eq!(names, [r#"pay({"sum":5})"#, r#"pay({"sum":7})"#]);
+
+        // A restart changes nothing, and nothing can be said after open calls.
+        let second = agent(&store, &till, vec![]).await;
+        assert_eq!(second.run(None).await.unwrap().stop, Stop::Waiting);
+        let error = second.run(Some(Draft::user("hurry"))).await.unwrap_err();
+        assert_eq!(error.code(), "calls_wait");
+
+        repo.approve(&waiting[0].id).await.unwrap();
+        let third = agent(&store, &till, vec![]).await;
+        let report = third.run(None).await.unwrap();
+        assert_eq!((report.stop, report.calls, report.pending.len()), (Stop::Waiting, 1, 1));
+        assert_eq!(till.0.load(Ordering::SeqCst), 5, "what was approved is paid, once");
+
+        repo.reject(&waiting[1].id, "too much").await.unwrap();
+        let last = agent(&store, &till, vec![Draft::assistant("5 is paid")]).await;
+        let report = last.run(None).await.unwrap();
+        assert_eq!((report.stop, report.text.as_str()), (Stop::Answered, "5 is paid"));
+        assert_eq!(till.0.load(Ordering::SeqCst), 5);
+        let said = said(&messages(&repo).await);
+        assert_eq!(
+            said[2..],
+            [
+                "tool: seen <c1 look>",
+                "tool: paid 5 <c2 pay>",
+                "tool: rejected: too much <c3! pay>",
+                "assistant: 5 is paid"
+            ]
+        );
+    });
+}

@@ -1,0 +1,17 @@
+//! Agents that run, stop, are killed, and go on.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used)] // helpers of tests are tests
+
+// Pauses until somebody has decided, across restarts.
+mod approval;
+// The loop and its reasons to stop.
+mod loops;
+// Prompts whose sections open.
+mod prompts;
+// Recorded conversations, driven, killed and replayed.
+mod recorded;
+// What tools remember, on the branch.
+mod remembered;
+// What a restart finds.
+mod resume;
+mod support;

@@ -1,0 +1,86 @@
+use tract_core::{Draft, block_on};
+use tract_run::{Agent, Stop};
+use tract_tools::prompt::{Bindings, Prompt, Section};
+use tract_tools::{Registry, Session, tool};
+
+use crate::support::{Script, main_branch, memory, messages, repo_on, said};
+
+/// Looks.
+#[tool(read_only)]
+async fn look() -> &'static str {
+    "seen"
+}
+
+/// Digs.
+#[tool(read_only)]
+async fn dig() -> &'static str {
+    "gold"
+}
+
+/// Is of no section.
+#[tool(read_only)]
+async fn beside() -> &'static str {
+    "there"
+}
+
+fn prompt() -> Prompt {
+    Prompt::builder("tests", "digger")
+        .section(Section::new("role", "Role", "You look.").tool(Look))
+        .section(Section::new("dig", "Digging", "Dig deep.").summary("There is more.").tool(Dig))
+        .build()
+        .unwrap()
+}
+
+fn registry() -> Registry {
+    Registry::builder().tool(Beside).build().unwrap()
+}
+
+fn call(id: &str, name: &str, arguments: &str) -> Draft {
+    Draft::assistant("").call(id, name, arguments)
+}
+
+#[test]
+fn sections_that_the_model_opens_are_shown_and_stay_so() {
+    block_on(async {
+        let store = memory();
+        let repo = repo_on(&store).await;
+        let model = Script::new([
+            call("c1", "dig", "{}"),
+            call("c2", "open_sections", r#"{"sections":["dig"]}"#),
+            call("c3", "dig", "{}"),
+            Draft::assistant("gold"),
+        ]);
+        let agent = Agent::new(repo.clone(), main_branch(), model.clone(), registry())
+            .prompt(prompt(), Bindings::new())
+            .unwrap();
+        let report = agent.run(Some(Draft::user("find"))).await.unwrap();
+        assert_eq!((report.stop, report.steps), (Stop::Answered, 4));
+        let asked = model.asked.lock().unwrap();
+        let names = |place: usize| -> Vec<String> {
+            asked[place].tools.iter().map(|tool| tool.name.clone()).collect()
+        };
+        assert_eq!(names(0), ["look", "open_sections", "beside"]);
+        assert_eq!(names(2), ["look", "dig", "beside"]);
+        let text = |place: usize| asked[place].messages[0].content.text();
+        assert!(text(1).contains("There is more.") && !text(1).contains("Dig deep."));
+        assert!(text(2).contains("Dig deep."), "{}", text(2));
+        let said = said(&messages(&repo).await);
+        assert_eq!(said.iter().filter(|line| line.starts_with("system")).count(), 1, "edited");
+        assert!(said[3].contains("not available") && said[3].contains("<c1! dig>"), "{}", said[3]);
+        assert!(said[7].starts_with("tool: gold <c3 dig>"), "{}", said[7]);
+
+        // Another process shows what was opened, and writes nothing that is there already.
+        let before = repo.head_of(&main_branch()).await.unwrap();
+        let model = Script::new([Draft::assistant("yes")]);
+        let fresh = Agent::new(repo_on(&store).await, main_branch(), model.clone(), registry())
+            .session(&Session::new())
+            .prompt(prompt(), Bindings::new())
+            .unwrap();
+        fresh.run(Some(Draft::user("still?"))).await.unwrap();
+        let asked = model.asked.lock().unwrap();
+        assert!(asked[0].messages[0].content.text().contains("Dig deep."));
+        let head = repo.head_of(&main_branch()).await.unwrap().unwrap();
+        let log = tract_engine::log(&repo, head, 3).await.unwrap();
+        assert_eq!(log.commits[1].parent(), before, "the question and the answer alone");
+    });
+}

@@ -1,0 +1,158 @@
+use serde::{Deserialize, Serialize};
+use tract_core::{Draft, Op, RefName, block_on};
+use tract_run::{Agent, load_session, stored_slices};
+use tract_tools::CallContext as _;
+use tract_tools::planning::{Plan, Planning, StepStatus};
+use tract_tools::{EventType, Registry, Session, SessionItem, ToolContext, ToolError, tool};
+
+use crate::support::{Script, main_branch, memory, messages, repo_on};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Seen(String);
+impl SessionItem for Seen {
+    const NAME: &'static str = "seen";
+}
+impl EventType for Seen {
+    const KIND: &'static str = "seen";
+}
+
+/// Says something to the session, and may fail then.
+#[tool]
+async fn notice(what: String, fails: bool, context: &ToolContext) -> Result<String, ToolError> {
+    context.publish(Seen(what))?;
+    match fails {
+        true => Err(ToolError::other("no")),
+        false => Ok("noticed".to_owned()),
+    }
+}
+
+fn session() -> (Session, Registry) {
+    let session = Session::new();
+    session.log::<Seen>().unwrap();
+    let planning = Planning::new(&session).unwrap();
+    let mut builder = Registry::builder().tool(Notice);
+    for tool in planning.tools() {
+        builder = builder.dyn_tool(tool);
+    }
+    (session, builder.build().unwrap())
+}
+
+fn call(id: &str, name: &str, arguments: &str) -> Draft {
+    Draft::assistant("").call(id, name, arguments)
+}
+
+#[test]
+fn slices_live_on_the_branch() {
+    block_on(async {
+        let store = memory();
+        let repo = repo_on(&store).await;
+        let (own, registry) = session();
+        let model = Script::new([
+            call("c1", "planning_setup_plan", r#"{"objective":"o","initial_steps":["a","b"]}"#)
+                .call("c2", "notice", r#"{"what":"x","fails":false}"#)
+                .call("c3", "notice", r#"{"what":"y","fails":true}"#),
+            call("c4", "planning_update_step", r#"{"step_id":1,"status":"done"}"#),
+            Draft::assistant("so far"),
+        ]);
+        let agent = Agent::new(repo.clone(), main_branch(), model, registry).session(&own);
+        agent.run(Some(Draft::user("go"))).await.unwrap();
+        let head = repo.head_of(&main_branch()).await.unwrap().unwrap();
+        assert_eq!(messages(&repo).await.len(), 8, "no model sees what tools remember");
+
+        let plan = own.latest::<Plan>().unwrap();
+        assert_eq!(plan.steps[0].status, StepStatus::Done);
+        let (other, _) = session();
+        load_session(&repo, Some(head), &other).await.unwrap();
+        assert_eq!(other.latest::<Plan>(), Some(plan));
+        // A log keeps what a failed call has told.
+        assert_eq!(*other.all::<Seen>().unwrap(), [Seen("x".into()), Seen("y".into())]);
+
+        // One row for the plan, edited in place; a note for each event; how calls ended stands
+        // with their answers alone.
+        let log = tract_engine::log(&repo, head, 99).await.unwrap().commits;
+        let of = |name: &str| -> Vec<&'static str> {
+            let mine = log.iter().rev().filter(|commit| commit.origin.id.as_deref() == Some(name));
+            mine.map(|commit| match commit.op {
+                Op::Append { .. } => "append",
+                Op::Edit { .. } => "edit",
+                Op::Note => "note",
+                _ => "other",
+            })
+            .collect()
+        };
+        assert_eq!(of("session/plan"), ["append", "edit"]);
+        assert_eq!(of("session/seen"), ["note", "note"]);
+        assert!(of("session/tool_invoked").is_empty());
+
+        // Back in time the plan is as it was then.
+        let edited = log.iter().find(|commit| {
+            commit.origin.id.as_deref() == Some("session/plan")
+                && matches!(commit.op, Op::Edit { .. })
+        });
+        let before = edited.unwrap().parent();
+        load_session(&repo, before, &other).await.unwrap();
+        assert_eq!(other.latest::<Plan>().unwrap().steps[0].status, StepStatus::Pending);
+        // A fork has its own, and another branch goes on with what it finds.
+        let fork = RefName::branch("fork").unwrap();
+        repo.create_branch("fork", before.unwrap()).await.unwrap();
+        let (forked, registry) = session();
+        let model = Script::new([
+            call("c4", "planning_update_step", r#"{"step_id":2,"status":"in_progress"}"#),
+            Draft::assistant("forked"),
+        ]);
+        Agent::new(repo.clone(), fork.clone(), model, registry)
+            .session(&forked)
+            .run(Some(Draft::user("the other one")))
+            .await
+            .unwrap();
+        let statuses: Vec<StepStatus> =
+            forked.latest::<Plan>().unwrap().steps.iter().map(|step| step.status).collect();
+        assert_eq!(statuses, [StepStatus::Pending, StepStatus::InProgress]);
+        let unchanged = stored_slices(&repo, Some(head)).await.unwrap();
+        assert!(unchanged["plan"].as_str().contains("done"));
+    });
+}
+
+#[test]
+fn what_a_failed_call_changed_is_not_on_the_branch() {
+    block_on(async {
+        let store = memory();
+        let repo = repo_on(&store).await;
+        let (own, registry) = session();
+        let model = Script::new([
+            call("c1", "planning_setup_plan", r#"{"objective":"  "}"#),
+            Draft::assistant("hm"),
+        ]);
+        let agent = Agent::new(repo.clone(), main_branch(), model, registry).session(&own);
+        agent.run(Some(Draft::user("go"))).await.unwrap();
+        let head = repo.head_of(&main_branch()).await.unwrap();
+        assert!(stored_slices(&repo, head).await.unwrap().is_empty());
+    });
+}
+
+#[test]
+fn a_summary_of_the_conversation_forgets_no_plan() {
+    block_on(async {
+        let store = memory();
+        let repo = repo_on(&store).await;
+        let (own, registry) = session();
+        let model = Script::new([
+            call("c1", "planning_setup_plan", r#"{"objective":"o","initial_steps":["a"]}"#),
+            Draft::assistant("planned"),
+            call("c2", "planning_update_step", r#"{"step_id":1,"status":"in_progress"}"#),
+            Draft::assistant("begun"),
+        ]);
+        let agent = Agent::new(repo.clone(), main_branch(), model.clone(), registry).session(&own);
+        agent.run(Some(Draft::user("plan"))).await.unwrap();
+        let all = tract_engine::plan::Selection::Range { from: None, to: None };
+        repo.compress(&main_branch(), all, "they planned").await.unwrap();
+        let (later, registry) = session();
+        let agent =
+            Agent::new(repo_on(&store).await, main_branch(), model, registry).session(&later);
+        agent.run(Some(Draft::user("begin"))).await.unwrap();
+        let status = later.latest::<Plan>().unwrap().steps[0].status;
+        assert_eq!(status, StepStatus::InProgress);
+        let head = repo.head_of(&main_branch()).await.unwrap();
+        assert!(stored_slices(&repo, head).await.unwrap()["plan"].as_str().contains("in_progress"));
+    });
+}

@@ -1,0 +1,26 @@
+//! Work that blocks its thread.
+
+use tract_core::ToolError;
+use tract_hooks::wait;
+
+/// Runs work that blocks, on a thread of its own, so that the call's time limit and cancellation
+/// hold: when they do, nobody waits for the work any more, and what it still gives is dropped.
+///
+/// ```
+/// use tract_tools::{ToolError, blocking, tool};
+/// /// Sums up what a slow library computes.
+/// #[tool(read_only)]
+/// async fn sum(numbers: Vec<i64>) -> Result<i64, ToolError> {
+///     blocking(move || numbers.iter().sum()).await
+/// }
+/// ```
+///
+/// # Errors
+/// [`ToolError::Other`] when it panicked, with what it said for the operator.
+pub async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ToolError> {
+    wait::apart(work).await.map_err(|panic| {
+        ToolError::other("its work broke down").operator(format!("panicked: {panic}"))
+    })
+}

@@ -1,0 +1,424 @@
+//! How much may be spent, and how much was.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+use tract_core::{Clock, SystemClock, Usage};
+
+/// What may be spent; at least one limit, and none of them zero.
+///
+/// ```
+/// use tract_tools::budget::{Budget, BudgetError};
+/// assert!(Budget::new().total_tokens(100_000).calls(50).check().is_ok());
+/// assert_eq!(Budget::new().check(), Err(BudgetError::NoLimit));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Budget {
+    /// When time is over: microseconds since 1970, UTC.
+    pub deadline_us: Option<i64>,
+    /// Tokens of requests.
+    pub input_tokens: Option<u64>,
+    /// Tokens of replies.
+    pub output_tokens: Option<u64>,
+    /// Tokens of both.
+    pub total_tokens: Option<u64>,
+    /// Tool calls whose handler ran.
+    pub calls: Option<u64>,
+    /// Millionths of whatever money the host counts in.
+    pub cost_micros: Option<u64>,
+}
+
+impl Budget {
+    /// Makes a budget without limits, to which limits are added.
+    pub const fn new() -> Self {
+        Self {
+            deadline_us: None,
+            input_tokens: None,
+            output_tokens: None,
+            total_tokens: None,
+            calls: None,
+            cost_micros: None,
+        }
+    }
+
+    /// Sets when time is over: microseconds since 1970, UTC.
+    #[must_use]
+    pub const fn deadline_us(mut self, deadline_us: i64) -> Self {
+        self.deadline_us = Some(deadline_us);
+        self
+    }
+
+    /// Limits the tokens of requests.
+    #[must_use]
+    pub const fn input_tokens(mut self, tokens: u64) -> Self {
+        self.input_tokens = Some(tokens);
+        self
+    }
+
+    /// Limits the tokens of replies.
+    #[must_use]
+    pub const fn output_tokens(mut self, tokens: u64) -> Self {
+        self.output_tokens = Some(tokens);
+        self
+    }
+
+    /// Limits the tokens of requests and replies together.
+    #[must_use]
+    pub const fn total_tokens(mut self, tokens: u64) -> Self {
+        self.total_tokens = Some(tokens);
+        self
+    }
+
+    /// Limits the tool calls whose handler runs.
+    #[must_use]
+    pub const fn calls(mut self, calls: u64) -> Self {
+        self.calls = Some(calls);
+        self
+    }
+
+    /// Limits what is paid, in millionths.
+    #[must_use]
+    pub const fn cost_micros(mut self, micros: u64) -> Self {
+        self.cost_micros = Some(micros);
+        self
+    }
+
+    /// Checks that it limits something, and that something is left to spend.
+    ///
+    /// # Errors
+    /// [`BudgetError`].
+    pub fn check(&self) -> Result<(), BudgetError> {
+        let limits = self.limits();
+        if self.deadline_us.is_none() && limits.iter().all(|(_, limit)| limit.is_none()) {
+            return Err(BudgetError::NoLimit);
+        }
+        match limits.into_iter().find(|(_, limit)| *limit == Some(0)) {
+            Some((dimension, _)) => Err(BudgetError::Zero(dimension)),
+            None => Ok(()),
+        }
+    }
+
+    /// In the order in which they are told.
+    fn limits(&self) -> [(Dimension, Option<u64>); 5] {
+        [
+            (Dimension::InputTokens, self.input_tokens),
+            (Dimension::OutputTokens, self.output_tokens),
+            (Dimension::TotalTokens, self.total_tokens),
+            (Dimension::Calls, self.calls),
+            (Dimension::Cost, self.cost_micros),
+        ]
+    }
+}
+
+/// Why a budget is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BudgetError {
+    /// It limits nothing.
+    #[error("expected at least one limit in a budget, found none")]
+    NoLimit,
+    /// One of its limits is zero.
+    #[error("expected a limit of {0} above 0, found 0")]
+    Zero(Dimension),
+}
+
+/// What a budget limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Dimension {
+    /// Time.
+    Deadline,
+    /// Tokens of requests.
+    InputTokens,
+    /// Tokens of replies.
+    OutputTokens,
+    /// Tokens of both.
+    TotalTokens,
+    /// Tool calls whose handler ran.
+    Calls,
+    /// Money, in millionths.
+    Cost,
+}
+
+impl fmt::Display for Dimension {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Deadline => "time",
+            Self::InputTokens => "input tokens",
+            Self::OutputTokens => "output tokens",
+            Self::TotalTokens => "tokens",
+            Self::Calls => "tool calls",
+            Self::Cost => "cost in millionths",
+        })
+    }
+}
+
+/// More was spent than the budget allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BudgetExceeded {
+    /// Time is over.
+    #[error("the budget's time is over")]
+    Deadline,
+    /// A limit was passed.
+    #[error("expected at most {limit} {dimension}, found {spent}")]
+    Spent {
+        /// What is limited.
+        dimension: Dimension,
+        /// The limit.
+        limit: u64,
+        /// What was spent, or would be.
+        spent: u64,
+    },
+}
+
+impl BudgetExceeded {
+    /// Returns what was exceeded.
+    pub fn dimension(&self) -> Dimension {
+        match self {
+            Self::Deadline => Dimension::Deadline,
+            Self::Spent { dimension, .. } => *dimension,
+        }
+    }
+}
+
+/// What was spent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Spent {
+    /// Tokens of requests.
+    pub input_tokens: u64,
+    /// Tokens of replies.
+    pub output_tokens: u64,
+    /// Tool calls whose handler ran.
+    pub calls: u64,
+    /// Millionths of money.
+    pub cost_micros: u64,
+}
+
+impl Spent {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
+            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
+            calls: self.calls.saturating_add(other.calls),
+            cost_micros: self.cost_micros.saturating_add(other.cost_micros),
+        }
+    }
+
+    fn of(self, dimension: Dimension) -> u64 {
+        match dimension {
+            Dimension::Deadline => 0,
+            Dimension::InputTokens => self.input_tokens,
+            Dimension::OutputTokens => self.output_tokens,
+            Dimension::TotalTokens => self.input_tokens.saturating_add(self.output_tokens),
+            Dimension::Calls => self.calls,
+            Dimension::Cost => self.cost_micros,
+        }
+    }
+}
+
+/// Counts what is spent against a budget, also by several evaluations at once.
+///
+/// # Behavior
+/// - A limit is exceeded when more than it was spent; to reach it is allowed.
+/// - Of several limits that are exceeded the first is told, in the order time, input, output,
+///   total, calls, cost.
+///
+/// ```
+/// use tract_core::Usage;
+/// use tract_tools::budget::{Budget, BudgetTracker};
+/// let tracker = BudgetTracker::new(Budget::new().total_tokens(100))?;
+/// tracker.usage("main", Usage::new(60, 40));
+/// assert!(tracker.check().is_ok());
+/// tracker.usage("summary", Usage::new(1, 0));
+/// assert_eq!(tracker.check().unwrap_err().to_string(), "expected at most 100 tokens, found 101");
+/// # Ok::<(), tract_tools::budget::BudgetError>(())
+/// ```
+pub struct BudgetTracker {
+    budget: Budget,
+    clock: Box<dyn Clock>,
+    spent: Mutex<BTreeMap<String, Spent>>,
+}
+
+impl fmt::Debug for BudgetTracker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BudgetTracker")
+            .field("budget", &self.budget)
+            .field("spent", &self.spent())
+            .finish_non_exhaustive()
+    }
+}
+
+impl BudgetTracker {
+    /// Starts to count.
+    ///
+    /// # Errors
+    /// [`BudgetError`] when the budget limits nothing, or to nothing.
+    pub fn new(budget: Budget) -> Result<Self, BudgetError> {
+        budget.check()?;
+        Ok(Self { budget, clock: Box::new(SystemClock), spent: Mutex::default() })
+    }
+
+    /// Sets the clock by which the deadline is judged.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Box::new(clock);
+        self
+    }
+
+    /// Returns the budget.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Spent>> {
+        // Every change under this lock is one addition, so a panic leaves it usable.
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, evaluation: &str, change: impl FnOnce(Spent) -> Spent) {
+        let mut all = self.all();
+        match all.get_mut(evaluation) {
+            Some(spent) => *spent = change(*spent),
+            None => drop(all.insert(evaluation.to_owned(), change(Spent::default()))),
+        }
+    }
+
+    /// Adds the tokens of one request and its reply to an evaluation.
+    pub fn usage(&self, evaluation: &str, usage: Usage) {
+        let more = Spent {
+            input_tokens: usage.input_tokens.unwrap_or(0),
+            output_tokens: usage.output_tokens.unwrap_or(0),
+            ..Spent::default()
+        };
+        self.change(evaluation, |spent| spent.plus(more));
+    }
+
+    /// Sets the tokens of an evaluation to a running total, as some providers report it.
+    pub fn usage_so_far(&self, evaluation: &str, usage: Usage) {
+        self.change(evaluation, |spent| Spent {
+            input_tokens: usage.input_tokens.unwrap_or(spent.input_tokens),
+            output_tokens: usage.output_tokens.unwrap_or(spent.output_tokens),
+            ..spent
+        });
+    }
+
+    /// Adds money to an evaluation, in millionths.
+    pub fn cost(&self, evaluation: &str, micros: u64) {
+        let more = Spent { cost_micros: micros, ..Spent::default() };
+        self.change(evaluation, |spent| spent.plus(more));
+    }
+
+    /// Counts a tool call that is about to run.
+    ///
+    /// # Errors
+    /// [`BudgetExceeded`] when something is exceeded already, or would be by this call, which is
+    /// then not counted.
+    pub fn call(&self, evaluation: &str) -> Result<(), BudgetExceeded> {
+        let one = Spent { calls: 1, ..Spent::default() };
+        let mut all = self.all();
+        self.held(total(&all).plus(one))?;
+        match all.get_mut(evaluation) {
+            Some(spent) => *spent = spent.plus(one),
+            None => drop(all.insert(evaluation.to_owned(), one)),
+        }
+        Ok(())
+    }
+
+    /// Returns what all evaluations have spent.
+    pub fn spent(&self) -> Spent {
+        total(&self.all())
+    }
+
+    /// Returns what one evaluation has spent.
+    pub fn spent_by(&self, evaluation: &str) -> Spent {
+        self.all().get(evaluation).copied().unwrap_or_default()
+    }
+
+    /// Checks that nothing is exceeded.
+    ///
+    /// # Errors
+    /// [`BudgetExceeded`] with the first limit that is.
+    pub fn check(&self) -> Result<(), BudgetExceeded> {
+        self.held(self.spent())
+    }
+
+    fn held(&self, spent: Spent) -> Result<(), BudgetExceeded> {
+        if self.budget.deadline_us.is_some_and(|deadline| self.clock.now_us() > deadline) {
+            return Err(BudgetExceeded::Deadline);
+        }
+        let exceeded = self.budget.limits().into_iter().find_map(|(dimension, limit)| {
+            let (limit, spent) = (limit?, spent.of(dimension));
+            (spent > limit).then_some(BudgetExceeded::Spent { dimension, limit, spent })
+        });
+        exceeded.map_or(Ok(()), Err)
+    }
+}
+
+fn total(all: &BTreeMap<String, Spent>) -> Spent {
+    all.values().copied().fold(Spent::default(), Spent::plus)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tract_core::ManualClock;
+
+    use super::*;
+
+    #[test]
+    fn a_limit_is_exceeded_only_above_it_and_told_in_order() {
+        let clock = ManualClock::at_us(1_000);
+        let budget = Budget::new()
+            .deadline_us(2_000)
+            .input_tokens(10)
+            .output_tokens(5)
+            .total_tokens(15)
+            .cost_micros(7);
+        let tracker = BudgetTracker::new(budget).unwrap().clock(clock.clone());
+        tracker.usage("a", Usage::new(6, 5));
+        tracker.usage("b", Usage::new(4, 0));
+        tracker.cost("b", 7);
+        assert_eq!(tracker.check(), Ok(()), "all limits are reached, none is exceeded");
+        let wanted = [
+            (Dimension::Cost, 0, 0, 1),
+            (Dimension::OutputTokens, 0, 1, 0),
+            (Dimension::InputTokens, 1, 0, 0),
+        ];
+        for (dimension, input, output, cost) in wanted {
+            tracker.usage("c", Usage::new(input, output));
+            tracker.cost("c", cost);
+            assert_eq!(tracker.check().unwrap_err().dimension(), dimension);
+        }
+        clock.advance(Duration::from_micros(1_000));
+        assert_eq!(tracker.check().unwrap_err().dimension(), Dimension::InputTokens);
+        clock.advance(Duration::from_micros(1));
+        assert_eq!(tracker.check(), Err(BudgetExceeded::Deadline));
+    }
+
+    #[test]
+    fn calls_are_counted_before_they_run_and_running_totals_replace() {
+        let tracker = BudgetTracker::new(Budget::new().calls(2).total_tokens(9)).unwrap();
+        assert_eq!((tracker.call("a"), tracker.call("b")), (Ok(()), Ok(())));
+        let refused = tracker.call("a").unwrap_err();
+        assert_eq!(refused.to_string(), "expected at most 2 tool calls, found 3");
+        assert_eq!(tracker.spent().calls, 2, "what was refused is not counted");
+        tracker.usage_so_far("a", Usage::new(4, 1));
+        tracker.usage_so_far("a", Usage::new(6, 3));
+        assert_eq!(tracker.check(), Ok(()));
+        assert_eq!(tracker.spent_by("a").input_tokens, 6);
+    }
+
+    #[test]
+    fn a_budget_limits_something_to_something() {
+        assert_eq!(BudgetTracker::new(Budget::new()).err(), Some(BudgetError::NoLimit));
+        let zero = BudgetTracker::new(Budget::new().calls(0)).err();
+        assert_eq!(zero, Some(BudgetError::Zero(Dimension::Calls)));
+    }
+}

@@ -1,0 +1,85 @@
+//! What a call is answered with.
+
+use std::sync::Arc;
+
+use tract_core::{Content, JsonText, Part, ToolAnswer};
+
+use super::error::TurnError;
+use super::journal::CallKey;
+use super::outcome::{Outcome, ToolInvoked};
+use crate::event::Event;
+
+/// What waits for somebody to decide.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Deferral {
+    /// Why it waits.
+    pub reason: String,
+    /// The hook that deferred it; absent when a policy wants approval.
+    pub by: Option<String>,
+    /// What an [`Approval`](super::Approval) of exactly this call names.
+    pub key: CallKey,
+}
+
+/// The answer to one call. There is one for each, in the order of the calls.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Answer {
+    /// The provider's id of the call.
+    pub call_id: String,
+    /// The tool's name, else the name as received.
+    pub tool_name: String,
+    /// What the model reads.
+    pub text: String,
+    /// What only the operator reads.
+    pub operator: Option<String>,
+    /// Whether the call failed.
+    pub is_error: bool,
+    /// The value, for programs.
+    pub value: Option<JsonText>,
+    /// What it waits for, when there is no answer yet: nothing is committed then but the question.
+    pub deferred: Option<Deferral>,
+    /// What the call told and the session took in; of a failed one, what the log keeps is there.
+    pub events: Vec<Event>,
+    /// What is told of the call.
+    pub invoked: Arc<ToolInvoked>,
+}
+
+impl Answer {
+    /// Returns how the call ended.
+    pub fn outcome(&self) -> Outcome {
+        self.invoked.outcome
+    }
+
+    /// Returns the message that answers the call; `None` while somebody has to decide.
+    pub fn content(&self) -> Option<Content> {
+        match self.deferred {
+            Some(_) => None,
+            None => Some(Content::ToolResult(ToolAnswer {
+                call_id: self.call_id.clone(),
+                name: Some(self.tool_name.clone()),
+                is_error: self.is_error,
+                parts: vec![Part::text(&self.text)],
+            })),
+        }
+    }
+}
+
+/// What a turn's calls came to.
+#[derive(Debug)]
+#[non_exhaustive]
+#[must_use = "every call has to be answered"]
+pub struct Dispatched {
+    /// One answer for each call, in order.
+    pub answers: Vec<Answer>,
+    /// Why the turn ends here. All calls are answered all the same: those after the one that ended
+    /// it as not executed.
+    pub ended: Option<TurnError>,
+}
+
+impl Dispatched {
+    /// Walks the answers that wait for somebody to decide.
+    pub fn deferred(&self) -> impl Iterator<Item = &Answer> {
+        self.answers.iter().filter(|answer| answer.deferred.is_some())
+    }
+}

@@ -1,0 +1,326 @@
+//! One call on its way, and what it has come to.
+
+use std::time::{Duration, Instant};
+
+use tract_core::{JsonText, RenderedValue, ToolError, ToolFailure, ToolResult, ToolTraits};
+
+use super::answer::Deferral;
+use super::error::{Cause, TurnError};
+use super::handler::Ran;
+use super::journal::CallKey;
+use super::outcome::{DispatchStage, Outcome, ToolInvoked};
+use super::turn::Turn;
+use crate::hydrate::Hydrated;
+
+/// A call that was taken up.
+pub(super) struct Call {
+    pub(super) hydrated: Hydrated,
+    /// What the tool may be relied on for.
+    pub(super) traits: ToolTraits,
+    pub(super) key: Option<CallKey>,
+    /// Whether hooks were asked.
+    pub(super) hooked: bool,
+    pub(super) decided_by: Option<String>,
+    /// What the operator should know of the way to the handler.
+    pub(super) notes: Vec<String>,
+    started_at_us: i64,
+    began: Instant,
+}
+
+impl Call {
+    pub(super) fn new(hydrated: Hydrated, turn: &Turn) -> Self {
+        Self {
+            traits: reliable(&hydrated),
+            hydrated,
+            key: None,
+            hooked: false,
+            decided_by: None,
+            notes: Vec::new(),
+            started_at_us: turn.context.clock().now_us(),
+            began: Instant::now(),
+        }
+    }
+
+    /// Takes the call up from here: what it waited for others before is not its own time.
+    pub(super) fn begin(&mut self, turn: &Turn) {
+        self.started_at_us = turn.context.clock().now_us();
+        self.began = Instant::now();
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.hydrated.id
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.hydrated.tool_name()
+    }
+
+    /// Puts other arguments in the place of the model's.
+    pub(super) fn replace(&mut self, hydrated: Hydrated) {
+        self.traits = reliable(&hydrated);
+        self.key = None;
+        self.hydrated = hydrated;
+    }
+
+    /// Names its effect, once it is known what it is.
+    pub(super) fn name_effect(&mut self) -> Option<CallKey> {
+        let (tool, bound) = (self.hydrated.definition()?, self.hydrated.bound.as_ref()?);
+        let id = &self.hydrated.id;
+        Some(*self.key.get_or_insert_with(|| CallKey::of(tool, id, bound.arguments.as_str())))
+    }
+
+    /// Whether it may run beside others.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.traits.read_only && self.hydrated.bound.is_some()
+    }
+
+    pub(super) fn timeout(&self) -> Option<Duration> {
+        self.hydrated.tool.as_ref().and_then(|tool| tool.timeout())
+    }
+
+    pub(super) fn invoked(&self, verdict: &Verdict, attempts: u32) -> ToolInvoked {
+        let took = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        ToolInvoked {
+            call_id: self.id().to_owned(),
+            tool_name: self.name().to_owned(),
+            tool: self.hydrated.definition(),
+            traits: self.traits,
+            outcome: verdict.outcome,
+            stage: verdict.stage,
+            success: verdict.success(),
+            value: verdict.value.clone(),
+            operator: verdict.operator.clone(),
+            decided_by: self.decided_by.clone(),
+            attempts,
+            replayed: verdict.replayed,
+            idempotency_key: self.key,
+            started_at_us: self.started_at_us,
+            duration_us: took,
+            provenance: self.hydrated.provenance.clone(),
+        }
+    }
+}
+
+/// What the tool promises, as far as its definition does not warn: whoever made the callable may
+/// promise, whoever wrote the definition can only restrict.
+fn reliable(hydrated: &Hydrated) -> ToolTraits {
+    let Some(tool) = &hydrated.tool else { return ToolTraits::new() };
+    let mut traits = tool.traits();
+    traits.destructive |= tool.definition().traits().destructive;
+    if traits.destructive {
+        traits.read_only = false;
+    }
+    traits
+}
+
+/// What a call has come to.
+pub(super) struct Verdict {
+    pub(super) outcome: Outcome,
+    pub(super) stage: Option<DispatchStage>,
+    /// What the model reads.
+    pub(super) text: String,
+    pub(super) operator: Option<String>,
+    pub(super) value: Option<JsonText>,
+    pub(super) ends: Option<TurnError>,
+    pub(super) deferred: Option<Deferral>,
+    pub(super) replayed: bool,
+    pub(super) retryable: bool,
+}
+
+impl Verdict {
+    pub(super) fn succeeded(text: String, value: Option<JsonText>) -> Self {
+        Self {
+            outcome: Outcome::Succeeded,
+            stage: None,
+            text,
+            operator: None,
+            value,
+            ends: None,
+            deferred: None,
+            replayed: false,
+            retryable: false,
+        }
+    }
+
+    pub(super) fn failed(outcome: Outcome, stage: DispatchStage, text: impl Into<String>) -> Self {
+        Self { outcome, stage: Some(stage), ..Self::succeeded(text.into(), None) }
+    }
+
+    pub(super) fn operator(mut self, text: impl Into<String>) -> Self {
+        self.tell(text.into());
+        self
+    }
+
+    /// Adds to what the operator reads.
+    pub(super) fn tell(&mut self, more: String) {
+        match &mut self.operator {
+            Some(text) => {
+                text.push_str("; ");
+                text.push_str(&more);
+            }
+            None => self.operator = Some(more),
+        }
+    }
+
+    /// Ends the turn with this call.
+    pub(super) fn ending(mut self, call: &Call, cause: Cause, source: ToolError) -> Self {
+        let call_id = call.id().to_owned();
+        self.ends = Some(TurnError::Evaluation { call_id, cause, source });
+        self
+    }
+
+    /// Ends the turn because what the calls stand on is broken.
+    pub(super) fn of_broken_host(
+        call: &Call,
+        stage: DispatchStage,
+        text: &str,
+        operator: String,
+    ) -> Self {
+        let source = ToolError::evaluation(text).operator(&*operator);
+        Self::failed(Outcome::Failed, stage, text).operator(operator).ending(
+            call,
+            Cause::Host,
+            source,
+        )
+    }
+
+    pub(super) fn success(&self) -> bool {
+        self.outcome == Outcome::Succeeded
+    }
+
+    /// Says that what was a success is none: it was not taken in.
+    pub(super) fn spoil(&mut self, stage: DispatchStage, text: &str, operator: String) {
+        self.outcome = Outcome::Failed;
+        self.stage = Some(stage);
+        self.text = text.to_owned();
+        self.value = None;
+        self.tell(operator);
+    }
+}
+
+/// What bounded a run of the handler.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds {
+    /// How long the tool may take by itself.
+    pub(super) own: Option<Duration>,
+    /// How much was left of the turn.
+    pub(super) of_turn: Option<Duration>,
+}
+
+impl Bounds {
+    pub(super) fn limit(self) -> Option<Duration> {
+        match (self.own, self.of_turn) {
+            (Some(own), Some(turn)) => Some(own.min(turn)),
+            (own, turn) => own.or(turn),
+        }
+    }
+
+    /// Whether it is the tool's own time that is over, not the turn's.
+    fn is_own(self) -> bool {
+        self.own.is_some_and(|own| self.of_turn.is_none_or(|turn| own < turn))
+    }
+}
+
+/// Says what a run of the handler came to. This is the table of failures: what the model reads,
+/// what the operator does, and whether the turn ends.
+pub(super) fn judge(call: &Call, ran: Ran, bounds: Bounds, turn: &Turn) -> Verdict {
+    let name = call.name();
+    match ran {
+        Ran::Returned(Ok(result)) => of_result(name, result),
+        Ran::Returned(Err(error)) => of_error(call, error, bounds, turn),
+        Ran::Panicked(said) => {
+            let text = format!("tool {name:?} failed: it broke down");
+            Verdict::failed(Outcome::Panicked, DispatchStage::Handler, text)
+                .operator(format!("panicked: {said}"))
+        }
+        Ran::TimedOut if bounds.is_own() => out_of_own_time(name, bounds),
+        Ran::TimedOut => out_of_time(call, ToolError::deadline_exceeded("the turn's time is over")),
+        Ran::Cancelled => cancelled(call, ToolError::evaluation("the turn was cancelled")),
+    }
+}
+
+fn of_result(name: &str, result: ToolResult<RenderedValue>) -> Verdict {
+    let mut text = result.model_text();
+    let value = result.value.map(|value| value.json);
+    let mut verdict = match result.success {
+        true => Verdict::succeeded(text, value),
+        false => {
+            if text.is_empty() {
+                text = format!("tool {name:?} failed and did not say why");
+            }
+            let failed = Verdict::failed(Outcome::Failed, DispatchStage::Handler, text);
+            Verdict { value, ..failed }
+        }
+    };
+    verdict.operator = result.operator;
+    verdict
+}
+
+fn of_error(call: &Call, error: ToolError, bounds: Bounds, turn: &Turn) -> Verdict {
+    let (name, stage) = (call.name(), DispatchStage::Handler);
+    let said = error.model_text();
+    let is_bare = {
+        let ToolFailure { operator, source, .. } = error.failure();
+        operator.is_none() && source.is_none()
+    };
+    let operator = (!is_bare).then(|| error.operator_text());
+    let retryable = error.is_retryable();
+    let mut verdict = match error {
+        ToolError::Validation(_) => Verdict::failed(Outcome::Invalid, stage, said),
+        ToolError::VisibilityExpansion { ref sections, .. } => {
+            let (call_id, sections) = (call.id().to_owned(), sections.clone());
+            let failed = Verdict::failed(Outcome::Failed, stage, said);
+            let ends = TurnError::VisibilityExpansion { call_id, sections, source: error };
+            Verdict { ends: Some(ends), ..failed }
+        }
+        ToolError::Evaluation(_) if turn.context.is_cancelled() => cancelled(call, error),
+        ToolError::Evaluation(_) => {
+            Verdict::failed(Outcome::Failed, stage, said).ending(call, Cause::Tool, error)
+        }
+        // The tool looked at its own time, which was over before the turn's.
+        ToolError::DeadlineExceeded(_)
+            if bounds.is_own() && turn.context.remaining() != Some(Duration::ZERO) =>
+        {
+            out_of_own_time(name, bounds)
+        }
+        ToolError::DeadlineExceeded(_) => out_of_time(call, error),
+        ToolError::Type(_) => {
+            let text = format!("tool {name:?} gave something other than it promises: {said}");
+            Verdict::failed(Outcome::Failed, stage, text)
+        }
+        ref other => {
+            debug_assert!(!other.ends_evaluation(), "errors that end the evaluation are above");
+            Verdict::failed(Outcome::Failed, stage, format!("tool {name:?} failed: {said}"))
+        }
+    };
+    if let Some(operator) = operator {
+        verdict.tell(operator);
+    }
+    verdict.retryable = retryable && verdict.ends.is_none();
+    verdict
+}
+
+fn out_of_own_time(name: &str, bounds: Bounds) -> Verdict {
+    let limit = bounds.own.unwrap_or_default();
+    let text =
+        format!("tool {name:?} did not answer within {limit:?}\nnote: ask for less in one call");
+    Verdict::failed(Outcome::TimedOut, DispatchStage::Handler, text)
+}
+
+fn out_of_time(call: &Call, error: ToolError) -> Verdict {
+    let text = format!("tool {:?} did not end: {}", call.name(), error.model_text());
+    Verdict::failed(Outcome::TimedOut, DispatchStage::Handler, text).ending(
+        call,
+        Cause::Deadline,
+        error,
+    )
+}
+
+fn cancelled(call: &Call, error: ToolError) -> Verdict {
+    let text = format!("tool {:?} was cancelled", call.name());
+    Verdict::failed(Outcome::Cancelled, DispatchStage::Handler, text).ending(
+        call,
+        Cause::Cancelled,
+        error,
+    )
+}

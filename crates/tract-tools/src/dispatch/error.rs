@@ -1,0 +1,109 @@
+//! Why a turn ends before the model is asked again.
+
+use std::fmt;
+
+use tract_core::ToolError;
+
+use crate::budget::BudgetExceeded;
+
+/// What ended an evaluation.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Cause {
+    /// Time was over before a call could start, or while it ran.
+    Deadline,
+    /// It was cancelled.
+    Cancelled,
+    /// More was spent than may be.
+    Budget(BudgetExceeded),
+    /// The tool said that nothing can go on.
+    Tool,
+    /// What the calls stand on is broken: the journal, or the state that is to be put back.
+    Host,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Deadline => f.write_str("its time is over"),
+            Self::Cancelled => f.write_str("it was cancelled"),
+            Self::Budget(exceeded) => exceeded.fmt(f),
+            Self::Tool => f.write_str("the tool ended it"),
+            Self::Host => f.write_str("what it stands on is broken"),
+        }
+    }
+}
+
+/// Why a turn ended with one of its calls. That call has a failed answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TurnError {
+    /// A tool asks for hidden sections of the prompt to be shown before it goes on.
+    #[error("call {call_id:?} asks for sections to be shown: {}", sections.join(", "))]
+    VisibilityExpansion {
+        /// The provider's id of the call.
+        call_id: String,
+        /// The keys of the sections.
+        sections: Vec<String>,
+        /// Why.
+        source: ToolError,
+    },
+    /// The evaluation cannot go on.
+    #[error("the evaluation ended with call {call_id:?}: {cause}")]
+    Evaluation {
+        /// The provider's id of the call.
+        call_id: String,
+        /// What ended it.
+        cause: Cause,
+        /// The failure.
+        source: ToolError,
+    },
+}
+
+impl TurnError {
+    /// Returns the stable word for it.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::VisibilityExpansion { .. } => "visibility_expansion",
+            Self::Evaluation { cause, .. } => match cause {
+                Cause::Deadline => "deadline_exceeded",
+                Cause::Cancelled => "cancelled",
+                Cause::Budget(_) => "budget_exceeded",
+                Cause::Tool => "evaluation",
+                Cause::Host => "host",
+            },
+        }
+    }
+
+    /// Returns the id of the call that ended the turn.
+    pub fn call_id(&self) -> &str {
+        match self {
+            Self::VisibilityExpansion { call_id, .. } | Self::Evaluation { call_id, .. } => call_id,
+        }
+    }
+
+    /// Returns the failure.
+    pub fn failure(&self) -> &ToolError {
+        match self {
+            Self::VisibilityExpansion { source, .. } | Self::Evaluation { source, .. } => source,
+        }
+    }
+
+    /// Returns the ways out.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = self.failure().notes().to_vec();
+        match self {
+            Self::Evaluation { cause: Cause::Deadline, .. } => {
+                notes.push("give the turn more time".to_owned());
+            }
+            Self::Evaluation { cause: Cause::Budget(_), .. } => {
+                notes.push("go on with a larger budget".to_owned());
+            }
+            Self::VisibilityExpansion { .. } => {
+                notes.push("show the sections and ask the model again".to_owned());
+            }
+            Self::Evaluation { .. } => {}
+        }
+        notes
+    }
+}

@@ -1,0 +1,67 @@
+//! One run of a handler: within its time, until cancelled, and whatever it does.
+
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use tract_core::{CancellationToken, RenderedValue, ToolContext, ToolError, ToolResult};
+use tract_hooks::wait::{caught, within};
+
+use crate::hydrate::Bound;
+use crate::panics::said;
+
+/// What one run of a handler came to.
+pub(super) enum Ran {
+    Returned(Result<ToolResult<RenderedValue>, ToolError>),
+    /// It panicked, saying this.
+    Panicked(String),
+    TimedOut,
+    /// It did not end within the grace that follows cancellation.
+    Cancelled,
+}
+
+/// Runs the handler. When `token` is cancelled it has `grace` to end by itself; it is dropped then,
+/// as it is when its time is over.
+pub(super) async fn run(
+    bound: &Bound,
+    context: &ToolContext,
+    limit: Option<Duration>,
+    token: &CancellationToken,
+    grace: Duration,
+) -> Ran {
+    // The tool's own code runs in here only: also what makes the future, and what drops it.
+    let mut work = Some(Box::pin(caught(async { bound.run(context).await })));
+    let ended = {
+        let mut cancelled = pin!(token.cancelled());
+        let first = within(limit, async {
+            poll_fn(|task| {
+                if let Some(work) = &mut work
+                    && let Poll::Ready(ended) = work.as_mut().poll(task)
+                {
+                    return Poll::Ready(Some(ended));
+                }
+                cancelled.as_mut().poll(task).map(|()| None)
+            })
+            .await
+        })
+        .await;
+        match (first, work.as_mut()) {
+            (Some(Some(ended)), _) => Some(Ok(ended)),
+            (Some(None), Some(work)) => within(Some(grace), work.as_mut()).await.map(Ok),
+            (Some(None), None) => None,
+            (None, _) => Some(Err(())),
+        }
+    };
+    let dropped = catch_unwind(AssertUnwindSafe(|| drop(work.take())));
+    match ended {
+        Some(Ok(Ok(returned))) => Ran::Returned(returned),
+        Some(Ok(Err(panic))) => Ran::Panicked(panic),
+        ended => match (dropped, ended) {
+            (Err(panic), _) => Ran::Panicked(format!("while being dropped: {}", said(&*panic))),
+            (Ok(()), Some(_)) => Ran::TimedOut,
+            (Ok(()), None) => Ran::Cancelled,
+        },
+    }
+}

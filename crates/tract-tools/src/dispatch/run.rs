@@ -1,0 +1,418 @@
+//! The calls of one turn, from the first to the last.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use tract_core::{CancellationToken, ToolError};
+use tract_hooks::wait::within;
+
+use super::Dispatcher;
+use super::answer::{Answer, Dispatched};
+use super::call::{Bounds, Call, Verdict, judge};
+use super::error::{Cause, TurnError};
+use super::group::{Job, Permits, run_all};
+use super::handler;
+use super::outcome::{DispatchStage, Outcome};
+use super::scope::CallScope;
+use super::state::{self, Before};
+use super::turn::Turn;
+use crate::event::Event;
+
+pub(super) struct Run<'a> {
+    pub(super) dispatcher: &'a Dispatcher,
+    pub(super) turn: &'a Turn,
+    /// Whether the starts of this turn are written down.
+    pub(super) marked: bool,
+    answers: Vec<Answer>,
+    ended: Option<TurnError>,
+}
+
+/// A call and, when it does not run, what it has come to.
+type Admitted = (Call, Option<Verdict>);
+
+/// What running a call came to, before that is settled.
+struct Executed<'a> {
+    verdict: Verdict,
+    /// What all attempts have told.
+    events: Vec<Event>,
+    before: Guard<'a>,
+    attempts: u32,
+}
+
+/// Puts back what stood unless told otherwise, also when nobody waits for the turn any more.
+struct Guard<'a> {
+    turn: &'a Turn,
+    scope: Option<Arc<CallScope>>,
+    before: Option<Before>,
+}
+
+impl Guard<'_> {
+    fn restore(&mut self) -> Result<(), String> {
+        match self.before.take() {
+            Some(before) => state::restore(self.turn, before),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if let Some(scope) = self.scope.take() {
+            scope.end();
+        }
+        if let Err(error) = self.restore() {
+            tracing::error!(target: "tract::dispatch", %error, "a turn was dropped");
+        }
+    }
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(dispatcher: &'a Dispatcher, turn: &'a Turn) -> Self {
+        Self { dispatcher, turn, marked: false, answers: Vec::new(), ended: None }
+    }
+
+    pub(super) async fn all(mut self, calls: Vec<crate::hydrate::Hydrated>) -> Dispatched {
+        self.answers.reserve(calls.len());
+        let turn = self.turn;
+        let mut calls: VecDeque<Call> =
+            calls.into_iter().map(|hydrated| Call::new(hydrated, turn)).collect();
+        let mut group: Vec<Admitted> = Vec::new();
+        while let Some(mut call) = calls.pop_front() {
+            let beside = call.is_read_only() && self.dispatcher.options.concurrent > 1;
+            if !beside {
+                self.flush(&mut group).await;
+            }
+            if self.ended.is_some() {
+                self.not_executed(&call);
+                continue;
+            }
+            call.begin(turn);
+            let mut verdict = self.admit(&mut call, &calls).await;
+            // What the calls before it do may be what the policy wants to see first.
+            let denied = |verdict: &Verdict| verdict.stage == Some(DispatchStage::Policy);
+            if !group.is_empty() && verdict.as_ref().is_some_and(denied) {
+                self.flush(&mut group).await;
+                if self.ended.is_some() {
+                    self.not_executed(&call);
+                    continue;
+                }
+                verdict = self.admit(&mut call, &calls).await;
+            }
+            group.push((call, verdict));
+            if !beside {
+                self.flush(&mut group).await;
+            }
+        }
+        self.flush(&mut group).await;
+        Dispatched { answers: self.answers, ended: self.ended }
+    }
+
+    /// Runs what may run of the group, and settles all of it in order.
+    async fn flush(&mut self, group: &mut Vec<Admitted>) {
+        let group = std::mem::take(group);
+        let ready = group.iter().filter(|(_, verdict)| verdict.is_none()).count();
+        let mut done = match ready {
+            0 | 1 => VecDeque::new(),
+            _ => self.beside(&group).await,
+        };
+        for (call, verdict) in group {
+            if self.ended.is_some() {
+                self.not_executed(&call);
+                continue;
+            }
+            match (verdict, done.pop_front()) {
+                (Some(verdict), _) => self.answer(&call, verdict, Vec::new(), 0),
+                (None, Some(Some(executed))) => self.settle(&call, executed, false),
+                (None, Some(None)) => self.not_executed(&call),
+                (None, None) => {
+                    let executed = self.execute(&call, true).await;
+                    self.settle(&call, executed, true);
+                }
+            }
+        }
+    }
+
+    /// Runs calls beside each other; one outcome for each of the group, none for those that do not
+    /// run or are behind one that ends the turn.
+    async fn beside(&self, group: &[Admitted]) -> VecDeque<Option<Executed<'a>>> {
+        let options = &self.dispatcher.options;
+        let permits =
+            Permits { all: options.concurrent, of_one_tool: options.concurrent_of_one_tool };
+        let mut names: Vec<&str> = Vec::new();
+        let mut jobs = Vec::new();
+        for (call, verdict) in group {
+            if verdict.is_some() {
+                continue;
+            }
+            let tool = names.iter().position(|name| *name == call.name()).unwrap_or_else(|| {
+                names.push(call.name());
+                names.len() - 1
+            });
+            jobs.push(Job { tool, work: Box::pin(self.execute(call, false)) });
+        }
+        let stops = |executed: &Executed<'_>| executed.verdict.ends.is_some();
+        let mut done = run_all(jobs, permits, stops).await.into_iter();
+        let place = |(_, verdict): &Admitted| match verdict {
+            Some(_) => None,
+            None => done.next().flatten(),
+        };
+        group.iter().map(place).collect()
+    }
+
+    /// Runs the handler, again where that may help. Alone, it stands on a snapshot and what it
+    /// tells goes to the session at once.
+    async fn execute(&self, call: &Call, alone: bool) -> Executed<'a> {
+        let turn = self.turn;
+        let mut executed = Executed {
+            verdict: Verdict::succeeded(String::new(), None),
+            events: Vec::new(),
+            before: Guard { turn, scope: None, before: None },
+            attempts: 0,
+        };
+        let most = match call.traits.idempotent {
+            true => self.dispatcher.options.attempts.max(1),
+            false => 1,
+        };
+        let mut wait = self.dispatcher.options.backoff;
+        loop {
+            if alone {
+                match state::snapshot(turn) {
+                    Ok(before) => executed.before.before = Some(before),
+                    Err(error) => {
+                        executed.verdict = Verdict::of_broken_host(
+                            call,
+                            DispatchStage::Snapshot,
+                            "the call did not run: its effects could not be undone",
+                            error,
+                        );
+                        return executed;
+                    }
+                }
+            }
+            if let Some(over) = self.turn_over(call) {
+                executed.verdict = over;
+                return executed;
+            }
+            executed.attempts += 1;
+            executed.verdict = self.attempt(call, alone, &mut executed).await;
+            let again = executed.verdict.retryable && executed.attempts < most;
+            if !again || self.turn_over(call).is_some() {
+                return executed;
+            }
+            if let Err(error) = executed.before.restore() {
+                executed.verdict = Verdict::of_broken_host(
+                    call,
+                    DispatchStage::Restore,
+                    "the call failed, and its effects could not be undone",
+                    error,
+                );
+                return executed;
+            }
+            within(Some(wait), turn.context.cancellation().cancelled()).await;
+            wait = wait.saturating_mul(2);
+        }
+    }
+
+    async fn attempt(&self, call: &Call, alone: bool, executed: &mut Executed<'_>) -> Verdict {
+        let turn = self.turn;
+        let Some(bound) = &call.hydrated.bound else {
+            let text = format!("nothing here runs the tool {:?}", call.name());
+            return Verdict::failed(Outcome::Invalid, DispatchStage::Lookup, text);
+        };
+        let (number, reads) = (executed.attempts, call.traits.read_only);
+        let scope = Arc::new(CallScope::new(turn, call.key, number, reads, alone));
+        executed.before.scope = Some(Arc::clone(&scope));
+        let bounds = Bounds {
+            own: call.timeout().or(self.dispatcher.options.timeout),
+            of_turn: turn.context.remaining(),
+        };
+        let token: CancellationToken = turn.context.cancellation().child();
+        let mut context = turn
+            .context
+            .for_call(call.id())
+            .with_cancellation(token.clone())
+            .with_shared_resource(Arc::clone(&scope));
+        if let (Some(own), now_us) = (bounds.own, turn.context.clock().now_us()) {
+            let own = i64::try_from(own.as_micros()).unwrap_or(i64::MAX);
+            let own = now_us.saturating_add(own);
+            context =
+                context.with_deadline_us(turn.context.deadline_us().map_or(own, |us| us.min(own)));
+        }
+        let grace = self.dispatcher.options.grace;
+        let ran = handler::run(bound, &context, bounds.limit(), &token, grace).await;
+        // Whatever the handler left running is told that nobody waits for it.
+        token.cancel();
+        let (events, untaken) = scope.end();
+        executed.before.scope = None;
+        executed.events.extend(events);
+        let mut verdict = judge(call, ran, bounds, turn);
+        if let Some(error) = untaken {
+            match verdict.success() {
+                true => verdict.spoil(DispatchStage::Commit, NOT_TAKEN_IN, error),
+                false => verdict.tell(error),
+            }
+        }
+        let unclosed = scope.close();
+        if !unclosed.is_empty() {
+            let text = "the tool's work could not be finished, so it was undone";
+            match verdict.success() {
+                true => verdict.spoil(DispatchStage::CleanUp, text, unclosed.join("; ")),
+                false => verdict.tell(unclosed.join("; ")),
+            }
+        }
+        verdict
+    }
+
+    /// Takes in what a call that ran has told, or puts back what stood before it.
+    fn settle(&mut self, call: &Call, executed: Executed<'_>, alone: bool) {
+        let turn = self.turn;
+        let Executed { mut verdict, events, before: mut guard, attempts } = executed;
+        if !alone && turn.session.is_some() {
+            // Told now, after what the calls before it have told, and on a snapshot as if alone.
+            match state::snapshot(turn) {
+                Ok(before) => guard.before = Some(before),
+                Err(error) => {
+                    let text = "the call's result could not be taken in";
+                    let stage = DispatchStage::Snapshot;
+                    verdict = Verdict::of_broken_host(call, stage, text, error);
+                }
+            }
+            for event in &events {
+                if let Err(error) = state::publish(turn, event) {
+                    match verdict.success() {
+                        true => verdict.spoil(DispatchStage::Commit, NOT_TAKEN_IN, error),
+                        false => verdict.tell(error),
+                    }
+                }
+            }
+        }
+        self.finish(call, verdict, events, attempts, guard);
+    }
+
+    /// Answers a call that did not run.
+    fn answer(&mut self, call: &Call, verdict: Verdict, events: Vec<Event>, attempts: u32) {
+        let guard = Guard { turn: self.turn, scope: None, before: None };
+        self.finish(call, verdict, events, attempts, guard);
+    }
+
+    /// Tells the session how the call ended, and keeps the answer.
+    fn finish(
+        &mut self,
+        call: &Call,
+        mut verdict: Verdict,
+        events: Vec<Event>,
+        attempts: u32,
+        mut guard: Guard<'_>,
+    ) {
+        for note in &call.notes {
+            verdict.tell(note.clone());
+        }
+        let mut invoked = None;
+        if verdict.success() {
+            let told = Arc::new(call.invoked(&verdict, attempts));
+            match self.tell(&told) {
+                Ok(()) => {
+                    // It stands.
+                    guard.before = None;
+                    invoked = Some(told);
+                    self.remember(call);
+                }
+                Err(error) => verdict.spoil(DispatchStage::Commit, NOT_TAKEN_IN, error),
+            }
+        }
+        let invoked = match invoked {
+            Some(invoked) => invoked,
+            None => {
+                if let Err(error) = guard.restore() {
+                    let ends = verdict.ends.take();
+                    let text = "the call failed, and its effects could not be undone";
+                    let said = std::mem::take(&mut verdict.operator);
+                    verdict = Verdict::of_broken_host(call, DispatchStage::Restore, text, error);
+                    said.into_iter().for_each(|said| verdict.tell(said));
+                    ends.into_iter().for_each(|ends| verdict.tell(ends.to_string()));
+                }
+                let told = Arc::new(call.invoked(&verdict, attempts));
+                match self.tell(&told) {
+                    Ok(()) => told,
+                    Err(error) => {
+                        verdict.tell(format!("not in the session's log: {error}"));
+                        Arc::new(call.invoked(&verdict, attempts))
+                    }
+                }
+            }
+        };
+        trace(call, &verdict);
+        let is_error = !verdict.success() && verdict.deferred.is_none();
+        self.answers.push(Answer {
+            call_id: call.id().to_owned(),
+            tool_name: call.name().to_owned(),
+            text: verdict.text,
+            operator: verdict.operator,
+            is_error,
+            value: verdict.value,
+            deferred: verdict.deferred,
+            events,
+            invoked,
+        });
+        if self.ended.is_none() {
+            self.ended = verdict.ends;
+        }
+        debug_assert!(guard.before.is_none(), "it stands, or was undone");
+    }
+
+    fn tell(&self, invoked: &Arc<super::ToolInvoked>) -> Result<(), String> {
+        match self.turn.session {
+            Some(_) => state::publish(self.turn, &Event::shared(Arc::clone(invoked))),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds the call to those that succeeded.
+    fn remember(&self, call: &Call) {
+        let Some(bound) = &call.hydrated.bound else { return };
+        let mut past = self.turn.past.lock().unwrap_or_else(PoisonError::into_inner);
+        past.push(call.name(), bound.arguments.as_str());
+    }
+
+    fn not_executed(&mut self, call: &Call) {
+        let by = self.ended.as_ref().map(TurnError::call_id).unwrap_or_default();
+        let text = format!("not executed: the turn ended with call {by:?}");
+        let verdict = Verdict::failed(Outcome::NotExecuted, DispatchStage::Turn, text);
+        self.answer(call, verdict, Vec::new(), 0);
+    }
+
+    /// Says how the turn is over, when it is.
+    pub(super) fn turn_over(&self, call: &Call) -> Option<Verdict> {
+        let (context, stage) = (&self.turn.context, DispatchStage::Turn);
+        if context.is_cancelled() {
+            let text = "the call did not run: the turn was cancelled";
+            let verdict = Verdict::failed(Outcome::Cancelled, stage, text);
+            return Some(verdict.ending(call, Cause::Cancelled, ToolError::evaluation(text)));
+        }
+        if context.remaining() == Some(Duration::ZERO) {
+            let text = "the call did not run: the turn's time is over";
+            let verdict = Verdict::failed(Outcome::TimedOut, stage, text);
+            return Some(verdict.ending(call, Cause::Deadline, ToolError::deadline_exceeded(text)));
+        }
+        let exceeded = self.turn.budget.as_ref()?.check().err()?;
+        Some(Verdict::of_spent_budget(call, exceeded))
+    }
+}
+
+/// What the model reads when a success was not taken in.
+const NOT_TAKEN_IN: &str = "the tool's result could not be taken in, so what it did was undone";
+
+fn trace(call: &Call, verdict: &Verdict) {
+    let (id, tool, outcome) = (call.id(), call.name(), verdict.outcome.as_str());
+    let stage = verdict.stage.map_or("", DispatchStage::as_str);
+    match (&verdict.operator, verdict.success()) {
+        (Some(operator), false) => {
+            tracing::warn!(target: "tract::dispatch", id, tool, outcome, stage, operator);
+        }
+        (operator, _) => {
+            let operator = operator.as_deref().unwrap_or_default();
+            tracing::debug!(target: "tract::dispatch", id, tool, outcome, stage, operator);
+        }
+    }
+}

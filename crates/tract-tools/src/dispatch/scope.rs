@@ -1,0 +1,202 @@
+//! What a running call may reach beyond its [`ToolContext`], and what it may tell.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tract_core::{ToolContext, ToolError, Usage};
+
+use super::journal::CallKey;
+use super::turn::{Served, Turn};
+use crate::budget::BudgetTracker;
+use crate::event::{Event, EventType, SessionState};
+use crate::fs::{CallFs, Filesystem};
+use crate::panics::guarded;
+use crate::resource::CallResources;
+
+/// What dispatch lends to one attempt of a call, by the methods of [`CallContext`].
+pub struct CallScope {
+    outbox: Mutex<Outbox>,
+    /// Whether the attempt still runs; what it was lent refuses afterwards.
+    alive: Arc<AtomicBool>,
+    read_only: bool,
+    resources: CallResources,
+    budget: Option<Arc<BudgetTracker>>,
+    evaluation: Arc<str>,
+    served: Option<Arc<Served>>,
+    key: Option<CallKey>,
+    attempt: u32,
+}
+
+#[derive(Default)]
+struct Outbox {
+    /// Where events go at once; without it they wait until the call is settled.
+    session: Option<Arc<dyn SessionState>>,
+    events: Vec<Event>,
+    /// The first that was not taken in.
+    failed: Option<String>,
+}
+
+impl fmt::Debug for CallScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallScope").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+impl CallScope {
+    pub(super) fn new(
+        turn: &Turn,
+        key: Option<CallKey>,
+        attempt: u32,
+        read_only: bool,
+        live: bool,
+    ) -> Self {
+        let session = turn.session.clone().filter(|_| live);
+        Self {
+            outbox: Mutex::new(Outbox { session, ..Outbox::default() }),
+            alive: Arc::new(AtomicBool::new(true)),
+            read_only,
+            resources: CallResources::new(turn.resources.clone()),
+            budget: turn.budget.clone(),
+            evaluation: Arc::clone(&turn.evaluation),
+            served: turn.served.clone(),
+            key,
+            attempt,
+        }
+    }
+
+    fn outbox(&self) -> MutexGuard<'_, Outbox> {
+        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the attempt: what it was lent is of no use to anybody from here on. Returns what it
+    /// has told and whether that was taken in.
+    pub(super) fn end(&self) -> (Vec<Event>, Option<String>) {
+        self.alive.store(false, Ordering::Release);
+        let mut outbox = self.outbox();
+        outbox.session = None;
+        (std::mem::take(&mut outbox.events), outbox.failed.take())
+    }
+
+    /// Closes what was made for the call alone.
+    pub(super) fn close(&self) -> Vec<String> {
+        self.resources.close().iter().map(ToString::to_string).collect()
+    }
+
+    fn publish(&self, event: Event) -> Result<(), ToolError> {
+        let mut outbox = self.outbox();
+        if !self.alive.load(Ordering::Acquire) {
+            return Err(ToolError::other("the call is over, so nothing more can be told"));
+        }
+        if let Some(session) = &outbox.session {
+            let taken = guarded(|| session.publish(&event));
+            if let Err(error) = taken {
+                let text = format!("event {}: {error}", event.kind());
+                outbox.failed.get_or_insert_with(|| text.clone());
+                return Err(ToolError::other("the session did not take in what the tool told")
+                    .operator(text));
+            }
+        }
+        outbox.events.push(event);
+        Ok(())
+    }
+}
+
+/// What a [`ToolContext`] offers inside of dispatch.
+///
+/// ```
+/// use tract_tools::dispatch::CallContext;
+/// use tract_tools::{ToolContext, ToolError, ToolResult, tool};
+/// use tract_tools::fs::FsPath;
+///
+/// /// Counts the lines of a file.
+/// #[tool(read_only)]
+/// async fn count_lines(path: String, context: &ToolContext) -> Result<usize, ToolError> {
+///     let bytes = context.filesystem()?.read(&FsPath::parse(&path)?)?;
+///     Ok(bytes.split(|byte| *byte == b'\n').count())
+/// }
+/// ```
+pub trait CallContext {
+    /// Tells the session something, as part of the call: of a call that fails only the session's
+    /// log keeps it.
+    ///
+    /// # Errors
+    /// [`ToolError::Other`] when it was not taken in; the call fails then, whatever the tool says.
+    /// Also outside of dispatch, and after the call is over.
+    fn publish<T: EventType>(&self, event: T) -> Result<(), ToolError>;
+
+    /// Returns the resources.
+    ///
+    /// # Errors
+    /// [`ToolError::Other`] outside of dispatch.
+    fn resources(&self) -> Result<&CallResources, ToolError>;
+
+    /// Returns the filesystem that is bound as `dyn Filesystem`. Tools that promise to read only
+    /// cannot write with it, and after the call it refuses.
+    ///
+    /// # Errors
+    /// [`ToolError::Other`] when none is bound, or it could not be made.
+    fn filesystem(&self) -> Result<Arc<dyn Filesystem>, ToolError>;
+
+    /// Returns what the evaluation is counted against.
+    fn budget(&self) -> Option<&Arc<BudgetTracker>>;
+
+    /// Counts what a model cost that the tool has asked.
+    fn spend(&self, usage: Usage);
+
+    /// Returns who answered with the call.
+    fn served(&self) -> Option<&Served>;
+
+    /// Returns what names the effect of the call: the same for each attempt, another for each call.
+    fn idempotency_key(&self) -> Option<CallKey>;
+
+    /// Returns which attempt this is, from 1.
+    fn attempt(&self) -> u32;
+}
+
+fn scope(context: &ToolContext) -> Result<&CallScope, ToolError> {
+    context.optional_resource::<CallScope>().ok_or_else(|| {
+        ToolError::other("the tool cannot run here: something that it needs is not available")
+            .operator("the tool was not run by a dispatcher")
+    })
+}
+
+impl CallContext for ToolContext {
+    fn publish<T: EventType>(&self, event: T) -> Result<(), ToolError> {
+        scope(self)?.publish(Event::new(event))
+    }
+
+    fn resources(&self) -> Result<&CallResources, ToolError> {
+        scope(self).map(|scope| &scope.resources)
+    }
+
+    fn filesystem(&self) -> Result<Arc<dyn Filesystem>, ToolError> {
+        let scope = scope(self)?;
+        let inner = scope.resources.get::<dyn Filesystem>()?;
+        Ok(Arc::new(CallFs::new(inner, Arc::clone(&scope.alive), scope.read_only)))
+    }
+
+    fn budget(&self) -> Option<&Arc<BudgetTracker>> {
+        scope(self).ok()?.budget.as_ref()
+    }
+
+    fn spend(&self, usage: Usage) {
+        if let Ok(scope) = scope(self)
+            && let Some(budget) = &scope.budget
+        {
+            budget.usage(&scope.evaluation, usage);
+        }
+    }
+
+    fn served(&self) -> Option<&Served> {
+        scope(self).ok()?.served.as_deref()
+    }
+
+    fn idempotency_key(&self) -> Option<CallKey> {
+        scope(self).ok()?.key
+    }
+
+    fn attempt(&self) -> u32 {
+        scope(self).map_or(1, |scope| scope.attempt)
+    }
+}

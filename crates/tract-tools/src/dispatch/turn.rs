@@ -1,0 +1,174 @@
+//! What the calls of one turn share.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use tract_core::{CommitId, ToolContext};
+
+use super::journal::{Approvals, Journal};
+use crate::budget::BudgetTracker;
+use crate::event::SessionState;
+use crate::policy::PastCalls;
+use crate::resource::Resources;
+use crate::snapshot::Snapshot;
+
+/// Who answered with the calls: provider and model, as they call themselves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Served {
+    /// The provider, such as `anthropic`.
+    pub provider: String,
+    /// The model, as the provider names it.
+    pub model: String,
+}
+
+impl Served {
+    /// Names provider and model.
+    pub fn new(provider: impl Into<String>, model: impl Into<String>) -> Self {
+        Self { provider: provider.into(), model: model.into() }
+    }
+}
+
+/// What the calls of one turn share: the state that they may change, and what bounds them.
+///
+/// The [`ToolContext`] that it starts from brings cancellation, deadline, clock, progress, and
+/// whatever else the host lends to its tools by type; each call gets its own copy.
+#[derive(Clone)]
+pub struct Turn {
+    pub(super) context: ToolContext,
+    pub(super) session: Option<Arc<dyn SessionState>>,
+    pub(super) state: Vec<Arc<dyn Snapshot>>,
+    pub(super) resources: Option<Arc<Resources>>,
+    pub(super) budget: Option<Arc<BudgetTracker>>,
+    pub(super) evaluation: Arc<str>,
+    pub(super) journal: Option<Arc<dyn Journal>>,
+    pub(super) approvals: Arc<Approvals>,
+    pub(super) available: Option<Arc<BTreeSet<String>>>,
+    pub(super) served: Option<Arc<Served>>,
+    pub(super) commit: Option<CommitId>,
+    pub(super) past: Arc<Mutex<PastCalls>>,
+}
+
+impl Default for Turn {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Turn")
+            .field("context", &self.context)
+            .field("evaluation", &self.evaluation)
+            .field("served", &self.served)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Turn {
+    /// Makes a turn without state, bounds, or anything lent.
+    pub fn new() -> Self {
+        Self {
+            context: ToolContext::new(""),
+            session: None,
+            state: Vec::new(),
+            resources: None,
+            budget: None,
+            evaluation: "main".into(),
+            journal: None,
+            approvals: Arc::default(),
+            available: None,
+            served: None,
+            commit: None,
+            past: Arc::default(),
+        }
+    }
+
+    /// Sets what the context of each call starts from: cancellation, deadline, clock, progress, and
+    /// what is lent by type.
+    #[must_use]
+    pub fn context(mut self, context: ToolContext) -> Self {
+        self.context = context;
+        self
+    }
+
+    /// Sets the session: it takes in what tools publish, and is put back when a call fails.
+    #[must_use]
+    pub fn session(mut self, session: Arc<dyn SessionState>) -> Self {
+        self.session = Some(session);
+        self
+    }
+
+    /// Adds state that is put back when a call fails.
+    #[must_use]
+    pub fn state(mut self, state: Arc<dyn Snapshot>) -> Self {
+        self.state.push(state);
+        self
+    }
+
+    /// Sets the resources; those that can be put back are, when a call fails.
+    #[must_use]
+    pub fn resources(mut self, resources: Arc<Resources>) -> Self {
+        self.resources = Some(resources);
+        self
+    }
+
+    /// Sets what calls are counted against.
+    #[must_use]
+    pub fn budget(mut self, budget: Arc<BudgetTracker>) -> Self {
+        self.budget = Some(budget);
+        self
+    }
+
+    /// Names the evaluation that the calls are counted for; `main` by default.
+    #[must_use]
+    pub fn evaluation(mut self, evaluation: impl Into<Arc<str>>) -> Self {
+        self.evaluation = evaluation.into();
+        self
+    }
+
+    /// Sets who keeps which calls have started. Without one nothing is marked.
+    #[must_use]
+    pub fn journal(mut self, journal: Arc<dyn Journal>) -> Self {
+        self.journal = Some(journal);
+        self
+    }
+
+    /// Sets what persons have approved.
+    #[must_use]
+    pub fn approvals(mut self, approvals: Approvals) -> Self {
+        self.approvals = Arc::new(approvals);
+        self
+    }
+
+    /// Limits the tools that can be called now to these names, such as those of the enabled
+    /// sections of a prompt. The others are answered as not available.
+    #[must_use]
+    pub fn available<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.available = Some(Arc::new(names.into_iter().map(Into::into).collect()));
+        self
+    }
+
+    /// Says who answered with the calls.
+    #[must_use]
+    pub fn served(mut self, served: Served) -> Self {
+        self.served = Some(Arc::new(served));
+        self
+    }
+
+    /// Says which commit holds the calls, for hooks.
+    #[must_use]
+    pub fn commit(mut self, commit: CommitId) -> Self {
+        self.commit = Some(commit);
+        self
+    }
+
+    /// Sets the calls that succeeded before, for policies; those that succeed now are added. Shared
+    /// by the turns of a conversation.
+    #[must_use]
+    pub fn past(mut self, past: Arc<Mutex<PastCalls>>) -> Self {
+        self.past = past;
+        self
+    }
+}

@@ -1,0 +1,107 @@
+//! What running tools tell: typed events, and who takes them in.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+use tract_core::JsonText;
+
+use crate::snapshot::{BoxError, Snapshot};
+
+/// A type of events. A session routes them to its slices by this type, and keeps them as JSON.
+///
+/// ```
+/// use tract_tools::event::{Event, EventType};
+/// #[derive(Debug, serde::Serialize)]
+/// struct StepDone { step: u32 }
+/// impl EventType for StepDone {
+///     const KIND: &'static str = "step_done";
+/// }
+/// let event = Event::new(StepDone { step: 3 });
+/// assert_eq!(event.kind(), "step_done");
+/// assert_eq!(event.get::<StepDone>().map(|done| done.step), Some(3));
+/// assert_eq!(event.json()?.as_str(), r#"{"step":3}"#);
+/// # Ok::<(), tract_tools::snapshot::BoxError>(())
+/// ```
+pub trait EventType: Serialize + fmt::Debug + Send + Sync + 'static {
+    /// The stable word for the type.
+    const KIND: &'static str;
+}
+
+trait Erased: fmt::Debug + Send + Sync {
+    fn kind(&self) -> &'static str;
+    fn json(&self) -> Result<JsonText, BoxError>;
+    fn any(&self) -> &(dyn Any + Send + Sync);
+}
+
+impl<T: EventType> Erased for T {
+    fn kind(&self) -> &'static str {
+        T::KIND
+    }
+
+    fn json(&self) -> Result<JsonText, BoxError> {
+        Ok(JsonText::of(self)?)
+    }
+
+    fn any(&self) -> &(dyn Any + Send + Sync) {
+        self
+    }
+}
+
+/// An event. Cheap to clone; its JSON is made when somebody asks for it.
+#[derive(Clone, Debug)]
+pub struct Event(Arc<dyn Erased>);
+
+impl Event {
+    /// Makes an event of a value.
+    pub fn new<T: EventType>(value: T) -> Self {
+        Self(Arc::new(value))
+    }
+
+    /// Makes an event of a shared value.
+    pub fn shared<T: EventType>(value: Arc<T>) -> Self {
+        Self(value)
+    }
+
+    /// Returns the word for its type.
+    pub fn kind(&self) -> &'static str {
+        self.0.kind()
+    }
+
+    /// Returns the value, when it is of this type.
+    pub fn get<T: EventType>(&self) -> Option<&T> {
+        self.0.any().downcast_ref()
+    }
+
+    /// Returns the value as any type, for whoever routes by [`TypeId`](std::any::TypeId).
+    pub fn as_any(&self) -> &(dyn Any + Send + Sync) {
+        self.0.any()
+    }
+
+    /// Returns it as JSON.
+    ///
+    /// # Errors
+    /// When the value has no JSON form.
+    pub fn json(&self) -> Result<JsonText, BoxError> {
+        self.0.json()
+    }
+}
+
+/// Takes in events.
+pub trait EventSink: Send + Sync {
+    /// Takes in one event, at once.
+    ///
+    /// # Errors
+    /// When it cannot; the call that published it then fails.
+    fn publish(&self, event: &Event) -> Result<(), BoxError>;
+}
+
+/// The state of a conversation, as dispatch knows it: it takes events in and can be put back.
+///
+/// # Behavior
+/// Putting it back undoes what events did to its state, and keeps its log: that a call failed, and
+/// what it said before it did, is not forgotten.
+pub trait SessionState: Snapshot + EventSink {}
+
+impl<T: Snapshot + EventSink + ?Sized> SessionState for T {}

@@ -1,0 +1,164 @@
+//! Examples of calls, for prompts and documentation.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::Serialize;
+use tract_core::{JsonText, RenderedValue, Tool, ToolError, ToolParams};
+
+/// Characters of an example's description.
+pub const MOST_CHARACTERS: usize = 200;
+
+/// A call as it might be, and what it would give. It is checked when it is built: the input is what
+/// the tool takes, the output what it gives.
+///
+/// ```
+/// use tract_tools::example::ToolExample;
+/// use tract_tools::typed::Args;
+///
+/// #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+/// struct Lookup { entity_id: String }
+/// #[derive(serde::Serialize)]
+/// struct Found { entity_id: String, url: String }
+///
+/// let example = ToolExample::<Args<Lookup>, Found>::new(
+///     "Basic lookup",
+///     &Lookup { entity_id: "abc-123".into() },
+///     &Found { entity_id: "abc-123".into(), url: "https://example.org/abc-123".into() },
+/// )?;
+/// assert_eq!(example.input().as_str(), r#"{"entity_id":"abc-123"}"#);
+///
+/// let wrong = ToolExample::<Args<Lookup>, Found>::new(
+///     "Typo",
+///     &serde_json::json!({"entity": "abc-123"}),
+///     &Found { entity_id: String::new(), url: String::new() },
+/// );
+/// assert!(wrong.unwrap_err().to_string().contains("entity_id"));
+/// # Ok::<(), tract_tools::example::ExampleError>(())
+/// ```
+pub struct ToolExample<P, O> {
+    example: Example,
+    types: PhantomData<fn(P) -> O>,
+}
+
+impl<P, O> Clone for ToolExample<P, O> {
+    fn clone(&self) -> Self {
+        Self { example: self.example.clone(), types: PhantomData }
+    }
+}
+
+impl<P, O> fmt::Debug for ToolExample<P, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.example.fmt(f)
+    }
+}
+
+/// Why an example is none.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExampleError {
+    /// Its description is too short or too long.
+    #[error("expected an example described by 1 to 200 characters, found {found}")]
+    Description {
+        /// How many characters there are.
+        found: usize,
+    },
+    /// Its input is not what the tool takes.
+    #[error("expected the input of an example to be what the tool takes: {0}")]
+    Input(#[source] ToolError),
+    /// Its output has no JSON form.
+    #[error("expected the output of an example to be JSON: {0}")]
+    Output(#[source] ToolError),
+}
+
+impl<P: ToolParams, O: Serialize> ToolExample<P, O> {
+    /// Makes an example, its output shown as JSON.
+    ///
+    /// # Errors
+    /// [`ExampleError`].
+    pub fn new(
+        description: impl Into<String>,
+        input: &impl Serialize,
+        output: &O,
+    ) -> Result<Self, ExampleError> {
+        let output = RenderedValue::of(output).map_err(ExampleError::Output)?;
+        Self::checked(description.into(), input, output)
+    }
+
+    /// Makes an example of a tool, its output shown as the tool shows it.
+    ///
+    /// # Errors
+    /// [`ExampleError`].
+    pub fn of<T: Tool<Params = P, Output = O>>(
+        tool: &T,
+        description: impl Into<String>,
+        input: &impl Serialize,
+        output: &O,
+    ) -> Result<Self, ExampleError> {
+        let rendered = RenderedValue::of(output).map_err(ExampleError::Output)?;
+        let rendered = match tool.render(output) {
+            Some(text) => rendered.shown_as(text),
+            None => rendered,
+        };
+        Self::checked(description.into(), input, rendered)
+    }
+
+    fn checked(
+        description: String,
+        input: &impl Serialize,
+        output: RenderedValue,
+    ) -> Result<Self, ExampleError> {
+        let description = description.trim().to_owned();
+        let found = description.chars().count();
+        if !(1..=MOST_CHARACTERS).contains(&found) {
+            return Err(ExampleError::Description { found });
+        }
+        let wrong = |error: serde_json::Error| {
+            ExampleError::Input(ToolError::validation(error.to_string()).caused_by(error))
+        };
+        let input = JsonText::of(input).map_err(wrong)?;
+        serde_json::from_str::<P>(input.as_str()).map_err(wrong)?;
+        let example = Example { description, input, output };
+        Ok(Self { example, types: PhantomData })
+    }
+}
+
+impl<P, O> ToolExample<P, O> {
+    /// Returns what it shows.
+    pub fn description(&self) -> &str {
+        &self.example.description
+    }
+
+    /// Returns the arguments.
+    pub fn input(&self) -> &JsonText {
+        &self.example.input
+    }
+
+    /// Returns what the call gives.
+    pub fn output(&self) -> &RenderedValue {
+        &self.example.output
+    }
+
+    /// Forgets the types.
+    pub fn erase(self) -> Example {
+        self.example
+    }
+}
+
+/// An example whose types are not known: what prompts hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Example {
+    /// What it shows.
+    pub description: String,
+    /// The arguments.
+    pub input: JsonText,
+    /// What the call gives.
+    pub output: RenderedValue,
+}
+
+impl<P, O> From<ToolExample<P, O>> for Example {
+    fn from(example: ToolExample<P, O>) -> Self {
+        example.erase()
+    }
+}

@@ -1,0 +1,73 @@
+//! The filesystem as one call sees it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Entry, Filesystem, FsError, FsPath};
+use crate::snapshot::{BoxError, Saved, Snapshot};
+
+/// Refuses when the call is over, and to write when the tool promises to read only.
+pub(crate) struct CallFs {
+    inner: Arc<dyn Filesystem>,
+    alive: Arc<AtomicBool>,
+    read_only: bool,
+}
+
+impl CallFs {
+    pub(crate) fn new(inner: Arc<dyn Filesystem>, alive: Arc<AtomicBool>, read_only: bool) -> Self {
+        Self { inner, alive, read_only }
+    }
+
+    fn open(&self) -> Result<&dyn Filesystem, FsError> {
+        match self.alive.load(Ordering::Acquire) {
+            true => Ok(&*self.inner),
+            false => Err(FsError::CallOver),
+        }
+    }
+
+    fn writable(&self, path: &FsPath) -> Result<&dyn Filesystem, FsError> {
+        match self.read_only {
+            true => Err(FsError::ReadOnly { path: path.to_string() }),
+            false => self.open(),
+        }
+    }
+}
+
+impl Filesystem for CallFs {
+    fn read(&self, path: &FsPath) -> Result<Vec<u8>, FsError> {
+        self.open()?.read(path)
+    }
+
+    fn write(&self, path: &FsPath, bytes: &[u8]) -> Result<(), FsError> {
+        self.writable(path)?.write(path, bytes)
+    }
+
+    fn remove(&self, path: &FsPath) -> Result<(), FsError> {
+        self.writable(path)?.remove(path)
+    }
+
+    fn entry(&self, path: &FsPath) -> Result<Option<Entry>, FsError> {
+        self.open()?.entry(path)
+    }
+
+    fn list(&self, directory: &FsPath) -> Result<Vec<Entry>, FsError> {
+        self.open()?.list(directory)
+    }
+}
+
+impl Snapshot for CallFs {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn snapshot(&self) -> Result<Saved, BoxError> {
+        self.inner.snapshot()
+    }
+
+    fn restore(&self, saved: Saved) -> Result<(), BoxError> {
+        match self.read_only || !self.alive.load(Ordering::Acquire) {
+            true => Err(FsError::CallOver.into()),
+            false => self.inner.restore(saved),
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! The tools by which a model works with files.
+
+use std::borrow::Cow;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tract_core::{Tool, ToolContext, ToolError, ToolResult, ToolTraits};
+
+use super::{Entry, FsError, FsPath};
+use crate::dispatch::CallContext;
+use crate::registry::RegistryBuilder;
+use crate::typed::Args;
+
+/// Adds `fs_read`, `fs_list`, `fs_write`, `fs_edit` and `fs_remove`, which work with the filesystem
+/// that the turn's resources bind.
+///
+/// ```
+/// use tract_tools::{Registry, fs::add_fs_tools};
+/// let registry = add_fs_tools(Registry::builder()).build()?;
+/// let names: Vec<&str> = registry.iter().map(|tool| tool.name()).collect();
+/// assert_eq!(names, ["fs_read", "fs_list", "fs_write", "fs_edit", "fs_remove"]);
+/// # Ok::<(), tract_tools::RegistryError>(())
+/// ```
+pub fn add_fs_tools(registry: RegistryBuilder) -> RegistryBuilder {
+    registry.tool(FsRead).tool(FsList).tool(FsWrite).tool(FsEdit).tool(FsRemove)
+}
+
+/// Lines that `fs_read` gives unless it is asked for less.
+const MOST_LINES: usize = 2_000;
+/// Bytes that `fs_read` gives.
+const MOST_BYTES: usize = 256 << 10;
+/// Entries that `fs_list` gives.
+const MOST_ENTRIES: usize = 1_000;
+
+/// The arguments of [`FsRead`].
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+pub struct Reading {
+    /// The file, relative to the root.
+    pub path: String,
+    /// The first line to read, from 1; the beginning unless said.
+    pub first_line: Option<u32>,
+    /// How many lines to read at most; 2000 unless said.
+    pub lines: Option<u32>,
+}
+
+/// Text of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct FileText {
+    /// The file.
+    pub path: String,
+    /// The lines that were read.
+    pub text: String,
+    /// The first of them, from 1.
+    pub first_line: usize,
+    /// How many lines the file has.
+    pub lines: usize,
+    /// Whether there is more behind them.
+    pub more: bool,
+}
+
+/// `fs_read`: reads text.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FsRead;
+
+/// A file's bytes as text.
+fn text_of(path: &FsPath, bytes: Vec<u8>) -> Result<String, ToolError> {
+    String::from_utf8(bytes).map_err(|error| {
+        let place = error.utf8_error().valid_up_to();
+        ToolError::other(format!("expected text in {path}, found other bytes from {place} on"))
+    })
+}
+
+#[async_trait]
+impl Tool for FsRead {
+    type Params = Args<Reading>;
+    type Output = FileText;
+
+    fn name(&self) -> Cow<'_, str> {
+        "fs_read".into()
+    }
+
+    fn description(&self) -> Cow<'_, str> {
+        "Reads a text file, all of it or some of its lines.".into()
+    }
+
+    fn traits(&self) -> ToolTraits {
+        ToolTraits::new().read_only()
+    }
+
+    fn render(&self, file: &FileText) -> Option<String> {
+        let last = file.first_line + file.text.lines().count().saturating_sub(1);
+        Some(match file.more || file.first_line > 1 {
+            false => file.text.clone(),
+            true => {
+                let (first, lines) = (file.first_line, file.lines);
+                format!("{}\n[lines {first} to {last} of {lines}]", file.text)
+            }
+        })
+    }
+
+    async fn call(
+        &self,
+        Args(wanted): Args<Reading>,
+        context: &ToolContext,
+    ) -> Result<ToolResult<FileText>, ToolError> {
+        let path = FsPath::parse(&wanted.path)?;
+        let whole = text_of(&path, context.filesystem()?.read(&path)?)?;
+        let lines = whole.lines().count();
+        let first = usize::try_from(wanted.first_line.unwrap_or(1)).unwrap_or(usize::MAX).max(1);
+        let most = wanted.lines.map_or(MOST_LINES, |lines| lines as usize).min(MOST_LINES);
+        if first > lines.max(1) {
+            let message = format!("expected a line of the {lines} that {path} has, found {first}");
+            return Err(ToolError::validation(message).at("first_line"));
+        }
+        if first == 1 && lines <= most && whole.len() <= MOST_BYTES {
+            let path = path.to_string();
+            let file = FileText { path, text: whole, first_line: 1, lines, more: false };
+            return Ok(ToolResult::ok(file));
+        }
+        let mut text = String::new();
+        let mut taken = 0;
+        for line in whole.lines().skip(first - 1).take(most) {
+            if text.len() + line.len() > MOST_BYTES {
+                if text.is_empty() {
+                    let whole = |cut: &usize| line.is_char_boundary(*cut);
+                    let cut = (0..=MOST_BYTES).rev().find(whole).unwrap_or(0);
+                    text.push_str(line.get(..cut).unwrap_or_default());
+                    text.push_str(" [the rest of the line is left out]");
+                    taken = 1;
+                }
+                break;
+            }
+            if taken > 0 {
+                text.push('\n');
+            }
+            text.push_str(line);
+            taken += 1;
+        }
+        let more = first - 1 + taken < lines;
+        let path = path.to_string();
+        Ok(ToolResult::ok(FileText { path, text, first_line: first, lines, more }))
+    }
+}
+
+/// The arguments of [`FsList`].
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+pub struct Listing {
+    /// The directory, relative to the root; the root unless said.
+    pub path: Option<String>,
+}
+
+/// What is in a directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Entries {
+    /// Files and directories, by name.
+    pub entries: Vec<Entry>,
+    /// How many were left out.
+    pub left_out: usize,
+}
+
+/// `fs_list`: lists a directory.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FsList;
+
+#[async_trait]
+impl Tool for FsList {
+    type Params = Args<Listing>;
+    type Output = Entries;
+
+    fn name(&self) -> Cow<'_, str> {
+        "fs_list".into()
+    }
+
+    fn description(&self) -> Cow<'_, str> {
+        "Lists the files and directories of a directory, with the sizes of files in bytes.".into()
+    }
+
+    fn traits(&self) -> ToolTraits {
+        ToolTraits::new().read_only()
+    }
+
+    fn render(&self, found: &Entries) -> Option<String> {
+        let line = |entry: &Entry| match entry.is_directory {
+            true => format!("{}/", entry.path),
+            false => format!("{} {}", entry.path, entry.size_bytes),
+        };
+        let mut lines: Vec<String> = found.entries.iter().map(line).collect();
+        if found.left_out > 0 {
+            lines.push(format!("[{} more are left out]", found.left_out));
+        }
+        Some(match lines.is_empty() {
+            true => "[empty]".to_owned(),
+            false => lines.join("\n"),
+        })
+    }
+
+    async fn call(
+        &self,
+        Args(wanted): Args<Listing>,
+        context: &ToolContext,
+    ) -> Result<ToolResult<Entries>, ToolError> {
+        let path = FsPath::parse(wanted.path.as_deref().unwrap_or("."))?;
+        let mut entries = context.filesystem()?.list(&path)?;
+        let left_out = entries.len().saturating_sub(MOST_ENTRIES);
+        entries.truncate(MOST_ENTRIES);
+        Ok(ToolResult::ok(Entries { entries, left_out }))
+    }
+}
+
+/// The arguments of [`FsWrite`].
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+pub struct Writing {
+    /// The file, relative to the root.
+    pub path: String,
+    /// All that the file is to hold.
+    pub text: String,
+}
+
+/// `fs_write`: writes a whole file.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FsWrite;
+
+#[async_trait]
+impl Tool for FsWrite {
+    type Params = Args<Writing>;
+    type Output = Entry;
+
+    fn name(&self) -> Cow<'_, str> {
+        "fs_write".into()
+    }
+
+    fn description(&self) -> Cow<'_, str> {
+        "Writes a text file and the directories that it is in. What the file held is replaced."
+            .into()
+    }
+
+    fn traits(&self) -> ToolTraits {
+        ToolTraits::new().idempotent()
+    }
+
+    fn render(&self, written: &Entry) -> Option<String> {
+        Some(format!("wrote {} bytes to {}", written.size_bytes, written.path))
+    }
+
+    async fn call(
+        &self,
+        Args(wanted): Args<Writing>,
+        context: &ToolContext,
+    ) -> Result<ToolResult<Entry>, ToolError> {
+        let path = FsPath::parse(&wanted.path)?;
+        context.filesystem()?.write(&path, wanted.text.as_bytes())?;
+        let size_bytes = wanted.text.len() as u64;
+        Ok(ToolResult::ok(Entry { path: path.to_string(), is_directory: false, size_bytes }))
+    }
+}
+
+/// The arguments of [`FsEdit`].
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+pub struct Editing {
+    /// The file, relative to the root.
+    pub path: String,
+    /// The text to replace, exactly as it stands in the file.
+    pub find: String,
+    /// The text to put in its place.
+    pub replace: String,
+    /// Whether to replace it everywhere; otherwise it has to stand there once.
+    pub everywhere: Option<bool>,
+}
+
+/// What an edit did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Edited {
+    /// The file.
+    pub path: String,
+    /// How many places were changed.
+    pub places: usize,
+}
+
+/// `fs_edit`: replaces text in a file.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FsEdit;
+
+#[async_trait]
+impl Tool for FsEdit {
+    type Params = Args<Editing>;
+    type Output = Edited;
+
+    fn name(&self) -> Cow<'_, str> {
+        "fs_edit".into()
+    }
+
+    fn description(&self) -> Cow<'_, str> {
+        "Replaces a piece of text in a file. The piece has to stand there exactly once, unless all \
+         of them are to be replaced."
+            .into()
+    }
+
+    fn render(&self, edited: &Edited) -> Option<String> {
+        Some(match edited.places {
+            1 => format!("changed 1 place in {}", edited.path),
+            places => format!("changed {places} places in {}", edited.path),
+        })
+    }
+
+    async fn call(
+        &self,
+        Args(wanted): Args<Editing>,
+        context: &ToolContext,
+    ) -> Result<ToolResult<Edited>, ToolError> {
+        let path = FsPath::parse(&wanted.path)?;
+        let files = context.filesystem()?;
+        let text = text_of(&path, files.read(&path)?)?;
+        let places = match wanted.find.is_empty() {
+            true => return Err(ToolError::validation("expected text to find, found none").at("find")),
+            false => text.matches(&wanted.find).count(),
+        };
+        let everywhere = wanted.everywhere.unwrap_or(false);
+        match (places, everywhere) {
+            (0, _) => {
+                let message = format!("expected the text in {path}, found it nowhere");
+                return Err(ToolError::validation(message)
+                    .at("find")
+                    .note("read the file again and copy the text exactly"));
+            }
+            (2.., false) => {
+                let message = format!("expected the text once in {path}, found it {places} times");
+                return Err(ToolError::validation(message)
+                    .at("find")
+                    .note("take more of the lines around it, or replace it everywhere"));
+            }
+            _ => {}
+        }
+        files.write(&path, text.replace(&wanted.find, &wanted.replace).as_bytes())?;
+        Ok(ToolResult::ok(Edited { path: path.to_string(), places }))
+    }
+}
+
+/// The arguments of [`FsRemove`].
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+pub struct Removing {
+    /// The file or empty directory, relative to the root.
+    pub path: String,
+}
+
+/// `fs_remove`: removes a file or an empty directory.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FsRemove;
+
+#[async_trait]
+impl Tool for FsRemove {
+    type Params = Args<Removing>;
+    type Output = String;
+
+    fn name(&self) -> Cow<'_, str> {
+        "fs_remove".into()
+    }
+
+    fn description(&self) -> Cow<'_, str> {
+        "Removes a file or an empty directory.".into()
+    }
+
+    fn traits(&self) -> ToolTraits {
+        ToolTraits::new().destructive()
+    }
+
+    fn render(&self, path: &String) -> Option<String> {
+        Some(format!("removed {path}"))
+    }
+
+    async fn call(
+        &self,
+        Args(wanted): Args<Removing>,
+        context: &ToolContext,
+    ) -> Result<ToolResult<String>, ToolError> {
+        let path = FsPath::parse(&wanted.path)?;
+        if path.is_root() {
+            return Err(FsError::IsDirectory { path: path.to_string() }.into());
+        }
+        context.filesystem()?.remove(&path)?;
+        Ok(ToolResult::ok(path.to_string()))
+    }
+}

@@ -1,0 +1,23 @@
+//! Panics of code that is not ours, as text for the operator.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::snapshot::BoxError;
+
+/// What a panic said.
+pub(crate) fn said(panic: &(dyn Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
+}
+
+/// Runs what may panic; a panic is an error that says so.
+pub(crate) fn guarded<T>(run: impl FnOnce() -> Result<T, BoxError>) -> Result<T, BoxError> {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(done) => done,
+        Err(panic) => Err(format!("it panicked: {}", said(&*panic)).into()),
+    }
+}

@@ -1,0 +1,320 @@
+//! The plan and what may become of it. No storage, no tools: values in, values out.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::session::SessionItem;
+
+/// How many characters an objective, a title or a note may have, once trimmed.
+pub const TEXT_CHARACTERS: usize = 500;
+
+/// How far a step is.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum StepStatus {
+    /// Not begun.
+    #[default]
+    Pending,
+    /// Begun.
+    InProgress,
+    /// Done.
+    Done,
+}
+
+impl StepStatus {
+    /// Returns the word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::InProgress => "in_progress",
+            Self::Done => "done",
+        }
+    }
+}
+
+/// How far a plan is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanStatus {
+    /// There is something to do, or may be.
+    #[default]
+    Active,
+    /// All steps are done. It stays so: a new plan has to be set up.
+    Completed,
+}
+
+impl PlanStatus {
+    /// Returns the word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Completed => "completed",
+        }
+    }
+}
+
+/// One step of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanStep {
+    /// Its number, from 1. No other step of the plan ever has it.
+    pub step_id: u32,
+    /// What is to be done.
+    pub title: String,
+    /// How far it is.
+    pub status: StepStatus,
+    /// What was seen or thought on the way, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// What is to be done, and how far it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// What it is for.
+    pub objective: String,
+    /// How far it is.
+    pub status: PlanStatus,
+    /// The steps, by number.
+    pub steps: Vec<PlanStep>,
+}
+
+impl SessionItem for Plan {
+    const NAME: &'static str = "plan";
+}
+
+/// Sets up a plan, in the place of the one that there is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SetupPlan {
+    /// What the plan is for, in 1 to 500 characters.
+    pub objective: String,
+    /// Titles of the first steps, each in 1 to 500 characters.
+    #[serde(default)]
+    pub initial_steps: Vec<String>,
+}
+
+impl SessionItem for SetupPlan {
+    const NAME: &'static str = "plan_setup";
+}
+
+/// Adds steps to the plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AddStep {
+    /// Titles of the steps, each in 1 to 500 characters.
+    pub steps: Vec<String>,
+}
+
+impl SessionItem for AddStep {
+    const NAME: &'static str = "plan_add";
+}
+
+/// Changes one step of the plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UpdateStep {
+    /// The number of the step.
+    pub step_id: u32,
+    /// Its new title, in 1 to 500 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Its new status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<StepStatus>,
+    /// What to add to its notes, in 1 to 500 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+impl SessionItem for UpdateStep {
+    const NAME: &'static str = "plan_update";
+}
+
+/// Why a plan does not change.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// There is no plan yet.
+    #[error("there is no plan: set one up with planning_setup_plan")]
+    NoPlan,
+    /// All its steps are done.
+    #[error("the plan is completed and changes no more: set up a new one with planning_setup_plan")]
+    Completed,
+    /// A text is empty, or nothing but white space.
+    #[error("expected 1 to {TEXT_CHARACTERS} characters for {what}, found none")]
+    Empty {
+        /// Which text.
+        what: &'static str,
+    },
+    /// A text is too long.
+    #[error("expected 1 to {TEXT_CHARACTERS} characters for {what}, found {found}")]
+    TooLong {
+        /// Which text.
+        what: &'static str,
+        /// How many characters it has.
+        found: usize,
+    },
+    /// There is no step to add.
+    #[error("expected at least one step to add, found none")]
+    NoSteps,
+    /// There is nothing to change.
+    #[error("expected a title, a status or a note, found none: nothing to update")]
+    NothingToUpdate,
+    /// There is no such step.
+    #[error("expected the number of a step, found {step_id}: the plan has {}", known(.steps))]
+    UnknownStep {
+        /// The number given.
+        step_id: u32,
+        /// How many steps there are.
+        steps: usize,
+    },
+    /// There are more steps than numbers.
+    #[error("the plan has as many steps as it can")]
+    Full,
+}
+
+fn known(steps: &usize) -> String {
+    match steps {
+        0 => "no steps".to_owned(),
+        1 => "step 1".to_owned(),
+        steps => format!("steps 1 to {steps}"),
+    }
+}
+
+impl PlanError {
+    /// Returns the stable word for the variant.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoPlan => "no_plan",
+            Self::Completed => "completed",
+            Self::Empty { .. } => "empty",
+            Self::TooLong { .. } => "too_long",
+            Self::NoSteps => "no_steps",
+            Self::NothingToUpdate => "nothing_to_update",
+            Self::UnknownStep { .. } => "unknown_step",
+            Self::Full => "full",
+        }
+    }
+}
+
+fn text(text: &str, what: &'static str) -> Result<String, PlanError> {
+    let trimmed = text.trim();
+    match trimmed.chars().count() {
+        0 => Err(PlanError::Empty { what }),
+        found if found > TEXT_CHARACTERS => Err(PlanError::TooLong { what, found }),
+        _ => Ok(trimmed.to_owned()),
+    }
+}
+
+/// An optional text: the empty one counts as absent, white space alone does not.
+fn optional(given: Option<&String>, what: &'static str) -> Result<Option<String>, PlanError> {
+    given.filter(|given| !given.is_empty()).map(|given| text(given, what)).transpose()
+}
+
+impl Plan {
+    /// Sets up a plan: active, its steps numbered from 1.
+    ///
+    /// # Errors
+    /// [`PlanError::Empty`] and [`PlanError::TooLong`].
+    pub fn setup(setup: &SetupPlan) -> Result<Self, PlanError> {
+        let plan = Self {
+            objective: text(&setup.objective, "the objective")?,
+            status: PlanStatus::Active,
+            steps: Vec::new(),
+        };
+        plan.with_steps(&setup.initial_steps)
+    }
+
+    fn with_steps(mut self, titles: &[String]) -> Result<Self, PlanError> {
+        // Steps are never taken away, so the last number is the greatest there ever was.
+        let mut last = self.steps.last().map_or(0, |step| step.step_id);
+        for title in titles {
+            let title = text(title, "the title of a step")?;
+            last = last.checked_add(1).ok_or(PlanError::Full)?;
+            let status = StepStatus::Pending;
+            self.steps.push(PlanStep { step_id: last, title, status, notes: Vec::new() });
+        }
+        Ok(self)
+    }
+
+    fn active(plan: Option<&Self>) -> Result<&Self, PlanError> {
+        let plan = plan.ok_or(PlanError::NoPlan)?;
+        match plan.status {
+            PlanStatus::Active => Ok(plan),
+            PlanStatus::Completed => Err(PlanError::Completed),
+        }
+    }
+
+    /// Adds steps to the plan that there is: all of them, or none.
+    ///
+    /// # Errors
+    /// The first that applies of [`PlanError::NoPlan`], [`PlanError::Completed`],
+    /// [`PlanError::NoSteps`], [`PlanError::Empty`] and [`PlanError::TooLong`].
+    pub fn add(plan: Option<&Self>, add: &AddStep) -> Result<Self, PlanError> {
+        let plan = Self::active(plan)?;
+        match add.steps.is_empty() {
+            true => Err(PlanError::NoSteps),
+            false => plan.clone().with_steps(&add.steps),
+        }
+    }
+
+    /// Changes one step of the plan that there is. When all its steps are done then, the plan is
+    /// completed. A title or note that is the empty text counts as absent.
+    ///
+    /// # Errors
+    /// The first that applies of [`PlanError::NoPlan`], [`PlanError::Completed`],
+    /// [`PlanError::Empty`] and [`PlanError::TooLong`], [`PlanError::NothingToUpdate`],
+    /// [`PlanError::UnknownStep`].
+    pub fn update(plan: Option<&Self>, update: &UpdateStep) -> Result<Self, PlanError> {
+        let mut plan = Self::active(plan)?.clone();
+        let title = optional(update.title.as_ref(), "the title of a step")?;
+        let note = optional(update.note.as_ref(), "a note")?;
+        if title.is_none() && note.is_none() && update.status.is_none() {
+            return Err(PlanError::NothingToUpdate);
+        }
+        let steps = plan.steps.len();
+        let step = plan.steps.iter_mut().find(|step| step.step_id == update.step_id);
+        let step = step.ok_or(PlanError::UnknownStep { step_id: update.step_id, steps })?;
+        step.title = title.unwrap_or_else(|| std::mem::take(&mut step.title));
+        step.status = update.status.unwrap_or(step.status);
+        step.notes.extend(note);
+        if plan.steps.iter().all(|step| step.status == StepStatus::Done) {
+            plan.status = PlanStatus::Completed;
+        }
+        Ok(plan)
+    }
+
+    /// Returns the plan that there is.
+    ///
+    /// # Errors
+    /// [`PlanError::NoPlan`].
+    pub fn read(plan: Option<&Self>) -> Result<&Self, PlanError> {
+        plan.ok_or(PlanError::NoPlan)
+    }
+}
+
+/// As the model reads it.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Objective: {}\nStatus: {}", self.objective, self.status.as_str())?;
+        for step in &self.steps {
+            write!(f, "\n{} [{}] {}", step.step_id, step.status.as_str(), step.title)?;
+            for note in &step.notes {
+                write!(f, "\n  - {note}")?;
+            }
+        }
+        Ok(())
+    }
+}

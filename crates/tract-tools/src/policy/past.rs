@@ -1,0 +1,62 @@
+//! The calls that succeeded before.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A call that succeeded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PastCall {
+    /// The tool's name.
+    pub name: Arc<str>,
+    /// The arguments: JSON text.
+    pub arguments: Arc<str>,
+}
+
+/// The calls of a conversation that succeeded, in order.
+///
+/// Whoever takes a conversation up again puts in what its commits say.
+///
+/// ```
+/// use tract_tools::policy::PastCalls;
+/// let mut past = PastCalls::new();
+/// past.push("fs_read", r#"{"path":"a"}"#);
+/// assert!(past.has("fs_read") && !past.has("fs_write"));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PastCalls {
+    calls: Vec<PastCall>,
+    names: BTreeSet<Arc<str>>,
+}
+
+pub(super) static NONE: PastCalls = PastCalls::new();
+
+impl PastCalls {
+    /// Makes a conversation without calls.
+    pub const fn new() -> Self {
+        Self { calls: Vec::new(), names: BTreeSet::new() }
+    }
+
+    /// Adds a call that succeeded.
+    pub fn push(&mut self, name: &str, arguments: impl Into<Arc<str>>) {
+        let name = match self.names.get(name) {
+            Some(known) => Arc::clone(known),
+            None => {
+                let name: Arc<str> = name.into();
+                self.names.insert(Arc::clone(&name));
+                name
+            }
+        };
+        self.calls.push(PastCall { name, arguments: arguments.into() });
+    }
+
+    /// Returns whether a tool of this name was called.
+    pub fn has(&self, name: &str) -> bool {
+        self.names.contains(name)
+    }
+
+    /// Walks the calls, in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &PastCall> {
+        self.calls.iter()
+    }
+}

@@ -1,0 +1,65 @@
+//! Only definitions that somebody approved.
+
+use std::collections::BTreeMap;
+
+use super::{Decision, Policy, PolicyRequest};
+use crate::pin::{PinPolicy, Pins};
+
+/// Lets a tool run only when its definition is the one that was approved: has the pinned hash.
+///
+/// ```
+/// use tract_core::ToolSchema;
+/// use tract_tools::pin::{Pin, PinPolicy};
+/// use tract_tools::policy::{Decision, PinRequired, Policy, PolicyRequest};
+/// let approved = ToolSchema::parse(r#"{"name":"read","inputSchema":{"type":"object"}}"#)?;
+/// let changed = ToolSchema::parse(r#"{"name":"read","inputSchema":{}}"#)?;
+/// let pins = [Pin::of("files", &approved)].into_iter().collect();
+/// let policy = PinRequired::new(pins, PinPolicy::ApprovedOnly).served_by("read", "files");
+/// let call = PolicyRequest::new("c1", "read", approved.id(), "{}");
+/// assert_eq!(policy.decide(&call), Decision::Allow);
+/// let call = PolicyRequest::new("c1", "read", changed.id(), "{}");
+/// assert!(matches!(policy.decide(&call), Decision::Deny { .. }));
+/// # Ok::<(), tract_core::json::JsonError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PinRequired {
+    pins: Pins,
+    policy: PinPolicy,
+    servers: BTreeMap<String, String>,
+}
+
+impl PinRequired {
+    /// Makes a policy of what was approved, for tools of no server.
+    pub fn new(pins: Pins, policy: PinPolicy) -> Self {
+        Self { pins, policy, servers: BTreeMap::new() }
+    }
+
+    /// Says which server a tool is of; what was approved of another does not count for it.
+    #[must_use]
+    pub fn served_by(mut self, tool: impl Into<String>, server: impl Into<String>) -> Self {
+        self.servers.insert(tool.into(), server.into());
+        self
+    }
+}
+
+impl Policy for PinRequired {
+    fn name(&self) -> &str {
+        "pin_required"
+    }
+
+    fn decide(&self, call: &PolicyRequest<'_>) -> Decision {
+        let server = self.servers.get(call.name).map_or("", String::as_str);
+        let pinned = self.pins.get(server, call.name).map(|pin| pin.tool_id());
+        match (pinned, self.policy) {
+            (_, PinPolicy::TellOnly) | (None, PinPolicy::RefuseChanged) => Decision::Allow,
+            (Some(pinned), _) if pinned == call.tool => Decision::Allow,
+            (Some(_), _) => Decision::deny(format!(
+                "the definition of {:?} is not the one that was approved",
+                call.name
+            )),
+            (None, PinPolicy::ApprovedOnly) => {
+                Decision::deny(format!("nobody has approved the tool {:?} yet", call.name))
+            }
+        }
+    }
+}

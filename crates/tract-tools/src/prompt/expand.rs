@@ -1,0 +1,110 @@
+//! The tool by which a model asks for all of a section.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tract_core::{Tool, ToolContext, ToolError, ToolResult, ToolTraits, nearest};
+
+use crate::session::{Session, SessionError, SessionItem};
+use crate::typed::Args;
+
+/// The name of the tool that asks for all of sections of which a summary is shown.
+pub const OPEN_SECTIONS: &str = "open_sections";
+
+/// The sections that a model has asked to see all of: a slice of the session, which prompts that
+/// are rendered with that session take up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenedSections(pub Vec<String>);
+
+impl SessionItem for OpenedSections {
+    const NAME: &'static str = "opened_sections";
+}
+
+impl OpenedSections {
+    /// Adds sections to those that are open in a session.
+    ///
+    /// # Errors
+    /// [`SessionError`] when another type has the name of the slice.
+    pub fn open(session: &Session, sections: &[String]) -> Result<(), SessionError> {
+        let mut opened = session.latest::<Self>().unwrap_or_default();
+        for path in sections {
+            if !opened.0.contains(path) {
+                opened.0.push(path.clone());
+            }
+        }
+        session.seed(vec![opened])
+    }
+}
+
+/// What a model asks of `open_sections`.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct OpenParams {
+    /// The paths of the sections, as they stand in their headings.
+    sections: Vec<String>,
+    /// Why they are needed.
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+/// Asks for all of the sections of which a rendered prompt shows a summary. It does not show them
+/// itself: it ends the turn, and whoever runs the turns renders the prompt again.
+pub(crate) struct OpenSections {
+    /// The sections that are shown as a summary at first.
+    pub(crate) summarised: BTreeSet<String>,
+    /// All sections.
+    pub(crate) sections: BTreeSet<String>,
+}
+
+#[async_trait]
+impl Tool for OpenSections {
+    type Params = Args<OpenParams>;
+    type Output = ();
+
+    fn name(&self) -> Cow<'_, str> {
+        OPEN_SECTIONS.into()
+    }
+
+    fn description(&self) -> Cow<'_, str> {
+        "Show all of sections of the instructions of which only a summary is shown.".into()
+    }
+
+    fn traits(&self) -> ToolTraits {
+        ToolTraits::new().read_only()
+    }
+
+    async fn call(
+        &self,
+        Args(asked): Self::Params,
+        context: &ToolContext,
+    ) -> Result<ToolResult<()>, ToolError> {
+        if asked.sections.is_empty() {
+            return Err(
+                ToolError::validation("expected at least one section, found none").at("sections")
+            );
+        }
+        let session = context.optional_resource::<Session>();
+        let open = session.and_then(Session::latest::<OpenedSections>).unwrap_or_default().0;
+        for (place, path) in asked.sections.iter().enumerate() {
+            let at = |error: ToolError| error.at(format!("sections[{place}]"));
+            if !self.sections.contains(path) {
+                let text = format!("expected the path of a section, found {path:?}");
+                let known = self.sections.iter().map(String::as_str);
+                return Err(at(match nearest(path, known) {
+                    Some(near) => {
+                        ToolError::validation(text).note(format!("did you mean {near:?}?"))
+                    }
+                    None => ToolError::validation(text),
+                }));
+            }
+            if !self.summarised.contains(path) || open.contains(path) {
+                let text = format!("expected a section that is collapsed, found {path:?}");
+                return Err(at(ToolError::validation(text).note("it is shown in full already")));
+            }
+        }
+        let reason = asked.reason.unwrap_or_else(|| "the sections are shown in full".to_owned());
+        Err(ToolError::visibility_expansion(asked.sections, reason))
+    }
+}

@@ -1,0 +1,257 @@
+//! A section as it is given.
+
+use std::any::TypeId;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tract_core::{DynTool, JsonText};
+
+use super::bindings::Bindings;
+use super::error::PromptFault;
+use crate::policy::Policy;
+
+/// How much of a section is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Visibility {
+    /// All of it, with its tools and the sections below.
+    #[default]
+    Full,
+    /// Its summary alone, until somebody asks for the rest.
+    Summary,
+}
+
+/// A call and what it gives, as a prompt documents it and an override may tell it anew. Every
+/// [`ToolExample`](crate::ToolExample) is one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExampleText {
+    /// What it shows, in 1 to 200 characters.
+    pub description: String,
+    /// The arguments.
+    pub input: JsonText,
+    /// What the model reads then.
+    pub output: String,
+}
+
+impl ExampleText {
+    /// Makes an example.
+    ///
+    /// # Errors
+    /// When the input does not become JSON.
+    pub fn new(
+        description: impl Into<String>,
+        input: &impl Serialize,
+        output: impl Into<String>,
+    ) -> Result<Self, serde_json::Error> {
+        let (description, output) = (description.into(), output.into());
+        Ok(Self { description, input: JsonText::of(input)?, output })
+    }
+}
+
+impl From<crate::Example> for ExampleText {
+    fn from(example: crate::Example) -> Self {
+        Self {
+            description: example.description,
+            input: example.input,
+            output: example.output.text,
+        }
+    }
+}
+
+impl<P, O> From<crate::ToolExample<P, O>> for ExampleText {
+    fn from(example: crate::ToolExample<P, O>) -> Self {
+        example.erase().into()
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct SectionTool {
+    pub(crate) tool: Arc<dyn DynTool>,
+    pub(crate) examples: Vec<ExampleText>,
+}
+
+impl SectionTool {
+    /// What is wrong with the tool and its examples.
+    pub(crate) fn faults(&self, path: &str) -> Vec<PromptFault> {
+        let name = self.tool.spec().name;
+        let mut faults = Vec::new();
+        if !tract_schema::accepts(tract_schema::Provider::OpenAi, &name) {
+            faults.push(PromptFault::ToolName {
+                path: path.to_owned(),
+                suggestion: tract_schema::suggestion(&name),
+                name: name.clone(),
+            });
+        }
+        for example in &self.examples {
+            let mut bad = |why: String| {
+                let (path, tool) = (path.to_owned(), name.clone());
+                faults.push(PromptFault::BadExample { path, tool, why });
+            };
+            let length = example.description.trim().chars().count();
+            if !(1..=200).contains(&length) {
+                bad(format!("expected a description of 1 to 200 characters, found {length}"));
+            }
+            if let Err(error) = self.tool.check_arguments(example.input.as_str()) {
+                bad(error.to_string());
+            }
+        }
+        faults
+    }
+}
+
+/// The type that a section's text takes its values from.
+#[derive(Clone, Debug)]
+pub(crate) struct ParamsType {
+    pub(crate) id: TypeId,
+    pub(crate) name: &'static str,
+    pub(crate) fields: BTreeSet<String>,
+}
+
+type Enabled = Arc<dyn Fn(&Bindings) -> bool + Send + Sync>;
+
+/// A part of a prompt: a title, a text, tools, and sections below it.
+///
+/// In the text `${name}` stands for a field of the section's parameters, `$${` for `${` itself.
+/// White space that all lines begin with, and around the whole, is taken away.
+#[must_use]
+#[derive(Clone)]
+pub struct Section {
+    pub(crate) key: String,
+    pub(crate) title: String,
+    pub(crate) template: String,
+    pub(crate) summary: Option<String>,
+    pub(crate) visibility: Visibility,
+    pub(crate) params: Option<ParamsType>,
+    pub(crate) enabled: Option<Enabled>,
+    pub(crate) tools: Vec<SectionTool>,
+    pub(crate) policies: Vec<Arc<dyn Policy>>,
+    pub(crate) children: Vec<Section>,
+    pub(crate) accepts_overrides: bool,
+}
+
+impl fmt::Debug for Section {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Section")
+            .field("key", &self.key)
+            .field("title", &self.title)
+            .field("tools", &self.tools.len())
+            .field("children", &self.children)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether a text may be the key of a section: `^[a-z0-9][a-z0-9._-]{0,63}$`.
+pub(crate) fn is_key(key: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let mut bytes = key.bytes();
+    key.len() <= 64
+        && bytes.next().is_some_and(plain)
+        && bytes.all(|byte| plain(byte) || matches!(byte, b'.' | b'_' | b'-'))
+}
+
+impl Section {
+    /// Makes a section of markdown.
+    pub fn new(
+        key: impl Into<String>,
+        title: impl Into<String>,
+        template: impl Into<String>,
+    ) -> Self {
+        Self {
+            key: key.into(),
+            title: title.into(),
+            template: template.into(),
+            summary: None,
+            visibility: Visibility::Full,
+            params: None,
+            enabled: None,
+            tools: Vec::new(),
+            policies: Vec::new(),
+            children: Vec::new(),
+            accepts_overrides: true,
+        }
+    }
+
+    /// Sets the type that the text takes its values from.
+    pub fn params<P: JsonSchema + 'static>(mut self) -> Self {
+        let fields = match &*crate::typed::derived::<P>() {
+            Ok(derived) => field_names(derived.text()),
+            Err(_) => BTreeSet::new(),
+        };
+        let name = std::any::type_name::<P>();
+        self.params = Some(ParamsType { id: TypeId::of::<P>(), name, fields });
+        self
+    }
+
+    /// Sets when it is there; always, where nothing is said. Without it its tools and the sections
+    /// below are not there either.
+    pub fn enabled_if(
+        mut self,
+        enabled: impl Fn(&Bindings) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.enabled = Some(Arc::new(enabled));
+        self
+    }
+
+    /// Sets what is shown of it until somebody asks for all.
+    pub fn summary(mut self, text: impl Into<String>) -> Self {
+        self.summary = Some(text.into());
+        self.visibility = Visibility::Summary;
+        self
+    }
+
+    /// Sets how much of it is shown at first.
+    pub fn visibility(mut self, visibility: Visibility) -> Self {
+        self.visibility = visibility;
+        self
+    }
+
+    /// Adds a tool.
+    pub fn tool(self, tool: impl DynTool) -> Self {
+        self.dyn_tool(Arc::new(tool))
+    }
+
+    /// Adds a tool whose type is not known.
+    pub fn dyn_tool(mut self, tool: Arc<dyn DynTool>) -> Self {
+        self.tools.push(SectionTool { tool, examples: Vec::new() });
+        self
+    }
+
+    /// Adds an example to the tool that was added last.
+    pub fn example(mut self, example: impl Into<ExampleText>) -> Self {
+        if let Some(last) = self.tools.last_mut() {
+            last.examples.push(example.into());
+        }
+        self
+    }
+
+    /// Adds a policy that calls are held to while the section is there.
+    pub fn policy(mut self, policy: impl Policy + 'static) -> Self {
+        self.policies.push(Arc::new(policy));
+        self
+    }
+
+    /// Adds a section below.
+    pub fn child(mut self, section: Section) -> Self {
+        self.children.push(section);
+        self
+    }
+
+    /// Keeps its text and its tools as they are, whatever overrides say.
+    pub fn without_overrides(mut self) -> Self {
+        self.accepts_overrides = false;
+        self
+    }
+}
+
+fn field_names(schema: &str) -> BTreeSet<String> {
+    #[derive(Deserialize)]
+    struct Object {
+        #[serde(default)]
+        properties: std::collections::BTreeMap<String, serde::de::IgnoredAny>,
+    }
+    let read: Result<Object, _> = serde_json::from_str(schema);
+    read.map(|object| object.properties.into_keys().collect()).unwrap_or_default()
+}

@@ -1,0 +1,114 @@
+//! Texts with places for values.
+
+use std::any::TypeId;
+use std::collections::BTreeMap;
+
+use tract_core::nearest;
+
+use super::error::{PromptFault, RenderError};
+use super::section::ParamsType;
+
+/// A text that was read: what stands as it is, and names of values.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Template {
+    pub(crate) pieces: Vec<Piece>,
+    /// The text as it was given.
+    pub(crate) given: String,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Piece {
+    Text(String),
+    Value(String),
+}
+
+impl Template {
+    pub(crate) fn read(given: &str) -> Self {
+        let text = dedent(given);
+        let mut pieces = Vec::new();
+        let mut plain = String::new();
+        let mut rest = text.as_str();
+        while let Some(at) = rest.find("${") {
+            let (before, from) = rest.split_at(at);
+            plain.push_str(before);
+            if let Some(escaped) = plain.strip_suffix('$') {
+                plain.truncate(escaped.len());
+                plain.push_str("${");
+                rest = from.get(2..).unwrap_or_default();
+                continue;
+            }
+            match from.find('}') {
+                Some(end) => {
+                    pieces.push(Piece::Text(std::mem::take(&mut plain)));
+                    pieces.push(Piece::Value(from.get(2..end).unwrap_or_default().to_owned()));
+                    rest = from.get(end + 1..).unwrap_or_default();
+                }
+                None => {
+                    plain.push_str(from);
+                    rest = "";
+                }
+            }
+        }
+        plain.push_str(rest);
+        pieces.push(Piece::Text(plain));
+        Self { pieces, given: given.to_owned() }
+    }
+
+    /// The names that no field has.
+    pub(crate) fn faults(&self, path: &str, params: Option<&ParamsType>) -> Vec<PromptFault> {
+        let known = |name: &str| params.is_some_and(|params| params.fields.contains(name));
+        let names = self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Value(name) if !known(name) => Some(name),
+            Piece::Value(_) | Piece::Text(_) => None,
+        });
+        let fault = |name: &String| {
+            let fields = params.into_iter().flat_map(|params| &params.fields);
+            PromptFault::UnknownField {
+                path: path.to_owned(),
+                nearest: nearest(name, fields.map(String::as_str)).map(str::to_owned),
+                name: name.clone(),
+            }
+        };
+        names.map(fault).collect()
+    }
+
+    pub(crate) fn fill(
+        &self,
+        path: &str,
+        params: Option<&ParamsType>,
+        values: &BTreeMap<TypeId, BTreeMap<String, String>>,
+    ) -> Result<String, RenderError> {
+        let mut out = String::new();
+        for piece in &self.pieces {
+            match (piece, params) {
+                (Piece::Text(text), _) => out.push_str(text),
+                (Piece::Value(name), Some(params)) => {
+                    let bound = values.get(&params.id).ok_or_else(|| RenderError::Unbound {
+                        path: path.to_owned(),
+                        params: params.name,
+                    })?;
+                    // A field that was not serialized has nothing to say.
+                    out.push_str(bound.get(name).map_or("", String::as_str));
+                }
+                // Refused when the prompt was built.
+                (Piece::Value(_), None) => {}
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// Takes away the white space that all lines begin with, and that around the whole.
+fn dedent(text: &str) -> String {
+    let lines = || text.lines().filter(|line| !line.trim().is_empty());
+    // A text may begin right after its opening quote: that line tells nothing of the rest.
+    let first_flush = lines().next().is_some_and(|line| !line.starts_with([' ', '\t']));
+    let indent = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
+    let common = match first_flush {
+        true => 0,
+        false => lines().map(indent).min().unwrap_or(0),
+    };
+    let cut = |line: &str| line.get(common..).unwrap_or_default().trim_end().to_owned();
+    let cut: Vec<String> = text.lines().map(cut).collect();
+    cut.join("\n").trim().to_owned()
+}

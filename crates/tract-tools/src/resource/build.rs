@@ -1,0 +1,166 @@
+//! Saying how resources are made.
+
+use std::any::{Any, TypeId, type_name};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{Instance, Made, ResourceError, Resources, Scope};
+use crate::snapshot::{BoxError, Snapshot};
+
+/// How long a resource lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Lifetime {
+    /// Made once, when it is first asked for; lives as long as the resources.
+    Singleton,
+    /// Made once for each call that asks for it, and closed with the call.
+    PerCall,
+    /// Made each time it is asked for, and closed with the call.
+    Prototype,
+}
+
+type Provider<T> = Box<dyn Fn(&Scope<'_>) -> Result<Arc<T>, BoxError> + Send + Sync>;
+type Closer<T> = Box<dyn Fn(&T) -> Result<(), BoxError> + Send + Sync>;
+type Snapshots<T> = Box<dyn Fn(&Arc<T>) -> Arc<dyn Snapshot> + Send + Sync>;
+
+/// How resources of a type are made, closed, and put back.
+pub struct Binding<T: ?Sized> {
+    lifetime: Lifetime,
+    value: Option<Arc<T>>,
+    provider: Provider<T>,
+    close: Option<Closer<T>>,
+    snapshots: Option<Snapshots<T>>,
+}
+
+impl<T: ?Sized + Send + Sync + 'static> Binding<T> {
+    fn new<E: Into<BoxError>>(
+        lifetime: Lifetime,
+        provider: impl Fn(&Scope<'_>) -> Result<Arc<T>, E> + Send + Sync + 'static,
+    ) -> Self {
+        let provider = Box::new(move |scope: &Scope<'_>| provider(scope).map_err(Into::into));
+        Self { lifetime, value: None, provider, close: None, snapshots: None }
+    }
+
+    /// Binds a value that is there already.
+    pub fn value(value: Arc<T>) -> Self {
+        let shared = Arc::clone(&value);
+        let provider = move |_: &Scope<'_>| Ok::<_, BoxError>(Arc::clone(&shared));
+        Self { value: Some(value), ..Self::new(Lifetime::Singleton, provider) }
+    }
+
+    /// Makes one when it is first asked for.
+    pub fn singleton<E: Into<BoxError>>(
+        provider: impl Fn(&Scope<'_>) -> Result<Arc<T>, E> + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(Lifetime::Singleton, provider)
+    }
+
+    /// Makes one for each call that asks.
+    pub fn per_call<E: Into<BoxError>>(
+        provider: impl Fn(&Scope<'_>) -> Result<Arc<T>, E> + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(Lifetime::PerCall, provider)
+    }
+
+    /// Makes one each time it is asked for.
+    pub fn prototype<E: Into<BoxError>>(
+        provider: impl Fn(&Scope<'_>) -> Result<Arc<T>, E> + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(Lifetime::Prototype, provider)
+    }
+
+    /// Says how one is closed.
+    #[must_use]
+    pub fn close(
+        mut self,
+        close: impl Fn(&T) -> Result<(), BoxError> + Send + Sync + 'static,
+    ) -> Self {
+        self.close = Some(Box::new(close));
+        self
+    }
+
+    /// Says how it is put back when a call fails. Only singletons are: the others do not outlive
+    /// the call.
+    #[must_use]
+    pub fn snapshots(
+        mut self,
+        snapshots: impl Fn(&Arc<T>) -> Arc<dyn Snapshot> + Send + Sync + 'static,
+    ) -> Self {
+        self.snapshots = Some(Box::new(snapshots));
+        self
+    }
+}
+
+/// An `Arc<T>` whose type is not known.
+pub(super) type Erased = Arc<dyn Any + Send + Sync>;
+
+/// A binding whose type is not known.
+pub(super) struct Bound {
+    pub(super) name: &'static str,
+    pub(super) lifetime: Lifetime,
+    pub(super) make: Box<dyn Fn(&Scope<'_>) -> Result<Erased, BoxError> + Send + Sync>,
+    pub(super) close: Option<Box<dyn Fn(&Erased) -> Result<(), BoxError> + Send + Sync>>,
+    pub(super) snapshots: Option<Box<dyn Fn(&Erased) -> Option<Arc<dyn Snapshot>> + Send + Sync>>,
+}
+
+impl Bound {
+    fn of<T: ?Sized + Send + Sync + 'static>(binding: Binding<T>) -> Self {
+        let Binding { lifetime, value: _, provider, close, snapshots } = binding;
+        Self {
+            name: type_name::<T>(),
+            lifetime,
+            make: Box::new(move |scope| Ok(Arc::new(provider(scope)?) as Erased)),
+            close: close.map(|close| {
+                let close = move |erased: &Erased| match erased.downcast_ref::<Arc<T>>() {
+                    Some(shared) => close(shared),
+                    None => Ok(()),
+                };
+                Box::new(close) as Box<dyn Fn(&Erased) -> Result<(), BoxError> + Send + Sync>
+            }),
+            snapshots: snapshots.map(|snapshots| {
+                let of = move |erased: &Erased| erased.downcast_ref::<Arc<T>>().map(&snapshots);
+                Box::new(of) as Box<dyn Fn(&Erased) -> Option<Arc<dyn Snapshot>> + Send + Sync>
+            }),
+        }
+    }
+}
+
+/// Collects bindings.
+#[derive(Default)]
+#[must_use]
+pub struct ResourcesBuilder {
+    bindings: HashMap<TypeId, Bound>,
+    values: Vec<(TypeId, Erased)>,
+    duplicate: Option<&'static str>,
+}
+
+impl ResourcesBuilder {
+    /// Binds a type, which may be a trait object: `Binding::<dyn Clock>::value(..)`.
+    pub fn bind<T: ?Sized + Send + Sync + 'static>(mut self, binding: Binding<T>) -> Self {
+        let id = TypeId::of::<T>();
+        if let Some(value) = &binding.value {
+            self.values.push((id, Arc::new(Arc::clone(value))));
+        }
+        if self.bindings.insert(id, Bound::of(binding)).is_some() {
+            self.duplicate.get_or_insert(type_name::<T>());
+        }
+        self
+    }
+
+    /// Makes the resources. Nothing is made of what is not asked for.
+    ///
+    /// # Errors
+    /// [`ResourceError::Duplicate`] when a type is bound twice.
+    pub fn build(self) -> Result<Resources, ResourceError> {
+        if let Some(name) = self.duplicate {
+            return Err(ResourceError::Duplicate { name });
+        }
+        let mut made = Made::default();
+        for (id, erased) in self.values {
+            if let Some(bound) = self.bindings.get(&id) {
+                made.keep(id, Instance::of(bound, erased));
+            }
+        }
+        Ok(Resources::new(self.bindings, made))
+    }
+}

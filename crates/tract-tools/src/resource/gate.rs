@@ -1,0 +1,41 @@
+//! One maker at a time; a maker that asks again is told so, and does not wait for itself.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+
+#[derive(Debug, Default)]
+pub(super) struct Gate {
+    inside: Mutex<Option<ThreadId>>,
+    left: Condvar,
+}
+
+/// Being inside.
+#[derive(Debug)]
+pub(super) struct Inside<'a>(&'a Gate);
+
+impl Gate {
+    fn inside(&self) -> MutexGuard<'_, Option<ThreadId>> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until nobody else is inside; `None` when this very thread is.
+    pub(super) fn enter(&self) -> Option<Inside<'_>> {
+        let me = std::thread::current().id();
+        let mut inside = self.inside();
+        while let Some(other) = *inside {
+            if other == me {
+                return None;
+            }
+            inside = self.left.wait(inside).unwrap_or_else(PoisonError::into_inner);
+        }
+        *inside = Some(me);
+        Some(Inside(self))
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        *self.0.inside() = None;
+        self.0.left.notify_one();
+    }
+}

@@ -1,0 +1,448 @@
+//! Typed resources that tools share: databases, clients, a filesystem.
+//!
+//! They are bound by type, made when they are first asked for, and closed in the reverse order of
+//! their making.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use tract_tools::resource::{Binding, ResourceError, Resources};
+//!
+//! struct Config { url: String }
+//! struct Client { url: String }
+//! let resources = Resources::builder()
+//!     .bind(Binding::value(Arc::new(Config { url: "http://localhost".into() })))
+//!     .bind(Binding::singleton(|scope| {
+//!         let config = scope.get::<Config>()?;
+//!         Ok::<_, ResourceError>(Arc::new(Client { url: config.url.clone() }))
+//!     }).close(|_client| Ok(())))
+//!     .build()?;
+//! assert_eq!(resources.get::<Client>()?.url, "http://localhost");
+//! assert!(resources.close().is_empty(), "nothing failed to close");
+//! # Ok::<(), ResourceError>(())
+//! ```
+
+mod build;
+mod error;
+mod gate;
+
+use std::any::{TypeId, type_name};
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub use self::build::{Binding, Lifetime, ResourcesBuilder};
+use self::build::{Bound, Erased};
+pub use self::error::ResourceError;
+use self::gate::Gate;
+use crate::panics::said;
+use crate::snapshot::{BoxError, Saved, Snapshot};
+
+/// What was made of a binding.
+struct Instance {
+    erased: Erased,
+    /// How it is put back; of singletons alone.
+    state: Option<Arc<dyn Snapshot>>,
+    /// How it was when it was made, until a snapshot covers it.
+    born: Option<Saved>,
+}
+
+impl Instance {
+    fn of(bound: &Bound, erased: Erased) -> Self {
+        let of = bound.snapshots.as_ref().filter(|_| bound.lifetime == Lifetime::Singleton);
+        let state = of.and_then(|of| of(&erased));
+        Self { erased, state, born: None }
+    }
+}
+
+/// What was made, in order.
+#[derive(Default)]
+struct Made {
+    by_type: HashMap<TypeId, usize>,
+    in_order: Vec<(TypeId, Instance)>,
+    closed: bool,
+}
+
+impl Made {
+    fn get(&self, id: TypeId) -> Option<Erased> {
+        let (_, instance) = self.in_order.get(*self.by_type.get(&id)?)?;
+        Some(Arc::clone(&instance.erased))
+    }
+
+    /// Keeps one that is found again.
+    fn keep(&mut self, id: TypeId, instance: Instance) {
+        self.by_type.insert(id, self.in_order.len());
+        self.in_order.push((id, instance));
+    }
+
+    /// Keeps one only to close it.
+    fn keep_to_close(&mut self, id: TypeId, instance: Instance) {
+        self.in_order.push((id, instance));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is under these locks is whole at each step, so a panic leaves it usable.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The resources of a host. As a [`Snapshot`] it puts back every singleton that can be.
+pub struct Resources {
+    bindings: HashMap<TypeId, Bound>,
+    made: Mutex<Made>,
+    making: Gate,
+}
+
+impl fmt::Debug for Resources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut names: Vec<&str> = self.bindings.values().map(|bound| bound.name).collect();
+        names.sort_unstable();
+        f.debug_struct("Resources").field("bound", &names).finish_non_exhaustive()
+    }
+}
+
+impl Resources {
+    /// Starts to bind types.
+    pub fn builder() -> ResourcesBuilder {
+        ResourcesBuilder::default()
+    }
+
+    fn new(bindings: HashMap<TypeId, Bound>, made: Made) -> Self {
+        Self { bindings, made: Mutex::new(made), making: Gate::default() }
+    }
+
+    /// Returns the resource of a type, making it when nobody asked before.
+    ///
+    /// # Errors
+    /// [`ResourceError`]; of a type that is made for each call, [`ResourceError::NoCall`].
+    pub fn get<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Arc<T>, ResourceError> {
+        typed(self.find(None, TypeId::of::<T>(), type_name::<T>())?)
+    }
+
+    /// Returns the resource of a type, where one is bound.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get), but for what is not bound.
+    pub fn get_optional<T: ?Sized + Send + Sync + 'static>(
+        &self,
+    ) -> Result<Option<Arc<T>>, ResourceError> {
+        optional(self.get::<T>())
+    }
+
+    /// Returns whether something is bound to a type.
+    pub fn has<T: ?Sized + 'static>(&self) -> bool {
+        self.bindings.contains_key(&TypeId::of::<T>())
+    }
+
+    /// Closes what was made, in the reverse order of its making, each whether or not others fail;
+    /// nothing is to be had afterwards. Returns what failed.
+    pub fn close(&self) -> Vec<ResourceError> {
+        close(&self.bindings, &self.made)
+    }
+
+    fn find(
+        &self,
+        call: Option<&CallResources>,
+        id: TypeId,
+        name: &'static str,
+    ) -> Result<Erased, ResourceError> {
+        // Most are there already.
+        if let Some(found) = self.ready(call, id)? {
+            return Ok(found);
+        }
+        let _making = self.making.enter().ok_or(ResourceError::Reentrant { name })?;
+        Scope { resources: self, call, path: None }.resolve(id, name)
+    }
+
+    fn ready(
+        &self,
+        call: Option<&CallResources>,
+        id: TypeId,
+    ) -> Result<Option<Erased>, ResourceError> {
+        let made = lock(&self.made);
+        if made.closed {
+            return Err(ResourceError::Closed);
+        }
+        if let Some(found) = made.get(id) {
+            return Ok(Some(found));
+        }
+        drop(made);
+        let Some(call) = call else { return Ok(None) };
+        let made = lock(&call.made);
+        match made.closed {
+            true => Err(ResourceError::Closed),
+            false => Ok(made.get(id)),
+        }
+    }
+}
+
+impl Drop for Resources {
+    fn drop(&mut self) {
+        for error in self.close() {
+            tracing::warn!(target: "tract::resource", %error, "not closed");
+        }
+    }
+}
+
+fn typed<T: ?Sized + Send + Sync + 'static>(erased: Erased) -> Result<Arc<T>, ResourceError> {
+    let shared = erased.downcast_ref::<Arc<T>>().map(Arc::clone);
+    shared.ok_or(ResourceError::Unbound { name: type_name::<T>() })
+}
+
+fn optional<T: ?Sized>(
+    found: Result<Arc<T>, ResourceError>,
+) -> Result<Option<Arc<T>>, ResourceError> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(ResourceError::Unbound { name }) if name == type_name::<T>() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn close(bindings: &HashMap<TypeId, Bound>, made: &Mutex<Made>) -> Vec<ResourceError> {
+    let in_order = {
+        let mut made = lock(made);
+        made.closed = true;
+        made.by_type.clear();
+        std::mem::take(&mut made.in_order)
+    };
+    let mut errors = Vec::new();
+    for (id, instance) in in_order.into_iter().rev() {
+        let Some(bound) = bindings.get(&id) else { continue };
+        let Instance { erased, state, born } = instance;
+        let closed = catch_unwind(AssertUnwindSafe(|| {
+            let closed = bound.close.as_ref().map_or(Ok(()), |close| close(&erased));
+            drop((born, state, erased));
+            closed
+        }));
+        let failed = match closed {
+            Ok(Ok(())) => continue,
+            Ok(Err(source)) => source,
+            Err(panic) => format!("it panicked: {}", said(&*panic)).into(),
+        };
+        errors.push(ResourceError::Close { name: bound.name, source: failed });
+    }
+    errors
+}
+
+/// Each state that was taken down, with how it was; and how many instances there were.
+struct Taken {
+    states: Vec<(Arc<dyn Snapshot>, Saved)>,
+    count: usize,
+}
+
+impl Snapshot for Resources {
+    fn name(&self) -> &str {
+        "resources"
+    }
+
+    fn snapshot(&self) -> Result<Saved, BoxError> {
+        let mut made = lock(&self.made);
+        let mut states = Vec::new();
+        for (_, instance) in &mut made.in_order {
+            if let Some(state) = &instance.state {
+                states.push((Arc::clone(state), state.snapshot()?));
+                instance.born = None;
+            }
+        }
+        Ok(Saved::new(Taken { states, count: made.in_order.len() }))
+    }
+
+    fn restore(&self, saved: Saved) -> Result<(), BoxError> {
+        let Taken { states, count } = saved.take()?;
+        let mut failed = Vec::new();
+        let mut made = lock(&self.made);
+        // What was made since goes back to how it was made.
+        for (_, instance) in made.in_order.iter_mut().skip(count).rev() {
+            let (Some(state), Some(born)) = (&instance.state, instance.born.take()) else {
+                continue;
+            };
+            let back = state.restore(born).and_then(|()| state.snapshot());
+            match back {
+                Ok(born) => instance.born = Some(born),
+                Err(error) => failed.push(format!("{}: {error}", state.name())),
+            }
+        }
+        for (state, saved) in states.into_iter().rev() {
+            if let Err(error) = state.restore(saved) {
+                failed.push(format!("{}: {error}", state.name()));
+            }
+        }
+        match failed.is_empty() {
+            true => Ok(()),
+            false => Err(failed.join("; ").into()),
+        }
+    }
+}
+
+/// What providers get the resources from that they need themselves.
+pub struct Scope<'a> {
+    resources: &'a Resources,
+    call: Option<&'a CallResources>,
+    path: Option<&'a Link<'a>>,
+}
+
+impl fmt::Debug for Scope<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scope").field("path", &self.names()).finish_non_exhaustive()
+    }
+}
+
+/// Who asks for whom.
+struct Link<'a> {
+    id: TypeId,
+    name: &'static str,
+    lifetime: Lifetime,
+    outer: Option<&'a Link<'a>>,
+}
+
+impl<'a> Scope<'a> {
+    /// Returns the resource of a type.
+    ///
+    /// # Errors
+    /// [`ResourceError`]; [`ResourceError::Cycle`] when it needs, by whatever way, the one that is
+    /// being made.
+    pub fn get<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Arc<T>, ResourceError> {
+        typed(self.resolve(TypeId::of::<T>(), type_name::<T>())?)
+    }
+
+    /// Returns the resource of a type, where one is bound.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get), but for what is not bound.
+    pub fn get_optional<T: ?Sized + Send + Sync + 'static>(
+        &self,
+    ) -> Result<Option<Arc<T>>, ResourceError> {
+        optional(self.get::<T>())
+    }
+
+    fn links(&self) -> impl Iterator<Item = &'a Link<'a>> {
+        std::iter::successors(self.path, |link| link.outer)
+    }
+
+    fn names(&self) -> Vec<&'static str> {
+        let mut names: Vec<&str> = self.links().map(|link| link.name).collect();
+        names.reverse();
+        names
+    }
+
+    fn resolve(&self, id: TypeId, name: &'static str) -> Result<Erased, ResourceError> {
+        let bound = self.resources.bindings.get(&id).ok_or(ResourceError::Unbound { name })?;
+        if self.links().any(|link| link.id == id) {
+            let mut path = self.names();
+            path.drain(..path.iter().position(|step| *step == name).unwrap_or(0));
+            path.push(name);
+            return Err(ResourceError::Cycle { path });
+        }
+        let outlives = self.links().find(|link| link.lifetime == Lifetime::Singleton);
+        if let (Lifetime::PerCall, Some(outer)) = (bound.lifetime, outlives) {
+            return Err(ResourceError::Captive { outer: outer.name, name });
+        }
+        if bound.lifetime != Lifetime::Prototype
+            && let Some(found) = self.resources.ready(self.call, id)?
+        {
+            return Ok(found);
+        }
+        // A singleton's own needs live as long as it does.
+        let of_call = self.call.filter(|_| outlives.is_none());
+        let home = match (bound.lifetime, of_call) {
+            (Lifetime::Singleton, _) | (Lifetime::Prototype, None) => &self.resources.made,
+            (Lifetime::PerCall | Lifetime::Prototype, Some(call)) => &call.made,
+            (Lifetime::PerCall, None) => return Err(ResourceError::NoCall { name }),
+        };
+        let link = Link { id, name, lifetime: bound.lifetime, outer: self.path };
+        let inner = Scope { path: Some(&link), ..*self };
+        let made = catch_unwind(AssertUnwindSafe(|| {
+            let mut instance = Instance::of(bound, (bound.make)(&inner)?);
+            if let Some(state) = &instance.state {
+                instance.born = Some(state.snapshot()?);
+            }
+            Ok::<_, BoxError>(instance)
+        }));
+        let instance = match made {
+            Ok(Ok(instance)) => instance,
+            Ok(Err(source)) => {
+                // What is wrong with the bindings is told as such, not as a provider's failure.
+                return Err(match source.downcast::<ResourceError>() {
+                    Ok(own) if !matches!(*own, ResourceError::Provider { .. }) => *own,
+                    Ok(own) => ResourceError::Provider { name, source: own },
+                    Err(source) => ResourceError::Provider { name, source },
+                });
+            }
+            Err(panic) => {
+                let source = format!("it panicked: {}", said(&*panic)).into();
+                return Err(ResourceError::Provider { name, source });
+            }
+        };
+        let erased = Arc::clone(&instance.erased);
+        let mut home = lock(home);
+        match bound.lifetime {
+            Lifetime::Singleton | Lifetime::PerCall => home.keep(id, instance),
+            Lifetime::Prototype if bound.close.is_some() => home.keep_to_close(id, instance),
+            Lifetime::Prototype => {}
+        }
+        Ok(erased)
+    }
+}
+
+/// The resources as one call sees them: those of the host, and those made for the call alone.
+pub struct CallResources {
+    resources: Option<Arc<Resources>>,
+    made: Mutex<Made>,
+}
+
+impl fmt::Debug for CallResources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallResources").field("resources", &self.resources).finish_non_exhaustive()
+    }
+}
+
+impl CallResources {
+    /// Opens the resources for one call.
+    pub fn new(resources: Option<Arc<Resources>>) -> Self {
+        Self { resources, made: Mutex::default() }
+    }
+
+    /// Returns the resource of a type, making it when nobody asked before.
+    ///
+    /// # Errors
+    /// [`ResourceError`]; [`ResourceError::Closed`] when the call is over.
+    pub fn get<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Arc<T>, ResourceError> {
+        let name = type_name::<T>();
+        let resources = self.resources.as_ref().ok_or(ResourceError::Unbound { name })?;
+        if lock(&self.made).closed {
+            return Err(ResourceError::Closed);
+        }
+        typed(resources.find(Some(self), TypeId::of::<T>(), name)?)
+    }
+
+    /// Returns the resource of a type, where one is bound.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get), but for what is not bound.
+    pub fn get_optional<T: ?Sized + Send + Sync + 'static>(
+        &self,
+    ) -> Result<Option<Arc<T>>, ResourceError> {
+        optional(self.get::<T>())
+    }
+
+    /// Closes what was made for the call alone, in the reverse order of its making. Returns what
+    /// failed.
+    pub fn close(&self) -> Vec<ResourceError> {
+        match &self.resources {
+            Some(resources) => close(&resources.bindings, &self.made),
+            None => Vec::new(),
+        }
+    }
+}
+
+impl Drop for CallResources {
+    fn drop(&mut self) {
+        for error in self.close() {
+            tracing::warn!(target: "tract::resource", %error, "not closed");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+//! Why a session refuses.
+
+/// Why a session refuses.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// Two types have one name.
+    #[error("expected one type for the slice {name:?}, found two: give each a NAME of its own")]
+    NameTaken {
+        /// The name.
+        name: &'static str,
+    },
+    /// What was stored, or what a tool gave, is not what the slice holds.
+    #[error("expected items of the slice {name:?}, found something else: {source}")]
+    Shape {
+        /// The slice.
+        name: String,
+        /// What the reader met.
+        source: serde_json::Error,
+    },
+    /// An item has no JSON form.
+    #[error("an item of the slice {name:?} has no JSON form: {source}")]
+    NoJson {
+        /// The slice.
+        name: String,
+        /// Why.
+        source: serde_json::Error,
+    },
+}
+
+impl SessionError {
+    /// Returns the stable word for the variant.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NameTaken { .. } => "name_taken",
+            Self::Shape { .. } => "shape",
+            Self::NoJson { .. } => "no_json",
+        }
+    }
+}
+
+impl From<SessionError> for tract_core::ToolError {
+    fn from(error: SessionError) -> Self {
+        Self::other("the session could not take up what the tool said").caused_by(error)
+    }
+}

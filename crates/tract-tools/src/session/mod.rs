@@ -1,0 +1,328 @@
+//! What tools remember between calls: typed slices that pure reducers change.
+//!
+//! An event is a value; what is published reaches every reducer that was registered for its type,
+//! each of which says what becomes of one slice. An event that nobody registered for is appended
+//! to the slice of its own type. State is taken back when a call fails; logs are not.
+//!
+//! ```
+//! use serde::{Deserialize, Serialize};
+//! use tract_tools::session::{Session, SessionItem, SliceOp};
+//!
+//! #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+//! struct Counter(u32);
+//! impl SessionItem for Counter { const NAME: &'static str = "counter"; }
+//! #[derive(Clone, Serialize, Deserialize)]
+//! struct Add(u32);
+//! impl SessionItem for Add { const NAME: &'static str = "add"; }
+//!
+//! let session = Session::new();
+//! session.on(|slice: &[Counter], add: &Add| {
+//!     let sum = slice.last().map_or(0, |counter| counter.0);
+//!     SliceOp::Replace(vec![Counter(sum + add.0)])
+//! })?;
+//! session.publish(&Add(2))?;
+//! let before = session.snapshot();
+//! session.publish(&Add(3))?;
+//! assert_eq!(session.latest::<Counter>(), Some(Counter(5)));
+//! session.restore(&before);
+//! assert_eq!(session.latest::<Counter>(), Some(Counter(2)));
+//! # Ok::<(), tract_tools::session::SessionError>(())
+//! ```
+
+mod error;
+mod reduce;
+mod slice;
+mod snapshot;
+mod state;
+
+use std::any::{Any, TypeId};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tract_core::JsonText;
+
+pub use self::error::SessionError;
+pub use self::reduce::{SliceOp, append, replace_latest, upsert_by};
+use self::slice::{Reducer, Slice, Typed, Untyped};
+pub use self::snapshot::{SessionSnapshot, SliceDocument};
+
+/// What stands in slices, and what is published: a value with a lasting name.
+pub trait SessionItem: Clone + Serialize + DeserializeOwned + Send + Sync + 'static {
+    /// The name that its slice is kept under. It is part of what is stored, so it stays as it is
+    /// when the type is renamed.
+    const NAME: &'static str;
+}
+
+/// What becomes of a slice when a call fails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SlicePolicy {
+    /// It is as it was before the call.
+    #[default]
+    State,
+    /// It keeps what was said: a log is not taken back.
+    Log,
+}
+
+impl SlicePolicy {
+    /// Returns the word: `state`, `log`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::State => "state",
+            Self::Log => "log",
+        }
+    }
+}
+
+type Result<T> = std::result::Result<T, SessionError>;
+
+/// Typed slices and the reducers that change them. Clones are the same session.
+///
+/// A tool reaches the session of its call as a resource of the context:
+/// `context.resource::<Session>()?`. Reducers are pure: they see the slice and the event, and must
+/// not use a session themselves.
+#[derive(Clone, Default)]
+pub struct Session(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    slices: BTreeMap<&'static str, Slice>,
+    reducers: HashMap<TypeId, Vec<Arc<dyn Reducer>>>,
+    /// Slots of values: the tool's name, and what takes its value.
+    routes: HashMap<String, Vec<Route>>,
+    /// Slices that were restored and that no type has claimed yet.
+    unclaimed: BTreeMap<String, JsonText>,
+}
+
+type Route = Arc<dyn Fn(&Session, &str) -> Result<()> + Send + Sync>;
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.lock();
+        let lengths = state.slices.iter().map(|(name, slice)| (*name, slice.items.len()));
+        f.debug_map().entries(lengths).finish()
+    }
+}
+
+impl Session {
+    /// Makes a session without slices.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // What is changed under the lock is computed before: a panic leaves it as it was.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether both are the same session.
+    pub fn is(&self, other: &Session) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Says that a slice is a log: what was said stays when a call fails. Where nothing is said a
+    /// slice is state.
+    ///
+    /// # Errors
+    /// [`SessionError::NameTaken`] when another type has the name; [`SessionError::Shape`] when
+    /// items were restored that this type cannot read.
+    pub fn log<T: SessionItem>(&self) -> Result<()> {
+        self.lock().slice::<T>()?.policy = SlicePolicy::Log;
+        Ok(())
+    }
+
+    /// Says that the slice of a name is a log, whatever its type is.
+    ///
+    /// # Errors
+    /// As [`log`](Self::log).
+    pub fn log_named(&self, name: &'static str) -> Result<()> {
+        self.lock().slice_named(name)?.policy = SlicePolicy::Log;
+        Ok(())
+    }
+
+    /// Registers a reducer: what becomes of the slice of `T` when an `E` is published. Several for
+    /// one event run in the order of registration, each on what the one before left.
+    ///
+    /// # Errors
+    /// As [`log`](Self::log).
+    pub fn on<T: SessionItem, E: Send + Sync + 'static>(
+        &self,
+        reducer: impl Fn(&[T], &E) -> SliceOp<T> + Send + Sync + 'static,
+    ) -> Result<()> {
+        let mut state = self.lock();
+        state.slice::<T>()?;
+        let reducer = Typed::new(reducer);
+        state.reducers.entry(TypeId::of::<E>()).or_default().push(Arc::new(reducer));
+        Ok(())
+    }
+
+    /// Publishes an event: all its reducers run, and what they say happens together. Without a
+    /// reducer it is appended to its own slice.
+    ///
+    /// # Errors
+    /// As [`log`](Self::log), and nothing has changed then.
+    pub fn publish<E: SessionItem>(&self, event: &E) -> Result<()> {
+        let mut state = self.lock();
+        if !state.reduce(event)? {
+            state.slice::<E>()?.apply(SliceOp::Append(event.clone()))?;
+        }
+        Ok(())
+    }
+
+    /// Publishes an event whose type is not known. Without a reducer it is appended to the slice
+    /// of its name: as a value when the slice is of its type, else as JSON, until a type claims it.
+    ///
+    /// # Errors
+    /// As [`log`](Self::log), and when the event has no JSON form; nothing has changed then.
+    pub fn publish_any(
+        &self,
+        name: &'static str,
+        event: &(dyn Any + Send + Sync),
+        json: impl FnOnce() -> std::result::Result<JsonText, serde_json::Error>,
+    ) -> Result<()> {
+        let mut state = self.lock();
+        if state.reduce(event)? {
+            return Ok(());
+        }
+        let slice = state.slice_named(name)?;
+        if slice.append_any(event) {
+            return Ok(());
+        }
+        if !slice.is_untyped() {
+            return Err(SessionError::NameTaken { name });
+        }
+        let json =
+            json().map_err(|source| SessionError::NoJson { name: name.to_owned(), source })?;
+        slice.apply(SliceOp::Append(Untyped(json)))
+    }
+
+    /// Returns the items of a slice, oldest first; none when there is no such slice.
+    ///
+    /// # Errors
+    /// As [`log`](Self::log).
+    pub fn all<T: SessionItem>(&self) -> Result<Arc<Vec<T>>> {
+        self.lock().slice::<T>()?.typed()
+    }
+
+    /// Returns the last item of a slice.
+    pub fn latest<T: SessionItem>(&self) -> Option<T> {
+        self.all::<T>().ok()?.last().cloned()
+    }
+
+    /// Returns the items that a predicate holds of, oldest first.
+    ///
+    /// # Errors
+    /// As [`log`](Self::log).
+    pub fn filter<T: SessionItem>(&self, predicate: impl Fn(&T) -> bool) -> Result<Vec<T>> {
+        Ok(self.all::<T>()?.iter().filter(|item| predicate(item)).cloned().collect())
+    }
+
+    /// Puts items in the place of a slice's, past its reducers.
+    ///
+    /// # Errors
+    /// As [`log`](Self::log).
+    pub fn seed<T: SessionItem>(&self, items: Vec<T>) -> Result<()> {
+        self.lock().slice::<T>()?.apply(SliceOp::Replace(items))
+    }
+
+    /// Takes the items out of a slice that a predicate holds of.
+    ///
+    /// # Errors
+    /// As [`log`](Self::log).
+    pub fn clear<T: SessionItem>(&self, predicate: impl Fn(&T) -> bool) -> Result<()> {
+        let kept = self.filter::<T>(|item| !predicate(item))?;
+        self.seed(kept)
+    }
+
+    /// Empties all slices; what was registered stays.
+    pub fn reset(&self) {
+        let mut state = self.lock();
+        state.slices.values_mut().for_each(Slice::clear);
+        state.unclaimed.clear();
+    }
+
+    /// Routes the values of a tool to the slice of `T`: each success that has a value publishes it.
+    ///
+    /// # Errors
+    /// As [`log`](Self::log).
+    pub fn route<T: SessionItem>(&self, tool: impl Into<String>) -> Result<()> {
+        let mut state = self.lock();
+        state.slice::<T>()?;
+        let route = |session: &Session, value: &str| {
+            let item: T = serde_json::from_str(value)
+                .map_err(|source| SessionError::Shape { name: T::NAME.to_owned(), source })?;
+            session.publish(&item)
+        };
+        state.routes.entry(tool.into()).or_default().push(Arc::new(route));
+        Ok(())
+    }
+
+    /// Delivers what a tool gave to the slices that its values are routed to. The value of a
+    /// failure reaches none, and a success without a value changes nothing.
+    ///
+    /// # Errors
+    /// [`SessionError::Shape`] when the value is not what the slice holds; as [`log`](Self::log).
+    pub fn deliver(&self, tool: &str, success: bool, value: Option<&JsonText>) -> Result<()> {
+        let Some(value) = value.filter(|value| success && value.as_str() != "null") else {
+            return Ok(());
+        };
+        let routes = self.lock().routes.get(tool).cloned().unwrap_or_default();
+        routes.iter().try_for_each(|route| route(self, value.as_str()))
+    }
+}
+
+impl State {
+    /// Runs the reducers of an event, and says whether there are any.
+    fn reduce(&mut self, event: &dyn Any) -> Result<bool> {
+        let Some(reducers) = self.reducers.get(&event.type_id()) else { return Ok(false) };
+        // A reducer that panics changes nothing: all is computed before anything is put in place.
+        let mut changed: BTreeMap<&'static str, Slice> = BTreeMap::new();
+        for reducer in reducers {
+            let name = reducer.slice();
+            let slice = changed.remove(name).or_else(|| self.slices.get(name).cloned());
+            let mut slice = slice.ok_or(SessionError::NameTaken { name })?;
+            reducer.reduce(&mut slice, event)?;
+            changed.insert(name, slice);
+        }
+        self.slices.extend(changed);
+        Ok(true)
+    }
+
+    /// Returns the slice of a type, made when there is none.
+    fn slice<T: SessionItem>(&mut self) -> Result<&mut Slice> {
+        let known = self.slices.get(T::NAME);
+        if known.is_none_or(|slice| slice.is_untyped() && !slice.is_of::<T>()) {
+            let mut slice = Slice::empty::<T>(T::NAME);
+            if let Some(untyped) = known {
+                slice.read(&untyped.json()?)?;
+                slice.policy = untyped.policy;
+                slice.revision = untyped.revision;
+            } else if let Some(kept) = self.unclaimed.get(T::NAME) {
+                slice.read(kept)?;
+                self.unclaimed.remove(T::NAME);
+            }
+            self.slices.insert(T::NAME, slice);
+        }
+        let slice = self.slices.get_mut(T::NAME).filter(|slice| slice.is_of::<T>());
+        slice.ok_or(SessionError::NameTaken { name: T::NAME })
+    }
+
+    /// Returns the slice of a name, made without a type when there is none.
+    fn slice_named(&mut self, name: &'static str) -> Result<&mut Slice> {
+        if !self.slices.contains_key(name) {
+            let mut slice = Slice::empty::<Untyped>(name);
+            if let Some(kept) = self.unclaimed.get(name) {
+                slice.read(kept)?;
+                self.unclaimed.remove(name);
+            }
+            self.slices.insert(name, slice);
+        }
+        self.slices.get_mut(name).ok_or(SessionError::NameTaken { name })
+    }
+}
+
+#[cfg(test)]
+mod tests;

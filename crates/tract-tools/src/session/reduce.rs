@@ -1,0 +1,52 @@
+//! What a reducer may say, and the reducers that everybody needs.
+
+/// What becomes of a slice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SliceOp<T> {
+    /// It stays as it is.
+    Keep,
+    /// This is added at the end.
+    Append(T),
+    /// It holds these instead.
+    Replace(Vec<T>),
+}
+
+/// Adds the event to its own slice.
+///
+/// ```
+/// # use tract_tools::session::{append, SliceOp};
+/// assert_eq!(append(&[1], &2), SliceOp::Append(2));
+/// ```
+pub fn append<T: Clone>(_: &[T], event: &T) -> SliceOp<T> {
+    SliceOp::Append(event.clone())
+}
+
+/// Keeps the event alone.
+///
+/// ```
+/// # use tract_tools::session::{replace_latest, SliceOp};
+/// assert_eq!(replace_latest(&[1, 2], &3), SliceOp::Replace(vec![3]));
+/// ```
+pub fn replace_latest<T: Clone>(_: &[T], event: &T) -> SliceOp<T> {
+    SliceOp::Replace(vec![event.clone()])
+}
+
+/// Puts the event in the place of the items with its key; it stands at the end then.
+///
+/// ```
+/// # use tract_tools::session::{upsert_by, SliceOp};
+/// let by_name = upsert_by(|(name, _): &(char, u8)| *name);
+/// let slice = [('a', 1), ('b', 1)];
+/// assert_eq!(by_name(&slice, &('a', 2)), SliceOp::Replace(vec![('b', 1), ('a', 2)]));
+/// ```
+pub fn upsert_by<T: Clone, K: PartialEq>(
+    key: impl Fn(&T) -> K + Send + Sync + 'static,
+) -> impl Fn(&[T], &T) -> SliceOp<T> + Send + Sync + 'static {
+    move |slice, event| {
+        let own = key(event);
+        let mut items: Vec<T> = slice.iter().filter(|item| key(item) != own).cloned().collect();
+        items.push(event.clone());
+        SliceOp::Replace(items)
+    }
+}

@@ -1,0 +1,207 @@
+//! A slice whose type is gone, and reducers that know it.
+
+use std::any::{Any, TypeId};
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tract_core::JsonText;
+
+use super::{Result, SessionError, SessionItem, SliceOp, SlicePolicy};
+
+/// An item whose type this program did not say.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Untyped(pub(super) JsonText);
+
+impl SessionItem for Untyped {
+    const NAME: &'static str = "";
+}
+
+/// Items of one type, by what is needed of them without knowing it. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Slice {
+    pub(super) policy: SlicePolicy,
+    pub(super) items: Items,
+    /// Grows with every change, so that whoever stores it knows what is new.
+    pub(super) revision: u64,
+    of: TypeId,
+    name: &'static str,
+    write: fn(&Items, usize) -> std::result::Result<Vec<JsonText>, serde_json::Error>,
+    parse: fn(&str) -> std::result::Result<Items, serde_json::Error>,
+    none: fn() -> Items,
+    push: fn(&mut Items, &dyn Any) -> bool,
+}
+
+/// A shared `Vec<T>`.
+#[derive(Clone)]
+pub(super) struct Items {
+    shared: Arc<dyn Any + Send + Sync>,
+    length: usize,
+}
+
+impl Items {
+    fn of<T: SessionItem>(items: Vec<T>) -> Self {
+        Self { length: items.len(), shared: Arc::new(items) }
+    }
+
+    fn typed<T: SessionItem>(&self) -> Option<Arc<Vec<T>>> {
+        Arc::clone(&self.shared).downcast::<Vec<T>>().ok()
+    }
+
+    /// Adds an item, and says whether it is of the type of the others. Alone, the list grows in
+    /// place; a snapshot that shares it keeps its own.
+    fn push<T: SessionItem>(&mut self, item: T) -> bool {
+        let Some(mut items) = self.typed::<T>() else { return false };
+        self.shared = Arc::new(());
+        Arc::make_mut(&mut items).push(item);
+        *self = Self { length: items.len(), shared: items };
+        true
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.length
+    }
+}
+
+impl fmt::Debug for Items {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} items", self.length)
+    }
+}
+
+impl fmt::Debug for Slice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}): {:?}", self.name, self.policy.as_str(), self.items)
+    }
+}
+
+impl Slice {
+    pub(super) fn empty<T: SessionItem>(name: &'static str) -> Self {
+        Self {
+            policy: SlicePolicy::State,
+            items: Items::of::<T>(Vec::new()),
+            revision: 0,
+            of: TypeId::of::<T>(),
+            name,
+            write: |items, from| match items.typed::<T>() {
+                Some(items) => items.iter().skip(from).map(JsonText::of).collect(),
+                None => Ok(Vec::new()),
+            },
+            parse: |text| serde_json::from_str::<Vec<T>>(text).map(Items::of),
+            none: || Items::of::<T>(Vec::new()),
+            push: |items, item| match item.downcast_ref::<T>() {
+                Some(item) => items.push(item.clone()),
+                None => false,
+            },
+        }
+    }
+
+    /// Whether its items have no type yet.
+    pub(super) fn is_untyped(&self) -> bool {
+        self.is_of::<Untyped>()
+    }
+
+    /// Adds an item when it is of the slice's type, and says whether it was.
+    pub(super) fn append_any(&mut self, item: &dyn Any) -> bool {
+        let was = (self.push)(&mut self.items, item);
+        self.revision += u64::from(was);
+        was
+    }
+
+    pub(super) fn is_of<T: SessionItem>(&self) -> bool {
+        self.of == TypeId::of::<T>()
+    }
+
+    pub(super) fn typed<T: SessionItem>(&self) -> Result<Arc<Vec<T>>> {
+        self.items.typed().ok_or(SessionError::NameTaken { name: self.name })
+    }
+
+    pub(super) fn apply<T: SessionItem>(&mut self, op: SliceOp<T>) -> Result<()> {
+        match op {
+            SliceOp::Keep => return Ok(()),
+            SliceOp::Replace(items) => {
+                self.typed::<T>()?;
+                self.items = Items::of(items);
+            }
+            SliceOp::Append(item) => {
+                self.typed::<T>()?;
+                self.items.push(item);
+            }
+        }
+        self.revision += 1;
+        Ok(())
+    }
+
+    pub(super) fn clear(&mut self) {
+        if self.items.len() > 0 {
+            self.items = (self.none)();
+            self.revision += 1;
+        }
+    }
+
+    /// Puts the items of an earlier state in place.
+    pub(super) fn put(&mut self, items: &Items, revision: u64) {
+        if self.revision != revision {
+            self.items = items.clone();
+            self.revision += 1;
+        }
+    }
+
+    /// The items as JSON, from a place on.
+    pub(super) fn json_from(&self, from: usize) -> Result<Vec<JsonText>> {
+        (self.write)(&self.items, from)
+            .map_err(|source| SessionError::NoJson { name: self.name.to_owned(), source })
+    }
+
+    pub(super) fn json(&self) -> Result<JsonText> {
+        JsonText::of(&self.json_from(0)?)
+            .map_err(|source| SessionError::NoJson { name: self.name.to_owned(), source })
+    }
+
+    pub(super) fn read(&mut self, list: &JsonText) -> Result<()> {
+        let shape = |source| SessionError::Shape { name: self.name.to_owned(), source };
+        self.items = (self.parse)(list.as_str()).map_err(shape)?;
+        self.revision += 1;
+        Ok(())
+    }
+}
+
+/// A reducer whose types are gone.
+pub(super) trait Reducer: Send + Sync {
+    /// The slice that it changes.
+    fn slice(&self) -> &'static str;
+
+    /// Changes the slice.
+    fn reduce(&self, slice: &mut Slice, event: &dyn Any) -> Result<()>;
+}
+
+/// A reducer of one slice for one event.
+pub(super) struct Typed<T, E, F> {
+    reducer: F,
+    of: PhantomData<fn(&T, &E)>,
+}
+
+impl<T: SessionItem, E: 'static, F: Fn(&[T], &E) -> SliceOp<T>> Typed<T, E, F> {
+    pub(super) fn new(reducer: F) -> Self {
+        Self { reducer, of: PhantomData }
+    }
+}
+
+impl<T, E, F> Reducer for Typed<T, E, F>
+where
+    T: SessionItem,
+    E: 'static,
+    F: Fn(&[T], &E) -> SliceOp<T> + Send + Sync,
+{
+    fn slice(&self) -> &'static str {
+        T::NAME
+    }
+
+    fn reduce(&self, slice: &mut Slice, event: &dyn Any) -> Result<()> {
+        let Some(event) = event.downcast_ref::<E>() else { return Ok(()) };
+        let op = (self.reducer)(&slice.typed::<T>()?, event);
+        slice.apply(op)
+    }
+}

@@ -1,0 +1,44 @@
+//! A session as dispatch knows it: it takes events in, and goes back when a call fails.
+
+use super::{Session, SessionSnapshot};
+use crate::dispatch::ToolInvoked;
+use crate::event::{Event, EventSink, EventType};
+use crate::snapshot::{BoxError, Saved, Snapshot};
+
+impl Snapshot for Session {
+    fn name(&self) -> &str {
+        "session"
+    }
+
+    fn snapshot(&self) -> Result<Saved, BoxError> {
+        Ok(Saved::new(Session::snapshot(self)))
+    }
+
+    fn restore(&self, saved: Saved) -> Result<(), BoxError> {
+        Session::restore(self, &saved.take::<SessionSnapshot>()?);
+        Ok(())
+    }
+}
+
+/// Events reach the reducers of their type, else the slice of their word. How calls ended is a log;
+/// the value of a success goes where its tool's values are [routed](Session::route).
+impl EventSink for Session {
+    fn publish(&self, event: &Event) -> Result<(), BoxError> {
+        if let Some(invoked) = event.get::<ToolInvoked>() {
+            self.deliver(&invoked.tool_name, invoked.success, invoked.value.as_ref())?;
+            self.log_named(ToolInvoked::KIND)?;
+        }
+        let mut failed = None;
+        let json = || {
+            event.json().map_err(|error| {
+                let source = serde::ser::Error::custom(&error);
+                failed = Some(error);
+                source
+            })
+        };
+        match self.publish_any(event.kind(), event.as_any(), json) {
+            Ok(()) => Ok(()),
+            Err(error) => Err(failed.unwrap_or_else(|| error.into())),
+        }
+    }
+}

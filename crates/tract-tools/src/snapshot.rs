@@ -1,0 +1,90 @@
+//! State that is put back when a call fails.
+
+use std::any::Any;
+use std::error::Error;
+use std::fmt;
+
+/// An error of whoever the host lends: a session, a resource, a journal.
+pub type BoxError = Box<dyn Error + Send + Sync>;
+
+/// What a [`Snapshot`] has taken down. Only who made it can read it.
+///
+/// Dropping it says that it will not be needed: the call has succeeded.
+pub struct Saved(Box<dyn Any + Send + Sync>);
+
+impl Saved {
+    /// Wraps what was taken down.
+    pub fn new<T: Send + Sync + 'static>(state: T) -> Self {
+        Self(Box::new(state))
+    }
+
+    /// Takes out what was taken down.
+    ///
+    /// # Errors
+    /// When it is of another type: somebody else made it.
+    pub fn take<T: 'static>(self) -> Result<T, BoxError> {
+        match self.0.downcast::<T>() {
+            Ok(state) => Ok(*state),
+            Err(_) => Err(format!(
+                "expected a snapshot of {}, found that of something else",
+                std::any::type_name::<T>()
+            )
+            .into()),
+        }
+    }
+}
+
+impl fmt::Debug for Saved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Saved").finish_non_exhaustive()
+    }
+}
+
+/// State that a call may change, and that dispatch puts back when the call fails.
+///
+/// # Behavior
+/// - [`snapshot`](Self::snapshot) is cheap: it is made before every call that may change
+///   something. Persistent structures and logs of what to undo are; copies are not.
+/// - [`restore`](Self::restore) makes the state equal to what it was when the snapshot was made,
+///   except for what is a log and says so: it keeps what failed calls have told.
+/// - Snapshots of one call are restored in the reverse order of their making.
+///
+/// ```
+/// use std::sync::Mutex;
+/// use tract_tools::snapshot::{BoxError, Saved, Snapshot};
+///
+/// #[derive(Default)]
+/// struct Counter(Mutex<u64>);
+/// impl Snapshot for Counter {
+///     fn name(&self) -> &str { "counter" }
+///     fn snapshot(&self) -> Result<Saved, BoxError> {
+///         Ok(Saved::new(*self.0.lock().map_err(|_| "the counter is broken")?))
+///     }
+///     fn restore(&self, saved: Saved) -> Result<(), BoxError> {
+///         *self.0.lock().map_err(|_| "the counter is broken")? = saved.take()?;
+///         Ok(())
+///     }
+/// }
+/// let counter = Counter::default();
+/// let before = counter.snapshot()?;
+/// *counter.0.lock().unwrap() = 7;
+/// counter.restore(before)?;
+/// assert_eq!(*counter.0.lock().unwrap(), 0);
+/// # Ok::<(), BoxError>(())
+/// ```
+pub trait Snapshot: Send + Sync {
+    /// Returns the name that operators read.
+    fn name(&self) -> &str;
+
+    /// Takes down what stands now.
+    ///
+    /// # Errors
+    /// When it cannot; the call is then not run.
+    fn snapshot(&self) -> Result<Saved, BoxError>;
+
+    /// Puts back what stood then.
+    ///
+    /// # Errors
+    /// When it cannot; the state is then unknown, and the turn ends.
+    fn restore(&self, saved: Saved) -> Result<(), BoxError>;
+}

@@ -1,0 +1,356 @@
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tract_core::{ToolSchema, ToolTraits, Usage, block_on};
+use tract_hooks::{BeforeDispatch, DispatchAction, Hooks};
+use tract_tools::budget::{Budget, BudgetTracker, Dimension};
+use tract_tools::dispatch::{
+    Approval, Approvals, CallKey, CallStart, Cause, DispatchStage, Journal, Outcome, Recorded,
+    TurnError,
+};
+use tract_tools::pin::{Pin, PinPolicy, Pins};
+use tract_tools::policy::{
+    ApprovalRequired, Decision, PastCalls, PinRequired, PolicyRequest, ReadBeforeWrite, Sequential,
+};
+use tract_tools::snapshot::BoxError;
+use tract_tools::{Call, Dispatcher, Registry};
+
+use super::support::{Act, Host, TestSession, call, outcomes};
+
+#[test]
+fn the_first_denial_wins_whoever_else_denies() {
+    let host = Host::new();
+    let session = Arc::new(TestSession::new(&host));
+    let no = |why: &'static str| move |_: &PolicyRequest<'_>| Decision::deny(why);
+    let dispatcher = host
+        .dispatcher()
+        .policy(ApprovalRequired::new().tool("act"))
+        .policy(no("first"))
+        .policy(no("second"));
+    let done = block_on(dispatcher.run(call("c1", "act", &Act::Ok), &host.turn(&session)));
+    assert_eq!(outcomes(&done), [Outcome::Denied], "denied rather than asked about");
+    assert_eq!(done.answers[0].text, "the call was denied: first");
+    assert_eq!(host.runs.load(Ordering::SeqCst), 0);
+    assert_eq!(session.log(), ["c1 denied"]);
+}
+
+#[test]
+fn a_sequence_is_kept_over_turns_and_when_a_conversation_is_taken_up_again() {
+    let host = Host::new();
+    let session = Arc::new(TestSession::new(&host));
+    let dispatcher = host.dispatcher().policy(Sequential::new().after("act", ["look", "put"]));
+    let past = Arc::new(Mutex::new(PastCalls::new()));
+    let turn = host.turn(&session).past(Arc::clone(&past));
+    let calls = |ids: [&str; 3]| {
+        vec![call(ids[0], "act", &Act::Ok), call(ids[1], "look", &Act::Ok), call(ids[2], "put", &Act::Ok)]
+    };
+    let done = block_on(dispatcher.run(calls(["c1", "c2", "c3"]), &turn));
+    assert_eq!(done.answers[0].text, r#"the call was denied: expected "look" to have succeeded before "act""#);
+    let done = block_on(dispatcher.run(calls(["c4", "c5", "c6"]), &turn));
+    assert_eq!(done.answers[0].outcome(), Outcome::Succeeded);
+    // What a branch says of the calls before makes the same of a new process.
+    let mut again = PastCalls::new();
+    past.lock().unwrap().iter().for_each(|past| again.push(&past.name, past.arguments.clone()));
+    let turn = host.turn(&session).past(Arc::new(Mutex::new(again)));
+    let done = block_on(dispatcher.run(call("c7", "act", &Act::Ok), &turn));
+    assert_eq!(done.answers[0].outcome(), Outcome::Succeeded);
+}
+
+#[test]
+fn a_file_is_read_before_it_is_written_by_whatever_spelling() {
+    let host = Host::new();
+    let session = Arc::new(TestSession::new(&host));
+    let registry = tract_tools::fs::add_fs_tools(Registry::builder()).build().unwrap();
+    let dispatcher = Dispatcher::new(Arc::new(registry))
+        .policy(ReadBeforeWrite::of_fs_tools(host.files.clone()));
+    let turn = host.turn(&session);
+    let run = |id: &str, name: &str, arguments: &str| {
+        let done = block_on(dispatcher.run(Call::new(id, name, arguments), &turn));
+        (done.answers[0].outcome(), done.answers[0].text.clone())
+    };
+    let write = r#"{"path":"./readme.md","text":"new"}"#;
+    let denied = "the call was denied: expected readme.md to be read before it is changed";
+    assert_eq!(run("c1", "fs_write", write), (Outcome::Denied, denied.to_owned()));
+    assert_eq!(run("c2", "fs_read", r#"{"path":"x/../readme.md"}"#).1, "hello");
+    assert_eq!(run("c3", "fs_write", write).1, "wrote 3 bytes to readme.md");
+    let fresh = r#"{"path":"new/file","text":"1"}"#;
+    assert_eq!(run("c4", "fs_write", fresh).0, Outcome::Succeeded, "nothing was there to read");
+    let edit = r#"{"path":"new/file","find":"1","replace":"2"}"#;
+    assert_eq!(run("c5", "fs_edit", edit).0, Outcome::Succeeded, "who wrote it knows it");
+    let outside = r#"{"path":"../etc/passwd","text":""}"#;
+    assert_eq!(run("c6", "fs_write", outside).0, Outcome::Denied);
+}
+
+#[test]
+fn a_tool_whose_definition_was_not_approved_does_not_run() {
+    let host = Host::new();
+    let session = Arc::new(TestSession::new(&host));
+    let registry = host.registry();
+    let schema = |name: &str| -> ToolSchema {
+        registry.iter().find(|tool| tool.name() == name).unwrap().definition().schema().clone()
+    };
+    let other = ToolSchema::parse(r#"{"name":"put","parameters":{"type":"object"}}"#).unwrap();
+    let pins: Pins = [Pin::of("", &schema("act")), Pin::of("", &other)].into_iter().collect();
+    let dispatcher = host.dispatcher().policy(PinRequired::new(pins, PinPolicy::ApprovedOnly));
+    let calls = ["act", "put", "look"].map(|name| call(name, name, &Act::Ok));
+    let done = block_on(dispatcher.run(&calls[..], &host.turn(&session)));
+    assert_eq!(outcomes(&done), [Outcome::Succeeded, Outcome::Denied, Outcome::Denied]);
+    assert!(done.answers[1].text.contains("is not the one that was approved"));
+    assert!(done.answers[2].text.contains("nobody has approved"));
+}
+
+#[test]
+fn approval_is_data_bound_to_definition_arguments_call_and_time() {
+    let host = Host::new();
+    let session = Arc::new(TestSession::new(&host));
+    let dispatcher = host.dispatcher().policy(ApprovalRequired::new().tool("act"));
+    let calls = vec![
+        call("c1", "act", &Act::Ok),
+        call("c2", "look", &Act::Ok),
+        call("c3", "act", &Act::Slow { polls: 1 }),
+    ];
+    let done = block_on(dispatcher.run(calls.clone(), &host.turn(&session)));
+    assert_eq!(outcomes(&done), [Outcome::Deferred, Outcome::Succeeded, Outcome::Deferred]);
+    assert_eq!(done.deferred().count(), 2);
+    assert!(done.ended.is_none() && done.answers[0].content().is_none());
+    assert!(!done.answers[0].is_error, "it has not failed");
+    assert_eq!(done.answers[0].invoked.decided_by.as_deref(), Some("approval_required"));
+    let key = done.answers[0].deferred.as_ref().unwrap().key;
+
+    let approved = |approval: Approval| {
+        let approvals: Approvals = [approval].into_iter().collect();
+        let turn = host.turn(&session).approvals(approvals);
+        let done = block_on(dispatcher.run(calls.clone(), &turn));
+        let by = done.answers[0].invoked.decided_by.clone();
+        (outcomes(&done), by)
+    };
+    let (found, by) = approved(Approval::new(key).by("ada"));
+    assert_eq!(found, [Outcome::Succeeded, Outcome::Succeeded, Outcome::Deferred]);
+    assert_eq!(by.as_deref(), Some("ada"));
+    let late = Approval::new(key).expires_at_us(1_000_000);
+    assert_eq!(approved(late).0[0], Outcome::Deferred, "it has expired");
+    let other = CallKey::of(done.answers[0].invoked.tool.unwrap(), "c1", r#"{"do":"other"}"#);
+    assert_eq!(approved(Approval::new(other)).0[0], Outcome::Deferred, "of other arguments");
+}
+
+#[test]
+fn hooks_refuse_defer_and_replace_and_what_they_replace_is_judged_again() {
+    let host = Host::new();
+    let session = Arc::new(TestSession::new(&host));
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let hook = {
+        let asked = Arc::clone(&asked);
+        move |event: &BeforeDispatch| {
+            asked.lock().unwrap().push((event.call.id.clone(), event.read_only));
+            match &*event.call.id {
+                "refused" => DispatchAction::Refuse("not on Sundays".into()),
+                "deferred" => DispatchAction::Defer("ask ada".into()),
+                "replaced" => DispatchAction::Replace(r#"{"do":"value","value":7}"#.into()),
+                "unfit" => DispatchAction::Replace(r#"{"do":7}"#.into()),
+                "forbidden" => DispatchAction::Replace(r#"{"do":"hang"}"#.into()),
+                "broken" => panic!("the secret reason"),
+                _ => DispatchAction::Pass,
+            }
+        }
+    };
+    let no_hanging = |call: &PolicyRequest<'_>| match call.arguments.contains("hang") {
+        true => Decision::deny("nothing hangs here"),
+        false => Decision::Allow,
+    };
+    let dispatcher =
+        host.dispatcher().policy(no_hanging).hooks(Hooks::new().on("guard", hook));
+    let ids = ["refused", "deferred", "replaced", "unfit", "forbidden", "broken", "fine"];
+    let mut calls: Vec<Call> = ids.iter().map(|id| call(id, "act", &Act::Ok)).collect();
+    calls.push(call("denied", "act", &Act::Hang));
+    let done = block_on(dispatcher.run(calls.clone(), &host.turn(&session)));
+    use Outcome::{Deferred, Denied, Invalid, Succeeded};
+    let expected = [Denied, Deferred, Succeeded, Invalid, Denied, Denied, Succeeded, Denied];
+    assert_eq!(outcomes(&done), expected);
+    let text = |place: usize| &*done.answers[place].text;
+    assert_eq!(text(0), "the call was refused: not on Sundays");
+    assert_eq!(text(2), "see\n\n7", "the model's own arguments would have given nothing");
+    assert_eq!(text(4), "the call was denied: nothing hangs here");
+    assert_eq!(text(5), "the call did not run: a check before it failed");
+    assert!(done.answers[5].operator.as_deref().unwrap().contains("the secret reason"));
+    let operator = done.answers[2].operator.as_deref().unwrap();
+    assert!(operator.contains("replaced the arguments; sent were {\"do\":\"ok\"}"), "{operator}");
+    assert_eq!(done.answers[2].invoked.decided_by.as_deref(), Some("guard"));
+    let waits = done.answers[1].deferred.as_ref().unwrap();
+    assert_eq!((&*waits.reason, waits.by.as_deref()), ("ask ada", Some("guard")));
+    let asked: Vec<String> = asked.lock().unwrap().iter().map(|(id, _)| id.clone()).collect();
+    assert_eq!(asked, ids, "each once, and not about what a policy denied");
+
+    let approvals: Approvals = [Approval::new(waits.key)].into_iter().collect();
+    let turn = host.turn(&session).approvals(approvals);
+    let done = block_on(dispatcher.run(calls[1].clone(), &turn));
+    assert_eq!(outcomes(&done), [Succeeded], "who was asked has approved");
+}
+
+/// Keeps what was written, and knows answers.
+#[derive(Default)]
+struct Kept {
+    writes: Mutex<Vec<Vec<String>>>,
+    answers: Mutex<HashMap<CallKey, Recorded>>,
+    asked: Mutex<usize>,
+}
+
+#[async_trait]
+impl Journal for Kept {
+    async fn started(&self, calls: &[CallStart]) -> Result<(), BoxError> {
+        let ids = calls.iter().map(|call| call.call_id.clone()).collect();
+        self.writes.lock().unwrap().push(ids);
+        Ok(())
+    }
+
+    async fn recorded(&self, key: &CallKey) -> Result<Option<Recorded>, BoxError> {
+        *self.asked.lock().unwrap() += 1;
+        Ok(self.answers.lock().unwrap().get(key).cloned())
+    }
+}
+
+#[test]
+fn starts_are_written_once_a_turn_and_only_of_calls_with_an_effect() {
+    let host = Host::new();
+    let session = Arc::new(TestSession::new(&host));
+    let journal = Arc::new(Kept::default());
+    let turn = host.turn(&session).journal(journal.clone());
+    let calls = vec![
+        call("c1", "look", &Act::Ok),
+        call("c2", "put", &Act::Ok),
+        call("c3", "act", &Act::Ok),
+        call("c4", "akt", &Act::Ok),
+        call("c5", "act", &Act::Ok),
+        call("c6", "look", &Act::Ok),
+    ];
+    let done = block_on(host.dispatcher().run(calls.clone(), &turn));
+    assert!(done.ended.is_none());
+    assert_eq!(*journal.writes.lock().unwrap(), [["c3", "c5"]]);
+    assert_eq!(*journal.asked.lock().unwrap(), 3, "of those that may change something");
+    let quiet = host.turn(&session).journal(journal.clone());
+    let _ = block_on(host.dispatcher().run(calls[..2].to_vec(), &quiet));
+    assert_eq!(journal.writes.lock().unwrap().len(), 1, "nothing to write, nothing written");
+}
+
+#[test]
+fn a_replay_gives_the_recorded_answer_and_repeats_no_effect() {
+    let host = Host::new();
+    let session = Arc::new(TestSession::new(&host));
+    let journal = Arc::new(Kept::default());
+    let turn = host.turn(&session).journal(journal.clone());
+    let calls = vec![call("c1", "act", &Act::Ok), call("c2", "put", &Act::Other)];
+    let first = block_on(host.dispatcher().run(calls.clone(), &turn));
+    for answer in &first.answers {
+        let recorded = Recorded::new(&answer.text).is_error(answer.is_error);
+        let key = answer.invoked.idempotency_key.unwrap();
+        journal.answers.lock().unwrap().insert(key, recorded.value(answer.value.clone()));
+    }
+    let runs = host.runs.load(Ordering::SeqCst);
+    let again = block_on(host.dispatcher().run(calls, &turn));
+    assert_eq!(host.runs.load(Ordering::SeqCst), runs, "nothing ran");
+    for (first, again) in first.answers.iter().zip(&again.answers) {
+        assert_eq!((&first.text, first.is_error), (&again.text, again.is_error));
+        assert!(again.invoked.replayed && again.invoked.attempts == 0);
+    }
+    // Another call id is another effect.
+    let other = block_on(host.dispatcher().run(call("c9", "act", &Act::Ok), &turn));
+    assert!(!other.answers[0].invoked.replayed);
+}
+
+#[test]
+fn only_idempotent_tools_are_tried_again_from_the_state_before() {
+    for (name, times, outcome, attempts) in [
+        ("put", 2, Outcome::Succeeded, 3),
+        ("look", 1, Outcome::Succeeded, 2),
+        ("put", 3, Outcome::Failed, 3),
+        ("act", 1, Outcome::Failed, 1),
+    ] {
+        let host = Host::new();
+        let session = Arc::new(TestSession::new(&host));
+        let made = call("c1", name, &Act::Retryable { times });
+        let done = block_on(host.dispatcher().run(made, &host.turn(&session)));
+        assert_eq!(outcomes(&done), [outcome], "{name} {times}");
+        assert_eq!(done.answers[0].invoked.attempts, attempts, "{name} {times}");
+        let kept = usize::from(outcome == Outcome::Succeeded);
+        if name != "look" {
+            assert_eq!(session.notes().len(), kept, "what failed attempts told is rolled back");
+            let told = session.log().iter().filter(|line| *line == "c1").count();
+            assert_eq!(told, attempts as usize, "and kept by the log");
+        }
+    }
+    let host = Host::new();
+    let session = Arc::new(TestSession::new(&host));
+    let done = block_on(host.dispatcher().run(call("c1", "put", &Act::Other), &host.turn(&session)));
+    assert_eq!(done.answers[0].invoked.attempts, 1, "it did not say that trying again helps");
+}
+
+#[test]
+fn a_spent_budget_ends_the_turn_before_the_next_call() {
+    let host = Host::new();
+    let session = Arc::new(TestSession::new(&host));
+    let calls: Vec<Call> = (1..=4).map(|n| call(&format!("c{n}"), "act", &Act::Ok)).collect();
+    let tracker = Arc::new(BudgetTracker::new(Budget::new().calls(2).total_tokens(10)).unwrap());
+    let turn = host.turn(&session).budget(Arc::clone(&tracker)).evaluation("e1");
+    let done = block_on(host.dispatcher().run(calls.clone(), &turn));
+    use Outcome::{Failed, NotExecuted, Succeeded};
+    assert_eq!(outcomes(&done), [Succeeded, Succeeded, Failed, NotExecuted]);
+    assert_eq!(done.answers[2].text, "the call did not run: expected at most 2 tool calls, found 3");
+    let Some(TurnError::Evaluation { cause: Cause::Budget(exceeded), .. }) = &done.ended else {
+        panic!("the budget did not end it")
+    };
+    assert_eq!(exceeded.dimension(), Dimension::Calls);
+    assert_eq!(tracker.spent_by("e1").calls, 2);
+
+    tracker.usage("e1", Usage::new(8, 3));
+    let done = block_on(host.dispatcher().run(calls, &turn));
+    assert_eq!(outcomes(&done), [Failed, NotExecuted, NotExecuted, NotExecuted]);
+    assert_eq!(done.answers[0].invoked.stage, Some(DispatchStage::Turn));
+}
+
+#[test]
+fn a_call_reaches_who_answered_what_it_costs_and_what_names_it() {
+    use tract_tools::CallContext;
+    use tract_tools::dispatch::Served;
+
+    struct Curious;
+    #[async_trait]
+    impl tract_tools::DynTool for Curious {
+        fn spec(&self) -> tract_tools::ToolSpec {
+            tract_tools::ToolSpec::new("curious", "Looks around.", r#"{"type":"object"}"#)
+                .timeout(Duration::from_secs(5))
+        }
+
+        async fn run(
+            &self,
+            _: &str,
+            context: &tract_tools::ToolContext,
+        ) -> Result<tract_tools::ToolResult<tract_tools::RenderedValue>, tract_tools::ToolError>
+        {
+            context.spend(Usage::new(3, 2));
+            let served = context.served().map(|served| served.model.clone());
+            let key = context.idempotency_key().is_some();
+            let left = context.remaining();
+            let lent = context.resource::<u8>()?;
+            Ok(tract_tools::ToolResult::done(format!("{served:?} {key} {left:?} {lent}")))
+        }
+    }
+    let host = Host::new();
+    let registry = Registry::builder().tool(Curious).build().unwrap();
+    let tracker = Arc::new(BudgetTracker::new(Budget::new().total_tokens(5)).unwrap());
+    let context = tract_core::ToolContext::new("")
+        .with_clock(Arc::new(host.clock.clone()))
+        .with_resource(7_u8);
+    let turn = tract_tools::Turn::new()
+        .context(context)
+        .budget(Arc::clone(&tracker))
+        .served(Served::new("anthropic", "a-model"));
+    let done = block_on(
+        Dispatcher::new(Arc::new(registry)).run(Call::new("c1", "curious", "{}"), &turn),
+    );
+    assert_eq!(done.answers[0].text, "Some(\"a-model\") true Some(5s) 7");
+    assert_eq!(tracker.spent().input_tokens, 3);
+    let traits = done.answers[0].invoked.traits;
+    assert_eq!(traits, ToolTraits::new());
+}

@@ -1,0 +1,13 @@
+//! Dispatch: the table of failures, faults at every stage, order, and what policies and people say.
+
+// How calls that run beside each other answer, and that nothing else can be told from serial.
+mod beside;
+// Policies, approvals, hooks, journals, budgets, retries.
+mod deciding;
+// Each stage × each way to break.
+mod faults;
+// The tools for files.
+mod files;
+// One row for each way in which a call ends.
+mod rows;
+pub(crate) mod support;

@@ -1,0 +1,360 @@
+//! A session, tools that do what a test says, and faults.
+
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use tract_core::{CancellationToken, ManualClock};
+use tract_tools::dispatch::{
+    CallContext, DispatchOptions, Dispatched, Dispatcher, Outcome, ToolInvoked, Turn,
+};
+use tract_tools::event::{Event, EventSink, EventType};
+use tract_tools::fs::{Filesystem, FsPath, MemoryFs, bind};
+use tract_tools::resource::{Binding, Resources};
+use tract_tools::snapshot::{BoxError, Saved, Snapshot};
+use tract_tools::{
+    DynTool, Registry, RenderedValue, ToolContext, ToolError, ToolResult, ToolSpec, ToolTraits,
+};
+
+/// How something breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Error,
+    Panic,
+    /// Time is over when it returns.
+    Timeout,
+    /// The turn is cancelled when it returns.
+    Cancel,
+}
+
+pub(crate) const FAULTS: [Fault; 4] = [Fault::Error, Fault::Panic, Fault::Timeout, Fault::Cancel];
+
+/// A fault that something runs into once, at its nth use.
+#[derive(Clone, Debug)]
+pub(crate) struct Trap {
+    fault: Option<(Fault, usize)>,
+    uses: Arc<AtomicUsize>,
+    clock: ManualClock,
+    token: CancellationToken,
+}
+
+impl Trap {
+    pub(crate) fn new(host: &Host, fault: Option<(Fault, usize)>) -> Self {
+        let (clock, token) = (host.clock.clone(), host.token.clone());
+        Self { fault, uses: Arc::default(), clock, token }
+    }
+
+    pub(crate) fn spring(&self) -> Result<(), BoxError> {
+        let uses = self.uses.fetch_add(1, Ordering::SeqCst);
+        match self.fault {
+            Some((fault, at)) if at == uses => match fault {
+                Fault::Error => return Err("the secret reason".into()),
+                Fault::Panic => panic!("the secret reason"),
+                Fault::Timeout => self.clock.advance(Duration::from_secs(3600)),
+                Fault::Cancel => self.token.cancel(),
+            },
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// What tools tell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Noted(pub(crate) String);
+
+impl EventType for Noted {
+    const KIND: &'static str = "noted";
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Inner {
+    /// STATE: put back when a call fails.
+    pub(crate) notes: Vec<String>,
+    /// LOG: kept. What was told, and how calls ended.
+    pub(crate) log: Vec<String>,
+}
+
+/// A session with a state and a log.
+pub(crate) struct TestSession {
+    pub(crate) inner: Mutex<Inner>,
+    pub(crate) on_snapshot: Trap,
+    pub(crate) on_restore: Trap,
+    /// Before a note is taken in.
+    pub(crate) on_note: Trap,
+    /// Before the news of a call's end is.
+    pub(crate) on_invoked: Trap,
+}
+
+impl TestSession {
+    pub(crate) fn new(host: &Host) -> Self {
+        let never = || Trap::new(host, None);
+        Self {
+            inner: Mutex::default(),
+            on_snapshot: never(),
+            on_restore: never(),
+            on_note: never(),
+            on_invoked: never(),
+        }
+    }
+
+    pub(crate) fn notes(&self) -> Vec<String> {
+        self.inner.lock().unwrap().notes.clone()
+    }
+
+    pub(crate) fn log(&self) -> Vec<String> {
+        self.inner.lock().unwrap().log.clone()
+    }
+}
+
+impl Snapshot for TestSession {
+    fn name(&self) -> &str {
+        "session"
+    }
+
+    fn snapshot(&self) -> Result<Saved, BoxError> {
+        self.on_snapshot.spring()?;
+        Ok(Saved::new(self.notes()))
+    }
+
+    fn restore(&self, saved: Saved) -> Result<(), BoxError> {
+        self.on_restore.spring()?;
+        self.inner.lock().unwrap().notes = saved.take()?;
+        Ok(())
+    }
+}
+
+impl EventSink for TestSession {
+    fn publish(&self, event: &Event) -> Result<(), BoxError> {
+        if let Some(Noted(text)) = event.get() {
+            self.on_note.spring()?;
+            let mut inner = self.inner.lock().unwrap();
+            inner.notes.push(text.clone());
+            inner.log.push(text.clone());
+        }
+        if let Some(invoked) = event.get::<ToolInvoked>() {
+            self.on_invoked.spring()?;
+            let said = format!("{} {}", invoked.call_id, invoked.outcome);
+            self.inner.lock().unwrap().log.push(said);
+        }
+        Ok(())
+    }
+}
+
+/// What a call tells its tool to do.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub(crate) enum Act {
+    Ok,
+    Value { value: serde_json::Value },
+    NotDone,
+    Validation,
+    Expansion,
+    Evaluation,
+    Deadline,
+    Type,
+    Other,
+    Retryable { times: u32 },
+    Panic,
+    /// Waits for ever.
+    Hang,
+    /// Waits until it is cancelled, then says so.
+    HangPolitely,
+    /// Waits this often for its turn.
+    Slow { polls: usize },
+    Cancel,
+    PerCall,
+}
+
+/// A tool that notes what it is called with, writes a file, and then does as it is told.
+pub(crate) struct Scripted {
+    pub(crate) name: &'static str,
+    pub(crate) traits: ToolTraits,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) trap: Option<Trap>,
+    pub(crate) runs: Arc<AtomicUsize>,
+    pub(crate) token: CancellationToken,
+}
+
+#[async_trait]
+impl DynTool for Scripted {
+    fn spec(&self) -> ToolSpec {
+        let schema = r#"{"type":"object","properties":{"do":{"type":"string"}},"required":["do"]}"#;
+        let mut spec = ToolSpec::new(self.name, "Does as told.", schema).traits(self.traits);
+        spec.timeout = self.timeout;
+        spec
+    }
+
+    async fn run(
+        &self,
+        arguments: &str,
+        context: &ToolContext,
+    ) -> Result<ToolResult<RenderedValue>, ToolError> {
+        self.runs.fetch_add(1, Ordering::SeqCst);
+        context.publish(Noted(context.call_id().to_owned()))?;
+        if !self.traits.read_only {
+            let path = FsPath::parse(&format!("calls/{}", context.call_id()))?;
+            context.filesystem()?.write(&path, arguments.as_bytes())?;
+        }
+        if let Some(trap) = &self.trap {
+            trap.spring().map_err(|error| ToolError::other("it broke").caused_by(error))?;
+        }
+        let done = || Ok(ToolResult::done(format!("done {}", context.call_id())));
+        let act: Act = serde_json::from_str(arguments)?;
+        match act {
+            Act::Ok => done(),
+            Act::Value { value } => Ok(ToolResult::ok(RenderedValue::of(&value)?).message("see")),
+            Act::NotDone => {
+                let value = RenderedValue::of("half of it")?;
+                Ok(ToolResult::error("not done").value(value).operator("the disk is full"))
+            }
+            Act::Validation => Err(ToolError::validation("expected another city").at("city")),
+            Act::Expansion => Err(ToolError::visibility_expansion(["rules"], "show me the rules")),
+            Act::Evaluation => Err(ToolError::evaluation("nothing can go on")),
+            Act::Deadline => Err(ToolError::deadline_exceeded("no time left")),
+            Act::Type => Err(ToolError::type_error("expected a number, found text")),
+            Act::Other => {
+                let cause = std::io::Error::other("the secret reason");
+                Err(ToolError::other("it did not work").caused_by(cause))
+            }
+            Act::Retryable { times } if context.attempt() <= times => {
+                Err(ToolError::other("not now").retryable())
+            }
+            Act::Retryable { .. } => done(),
+            Act::Panic => panic!("the secret reason"),
+            Act::Hang => pending().await,
+            Act::HangPolitely => {
+                context.cancellation().cancelled().await;
+                Err(ToolError::evaluation("stopped in good order"))
+            }
+            Act::Slow { polls } => {
+                for _ in 0..polls {
+                    yield_once().await;
+                }
+                done()
+            }
+            Act::Cancel => {
+                self.token.cancel();
+                pending().await
+            }
+            Act::PerCall => {
+                context.resources()?.get::<Lock>()?;
+                done()
+            }
+        }
+    }
+}
+
+pub(crate) async fn yield_once() {
+    let mut yielded = false;
+    std::future::poll_fn(|task| match std::mem::replace(&mut yielded, true) {
+        true => std::task::Poll::Ready(()),
+        false => {
+            task.waker().wake_by_ref();
+            std::task::Poll::Pending
+        }
+    })
+    .await;
+}
+
+/// Made for each call.
+pub(crate) struct Lock;
+
+/// Everything that a turn stands on.
+pub(crate) struct Host {
+    pub(crate) clock: ManualClock,
+    pub(crate) token: CancellationToken,
+    pub(crate) files: Arc<MemoryFs>,
+    pub(crate) runs: Arc<AtomicUsize>,
+}
+
+impl Host {
+    pub(crate) fn new() -> Self {
+        Self {
+            clock: ManualClock::at_us(1_000_000),
+            token: CancellationToken::new(),
+            files: Arc::new(MemoryFs::of([("readme.md", "hello")]).unwrap()),
+            runs: Arc::default(),
+        }
+    }
+
+    pub(crate) fn tool(&self, name: &'static str, traits: ToolTraits) -> Scripted {
+        Scripted {
+            name,
+            traits,
+            timeout: None,
+            trap: None,
+            runs: Arc::clone(&self.runs),
+            token: self.token.clone(),
+        }
+    }
+
+    /// `act` changes things, `look` reads only, `put` is idempotent, `hurry` has little time.
+    pub(crate) fn registry(&self) -> Registry {
+        let hurry = Scripted {
+            timeout: Some(Duration::from_millis(2)),
+            ..self.tool("hurry", ToolTraits::new())
+        };
+        Registry::builder()
+            .tool(self.tool("act", ToolTraits::new()))
+            .tool(self.tool("look", ToolTraits::new().read_only()))
+            .tool(self.tool("put", ToolTraits::new().idempotent()))
+            .tool(hurry)
+            .build()
+            .unwrap()
+    }
+
+    pub(crate) fn dispatcher(&self) -> Dispatcher {
+        let options = DispatchOptions::new().attempts(3, Duration::ZERO).grace(Duration::ZERO);
+        Dispatcher::new(Arc::new(self.registry())).options(options)
+    }
+
+    pub(crate) fn resources(&self, close: Trap, make: Trap) -> Arc<Resources> {
+        let lock = Binding::per_call(move |_| {
+            make.spring()?;
+            Ok::<_, BoxError>(Arc::new(Lock))
+        });
+        let lock = lock.close(move |_| close.spring());
+        let files: Arc<dyn Filesystem> = self.files.clone();
+        Arc::new(Resources::builder().bind(bind(files)).bind(lock).build().unwrap())
+    }
+
+    /// A turn with an hour less a bit, and a session.
+    pub(crate) fn turn(&self, session: &Arc<TestSession>) -> Turn {
+        let context = ToolContext::new("")
+            .with_cancellation(self.token.clone())
+            .with_clock(Arc::new(self.clock.clone()))
+            .with_deadline_us(3_000_000_000);
+        let never = || Trap::new(self, None);
+        Turn::new()
+            .context(context)
+            .session(session.clone())
+            .resources(self.resources(never(), never()))
+    }
+
+    /// Every file, with what it holds.
+    pub(crate) fn all_files(&self) -> BTreeMap<String, Vec<u8>> {
+        let calls = FsPath::parse("calls").unwrap();
+        let mut found = BTreeMap::new();
+        let listed = self.files.list(&calls).unwrap_or_default();
+        for entry in listed.into_iter().chain(self.files.list(&FsPath::root()).unwrap()) {
+            if !entry.is_directory {
+                let bytes = self.files.read(&FsPath::parse(&entry.path).unwrap()).unwrap();
+                found.insert(entry.path, bytes);
+            }
+        }
+        found
+    }
+}
+
+pub(crate) fn call(id: &str, name: &str, act: &Act) -> tract_tools::Call {
+    tract_tools::Call::new(id, name, serde_json::to_string(act).unwrap())
+}
+
+pub(crate) fn outcomes(turn: &Dispatched) -> Vec<Outcome> {
+    turn.answers.iter().map(tract_tools::dispatch::Answer::outcome).collect()
+}

@@ -1,0 +1,70 @@
+//! Agents on the branch that a handle stands on.
+
+use std::sync::Arc;
+
+use tract_core::ChatModel;
+use tract_run::{Agent, Replayed};
+use tract_tools::{Registry, Session};
+
+use crate::error::Result;
+use crate::handle::Tract;
+use crate::revision::Revision;
+
+impl Tract {
+    /// Makes an agent that works on this handle's branch, with the tools of a registry.
+    ///
+    /// ```
+    /// # tract::block_on(async {
+    /// use std::sync::Arc;
+    /// use tract::tools::Registry;
+    /// use tract::{ChatModel, Content, Draft, ModelError, Reply, core::ModelRequest, tool};
+    ///
+    /// /// Adds two numbers.
+    /// #[tool(read_only)]
+    /// async fn add(a: i64, b: i64) -> i64 { a + b }
+    ///
+    /// struct Clerk;
+    /// #[tract::tools::async_trait]
+    /// impl ChatModel for Clerk {
+    ///     async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError> {
+    ///         Ok(Reply::new(match request.messages.last().map(|last| last.content.clone()) {
+    ///             Some(Content::ToolResult(_)) => Content::assistant("The sum is 3."),
+    ///             _ => Draft::assistant("").call("c1", "add", r#"{"a":1,"b":2}"#).content,
+    ///         }))
+    ///     }
+    /// }
+    /// let tract = tract::open("memory:").await?;
+    /// let agent = tract.agent(Arc::new(Clerk), Registry::builder().tool(Add).build()?);
+    /// let report = agent.run(Some(Draft::user("1 + 2?"))).await?;
+    /// assert_eq!(report.text, "The sum is 3.");
+    /// assert_eq!(tract.compile().await?.message_count(), 4);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn agent(&self, model: Arc<dyn ChatModel>, tools: Registry) -> Agent {
+        Agent::new(self.repo().clone(), self.branch_ref().clone(), model, tools)
+    }
+
+    /// Puts a session to what the tools remember at a revision.
+    ///
+    /// # Errors
+    /// As [`resolve`](Self::resolve), and when a slice does not hold what its type reads.
+    pub async fn load_session(
+        &self,
+        revision: impl Into<Revision>,
+        session: &Session,
+    ) -> Result<()> {
+        let head = self.resolve(revision).await?;
+        Ok(tract_run::load_session(self.repo(), Some(head), session).await?)
+    }
+
+    /// Runs the conversation at a revision again, against its own replies and results, and says
+    /// where it first differs from what was recorded.
+    ///
+    /// # Errors
+    /// As [`resolve`](Self::resolve), and when the recording cannot be read.
+    pub async fn replay(&self, revision: impl Into<Revision>) -> Result<Replayed> {
+        let head = self.resolve(revision).await?;
+        Ok(tract_run::replay(self.repo(), head).await?)
+    }
+}
