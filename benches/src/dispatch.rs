@@ -76,7 +76,7 @@ fn micros(dispatcher: &Dispatcher, calls: &[Call], rounds: usize) -> (f64, f64) 
 
 pub(crate) fn run(table: &mut Table, quick: bool) {
     let rounds = if quick { 5 } else { 31 };
-    let registry = Registry::builder().tool(add::tool()).tool(look::tool()).build().unwrap();
+    let registry = Registry::builder().tool(Add).tool(Look).build().unwrap();
     let dispatcher = Dispatcher::new(Arc::new(registry))
         .policy(ApprovalRequired::of_destructive())
         .policy(Sequential::new().after("deploy", ["test"]));
