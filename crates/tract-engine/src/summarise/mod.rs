@@ -3,6 +3,7 @@
 mod range;
 mod results;
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -109,7 +110,10 @@ fn request(
 /// Writes messages as text: each under a label that says whose it is.
 fn conversation<'a>(messages: impl Iterator<Item = &'a Message>) -> String {
     let mut out = String::new();
+    // A result need not say what tool it is of; the call that came before does.
+    let mut names: HashMap<&str, &str> = HashMap::new();
     for message in messages {
+        names.extend(message.content.calls().map(|call| (call.id.as_str(), call.name.as_str())));
         let calls: Vec<String> = message
             .content
             .calls()
@@ -120,7 +124,8 @@ fn conversation<'a>(messages: impl Iterator<Item = &'a Message>) -> String {
             .collect();
         let label = match &message.content {
             Content::ToolResult(answer) => {
-                let name = answer.name.as_deref().unwrap_or("tool");
+                let called = || names.get(answer.call_id.as_str()).copied();
+                let name = answer.name.as_deref().or_else(called).unwrap_or("tool");
                 format!("tool:{name} (call_id={})", answer.call_id)
             }
             _ if !calls.is_empty() => format!("{} (calls: {})", message.role, calls.join(", ")),
