@@ -27,6 +27,9 @@ mod data;
 // What the Python original got wrong, each by its name.
 mod defects;
 
+// Files that earlier builds wrote.
+mod golden;
+
 // Random histories keep the laws, in every store.
 mod laws;
 
@@ -50,6 +53,9 @@ mod summaries;
 
 // What one provider recorded, the others accept.
 mod translation;
+
+// Concurrent callers on one branch, and one history on all stores.
+mod together;
 
 // Stores, imports and bodies, for all of them.
 mod walks;

@@ -113,12 +113,7 @@ fn the_format_can_be_named() {
     place.ok(&["import", "--format", "anthropic", "bare.json"]);
     let form = place.json(&["show", "bare-1", "--json"]);
     assert_eq!(form[0]["record"]["form"], "anthropic-1");
-    place.refused(
-        &["import", "--format", "python-tract", "bare.json"],
-        1,
-        "no_python_tract",
-        "",
-    );
+    place.refused(&["import", "--format", "python-tract", "bare.json"], 1, "no_python_tract", "");
     place.run(&["import", "--format", "yaml", "bare.json"]).expect(2);
 }
 
