@@ -26,6 +26,9 @@ mod data;
 // What the Python original got wrong, each by its name.
 mod defects;
 
+// Files that earlier builds wrote.
+mod golden;
+
 // Processes that are killed while they summarise, defer and decide.
 mod kills;
 
@@ -55,6 +58,9 @@ mod summaries;
 
 // What one provider recorded, the others accept.
 mod translation;
+
+// Concurrent callers on one branch, and one history on all stores.
+mod together;
 
 // Stores, imports and bodies, for all of them.
 mod walks;

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod features;
+mod soak;
 mod tidy;
 
 use std::process::{Command, ExitCode};
@@ -16,6 +17,8 @@ cargo xtask <what>
   docs      the documentation builds without warnings
   features  each feature alone, each layer, all together
   deny      licences, bans and sources (needs cargo-deny; says so when advisories are not checked)
+  soak      durability and concurrency at the sizes of a change under review (TRACT_SCALE=1), with the
+            figures that the tests print: cargo xtask soak [-- WORD]
   bench     the table of docs/performance.md, measured here and now: cargo xtask bench [-- ARGS]
 ";
 
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
         "docs" => docs(),
         "features" => features::run(),
         "deny" => deny(),
+        "soak" => soak::run(&rest),
         "bench" => bench(&rest),
         _ => {
             eprint!("{HELP}");
@@ -111,7 +115,7 @@ fn bench(arguments: &[String]) -> Outcome {
     cargo(&all)
 }
 
-fn cargo_program() -> String {
+pub(crate) fn cargo_program() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
 

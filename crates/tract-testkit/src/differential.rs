@@ -74,7 +74,7 @@ pub struct Compared {
 /// let stores = [Named::new("one", Arc::new(memory())), Named::new("two", Arc::new(memory()))];
 /// let compared = play(&stores, &[write], |_, head| head.to_hex().into())?;
 /// assert_eq!(compared.writes, 1);
-/// # Ok::<(), tract_testkit::differential::Difference>(())
+/// # Ok::<(), Box<tract_testkit::differential::Difference>>(())
 /// ```
 ///
 /// # Errors
@@ -83,7 +83,7 @@ pub fn play(
     stores: &[Named],
     history: &[Batch],
     observe: impl Fn(&dyn Store, CommitId) -> Bytes,
-) -> Result<Compared, Difference> {
+) -> Result<Compared, Box<Difference>> {
     let repo = RepoName::default();
     let mut compared = Compared::default();
     for (number, batch) in history.iter().enumerate() {
@@ -142,7 +142,7 @@ fn same(
     after: usize,
     asked: &str,
     question: &dyn Fn(&dyn Store) -> String,
-) -> Result<(), Difference> {
+) -> Result<(), Box<Difference>> {
     let mut first: Option<(&Named, String)> = None;
     for named in stores {
         let answer = question(named.store.as_ref());
@@ -150,12 +150,12 @@ fn same(
             None => first = Some((named, answer)),
             Some((_, expected)) if *expected == answer => {}
             Some((one, expected)) => {
-                return Err(Difference {
+                return Err(Box::new(Difference {
                     after,
                     asked: asked.to_owned(),
                     one: (one.name.clone(), cut(expected)),
                     other: (named.name.clone(), cut(&answer)),
-                });
+                }));
             }
         }
     }

@@ -1,0 +1,177 @@
+//! Merges of the original, as ours.
+
+use std::rc::Rc;
+
+use tract::engine::plan::{ConflictKind, MergeConflict};
+use tract::engine::{Details, Error, MergeOptions, Merged, NewContent, Refusal, Request};
+use tract::import::python::Commit;
+use tract::{By, CommitId, JsonText, RefTarget};
+
+use super::{Stand, Walk, short};
+use crate::python::content::{self, Says};
+
+impl<'a> Walk<'a> {
+    pub(super) async fn merge(
+        &mut self,
+        commit: &'a Commit,
+        payload: &str,
+        stand: &mut Stand<'a>,
+    ) -> Result<(), Error> {
+        let mut details = self.facts(commit)?;
+        details.message.clone_from(&commit.message);
+        details.origin.detail = Some(JsonText::new(payload)?);
+        let options = MergeOptions::new().no_fast_forward().details(details);
+        let tools = Rc::clone(&stand.tools);
+        for parent in commit.parents.iter().skip(1) {
+            let Some(Ok(theirs)) = self.stands.get(parent.as_str()) else { continue };
+            let theirs = theirs.clone();
+            let Some(source) = theirs.head else { continue };
+            stand.head = self.txn.head(&self.desk).await?;
+            self.bring(commit, source, &theirs, &options, stand).await?;
+        }
+        if stand.tools != tools {
+            stand.note(format!(
+                "merge {} takes over the tools of the branch, which the original leaves behind",
+                short(&commit.hash)
+            ));
+        }
+        stand.note(format!(
+            "merge {} adds no message; the original shows its note to the model",
+            short(&commit.hash)
+        ));
+        // What each side knew of priorities is compared by what they say; some may be newer.
+        stand.seen = 0;
+        Ok(())
+    }
+
+    /// Merges one head in. Where both sides changed the same, ours first says what theirs says;
+    /// what holds in the original is said again afterwards.
+    async fn bring(
+        &mut self,
+        commit: &'a Commit,
+        source: CommitId,
+        theirs: &Stand<'a>,
+        options: &MergeOptions,
+        stand: &mut Stand<'a>,
+    ) -> Result<(), Error> {
+        // What a merge brings in is read from the store.
+        self.flush().await?;
+        self.txn.move_ref(&self.desk, stand.head.map(RefTarget::Commit)).await?;
+        let mut restore = Vec::new();
+        let merged = match self.txn.merge(&self.desk, source, options).await {
+            Err(Error::Refused(Refusal::Conflicts(conflicts))) => {
+                for conflict in &conflicts {
+                    self.give_way(commit, conflict, theirs, stand, &mut restore).await?;
+                }
+                self.txn.merge(&self.desk, source, options).await?
+            }
+            other => other?,
+        };
+        for request in &restore {
+            self.txn.add(&self.desk, request).await?;
+        }
+        if let Merged::Commit(ours) = &merged {
+            let toolset = match restore.iter().any(|r| matches!(r, Request::Note { .. })) {
+                true => None,
+                false => ours.toolset,
+            };
+            if let Some(tools) = toolset.and_then(|id| self.toolsets.get(&id)) {
+                stand.tools = Rc::clone(tools);
+            }
+        }
+        for (target, edit) in &theirs.edits {
+            let ours = stand.edits.entry(target).or_insert(edit);
+            if edit.created_at > ours.created_at {
+                *ours = edit;
+            }
+        }
+        stand.replaced.extend(theirs.replaced.iter().copied());
+        let known = stand.anomalies();
+        for anomaly in theirs.anomalies().into_iter().filter(|text| !known.contains(text)) {
+            stand.note(anomaly);
+        }
+        let mut names: Vec<(&String, &&'a str)> = theirs.named.iter().collect();
+        names.sort();
+        for (name, hash) in names {
+            let older = stand.named.insert(name.clone(), hash);
+            if let Some(older) = older.filter(|older| older != hash) {
+                self.replace(older, name, commit.created_at, stand).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes ours say what theirs says where they disagree.
+    async fn give_way(
+        &mut self,
+        commit: &'a Commit,
+        conflict: &MergeConflict,
+        theirs: &Stand<'a>,
+        stand: &mut Stand<'a>,
+        restore: &mut Vec<Request>,
+    ) -> Result<(), Error> {
+        let refused = || Error::Refused(Refusal::Conflicts(vec![conflict.clone()]));
+        let details = Details {
+            origin: By::Import.into(),
+            created_at: Some(commit.created_at),
+            ..Details::default()
+        };
+        let target = conflict
+            .slot
+            .and_then(|slot| self.slots.iter().find(|(_, id)| **id == slot).map(|(hash, _)| *hash));
+        match (conflict.kind, target, conflict.slot) {
+            (ConflictKind::Version, Some(target), Some(slot)) => {
+                let (Some(theirs), Some(ours)) =
+                    (theirs.edits.get(target), stand.edits.get(target))
+                else {
+                    return Err(refused());
+                };
+                let edit = |edit: &Commit| -> Option<Request> {
+                    let payload = self.data.blobs.get(&edit.content_hash)?;
+                    let Says::Message(said) = content::read(edit, payload, self.tool_text).ok()?
+                    else {
+                        return None;
+                    };
+                    let content = NewContent::Content(said.content);
+                    Some(Request::Edit { target: slot, content, details: details.clone() })
+                };
+                let (Some(give_way), Some(again)) = (edit(theirs), edit(ours)) else {
+                    return Err(refused());
+                };
+                if ours.created_at >= theirs.created_at {
+                    restore.push(again);
+                }
+                stand.note(format!(
+                    "merge {}: both sides edited {}; the later edit holds, as in the original",
+                    short(&commit.hash),
+                    short(target)
+                ));
+                self.txn.add(&self.desk, &give_way).await?;
+            }
+            (ConflictKind::Mark, Some(_), Some(slot)) => {
+                let line = self.txn.line(theirs.head).await?;
+                let row = line.view().get(slot).copied().ok_or_else(refused)?;
+                let place = row.mark.and_then(|mark| self.marks.get(&mark)).copied();
+                let place = place.ok_or_else(refused)?;
+                let request = self.priorities.request(place, slot).ok_or_else(refused)?;
+                let ours = self.txn.add(&self.desk, &request).await?;
+                self.marks.insert(ours.id(), place);
+            }
+            (ConflictKind::Tools, ..) => {
+                let note = |tools| Request::Note {
+                    content: None,
+                    details: Details {
+                        tools: Some(tools),
+                        message: Some("tools of both sides of a merge".to_owned()),
+                        ..details.clone()
+                    },
+                };
+                restore.push(note(self.schemas(&stand.tools)?));
+                let request = note(self.schemas(&theirs.tools)?);
+                self.txn.add(&self.desk, &request).await?;
+            }
+            _ => return Err(refused()),
+        }
+        Ok(())
+    }
+}
