@@ -39,7 +39,8 @@ fn between(host: &Host, middle: Call) -> Dispatched {
         assert_eq!(answer.invoked.success, !answer.is_error);
     }
     match &turn.ended {
-        None => assert_eq!(good, ["c1", "c3"]),
+        None if turn.answers[1].is_error => assert_eq!(good, ["c1", "c3"]),
+        None => assert_eq!(good, ["c1", "c2", "c3"]),
         Some(error) => {
             assert_eq!(error.call_id(), "c2");
             assert_eq!(turn.answers[2].outcome(), Outcome::NotExecuted);
@@ -276,7 +277,7 @@ impl tract_tools::DynTool for Blocking {
     ) -> Result<tract_tools::ToolResult<tract_tools::RenderedValue>, tract_tools::ToolError> {
         let receiver = self.receiver.lock().unwrap().take().unwrap();
         // Returns only when the test is over.
-        tract_tools::blocking(move || drop(receiver.recv())).await?;
+        tract_tools::blocking(move || receiver.recv().is_ok()).await?;
         Ok(tract_tools::ToolResult::done("late"))
     }
 }
