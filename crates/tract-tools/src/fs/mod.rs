@@ -24,8 +24,8 @@ pub use self::directory::DirectoryFs;
 pub use self::memory::MemoryFs;
 pub use self::path::FsPath;
 pub use self::tools::{
-    Edited, Editing, Entries, FileText, FsEdit, FsList, FsRead, FsRemove, FsWrite, Listing, Reading,
-    Removing, Writing, add_fs_tools,
+    Edited, Editing, Entries, FileText, FsEdit, FsList, FsRead, FsRemove, FsWrite, Listing,
+    Reading, Removing, Writing, add_fs_tools,
 };
 use crate::resource::Binding;
 use crate::snapshot::{BoxError, Snapshot};
@@ -211,5 +211,5 @@ pub fn bind(filesystem: Arc<dyn Filesystem>) -> Binding<dyn Filesystem> {
     })
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests;

@@ -32,9 +32,14 @@ fn all(files: &dyn Filesystem) -> Vec<(String, Vec<u8>)> {
 
 #[test]
 fn paths_have_one_spelling_and_stay_inside() {
-    for (text, expected) in
-        [("a", "a"), ("./a//b/", "a/b"), ("a/./b/../c", "a/c"), ("a/..", "."), ("", "."), (" a", " a")]
-    {
+    for (text, expected) in [
+        ("a", "a"),
+        ("./a//b/", "a/b"),
+        ("a/./b/../c", "a/c"),
+        ("a/..", "."),
+        ("", "."),
+        (" a", " a"),
+    ] {
         assert_eq!(path(text).to_string(), expected, "{text:?}");
     }
     let outside = ["..", "a/../..", "/a", "//a", "~/a", "C:/a", "file:///a", "a\\b", "a\nb", "a\0"];
@@ -169,7 +174,10 @@ fn undoing_leaves_alone_what_others_did() {
     files.write(&path("made/ours"), b"1").unwrap();
     std::fs::write(directory.path().join("made/theirs"), "2").unwrap();
     files.restore(saved).unwrap();
-    assert_eq!(all(&files), [("made/".to_owned(), vec![]), ("made/theirs".to_owned(), b"2".to_vec())]);
+    assert_eq!(
+        all(&files),
+        [("made/".to_owned(), vec![]), ("made/theirs".to_owned(), b"2".to_vec())]
+    );
 }
 
 #[test]

@@ -315,7 +315,9 @@ impl Tool for FsEdit {
         let files = context.filesystem()?;
         let text = text_of(&path, files.read(&path)?)?;
         let places = match wanted.find.is_empty() {
-            true => return Err(ToolError::validation("expected text to find, found none").at("find")),
+            true => {
+                return Err(ToolError::validation("expected text to find, found none").at("find"));
+            }
             false => text.matches(&wanted.find).count(),
         };
         let everywhere = wanted.everywhere.unwrap_or(false);

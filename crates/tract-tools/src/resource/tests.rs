@@ -55,10 +55,13 @@ fn closing_goes_backwards_and_past_what_fails() {
             Binding::singleton(|scope| Ok::<_, ResourceError>(Arc::new(B(scope.get::<A>()?))))
                 .close(|_: &B| Err("it is stuck".into())),
         )
-        .bind(Binding::per_call(|scope| {
-            scope.get::<B>()?;
-            Ok::<_, ResourceError>(Arc::new(C))
-        }).close(told(&log, "c")));
+        .bind(
+            Binding::per_call(|scope| {
+                scope.get::<B>()?;
+                Ok::<_, ResourceError>(Arc::new(C))
+            })
+            .close(told(&log, "c")),
+        );
     let resources = Arc::new(builder.build().unwrap());
     let call = CallResources::new(Some(Arc::clone(&resources)));
     call.get::<C>().unwrap();
@@ -77,7 +80,9 @@ fn closing_goes_backwards_and_past_what_fails() {
 fn cycles_captives_duplicates_and_failures_are_told() {
     struct D;
     let resources = Resources::builder()
-        .bind(Binding::singleton(|scope| scope.get::<B>().map(|b| Arc::new(A(Arc::strong_count(&b))))))
+        .bind(Binding::singleton(|scope| {
+            scope.get::<B>().map(|b| Arc::new(A(Arc::strong_count(&b))))
+        }))
         .bind(Binding::singleton(|scope| scope.get::<A>().map(|a| Arc::new(B(a)))))
         .bind(Binding::<C>::singleton(|_| Err::<_, BoxError>("no disk".into())))
         .bind(Binding::<D>::singleton(|_| -> Result<_, BoxError> { panic!("boom") }))
@@ -153,7 +158,10 @@ fn what_was_made_after_the_snapshot_goes_back_to_how_it_was_made() {
     let late = Arc::new(Number(StdMutex::new(5)));
     struct Late(Arc<Number>);
     let resources = Resources::builder()
-        .bind(Binding::value(Arc::clone(&first)).snapshots(|number| Arc::clone(number) as Arc<dyn Snapshot>))
+        .bind(
+            Binding::value(Arc::clone(&first))
+                .snapshots(|number| Arc::clone(number) as Arc<dyn Snapshot>),
+        )
         .bind({
             let late = Arc::clone(&late);
             Binding::singleton(move |_| Ok::<_, BoxError>(Arc::new(Late(Arc::clone(&late)))))

@@ -8,8 +8,8 @@ use tract_core::block_on;
 use tract_tools::dispatch::{DispatchOptions, Dispatched, Outcome};
 use tract_tools::policy::Sequential;
 use tract_tools::{
-    Call, Dispatcher, DynTool, Registry, RenderedValue, ToolContext, ToolError, ToolResult, ToolSpec,
-    ToolTraits, Turn,
+    Call, Dispatcher, DynTool, Registry, RenderedValue, ToolContext, ToolError, ToolResult,
+    ToolSpec, ToolTraits, Turn,
 };
 
 use super::support::{Act, Host, TestSession, call, outcomes, yield_once};
@@ -115,13 +115,13 @@ fn a_promise_to_read_only_is_held_to_on_the_filesystem() {
 fn a_hint_of_a_foreign_definition_only_restricts() {
     let host = Host::new();
     let session = Arc::new(TestSession::new(&host));
-    let text = r#"{"name":"look","inputSchema":{"type":"object"},"annotations":{"destructiveHint":true}}"#;
+    let text =
+        r#"{"name":"look","inputSchema":{"type":"object"},"annotations":{"destructiveHint":true}}"#;
     let definition = tract_schema::Definition::parse(text).unwrap();
     let tool = Arc::new(host.tool("look", ToolTraits::new().read_only()));
     let registry = Registry::builder().import(None, definition, Some(tool)).build().unwrap();
     let done = block_on(
-        Dispatcher::new(Arc::new(registry))
-            .run(call("c1", "look", &Act::Ok), &host.turn(&session)),
+        Dispatcher::new(Arc::new(registry)).run(call("c1", "look", &Act::Ok), &host.turn(&session)),
     );
     let traits = done.answers[0].invoked.traits;
     assert!(traits.destructive && !traits.read_only, "{traits:?}");

@@ -45,10 +45,17 @@ fn a_sequence_is_kept_over_turns_and_when_a_conversation_is_taken_up_again() {
     let past = Arc::new(Mutex::new(PastCalls::new()));
     let turn = host.turn(&session).past(Arc::clone(&past));
     let calls = |ids: [&str; 3]| {
-        vec![call(ids[0], "act", &Act::Ok), call(ids[1], "look", &Act::Ok), call(ids[2], "put", &Act::Ok)]
+        vec![
+            call(ids[0], "act", &Act::Ok),
+            call(ids[1], "look", &Act::Ok),
+            call(ids[2], "put", &Act::Ok),
+        ]
     };
     let done = block_on(dispatcher.run(calls(["c1", "c2", "c3"]), &turn));
-    assert_eq!(done.answers[0].text, r#"the call was denied: expected "look" to have succeeded before "act""#);
+    assert_eq!(
+        done.answers[0].text,
+        r#"the call was denied: expected "look" to have succeeded before "act""#
+    );
     let done = block_on(dispatcher.run(calls(["c4", "c5", "c6"]), &turn));
     assert_eq!(done.answers[0].outcome(), Outcome::Succeeded);
     // What a branch says of the calls before makes the same of a new process.
@@ -160,8 +167,7 @@ fn hooks_refuse_defer_and_replace_and_what_they_replace_is_judged_again() {
         true => Decision::deny("nothing hangs here"),
         false => Decision::Allow,
     };
-    let dispatcher =
-        host.dispatcher().policy(no_hanging).hooks(Hooks::new().on("guard", hook));
+    let dispatcher = host.dispatcher().policy(no_hanging).hooks(Hooks::new().on("guard", hook));
     let ids = ["refused", "deferred", "replaced", "unfit", "forbidden", "broken", "fine"];
     let mut calls: Vec<Call> = ids.iter().map(|id| call(id, "act", &Act::Ok)).collect();
     calls.push(call("denied", "act", &Act::Hang));
@@ -282,7 +288,8 @@ fn only_idempotent_tools_are_tried_again_from_the_state_before() {
     }
     let host = Host::new();
     let session = Arc::new(TestSession::new(&host));
-    let done = block_on(host.dispatcher().run(call("c1", "put", &Act::Other), &host.turn(&session)));
+    let done =
+        block_on(host.dispatcher().run(call("c1", "put", &Act::Other), &host.turn(&session)));
     assert_eq!(done.answers[0].invoked.attempts, 1, "it did not say that trying again helps");
 }
 
@@ -296,7 +303,10 @@ fn a_spent_budget_ends_the_turn_before_the_next_call() {
     let done = block_on(host.dispatcher().run(calls.clone(), &turn));
     use Outcome::{Failed, NotExecuted, Succeeded};
     assert_eq!(outcomes(&done), [Succeeded, Succeeded, Failed, NotExecuted]);
-    assert_eq!(done.answers[2].text, "the call did not run: expected at most 2 tool calls, found 3");
+    assert_eq!(
+        done.answers[2].text,
+        "the call did not run: expected at most 2 tool calls, found 3"
+    );
     let Some(TurnError::Evaluation { cause: Cause::Budget(exceeded), .. }) = &done.ended else {
         panic!("the budget did not end it")
     };
@@ -346,9 +356,8 @@ fn a_call_reaches_who_answered_what_it_costs_and_what_names_it() {
         .context(context)
         .budget(Arc::clone(&tracker))
         .served(Served::new("anthropic", "a-model"));
-    let done = block_on(
-        Dispatcher::new(Arc::new(registry)).run(Call::new("c1", "curious", "{}"), &turn),
-    );
+    let done =
+        block_on(Dispatcher::new(Arc::new(registry)).run(Call::new("c1", "curious", "{}"), &turn));
     assert_eq!(done.answers[0].text, "Some(\"a-model\") true Some(5s) 7");
     assert_eq!(tracker.spent().input_tokens, 3);
     let traits = done.answers[0].invoked.traits;

@@ -61,9 +61,8 @@ impl Journal for TrappedJournal {
 /// Runs three calls, of which the second runs into the fault.
 fn run(host: &Host, stage: Stage, fault: Fault) -> (Dispatched, Arc<TestSession>) {
     // Uses are counted from 0; the second call is the second use, but for what only it does.
-    let at = |wanted: Stage, place: usize| {
-        Trap::new(host, (wanted == stage).then_some((fault, place)))
-    };
+    let at =
+        |wanted: Stage, place: usize| Trap::new(host, (wanted == stage).then_some((fault, place)));
     let mut session = TestSession::new(host);
     session.on_snapshot = at(Stage::Snapshot, 1);
     session.on_note = at(Stage::Note, 1);
@@ -73,7 +72,8 @@ fn run(host: &Host, stage: Stage, fault: Fault) -> (Dispatched, Arc<TestSession>
     let hook = at(Stage::Hook, 1);
     let journal = TrappedJournal { recorded: at(Stage::Ledger, 1), started: at(Stage::Start, 0) };
     // With an idempotent call first, this tool's own first use is the second call.
-    let tool = Scripted { trap: Some(at(Stage::Handler, 0)), ..host.tool("act", ToolTraits::new()) };
+    let tool =
+        Scripted { trap: Some(at(Stage::Handler, 0)), ..host.tool("act", ToolTraits::new()) };
     let put = host.tool("put", ToolTraits::new().idempotent());
     let registry = Registry::builder().tool(tool).tool(put).build().unwrap();
     let dispatcher = Dispatcher::new(Arc::new(registry))
@@ -129,7 +129,8 @@ fn every_stage_and_every_fault_leave_the_state_before_and_one_failed_answer() {
             // State after is state before plus what the calls that succeeded did.
             assert_eq!(session.notes(), succeeded, "{what}");
             let files = host.all_files();
-            let written: Vec<&str> = files.keys().filter_map(|p| p.strip_prefix("calls/")).collect();
+            let written: Vec<&str> =
+                files.keys().filter_map(|p| p.strip_prefix("calls/")).collect();
             assert_eq!(written, succeeded, "{what}");
             let ended = matches!(fault, Fault::Timeout | Fault::Cancel)
                 || matches!(stage, Stage::Ledger | Stage::Start | Stage::Snapshot);
@@ -140,9 +141,10 @@ fn every_stage_and_every_fault_leave_the_state_before_and_one_failed_answer() {
                 (false, false) => vec!["c1", "c3"],
             };
             assert_eq!(succeeded, expected, "{what}");
-            let failed = done.answers.iter().filter(|answer| {
-                answer.is_error && answer.outcome() != Outcome::NotExecuted
-            });
+            let failed = done
+                .answers
+                .iter()
+                .filter(|answer| answer.is_error && answer.outcome() != Outcome::NotExecuted);
             assert_eq!(failed.count(), 1, "{what}: exactly one failed answer");
             for answer in &done.answers {
                 assert!(!answer.text.contains("secret"), "{what}: {}", answer.text);
@@ -161,7 +163,8 @@ fn every_stage_and_every_fault_leave_the_state_before_and_one_failed_answer() {
 #[test]
 fn the_same_faults_of_a_call_beside_others_fail_it_alone() {
     for fault in [Fault::Error, Fault::Panic] {
-        for stage in [Stage::Handler, Stage::Note, Stage::Invoked, Stage::CleanUp, Stage::Provider] {
+        for stage in [Stage::Handler, Stage::Note, Stage::Invoked, Stage::CleanUp, Stage::Provider]
+        {
             let host = Host::new();
             let at = |wanted: Stage, place: usize| {
                 Trap::new(&host, (wanted == stage).then_some((fault, place)))

@@ -30,7 +30,7 @@ fn a_model_reads_lists_writes_edits_and_removes() {
             ("fs_read", r#"{"path":"src/main.rs"}"#),
             ("fs_read", r#"{"path":"src/main.rs","first_line":2,"lines":1}"#),
             ("fs_edit", r#"{"path":"src/main.rs","find":"run","replace":"go"}"#),
-            ("fs_write", r#"{"path":"docs/a/b.md","text":"# B\n"}"#),
+            ("fs_write", r##"{"path":"docs/a/b.md","text":"# B\n"}"##),
             ("fs_list", r#"{"path":"docs/a"}"#),
             ("fs_remove", r#"{"path":"docs/a/b.md"}"#),
             ("fs_list", r#"{"path":"docs/a"}"#),

@@ -3,7 +3,9 @@ use std::time::Duration;
 
 use tract_core::block_on;
 use tract_tools::Call;
-use tract_tools::dispatch::{Cause, DispatchOptions, DispatchStage, Dispatched, Outcome, TurnError};
+use tract_tools::dispatch::{
+    Cause, DispatchOptions, DispatchStage, Dispatched, Outcome, TurnError,
+};
 
 use super::support::{Act, Host, TestSession, call, outcomes};
 
@@ -23,7 +25,8 @@ fn between(host: &Host, middle: Call) -> Dispatched {
         .map(|answer| answer.call_id.clone())
         .collect();
     assert_eq!(session.notes(), good, "the state is that of the calls that succeeded");
-    let files: Vec<String> = host.all_files().into_keys().filter(|p| p.starts_with("calls")).collect();
+    let files: Vec<String> =
+        host.all_files().into_keys().filter(|p| p.starts_with("calls")).collect();
     let written: Vec<String> = good.iter().map(|id| format!("calls/{id}")).collect();
     assert_eq!(files, written, "so are the files");
     let ended: Vec<String> =
@@ -36,7 +39,8 @@ fn between(host: &Host, middle: Call) -> Dispatched {
         assert_eq!(answer.invoked.success, !answer.is_error);
     }
     match &turn.ended {
-        None => assert_eq!(good, ["c1", "c3"]),
+        None if turn.answers[1].is_error => assert_eq!(good, ["c1", "c3"]),
+        None => assert_eq!(good, ["c1", "c2", "c3"]),
         Some(error) => {
             assert_eq!(error.call_id(), "c2");
             assert_eq!(turn.answers[2].outcome(), Outcome::NotExecuted);
@@ -202,7 +206,8 @@ fn the_turns_own_time_ends_it_before_and_while_a_handler_runs() {
 
 #[test]
 fn cancelling_ends_the_turn_whether_the_tool_listens_or_not() {
-    for (act, grace) in [(Act::Cancel, Duration::ZERO), (Act::HangPolitely, Duration::from_secs(60))]
+    for (act, grace) in
+        [(Act::Cancel, Duration::ZERO), (Act::HangPolitely, Duration::from_secs(60))]
     {
         let host = Host::new();
         let session = Arc::new(TestSession::new(&host));
@@ -272,7 +277,7 @@ impl tract_tools::DynTool for Blocking {
     ) -> Result<tract_tools::ToolResult<tract_tools::RenderedValue>, tract_tools::ToolError> {
         let receiver = self.receiver.lock().unwrap().take().unwrap();
         // Returns only when the test is over.
-        tract_tools::blocking(move || drop(receiver.recv())).await?;
+        tract_tools::blocking(move || receiver.recv().is_ok()).await?;
         Ok(tract_tools::ToolResult::done("late"))
     }
 }

@@ -150,7 +150,9 @@ impl EventSink for TestSession {
 #[serde(tag = "do", rename_all = "snake_case")]
 pub(crate) enum Act {
     Ok,
-    Value { value: serde_json::Value },
+    Value {
+        value: serde_json::Value,
+    },
     NotDone,
     Validation,
     Expansion,
@@ -158,14 +160,18 @@ pub(crate) enum Act {
     Deadline,
     Type,
     Other,
-    Retryable { times: u32 },
+    Retryable {
+        times: u32,
+    },
     Panic,
     /// Waits for ever.
     Hang,
     /// Waits until it is cancelled, then says so.
     HangPolitely,
     /// Waits this often for its turn.
-    Slow { polls: usize },
+    Slow {
+        polls: usize,
+    },
     Cancel,
     PerCall,
 }
