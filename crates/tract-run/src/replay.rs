@@ -3,6 +3,7 @@
 mod compare;
 mod script;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -62,14 +63,18 @@ pub async fn replay(repo: &Repo, head: CommitId) -> Result<Replayed> {
         Replayed { messages: recorded.message_count(), replies: 0, calls: 0, difference: None };
     let mut stored = Stored::default();
     let messages: Vec<&Message> = recorded.messages().collect();
+    // Messages with calls that were not all answered: what was answered of them stays as it is.
+    let mut unanswered = BTreeSet::new();
     for message in &messages {
         match &message.content {
-            Content::ToolResult(_) if message.answers.is_some() => {}
+            Content::ToolResult(_)
+                if message.answers.is_some_and(|call| !unanswered.contains(&call.slot)) => {}
             content if content.calls().next().is_some() => {
                 let results = results_of(&recorded, message);
                 let whole = results.iter().all(Option::is_some);
                 if !whole {
                     // A call that was never answered is not run: there is nothing to answer it with.
+                    unanswered.insert(message.slot);
                     scratch.append(&branch, draft_of(message)).await?;
                     continue;
                 }
@@ -88,7 +93,9 @@ pub async fn replay(repo: &Repo, head: CommitId) -> Result<Replayed> {
             _ => {
                 // Results that answer nothing stay the orphans that they are.
                 let request = match &message.content {
-                    Content::ToolResult(_) => Request::Import(draft_of(message)),
+                    Content::ToolResult(_) if message.answers.is_none() => {
+                        Request::Import(draft_of(message))
+                    }
                     _ => Request::Append(draft_of(message)),
                 };
                 scratch.write_one(&branch, request).await?;

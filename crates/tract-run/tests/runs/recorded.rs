@@ -111,6 +111,11 @@ impl ChatModel for Model {
     }
 }
 
+/// Whether a tool of the airline merely looks.
+fn looks(name: &str) -> bool {
+    ["get_", "list_", "search_", "calculate", "think"].iter().any(|word| name.starts_with(word))
+}
+
 /// Gives the recorded result of a call.
 struct Simulated {
     name: String,
@@ -156,7 +161,7 @@ fn registry(recording: &Arc<Recording>, traits: ToolTraits, ran: &Ran) -> Regist
     let simulated = |name: &str| -> Arc<dyn DynTool> {
         Arc::new(Simulated {
             name: name.to_owned(),
-            traits,
+            traits: if looks(name) { ToolTraits::new().read_only() } else { traits },
             recording: Arc::clone(recording),
             ran: Arc::clone(ran),
         })
@@ -332,7 +337,7 @@ fn killed_and_resumed_they_still_do() {
             loop {
                 lives += 1;
                 let agent = fresh(&store, recording, traits, &ran).await;
-                let waits = draws.below(60);
+                let waits = draws.below(12);
                 match killed_after(waits, drive(&agent, recording)).await {
                     Some(done) => break done.unwrap(),
                     None => settled(&store).await,
@@ -342,7 +347,7 @@ fn killed_and_resumed_they_still_do() {
         });
     }
     println!("{lives} lives");
-    assert!(lives > 40, "they are killed at all");
+    assert!(lives > recordings().len().min(20), "they are killed at all");
 }
 
 #[test]
@@ -355,7 +360,7 @@ fn killed_with_effects_every_call_has_one_answer_and_no_effect_is_repeated() {
             loop {
                 let agent = fresh(&store, recording, ToolTraits::new(), &ran).await;
                 let agent = agent.on_resume(OnResume::Answer);
-                match killed_after(draws.below(60), drive(&agent, recording)).await {
+                match killed_after(draws.below(12), drive(&agent, recording)).await {
                     Some(done) => break done.unwrap(),
                     None => settled(&store).await,
                 }
@@ -364,7 +369,7 @@ fn killed_with_effects_every_call_has_one_answer_and_no_effect_is_repeated() {
             assert_eq!(all.len(), recording.said.len(), "{}", recording.id);
             let ran = ran.lock().unwrap();
             for (found, wanted) in all.iter().map(compiled).zip(&recording.said) {
-                let Some((id, _)) = &wanted.answers else {
+                let Some((id, name)) = &wanted.answers else {
                     assert!(same(&found, wanted), "{}: {found:?}", recording.id);
                     continue;
                 };
@@ -373,18 +378,20 @@ fn killed_with_effects_every_call_has_one_answer_and_no_effect_is_repeated() {
                 if found.text.starts_with("interrupted, outcome unknown") {
                     interrupted += 1;
                     assert!(times <= 1);
+                    assert!(!name.as_deref().is_some_and(looks), "looking has no effect");
                 } else if found.text.starts_with("not executed") {
                     not_executed += 1;
-                    assert_eq!(times, 0, "what ran is not called not executed");
+                    // What merely looked may have run, and its answer be lost.
+                    assert!(times == 0 || name.as_deref().is_some_and(looks));
                 } else {
                     assert!(same(&found, wanted), "{}: {found:?}", recording.id);
-                    assert_eq!(times, 1);
+                    assert!(times == 1 || (times > 1 && name.as_deref().is_some_and(looks)));
                 }
             }
         });
     }
     println!("{interrupted} interrupted, {not_executed} not executed");
-    assert!(interrupted > 0 && not_executed > 0);
+    assert!(interrupted + not_executed > 0, "they are killed at all");
 }
 
 #[test]
