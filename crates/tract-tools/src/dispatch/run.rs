@@ -36,6 +36,8 @@ struct Executed<'a> {
     verdict: Verdict,
     /// What all attempts have told.
     events: Vec<Event>,
+    /// How many of them attempts have told that failed and were tried again.
+    lost: usize,
     before: Guard<'a>,
     attempts: u32,
 }
@@ -167,6 +169,7 @@ impl<'a> Run<'a> {
         let mut executed = Executed {
             verdict: Verdict::succeeded(String::new(), None),
             events: Vec::new(),
+            lost: 0,
             before: Guard { turn, scope: None, before: None },
             attempts: 0,
         };
@@ -209,6 +212,7 @@ impl<'a> Run<'a> {
                 );
                 return executed;
             }
+            executed.lost = executed.events.len();
             within(Some(wait), turn.context.cancellation().cancelled()).await;
             wait = wait.saturating_mul(2);
         }
@@ -267,8 +271,22 @@ impl<'a> Run<'a> {
     /// Takes in what a call that ran has told, or puts back what stood before it.
     fn settle(&mut self, call: &Call, executed: Executed<'_>, alone: bool) {
         let turn = self.turn;
-        let Executed { mut verdict, events, before: mut guard, attempts } = executed;
+        let Executed { mut verdict, events, lost, before: mut guard, attempts } = executed;
         if !alone && turn.session.is_some() {
+            // Of attempts that failed only the log keeps what they told.
+            let (failed, told) = events.split_at(lost.min(events.len()));
+            if !failed.is_empty() {
+                let kept = state::snapshot(turn).and_then(|before| {
+                    let taken = failed.iter().try_for_each(|event| state::publish(turn, event));
+                    state::restore(turn, before).and(taken)
+                });
+                if let Err(error) = kept {
+                    match verdict.success() {
+                        true => verdict.spoil(DispatchStage::Commit, NOT_TAKEN_IN, error),
+                        false => verdict.tell(error),
+                    }
+                }
+            }
             // Told now, after what the calls before it have told, and on a snapshot as if alone.
             match state::snapshot(turn) {
                 Ok(before) => guard.before = Some(before),
@@ -278,7 +296,7 @@ impl<'a> Run<'a> {
                     verdict = Verdict::of_broken_host(call, stage, text, error);
                 }
             }
-            for event in &events {
+            for event in told {
                 if let Err(error) = state::publish(turn, event) {
                     match verdict.success() {
                         true => verdict.spoil(DispatchStage::Commit, NOT_TAKEN_IN, error),
