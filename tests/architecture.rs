@@ -20,10 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tract-engine", &["tract-core", "tract-compile", "tract-hooks"]),
     ("tract-providers", &["tract-core", "tract-compile", "tract-schema"]),
     ("tract-tools", &["tract-core", "tract-hooks", "tract-macros", "tract-schema"]),
-    (
-        "tract-run",
-        &["tract-core", "tract-compile", "tract-engine", "tract-hooks", "tract-tools"],
-    ),
+    ("tract-run", &["tract-core", "tract-compile", "tract-engine", "tract-hooks", "tract-tools"]),
     (
         "tract",
         &[

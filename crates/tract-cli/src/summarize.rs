@@ -3,7 +3,7 @@
 
 use std::future::poll_fn;
 use std::io::{Read, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 use std::thread;
@@ -25,16 +25,19 @@ impl CommandSummarizer {
             message: format!("{what} {:?}: {error}", self.command),
             source: None,
         };
-        let mut child = Command::new("sh")
+        let mut shell = Command::new("sh");
+        shell
             .args(["-c", &self.command])
             .env("TRACT_INSTRUCTIONS", request.instructions.as_deref().unwrap_or_default())
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| failed("cannot start", error))?;
+            .stdout(Stdio::piped());
+        // A group of its own, so that what the shell starts ends with it.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut shell, 0);
+        let mut child = shell.spawn().map_err(|error| failed("cannot start", error))?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         // Whoever gives up waiting drops this, and the program is not left running.
-        let mut running = Running(child);
+        let mut running = Running(Some(child));
         let said = Arc::new(Mutex::new(Said::default()));
         let done = Arc::clone(&said);
         let text = request.text.clone();
@@ -64,7 +67,7 @@ impl CommandSummarizer {
             }
         });
         let said = said.await.map_err(|error| failed("cannot read", error))?;
-        let status = running.0.wait().map_err(|error| failed("cannot run", error))?;
+        let status = running.end().map_err(|error| failed("cannot run", error))?;
         if !status.success() {
             return Err(ModelError::other(format!("{:?} ended with {status}", self.command)));
         }
@@ -84,13 +87,26 @@ struct Said {
 }
 
 /// A program that ends at the latest when nobody waits for it any more.
-struct Running(Child);
+struct Running(Option<Child>);
+
+impl Running {
+    /// Waits for the end of one that has said all.
+    fn end(&mut self) -> std::io::Result<ExitStatus> {
+        match self.0.take() {
+            Some(mut child) => child.wait(),
+            None => Err(std::io::ErrorKind::NotFound.into()),
+        }
+    }
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
+        let Some(mut child) = self.0.take() else { return };
+        #[cfg(unix)]
+        let _ = Command::new("kill").args(["-KILL", "--", &format!("-{}", child.id())]).status();
         // One that has ended already is waited for all the same.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = child.kill();
+        let _ = child.wait();
     }
 }
 

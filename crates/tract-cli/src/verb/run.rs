@@ -166,8 +166,7 @@ async fn worked(
     #[cfg(not(feature = "mcp"))]
     let commands = &[];
     let strategy = run.plan.strategy();
-    let tools =
-        Tools::start(&session, strategy, run.fs.as_deref(), commands, instructions).await?;
+    let tools = Tools::start(&session, strategy, run.fs.as_deref(), commands, instructions).await?;
     let mut agent = tract
         .agent(model, tools.registry()?)
         .session(&session)

@@ -53,11 +53,7 @@ impl ExampleText {
 
 impl From<crate::Example> for ExampleText {
     fn from(example: crate::Example) -> Self {
-        Self {
-            description: example.description,
-            input: example.input,
-            output: example.output.text,
-        }
+        Self { description: example.description, input: example.input, output: example.output.text }
     }
 }
 

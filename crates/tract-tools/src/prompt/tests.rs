@@ -176,7 +176,8 @@ fn parameters_are_bound_once_and_have_to_be() {
 
 #[test]
 fn examples_stand_in_their_section() {
-    let example = ExampleText::new("by id", &serde_json::json!({"id": "7"}), "a ``` in it").unwrap();
+    let example =
+        ExampleText::new("by id", &serde_json::json!({"id": "7"}), "a ``` in it").unwrap();
     let prompt = Prompt::builder("tests", "examples")
         .section(Section::new("g", "G", "Text.").tool(Named("look")).example(example))
         .build()

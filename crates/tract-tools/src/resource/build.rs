@@ -94,13 +94,17 @@ impl<T: ?Sized + Send + Sync + 'static> Binding<T> {
 /// An `Arc<T>` whose type is not known.
 pub(super) type Erased = Arc<dyn Any + Send + Sync>;
 
+type Make = dyn Fn(&Scope<'_>) -> Result<Erased, BoxError> + Send + Sync;
+type Close = dyn Fn(&Erased) -> Result<(), BoxError> + Send + Sync;
+type Snapshots = dyn Fn(&Erased) -> Option<Arc<dyn Snapshot>> + Send + Sync;
+
 /// A binding whose type is not known.
 pub(super) struct Bound {
     pub(super) name: &'static str,
     pub(super) lifetime: Lifetime,
-    pub(super) make: Box<dyn Fn(&Scope<'_>) -> Result<Erased, BoxError> + Send + Sync>,
-    pub(super) close: Option<Box<dyn Fn(&Erased) -> Result<(), BoxError> + Send + Sync>>,
-    pub(super) snapshots: Option<Box<dyn Fn(&Erased) -> Option<Arc<dyn Snapshot>> + Send + Sync>>,
+    pub(super) make: Box<Make>,
+    pub(super) close: Option<Box<Close>>,
+    pub(super) snapshots: Option<Box<Snapshots>>,
 }
 
 impl Bound {
