@@ -94,17 +94,17 @@ impl<T: ?Sized + Send + Sync + 'static> Binding<T> {
 /// An `Arc<T>` whose type is not known.
 pub(super) type Erased = Arc<dyn Any + Send + Sync>;
 
-type Make = dyn Fn(&Scope<'_>) -> Result<Erased, BoxError> + Send + Sync;
-type Close = dyn Fn(&Erased) -> Result<(), BoxError> + Send + Sync;
-type Snapshots = dyn Fn(&Erased) -> Option<Arc<dyn Snapshot>> + Send + Sync;
+type MakeErased = dyn Fn(&Scope<'_>) -> Result<Erased, BoxError> + Send + Sync;
+type CloseErased = dyn Fn(&Erased) -> Result<(), BoxError> + Send + Sync;
+type SnapshotsOfErased = dyn Fn(&Erased) -> Option<Arc<dyn Snapshot>> + Send + Sync;
 
 /// A binding whose type is not known.
 pub(super) struct Bound {
     pub(super) name: &'static str,
     pub(super) lifetime: Lifetime,
-    pub(super) make: Box<Make>,
-    pub(super) close: Option<Box<Close>>,
-    pub(super) snapshots: Option<Box<Snapshots>>,
+    pub(super) make: Box<MakeErased>,
+    pub(super) close: Option<Box<CloseErased>>,
+    pub(super) snapshots: Option<Box<SnapshotsOfErased>>,
 }
 
 impl Bound {
