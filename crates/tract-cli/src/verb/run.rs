@@ -77,7 +77,9 @@ pub(crate) struct Run {
     resume: Resume,
 }
 
+/// A [`Strategy`], or none.
 #[derive(Clone, Copy, Debug, ValueEnum)]
+#[expect(clippy::enum_variant_names, reason = "a strategy that begins with a plan")]
 enum Plan {
     React,
     PlanActReflect,

@@ -55,7 +55,7 @@ fn sections_that_the_model_opens_are_shown_and_stay_so() {
             .unwrap();
         let report = agent.run(Some(Draft::user("find"))).await.unwrap();
         assert_eq!((report.stop, report.steps), (Stop::Answered, 4));
-        let asked = model.asked.lock().unwrap();
+        let asked = model.asked.lock().unwrap().clone();
         let names = |place: usize| -> Vec<String> {
             asked[place].tools.iter().map(|tool| tool.name.clone()).collect()
         };
@@ -77,7 +77,7 @@ fn sections_that_the_model_opens_are_shown_and_stay_so() {
             .prompt(prompt(), Bindings::new())
             .unwrap();
         fresh.run(Some(Draft::user("still?"))).await.unwrap();
-        let asked = model.asked.lock().unwrap();
+        let asked = model.asked.lock().unwrap().clone();
         assert!(asked[0].messages[0].content.text().contains("Dig deep."));
         let head = repo.head_of(&main_branch()).await.unwrap().unwrap();
         let log = tract_engine::log(&repo, head, 3).await.unwrap();

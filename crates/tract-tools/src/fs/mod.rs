@@ -211,5 +211,6 @@ pub fn bind(filesystem: Arc<dyn Filesystem>) -> Binding<dyn Filesystem> {
     })
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests;

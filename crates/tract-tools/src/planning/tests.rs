@@ -173,10 +173,14 @@ fn moves() -> impl Strategy_<Value = Move> {
     ]
 }
 
-/// The plan as its description tells it, without any of the code above.
+/// Its number, title, status and notes.
+type Told = (u32, String, StepStatus, Vec<String>);
+
+/// The plan as its description tells it, without any of the code above: what it is for, whether it
+/// is completed, its steps.
 #[derive(Default)]
 struct Model {
-    plan: Option<(String, bool, Vec<(u32, String, StepStatus, Vec<String>)>)>,
+    plan: Option<(String, bool, Vec<Told>)>,
 }
 
 impl Model {
