@@ -137,7 +137,7 @@ impl DispatchOptions {
 /// async fn divide(a: i64, b: i64) -> Result<i64, ToolError> {
 ///     a.checked_div(b).ok_or_else(|| ToolError::validation("expected another divisor than 0").at("b"))
 /// }
-/// let registry = Registry::builder().tool(divide::tool()).build()?;
+/// let registry = Registry::builder().tool(Divide).build()?;
 /// let dispatcher = Dispatcher::new(Arc::new(registry));
 /// let calls = [
 ///     Call::new("c1", "divide", r#"{"a":7,"b":2}"#),
