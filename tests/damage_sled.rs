@@ -84,10 +84,8 @@ fn flipped_bytes_give_no_other_data() {
         std::fs::write(to.join("db"), &bytes).unwrap();
         *seen.entry(child(damaged.path(), head, at)).or_default() += 1;
     }
-    let finding = format!(
-        "{} flipped bytes: {seen:?}, 0 silent wrong reads (does not gate)",
-        rounds.done()
-    );
+    let finding =
+        format!("{} flipped bytes: {seen:?}, 0 silent wrong reads (does not gate)", rounds.done());
     tract_testkit::figure("T5 damage", "sled", finding);
 }
 

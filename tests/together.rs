@@ -47,7 +47,9 @@ fn moves_of_a_branch_are_linear() {
             (answers, moves) = (answers + calls.len(), moves + won);
         }
         let done = histories.done();
-        let finding = format!("{done} histories of 5 threads, {answers} calls, {moves} moves: each in one order");
+        let finding = format!(
+            "{done} histories of 5 threads, {answers} calls, {moves} moves: each in one order"
+        );
         figure("T7 linear refs", backend.name, finding);
     }
 }

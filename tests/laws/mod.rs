@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use tract_testkit::figure;
 use tract::engine::{ApplyOptions, Repo, RepoOptions, apply_stream, read_lines};
 use tract::{CommitId, Tract, block_on};
+use tract_testkit::figure;
 
 use self::checks::{
     Broken, Print, accepted, covered, print, reachable, reverted, same, sources, undone,

@@ -192,6 +192,7 @@ fn importing_killed(engine: &str, kills: usize) {
     assert!(again > 0, "no conversation was acknowledged before a kill");
     store.clean();
     let (kills, count) = (rounds.done(), seen.len());
-    let finding = format!("{kills} kills of `tract import`, {count} conversations acknowledged, 0 lost");
+    let finding =
+        format!("{kills} kills of `tract import`, {count} conversations acknowledged, 0 lost");
     tract_testkit::figure("T1 kill -9, command line", engine, finding);
 }
