@@ -22,6 +22,7 @@ pub mod message;
 mod model_error;
 mod nearest;
 pub mod object;
+pub mod parallel;
 mod partial;
 pub mod ports;
 pub mod refs;

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use tract_core::{StoreErrorKind, StoreResult};
 
@@ -79,6 +80,8 @@ pub(crate) fn connect(
             Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         connection.busy_timeout(options.busy_timeout)?;
         connection.set_prepared_statement_cache_capacity(64);
+        // Else a statement is prepared anew whenever a value is bound that its plan could lean on.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.execute_batch(
             "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; \
              PRAGMA temp_store = MEMORY; PRAGMA fullfsync = ON;",
