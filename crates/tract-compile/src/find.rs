@@ -141,7 +141,7 @@ impl Compiler {
         // In portions, so that bytes and parsed contents of few messages are in memory together.
         for rows in waiting.chunks(1024) {
             let blobs = self.find_blobs(load::keys(rows), &IdMap::default()).await?;
-            let loaded = parallel::map(rows, load::MANY, |(place, entry)| {
+            let loaded = parallel::map(rows, parallel::OBJECTS, |(place, entry)| {
                 let loaded = load::message(entry, &blobs, counter.as_ref(), meter)?;
                 Ok::<_, CompileError>((*place, Arc::new(loaded)))
             });

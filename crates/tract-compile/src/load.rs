@@ -41,9 +41,6 @@ pub(crate) fn keys(rows: &[(RowKey, Entry)]) -> Vec<BlobKey> {
     keys
 }
 
-/// How many messages have to be parsed and counted for a thread of their own.
-pub(crate) const MANY: usize = 256;
-
 /// Makes the message of a row.
 pub(crate) fn message(
     entry: &Entry,

@@ -4,6 +4,9 @@ use std::num::NonZero;
 use std::sync::LazyLock;
 use std::thread;
 
+/// How many objects have to be decoded and hashed for a thread of their own.
+pub const OBJECTS: usize = 256;
+
 /// More threads than this do not help a reader of one store.
 const MOST_THREADS: usize = 4;
 

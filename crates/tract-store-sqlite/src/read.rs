@@ -157,8 +157,6 @@ fn blob_at(
 
 /// How many blobs must lie side by side for a range of rows to be cheaper than so many look-ups.
 const MANY: usize = 8;
-/// How many objects have to be hashed for a thread of their own.
-pub(crate) const MANY_TO_CHECK: usize = 256;
 /// How many rows that nobody asked for may lie between two that are.
 const GAP: i64 = 4;
 
@@ -201,7 +199,7 @@ pub(crate) fn neighbours(
                 }
             }
         }
-        let checked = parallel::map(&found, MANY_TO_CHECK, |(n, id, data)| {
+        let checked = parallel::map(&found, parallel::OBJECTS, |(n, id, data)| {
             (*n, Blob::check(*id, data.clone()))
         });
         for (n, checked) in checked {

@@ -8,7 +8,7 @@ use tract_core::store::{Step, Walk, WalkPage};
 use tract_core::{Commit, CommitId, DerivedKind, ObjectId, StoreError, StoreResult, parallel};
 
 use crate::error::{BACKEND, corrupt, engine};
-use crate::read::{CommitRow, MANY_TO_CHECK, Read, find_commit, statement};
+use crate::read::{CommitRow, Read, find_commit, statement};
 use crate::schema::{DERIVED, bytes_of, prefix, segment_start, small_sum};
 
 const OP: &str = "walk";
@@ -102,7 +102,7 @@ fn next_rows(rows: &mut Rows<'_>, count: usize) -> StoreResult<VecDeque<Found>> 
         let owner: i64 = row.get(4).map_err(engine(OP))?;
         read.push((CommitRow::of(row).map_err(engine(OP))?, owner));
     }
-    let commits = parallel::map(&read, MANY_TO_CHECK, |(row, _)| row.decode());
+    let commits = parallel::map(&read, parallel::OBJECTS, |(row, _)| row.decode());
     let found = read.into_iter().zip(commits);
     Ok(found.map(|((row, owner), commit)| Found { row, owner, commit }).collect())
 }
