@@ -155,6 +155,14 @@ fn inspect(connection: &Connection, path: &Path) -> StoreResult<Found> {
     }
 }
 
+/// Inspects all of it as of one moment: somebody else may be making it just now.
+fn inspect_at_once(connection: &mut Connection, path: &Path) -> StoreResult<Found> {
+    let moment = connection.transaction().map_err(engine("open"))?;
+    let found = inspect(&moment, path)?;
+    moment.finish().map_err(engine("open"))?;
+    Ok(found)
+}
+
 /// Checks that the database is a store of a known format; makes it one when it is empty.
 pub(crate) fn prepare(
     connection: &mut Connection,
@@ -162,7 +170,7 @@ pub(crate) fn prepare(
     options: &SqliteOptions,
     read_only: bool,
 ) -> StoreResult<()> {
-    let found = match inspect(connection, path)? {
+    let found = match inspect_at_once(connection, path)? {
         Found::Older if read_only => {
             let message = format!(
                 "{} has an earlier format than {FORMAT}: open it for writing once, which brings it \
@@ -173,7 +181,7 @@ pub(crate) fn prepare(
         }
         Found::Older => {
             steps::upgrade(connection, path, steps::STEPS, FORMAT)?;
-            inspect(connection, path)?
+            inspect_at_once(connection, path)?
         }
         found => found,
     };
