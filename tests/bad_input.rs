@@ -9,7 +9,9 @@ use tract::{
     Draft, Error, JsonText, Limits, OpenOptions, Priority, RefName, RefTarget, ToolSchema, Tract,
     block_on,
 };
+use tract_testkit::{figure, scaled};
 
+use crate::backends;
 use crate::walks::{memory, url};
 
 /// All that an error could have left behind.
@@ -171,6 +173,47 @@ fn a_hundred_megabytes_need_a_raised_limit() {
         let compiled = wide.compile().await.unwrap();
         assert_eq!(compiled.messages().next_back().unwrap().content.text().len(), text.len());
     });
+}
+
+/// T12, on every store: what is huge comes back whole, what is no JSON of ours is refused, and
+/// whoever goes on finds a sound store.
+#[test]
+fn huge_and_odd_input_comes_back_whole_or_is_refused() {
+    let megabytes = scaled(100, 0.2, 20);
+    let text = "tool output\n".repeat(megabytes * 1024 * 1024 / 12);
+    let count = scaled(1_000_000, 0.1, 100_000);
+    let members: Vec<String> = (0..count).map(|n| format!("\"k{n:07}\":{n}")).collect();
+    let keys = format!("{{{}}}", members.join(","));
+    let call = Draft::assistant("").call("c", "cat", "{}");
+    for backend in backends::all() {
+        let folder = tempfile::tempdir().unwrap();
+        let limits = Limits { blob_bytes: 256 << 20, ..Limits::default() };
+        let options = OpenOptions::new().limits(limits);
+        let tract = block_on(options.open(&backend.url(folder.path(), "agent"))).unwrap();
+        let said = |draft: Draft| {
+            let commit = block_on(tract.commit(draft)).unwrap();
+            block_on(tract.content_of(&commit)).unwrap().unwrap().text()
+        };
+        said(call.clone());
+        assert_eq!(said(Draft::tool_result("c", text.as_str())).len(), text.len());
+        assert_eq!(said(Draft::note(&keys).unwrap()), keys, "{}", backend.name);
+        let twice = Draft::note(r#"{"b":0,"a":1,"a":2}"#).unwrap();
+        assert_eq!(said(twice), r#"{"a":2,"b":0}"#, "{}", backend.name);
+        assert_eq!(said(Draft::user("a\0b\u{202e}")), "a\0b\u{202e}", "{}", backend.name);
+        let before = state(&tract);
+        for odd in [r#"{"a":"\ud800"}"#, r#"{"a":1e400}"#, deep(10_000).as_str()] {
+            assert!(Draft::note(odd).is_err(), "{}", &odd[..10]);
+        }
+        let huge = format!(r#"{{"name":"f","input_schema":{keys}}}"#);
+        assert!(block_on(tract.set_tools([huge.as_str()])).is_err());
+        assert_eq!(state(&tract), before, "{}", backend.name);
+        assert!(block_on(tract.verify()).unwrap().clean, "{}", backend.name);
+        let finding = format!(
+            "a result of {megabytes} MB and {count} keys come back whole; nesting of 10,000, lone \
+             surrogates, 1e400 and a schema of that size are typed errors"
+        );
+        figure("T12 huge", backend.name, finding);
+    }
 }
 
 #[test]

@@ -29,6 +29,9 @@ mod defects;
 // Files that earlier builds wrote.
 mod golden;
 
+// Processes that are killed while they write, and several on one branch.
+mod processes;
+
 // Processes that are killed while they summarise, defer and decide.
 mod kills;
 
@@ -46,6 +49,10 @@ mod rules;
 
 // What waits to be decided: once, by whomever, whatever breaks.
 mod pending;
+
+// A PostgreSQL server of our own, as the tests of its store have it.
+#[path = "../crates/tract-store-postgres/tests/all/server.rs"]
+mod server;
 
 // The tests that the plan of tool tracking names.
 mod seed000;

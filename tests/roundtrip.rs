@@ -48,7 +48,7 @@ fn trajectories_come_back_from_memory() {
 
 #[test]
 fn trajectories_come_back_from_every_store_after_reopening() {
-    for backend in backends::ALL {
+    for backend in backends::all() {
         let folder = tempfile::tempdir().unwrap();
         let tract = backend.open(folder.path(), "agent");
         trajectories_come_back(&tract);
@@ -131,7 +131,7 @@ fn everything() -> Vec<(Dialect, Recording)> {
 #[test]
 fn importing_again_changes_nothing_and_logs_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let kept = backends::ALL.iter().map(|backend| backend.open(folder.path(), "agent"));
+    let kept = backends::all().map(|backend| backend.open(folder.path(), "agent"));
     for tract in std::iter::once(memory()).chain(kept) {
         let all = everything();
         let run = || -> Vec<_> {

@@ -13,12 +13,14 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use tract::engine::{ApplyOptions, Repo, RepoOptions, apply_stream, read_lines};
 use tract::{CommitId, Tract, block_on};
+use tract_testkit::figure;
 
 use self::checks::{
     Broken, Print, accepted, covered, print, reachable, reverted, same, sources, undone,
 };
 use self::world::{Act, World, history};
 use crate::backends::{self, Backend};
+use crate::together::cases;
 use crate::walks::memory;
 
 /// The same store, read by a handle that has cached nothing.
@@ -174,14 +176,12 @@ fn laws_hold_on_random_histories() {
 
 #[test]
 fn laws_hold_on_random_histories_in_every_store() {
-    for backend in backends::ALL {
-        let result = runner(8).run(&history(40), |acts| {
+    for backend in backends::all() {
+        let done = cases(60, 4, &history(40), |acts| {
             let folder = tempfile::tempdir().expect("a folder");
-            let broken = |broken| TestCaseError::fail(format!("{}: {broken}", backend.name));
-            holds(&acts, Some((backend, folder.path()))).map_err(broken)
+            holds(&acts, Some((backend, folder.path())))
+                .map_err(|broken| format!("{}: {broken}", backend.name))
         });
-        if let Err(error) = result {
-            panic!("{error}");
-        }
+        figure("laws", backend.name, format!("{done} random histories keep them"));
     }
 }

@@ -71,7 +71,7 @@ fn clippy() -> Outcome {
 
 fn docs() -> Outcome {
     step("RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --all-features");
-    let status = Command::new(cargo_program())
+    let status = cargo_command()
         .args(["doc", "--quiet", "--workspace", "--no-deps", "--all-features"])
         .env("RUSTDOCFLAGS", "-Dwarnings")
         .status();
@@ -79,15 +79,14 @@ fn docs() -> Outcome {
 }
 
 fn deny() -> Outcome {
-    let present = Command::new(cargo_program()).args(["deny", "--version"]).output();
+    let present = cargo_command().args(["deny", "--version"]).output();
     if !present.is_ok_and(|output| output.status.success()) {
         return Err("cargo-deny is not installed: cargo install --locked cargo-deny".to_owned());
     }
     cargo(&["deny", "--all-features", "check", "licenses", "bans", "sources"])?;
     step("cargo deny check advisories (only where the advisory database can be reached)");
-    let advisories = Command::new(cargo_program())
-        .args(["deny", "--all-features", "check", "advisories"])
-        .output();
+    let advisories =
+        cargo_command().args(["deny", "--all-features", "check", "advisories"]).output();
     match advisories {
         Ok(output) if output.status.success() => Ok(()),
         Ok(output) => {
@@ -115,13 +114,22 @@ fn bench(arguments: &[String]) -> Outcome {
     cargo(&all)
 }
 
-pub(crate) fn cargo_program() -> String {
-    std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
+/// Cargo, without what cargo has told us of this package: build scripts that look at such variables
+/// would run again, and much with them.
+pub(crate) fn cargo_command() -> Command {
+    let mut command = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+    let ours = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_PRIMARY_", "CARGO_CRATE_"];
+    for (name, _) in std::env::vars_os() {
+        if ours.iter().any(|begin| name.to_string_lossy().starts_with(begin)) {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 pub(crate) fn cargo(arguments: &[&str]) -> Outcome {
     step(&format!("cargo {}", arguments.join(" ")));
-    let status = Command::new(cargo_program()).args(arguments).status();
+    let status = cargo_command().args(arguments).status();
     finished(&format!("cargo {}", arguments.join(" ")), status)
 }
 

@@ -28,6 +28,7 @@ DECLARE
     v_target bytea;
     v_sum bigint;
     v_sums bigint[] := '{}';
+    v_seq bigint;
     v_hash bytea;
     i integer;
     v_at integer := 1;
@@ -128,8 +129,11 @@ BEGIN
     END LOOP;
     FOR i IN 1 .. v_refs LOOP
         CONTINUE WHEN NOT v_moves[i];
-        INSERT INTO {s}.ref_log VALUES (v_repo, nextval('{s}.number'), r_name[i], v_found[i],
-            r_to[i], p_batch, p_note, r_log[i]);
+        v_seq := nextval('{s}.number');
+        -- Whoever asked knows neither the number nor what was before: they go into the sum here.
+        INSERT INTO {s}.ref_log VALUES (v_repo, v_seq, r_name[i], v_found[i], r_to[i], p_batch,
+            p_note, r_log[i] # v_seq # coalesce(
+                ('x' || left(encode(sha256(v_found[i]), 'hex'), 16))::bit(64)::bigint, 0));
     END LOOP;
     IF cardinality(b_hash) > 0 THEN
         INSERT INTO {s}.blobs SELECT v_repo, u.h, u.d FROM unnest(b_hash, b_data) AS u (h, d)

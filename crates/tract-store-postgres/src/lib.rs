@@ -12,7 +12,11 @@ mod options;
 mod read;
 mod repair;
 mod schema;
+#[cfg(test)]
+#[path = "../tests/all/server.rs"]
+mod server;
 mod stats;
+mod steps;
 mod store;
 #[cfg(feature = "tls")]
 mod tls;

@@ -10,7 +10,7 @@ use tract_core::{BatchId, LogEntry, RefName, RefTarget, RepoName, StoreResult};
 use crate::args::Args;
 use crate::error::damaged;
 use crate::link::{Link, column};
-use crate::schema::{decode_note, decode_target, log_sum, ref_sum};
+use crate::schema::{decode_note, decode_target, log_sum, log_sum_of_server, ref_sum};
 
 /// Reads a row of `name, target, sum`: the name, and the target where it is sound.
 pub(crate) fn ref_row(
@@ -75,7 +75,7 @@ pub(crate) fn entry_row(
     repo: &RepoName,
     row: &Row,
 ) -> StoreResult<(u64, Option<LogEntry>)> {
-    let seq = column::<i64>(op, row, 0)?.unsigned_abs();
+    let seq: i64 = column(op, row, 0)?;
     let name: String = column(op, row, 1)?;
     let before: Option<&[u8]> = column(op, row, 2)?;
     let after: Option<&[u8]> = column(op, row, 3)?;
@@ -84,7 +84,8 @@ pub(crate) fn entry_row(
     let sum: i64 = column(op, row, 6)?;
     let read = || {
         let batch = BatchId::from_bytes(batch.try_into().ok()?);
-        if log_sum(repo, &name, after, batch, note) != sum {
+        let known = log_sum(repo, &name, after, batch, note);
+        if known ^ log_sum_of_server(seq, before) != sum {
             return None;
         }
         let target = |bytes: Option<&[u8]>| match bytes {
@@ -92,9 +93,10 @@ pub(crate) fn entry_row(
             Some(bytes) => decode_target(bytes).map(Some),
         };
         let (before, after, note) = (target(before)?, target(after)?, decode_note(note)?);
+        let seq = seq.unsigned_abs();
         Some(LogEntry { seq, name: RefName::new(name.as_str()).ok()?, before, after, batch, note })
     };
-    Ok((seq, read()))
+    Ok((seq.unsigned_abs(), read()))
 }
 
 pub(crate) async fn read(

@@ -10,6 +10,7 @@ use crate::args::Args;
 use crate::error::{Failed, failed, new};
 use crate::link::{Link, Scope, column};
 use crate::schema::{CUT, FORMAT, OLDEST_SERVER, WHOLE, in_schema};
+use crate::steps;
 
 const OP: &str = "open";
 const TABLES: &str = include_str!("tables.sql");
@@ -20,6 +21,14 @@ const ROW_SECURITY: &str = include_str!("row_security.sql");
 pub(crate) async fn open(link: &Link) -> StoreResult<()> {
     check_server(link).await?;
     match find(link).await? {
+        Some(found) if (1..FORMAT).contains(&found.format) => {
+            let way = (found.format, FORMAT);
+            steps::upgrade(link, steps::STEPS, way, found.row_security).await?;
+            match find(link).await? {
+                Some(found) => accept(link, found),
+                None => Err(crate::error::damaged(OP, "the store's row of its format is missing")),
+            }
+        }
         Some(found) => accept(link, found),
         None if link.options.create => {
             let found = make(link).await?;

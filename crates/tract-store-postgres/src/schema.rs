@@ -47,8 +47,8 @@ pub(crate) fn ref_sum(repo: &RepoName, name: &str, target: &[u8]) -> i64 {
     parts([repo.as_str().as_bytes(), name.as_bytes(), target])
 }
 
-/// Returns the checksum of a row of `ref_log`. What the ref was before is not in it, for only the
-/// server knows that when it is written: replaying the log checks it.
+/// Returns the part of the checksum of a row of `ref_log` that is known when it is written. The
+/// server adds what only it knows: see [`log_sum_of_server`].
 pub(crate) fn log_sum(
     repo: &RepoName,
     name: &str,
@@ -60,6 +60,12 @@ pub(crate) fn log_sum(
     let after = after.unwrap_or_default();
     let (repo, name) = (repo.as_str().as_bytes(), name.as_bytes());
     parts([repo, name, &is_deleted, after, batch.as_bytes(), note])
+}
+
+/// Returns the other part, that the function `apply` combines it with by exclusive or: the number,
+/// and a hash of what the ref was before.
+pub(crate) fn log_sum_of_server(seq: i64, before: Option<&[u8]>) -> i64 {
+    seq ^ before.map_or(0, |before| first_eight(Sha256::new_with_prefix(before)))
 }
 
 /// Writes what a ref points at.

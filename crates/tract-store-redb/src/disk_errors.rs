@@ -144,6 +144,8 @@ fn judge(disk: &Disk, told: &[CommitId], in_flight: Option<CommitId>, what: &str
 }
 
 const MESSAGES: usize = 8;
+/// The access from which on nothing makes the file longer.
+const DISKS_FULL: [usize; 3] = [40, 90, 160];
 
 #[test]
 fn the_kth_error_of_the_disk_is_told_and_loses_nothing() {
@@ -151,7 +153,7 @@ fn the_kth_error_of_the_disk_is_told_and_loses_nothing() {
     let (told, _) = append(&open(disk.clone()).expect("it opens"), MESSAGES, 300);
     assert_eq!(told.len(), MESSAGES);
     let accesses = disk.inner().done;
-    let wanted = tract_testkit::scaled(accesses, 0.2, 30).min(accesses);
+    let wanted = tract_testkit::scaled(accesses, 0.2, 30).clamp(1, accesses);
     let (mut refused, mut poisoned) = (0, 0);
     for k in (1..=accesses).step_by((accesses / wanted).max(1)) {
         for how in [Failing::Once, Failing::ForEver] {
@@ -178,13 +180,18 @@ fn the_kth_error_of_the_disk_is_told_and_loses_nothing() {
             judge(&disk, &told, in_flight, &what);
         }
     }
-    println!("{accesses} accesses, {refused} errors told, {poisoned} handles poisoned after it");
+    let finding = format!(
+        "{} of {accesses} accesses failed, once and for ever: {refused} typed errors, {poisoned} \
+         handles poisoned, 0 acknowledged lost",
+        accesses.div_ceil((accesses / wanted).max(1))
+    );
+    tract_testkit::figure("T3 errors of the disk", "redb", finding);
     assert!(refused > wanted / 2 && poisoned > 0);
 }
 
 #[test]
 fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
-    for k in [40, 90, 160] {
+    for k in DISKS_FULL {
         let disk = Disk::new(Vec::new());
         disk.inner().fails = Some((k, Failing::Full));
         let store = open(disk.clone()).expect("there is room for an empty file");
@@ -193,4 +200,6 @@ fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
         drop(store);
         judge(&disk, &told, Some(refused), &format!("full from access {k} on"));
     }
+    let finding = format!("{} full disks: 0 half writes, each goes on with room", DISKS_FULL.len());
+    tract_testkit::figure("T4 full disk", "redb", finding);
 }

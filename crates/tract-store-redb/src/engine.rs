@@ -12,6 +12,7 @@ use tract_core::kv::{Durability, KvBatch, KvEngine, KvOutcome, KvRead, Space};
 use tract_core::store::{Capabilities, Damage};
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
 
+use crate::copy;
 use crate::error::{BACKEND, contained, engine, new, storage};
 use crate::scratch::Scratch;
 use crate::snapshot::Snapshot;
@@ -195,6 +196,24 @@ impl KvEngine for RedbEngine {
             }
             Err(error) => Err(error),
         }
+    }
+
+    fn keep_copy(&self, format: u32) -> StoreResult<()> {
+        let file = self.file();
+        contained("migrate", || match &*file {
+            Some(File::Writable(database)) => {
+                let snapshot = database.begin_read().map_err(engine("migrate"))?;
+                copy::keep(&self.path, &snapshot, format)
+            }
+            Some(File::ReadOnly(_)) => {
+                let message = format!(
+                    "the store has format {format}, an earlier one: open it for writing once, which \
+                     brings it to the present one and leaves a copy"
+                );
+                Err(new(StoreErrorKind::ReadOnly, "migrate", message))
+            }
+            None => Err(closed("migrate")),
+        })
     }
 
     fn close(&self) -> StoreResult<()> {

@@ -28,7 +28,7 @@ pub fn open(path: impl AsRef<Path>, options: &RedbOptions) -> StoreResult<Thread
     Ok(Threaded::new(KvStore::new(engine)?, options.write_mode))
 }
 
-fn open_engine(path: &Path, options: &RedbOptions) -> StoreResult<RedbEngine> {
+pub(crate) fn open_engine(path: &Path, options: &RedbOptions) -> StoreResult<RedbEngine> {
     let path = std::path::absolute(path).map_err(|error| {
         new(StoreErrorKind::Invalid, "open", "the path is empty").with_source(error)
     })?;

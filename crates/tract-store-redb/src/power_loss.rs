@@ -143,11 +143,6 @@ impl Dice {
     }
 }
 
-/// How many images to try: 1,000 at `TRACT_SCALE=1`, a fifth unless asked.
-fn images() -> usize {
-    tract_testkit::scaled(1000, 0.2, 20)
-}
-
 fn nothing_acknowledged_is_lost(quick_repair: bool) {
     let disk = Disk::default();
     let store = open(disk.clone(), quick_repair);
@@ -169,7 +164,8 @@ fn nothing_acknowledged_is_lost(quick_repair: bool) {
 
     let mut dice = Dice(if quick_repair { 3 } else { 5 });
     let mut in_flight = 0;
-    for image in 0..images() {
+    let mut images = tract_testkit::rounds(1000, 20);
+    for image in images.by_ref() {
         let cut = begun + dice.below(steps.len() - begun + 1);
         let flushed = steps[..cut].iter().rposition(|step| matches!(step, Step::Flush));
         let flushed = flushed.map_or(0, |at| at + 1);
@@ -212,11 +208,12 @@ fn nothing_acknowledged_is_lost(quick_repair: bool) {
         let (batch, _) = appending(found, "after the loss of power");
         assert!(matches!(store.apply_group(&[(repo.clone(), batch)])[..], [Ok(Applied::Done)]));
     }
-    println!(
-        "{} images, quick repair {quick_repair}: nothing acknowledged is lost, {in_flight} times \
-         the write in flight was there",
-        images()
+    let finding = format!(
+        "{} images{}: 0 acknowledged lost, {in_flight} times the write in flight was there",
+        images.done(),
+        if quick_repair { "" } else { " without quick repair" },
     );
+    tract_testkit::figure("T2 loss of power", "redb", finding);
 }
 
 #[test]

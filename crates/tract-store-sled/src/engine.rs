@@ -12,6 +12,7 @@ use tract_core::kv::{
 use tract_core::store::{Capabilities, Damage};
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
 
+use crate::copy;
 use crate::error::{BACKEND, contained, engine, io, new};
 use crate::flush::Flush;
 
@@ -157,6 +158,12 @@ impl KvEngine for SledEngine {
             }
             Err(error) => Err(error),
         }
+    }
+
+    fn keep_copy(&self, format: u32) -> StoreResult<()> {
+        let folder = self.folder();
+        let Some(Folder { tree, .. }) = &*folder else { return Err(closed("migrate")) };
+        contained("migrate", || copy::keep(&self.path, tree, format))
     }
 
     fn close(&self) -> StoreResult<()> {

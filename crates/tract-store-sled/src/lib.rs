@@ -1,6 +1,7 @@
 #![doc = include_str!("docs.md")]
 #![forbid(unsafe_code)]
 
+mod copy;
 mod engine;
 mod error;
 mod flush;

@@ -16,7 +16,7 @@ use crate::flush::Flush;
 pub type SledStore = KvStore<SledEngine>;
 
 /// The tree that holds everything. The name belongs to the format.
-const TREE: &[u8] = b"tract-1";
+pub(crate) const TREE: &[u8] = b"tract-1";
 
 /// The tree that sled makes by itself.
 const DEFAULT_TREE: &[u8] = b"__sled__default";
@@ -28,6 +28,11 @@ const DEFAULT_TREE: &[u8] = b"__sled__default";
 /// format of a later version, `Busy` when it is open elsewhere for longer than the timeout,
 /// `Corrupt` for damaged files, `Unavailable` when the operating system refuses.
 pub fn open(path: impl AsRef<Path>, options: &SledOptions) -> StoreResult<Threaded<SledStore>> {
+    let engine = open_engine(path.as_ref(), options)?;
+    Ok(Threaded::new(KvStore::new(engine)?, options.write_mode))
+}
+
+pub(crate) fn open_engine(path: &Path, options: &SledOptions) -> StoreResult<SledEngine> {
     let path = std::path::absolute(path).map_err(|error| {
         new(StoreErrorKind::Invalid, "open", "the path is empty").with_source(error)
     })?;
@@ -37,7 +42,7 @@ pub fn open(path: impl AsRef<Path>, options: &SledOptions) -> StoreResult<Thread
     }
     let folder =
         patiently(options.busy_timeout, || contained("open", || open_folder(&path, options)))?;
-    Ok(Threaded::new(KvStore::new(SledEngine::new(path, folder))?, options.write_mode))
+    Ok(SledEngine::new(path, folder))
 }
 
 fn open_folder(path: &Path, options: &SledOptions) -> StoreResult<Folder> {

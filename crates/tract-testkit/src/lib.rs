@@ -30,5 +30,5 @@ mod suite;
 
 pub use self::contract::cases;
 pub use self::faulty::{Fault, FaultyStore};
-pub use self::scale::scaled;
+pub use self::scale::{Rounds, figure, rounds, scaled};
 pub use self::suite::{Capability, Case, Harness, Outcome, Running, Suite, assert_kept};

@@ -1,4 +1,15 @@
-//! How much a test does: one variable for all of them.
+//! How much a test does, and what it says of it: one variable and one form for all of them.
+
+use std::fmt::Display;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+/// How long rounds go on where nobody asks for a size.
+const CAP: Duration = Duration::from_secs(12);
+
+fn asked() -> Option<f64> {
+    std::env::var("TRACT_SCALE").ok().and_then(|scale| scale.parse::<f64>().ok())
+}
 
 /// How often to do what is done `full` times at full size: the part of it that the environment
 /// variable `TRACT_SCALE` says, `part` of it where nobody says, and at least `least` times.
@@ -8,6 +19,69 @@
 /// assert!(images >= 20);
 /// ```
 pub fn scaled(full: usize, part: f64, least: usize) -> usize {
-    let asked = std::env::var("TRACT_SCALE").ok().and_then(|scale| scale.parse::<f64>().ok());
-    ((full as f64 * asked.unwrap_or(part)) as usize).max(least)
+    ((full as f64 * asked().unwrap_or(part)) as usize).max(least)
+}
+
+/// Counts rounds of what is done `full` times at full size: as many as [`scaled`] says of a fifth.
+/// Where nobody asks for a size they also end after some seconds, when `least` of them are done.
+///
+/// ```
+/// let mut rounds = tract_testkit::rounds(100, 5);
+/// for round in rounds.by_ref() {
+///     assert!(round < 100);
+/// }
+/// assert!(rounds.done() >= 5);
+/// ```
+pub fn rounds(full: usize, least: usize) -> Rounds {
+    let until = asked().is_none().then(|| Instant::now() + CAP);
+    Rounds { wanted: scaled(full, 0.2, least), least, done: 0, until }
+}
+
+/// Rounds of a test, from [`rounds`].
+#[derive(Clone, Debug)]
+pub struct Rounds {
+    wanted: usize,
+    least: usize,
+    done: usize,
+    until: Option<Instant>,
+}
+
+impl Rounds {
+    /// Returns how many there were.
+    pub fn done(&self) -> usize {
+        self.done
+    }
+
+    /// Returns how many there are at most.
+    pub fn wanted(&self) -> usize {
+        self.wanted
+    }
+}
+
+impl Iterator for Rounds {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        let late = || self.until.is_some_and(|until| Instant::now() >= until);
+        if self.done >= self.wanted || (self.done >= self.least && late()) {
+            return None;
+        }
+        self.done += 1;
+        Some(self.done - 1)
+    }
+}
+
+/// Prints what a suite found on a store, as one line that `cargo xtask soak` gathers: `figure`, the
+/// suite, the store, the finding, with tabs between them.
+///
+/// ```
+/// tract_testkit::figure("T5 damage", "sqlite", "1000 flipped bytes, 0 silent wrong reads");
+/// ```
+pub fn figure(suite: &str, store: &str, finding: impl Display) {
+    // One write, and a line of its own: tests run beside each other, and their harness prints a
+    // name without an end of line before each.
+    let line = format!("\nfigure\t{suite}\t{store}\t{finding}\n");
+    let mut out = std::io::stdout().lock();
+    // Where nobody reads there is nobody to be told.
+    let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
 }

@@ -73,13 +73,13 @@ fn acknowledged(child: &mut Child, member: &'static str) -> JoinHandle<Vec<Strin
 }
 
 #[test]
-fn an_appending_process_killed_80_times_loses_nothing_acknowledged() {
-    appending_killed("sqlite", 80);
+fn a_killed_appending_process_loses_nothing_acknowledged() {
+    appending_killed("sqlite", 100);
 }
 
 #[test]
-fn an_appending_process_on_redb_killed_40_times_loses_nothing_acknowledged() {
-    appending_killed("redb", 40);
+fn a_killed_appending_process_on_redb_loses_nothing_acknowledged() {
+    appending_killed("redb", 100);
 }
 
 fn appending_killed(engine: &str, kills: usize) {
@@ -89,7 +89,8 @@ fn appending_killed(engine: &str, kills: usize) {
     assert!(made.expect("init runs").success());
     let mut pauses = Pauses(7);
     let mut seen = Vec::new();
-    for round in 0..kills {
+    let mut rounds = tract_testkit::rounds(kills, 20);
+    for round in rounds.by_ref() {
         let mut child = store
             .tract()
             .args(["apply", "--json", "-"])
@@ -115,6 +116,7 @@ fn appending_killed(engine: &str, kills: usize) {
             store.clean();
         }
     }
+    let kills = rounds.done();
     assert!(seen.len() >= kills, "only {} lines were acknowledged", seen.len());
     let log = store.tract().args(["log", "--limit", "0", "--json"]).output();
     let log = String::from_utf8(log.expect("log runs").stdout).expect("the log is text");
@@ -125,17 +127,18 @@ fn appending_killed(engine: &str, kills: usize) {
         .collect();
     let lost = seen.iter().filter(|id| !stored.contains(*id)).count();
     assert_eq!(lost, 0, "{lost} of {} acknowledged commits are lost", seen.len());
-    println!("{engine}: {kills} kills, {} acknowledged, {} stored", seen.len(), stored.len());
+    let finding = format!("{kills} kills of `tract apply`, {} acknowledged, 0 lost", seen.len());
+    tract_testkit::figure("T1 kill -9, command line", engine, finding);
 }
 
 #[test]
-fn an_importing_process_killed_20_times_can_go_on() {
-    importing_killed("sqlite", 20);
+fn a_killed_importing_process_can_go_on() {
+    importing_killed("sqlite", 50);
 }
 
 #[test]
-fn an_importing_process_on_redb_killed_10_times_can_go_on() {
-    importing_killed("redb", 10);
+fn a_killed_importing_process_on_redb_can_go_on() {
+    importing_killed("redb", 50);
 }
 
 fn importing_killed(engine: &str, kills: usize) {
@@ -158,7 +161,8 @@ fn importing_killed(engine: &str, kills: usize) {
     drop(file);
     let mut pauses = Pauses(11);
     let mut seen = BTreeSet::new();
-    for round in 0..kills {
+    let mut rounds = tract_testkit::rounds(kills, 10);
+    for round in rounds.by_ref() {
         let mut child = store
             .tract()
             .args(["import", "--json"])
@@ -187,5 +191,8 @@ fn importing_killed(engine: &str, kills: usize) {
     assert_eq!(again, seen.len(), "every acknowledged conversation is there");
     assert!(again > 0, "no conversation was acknowledged before a kill");
     store.clean();
-    println!("{engine}: {kills} kills, {} conversations acknowledged", seen.len());
+    let (kills, count) = (rounds.done(), seen.len());
+    let finding =
+        format!("{kills} kills of `tract import`, {count} conversations acknowledged, 0 lost");
+    tract_testkit::figure("T1 kill -9, command line", engine, finding);
 }

@@ -196,6 +196,17 @@ pub trait KvEngine: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
+    /// Puts a whole and durable copy beside the store, before that is brought from `format` to the
+    /// next; a copy of that format that is there already is left as it is. By default there is
+    /// none: each step of a migration is one write, so nothing is half done without it either.
+    ///
+    /// # Errors
+    /// Whatever the engine's failure is; then the store stays as it is.
+    fn keep_copy(&self, format: u32) -> StoreResult<()> {
+        let _ = format;
+        Ok(())
+    }
+
     /// Writes out what is held back and releases files and locks. The store calls nothing after it.
     ///
     /// # Errors

@@ -67,6 +67,7 @@ mod keys;
 mod known;
 mod map;
 mod memory;
+mod migrate;
 mod neighbours;
 mod overlay;
 mod read;
@@ -86,4 +87,6 @@ pub use self::batch::{KvBatch, KvEntry};
 pub use self::engine::{Durability, KvEngine, KvOutcome, KvRead, Scan, Space, Visit};
 pub use self::map::KvMap;
 pub use self::memory::{MemoryEngine, MemoryStore, memory};
+#[doc(hidden)]
+pub use self::migrate::{KvStep, migrate};
 pub use self::store::{FORMAT, KvStore};

@@ -8,9 +8,7 @@ use bytes::Bytes;
 
 use super::overlay::Overlay;
 use super::read::{self, View};
-use super::{
-    Durability, KvBatch, KvEngine, KvOutcome, MemoryEngine, Scan, Space, keys, value, write,
-};
+use super::{Durability, KvEngine, KvOutcome, MemoryEngine, Space, keys, migrate, write};
 use crate::batch::{Applied, Batch, DerivedKind};
 use crate::commit::Commit;
 use crate::id::{CommitId, RepoName, ToolId, ToolsetId};
@@ -53,7 +51,8 @@ impl KvStore<MemoryEngine> {
 
 impl<E: KvEngine> KvStore<E> {
     /// Opens a store and gives it a thread for its writes. An engine without keys becomes an empty
-    /// store.
+    /// store; one of an earlier format is brought to the present one, after a copy where the engine
+    /// keeps one.
     ///
     /// # Errors
     /// `TooNew` when a later version wrote it, `NotAStore` when its keys are not a store's, or the
@@ -67,57 +66,13 @@ impl<E: KvEngine> KvStore<E> {
     /// # Errors
     /// Those of [`open`](Self::open).
     pub fn new(engine: E) -> StoreResult<Self> {
-        let store =
-            Self { engine, poisoned: AtomicBool::new(false), closed: AtomicBool::new(false) };
-        loop {
-            let Some(batch) = store.check_format()? else { return Ok(store) };
-            // Somebody else making the same store at this moment is as good.
-            match store.engine.write(&batch, Durability::Immediate)? {
-                KvOutcome::Committed => return Ok(store),
-                KvOutcome::Conflict { .. } => {}
-            }
-        }
+        migrate::migrate(&engine, migrate::STEPS, FORMAT)?;
+        Ok(Self { engine, poisoned: AtomicBool::new(false), closed: AtomicBool::new(false) })
     }
 
     /// Returns the engine.
     pub fn engine(&self) -> &E {
         &self.engine
-    }
-
-    /// Checks the format; gives what to write where there is none yet.
-    fn check_format(&self) -> StoreResult<Option<KvBatch>> {
-        let read = self.engine.read()?;
-        let not_a_store = |message: &str| {
-            Err(StoreError::new(StoreErrorKind::NotAStore, E::NAME, "open", message))
-        };
-        let Some(sealed) = read.get(Space::Small, keys::FORMAT)? else {
-            for space in Space::ALL {
-                let all = Scan::prefix(space, Vec::new());
-                let mut found = false;
-                read.scan(&all, &mut |_, _| {
-                    found = true;
-                    Ok(ControlFlow::Break(()))
-                })?;
-                if found {
-                    return not_a_store("expected a format version, found keys without one");
-                }
-            }
-            let mut overlay = Overlay::new(&*read);
-            overlay.require(Space::Small, keys::FORMAT.to_vec())?;
-            let sealed = value::seal(keys::FORMAT, FORMAT.to_be_bytes().to_vec());
-            overlay.put(Space::Small, keys::FORMAT.to_vec(), sealed);
-            return Ok(Some(overlay.into_batch()));
-        };
-        let version = value::open(keys::FORMAT, &sealed).and_then(|value| value.try_into().ok());
-        match version.map(u32::from_be_bytes) {
-            Some(FORMAT) => Ok(None),
-            Some(found) if found > FORMAT => {
-                let kind = StoreErrorKind::TooNew { found, known: FORMAT };
-                let message = format!("expected format {FORMAT} or older, found {found}");
-                Err(StoreError::new(kind, E::NAME, "open", message))
-            }
-            _ => not_a_store("the format version is damaged"),
-        }
     }
 
     fn error(&self, kind: StoreErrorKind, op: &'static str, message: &str) -> StoreError {

@@ -22,8 +22,8 @@ fn a_killed_server_loses_nothing_acknowledged() {
     let mut heads = [None; WRITERS];
     let mut lengths = [0usize; WRITERS];
     let (mut acknowledged, mut resolved) = (0, 0);
-    let loops = support::scaled(10).max(2);
-    for round in 0..loops {
+    let mut loops = tract_testkit::rounds(10, 2);
+    for round in loops.by_ref() {
         let (stop, written) = (AtomicBool::new(false), AtomicUsize::new(0));
         let ends = std::thread::scope(|scope| {
             let writers: Vec<_> = (0..WRITERS)
@@ -78,8 +78,10 @@ fn a_killed_server_loses_nothing_acknowledged() {
         }
         assert_eq!(block_on(store.check(&repo, false)).expect("it is checked"), []);
     }
-    println!(
-        "{loops} kills: {acknowledged} acknowledged, 0 lost; {resolved} were written although \
-         their answer was lost"
+    let finding = format!(
+        "{} kills of the server under 4 writers, {acknowledged} acknowledged, 0 lost; {resolved} \
+         were written although their answer was lost",
+        loops.done()
     );
+    tract_testkit::figure("T1 kill -9", "postgres", finding);
 }

@@ -3,6 +3,7 @@
 mod contract;
 mod crashes;
 mod damage;
+mod flips;
 mod opening;
 mod proxy;
 mod server;

@@ -55,10 +55,3 @@ pub(crate) fn tenant_url(url: &str) -> String {
     let (_, place) = rest.split_once('@').expect("a url with a user");
     format!("{scheme}://tract_tenant:tenant@{place}")
 }
-
-/// Returns how often to do what is done `full` times at full scale: `TRACT_SCALE` says which part,
-/// a twentieth when it says nothing, and at least once.
-pub(crate) fn scaled(full: usize) -> usize {
-    let scale = std::env::var("TRACT_SCALE").ok().and_then(|scale| scale.parse::<f64>().ok());
-    ((full as f64 * scale.unwrap_or(0.05)) as usize).max(1)
-}

@@ -129,7 +129,7 @@ impl Tenant<'_> {
 #[test]
 fn two_repositories_through_one_pool_leak_nothing() {
     let Some(url) = server::shared() else { return };
-    let operations = support::scaled(10_000).max(200);
+    let operations = tract_testkit::scaled(10_000, 0.05, 200);
     for row_security in [false, true] {
         let url = if row_security { support::tenant_url(url) } else { url.to_owned() };
         let url = server::with_schema(&url, &server::schema());
@@ -168,8 +168,14 @@ fn two_repositories_through_one_pool_leak_nothing() {
                 });
             }
         });
-        println!("row security {row_security}: 2 x {operations} operations, {leaks:?} leaks");
-        assert_eq!(leaks.into_inner(), 0);
+        let leaks = leaks.into_inner();
+        assert_eq!(leaks, 0);
+        let rows = if row_security { "with" } else { "without" };
+        let finding = format!(
+            "2 repositories x {operations} operations through one pool, {rows} row-level security: \
+             {leaks} leaks"
+        );
+        tract_testkit::figure("S10 tenants", "postgres", finding);
         for repo in &repos {
             assert_eq!(block_on(store.check(repo, false)).expect("it is checked"), []);
             assert!(block_on(store.ref_target(repo, &branch("main"))).expect("read").is_some());

@@ -56,6 +56,14 @@ fn a_server_is_checked_and_then_trusted() {
     let options = support::options().retry_for(std::time::Duration::ZERO);
     let error = block_on(open(&url("other.pem"), &options)).expect_err("nobody vouches for it");
     assert_eq!(error.kind, StoreErrorKind::Unavailable, "{error}");
+    // Without a name of an authority it is the operating system's that count: never nobody's.
+    let required = format!("{}?sslmode=require", server.url());
+    let error = block_on(open(&required, &options)).expect_err("nobody vouches for it");
+    assert_eq!(error.kind, StoreErrorKind::Unavailable, "{error}");
+    // The same server under a name that is not in its certificate.
+    let elsewhere = url("ca.pem").replace("127.0.0.1", "localhost");
+    let error = block_on(open(&elsewhere, &options)).expect_err("that is not its name");
+    assert_eq!(error.kind, StoreErrorKind::Unavailable, "{error}");
     let error = block_on(open(&url("absent.pem"), &options)).expect_err("there is no such file");
     assert_eq!(error.kind, StoreErrorKind::Invalid, "{error}");
 }

@@ -8,6 +8,8 @@ mod common;
 mod contents;
 /// Flipped bytes, checks and repair.
 mod damage;
+/// The k-th access of the disk fails.
+mod disk_errors;
 /// What lies at the path decides what opening gives.
 mod opening;
 /// What a loss of power leaves.

@@ -1,8 +1,14 @@
 /* Takes down what a process writes to files under TRACT_TAPE_OF, and when it flushes them, in the
  * order in which it happens, to the file TRACT_TAPE. A record is: kind (1 write, 2 length, 3 flush),
- * length of the path, offset, length of the data, each 8 bytes; then path and data. */
+ * length of the path, offset, length of the data, each 8 bytes; then path and data.
+ *
+ * Where TRACT_FAIL_AT says a number, the access of that number (from 1, of files whose path holds
+ * TRACT_FAIL_IN) fails: as TRACT_FAIL_HOW says `once`, it and all after it (`ever`), it and all
+ * after it that write (`full`, no space left), or it writes but a half (`short`), which is no error
+ * yet. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -46,7 +52,31 @@ static void take(int64_t kind, int fd, int64_t offset, const void *data, size_t 
     pthread_mutex_unlock(&lock);
 }
 
+static long accesses = 0;
+
+/* Says what becomes of an access: 0 it goes through, -1 it fails with errno set, 1 it is cut short. */
+static int fate(int64_t kind, int fd) {
+    const char *at = getenv("TRACT_FAIL_AT"), *in = getenv("TRACT_FAIL_IN"), *how = getenv("TRACT_FAIL_HOW");
+    const char *folder = getenv("TRACT_TAPE_OF");
+    char link[64], path[4096];
+    if (!at || !in || !how || !folder) return 0;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t long_ = readlink(link, path, sizeof path - 1);
+    if (long_ <= 0) return 0;
+    path[long_] = 0;
+    if (strncmp(path, folder, strlen(folder)) != 0 || !strstr(path, in)) return 0;
+    long wanted = atol(at), now = __atomic_add_fetch(&accesses, 1, __ATOMIC_SEQ_CST);
+    if (!strcmp(how, "short")) return now == wanted && kind == 1 ? 1 : 0;
+    if (!strcmp(how, "once") ? now != wanted : now < wanted) return 0;
+    if (!strcmp(how, "full") && kind != 1) return 0;
+    errno = !strcmp(how, "full") ? ENOSPC : EIO;
+    return -1;
+}
+
 ssize_t write(int fd, const void *data, size_t length) {
+    int fate_ = fate(1, fd);
+    if (fate_ < 0) return -1;
+    if (fate_ > 0 && length > 1) length /= 2;
     static ssize_t (*next)(int, const void *, size_t);
     if (!next) next = (ssize_t (*)(int, const void *, size_t))real("write");
     off_t at = lseek(fd, 0, SEEK_CUR);
@@ -56,6 +86,9 @@ ssize_t write(int fd, const void *data, size_t length) {
 }
 
 ssize_t pwrite(int fd, const void *data, size_t length, off_t at) {
+    int fate_ = fate(1, fd);
+    if (fate_ < 0) return -1;
+    if (fate_ > 0 && length > 1) length /= 2;
     static ssize_t (*next)(int, const void *, size_t, off_t);
     if (!next) next = (ssize_t (*)(int, const void *, size_t, off_t))real("pwrite");
     ssize_t done = next(fd, data, length, at);
@@ -64,6 +97,9 @@ ssize_t pwrite(int fd, const void *data, size_t length, off_t at) {
 }
 
 ssize_t pwrite64(int fd, const void *data, size_t length, off64_t at) {
+    int fate_ = fate(1, fd);
+    if (fate_ < 0) return -1;
+    if (fate_ > 0 && length > 1) length /= 2;
     static ssize_t (*next)(int, const void *, size_t, off64_t);
     if (!next) next = (ssize_t (*)(int, const void *, size_t, off64_t))real("pwrite64");
     ssize_t done = next(fd, data, length, at);
@@ -72,6 +108,8 @@ ssize_t pwrite64(int fd, const void *data, size_t length, off64_t at) {
 }
 
 int ftruncate(int fd, off_t length) {
+    int fate_ = fate(2, fd);
+    if (fate_ < 0) return -1;
     static int (*next)(int, off_t);
     if (!next) next = (int (*)(int, off_t))real("ftruncate");
     int done = next(fd, length);
@@ -80,6 +118,8 @@ int ftruncate(int fd, off_t length) {
 }
 
 int ftruncate64(int fd, off64_t length) {
+    int fate_ = fate(2, fd);
+    if (fate_ < 0) return -1;
     static int (*next)(int, off64_t);
     if (!next) next = (int (*)(int, off64_t))real("ftruncate64");
     int done = next(fd, length);
@@ -88,6 +128,8 @@ int ftruncate64(int fd, off64_t length) {
 }
 
 int fsync(int fd) {
+    int fate_ = fate(3, fd);
+    if (fate_ < 0) return -1;
     static int (*next)(int);
     if (!next) next = (int (*)(int))real("fsync");
     int done = next(fd);
@@ -96,6 +138,8 @@ int fsync(int fd) {
 }
 
 int fdatasync(int fd) {
+    int fate_ = fate(3, fd);
+    if (fate_ < 0) return -1;
     static int (*next)(int);
     if (!next) next = (int (*)(int))real("fdatasync");
     int done = next(fd);

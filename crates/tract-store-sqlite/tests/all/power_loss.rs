@@ -20,16 +20,16 @@ const UNSAFE: &str = "TRACT_TAPE_UNSAFE";
 
 /// What was done to a file.
 #[derive(Clone, Debug)]
-enum Act {
+pub(crate) enum Act {
     Write(u64, Vec<u8>),
     Length(u64),
     Flush,
 }
 
 #[derive(Clone, Debug)]
-struct Step {
-    file: PathBuf,
-    act: Act,
+pub(crate) struct Step {
+    pub(crate) file: PathBuf,
+    pub(crate) act: Act,
 }
 
 fn number(bytes: &mut &[u8]) -> u64 {
@@ -38,7 +38,7 @@ fn number(bytes: &mut &[u8]) -> u64 {
     u64::from_le_bytes(number.try_into().expect("eight bytes"))
 }
 
-fn tape(mut bytes: &[u8]) -> Vec<Step> {
+pub(crate) fn tape(mut bytes: &[u8]) -> Vec<Step> {
     let mut steps = Vec::new();
     while !bytes.is_empty() {
         let [kind, long, offset, length] = std::array::from_fn(|_| number(&mut bytes));
@@ -107,12 +107,8 @@ fn power_loss_child() {
     block_on(store.close()).expect("it closes");
 }
 
-/// Builds the library, and gives what a process did under it; `None` where that cannot be.
-fn recorded(folder: &Path, unsafely: bool) -> Option<Vec<Step>> {
-    if !cfg!(target_os = "linux") {
-        println!("left out: the loss of power under SQLite, which needs LD_PRELOAD");
-        return None;
-    }
+/// Builds the library that is preloaded.
+pub(crate) fn library(folder: &Path) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/power_loss.c");
     let library = folder.join("tape.so");
     let built = Command::new("cc")
@@ -122,6 +118,16 @@ fn recorded(folder: &Path, unsafely: bool) -> Option<Vec<Step>> {
         .args(["-ldl", "-lpthread"])
         .status();
     assert!(built.is_ok_and(|status| status.success()), "cc builds the library");
+    library
+}
+
+/// Builds the library, and gives what a process did under it; `None` where that cannot be.
+fn recorded(folder: &Path, unsafely: bool) -> Option<Vec<Step>> {
+    if !cfg!(target_os = "linux") {
+        println!("left out: the loss of power under SQLite, which needs LD_PRELOAD");
+        return None;
+    }
+    let library = library(folder);
     let stores = folder.join("stores");
     std::fs::create_dir(&stores).expect("a folder");
     let mut child = Command::new(std::env::current_exe().expect("this program"));
@@ -190,9 +196,9 @@ fn after_losses_of_power(unsafely: bool) -> Option<Outcome> {
     assert_eq!(told.len(), 60, "every message was told");
     let begun = told[0].0;
     let mut dice = Dice(11);
-    let mut outcome =
-        Outcome { images: tract_testkit::scaled(1000, 0.1, 60), ..Outcome::default() };
-    for n in 0..outcome.images {
+    let mut outcome = Outcome::default();
+    let mut images = tract_testkit::rounds(1000, 60);
+    for n in images.by_ref() {
         let cut = begun + dice.below(steps.len() - begun + 1);
         let scratch = tempfile::tempdir().expect("a folder");
         for (name, bytes) in image(&steps[..cut], &mut dice) {
@@ -224,7 +230,16 @@ fn after_losses_of_power(unsafely: bool) -> Option<Outcome> {
         assert_eq!(page.steps.len(), there, "{what}");
         assert_eq!(store.check(&repo(), false).expect("it checks itself"), [], "{what}");
     }
-    println!("unsafe {unsafely}: {outcome:?}");
+    outcome.images = images.done();
+    let Outcome { images, lost, in_flight } = outcome;
+    let finding = match unsafely {
+        false => format!(
+            "{images} images: {lost} acknowledged lost, {in_flight} times the write in flight was \
+             there"
+        ),
+        true => format!("{images} images without the promise, as a check: {lost} lost something"),
+    };
+    tract_testkit::figure("T2 loss of power", "sqlite", finding);
     Some(outcome)
 }
 

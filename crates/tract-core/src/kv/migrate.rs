@@ -1,0 +1,243 @@
+//! From an older format to the newest: numbered steps, a copy first, each step whole or not at all.
+
+use super::{Durability, KvBatch, KvEngine, KvEntry, KvOutcome, KvRead, Space, keys, value};
+use crate::store::{StoreError, StoreErrorKind, StoreResult};
+
+/// What brings a store from one format to the next.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct KvStep {
+    /// The format that it begins with; it ends with the one after.
+    pub from: u32,
+    /// What keys become, as read from a snapshot of that format.
+    pub writes: fn(&dyn KvRead) -> StoreResult<Vec<KvEntry>>,
+}
+
+/// All steps, by number. There are none yet: format 1 is the first.
+pub(super) const STEPS: &[KvStep] = &[];
+
+/// What a store says of its format.
+pub(super) enum Format {
+    /// No keys at all.
+    Empty,
+    /// A version.
+    Is(u32),
+}
+
+/// Reads the format of a store.
+pub(super) fn format<E: KvEngine>(read: &dyn KvRead) -> StoreResult<Format> {
+    let not_a_store =
+        |message: &str| Err(StoreError::new(StoreErrorKind::NotAStore, E::NAME, "open", message));
+    let Some(sealed) = read.get(Space::Small, keys::FORMAT)? else {
+        for space in Space::ALL {
+            let mut found = false;
+            read.scan(&super::Scan::prefix(space, Vec::new()), &mut |_, _| {
+                found = true;
+                Ok(std::ops::ControlFlow::Break(()))
+            })?;
+            if found {
+                return not_a_store("expected a format version, found keys without one");
+            }
+        }
+        return Ok(Format::Empty);
+    };
+    let version = value::open(keys::FORMAT, &sealed).and_then(|value| value.try_into().ok());
+    match version.map(u32::from_be_bytes) {
+        Some(version) if version > 0 => Ok(Format::Is(version)),
+        _ => not_a_store("the format version is damaged"),
+    }
+}
+
+/// The entry that says a format.
+pub(super) fn says(version: u32) -> KvEntry {
+    let sealed = value::seal(keys::FORMAT, version.to_be_bytes().to_vec());
+    KvEntry { space: Space::Small, key: keys::FORMAT.into(), value: Some(sealed) }
+}
+
+/// Brings a store to a format, which an empty one takes at once. Before the first step the engine
+/// keeps a copy of the store as it was. Each step and the version that it leads to are one write:
+/// who is killed in between goes on with the next one.
+///
+/// # Errors
+/// `TooNew` for a format beyond it, `NotAStore` for keys that are not a store's, `Unsupported`
+/// where a step is missing, and the engine's failures.
+#[doc(hidden)]
+pub fn migrate<E: KvEngine>(engine: &E, steps: &[KvStep], to: u32) -> StoreResult<()> {
+    let mut copied = false;
+    loop {
+        let read = engine.read()?;
+        let mut batch = KvBatch::default();
+        match format::<E>(&*read)? {
+            Format::Is(found) if found == to => return Ok(()),
+            Format::Is(found) if found > to => {
+                let kind = StoreErrorKind::TooNew { found, known: to };
+                let message = format!("expected format {to} or older, found {found}");
+                return Err(StoreError::new(kind, E::NAME, "open", message));
+            }
+            Format::Is(from) => {
+                let step_from = |from| steps.iter().find(|step| step.from == from);
+                let (Some(step), true) =
+                    (step_from(from), (from..to).all(|n| step_from(n).is_some()))
+                else {
+                    let message = format!("expected a way from format {from} to {to}, found none");
+                    let kind = StoreErrorKind::Unsupported;
+                    return Err(StoreError::new(kind, E::NAME, "migrate", message));
+                };
+                if !copied {
+                    // An engine may let nobody read twice at once.
+                    drop(read);
+                    engine.keep_copy(from)?;
+                    copied = true;
+                    continue;
+                }
+                batch.requires.push(says(from));
+                batch.writes = (step.writes)(&*read)?;
+                batch.writes.push(says(from + 1));
+            }
+            Format::Empty => {
+                batch.requires.push(KvEntry { value: None, ..says(to) });
+                batch.writes.push(says(to));
+            }
+        }
+        drop(read);
+        // Where somebody else was faster, what there is now is looked at again.
+        match engine.write(&batch, Durability::Immediate)? {
+            KvOutcome::Committed | KvOutcome::Conflict { .. } => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::kv::{MemoryEngine, Scan};
+
+    /// Remembers when it was asked for a copy, and what a key held then.
+    #[derive(Default)]
+    struct Copying {
+        engine: MemoryEngine,
+        copies: Mutex<Vec<(u32, Option<Bytes>)>>,
+        /// Refuses the write of this number, counted down.
+        fails_after: Mutex<Option<usize>>,
+    }
+
+    impl KvEngine for Copying {
+        const NAME: &'static str = "copying";
+
+        fn read(&self) -> StoreResult<Box<dyn KvRead + '_>> {
+            self.engine.read()
+        }
+
+        fn write(&self, batch: &KvBatch, durability: Durability) -> StoreResult<KvOutcome> {
+            if let Some(left) = self.fails_after.lock().expect("no panic").as_mut() {
+                match left.checked_sub(1) {
+                    Some(less) => *left = less,
+                    None => {
+                        let kind = StoreErrorKind::Full;
+                        return Err(StoreError::new(kind, Self::NAME, "apply", "no room"));
+                    }
+                }
+            }
+            self.engine.write(batch, durability)
+        }
+
+        fn keep_copy(&self, format: u32) -> StoreResult<()> {
+            let held = self.engine.read()?.get(Space::Blobs, b"a")?;
+            self.copies.lock().expect("no panic").push((format, held));
+            Ok(())
+        }
+    }
+
+    fn put(key: &'static [u8], value: &'static [u8]) -> KvEntry {
+        KvEntry { space: Space::Blobs, key: key.into(), value: Some(value.into()) }
+    }
+
+    const STEPS: [KvStep; 2] = [
+        // Reads what the one before wrote.
+        KvStep {
+            from: 2,
+            writes: |read| {
+                let key = Bytes::from_static(b"b");
+                let value = read.get(Space::Blobs, b"a")?;
+                Ok(vec![KvEntry { space: Space::Blobs, key, value }])
+            },
+        },
+        KvStep { from: 1, writes: |_| Ok(vec![put(b"a", b"two")]) },
+    ];
+
+    fn old() -> Copying {
+        let copying = Copying::default();
+        let batch = KvBatch { requires: vec![], writes: vec![says(1), put(b"a", b"one")] };
+        let done = copying.engine.write(&batch, Durability::Immediate).expect("it is written");
+        assert_eq!(done, KvOutcome::Committed);
+        copying
+    }
+
+    fn values(copying: &Copying) -> Vec<Bytes> {
+        let mut values = Vec::new();
+        let read = copying.engine.read().expect("it is read");
+        read.scan(&Scan::prefix(Space::Blobs, Vec::new()), &mut |_, value| {
+            values.push(Bytes::copy_from_slice(value));
+            Ok(std::ops::ControlFlow::Continue(()))
+        })
+        .expect("it is read");
+        values
+    }
+
+    fn version(copying: &Copying) -> u32 {
+        match format::<Copying>(&*copying.engine.read().expect("it is read")) {
+            Ok(Format::Is(version)) => version,
+            _ => panic!("no version"),
+        }
+    }
+
+    #[test]
+    fn steps_go_in_order_after_one_copy() {
+        let store = old();
+        migrate(&store, &STEPS, 3).expect("it goes");
+        assert_eq!((version(&store), values(&store)), (3, vec!["two".into(), "two".into()]));
+        assert_eq!(*store.copies.lock().expect("no panic"), [(1, Some("one".into()))]);
+        migrate(&store, &STEPS, 3).expect("there is nothing to do");
+        assert_eq!(store.copies.lock().expect("no panic").len(), 1);
+    }
+
+    #[test]
+    fn a_step_that_fails_is_not_half_done_and_the_next_opening_goes_on() {
+        for writes in 0..2 {
+            let store = old();
+            *store.fails_after.lock().expect("no panic") = Some(writes);
+            let error = migrate(&store, &STEPS, 3).expect_err("no room");
+            assert_eq!(error.kind, StoreErrorKind::Full);
+            let expected = [vec![Bytes::from("one")], vec![Bytes::from("two")]];
+            assert_eq!(
+                (version(&store), values(&store)),
+                (writes as u32 + 1, expected[writes].clone())
+            );
+            *store.fails_after.lock().expect("no panic") = None;
+            migrate(&store, &STEPS, 3).expect("there is room");
+            assert_eq!((version(&store), values(&store)), (3, vec!["two".into(), "two".into()]));
+        }
+    }
+
+    #[test]
+    fn without_a_way_or_with_a_newer_format_nothing_is_touched() {
+        let store = old();
+        let error = migrate(&store, &STEPS[..1], 3).expect_err("no first step");
+        assert_eq!(error.kind, StoreErrorKind::Unsupported);
+        migrate(&store, &STEPS, 3).expect("it goes");
+        let error = migrate(&store, &STEPS, 2).expect_err("it is newer");
+        assert_eq!(error.kind, StoreErrorKind::TooNew { found: 3, known: 2 });
+        assert_eq!((version(&store), store.copies.lock().expect("no panic").len()), (3, 1));
+    }
+
+    #[test]
+    fn an_empty_engine_takes_the_newest_format_without_a_copy() {
+        let store = Copying::default();
+        migrate(&store, &STEPS, 3).expect("it goes");
+        assert_eq!((version(&store), store.copies.lock().expect("no panic").len()), (3, 0));
+    }
+}

@@ -1,0 +1,232 @@
+//! From an older format to the newest: numbered steps, a copy first, all of it in one transaction.
+
+use std::fmt::Write as _;
+
+use tokio_postgres::types::Type;
+use tract_core::{StoreErrorKind, StoreResult};
+
+use crate::error::{Failed, failed, new};
+use crate::link::{Link, Scope, column};
+use crate::schema::{CUT, WHOLE, in_schema};
+
+const OP: &str = "migrate";
+
+/// What brings a store from one format to the next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    /// The format that it begins with; it ends with the one after.
+    pub(crate) from: i32,
+    /// What it does; `{s}` is the schema.
+    pub(crate) sql: &'static str,
+}
+
+/// All steps, by number. There are none yet: format 1 is the first.
+pub(crate) const STEPS: &[Step] = &[];
+
+/// The longest name that PostgreSQL does not cut.
+const LONGEST_NAME: usize = 63;
+
+/// Brings a store to a format. Its tables as they were are copied into the schema
+/// `NAME_format_N` first, which stays.
+pub(crate) async fn upgrade(
+    link: &Link,
+    steps: &[Step],
+    (from, to): (i32, i32),
+    row_security: bool,
+) -> StoreResult<()> {
+    let way: Vec<Step> =
+        (from..to).map_while(|from| steps.iter().find(|step| step.from == from).copied()).collect();
+    if i32::try_from(way.len()) != Ok(to - from) {
+        let message = format!("expected a way from format {from} to {to}, found none");
+        return Err(new(StoreErrorKind::Unsupported, OP, message));
+    }
+    let copy = format!("{}_format_{from}", link.schema);
+    if copy.len() > LONGEST_NAME {
+        let message = format!(
+            "expected a schema whose copy has a name of at most {LONGEST_NAME} letters, found {copy}: \
+             rename it (ALTER SCHEMA)"
+        );
+        return Err(new(StoreErrorKind::Unsupported, OP, message));
+    }
+    let copying = copying(link, &copy);
+    let steps = carried_out(link, &way, row_security);
+    let before = before(link, row_security);
+    let look = link.sql("SELECT format FROM {s}.tract_store");
+    let lock = format!("tract {}", link.schema);
+    link.transaction(OP, &Scope::Own, async |object| {
+        let fail = |error| failed(OP, error);
+        let sql = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
+        object.query_typed(sql, &[(&lock as _, Type::TEXT)]).await.map_err(fail)?;
+        object.batch_execute(&before).await.map_err(fail)?;
+        // Another process may have been faster.
+        let rows = object.query_typed(&look, &[]).await.map_err(fail)?;
+        let now: i32 = match rows.first() {
+            Some(row) => column(OP, row, 0).map_err(Failed::Final)?,
+            None => from,
+        };
+        if now != from {
+            return Ok(());
+        }
+        let sql = "SELECT to_regnamespace(quote_ident($1)) IS NOT NULL";
+        let rows = object.query_typed(sql, &[(&copy as _, Type::TEXT)]).await.map_err(fail)?;
+        let copied: bool = match rows.first() {
+            Some(row) => column(OP, row, 0).map_err(Failed::Final)?,
+            None => false,
+        };
+        if !copied {
+            object.batch_execute(&copying).await.map_err(fail)?;
+        }
+        object.batch_execute(&steps).await.map_err(fail)
+    })
+    .await
+}
+
+fn tables() -> impl Iterator<Item = &'static str> {
+    ["tract_store", "repos"].into_iter().chain(CUT).chain(WHOLE)
+}
+
+/// Nobody writes meanwhile, and nothing is hidden from who owns the tables.
+fn before(link: &Link, row_security: bool) -> String {
+    let mut script = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0;".to_owned();
+    for table in tables() {
+        let _ = write!(script, "LOCK TABLE {{s}}.{table} IN EXCLUSIVE MODE;");
+    }
+    if row_security {
+        for table in CUT.into_iter().chain(WHOLE) {
+            let _ = write!(script, "ALTER TABLE {{s}}.{table} NO FORCE ROW LEVEL SECURITY;");
+        }
+    }
+    in_schema(&script, &link.schema)
+}
+
+fn copying(link: &Link, copy: &str) -> String {
+    let mut script = format!("CREATE SCHEMA \"{copy}\";");
+    for table in tables() {
+        let _ = write!(
+            script,
+            "CREATE TABLE \"{copy}\".{table} (LIKE {{s}}.{table} INCLUDING INDEXES); \
+             INSERT INTO \"{copy}\".{table} SELECT * FROM {{s}}.{table};"
+        );
+    }
+    in_schema(&script, &link.schema)
+}
+
+fn carried_out(link: &Link, way: &[Step], row_security: bool) -> String {
+    let mut script = String::new();
+    for step in way {
+        script.push_str(step.sql);
+        let _ = write!(script, "; UPDATE {{s}}.tract_store SET format = {};", step.from + 1);
+    }
+    if row_security {
+        for table in CUT.into_iter().chain(WHOLE) {
+            let _ = write!(script, "ALTER TABLE {{s}}.{table} FORCE ROW LEVEL SECURITY;");
+        }
+    }
+    in_schema(&script, &link.schema)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::OnceLock;
+
+    use tokio::runtime::{Builder, Runtime};
+    use tokio_postgres::Row;
+    use tract_core::{RepoName, Store, StoreExt, block_on};
+    use tract_testkit::fixtures::line;
+
+    use super::*;
+    use crate::args::Args;
+    use crate::options::target;
+    use crate::schema::FORMAT;
+    use crate::{PostgresOptions, open, server};
+
+    /// A format after the present one, and one after that.
+    const NEXT: [Step; 2] = [
+        Step { from: FORMAT + 1, sql: "UPDATE {s}.repos SET extra = extra || '!'" },
+        Step { from: FORMAT, sql: "ALTER TABLE {s}.repos ADD COLUMN extra text DEFAULT 'new'" },
+    ];
+    const BROKEN: [Step; 2] =
+        [NEXT[1], Step { from: FORMAT + 1, sql: "INSERT INTO {s}.nowhere VALUES (1)" }];
+
+    fn options() -> PostgresOptions {
+        PostgresOptions::new().create(true).partitions(2)
+    }
+
+    /// A link has no threads of its own.
+    fn within<F: Future>(future: F) -> F::Output {
+        static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+        let made = || Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        RUNTIME.get_or_init(|| made().expect("a runtime")).block_on(future)
+    }
+
+    fn ask(link: &Link, sql: &str) -> StoreResult<Vec<Row>> {
+        within(link.query(OP, &Scope::Own, &link.sql(sql), &Args::new(), false))
+    }
+
+    fn upgraded(url: &str, row_security: bool) {
+        let schema = server::schema();
+        let url = server::with_schema(url, &schema);
+        let options = options().row_security(row_security);
+        let repo = RepoName::default();
+        let store = block_on(open(&url, &options)).expect("it is made");
+        let texts = ["from", "an", "earlier", "format"];
+        let written = block_on(line(&store, &repo, "main", None, &texts)).expect("it is written");
+        drop(store);
+        let link = Link::new(target(&url, &options).expect("a url")).expect("a link");
+
+        // A step that fails takes all back, the copy too.
+        let way = (FORMAT, FORMAT + 2);
+        within(upgrade(&link, &BROKEN, way, row_security)).expect_err("there is no such table");
+        let error = within(upgrade(&link, &NEXT[..1], way, row_security)).expect_err("no way");
+        assert_eq!(error.kind, StoreErrorKind::Unsupported);
+        let copy = format!("{schema}_format_{FORMAT}");
+        let there = format!("SELECT 1 WHERE to_regnamespace('{copy}') IS NOT NULL");
+        assert!(ask(&link, &there).expect("it is asked").is_empty());
+        let store = block_on(open(&url, &options)).expect("it is as it was");
+        let head = written[3].id();
+        assert_eq!(block_on(store.walk_all(&repo, head)).expect("a line").len(), 4);
+        drop(store);
+
+        within(upgrade(&link, &NEXT, way, row_security)).expect("it goes");
+        within(upgrade(&link, &NEXT, way, row_security)).expect("there is nothing to do");
+        let rows = ask(&link, "SELECT extra FROM {s}.repos").expect("the new column");
+        assert_eq!(rows.first().map(|row| row.get::<_, String>(0)).as_deref(), Some("new!"));
+        let error = block_on(open(&url, &options)).expect_err("it is newer than this build");
+        let (found, known) = ((FORMAT + 2).unsigned_abs(), FORMAT.unsigned_abs());
+        assert_eq!(error.kind, StoreErrorKind::TooNew { found, known });
+
+        // The copy holds what was: moved back into the old tables, it is the store.
+        let rows = ask(&link, &format!("SELECT count(*) FROM \"{copy}\".commits"));
+        assert_eq!(rows.expect("the copy")[0].get::<_, i64>(0), 4);
+        let back = "ALTER TABLE {s}.repos DROP COLUMN extra";
+        ask(&link, back).expect("it is undone");
+        ask(&link, &format!("UPDATE {{s}}.tract_store SET format = {FORMAT}")).expect("undone");
+        let store = block_on(open(&url, &options)).expect("it opens");
+        assert_eq!(block_on(store.walk_all(&repo, head)).expect("a line").len(), 4);
+        assert_eq!(block_on(store.check(&repo, false)).expect("it is checked"), []);
+        // What was hidden by row-level security is hidden again.
+        let hidden = ask(&link, "SELECT count(*) FROM {s}.commits").expect("it is counted");
+        assert_eq!(hidden[0].get::<_, i64>(0), if row_security { 0 } else { 4 });
+    }
+
+    #[test]
+    fn an_older_store_is_copied_and_then_brought_to_the_next_format() {
+        let Some(url) = server::shared() else { return };
+        upgraded(url, false);
+    }
+
+    #[test]
+    fn row_level_security_hides_nothing_from_a_migration_and_all_afterwards() {
+        let Some(url) = server::shared() else { return };
+        let link = Link::new(target(url, &options()).expect("a url")).expect("a link");
+        let sql = "DO $$ BEGIN CREATE ROLE tract_migrates LOGIN PASSWORD 'm'; \
+                   EXCEPTION WHEN duplicate_object THEN NULL; END $$";
+        ask(&link, sql).expect("a role");
+        let sql = "DO $$ BEGIN EXECUTE format('GRANT CREATE ON DATABASE %I TO tract_migrates', \
+                   current_database()); END $$";
+        ask(&link, sql).expect("it may make schemas");
+        let (scheme, rest) = url.split_once("://").expect("a url");
+        let (_, place) = rest.split_once('@').expect("a url with a user");
+        upgraded(&format!("{scheme}://tract_migrates:m@{place}"), true);
+    }
+}

@@ -1,0 +1,235 @@
+//! One bit of one stored value flips: what is read is what was stored, or an error, or missing and
+//! then the check says so. Whole pages are under the server's own checksums.
+
+use tract_core::store::{BlobKey, LogQuery, Walk};
+use tract_core::{CommitId, IdPrefix, RepoName, Store, StoreResult, block_on};
+use tract_store_postgres::{PostgresStore, open};
+use tract_testkit::fixtures::{advance, batch, done, line, push_with_tools, schemas};
+
+use crate::{server, support};
+
+/// Pseudo-random numbers from a fixed seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % most.max(1)
+    }
+}
+
+/// What was asked, and what was answered, item by item.
+type Answers = Vec<(String, StoreResult<Vec<String>>)>;
+
+fn words<T: std::fmt::Debug>(items: impl IntoIterator<Item = T>) -> Vec<String> {
+    items.into_iter().map(|item| format!("{item:?}")).collect()
+}
+
+/// Asks for everything.
+fn answers(store: &PostgresStore, commits: &[CommitId], blobs: &[BlobKey]) -> Answers {
+    let repo = RepoName::default();
+    let store: &dyn Store = store;
+    let mut all: Answers = Vec::new();
+    let mut add = |what: String, found| all.push((what, found));
+    for id in commits {
+        let found = block_on(store.commits(&repo, &[*id]));
+        add(format!("commit {id}"), found.map(|found| words(found.into_iter().flatten())));
+        let found = block_on(store.walk(&repo, Walk::from(*id)));
+        // Hints are places, which are the store's own business.
+        let steps = found.map(|page| words(page.steps.into_iter().map(|step| step.commit)));
+        add(format!("walk from {id}"), steps);
+        let found = block_on(store.tools_of(&repo, *id));
+        add(format!("tools of {id}"), found.map(words));
+        let prefix = IdPrefix::new(&id.to_hex()[..16]).expect("ids are hex");
+        add(format!("prefix {id}"), block_on(store.resolve_prefix(&repo, &prefix, 5)).map(words));
+    }
+    for key in blobs {
+        let found = block_on(store.blobs(&repo, std::slice::from_ref(key)));
+        add(format!("blob {key:?}"), found.map(|found| words(found.into_iter().flatten())));
+    }
+    for name in ["t", "u"] {
+        let found = block_on(store.tools_by_name(&repo, name));
+        // The order of first sight and which text is first are the index's own.
+        add(format!("tool {name}"), found.map(|found| words(found.iter().map(|tool| tool.id))));
+    }
+    add("tool names".to_owned(), block_on(store.tool_names(&repo)).map(words));
+    add("refs".to_owned(), block_on(store.list_refs(&repo, "")).map(words));
+    add("the log".to_owned(), block_on(store.ref_log(&repo, &LogQuery::default())).map(words));
+    all
+}
+
+/// Columns that are flipped, with how their values are written as text.
+const COLUMNS: [(&str, &[(&str, Kind)]); 6] = [
+    ("blobs", &[("hash", Kind::Bytes), ("data", Kind::Bytes)]),
+    (
+        "commits",
+        &[
+            ("hash", Kind::Bytes),
+            ("rec", Kind::Bytes),
+            ("seg", Kind::Number),
+            ("pos", Kind::Number),
+        ],
+    ),
+    (
+        "segments",
+        &[("seg", Kind::Number), ("parent_seg", Kind::Number), ("parent_pos", Kind::Number)],
+    ),
+    (
+        "ref_log",
+        &[
+            ("seq", Kind::Number),
+            ("name", Kind::Text),
+            ("before", Kind::Bytes),
+            ("after", Kind::Bytes),
+            ("batch", Kind::Bytes),
+            ("note", Kind::Bytes),
+            ("sum", Kind::Number),
+        ],
+    ),
+    ("refs", &[("name", Kind::Text), ("target", Kind::Bytes), ("sum", Kind::Number)]),
+    ("toolsets", &[("hash", Kind::Bytes), ("data", Kind::Bytes)]),
+];
+
+/// The tool index can be made anew; which definitions it lists is checked with the rest.
+const INDEX: (&str, &[(&str, Kind)]) = (
+    "tools",
+    &[
+        ("hash", Kind::Bytes),
+        ("schema", Kind::Bytes),
+        ("name_key", Kind::Number),
+        ("data", Kind::Bytes),
+    ],
+);
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Bytes,
+    Number,
+    Text,
+}
+
+/// Flips a bit of a value as text, and gives both as SQL.
+fn flipped(kind: Kind, value: &str, dice: &mut Dice) -> (String, String) {
+    match kind {
+        Kind::Bytes => {
+            let at = dice.below(value.len());
+            let digit = u8::from_str_radix(&value[at..=at], 16).expect("hex") ^ 1 << dice.below(4);
+            let now = format!("{}{digit:x}{}", &value[..at], &value[at + 1..]);
+            (format!("decode('{value}', 'hex')"), format!("decode('{now}', 'hex')"))
+        }
+        Kind::Number => {
+            let number: i64 = value.parse().expect("a number");
+            (number.to_string(), (number ^ 1 << dice.below(62)).to_string())
+        }
+        Kind::Text => {
+            let at = dice.below(value.len());
+            // The lowest bit keeps a letter a letter; what has no such bit left is refused.
+            let byte = char::from(value.as_bytes()[at] ^ 1);
+            let now = format!("{}{byte}{}", &value[..at], &value[at + 1..]);
+            (format!("'{value}'"), format!("'{now}'"))
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_any_value_is_found_or_harmless() {
+    let Some(url) = server::shared() else { return };
+    let repo = RepoName::default();
+    let schema = server::schema();
+    let store = block_on(open(&server::with_schema(url, &schema), &support::options()));
+    let store = store.expect("it opens");
+    let main = block_on(line(&store, &repo, "main", None, &["a", "b", "c", "d", "e"]));
+    let mut commits = main.expect("it is written");
+    let fork = block_on(line(&store, &repo, "fork", Some(commits[1].id()), &["f", "g"]));
+    commits.extend(fork.expect("it is written"));
+    let mut writing = batch("commit");
+    let tools = schemas(&[r#"{"name":"t","input_schema":{}}"#, r#"{"name":"u"}"#]);
+    let (last, parent) = (commits[6].id(), Some(commits[6].id()));
+    commits.push(push_with_tools(&mut writing, parent, "h", &tools));
+    writing.refs.push(advance("fork", Some(last), commits[7].id()));
+    done(block_on(store.apply(&repo, writing))).expect("it is written");
+    let mut blobs: Vec<BlobKey> =
+        commits.iter().filter_map(|commit| Some(commit.content?.into())).collect();
+    blobs.extend(tools.iter().map(|tool| BlobKey::from(tool.blob().id())));
+    let ids: Vec<CommitId> = commits.iter().map(tract_core::Commit::id).collect();
+    let truth = answers(&store, &ids, &blobs);
+    assert!(truth.iter().all(|(what, found)| {
+        found.as_ref().is_ok_and(|found| !found.is_empty() || what.starts_with("tools of"))
+    }));
+    assert_eq!(block_on(store.check(&repo, false)).expect("it is checked"), []);
+
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let (client, connection) =
+        runtime.block_on(tokio_postgres::connect(url, tokio_postgres::NoTls)).expect("connected");
+    runtime.spawn(connection);
+    let mut dice = Dice(23);
+    let (mut found, mut harmless, mut refused) = (0, 0, 0);
+    let mut rounds = tract_testkit::rounds(1000, 80);
+    for round in rounds.by_ref() {
+        let tables: Vec<_> = COLUMNS.iter().chain([&INDEX]).collect();
+        let (table, columns) = tables[round % tables.len()];
+        let (column, kind) = columns[dice.below(columns.len())];
+        let text = match kind {
+            Kind::Bytes => format!("encode({column}, 'hex')"),
+            Kind::Number | Kind::Text => format!("{column}::text"),
+        };
+        let pick = format!(
+            "SELECT tableoid::regclass::text, ctid::text, {text} FROM {schema}.{table} \
+             WHERE {column} IS NOT NULL ORDER BY 1, 2, 3"
+        );
+        let rows = runtime.block_on(client.query(&pick, &[])).expect("it is read");
+        let row = &rows[dice.below(rows.len())];
+        let (leaf, place, value): (&str, &str, &str) = (row.get(0), row.get(1), row.get(2));
+        if value.is_empty() {
+            refused += 1;
+            continue;
+        }
+        let (was, now) = flipped(kind, value, &mut dice);
+        let set = |to: &str, at: &str| {
+            format!("UPDATE {leaf} SET {column} = {to} WHERE ctid = '{at}' RETURNING ctid::text")
+        };
+        let what = format!("{table}.{column}: {was} becomes {now}");
+        // What the server itself does not take cannot be there: such as a key twice.
+        let Ok(moved) = runtime.block_on(client.query_one(&set(&now, place), &[])) else {
+            refused += 1;
+            continue;
+        };
+        let moved: &str = moved.get(0);
+        let mut differs = Vec::new();
+        for ((asked, true_answer), (_, answer)) in truth.iter().zip(answers(&store, &ids, &blobs)) {
+            let right = true_answer.as_ref().expect("it was read before");
+            match answer {
+                Ok(answer) => {
+                    let silent = answer.iter().find(|item| !right.contains(item));
+                    assert!(silent.is_none(), "{what}: {asked}: {silent:?}");
+                    if answer.len() != right.len() {
+                        differs.push(asked);
+                    }
+                }
+                Err(_) => differs.push(asked),
+            }
+        }
+        let damage = block_on(store.check(&repo, false));
+        let clean = damage.is_ok_and(|damage| damage.is_empty());
+        assert!(!clean || differs.is_empty(), "{what}: the check is clean, but {differs:?}");
+        match clean {
+            true => harmless += 1,
+            false => found += 1,
+        }
+        runtime.block_on(client.query_one(&set(&was, moved), &[])).expect("it is put back");
+    }
+    let again = answers(&store, &ids, &blobs);
+    assert!(truth.iter().zip(&again).all(|(one, other)| {
+        matches!((&one.1, &other.1), (Ok(one), Ok(other)) if one == other)
+    }));
+    let done = rounds.done();
+    assert!(found > done / 2, "{found} of {done} found, {harmless} harmless, {refused} refused");
+    let finding = format!(
+        "{done} flipped bits of values: {found} found, {harmless} harmless, {refused} the server \
+         does not take, 0 silent wrong reads (pages: the server's checksums)"
+    );
+    tract_testkit::figure("T5 damage", "postgres", finding);
+}

@@ -1,0 +1,207 @@
+//! The k-th access of the disk fails, for each k: a typed error and nothing half done, and what was
+//! acknowledged is there afterwards.
+//!
+//! A process appends under the library of the losses of power, which lets one access fail.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tract_core::store::{BlockingStore, Walk};
+use tract_core::{Applied, CommitId, RefTarget, Store, block_on};
+use tract_store_sqlite::{SqliteOptions, SqliteStore};
+
+use crate::common::*;
+use crate::power_loss::{Act, Step, library, tape};
+
+const FOLDER: &str = "TRACT_TAPE_OF";
+const CHILD: &str = "TRACT_DISK_ERRORS";
+const MESSAGES: usize = 8;
+
+fn say(line: std::fmt::Arguments<'_>) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "\n{line}").expect("somebody listens");
+    out.flush().expect("somebody listens");
+}
+
+/// The process whose disk fails; by itself it has nothing to do.
+#[test]
+fn disk_errors_child() {
+    if std::env::var_os(CHILD).is_none() {
+        return;
+    }
+    let folder = PathBuf::from(std::env::var_os(FOLDER).expect("a folder"));
+    let options = SqliteOptions::new().create(true);
+    let store = match tract_store_sqlite::open(folder.join("agent.db"), &options) {
+        Ok(store) => store,
+        Err(error) => return say(format_args!("refused {:?}", error.kind)),
+    };
+    let mut parent = None;
+    for (n, text) in messages().take(MESSAGES).enumerate() {
+        let (batch, id) = appending(&branch("main"), parent, &text);
+        say(format_args!("asks {id}"));
+        match apply(&store, batch) {
+            Ok(done) => assert_eq!(done, Applied::Done),
+            Err(error) => {
+                say(format_args!("error {:?}", error.kind));
+                // What the same handle says of itself, and whether it writes.
+                let (batch, id) = appending(&branch("main"), parent, "after the error");
+                return match apply(&store, batch) {
+                    Ok(done) => {
+                        assert_eq!(done, Applied::Done);
+                        say(format_args!("told {id}"));
+                        say(format_args!("goes on"));
+                    }
+                    Err(error) => say(format_args!("again {:?}", error.kind)),
+                };
+            }
+        }
+        say(format_args!("told {id}"));
+        parent = Some(id);
+        if n == MESSAGES / 2 {
+            // A checkpoint: the log goes into the file. One that fails leaves both as they are.
+            if let Ok(connection) = rusqlite::Connection::open(folder.join("agent.db")) {
+                let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+                let _ = connection.query_row(checkpoint, [], |_| Ok(()));
+            }
+        }
+    }
+    match block_on(store.close()) {
+        Ok(()) => say(format_args!("closed")),
+        Err(error) => say(format_args!("error {:?}", error.kind)),
+    }
+}
+
+/// What a child said.
+#[derive(Debug, Default)]
+struct Said {
+    told: Vec<CommitId>,
+    asked: Vec<CommitId>,
+    errors: Vec<String>,
+    goes_on: bool,
+    refused: bool,
+}
+
+fn run(library: &Path, folder: &Path, more: &[(&str, String)]) -> Said {
+    std::fs::create_dir_all(folder).expect("a folder");
+    let output = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "disk_errors::disk_errors_child", "--nocapture", "--test-threads", "1"])
+        .env("LD_PRELOAD", library)
+        .env(FOLDER, folder)
+        .env(CHILD, "1")
+        .envs(more.iter().map(|(name, value)| (name, value)))
+        .output()
+        .expect("the child starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    // An error of the disk is an answer: never a panic, an abort or a signal.
+    assert!(output.status.success(), "{more:?}: {text}");
+    let mut said = Said::default();
+    for line in text.lines() {
+        match line.split_once(' ') {
+            Some(("told", id)) => said.told.push(id.parse().expect("an id")),
+            Some(("asks", id)) => said.asked.push(id.parse().expect("an id")),
+            Some(("error" | "again", kind)) => said.errors.push(kind.to_owned()),
+            Some(("refused", kind)) => {
+                said.refused = true;
+                said.errors.push(kind.to_owned());
+            }
+            Some(("goes", "on")) => said.goes_on = true,
+            _ => {}
+        }
+    }
+    said
+}
+
+/// Opens what is left, on a disk that works again.
+fn judge(folder: &Path, said: &Said, what: &str) {
+    let path = folder.join("agent.db");
+    let store = SqliteStore::open(&path, &SqliteOptions::new().create(true));
+    let store = store.unwrap_or_else(|error| panic!("{what}: {error}"));
+    let found = store.refs(&repo(), &[branch("main")]).expect("refs").swap_remove(0);
+    let found = found.as_ref().and_then(RefTarget::commit);
+    let line: Vec<CommitId> = match found {
+        Some(head) => {
+            let page = store.walk(&repo(), Walk::from(head)).expect("a line");
+            page.steps.iter().rev().map(|step| step.commit.id()).collect()
+        }
+        None => Vec::new(),
+    };
+    assert!(line.starts_with(&said.told), "{what}: acknowledged {:?}, found {line:?}", said.told);
+    // The one that failed may be there, whole: whoever asked was told that it is unknown.
+    match &line[said.told.len()..] {
+        [] => {}
+        [more] => assert!(said.asked.last() == Some(more), "{what}: {more} is nobody's"),
+        more => panic!("{what}: {more:?} besides"),
+    }
+    assert_eq!(store.check(&repo(), false).expect("it checks itself"), [], "{what}");
+    let (batch, _) = appending(&branch("main"), found, "and on");
+    let answers = store.apply_group(&[(repo(), batch)]);
+    assert!(matches!(answers[..], [Ok(Applied::Done)]), "{what}: {answers:?}");
+}
+
+#[test]
+fn the_kth_error_of_the_disk_is_told_and_loses_nothing() {
+    if !cfg!(target_os = "linux") {
+        println!("left out: errors of the disk under SQLite, which need LD_PRELOAD");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let library = library(folder.path());
+    let whole = folder.path().join("whole");
+    let record = folder.path().join("tape");
+    let said = run(&library, &whole, &[("TRACT_TAPE", record.display().to_string())]);
+    assert!(said.told.len() == MESSAGES && said.errors.is_empty(), "{said:?}");
+    judge(&whole, &said, "nothing fails");
+    // Its log, its file and what is made beside it; not the memory that processes share.
+    let steps: Vec<Step> = tape(&std::fs::read(record).expect("the tape"));
+    let of_file = |step: &&Step| {
+        let name = step.file.file_name().unwrap_or_default().to_string_lossy();
+        name.contains("agent.db")
+    };
+    let accesses: Vec<Act> = steps.iter().filter(of_file).map(|step| step.act.clone()).collect();
+    assert!(accesses.len() > 3 * MESSAGES, "{} accesses", accesses.len());
+
+    let mut rounds = tract_testkit::rounds(4 * accesses.len(), 60);
+    let (mut errors, mut poisoned, mut unharmed) = (0, 0, 0);
+    for round in rounds.by_ref() {
+        // However many rounds there are time for, they lie everywhere; all of them are each once.
+        let n = round * 151 % (4 * accesses.len());
+        let (at, how) = (n / 4, ["once", "ever", "full", "short"][n % 4]);
+        let what = format!("access {} fails: {how}", at + 1);
+        let scratch = folder.path().join(round.to_string());
+        let more = [
+            ("TRACT_FAIL_AT", (at + 1).to_string()),
+            ("TRACT_FAIL_HOW", how.to_owned()),
+            ("TRACT_FAIL_IN", "agent.db".to_owned()),
+        ];
+        let said = run(&library, &scratch, &more);
+        // SQLite writes the rest of what was cut short.
+        assert!(how != "short" || said.errors.is_empty(), "{what}: {said:?}");
+        for kind in &said.errors {
+            let typed = ["Engine", "Full", "Poisoned", "Unavailable", "Unknown", "Unsupported"];
+            assert!(typed.contains(&kind.as_str()), "{what}: {said:?}");
+        }
+        let flush_of_a_write = how == "once"
+            && matches!(accesses[at], Act::Flush)
+            && !said.refused
+            && said.told.len() < MESSAGES
+            && !said.errors.is_empty();
+        if flush_of_a_write {
+            // After a flush that failed nobody knows what the disk holds.
+            assert!(said.errors.iter().any(|kind| kind == "Poisoned"), "{what}: {said:?}");
+        }
+        errors += said.errors.len();
+        poisoned += said.errors.iter().filter(|kind| *kind == "Poisoned").count();
+        unharmed += usize::from(said.errors.is_empty());
+        judge(&scratch, &said, &what);
+        std::fs::remove_dir_all(&scratch).expect("it is ours");
+    }
+    assert!(errors > rounds.done() / 3 && poisoned > 0, "{errors} errors, {poisoned} poisoned");
+    let finding = format!(
+        "{} times one of {} accesses failed (EIO once, EIO from there on, no space, half a write): \
+         {errors} typed errors, {poisoned} handles poisoned, {unharmed} unharmed, 0 acknowledged lost",
+        rounds.done(),
+        accesses.len()
+    );
+    tract_testkit::figure("T3 errors of the disk", "sqlite", finding);
+}

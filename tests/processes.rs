@@ -1,0 +1,410 @@
+//! Processes that are killed while they write, and several that write to one branch.
+//!
+//! The test binary starts itself: what a child is to do stands in its environment, what it has done
+//! it prints, line by line.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use tract::core::{Applied, RefTarget, Store, StoreExt};
+use tract::{CommitId, RepoName, block_on};
+use tract_testkit::fixtures::{advance, batch, branch, push};
+use tract_testkit::{figure, rounds};
+
+use crate::backends::{self, Backend};
+use crate::server;
+
+const TASK: &str = "TRACT_PROCESS_TASK";
+const BACKEND: &str = "TRACT_PROCESS_BACKEND";
+const FOLDER: &str = "TRACT_PROCESS_FOLDER";
+
+const WRITERS: usize = 4;
+/// What a child may take before it counts as hanging.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "\n{line}").unwrap();
+    out.flush().unwrap();
+}
+
+/// What the other tests start; by itself it has nothing to do.
+#[test]
+fn the_child_writes_or_judges() {
+    let said = |name| std::env::var(name).ok();
+    let (Some(task), Some(backend), Some(folder)) = (said(TASK), said(BACKEND), said(FOLDER))
+    else {
+        return;
+    };
+    let (backend, folder) = (backends::named(&backend), Path::new(&folder));
+    let store = match backend.grouped(folder, "agent") {
+        Ok(store) => store,
+        Err(error) => return say(&format!("refused {error}")),
+    };
+    match task.as_str() {
+        "write" => write(&*store),
+        "judge" => say(&judged(&*store, &std::fs::read_to_string(folder.join("told")).unwrap())),
+        "share" => {
+            let lost = share(&*store, &mut |id| say(&format!("ack {id}")));
+            say(&format!("lost {lost}"));
+        }
+        other => panic!("unknown task {other}"),
+    }
+}
+
+fn start(task: &str, backend: &Backend, folder: &Path) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["processes::the_child_writes_or_judges", "--exact", "--nocapture"])
+        .args(["--test-threads", "1"])
+        .env(TASK, task)
+        .env(BACKEND, backend.name)
+        .env(FOLDER, folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    if backend.name == "postgres" {
+        command.env("TRACT_POSTGRES_URL", server::shared().unwrap());
+    }
+    command.spawn().unwrap()
+}
+
+/// The lines of a child as they come, until it ends.
+fn lines(child: &mut Child) -> Receiver<String> {
+    let (send, receive) = channel();
+    let out = BufReader::new(child.stdout.take().unwrap());
+    std::thread::spawn(move || {
+        // A line that is cut off acknowledges nothing.
+        for line in out.split(b'\n').map_while(Result::ok) {
+            if send.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                return;
+            }
+        }
+    });
+    receive
+}
+
+/// Four writers, each on a branch of its own, until somebody kills the process.
+fn write(store: &dyn Store) {
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            scope.spawn(move || {
+                let mut head = head(store, &format!("b{writer}"));
+                for n in 0.. {
+                    let mut write = batch("commit");
+                    let next = push(&mut write, head, &format!("writer {writer}, {n}")).id();
+                    write.refs.push(advance(&format!("b{writer}"), head, next));
+                    let done = block_on(store.apply(&RepoName::default(), write)).unwrap();
+                    assert_eq!(done, Applied::Done);
+                    say(&format!("ack {writer} {next}"));
+                    head = Some(next);
+                }
+            });
+        }
+    });
+}
+
+fn head(store: &dyn Store, name: &str) -> Option<CommitId> {
+    let target = block_on(store.ref_target(&RepoName::default(), &branch(name))).unwrap();
+    target.as_ref().and_then(RefTarget::commit)
+}
+
+/// What is known of one writer's branch.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    /// Where the branch was when it was last looked at, or the last that was acknowledged since.
+    at: Option<CommitId>,
+    /// All that was acknowledged.
+    told: Vec<CommitId>,
+}
+
+/// Holds a store against what its writers were told; the heads, or what is wrong.
+fn judged(store: &dyn Store, told: &str) -> String {
+    let mut heads = "sound".to_owned();
+    for (writer, line) in told.lines().enumerate() {
+        let mut words = line.split(' ');
+        let at: Option<CommitId> = words.next().and_then(|at| at.parse().ok());
+        let told: Vec<CommitId> = words.map(|id| id.parse().unwrap()).collect();
+        let found = head(store, &format!("b{writer}"));
+        let line: Vec<CommitId> = match found.map(|head| store.walk_all_ids(head)) {
+            None => Vec::new(),
+            Some(Ok(line)) => line,
+            Some(Err(error)) => return format!("broken {error}"),
+        };
+        let there: BTreeSet<_> = line.iter().collect();
+        let lost = told.iter().filter(|id| !there.contains(id)).count();
+        if lost > 0 {
+            return format!("lost {lost} of {}", told.len());
+        }
+        // At most the one write that was under way came besides.
+        let ahead = match at {
+            Some(at) => line.iter().position(|id| *id == at),
+            None => Some(line.len()),
+        };
+        if ahead.is_none_or(|ahead| ahead > 1) {
+            return format!("broken: the head {found:?} is {ahead:?} before {at:?}");
+        }
+        let _ = write!(heads, " {}", found.map_or("none".to_owned(), |head| head.to_hex()));
+    }
+    match block_on(store.check(&RepoName::default(), false)) {
+        Ok(damage) if damage.is_empty() => heads,
+        Ok(damage) => format!("broken {damage:?}"),
+        Err(error) => format!("broken {error}"),
+    }
+}
+
+trait Line {
+    fn walk_all_ids(&self, head: CommitId) -> Result<Vec<CommitId>, String>;
+}
+
+impl Line for dyn Store + '_ {
+    fn walk_all_ids(&self, head: CommitId) -> Result<Vec<CommitId>, String> {
+        let line = block_on(self.walk_all(&RepoName::default(), head));
+        Ok(line.map_err(|error| error.to_string())?.iter().map(tract::Commit::id).collect())
+    }
+}
+
+/// Lets a process of its own judge: an engine may hang on what it finds.
+fn judge(backend: &Backend, folder: &Path, known: &[Known]) -> String {
+    let mut told = String::new();
+    for one in known {
+        let _ = write!(told, "{}", one.at.map_or("none".to_owned(), |at| at.to_hex()));
+        for id in &one.told {
+            let _ = write!(told, " {id}");
+        }
+        told.push('\n');
+    }
+    std::fs::write(folder.join("told"), told).unwrap();
+    let mut child = start("judge", backend, folder);
+    let lines = lines(&mut child);
+    let verdict = loop {
+        match lines.recv_timeout(PATIENCE) {
+            Ok(line) => {
+                let word = line.split(' ').next().unwrap_or_default();
+                if matches!(word, "sound" | "lost" | "broken" | "broken:" | "refused") {
+                    break line;
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => break "hung".to_owned(),
+            Err(RecvTimeoutError::Disconnected) => break "died".to_owned(),
+        }
+    };
+    // It may be hanging: then it does not end by itself.
+    let _ = child.kill();
+    child.wait().unwrap();
+    verdict
+}
+
+/// Pseudo-random numbers from a fixed seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % most.max(1)
+    }
+}
+
+/// Lets a process write, and kills it; adds what was acknowledged, and says whether it hung.
+fn written_and_killed(
+    backend: &Backend,
+    folder: &Path,
+    known: &mut [Known],
+    dice: &mut Dice,
+) -> bool {
+    let mut child = start("write", backend, folder);
+    let lines = lines(&mut child);
+    let wanted = dice.below(40);
+    let (mut seen, mut hung) = (0, false);
+    let mut take = |line: &str| {
+        let mut words = line.strip_prefix("ack ")?.split(' ');
+        let writer: usize = words.next()?.parse().ok()?;
+        let id: CommitId = words.next()?.parse().ok()?;
+        known[writer].at = Some(id);
+        known[writer].told.push(id);
+        Some(())
+    };
+    while seen < wanted {
+        match lines.recv_timeout(PATIENCE) {
+            Ok(line) => seen += u64::from(take(&line).is_some()),
+            Err(RecvTimeoutError::Timeout) => {
+                hung = true;
+                break;
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    let most = if wanted == 0 { 30_000 } else { 3_000 };
+    std::thread::sleep(Duration::from_micros(dice.below(most)));
+    child.kill().unwrap(); // SIGKILL, on Unix
+    child.wait().unwrap();
+    // What it said before it died counts as well.
+    for line in lines {
+        take(&line);
+    }
+    hung
+}
+
+/// So many kills to a file: the making of one is among what is killed.
+const KILLS_PER_FILE: usize = 20;
+
+/// T1. `gates`: whatever is lost is a failure; else it is counted.
+fn killed(backend: &Backend, gates: bool) {
+    let mut dice = Dice(17);
+    let mut rounds = rounds(300, 20);
+    let (mut acknowledged, mut wrong) = (0, Vec::new());
+    let mut folder = tempfile::tempdir().unwrap();
+    let mut known = vec![Known::default(); WRITERS];
+    for round in rounds.by_ref() {
+        if round % KILLS_PER_FILE == KILLS_PER_FILE - 1 {
+            folder = tempfile::tempdir().unwrap();
+            known = vec![Known::default(); WRITERS];
+        }
+        let before: usize = known.iter().map(|one| one.told.len()).sum();
+        let hung = written_and_killed(backend, folder.path(), &mut known, &mut dice);
+        acknowledged += known.iter().map(|one| one.told.len()).sum::<usize>() - before;
+        let verdict = if hung { "hung".to_owned() } else { judge(backend, folder.path(), &known) };
+        match verdict.strip_prefix("sound") {
+            Some(heads) => {
+                for (one, head) in known.iter_mut().zip(heads.split_whitespace()) {
+                    one.at = head.parse().ok();
+                }
+            }
+            None => {
+                assert!(!gates, "{}, kill {round}: {verdict}", backend.name);
+                wrong.push(verdict);
+                folder = tempfile::tempdir().unwrap();
+                known = vec![Known::default(); WRITERS];
+            }
+        }
+    }
+    let kills = rounds.done();
+    assert!(acknowledged >= kills, "{}: only {acknowledged} acknowledged", backend.name);
+    let finding = match gates {
+        true => format!("{kills} kills of 4 writers, {acknowledged} acknowledged, 0 lost"),
+        false => format!(
+            "{kills} kills of 4 writers, {acknowledged} acknowledged, {} stores damaged {:?} (does \
+             not gate)",
+            wrong.len(),
+            wrong.iter().take(3).collect::<Vec<_>>()
+        ),
+    };
+    figure("T1 kill -9", backend.name, finding);
+}
+
+#[test]
+fn killed_writers_on_sqlite_lose_nothing_acknowledged() {
+    killed(backends::named("sqlite"), true);
+}
+
+#[test]
+fn killed_writers_on_redb_lose_nothing_acknowledged() {
+    killed(backends::named("redb"), true);
+}
+
+/// sled is experimental: what it loses is printed.
+#[test]
+fn killed_writers_on_sled_are_counted() {
+    killed(backends::named("sled"), false);
+}
+
+/// Appends to one branch from four threads, each trying again when it lost a race; gives how often.
+fn share(store: &dyn Store, acknowledged: &mut (dyn FnMut(CommitId) + Send)) -> usize {
+    let acknowledged = std::sync::Mutex::new(acknowledged);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|thread| {
+                let acknowledged = &acknowledged;
+                scope.spawn(move || {
+                    let mut lost = 0;
+                    for n in rounds(500, 20) {
+                        let id = loop {
+                            let at = head(store, "shared");
+                            let mut write = batch("commit");
+                            let text = format!("{} {thread} {n}", std::process::id());
+                            let next = push(&mut write, at, &text).id();
+                            write.refs.push(advance("shared", at, next));
+                            match block_on(store.apply(&RepoName::default(), write)).unwrap() {
+                                Applied::Done => break next,
+                                Applied::Conflict(_) => lost += 1,
+                                Applied::Already => unreachable!("every batch has its own id"),
+                            }
+                        };
+                        acknowledged.lock().unwrap()(id);
+                    }
+                    lost
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    })
+}
+
+/// T6: every success is a commit of the line, and nothing else is.
+fn shared(backend: &Backend) {
+    let folder = tempfile::tempdir().unwrap();
+    let begun = Instant::now();
+    let (mut told, mut lost) = (Vec::new(), 0);
+    let store = backend.grouped(folder.path(), "agent").unwrap();
+    let several = store.capabilities().multi_process;
+    if several {
+        let children: Vec<_> = (0..4).map(|_| start("share", backend, folder.path())).collect();
+        for child in children {
+            let output = child.wait_with_output().unwrap();
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            // Not "database is locked", nor anything else.
+            assert!(output.status.success(), "{}: {text}", backend.name);
+            let acks = text.lines().filter_map(|line| line.strip_prefix("ack "));
+            told.extend(acks.map(|id| id.parse::<CommitId>().unwrap()));
+            let lines = text.lines().filter_map(|line| line.strip_prefix("lost "));
+            lost += lines.map(|lost| lost.parse::<usize>().unwrap()).sum::<usize>();
+        }
+    } else {
+        std::thread::scope(|scope| {
+            let store = &*store;
+            let groups: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(move || {
+                        let mut mine = Vec::new();
+                        let lost = share(store, &mut |id| mine.push(id));
+                        (mine, lost)
+                    })
+                })
+                .collect();
+            for group in groups {
+                let (mine, races) = group.join().unwrap();
+                told.extend(mine);
+                lost += races;
+            }
+        });
+    }
+    let line = store.walk_all_ids(head(&*store, "shared").unwrap()).unwrap();
+    let both: BTreeSet<CommitId> = line.iter().chain(&told).copied().collect();
+    assert_eq!(
+        (line.len(), both.len()),
+        (told.len(), told.len()),
+        "{}: successes are the line",
+        backend.name
+    );
+    assert_eq!(block_on(store.check(&RepoName::default(), false)).unwrap(), []);
+    let who = match several {
+        true => "4 processes x 4 threads",
+        false => "16 threads of one process (the engine is for one)",
+    };
+    let finding = format!(
+        "{who}: {} appends, all in one line, {lost} lost races as values, {:.0} a second",
+        told.len(),
+        told.len() as f64 / begun.elapsed().as_secs_f64()
+    );
+    figure("T6 one branch", backend.name, finding);
+}
+
+#[test]
+fn processes_and_threads_on_one_branch_lose_nothing() {
+    backends::all().for_each(shared);
+}
