@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use tract_core::{CancellationToken, ChatModel, CommitId, JsonText, RefName, ToolContext};
 use tract_engine::Repo;
 use tract_tools::budget::BudgetTracker;
-use tract_tools::dispatch::{DispatchOptions, Dispatcher};
+use tract_tools::dispatch::{DispatchOptions, Dispatcher, Limits};
 use tract_tools::policy::PastCalls;
 use tract_tools::prompt::{Bindings, Prompt};
 use tract_tools::resource::Resources;
@@ -173,6 +173,13 @@ impl Agent {
     #[must_use]
     pub fn dispatch_options(mut self, options: DispatchOptions) -> Self {
         self.dispatcher = self.dispatcher.options(options);
+        self
+    }
+
+    /// Sets how many calls run at a time, over all agents that share these limits.
+    #[must_use]
+    pub fn limits(mut self, limits: Arc<Limits>) -> Self {
+        self.dispatcher = self.dispatcher.limits(limits);
         self
     }
 

@@ -4,6 +4,8 @@
 
 // Pauses until somebody has decided, across restarts.
 mod approval;
+// Recorded conversations through real clients, against a server on loopback.
+mod loopback;
 // The loop and its reasons to stop.
 mod loops;
 // Prompts whose sections open.
