@@ -66,5 +66,5 @@ pub use crate::store::{Store, StoreError, StoreErrorKind, StoreExt, StoreResult}
 pub use crate::text::JsonText;
 pub use crate::tool::{
     CancellationToken, DynTool, NoParams, ProgressSink, RenderedValue, Tool, ToolContext,
-    ToolError, ToolFailure, ToolParams, ToolResult, ToolSpec, ToolTraits,
+    ToolError, ToolFailure, ToolOrigin, ToolParams, ToolResult, ToolSpec, ToolTraits,
 };

@@ -133,6 +133,7 @@ impl Agent {
 
     /// Knows what of the session stands on the branch, and puts the session to that.
     async fn load(&self) -> Result<Stored> {
+        self.read_pins().await?;
         let head = self.repo.head_of(&self.branch).await?;
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let (Some(head), Some((known, stored))) = (head, known)

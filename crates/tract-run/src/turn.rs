@@ -203,6 +203,7 @@ impl Agent {
         let journal = BranchJournal::new(&self.repo, &self.branch, calls.elsewhere.clone());
         let turn = self.dispatch_turn(&calls, rendered.as_ref(), journal);
         let policies = rendered.iter().flat_map(|rendered| rendered.policies()).cloned();
+        let policies = self.pin_gate().into_iter().chain(policies);
         let dispatcher = policies.fold(self.dispatcher.clone(), Dispatcher::shared_policy);
         let registry = self.registry();
         let hydrated = match &self.repair {

@@ -8,6 +8,8 @@ mod approval;
 mod loopback;
 // The loop and its reasons to stop.
 mod loops;
+// What was approved, and what changed since.
+mod pins;
 // Prompts whose sections open.
 mod prompts;
 // Recorded conversations, driven, killed and replayed.
