@@ -8,20 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tract::core::store::{
-    BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectRepository,
-    RefRepository, StoreStats, ToolRepository, Walk, WalkPage,
-};
-use tract::core::{
-    Applied, Batch, Blob, Commit, DerivedKind, IdPrefix, LogEntry, ObjectId, RefName, RefTarget,
-    RepoName, StoreResult, ToolDefinition, ToolId, Toolset, ToolsetId,
-};
+use tract::core::StoreResult;
 use tract::engine::CompressToolCalls;
 use tract::hooks::{Hooks, Summarize, ToolResultAction, ToolResultReceived};
-use tract::{CommitId, Content, Draft, OpenOptions, Store, Tract, block_on};
+use tract::{Content, Draft, OpenOptions, Tract, block_on};
 
 use crate::backends::{self, Backend};
 use crate::summaries::FirstLine;
+use crate::watched::{Watch, Watched};
 
 const FOLDER: &str = "TRACT_KILL_FOLDER";
 const BACKEND: &str = "TRACT_KILL_BACKEND";
@@ -58,174 +52,48 @@ impl When {
     }
 }
 
-/// A store that tells when a certain call of it has come, and there waits to be killed.
+/// Tells when a certain call of a store has come, and there waits to be killed.
 #[derive(Debug)]
 struct Doomed {
-    store: Arc<dyn Store>,
     calls: AtomicUsize,
     at: usize,
     when: When,
 }
 
-fn say(word: &str) {
+pub(crate) fn say(word: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "\n{word}").unwrap();
     out.flush().unwrap();
 }
 
-impl Doomed {
-    async fn call<T>(
-        &self,
-        name: &str,
-        call: impl Future<Output = StoreResult<T>>,
-    ) -> StoreResult<T> {
+impl Watch for Doomed {
+    fn before(&self, name: &'static str, _: &str) -> StoreResult<usize> {
         let number = self.calls.fetch_add(1, Ordering::SeqCst);
         if self.when == When::Never {
             say(&format!("call {name}"));
         }
-        let ends = |when| number == self.at && self.when == when;
-        if ends(When::Before) {
-            self.wait();
+        if number == self.at {
+            match self.when {
+                When::Before => wait(),
+                When::During => say("here"),
+                When::After | When::Never => {}
+            }
         }
-        if ends(When::During) {
-            say("here");
-        }
-        let answer = call.await;
-        if ends(When::After) {
-            self.wait();
-        }
-        answer
+        Ok(number)
     }
 
-    fn wait(&self) -> ! {
-        say("here");
-        loop {
-            std::thread::park();
+    fn after(&self, number: usize) {
+        if number == self.at && self.when == When::After {
+            wait();
         }
     }
 }
 
-#[async_trait::async_trait]
-impl ObjectRepository for Doomed {
-    async fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
-        self.call("blobs", self.store.blobs(repo, keys)).await
-    }
-
-    async fn toolsets(
-        &self,
-        repo: &RepoName,
-        ids: &[ToolsetId],
-    ) -> StoreResult<Vec<Option<Toolset>>> {
-        self.call("toolsets", self.store.toolsets(repo, ids)).await
-    }
-
-    async fn resolve_prefix(
-        &self,
-        repo: &RepoName,
-        prefix: &IdPrefix,
-        limit: usize,
-    ) -> StoreResult<Vec<ObjectId>> {
-        self.call("resolve_prefix", self.store.resolve_prefix(repo, prefix, limit)).await
-    }
-}
-
-#[async_trait::async_trait]
-impl CommitRepository for Doomed {
-    async fn commits(&self, repo: &RepoName, ids: &[CommitId]) -> StoreResult<Vec<Option<Commit>>> {
-        self.call("commits", self.store.commits(repo, ids)).await
-    }
-
-    async fn walk(&self, repo: &RepoName, walk: Walk) -> StoreResult<WalkPage> {
-        self.call("walk", self.store.walk(repo, walk)).await
-    }
-}
-
-#[async_trait::async_trait]
-impl ToolRepository for Doomed {
-    async fn tools(
-        &self,
-        repo: &RepoName,
-        ids: &[ToolId],
-    ) -> StoreResult<Vec<Option<ToolDefinition>>> {
-        self.call("tools", self.store.tools(repo, ids)).await
-    }
-
-    async fn tools_by_name(&self, repo: &RepoName, name: &str) -> StoreResult<Vec<ToolDefinition>> {
-        self.call("tools_by_name", self.store.tools_by_name(repo, name)).await
-    }
-
-    async fn tool_names(&self, repo: &RepoName) -> StoreResult<Vec<String>> {
-        self.call("tool_names", self.store.tool_names(repo)).await
-    }
-}
-
-#[async_trait::async_trait]
-impl RefRepository for Doomed {
-    async fn refs(
-        &self,
-        repo: &RepoName,
-        names: &[RefName],
-    ) -> StoreResult<Vec<Option<RefTarget>>> {
-        self.call("refs", self.store.refs(repo, names)).await
-    }
-
-    async fn list_refs(
-        &self,
-        repo: &RepoName,
-        prefix: &str,
-    ) -> StoreResult<Vec<(RefName, RefTarget)>> {
-        self.call("list_refs", self.store.list_refs(repo, prefix)).await
-    }
-
-    async fn ref_log(&self, repo: &RepoName, query: &LogQuery) -> StoreResult<Vec<LogEntry>> {
-        self.call("ref_log", self.store.ref_log(repo, query)).await
-    }
-}
-
-#[async_trait::async_trait]
-impl DerivedRepository for Doomed {
-    async fn derived(
-        &self,
-        repo: &RepoName,
-        kind: DerivedKind,
-        commits: &[CommitId],
-    ) -> StoreResult<Vec<Option<bytes::Bytes>>> {
-        self.call("derived", self.store.derived(repo, kind, commits)).await
-    }
-
-    async fn drop_derived(&self, repo: &RepoName) -> StoreResult<()> {
-        self.call("drop_derived", self.store.drop_derived(repo)).await
-    }
-}
-
-#[async_trait::async_trait]
-impl Store for Doomed {
-    fn backend(&self) -> &'static str {
-        self.store.backend()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.store.capabilities()
-    }
-
-    async fn apply(&self, repo: &RepoName, batch: Batch) -> StoreResult<Applied> {
-        self.call("apply", self.store.apply(repo, batch)).await
-    }
-
-    async fn repos(&self) -> StoreResult<Vec<RepoName>> {
-        self.call("repos", self.store.repos()).await
-    }
-
-    async fn stats(&self, repo: &RepoName) -> StoreResult<StoreStats> {
-        self.call("stats", self.store.stats(repo)).await
-    }
-
-    async fn check(&self, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>> {
-        self.call("check", self.store.check(repo, repair)).await
-    }
-
-    async fn close(&self) -> StoreResult<()> {
-        self.store.close().await
+/// Says that the end has come, and waits for it.
+pub(crate) fn wait() -> ! {
+    say("here");
+    loop {
+        std::thread::park();
     }
 }
 
@@ -281,7 +149,8 @@ fn the_child_takes_a_step() {
     let at = said(AT).and_then(|at| at.parse().ok()).unwrap();
     let when = When::ALL.into_iter().find(|when| said(WHEN).as_deref() == Some(when.word()));
     let store = Arc::clone(backend.open(Path::new(&folder), "agent").store());
-    let doomed = Doomed { store, calls: AtomicUsize::new(0), at, when: when.unwrap() };
+    let watch = Doomed { calls: AtomicUsize::new(0), at, when: when.unwrap() };
+    let doomed = Watched { store, watch };
     take(&block_on(OpenOptions::new().open_store(doomed)).unwrap(), &step);
     say("done");
 }

@@ -26,6 +26,9 @@ mod data;
 // What the Python original got wrong, each by its name.
 mod defects;
 
+// Every stage of dispatch and every fault, on every store.
+mod faults;
+
 // Files that earlier builds wrote.
 mod golden;
 
@@ -60,6 +63,9 @@ mod seed000;
 // The tests that the plan of tool result summarising names.
 mod seed001;
 
+// Many agents at once, and what a turn writes.
+mod sessions;
+
 // Summaries of what was recorded, and summarisers that misbehave.
 mod summaries;
 
@@ -68,6 +74,9 @@ mod translation;
 
 // Concurrent callers on one branch, and one history on all stores.
 mod together;
+
+// A store whose calls somebody is told of.
+mod watched;
 
 // Stores, imports and bodies, for all of them.
 mod walks;

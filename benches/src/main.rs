@@ -16,6 +16,7 @@ mod messages;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod select;
+mod sessions;
 mod size;
 mod stores;
 mod table;
@@ -42,6 +43,7 @@ const SECTIONS: &[(&str, Section)] = &[
     ("large", large::run),
     ("json", json::run),
     ("select", select::run),
+    ("sessions", sessions::run),
 ];
 
 /// Those that run only when they are named.

@@ -12,13 +12,11 @@ use std::time::{Duration, Instant};
 
 use tract::store::{CommitRepository, Store, Walk};
 use tract::{OpenOptions, Tract, block_on};
-use tract_core::{
-    Applied, Batch, BatchId, Blob, By, Commit, CommitId, CommitRecord, Content, Expect, LogNote,
-    Op, OperationId, RefEdit, RefName, RefTarget, RepoName,
-};
+use tract_core::{Applied, Commit, CommitId, RefTarget, RepoName};
 use tract_store_postgres::{PostgresOptions, PostgresStore};
 
 use crate::messages;
+use crate::sessions::batch;
 use crate::table::{Figure, Table, median, timed};
 
 const CLIENTS: usize = 8;
@@ -39,35 +37,6 @@ const BARE: &str = "
          b AS (INSERT INTO bare.blobs SELECT r.repo, $5, $6 FROM r ON CONFLICT DO NOTHING),
          c AS (INSERT INTO bare.commits SELECT r.repo, $4, r.seg, r.pos, $7 FROM r)
     SELECT count(*) FROM r";
-
-fn batch(head: Option<CommitId>, branch: &str, n: u64) -> (Batch, CommitId) {
-    let note = LogNote {
-        operation: OperationId::random().unwrap(),
-        what: "commit".to_owned(),
-        who: "bench".to_owned(),
-        why: None,
-        undoes: None,
-        at: n as i64,
-    };
-    let mut batch = Batch::new(BatchId::random().unwrap(), note);
-    let content = Blob::seal(Content::user(messages::text(n)).to_blob().unwrap());
-    let mut record = CommitRecord::new(Op::append(), By::User);
-    record.parents = head.into_iter().collect();
-    record.content = Some(content.id());
-    record.kind = Some(tract_core::Kind::User);
-    record.created_at = Some(n as i64);
-    record.batch = Some(batch.id);
-    let commit = Commit::seal(record).unwrap();
-    let id = commit.id();
-    batch.blobs.push(content);
-    batch.commits.push(commit);
-    batch.refs.push(RefEdit {
-        name: RefName::branch(branch).unwrap(),
-        expect: head.map_or(Expect::Absent, |id| Expect::Is(RefTarget::Commit(id))),
-        to: Some(RefTarget::Commit(id)),
-    });
-    (batch, id)
-}
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
@@ -162,6 +131,11 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
     rates(table, url, quick);
     walks(table, url, quick);
     size_does_not_matter(table, url, quick);
+}
+
+/// Opens a store of its own, where there is a server.
+pub(crate) fn own_store() -> Option<PostgresStore> {
+    server::shared().map(|url| open(url, &options()))
 }
 
 fn open(url: &str, options: &PostgresOptions) -> PostgresStore {

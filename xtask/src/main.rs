@@ -106,7 +106,7 @@ fn deny() -> Outcome {
 fn bench(arguments: &[String]) -> Outcome {
     let mut all = vec!["run", "--release", "--quiet", "--package", "tract-benches"];
     // What needs a server is built only when it is asked for.
-    if arguments.iter().any(|argument| argument == "postgres") {
+    if arguments.iter().any(|argument| matches!(argument.as_str(), "postgres" | "sessions")) {
         all.extend(["--features", "postgres"]);
     }
     all.push("--");

@@ -257,7 +257,9 @@ fn built() -> Result<Vec<Binary>, String> {
     println!("--- cargo test --no-run");
     let mut command = crate::cargo_command();
     command.args(["test", "--no-run", "--message-format=json-render-diagnostics"]);
-    PACKAGES.iter().for_each(|package| drop(command.args(["-p", package])));
+    PACKAGES.iter().for_each(|package| {
+        command.args(["-p", package]);
+    });
     let output = command.stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| format!("cargo test: {error}"))?;
     if !output.status.success() {

@@ -70,22 +70,27 @@ struct Entry<V> {
 impl<K: Copy + Eq + Hash, V> Kept<K, V> {
     /// Notes that an entry is used now.
     fn use_now(&mut self, key: K) -> Option<&Entry<V>> {
-        self.clock += 1;
-        let clock = self.clock;
-        self.entries.get_mut(&key)?.used_at = clock;
-        self.uses.push_back((clock, key));
+        let used_at = self.clock + 1;
+        self.entries.get_mut(&key)?.used_at = used_at;
+        self.note(used_at, key);
+        self.entries.get(&key)
+    }
+
+    fn put(&mut self, key: K, value: V, charge: Option<Charge>) -> Option<Entry<V>> {
+        let used_at = self.clock + 1;
+        let before = self.entries.insert(key, Entry { value, used_at, _charge: charge });
+        self.note(used_at, key);
+        before
+    }
+
+    fn note(&mut self, used_at: u64, key: K) {
+        self.clock = used_at;
+        self.uses.push_back((used_at, key));
         // Most uses that are noted may be outdated by now.
         if self.uses.len() > 2 * self.entries.len() + 64 {
             let entries = &self.entries;
             self.uses.retain(|(at, key)| entries.get(key).is_some_and(|e| e.used_at == *at));
         }
-        self.entries.get(&key)
-    }
-
-    fn put(&mut self, key: K, value: V, charge: Option<Charge>) -> Option<Entry<V>> {
-        let before = self.entries.insert(key, Entry { value, used_at: 0, _charge: charge });
-        self.use_now(key);
-        before
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tract_core::store::BlobKey;
-use tract_core::{Blob, BlobId, Change, Changes, CommitId, ObjectId};
+use tract_core::{Blob, BlobId, Change, Changes, CommitId, ObjectId, parallel};
 
 use crate::chain::Chain;
 use crate::compiler::{Compiler, Inner};
@@ -141,9 +141,12 @@ impl Compiler {
         // In portions, so that bytes and parsed contents of few messages are in memory together.
         for rows in waiting.chunks(1024) {
             let blobs = self.find_blobs(load::keys(rows), &IdMap::default()).await?;
-            for (place, entry) in rows {
+            let loaded = parallel::map(rows, parallel::OBJECTS, |(place, entry)| {
                 let loaded = load::message(entry, &blobs, counter.as_ref(), meter)?;
-                messages.push((*place, Arc::new(loaded)));
+                Ok::<_, CompileError>((*place, Arc::new(loaded)))
+            });
+            for loaded in loaded {
+                messages.push(loaded?);
             }
         }
         drop(waiting);

@@ -22,6 +22,7 @@ pub mod message;
 mod model_error;
 mod nearest;
 pub mod object;
+pub mod parallel;
 mod partial;
 pub mod ports;
 pub mod refs;
@@ -65,5 +66,5 @@ pub use crate::store::{Store, StoreError, StoreErrorKind, StoreExt, StoreResult}
 pub use crate::text::JsonText;
 pub use crate::tool::{
     CancellationToken, DynTool, NoParams, ProgressSink, RenderedValue, Tool, ToolContext,
-    ToolError, ToolFailure, ToolParams, ToolResult, ToolSpec, ToolTraits,
+    ToolError, ToolFailure, ToolOrigin, ToolParams, ToolResult, ToolSpec, ToolTraits,
 };

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 
 use tract_compile::{Changed, IdMap, IdSet};
 use tract_core::{
-    Applied, Batch, BatchId, Blob, CallRef, Change, Commit, CommitId, DerivedRow, Expect, LogNote,
-    ObjectId, Op, RefEdit, RefName, RefTarget, ToolRow, ToolSchema, Toolset, ToolsetId,
+    Applied, Batch, BatchId, Blob, CallRef, Change, Commit, CommitId, DerivedRow, Expect, Kind,
+    LogNote, ObjectId, Op, Priority, RefEdit, RefName, RefTarget, ToolRow, ToolSchema, Toolset,
+    ToolsetId,
 };
 
 use crate::error::{Error, Result};
@@ -58,6 +59,20 @@ enum On {
     /// The end of a run of plain messages.
     Stand(Stand),
     Line(Box<Line>),
+}
+
+/// How many commits may follow a message before a snapshot can be due: what is shown makes room for
+/// two and takes one.
+fn room_after(room: u64, message: &Commit) -> u64 {
+    let given = match message.op {
+        Op::Append { priority, .. } => priority,
+        _ => None,
+    };
+    let priority = given.or(message.kind.as_ref().map(Kind::default_priority));
+    match priority.is_some_and(|priority| priority > Priority::Skip) {
+        true => room.saturating_add(1),
+        false => room.saturating_sub(1),
+    }
 }
 
 /// A ref as it was found, and as it shall be.
@@ -359,7 +374,7 @@ impl<'a> Txn<'a> {
             toolset: commit.toolset,
             active: commit.active_toolset(),
             tools_set: stand.tools_set,
-            room: stand.room.saturating_sub(1),
+            room: room_after(stand.room, &commit),
             commits: stand.commits + 1,
             silence: stand.silence.filter(|_| says_nothing(&commit, &rest.blobs)),
         });

@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 use async_trait::async_trait;
 use serde::Deserialize;
 use tract_core::{
-    DynTool, RenderedValue, ToolContext, ToolError, ToolResult, ToolSchema, ToolSpec, ToolTraits,
+    DynTool, RenderedValue, ToolContext, ToolError, ToolOrigin, ToolResult, ToolSchema, ToolSpec,
+    ToolTraits,
 };
 use tract_schema::ToolView;
 use tract_tools::pin::{PinPolicy, Pins};
@@ -140,7 +141,10 @@ fn traits(hints: Hints, trusted: bool) -> ToolTraits {
 #[async_trait]
 impl DynTool for McpTool {
     fn spec(&self) -> ToolSpec {
-        ToolSpec::new(&*self.name, &*self.description, &*self.parameters).traits(self.traits)
+        let origin = ToolOrigin::new(self.server.label(), self.definition.clone());
+        ToolSpec::new(&*self.name, &*self.description, &*self.parameters)
+            .traits(self.traits)
+            .origin(origin)
     }
 
     async fn run(

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use tract_compile::{Compiled, Item, Pairing, Repair, RepairKind, pair};
 use tract_core::{RequestMap, SentTool, json};
-use tract_schema::{Aliases, Lowered};
+use tract_schema::{Aliases, LossKind, Lowered, Provider, StrictAllowance};
 
 use crate::dialect::Dialect;
 use crate::error::FormError;
@@ -315,14 +315,23 @@ fn tools(
     let mut tools = Vec::new();
     let mut map = Vec::new();
     let provider = sheet.dialect.provider();
+    let mut allowance = StrictAllowance::new(provider);
     for (index, tool) in sheet.compiled.tools().iter().enumerate() {
         let name = aliases.sent(&tool.name);
         let damaged = |source| FormError::Damaged { what: format!("tool {}", tool.name), source };
         let sent = |sent_name: String| SentTool::new(sent_name, &*tool.name, tool.id);
         let lowered = match strict {
             true => {
-                let lowered = tract_schema::translate_as(&tool.schema, provider, true, &name);
+                let lowered =
+                    tract_schema::translate_within(&tool.schema, provider, &name, &mut allowance);
                 let lowered = lowered.map_err(damaged)?;
+                let reasons = lowered.losses.iter().filter(|l| l.kind == LossKind::NotExpressible);
+                let reasons: Vec<String> = reasons.map(ToString::to_string).collect();
+                let not_strict = lowered.text.is_some() && !lowered.strict && !reasons.is_empty();
+                if not_strict && provider != Provider::Ollama {
+                    let why = format!("{:?} is not strict: {}", tool.name, reasons.join("; "));
+                    sheet.repairs.push(Repair::new(RepairKind::NotStrict, None, why));
+                }
                 match (lowered.text, lowered.strict) {
                     (Some(text), true) => {
                         Ok((text, sent(lowered.sent_name).strict(lowered.null_for_absent)))

@@ -73,8 +73,9 @@ fn fixtures_of_our_own_come_back() {
     assert_eq!(params.get("input"), Some(r#""Hi""#));
 }
 
-/// What lowering writes is frozen for each revision: a change here is a new revision, and then
-/// `UPDATE_GOLDEN=1` writes its files.
+/// What lowering writes of messages is frozen for each revision, since it decides what is stored
+/// beside them: a change there is a new revision, and then `UPDATE_GOLDEN=1` writes its files. Nothing
+/// that is stored depends on how tools are lowered.
 #[test]
 fn lowering_is_frozen() {
     let drafts = [
@@ -368,6 +369,9 @@ fn a_request_says_how_its_tools_went_out_and_its_reply_carries_that_along() {
                 assert_eq!(function["strict"], sent.strict, "{form}: it is always said");
             }
         }
+        let told: Vec<_> = params.repairs.iter().map(|repair| repair.kind.as_str()).collect();
+        let expected: &[_] = if form == Form::OllamaParams { &[] } else { &["not_strict"] };
+        assert_eq!(told, expected, "{form}: what was asked for and is not so");
         let plain = compile_form(&context, form, &FormOptions::new()).unwrap();
         assert!(plain.sent().iter().all(|sent| !sent.strict && !sent.null_for_absent));
     }
@@ -383,4 +387,27 @@ fn a_request_says_how_its_tools_went_out_and_its_reply_carries_that_along() {
     assert_eq!(call.arguments.as_str(), r#"{"n":null}"#, "as received");
     let sent = reply.sent.find(&call.name).unwrap();
     assert_eq!((sent.sent_name.as_str(), sent.null_for_absent), ("fs_read_8a61f454", true));
+}
+
+#[test]
+fn anthropic_is_sent_no_more_strict_tools_than_it_takes_in_one_request() {
+    let tool = |n: usize| {
+        let text =
+            r#"{"name":"tN","inputSchema":{"type":"object","properties":{"a":{"type":"string"}}}}"#;
+        ToolSchema::parse(&text.replace("tN", &format!("t{n}"))).unwrap()
+    };
+    let tools: Vec<ToolSchema> = (0..23).map(tool).collect();
+    let context = compiled(&[Draft::user("Go.")], Some(&tools));
+    let options = FormOptions::new().strict_tools(true);
+    for (form, expected) in [(Form::AnthropicParams, 20), (Form::OpenAiParams, 23)] {
+        let params = compile_form(&context, form, &options).unwrap();
+        assert_eq!(params.sent().iter().filter(|sent| sent.strict).count(), expected, "{form}");
+        let body: Value = params.to().unwrap();
+        let said = body["tools"].as_array().unwrap().iter();
+        let said = said.map(|tool| tool.get("function").unwrap_or(tool)["strict"].as_bool());
+        let sent = params.sent().iter().map(|sent| Some(sent.strict));
+        assert!(said.eq(sent), "{form}: each says which");
+        assert_eq!(params.repairs.len(), 23 - expected, "{form}: and the report says why");
+        assert!(params.repairs.iter().all(|repair| repair.text.contains("20 strict tools")));
+    }
 }

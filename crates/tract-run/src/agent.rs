@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use tract_core::{CancellationToken, ChatModel, CommitId, JsonText, RefName, ToolContext};
 use tract_engine::Repo;
 use tract_tools::budget::BudgetTracker;
-use tract_tools::dispatch::{DispatchOptions, Dispatcher};
+use tract_tools::dispatch::{DispatchOptions, Dispatcher, Limits};
+use tract_tools::pin::PinGate;
 use tract_tools::policy::PastCalls;
 use tract_tools::prompt::{Bindings, Prompt};
 use tract_tools::resource::Resources;
@@ -76,6 +77,9 @@ pub struct Agent {
     pub(crate) keep_raw: bool,
     pub(crate) tell: Option<Tell>,
     pub(crate) keeps_tools: bool,
+    pub(crate) heeds_pins: bool,
+    /// What the repository's approvals keep from running.
+    pub(crate) gate: Arc<Mutex<Option<Arc<PinGate>>>>,
     /// The calls that succeeded, for policies.
     pub(crate) past: Arc<Mutex<PastCalls>>,
     /// Where this agent left the branch, and what of the session stands there.
@@ -93,7 +97,8 @@ impl fmt::Debug for Agent {
 }
 
 impl Agent {
-    /// Makes an agent that works on a branch with the tools of a registry.
+    /// Makes an agent that works on a branch with the tools of a registry. Calls are held to what
+    /// was approved in the repository, unless it is told to [`ignore_pins`](Self::ignore_pins).
     pub fn new(repo: Repo, branch: RefName, model: Arc<dyn ChatModel>, tools: Registry) -> Self {
         let hooks = repo.hooks().clone();
         Self {
@@ -116,6 +121,8 @@ impl Agent {
             keep_raw: true,
             tell: None,
             keeps_tools: false,
+            heeds_pins: true,
+            gate: Arc::default(),
             past: Arc::default(),
             known: Arc::default(),
         }
@@ -173,6 +180,13 @@ impl Agent {
     #[must_use]
     pub fn dispatch_options(mut self, options: DispatchOptions) -> Self {
         self.dispatcher = self.dispatcher.options(options);
+        self
+    }
+
+    /// Sets how many calls run at a time, over all agents that share these limits.
+    #[must_use]
+    pub fn limits(mut self, limits: Arc<Limits>) -> Self {
+        self.dispatcher = self.dispatcher.limits(limits);
         self
     }
 

@@ -2,6 +2,7 @@
 
 use tract_core::json::JsonError;
 use tract_core::{CommitId, ModelError};
+use tract_tools::pin::{PinError, PinPolicy};
 use tract_tools::prompt::RenderError;
 use tract_tools::{RegistryError, SessionError};
 
@@ -39,6 +40,15 @@ pub enum RunError {
     /// Something has no canonical JSON.
     #[error("expected JSON with a canonical form: {0}")]
     Canonical(#[from] JsonError),
+    /// What was approved cannot be read, so nobody knows what may run.
+    #[error("{name}: {error}")]
+    Pins {
+        /// The document.
+        name: String,
+        /// Why.
+        #[source]
+        error: PinError,
+    },
     /// There is nothing to answer on the branch.
     #[error("expected a message to answer on the branch, found none")]
     NothingToAnswer,
@@ -68,6 +78,7 @@ impl RunError {
             Self::Registry(_) => "registry",
             Self::Prompt(_) => "prompt",
             Self::Json(_) | Self::Canonical(_) => "json",
+            Self::Pins { .. } => "pins",
             Self::NothingToAnswer => "nothing_to_answer",
             Self::CallsWait { .. } => "calls_wait",
             Self::Unreadable { .. } => "unreadable",
@@ -79,6 +90,10 @@ impl RunError {
         match self {
             Self::Engine(error) => error.notes(),
             Self::Model { error, .. } => error.notes(),
+            Self::Pins { name, .. } if name == PinPolicy::DOCUMENT => {
+                vec!["say it again: tract tools policy approved-only".to_owned()]
+            }
+            Self::Pins { .. } => vec!["approve the tool again: tract tools trust".to_owned()],
             Self::NothingToAnswer => vec!["say something first".to_owned()],
             Self::CallsWait { .. } => {
                 vec!["decide what waits, run again, and say it then".to_owned()]

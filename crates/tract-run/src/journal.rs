@@ -1,9 +1,10 @@
 //! What is written on the branch before calls take effect, and before somebody decides.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use tract_compile::Line;
 use tract_core::store::Walk;
 use tract_core::{By, Commit, CommitId, Content, JsonText, Op, Origin, RefName};
 use tract_engine::plan::{Details, Request};
@@ -53,62 +54,95 @@ pub(crate) fn deferred(
     note(DEFERRED, "waiting for approval of", calls.into_iter().map(mark).collect())
 }
 
+/// What became, on other branches, of the calls of a message that they have too.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Elsewhere {
+    /// The answers that tools gave, by what names their effect.
+    recorded: BTreeMap<CallKey, Recorded>,
+    /// Calls that were marked as started somewhere.
+    started: BTreeSet<String>,
+    /// Calls whose tools were run somewhere, and answered.
+    answered: BTreeSet<String>,
+}
+
+impl Elsewhere {
+    /// Looks at all other branches whose context has the message.
+    pub(crate) async fn of(repo: &Repo, branch: &RefName, message: CommitId) -> Result<Self> {
+        let mut elsewhere = Self::default();
+        for other in repo.branches().await? {
+            if branch.branch_name() == Some(other.name.as_str()) {
+                continue;
+            }
+            let line = repo.line(Some(other.head)).await?;
+            if line.view().contains(message) {
+                elsewhere.take(repo, &line, other.head, message).await?;
+            }
+        }
+        Ok(elsewhere)
+    }
+
+    async fn take(
+        &mut self,
+        repo: &Repo,
+        line: &Line,
+        head: CommitId,
+        message: CommitId,
+    ) -> Result<()> {
+        let marked = Marked::since(repo, head, message).await?;
+        let answers =
+            line.view().rows().filter(|row| row.answers.is_some_and(|call| call.slot == message));
+        for row in answers {
+            let commit = repo.require_commit(row.slot).await?;
+            // A handler may have changed the answer, or refused it: what the tool said is kept.
+            let content = match repo.original_of(row.slot).await? {
+                Some(original) => original,
+                None => repo.content_of(row.slot).await?,
+            };
+            let Content::ToolResult(answer) = &content else { continue };
+            let started = || marked.started.get(&answer.call_id).copied();
+            if let Some(key) = key_of(&commit).or_else(started) {
+                let recorded = Recorded::new(content.text()).is_error(answer.is_error);
+                self.answered.insert(answer.call_id.clone());
+                self.recorded.insert(key, recorded);
+            }
+        }
+        self.started.extend(marked.started.into_keys());
+        Ok(())
+    }
+
+    /// Whether a call was started on another branch, and nobody knows what came of it.
+    pub(crate) fn is_unanswered(&self, call_id: &str) -> bool {
+        self.started.contains(call_id) && !self.answered.contains(call_id)
+    }
+}
+
+/// What names the effect of the call that a commit answers, where its origin says so: not when a
+/// handler has decided on the answer.
+fn key_of(commit: &Commit) -> Option<CallKey> {
+    #[derive(Deserialize)]
+    struct Detail {
+        idempotency_key: Option<CallKey>,
+        attempts: Option<u32>,
+        #[serde(default)]
+        replayed: bool,
+    }
+    let detail: Detail = serde_json::from_str(commit.origin.detail.as_ref()?.as_str()).ok()?;
+    let happened = detail.replayed || detail.attempts.unwrap_or(0) > 0;
+    detail.idempotency_key.filter(|_| happened)
+}
+
 /// Marks calls as started, by a note on the branch: one durable write for all of a turn. Knows the
 /// answers that the calls of a message were given on other branches, so that a fork that is run
 /// again does not repeat what they did.
 pub(crate) struct BranchJournal {
     repo: Repo,
     branch: RefName,
-    elsewhere: BTreeMap<CallKey, Recorded>,
+    elsewhere: Elsewhere,
 }
 
 impl BranchJournal {
-    /// Makes the journal of a message that only this branch has.
-    pub(crate) fn new(repo: &Repo, branch: &RefName) -> Self {
-        Self { repo: repo.clone(), branch: branch.clone(), elsewhere: BTreeMap::new() }
-    }
-
-    /// Makes the journal of a message that other branches may have too.
-    pub(crate) async fn shared(repo: &Repo, branch: &RefName, message: CommitId) -> Result<Self> {
-        let mut journal = Self::new(repo, branch);
-        for other in repo.branches().await? {
-            if branch.branch_name() == Some(other.name.as_str()) {
-                continue;
-            }
-            let line = repo.line(Some(other.head)).await?;
-            let answers = line
-                .view()
-                .rows()
-                .filter(|row| row.answers.is_some_and(|call| call.slot == message));
-            for row in answers {
-                let commit = repo.require_commit(row.slot).await?;
-                if let Some(key) = key_of(&commit) {
-                    let answer = repo.content_of(row.slot).await?;
-                    journal.elsewhere.extend(recorded(&answer).map(|answer| (key, answer)));
-                }
-            }
-        }
-        Ok(journal)
-    }
-}
-
-/// What names the effect of the call that a commit answers, as its origin says.
-fn key_of(commit: &Commit) -> Option<CallKey> {
-    #[derive(Deserialize)]
-    struct Detail {
-        idempotency_key: Option<CallKey>,
-        attempts: Option<u32>,
-    }
-    let detail: Detail = serde_json::from_str(commit.origin.detail.as_ref()?.as_str()).ok()?;
-    detail.idempotency_key.filter(|_| detail.attempts.unwrap_or(0) > 0)
-}
-
-fn recorded(content: &Content) -> Option<Recorded> {
-    match content {
-        Content::ToolResult(answer) => {
-            Some(Recorded::new(content.text()).is_error(answer.is_error))
-        }
-        _ => None,
+    pub(crate) fn new(repo: &Repo, branch: &RefName, elsewhere: Elsewhere) -> Self {
+        Self { repo: repo.clone(), branch: branch.clone(), elsewhere }
     }
 }
 
@@ -127,7 +161,7 @@ impl Journal for BranchJournal {
     }
 
     async fn recorded(&self, key: &CallKey) -> Result<Option<Recorded>, BoxError> {
-        Ok(self.elsewhere.get(key).cloned())
+        Ok(self.elsewhere.recorded.get(key).cloned())
     }
 }
 

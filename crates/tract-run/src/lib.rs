@@ -11,6 +11,7 @@ mod answers;
 mod error;
 mod instructions;
 mod journal;
+mod pins;
 mod position;
 mod progress;
 mod replay;

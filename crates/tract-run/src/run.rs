@@ -12,7 +12,7 @@ use tract_tools::policy::PastCalls;
 
 use crate::agent::{Agent, OnResume};
 use crate::error::{Result, RunError};
-use crate::journal::Marked;
+use crate::journal::{Elsewhere, Marked};
 use crate::position::{Open, Position};
 use crate::progress::Progress;
 use crate::session::Stored;
@@ -133,6 +133,7 @@ impl Agent {
 
     /// Knows what of the session stands on the branch, and puts the session to that.
     async fn load(&self) -> Result<Stored> {
+        self.read_pins().await?;
         let head = self.repo.head_of(&self.branch).await?;
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let (Some(head), Some((known, stored))) = (head, known)
@@ -278,7 +279,7 @@ impl Agent {
             approvals: Vec::new(),
             served: None,
             pending: Vec::new(),
-            left_open: Some(open.slot),
+            elsewhere: Elsewhere::of(&self.repo, &self.branch, open.slot).await?,
         };
         for call in open.calls {
             let waits = waiting.iter().find(|waits| {
@@ -291,6 +292,8 @@ impl Agent {
             }
             let then = if marked.started.contains_key(&call.id) {
                 Then::GiveUp(INTERRUPTED, "interrupted")
+            } else if calls.elsewhere.is_unanswered(&call.id) {
+                Then::GiveUp(INTERRUPTED_ELSEWHERE, "interrupted")
             } else if let Some(key) = marked.deferred.get(&call.id) {
                 let approved =
                     decisions.iter().find(|decided| approves(decided, &call.id, &open.commit));
@@ -332,6 +335,9 @@ fn past_calls(compiled: &Compiled) -> PastCalls {
 /// What a call is answered that had started when the process ended.
 const INTERRUPTED: &str = "interrupted, outcome unknown: the process ended while the tool ran. \
     Find out what became of it before you ask for it again.";
+/// What a call is answered that was started on another branch, where it has no answer.
+const INTERRUPTED_ELSEWHERE: &str = "interrupted, outcome unknown: the tool was started on another \
+    branch, and no answer is recorded there. Find out what became of it before you ask for it again.";
 /// What a call is answered that had not.
 const NOT_EXECUTED: &str =
     "not executed: the process ended before the tool ran. Ask for it again if it is still needed.";

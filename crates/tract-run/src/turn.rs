@@ -19,7 +19,7 @@ use tract_tools::{Call, IntoCalls as _, hydrate_repairing, hydrate_with};
 use crate::agent::Agent;
 use crate::answers::{self, given_up};
 use crate::error::{Result, RunError};
-use crate::journal::{BranchJournal, deferred};
+use crate::journal::{BranchJournal, Elsewhere, deferred};
 use crate::progress::Progress;
 use crate::session::Stored;
 
@@ -104,8 +104,8 @@ pub(crate) struct Calls {
     pub(crate) served: Option<Served>,
     /// What waits already.
     pub(crate) pending: Vec<String>,
-    /// The lasting name of the message, when an earlier process asked for the calls.
-    pub(crate) left_open: Option<CommitId>,
+    /// What became of them on other branches, when an earlier process asked for them.
+    pub(crate) elsewhere: Elsewhere,
 }
 
 /// What becomes of a call.
@@ -170,8 +170,8 @@ impl Agent {
         let each = tool_calls.into_iter().zip(calls.into_iter().map(Then::Run)).collect();
         let provider = reply.form.as_deref().and_then(|form| form.split('-').next());
         let served = reply.model.as_deref().map(|model| Served::new(provider.unwrap_or(""), model));
-        let (approvals, pending) = (Vec::new(), Vec::new());
-        Ok(Calls { commit, each, approvals, served, pending, left_open: None })
+        let (approvals, pending, elsewhere) = (Vec::new(), Vec::new(), Elsewhere::default());
+        Ok(Calls { commit, each, approvals, served, pending, elsewhere })
     }
 
     /// Records what had come of an answer that broke off.
@@ -200,12 +200,10 @@ impl Agent {
             })
             .collect();
         let rendered = self.rendered()?;
-        let journal = match calls.left_open {
-            Some(message) => BranchJournal::shared(&self.repo, &self.branch, message).await?,
-            None => BranchJournal::new(&self.repo, &self.branch),
-        };
+        let journal = BranchJournal::new(&self.repo, &self.branch, calls.elsewhere.clone());
         let turn = self.dispatch_turn(&calls, rendered.as_ref(), journal);
         let policies = rendered.iter().flat_map(|rendered| rendered.policies()).cloned();
+        let policies = self.pin_gate().into_iter().chain(policies);
         let dispatcher = policies.fold(self.dispatcher.clone(), Dispatcher::shared_policy);
         let registry = self.registry();
         let hydrated = match &self.repair {

@@ -11,12 +11,13 @@
 //! let Lowered::Tool { text, .. } = lower(given, Provider::OpenAi)? else { unreachable!() };
 //! assert_eq!(
 //!     text,
-//!     r#"{"type":"function","function":{"name":"add","description":"Adds.","parameters":{"type":"object"}}}"#
+//!     r#"{"type":"function","function":{"name":"add","description":"Adds.","parameters":{"type":"object"},"strict":false}}"#
 //! );
 //! # Ok::<(), tract_core::json::JsonError>(())
 //! ```
 #![forbid(unsafe_code)]
 
+mod allowance;
 mod definition;
 pub mod derive;
 mod diff;
@@ -32,6 +33,7 @@ mod translate;
 mod tree;
 mod validate;
 
+pub use crate::allowance::{StrictAllowance, StrictCost};
 pub use crate::definition::kind as kind_of;
 pub use crate::definition::{Definition, DefinitionError, DefinitionErrorKind, ParametersForm};
 pub use crate::diff::{Change, ChangeKind, diff};
@@ -43,7 +45,9 @@ pub use crate::param::{Param, ParamKind, params};
 pub use crate::raise::{Raised, raise};
 pub use crate::shape::{Provider, Shape, ToolView};
 pub use crate::strict::{Strict, to_strict};
-pub use crate::translate::{Loss, LossKind, Target, Translation, translate, translate_as};
+pub use crate::translate::{
+    Loss, LossKind, Target, Translation, translate, translate_as, translate_within,
+};
 #[cfg(feature = "validate")]
 pub use crate::validate::JsonSchema;
 pub use crate::validate::{Invalid, SchemaCompiler, SchemaError, ValidateOptions, Validator};

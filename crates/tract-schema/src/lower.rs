@@ -36,8 +36,8 @@ pub enum Lowered {
 ///
 /// Carried over beside name, description and parameters: `strict` (all but Ollama),
 /// `defer_loading` (Responses and Anthropic), `cache_control`, `input_examples` and
-/// `eager_input_streaming` (Anthropic), `output_schema` (Responses). Responses takes an absent
-/// `strict` for true, so it is always written there.
+/// `eager_input_streaming` (Anthropic), `output_schema` (Responses). An absent `strict` is true for
+/// Responses and false for Chat, so both are always told in so many words.
 ///
 /// # Errors
 /// [`JsonError`] when the text is no JSON object.
@@ -115,6 +115,11 @@ fn renamed(text: &str, sent: &str) -> Result<String, JsonError> {
 
 const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 
+/// What is said of strict mode where nothing was given.
+fn said(strict: Option<&str>) -> &str {
+    strict.filter(|raw| *raw != "null").unwrap_or("false")
+}
+
 fn written(view: &ToolView<'_>, to: Provider, sent: &str) -> String {
     let mut out = Object::new();
     let carry = |out: &mut Object, keys: &[&str]| {
@@ -139,7 +144,7 @@ fn written(view: &ToolView<'_>, to: Provider, sent: &str) -> String {
                 function.raw("parameters", raw);
             }
             if to == Provider::OpenAi {
-                carry(&mut function, &["strict"]);
+                function.raw("strict", said(view.other("strict")));
             }
             out.text("type", "function");
             out.raw("function", &function.end());
@@ -149,7 +154,7 @@ fn written(view: &ToolView<'_>, to: Provider, sent: &str) -> String {
             out.text("name", sent);
             describe(&mut out);
             out.raw("parameters", parameters.unwrap_or(NO_PARAMETERS));
-            out.raw("strict", view.other("strict").filter(|raw| *raw != "null").unwrap_or("false"));
+            out.raw("strict", said(view.other("strict")));
             carry(&mut out, &["defer_loading", "output_schema"]);
             if let Some(raw) = view.other("outputSchema").filter(|raw| *raw != "null") {
                 out.raw("output_schema", raw);
@@ -228,6 +233,14 @@ mod tests {
             Provider::Responses,
             r#"{"type":"function","name":"a","parameters":{"z":1,"a":2},"strict":false}"#,
         );
+        check(
+            r#"{"name":"a","inputSchema":{}}"#,
+            Provider::OpenAi,
+            r#"{"type":"function","function":{"name":"a","parameters":{},"strict":false}}"#,
+        );
+        // What stands in a provider's own shape goes back as it stands.
+        let recorded = r#"{"type":"function","function":{"name":"a","parameters":{}}}"#;
+        check(recorded, Provider::OpenAi, recorded);
         check(
             r#"{"name":"a"}"#,
             Provider::Anthropic,

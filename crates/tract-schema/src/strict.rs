@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use tract_core::json::JsonError;
 
+use crate::allowance::StrictCost;
 use crate::shape::Provider;
 use crate::translate::{Loss, LossKind};
 use crate::tree::Node;
@@ -73,6 +74,8 @@ pub enum Strict {
         parameters: String,
         /// How it differs.
         losses: Vec<Loss>,
+        /// What it takes of a request's allowance.
+        cost: StrictCost,
     },
     /// It has to be sent with `strict: false`.
     #[non_exhaustive]
@@ -135,8 +138,9 @@ pub fn to_strict(parameters: &str, provider: Provider) -> Result<Strict, JsonErr
             work.fatal("/", &format!("expected at most {limit} {what}, found {found}"));
         }
     }
+    let cost = StrictCost { optional: work.optional, unions: work.unions };
     Ok(match work.reasons.is_empty() {
-        true => Strict::Schema { parameters: root.write(), losses: work.losses },
+        true => Strict::Schema { parameters: root.write(), losses: work.losses, cost },
         false => Strict::NotExpressible { reasons: work.reasons },
     })
 }
@@ -190,6 +194,8 @@ struct Work {
     levels: usize,
     enum_values: usize,
     characters: usize,
+    optional: usize,
+    unions: usize,
 }
 
 impl Work {
@@ -204,6 +210,8 @@ impl Work {
             levels: 0,
             enum_values: 0,
             characters: 0,
+            optional: 0,
+            unions: 0,
         }
     }
 
@@ -258,6 +266,8 @@ impl Work {
                 self.fatal(&here("$ref"), "leads out of the schema");
             }
         }
+        let several = matches!(node.get("type"), Some(Node::Array(_)));
+        self.unions += usize::from(several || node.get("anyOf").is_some());
         self.enum_values += node.get("enum").map_or(0, |list| list.items().len());
         self.object(node, path, level);
         let Node::Object(members) = node else { return };
@@ -308,6 +318,7 @@ impl Work {
                 self.properties += 1;
                 self.characters += name.chars().count();
                 self.schema(schema, &place, level + 1);
+                self.optional += usize::from(!required.contains(name));
                 if self.null_for_absent && !required.contains(name) && !takes_null(schema) {
                     make_nullable(schema);
                     self.changed(&place, "optional: required, and null when it is left out");
@@ -372,7 +383,7 @@ mod tests {
             "r":{"$ref":"#/$defs/r","description":"R."},
             "o":{"oneOf":[{"type":"string"},{"type":"integer"}]}},
             "required":["k"],"$defs":{"r":{"type":"object","properties":{"n":{"type":"integer"}}}}}"##;
-        let Strict::Schema { parameters, losses } = to_strict(given, Provider::OpenAi).unwrap()
+        let Strict::Schema { parameters, losses, .. } = to_strict(given, Provider::OpenAi).unwrap()
         else {
             panic!()
         };
@@ -412,7 +423,8 @@ mod tests {
     fn anthropics_strict_mode_takes_what_may_be_absent_and_no_limits() {
         let given = r#"{"type":"object","properties":{"a":{"type":"integer","minimum":1,"default":2},
             "b":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":3}},"required":["b"]}"#;
-        let Strict::Schema { parameters, losses } = to_strict(given, Provider::Anthropic).unwrap()
+        let Strict::Schema { parameters, losses, .. } =
+            to_strict(given, Provider::Anthropic).unwrap()
         else {
             panic!("it can be said")
         };

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 use tract_core::json::{self, Escapes, JsonError};
 
+use crate::allowance::StrictAllowance;
 use crate::lower::{Lowered, lower_as};
 use crate::name;
 use crate::shape::{Provider, Shape, ToolView, find};
@@ -142,6 +143,43 @@ pub fn translate_as(
     strict: bool,
     sent_name: &str,
 ) -> Result<Translation, JsonError> {
+    translated(text, provider, sent_name, strict.then(|| StrictAllowance::new(provider)).as_mut())
+}
+
+/// Translates a definition for strict mode as one of the tools of a request: where the provider
+/// would refuse the request for having too much of it, it goes out with `strict: false`, and the
+/// report says so.
+///
+/// ```
+/// use tract_schema::{Provider, StrictAllowance, translate_within};
+/// let given = r#"{"name":"f","parameters":{"type":"object","properties":{"n":{"type":"integer"}}}}"#;
+/// let mut allowance = StrictAllowance::new(Provider::Anthropic);
+/// // A request may have 20 strict tools, and among all of them 24 arguments that may be absent.
+/// let strict = (0..30)
+///     .map(|_| translate_within(given, Provider::Anthropic, "f", &mut allowance))
+///     .map(|made| made.map(|made| made.strict))
+///     .collect::<Result<Vec<bool>, _>>()?;
+/// assert_eq!(strict.iter().filter(|strict| **strict).count(), 20);
+/// # Ok::<(), tract_core::json::JsonError>(())
+/// ```
+///
+/// # Errors
+/// As [`translate`].
+pub fn translate_within(
+    text: &str,
+    provider: Provider,
+    sent_name: &str,
+    allowance: &mut StrictAllowance,
+) -> Result<Translation, JsonError> {
+    translated(text, provider, sent_name, Some(allowance))
+}
+
+fn translated(
+    text: &str,
+    provider: Provider,
+    sent_name: &str,
+    strict: Option<&mut StrictAllowance>,
+) -> Result<Translation, JsonError> {
     let view = ToolView::parse(text)?;
     let mut translation = match lower_as(text, provider, sent_name)? {
         Lowered::Tool { text, name, strict, .. } => Translation {
@@ -164,8 +202,10 @@ pub fn translate_as(
     let Some(sent) = translation.text.clone() else { return Ok(translation) };
     let sent_view = ToolView::parse(&sent)?;
     compare(text, &view, &sent_view, &sent, &mut translation.losses)?;
-    if strict && !matches!(view.shape, Shape::Server(_)) {
-        make_strict(&mut translation, &sent, provider)?;
+    if let Some(allowance) = strict
+        && !matches!(view.shape, Shape::Server(_))
+    {
+        make_strict(&mut translation, &sent, provider, allowance)?;
     }
     Ok(translation)
 }
@@ -206,7 +246,7 @@ fn compare(
         losses.push(Loss::new(LossKind::Added, "parameters", "the target wants a schema"));
     }
     if none(given.other("strict")) && !none(sent.other("strict")) {
-        let why = "an absent strict would be taken for true";
+        let why = "providers do not agree on what an absent strict means";
         losses.push(Loss::new(LossKind::Added, "strict", why));
     }
     if given.name != sent.name {
@@ -265,6 +305,7 @@ fn make_strict(
     translation: &mut Translation,
     sent: &str,
     provider: Provider,
+    allowance: &mut StrictAllowance,
 ) -> Result<(), JsonError> {
     let (inner, key) = match provider {
         Provider::OpenAi => (Some("function"), "parameters"),
@@ -282,12 +323,15 @@ fn make_strict(
     let parameters =
         parameters.unwrap_or_else(|| r#"{"type":"object","properties":{}}"#.to_owned());
     match to_strict(&parameters, provider)? {
-        Strict::Schema { parameters, losses } => {
-            function.set(key, Node::parse(&parameters)?);
-            translation.losses.extend(losses);
-            translation.strict = true;
-            translation.null_for_absent = provider != Provider::Anthropic;
-        }
+        Strict::Schema { parameters, losses, cost } => match allowance.take(cost) {
+            Ok(()) => {
+                function.set(key, Node::parse(&parameters)?);
+                translation.losses.extend(losses);
+                translation.strict = true;
+                translation.null_for_absent = provider != Provider::Anthropic;
+            }
+            Err(reason) => translation.losses.push(reason),
+        },
         Strict::NotExpressible { reasons } => translation.losses.extend(reasons),
     }
     let is_strict = translation.strict;

@@ -6,12 +6,11 @@ use std::sync::{Mutex, PoisonError};
 use rusqlite::blob::ZeroBlob;
 use rusqlite::params;
 use tract_core::{
-    Blob, BlobId, Commit, DerivedRow, ObjectId, RefName, RefTarget, RepoName, StoreErrorKind,
-    StoreResult, ToolRow, Toolset,
+    Blob, BlobId, Commit, CommitId, DerivedRow, ObjectId, RefName, RefTarget, RepoName,
+    StoreErrorKind, StoreResult, ToolRow, Toolset,
 };
 
 use crate::error::{engine, new};
-use crate::known::Table;
 use crate::memory::{IdMap, Memory};
 use crate::read::{find_blob, small, statement};
 use crate::schema::{
@@ -73,18 +72,20 @@ impl Tx<'_> {
         };
         let prefixes: Vec<i64> =
             batch.blobs.iter().map(|blob| prefix(blob.id().as_bytes())).collect();
-        let new = self.surely_new(repo, Table::Blobs, &prefixes)?;
+        let new = self.surely_new(repo, &prefixes)?;
         let mut blobs = IdMap::with_capacity_and_hasher(batch.blobs.len(), Default::default());
         for (blob, is_new) in batch.blobs.iter().zip(new) {
             if is_new || self.stored_blob(repo, blob)?.is_none() {
                 blobs.insert(blob.id(), blob);
             }
         }
-        let prefixes: Vec<i64> =
-            batch.commits.iter().map(|commit| prefix(commit.id().as_bytes())).collect();
-        let new = self.surely_new(repo, Table::Commits, &prefixes)?;
-        for ((commit, record), is_new) in batch.commits.iter().zip(&records).zip(new) {
-            self.commit(repo, commit, record, is_new, &mut blobs)?;
+        // What follows a new commit is new as well: no commit is stored without its parents.
+        let mut new: IdMap<CommitId, ()> = IdMap::default();
+        for (commit, record) in batch.commits.iter().zip(&records) {
+            let follows_new = commit.parents.iter().any(|parent| new.contains_key(parent));
+            if self.commit(repo, commit, record, follows_new, &mut blobs)? {
+                new.insert(commit.id(), ());
+            }
         }
         // In the order of the batch, so that equal batches make equal files.
         for blob in &batch.blobs {
@@ -187,7 +188,7 @@ impl Tx<'_> {
     }
 
     /// Stores a commit right after its parent where that place is free, else in a new segment,
-    /// and beside it its content, where that is new.
+    /// and beside it its content, where that is new. Tells whether the commit was not stored yet.
     fn commit(
         &mut self,
         repo: i64,
@@ -195,10 +196,10 @@ impl Tx<'_> {
         record: &[u8],
         is_new: bool,
         blobs: &mut IdMap<BlobId, &Blob>,
-    ) -> StoreResult<()> {
+    ) -> StoreResult<bool> {
         let object = ObjectId::Commit(commit.id());
         if self.known_place(repo, object).is_some() {
-            return Ok(());
+            return Ok(false);
         }
         let h = prefix(commit.id().as_bytes());
         let sql = "SELECT id FROM commits WHERE repo = ?1 AND h = ?2 AND rec = ?3";
@@ -208,7 +209,7 @@ impl Tx<'_> {
         };
         if let Some(at) = stored {
             self.fresh.places.insert((repo, object), at);
-            return Ok(());
+            return Ok(false);
         }
         let own = commit.content.and_then(|id| blobs.remove(&id));
         let content = match (own, commit.content) {
@@ -237,7 +238,7 @@ impl Tx<'_> {
             self.blob(repo, at, blob)?;
         }
         self.fresh.places.insert((repo, object), at);
-        Ok(())
+        Ok(true)
     }
 
     fn next_segment(&mut self) -> StoreResult<i64> {

@@ -1,4 +1,4 @@
-//! Asking of many objects at once whether any of them may be stored.
+//! Asking of many contents at once whether any of them may be stored.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -11,37 +11,20 @@ use crate::write::Tx;
 /// How many prefixes one statement looks up. Fewer than a third of them are asked for one by one.
 const WIDE: usize = 25;
 
-fn wide(index: &str) -> String {
+/// Looks for any of many contents.
+static ANY_BLOB: LazyLock<String> = LazyLock::new(|| {
     let mut sql = "SELECT 1 FROM (VALUES (?2)".to_owned();
     for n in 3..WIDE + 2 {
         let _ = write!(sql, ", (?{n})"); // writing to a String cannot fail
     }
-    let _ = write!(sql, ") AS asked CROSS JOIN {index} ON repo = ?1 AND h = asked.column1 LIMIT 1");
+    sql.push_str(") AS asked CROSS JOIN blobs ON repo = ?1 AND h = asked.column1 LIMIT 1");
     sql
-}
-
-/// The tables whose objects are found by the first eight bytes of their ids.
-#[derive(Clone, Copy)]
-pub(crate) enum Table {
-    Blobs,
-    Commits,
-}
+});
 
 impl Tx<'_> {
-    /// Tells of each prefix whether it is sure that no object with it is stored; `false` means
-    /// that the object has to be looked for.
-    pub(crate) fn surely_new(
-        &mut self,
-        repo: i64,
-        table: Table,
-        prefixes: &[i64],
-    ) -> StoreResult<Vec<bool>> {
-        static BLOBS: LazyLock<String> = LazyLock::new(|| wide("blobs"));
-        static COMMITS: LazyLock<String> = LazyLock::new(|| wide("commits"));
-        let sql: &'static str = match table {
-            Table::Blobs => &BLOBS,
-            Table::Commits => &COMMITS,
-        };
+    /// Tells of each prefix whether it is sure that no blob with it is stored; `false` means that
+    /// the blob has to be looked for.
+    pub(crate) fn surely_new(&mut self, repo: i64, prefixes: &[i64]) -> StoreResult<Vec<bool>> {
         let mut new = Vec::with_capacity(prefixes.len());
         for chunk in prefixes.chunks(WIDE) {
             let none_there = match chunk {
@@ -49,7 +32,7 @@ impl Tx<'_> {
                     let mut values: Vec<&dyn ToSql> = vec![&repo];
                     values.extend(chunk.iter().map(|prefix| prefix as &dyn ToSql));
                     values.resize(WIDE + 1, first);
-                    self.number(sql, &values)?.is_none()
+                    self.number(&ANY_BLOB, &values)?.is_none()
                 }
                 _ => false,
             };

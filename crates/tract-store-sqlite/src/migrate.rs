@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use tract_core::{StoreErrorKind, StoreResult};
 
@@ -79,6 +80,8 @@ pub(crate) fn connect(
             Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         connection.busy_timeout(options.busy_timeout)?;
         connection.set_prepared_statement_cache_capacity(64);
+        // Else a statement is prepared anew whenever a value is bound that its plan could lean on.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.execute_batch(
             "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; \
              PRAGMA temp_store = MEMORY; PRAGMA fullfsync = ON;",
@@ -152,6 +155,14 @@ fn inspect(connection: &Connection, path: &Path) -> StoreResult<Found> {
     }
 }
 
+/// Inspects all of it as of one moment: somebody else may be making it just now.
+fn inspect_at_once(connection: &mut Connection, path: &Path) -> StoreResult<Found> {
+    let moment = connection.transaction().map_err(engine("open"))?;
+    let found = inspect(&moment, path)?;
+    moment.finish().map_err(engine("open"))?;
+    Ok(found)
+}
+
 /// Checks that the database is a store of a known format; makes it one when it is empty.
 pub(crate) fn prepare(
     connection: &mut Connection,
@@ -159,7 +170,7 @@ pub(crate) fn prepare(
     options: &SqliteOptions,
     read_only: bool,
 ) -> StoreResult<()> {
-    let found = match inspect(connection, path)? {
+    let found = match inspect_at_once(connection, path)? {
         Found::Older if read_only => {
             let message = format!(
                 "{} has an earlier format than {FORMAT}: open it for writing once, which brings it \
@@ -170,7 +181,7 @@ pub(crate) fn prepare(
         }
         Found::Older => {
             steps::upgrade(connection, path, steps::STEPS, FORMAT)?;
-            inspect(connection, path)?
+            inspect_at_once(connection, path)?
         }
         found => found,
     };

@@ -1,10 +1,11 @@
 //! Reading objects: by place where one is known, by the first eight bytes of the id otherwise,
 //! and never without hashing what was read.
 
+use bytes::Bytes;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 use tract_core::store::{BlobKey, Hint};
 use tract_core::{
-    Blob, BlobId, Commit, CommitId, IdPrefix, ObjectId, StoreResult, Toolset, ToolsetId,
+    Blob, BlobId, Commit, CommitId, IdPrefix, ObjectId, StoreResult, Toolset, ToolsetId, parallel,
 };
 
 use crate::error::{corrupt, engine};
@@ -57,17 +58,35 @@ pub(crate) enum Read {
     Damaged,
 }
 
-/// Reads a row of `id, h, content, rec`.
-pub(crate) fn commit_row(row: &Row<'_>, wanted: CommitId) -> Result<(i64, Read), rusqlite::Error> {
-    let place: i64 = row.get(0)?;
-    let h: i64 = row.get(1)?;
-    let content: Option<i64> = row.get(2)?;
-    let read = match Commit::decode_any(bytes_of(row.get_ref(3)?)) {
-        Ok(commit) if commit.id() == wanted => Read::It(commit, hint(place, content)),
-        Ok(commit) if prefix(commit.id().as_bytes()) == h => Read::Other,
-        Ok(_) | Err(_) => Read::Damaged,
-    };
-    Ok((place, read))
+/// A row of `id, h, content, rec`, before its record is read.
+pub(crate) struct CommitRow {
+    pub(crate) place: i64,
+    h: i64,
+    content: Option<i64>,
+    record: Bytes,
+}
+
+impl CommitRow {
+    pub(crate) fn of(row: &Row<'_>) -> Result<Self, rusqlite::Error> {
+        let record = Bytes::copy_from_slice(bytes_of(row.get_ref(3)?));
+        Ok(Self { place: row.get(0)?, h: row.get(1)?, content: row.get(2)?, record })
+    }
+
+    /// Reads and hashes the record; `None` when it is none.
+    pub(crate) fn decode(&self) -> Option<Commit> {
+        Commit::decode_any(&self.record).ok()
+    }
+
+    /// Judges what was decoded.
+    pub(crate) fn read(&self, decoded: Option<Commit>, wanted: CommitId) -> Read {
+        match decoded {
+            Some(commit) if commit.id() == wanted => {
+                Read::It(commit, hint(self.place, self.content))
+            }
+            Some(commit) if prefix(commit.id().as_bytes()) == self.h => Read::Other,
+            Some(_) | None => Read::Damaged,
+        }
+    }
 }
 
 const COMMIT_BY_H: &str = "SELECT id, h, content, rec FROM commits WHERE repo = ?1 AND h = ?2";
@@ -83,10 +102,11 @@ pub(crate) fn find_commit(
     let mut rows = select.query(params![repo, prefix(id.as_bytes())]).map_err(engine(op))?;
     let mut damaged = false;
     while let Some(row) = rows.next().map_err(engine(op))? {
-        match commit_row(row, id).map_err(engine(op))? {
-            (place, Read::It(commit, _)) => return Ok(Some((place, commit))),
-            (_, Read::Other) => {}
-            (_, Read::Damaged) => damaged = true,
+        let row = CommitRow::of(row).map_err(engine(op))?;
+        match row.read(row.decode(), id) {
+            Read::It(commit, _) => return Ok(Some((row.place, commit))),
+            Read::Other => {}
+            Read::Damaged => damaged = true,
         }
     }
     match damaged {
@@ -165,17 +185,26 @@ pub(crate) fn neighbours(
         let mut select = statement(connection, "blobs", sql)?;
         let mut rows = select.query(params![first, last]).map_err(engine("blobs"))?;
         let mut wanted = run.iter().peekable();
+        let mut found: Vec<(usize, BlobId, Bytes)> = Vec::with_capacity(run.len());
         while let Some(row) = rows.next().map_err(engine("blobs"))? {
             let at: i64 = row.get(0).map_err(engine("blobs"))?;
             let owner: i64 = row.get(1).map_err(engine("blobs"))?;
             while wanted.next_if(|(place, _)| *place < at).is_some() {}
             while let Some((_, n)) = wanted.next_if(|(place, _)| *place == at) {
                 if owner == repo
-                    && let (Some(key), Some(blob)) = (keys.get(*n), blobs.get_mut(*n))
+                    && let Some(key) = keys.get(*n)
                 {
-                    let data = bytes_of(row.get_ref(2).map_err(engine("blobs"))?).to_vec();
-                    *blob = Blob::check(key.id, data);
+                    let data = bytes_of(row.get_ref(2).map_err(engine("blobs"))?);
+                    found.push((*n, key.id, Bytes::copy_from_slice(data)));
                 }
+            }
+        }
+        let checked = parallel::map(&found, parallel::OBJECTS, |(n, id, data)| {
+            (*n, Blob::check(*id, data.clone()))
+        });
+        for (n, checked) in checked {
+            if let Some(blob) = blobs.get_mut(n) {
+                *blob = checked;
             }
         }
     }

@@ -1,12 +1,14 @@
 //! Walking first parents: a range of places, checked link by link.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Rows, params};
 use tract_core::store::{Step, Walk, WalkPage};
-use tract_core::{CommitId, DerivedKind, ObjectId, StoreError, StoreResult};
+use tract_core::{Commit, CommitId, DerivedKind, ObjectId, StoreError, StoreResult, parallel};
 
 use crate::error::{BACKEND, corrupt, engine};
-use crate::read::{Read, commit_row, find_commit, statement};
+use crate::read::{CommitRow, Read, find_commit, statement};
 use crate::schema::{DERIVED, bytes_of, prefix, segment_start, small_sum};
 
 const OP: &str = "walk";
@@ -80,6 +82,31 @@ fn locate(connection: &Connection, repo: i64, at: &mut Position) -> StoreResult<
 
 type Stop = Option<(i64, Bytes)>;
 
+/// How many rows are read before they are decoded: few at first, since a walk may end early.
+const FIRST_PORTION: usize = 32;
+const LARGEST_PORTION: usize = 2048;
+
+/// A row, whose it is, and the commit that it holds.
+struct Found {
+    row: CommitRow,
+    owner: i64,
+    commit: Option<Commit>,
+}
+
+/// Reads the next rows, and decodes and hashes their records.
+fn next_rows(rows: &mut Rows<'_>, count: usize) -> StoreResult<VecDeque<Found>> {
+    let mut read = Vec::with_capacity(count);
+    while read.len() < count
+        && let Some(row) = rows.next().map_err(engine(OP))?
+    {
+        let owner: i64 = row.get(4).map_err(engine(OP))?;
+        read.push((CommitRow::of(row).map_err(engine(OP))?, owner));
+    }
+    let commits = parallel::map(&read, parallel::OBJECTS, |(row, _)| row.decode());
+    let found = read.into_iter().zip(commits);
+    Ok(found.map(|((row, owner), commit)| Found { row, owner, commit }).collect())
+}
+
 /// Reads down from `place` to the begin of its segment; gives the commit to go on with, or
 /// `None` at the end of the walk.
 #[allow(clippy::too_many_arguments, reason = "one loop, cut in two to be readable")]
@@ -100,12 +127,18 @@ fn range(
     let mut rows =
         select.query(params![segment_start(place), place, wanted]).map_err(engine(OP))?;
     let mut expected = place;
-    while let Some(row) = rows.next().map_err(engine(OP))? {
+    let mut portion = FIRST_PORTION;
+    let mut read: VecDeque<Found> = VecDeque::new();
+    loop {
         if walk.until == Some(at.id) || page.steps.len() >= limit {
             break;
         }
-        let (found, read) = commit_row(row, at.id).map_err(engine(OP))?;
-        let owner: i64 = row.get(4).map_err(engine(OP))?;
+        if read.is_empty() {
+            read = next_rows(&mut rows, portion)?;
+            portion = (portion * 4).min(LARGEST_PORTION);
+        }
+        let Some(Found { row, owner, commit }) = read.pop_front() else { break };
+        let (found, read) = (row.place, row.read(commit, at.id));
         let Read::It(commit, content) = read else {
             // Either the parent lies elsewhere, or this row is damaged: the index knows.
             if at.sure {

@@ -54,6 +54,12 @@ pub enum PinError {
     /// It is of a version that is not known here.
     #[error("expected a pin of version 1, found {0}")]
     Version(u32),
+    /// It is not what a policy is written as.
+    #[error("expected a policy for pins: {0}")]
+    Policy(#[source] serde_json::Error),
+    /// It is a policy of a version that is not known here.
+    #[error("expected a policy for pins of version 1, found {0}")]
+    PolicyVersion(u32),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -178,7 +184,35 @@ pub enum PinPolicy {
     TellOnly,
 }
 
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PolicyDocument {
+    v: u32,
+    policy: PinPolicy,
+}
+
 impl PinPolicy {
+    /// The name of the document that a repository keeps its policy in.
+    pub const DOCUMENT: &'static str = "config/pins";
+
+    /// Writes it as the JSON document that is stored.
+    pub fn document(self) -> String {
+        let document = PolicyDocument { v: VERSION, policy: self };
+        serde_json::to_string(&document).expect("a number and a word serialize")
+    }
+
+    /// Reads a stored document.
+    ///
+    /// # Errors
+    /// [`PinError::Policy`] and [`PinError::PolicyVersion`].
+    pub fn parse_document(document: &str) -> Result<Self, PinError> {
+        let document: PolicyDocument = serde_json::from_str(document).map_err(PinError::Policy)?;
+        match document.v {
+            VERSION => Ok(document.policy),
+            other => Err(PinError::PolicyVersion(other)),
+        }
+    }
+
     /// Returns the word: `approved-only`, `refuse-changed`, `tell-only`.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -238,6 +272,11 @@ impl Pins {
     /// Returns the pin of a tool.
     pub fn get(&self, server: &str, name: &str) -> Option<&Pin> {
         self.0.get(&(server.to_owned(), name.to_owned()))
+    }
+
+    /// Returns whether anything of a server was approved.
+    pub fn knows(&self, server: &str) -> bool {
+        self.iter().any(|pin| pin.server == server)
     }
 
     /// Walks the pins by server and name.

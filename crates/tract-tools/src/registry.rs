@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tract_core::{DynTool, ToolId, ToolSchema, ToolTraits, nearest};
+use tract_core::{DynTool, ToolId, ToolOrigin, ToolSchema, ToolTraits, nearest};
 use tract_schema::{
     Aliases, Definition, Provider, SchemaCompiler, SchemaError, Target, Translation,
     ValidateOptions,
@@ -61,6 +61,7 @@ pub struct Registered {
     callable: Option<Arc<dyn DynTool>>,
     traits: ToolTraits,
     timeout: Option<Duration>,
+    origin: Option<Arc<ToolOrigin>>,
     no_schema: NoSchema,
     arguments_schema: Option<Arc<str>>,
     pub(crate) compiled: Arc<OnceLock<Result<Compiled, SchemaError>>>,
@@ -83,6 +84,10 @@ impl Registered {
     /// schema.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    pub(crate) fn shared_id(&self) -> Arc<str> {
+        Arc::clone(&self.id)
     }
 
     /// Returns the name.
@@ -109,6 +114,11 @@ impl Registered {
     /// Returns how long one call may take, where the callable says so.
     pub fn timeout(&self) -> Option<Duration> {
         self.timeout
+    }
+
+    /// Returns where it comes from, when the callable says that it is of a server.
+    pub fn origin(&self) -> Option<&ToolOrigin> {
+        self.origin.as_deref()
     }
 
     /// Returns what may be done with its calls when it has no schema.
@@ -220,15 +230,16 @@ impl Registry {
     /// Looks up the name of a call: a tool's own, or the alias under which it was sent.
     pub fn lookup(&self, name: &str) -> Lookup<'_> {
         let own = self.by_name.get(name).or_else(|| self.by_name.get(self.aliases.original(name)));
-        let found: Vec<&Registered> =
-            own.into_iter().flatten().filter_map(|place| self.tools.get(*place)).collect();
-        match found.as_slice() {
-            [] => {
+        let mut found = own.into_iter().flatten().filter_map(|place| self.tools.get(*place));
+        match (found.next(), found.next()) {
+            (None, _) => {
                 let names = self.iter().map(Registered::name);
                 Lookup::Unknown { nearest: nearest(name, names) }
             }
-            [tool] => Lookup::Found(tool),
-            _ => Lookup::Ambiguous(found),
+            (Some(tool), None) => Lookup::Found(tool),
+            (Some(first), Some(second)) => {
+                Lookup::Ambiguous([first, second].into_iter().chain(found).collect())
+            }
         }
     }
 

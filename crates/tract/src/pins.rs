@@ -1,22 +1,10 @@
 //! Approvals of tools, as the repository keeps them.
 
-use serde::{Deserialize, Serialize};
 use tract_core::{Blob, RefName, ToolSchema};
 use tract_tools::pin::{Pin, PinGate, PinPolicy, Pins};
 
 use crate::error::{Error, Result};
 use crate::handle::Tract;
-
-/// Where the policy is kept.
-const POLICY: &str = "config/pins";
-
-/// The policy as it is stored.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Document {
-    v: u32,
-    policy: PinPolicy,
-}
 
 impl Tract {
     /// Reads the tools that were approved in this repository.
@@ -67,18 +55,16 @@ impl Tract {
     /// # Errors
     /// [`Error::Invalid`] for a document that is no policy; what the store says.
     pub async fn pin_policy(&self) -> Result<Option<PinPolicy>> {
-        let name = RefName::new(POLICY)?;
-        let found = self.repo().documents(POLICY).await?.into_iter().find(|(at, _)| *at == name);
-        let Some((_, blob)) = found else { return Ok(None) };
-        let document: Result<Document, _> = serde_json::from_slice(blob.bytes());
-        match document {
-            Ok(Document { v: 1, policy }) => Ok(Some(policy)),
-            Ok(Document { v, .. }) => Err(Error::Invalid {
-                message: format!("expected a policy for pins of version 1, found {v}"),
-                note: Some("a newer program wrote it".to_owned()),
-            }),
+        let found = self.repo().documents(PinPolicy::DOCUMENT).await?;
+        let Some((_, blob)) =
+            found.into_iter().find(|(name, _)| name.as_str() == PinPolicy::DOCUMENT)
+        else {
+            return Ok(None);
+        };
+        match PinPolicy::parse_document(blob.text().unwrap_or_default()) {
+            Ok(policy) => Ok(Some(policy)),
             Err(error) => Err(Error::Invalid {
-                message: format!("{POLICY}: expected a policy for pins: {error}"),
+                message: format!("{}: {error}", PinPolicy::DOCUMENT),
                 note: Some("say it again: tract tools policy approved-only".to_owned()),
             }),
         }
@@ -89,14 +75,14 @@ impl Tract {
     /// # Errors
     /// [`Error::Conflict`] when somebody else said so meanwhile; what the store says.
     pub async fn set_pin_policy(&self, policy: PinPolicy) -> Result<()> {
-        let document = serde_json::to_vec(&Document { v: 1, policy })?;
-        let documents = vec![(RefName::new(POLICY)?, Blob::seal(document))];
+        let name = RefName::new(PinPolicy::DOCUMENT)?;
+        let documents = vec![(name, Blob::seal(policy.document().into_bytes()))];
         Ok(self.repo().set_documents("pin policy", documents).await?)
     }
 
     /// Makes the policy that holds calls of a server's tools to what was approved here: for
     /// registries, and for whatever else asks policies. Where the repository says nothing, only
-    /// approved tools may run.
+    /// approved tools may run. Agents ask by themselves and need none.
     ///
     /// ```
     /// # tract::block_on(async {

@@ -72,6 +72,10 @@ pub(crate) struct Run {
     /// Which calls wait until somebody has approved them.
     #[arg(long, value_name = "WHICH", default_value = "destructive", value_enum)]
     approve: Approve,
+    /// Lets the tools of servers run whatever was approved in the repository (`tract tools pin`).
+    #[cfg(feature = "mcp")]
+    #[arg(long)]
+    ignore_pins: bool,
     /// What becomes of calls that had not begun when an earlier run ended.
     #[arg(long, value_name = "WHAT", default_value = "answer", value_enum)]
     resume: Resume,
@@ -199,6 +203,10 @@ async fn worked(
         Approve::Changes => agent.policy(ApprovalRequired::of_all_that_change()),
         Approve::None => agent,
     };
+    #[cfg(feature = "mcp")]
+    if run.ignore_pins {
+        agent = agent.ignore_pins();
+    }
     agent = tools.lend(agent)?;
     let report = agent.run(run.task.map(Draft::user)).await;
     drop(agent);

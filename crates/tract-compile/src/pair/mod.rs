@@ -107,6 +107,8 @@ pub enum RepairKind {
     Arguments,
     /// A tool that only another provider knows is left out.
     ToolLeftOut,
+    /// A tool's calls are not held to its schema by the provider, though that was asked for.
+    NotStrict,
     /// A part that the provider has no word for is left out.
     PartLeftOut,
     /// A message with nothing to say is left out.
@@ -135,6 +137,7 @@ impl RepairKind {
             Self::ToolName => "tool_name",
             Self::Arguments => "arguments",
             Self::ToolLeftOut => "tool_left_out",
+            Self::NotStrict => "not_strict",
             Self::PartLeftOut => "part_left_out",
             Self::EmptyMessage => "empty_message",
             Self::SystemMoved => "system_moved",

@@ -7,7 +7,9 @@ use bytes::Bytes;
 use super::Space;
 use super::keys::Repo;
 use super::read::View;
+use crate::id::BlobId;
 use crate::object::Blob;
+use crate::parallel;
 use crate::store::{BlobKey, StoreResult};
 
 /// How many places a scan may pass over between two that are asked for.
@@ -46,6 +48,7 @@ impl View<'_> {
         let scan = self.repo.places(Space::Blobs, first.min(last), first.max(last));
         let scan = if first > last { scan.reversed() } else { scan };
         let mut wanted = run.iter().peekable();
+        let mut read: Vec<Option<(BlobId, Bytes)>> = Vec::with_capacity(run.len());
         self.read.scan(&scan, &mut |key, bytes| {
             let at = Repo::number(key);
             let passed = |key: &BlobKey| {
@@ -53,17 +56,20 @@ impl View<'_> {
                 if first > last { hint > at } else { hint < at }
             };
             while wanted.next_if(|key| passed(key)).is_some() {
-                found.push(None);
+                read.push(None);
             }
             if let Some(key) = wanted.next_if(|key| key.hint.map(|hint| hint.0) == at) {
-                found.push(Blob::check(key.id, Bytes::copy_from_slice(bytes)));
+                read.push(Some((key.id, Bytes::copy_from_slice(bytes))));
             }
             Ok(match wanted.peek() {
                 Some(_) => ControlFlow::Continue(()),
                 None => ControlFlow::Break(()),
             })
         })?;
-        found.extend(wanted.map(|_| None));
+        read.extend(wanted.map(|_| None));
+        found.extend(parallel::map(&read, parallel::OBJECTS, |read| {
+            read.as_ref().and_then(|(id, bytes)| Blob::check(*id, bytes.clone()))
+        }));
         Ok(())
     }
 }

@@ -6,12 +6,18 @@ use bytes::Bytes;
 
 use super::Space;
 use super::keys::{self, Repo};
-use super::read::{Found, View, open_commit};
-use super::value::Segment;
+use super::read::{Found, View};
+use super::value::{self, Segment};
 use crate::batch::DerivedKind;
+use crate::commit::Commit;
 use crate::id::CommitId;
 use crate::object::ObjectId;
+use crate::parallel;
 use crate::store::{Hint, Step, StoreError, StoreResult, Walk, WalkPage};
+
+/// How many records are read before they are decoded: few at first, since a walk may end early.
+const FIRST_PORTION: usize = 32;
+const LARGEST_PORTION: usize = 2048;
 
 /// Where a run of places is left.
 enum Left {
@@ -112,22 +118,53 @@ impl View<'_> {
         if take(first, steps)?.is_break() || top == bottom {
             return Ok(left);
         }
-        let mut expected = top - 1;
-        let scan = self.repo.places(Space::Commits, bottom, expected).reversed();
+        let mut at = top - 1;
+        let mut portion = FIRST_PORTION;
+        loop {
+            let most = portion.min(limit.saturating_sub(steps.len())).max(1);
+            let values = self.values_down(bottom, at, most)?;
+            let read = parallel::map(&values, parallel::OBJECTS, |(place, value)| {
+                let (content, record) = value::split_commit(*place, value)?;
+                let commit = Commit::decode_any(record).ok()?;
+                Some(Found { place: *place, content, commit })
+            });
+            let is_last = read.len() < most || at < bottom + most as u64;
+            for found in read {
+                // What lies below must be the first parent, or else the places are wrong here and
+                // the parent is looked up by its id.
+                let Some(found) = found.filter(|found| found.commit.id() == wanted) else {
+                    return Ok(left);
+                };
+                wanted = found.commit.parent().unwrap_or(wanted);
+                if take(found, steps)?.is_break() {
+                    return Ok(left);
+                }
+            }
+            if is_last {
+                return Ok(left);
+            }
+            at -= most as u64;
+            portion = (portion * 4).min(LARGEST_PORTION);
+        }
+    }
+
+    /// Reads the records that lie side by side from a place down, so many at most.
+    fn values_down(&self, bottom: u64, top: u64, most: usize) -> StoreResult<Vec<(u64, Bytes)>> {
+        let mut values = Vec::with_capacity(most);
+        let mut expected = top;
+        let scan = self.repo.places(Space::Commits, bottom, top).reversed();
         self.read.scan(&scan, &mut |key, value| {
-            // What lies below must be the first parent, or else the places are wrong here and
-            // the parent is looked up by its id.
             if Repo::number(key) != Some(expected) {
                 return Ok(ControlFlow::Break(()));
             }
-            let Some(found) = open_commit(expected, wanted, value) else {
-                return Ok(ControlFlow::Break(()));
-            };
+            values.push((expected, Bytes::copy_from_slice(value)));
             expected = expected.wrapping_sub(1);
-            wanted = found.commit.parent().unwrap_or(wanted);
-            take(found, steps)
+            Ok(match values.len() < most {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            })
         })?;
-        Ok(left)
+        Ok(values)
     }
 
     /// Finds the highest row of a kind between two places.

@@ -18,6 +18,7 @@ pub use self::context::{CancellationToken, Cancelled, ProgressSink, ToolContext}
 pub use self::error::{ToolError, ToolFailure};
 pub use self::result::{RenderedValue, ToolResult};
 use crate::json::{self, Escapes};
+use crate::schema::ToolSchema;
 
 /// The arguments of a tool as a type, with the JSON Schema that advertises it.
 ///
@@ -166,6 +167,25 @@ pub struct ToolSpec {
     pub traits: ToolTraits,
     /// How long one call may take.
     pub timeout: Option<Duration>,
+    /// Where it comes from, when it is not this program's own.
+    pub origin: Option<ToolOrigin>,
+}
+
+/// Where a tool comes from that is not a program's own: what approvals are bound to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolOrigin {
+    /// The label of the server that it is of.
+    pub server: String,
+    /// The definition as the server wrote it.
+    pub definition: ToolSchema,
+}
+
+impl ToolOrigin {
+    /// States the server and what it wrote.
+    pub fn new(server: impl Into<String>, definition: ToolSchema) -> Self {
+        Self { server: server.into(), definition }
+    }
 }
 
 impl ToolSpec {
@@ -181,7 +201,15 @@ impl ToolSpec {
             parameters: parameters.into(),
             traits: ToolTraits::new(),
             timeout: None,
+            origin: None,
         }
+    }
+
+    /// Says where it comes from.
+    #[must_use]
+    pub fn origin(mut self, origin: ToolOrigin) -> Self {
+        self.origin = Some(origin);
+        self
     }
 
     /// Sets what it promises about its effects.
@@ -265,6 +293,7 @@ impl<T: Tool> DynTool for T {
             parameters: T::Params::schema().into_owned(),
             traits: self.traits(),
             timeout: self.timeout(),
+            origin: None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Where a server is, and what it is told of us.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use reqwest::Url;
@@ -93,11 +94,10 @@ impl ServerUrl {
         if rustls::crypto::CryptoProvider::get_default().is_none() {
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
-        let loopback = match url.host_str() {
-            Some("localhost" | "[::1]") => true,
-            Some(host) => host.starts_with("127."),
-            None => false,
-        };
+        let loopback = url.host_str().is_some_and(|host| {
+            let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+            host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+        });
         // A redirect could carry headers to where they are not meant for.
         let mut client = reqwest::Client::builder()
             .connect_timeout(self.connect_timeout)

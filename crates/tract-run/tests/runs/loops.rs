@@ -1,9 +1,11 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tract_core::{CancellationToken, Draft, Op, block_on};
 use tract_run::{Agent, Progress, Stop, TurnEnd};
 use tract_tools::budget::{Budget, BudgetTracker};
-use tract_tools::{Registry, ToolError, tool};
+use tract_tools::dispatch::Limits;
+use tract_tools::{Registry, ToolContext, ToolError, tool};
 
 use crate::support::{Script, main_branch, memory, messages, repo_on, said};
 
@@ -234,4 +236,55 @@ fn without_an_answer_the_question_stays() {
         let agent = Agent::new(repo, main_branch(), model, tools());
         assert_eq!(agent.run(None).await.unwrap().text, "hello");
     });
+}
+
+#[test]
+fn agents_share_limits() {
+    /// Waits for its turn a few times.
+    #[tool]
+    async fn slow(context: &ToolContext) -> Result<usize, ToolError> {
+        let gauge = context.resource::<[AtomicUsize; 2]>()?;
+        let now = gauge[0].fetch_add(1, Ordering::SeqCst) + 1;
+        gauge[1].fetch_max(now, Ordering::SeqCst);
+        let mut polls = 0;
+        std::future::poll_fn(|task| {
+            polls += 1;
+            task.waker().wake_by_ref();
+            if polls > 50 { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        })
+        .await;
+        gauge[0].fetch_sub(1, Ordering::SeqCst);
+        Ok(now)
+    }
+    for (most, expected) in [(1, 1), (2, 2), (9, 3)] {
+        let gauge = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+        let limits = Arc::new(Limits::new(most));
+        let run = |name: &'static str| {
+            let (gauge, limits) = (Arc::clone(&gauge), Arc::clone(&limits));
+            async move {
+                let model = Script::new([
+                    call("c1", "slow", "{}").call("c2", "slow", "{}"),
+                    Draft::assistant(name),
+                ]);
+                let registry = Registry::builder().tool(Slow).build().unwrap();
+                let agent = Agent::new(repo_on(&memory()).await, main_branch(), model, registry)
+                    .context(ToolContext::new("").with_shared_resource(gauge))
+                    .limits(limits);
+                assert_eq!(agent.run(Some(Draft::user("go"))).await.unwrap().text, name);
+            }
+        };
+        let mut runs = ["one", "two", "three"].map(|name| Some(Box::pin(run(name))));
+        block_on(std::future::poll_fn(|task| {
+            for run in &mut runs {
+                if run.as_mut().is_some_and(|run| run.as_mut().poll(task).is_ready()) {
+                    *run = None;
+                }
+            }
+            match runs.iter().all(Option::is_none) {
+                true => std::task::Poll::Ready(()),
+                false => std::task::Poll::Pending,
+            }
+        }));
+        assert_eq!(gauge[1].load(Ordering::SeqCst), expected);
+    }
 }

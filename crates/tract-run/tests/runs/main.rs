@@ -4,8 +4,12 @@
 
 // Pauses until somebody has decided, across restarts.
 mod approval;
+// Recorded conversations through real clients, against a server on loopback.
+mod loopback;
 // The loop and its reasons to stop.
 mod loops;
+// What was approved, and what changed since.
+mod pins;
 // Prompts whose sections open.
 mod prompts;
 // Recorded conversations, driven, killed and replayed.

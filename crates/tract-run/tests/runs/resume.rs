@@ -1,7 +1,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tract_core::{Draft, Op, Store, block_on};
+use tract_core::{CommitId, Draft, Op, Store, block_on};
+use tract_engine::Repo;
+use tract_hooks::{Hooks, ToolResultAction, ToolResultReceived};
 use tract_run::{Agent, OnResume, Stop};
 use tract_tools::{Registry, ToolContext, ToolError, tool};
 
@@ -126,5 +128,110 @@ fn a_fork_that_is_run_again_repeats_no_effect() {
         let compiled = repo.compile(report.head).await.unwrap();
         let said = said(&compiled.messages().cloned().collect::<Vec<_>>());
         assert_eq!(said[2..4], ["tool: effect 1 <c1 act>", "tool: effect 2 <c2 act>"]);
+    });
+}
+
+/// What an answer is on a branch on which its calls are run again.
+async fn run_again(repo: &Repo, name: &str, from: CommitId, world: &Arc<World>) -> Vec<String> {
+    let branch = repo.create_branch(name, from).await.unwrap();
+    let registry = Registry::builder().tool(Act).tool(Hang).build().unwrap();
+    let report =
+        Agent::new(repo.clone(), branch, Script::new([Draft::assistant("again")]), registry)
+            .context(ToolContext::new("").with_shared_resource(Arc::clone(world)))
+            .on_resume(OnResume::Run)
+            .run(None)
+            .await
+            .unwrap();
+    let compiled = repo.compile(report.head).await.unwrap();
+    said(&compiled.messages().cloned().collect::<Vec<_>>())
+}
+
+/// Acts twice on `main`, under handlers; returns where the calls were asked for.
+async fn acted(repo: &Repo, world: &Arc<World>) -> CommitId {
+    let asks = Draft::assistant("").call("c1", "act", "{}").call("c2", "act", "{}");
+    let says = vec![asks, Draft::assistant("acted")];
+    agent(repo.clone(), world, says).run(Some(Draft::user("go"))).await.unwrap();
+    assert_eq!(world.0.load(Ordering::SeqCst), 2);
+    messages(repo).await[1].commit
+}
+
+#[test]
+fn an_answer_that_a_handler_changed_or_refused_is_no_reason_to_act_again() {
+    let changes: Vec<(Hooks, [&str; 2])> = vec![
+        (
+            Hooks::new().on("short", |event: &ToolResultReceived| match event.call_id.as_str() {
+                "c1" => ToolResultAction::edit("in short"),
+                _ => ToolResultAction::Reject("a secret".into()),
+            }),
+            ["tool: in short <c1 act>", "tool: rejected: a secret <c2! act>"],
+        ),
+        // Somebody has looked at it, and it reads as it came.
+        (
+            Hooks::new().on("look", |_: &ToolResultReceived| ToolResultAction::Approve),
+            ["tool: effect 1 <c1 act>", "tool: effect 2 <c2 act>"],
+        ),
+    ];
+    for (hooks, answers) in changes {
+        block_on(async {
+            let (store, world) = (memory(), Arc::new(World::default()));
+            let repo = repo_on(&store).await;
+            let asked = acted(&repo.with_hooks(hooks), &world).await;
+            assert_eq!(said(&messages(&repo).await)[2..4], answers);
+            // What the tools said is given again; here nobody changes it.
+            let again = run_again(&repo, "again", asked, &world).await;
+            assert_eq!(again[2..4], ["tool: effect 1 <c1 act>", "tool: effect 2 <c2 act>"]);
+            assert_eq!(world.0.load(Ordering::SeqCst), 2, "no effect is repeated");
+        });
+    }
+}
+
+#[test]
+fn a_fork_of_a_fork_knows_what_happened_before_both() {
+    block_on(async {
+        let (store, world) = (memory(), Arc::new(World::default()));
+        let repo = repo_on(&store).await;
+        let asked = acted(&repo, &world).await;
+        let again = run_again(&repo, "again", asked, &world).await;
+        repo.checkout("again").await.unwrap();
+        repo.delete_branch("main").await.unwrap();
+        assert_eq!(run_again(&repo, "third", asked, &world).await, again);
+        assert_eq!(world.0.load(Ordering::SeqCst), 2);
+    });
+}
+
+#[test]
+fn what_was_started_on_another_branch_and_has_no_answer_is_not_run_again() {
+    block_on(async {
+        let (store, world) = (memory(), Arc::new(World::default()));
+        killed(&store, &world, asks()).await;
+        let repo = repo_on(&store).await;
+        let asked = messages(&repo).await[1].commit;
+        let tools = || Registry::builder().tool(Hang).tool(Look).build().unwrap();
+        let branch = repo.create_branch("fork", asked).await.unwrap();
+        let model = Script::new([Draft::assistant("ok")]);
+        let report = Agent::new(repo.clone(), branch, model, tools())
+            .context(ToolContext::new("").with_shared_resource(Arc::clone(&world)))
+            .on_resume(OnResume::Run)
+            .run(None)
+            .await
+            .unwrap();
+        let compiled = repo.compile(report.head).await.unwrap();
+        let said = said(&compiled.messages().cloned().collect::<Vec<_>>());
+        assert_eq!(said[2], "tool: seen <c1 look>", "looking has no effect");
+        for line in &said[3..5] {
+            assert!(line.starts_with("tool: interrupted, outcome unknown: "), "{line}");
+            assert!(line.contains("another branch"), "{line}");
+        }
+        assert_eq!(world.0.load(Ordering::SeqCst), 1, "no effect is repeated");
+        // What the fork was answered is what a third branch is answered.
+        let third = repo.create_branch("third", asked).await.unwrap();
+        let model = Script::new([Draft::assistant("ok")]);
+        let agent = Agent::new(repo.clone(), third, model, tools()).on_resume(OnResume::Run);
+        agent
+            .context(ToolContext::new("").with_shared_resource(Arc::clone(&world)))
+            .run(None)
+            .await
+            .unwrap();
+        assert_eq!(world.0.load(Ordering::SeqCst), 1);
     });
 }

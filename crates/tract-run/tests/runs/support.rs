@@ -1,8 +1,5 @@
 use std::collections::VecDeque;
-use std::future::Future;
-use std::pin::pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
 
 use async_trait::async_trait;
 use tract_core::{
@@ -77,19 +74,4 @@ pub(crate) fn line(message: &Message) -> String {
         ));
     }
     line
-}
-
-/// Lets a future run until it has waited so often, and drops it then; returns what it gave.
-pub(crate) async fn killed_after<F: Future>(waits: usize, future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    let mut left = waits;
-    std::future::poll_fn(move |context: &mut Context<'_>| match future.as_mut().poll(context) {
-        Poll::Ready(output) => Poll::Ready(Some(output)),
-        Poll::Pending if left == 0 => Poll::Ready(None),
-        Poll::Pending => {
-            left -= 1;
-            Poll::Pending
-        }
-    })
-    .await
 }

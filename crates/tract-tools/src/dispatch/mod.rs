@@ -12,6 +12,7 @@ mod error;
 mod group;
 mod handler;
 mod journal;
+mod limits;
 mod outcome;
 mod run;
 mod scope;
@@ -27,6 +28,7 @@ use tract_hooks::Hooks;
 pub use self::answer::{Answer, Deferral, Dispatched};
 pub use self::error::{Cause, TurnError};
 pub use self::journal::{Approval, Approvals, CallKey, CallStart, Journal, Recorded};
+pub use self::limits::Limits;
 pub use self::outcome::{DispatchStage, Outcome, ToolInvoked};
 pub use self::scope::{CallContext, CallScope};
 pub use self::turn::{Served, Turn};
@@ -39,7 +41,8 @@ use crate::registry::Registry;
 #[non_exhaustive]
 pub struct DispatchOptions {
     /// How many read-only calls of a turn run beside each other; 8 by default, 1 is one after the
-    /// other. Calls that may change something always run alone.
+    /// other. Calls that may change something always run alone in their turn. How many run at a
+    /// time over all turns, [`Limits`] say.
     pub concurrent: usize,
     /// How many of them may be of one tool; 4 by default.
     pub concurrent_of_one_tool: usize,
@@ -158,6 +161,7 @@ pub struct Dispatcher {
     hooks: Hooks,
     hydration: HydrateOptions,
     options: DispatchOptions,
+    limits: Option<Arc<Limits>>,
 }
 
 impl fmt::Debug for Dispatcher {
@@ -180,6 +184,7 @@ impl Dispatcher {
             hooks: Hooks::new(),
             hydration: HydrateOptions::default(),
             options: DispatchOptions::default(),
+            limits: None,
         }
     }
 
@@ -222,6 +227,13 @@ impl Dispatcher {
     #[must_use]
     pub fn options(mut self, options: DispatchOptions) -> Self {
         self.options = options;
+        self
+    }
+
+    /// Sets how many handlers run at a time, over all that share these limits.
+    #[must_use]
+    pub fn limits(mut self, limits: Arc<Limits>) -> Self {
+        self.limits = Some(limits);
         self
     }
 

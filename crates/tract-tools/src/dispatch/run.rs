@@ -1,7 +1,10 @@
 //! The calls of one turn, from the first to the last.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use tract_core::{CancellationToken, ToolError};
@@ -13,6 +16,7 @@ use super::call::{Bounds, Call, Verdict, judge};
 use super::error::{Cause, TurnError};
 use super::group::{Job, Permits, run_all};
 use super::handler;
+use super::limits::Permit;
 use super::outcome::{DispatchStage, Outcome};
 use super::scope::CallScope;
 use super::state::{self, Before};
@@ -179,6 +183,14 @@ impl<'a> Run<'a> {
         };
         let mut wait = self.dispatcher.options.backoff;
         loop {
+            // What others change while it waits is not to be undone with what it changes.
+            let permit = match self.permit(call).await {
+                Ok(permit) => permit,
+                Err(over) => {
+                    executed.verdict = *over;
+                    return executed;
+                }
+            };
             if alone {
                 match state::snapshot(turn) {
                     Ok(before) => executed.before.before = Some(before),
@@ -199,6 +211,7 @@ impl<'a> Run<'a> {
             }
             executed.attempts += 1;
             executed.verdict = self.attempt(call, alone, &mut executed).await;
+            drop(permit);
             let again = executed.verdict.retryable && executed.attempts < most;
             if !again || self.turn_over(call).is_some() {
                 return executed;
@@ -215,6 +228,26 @@ impl<'a> Run<'a> {
             executed.lost = executed.events.len();
             within(Some(wait), turn.context.cancellation().cancelled()).await;
             wait = wait.saturating_mul(2);
+        }
+    }
+
+    /// Waits until the handler may run, as long as the turn goes on.
+    async fn permit(&self, call: &Call) -> Result<Option<Permit>, Box<Verdict>> {
+        let Some(limits) = &self.dispatcher.limits else { return Ok(None) };
+        let context = &self.turn.context;
+        let mut asked = pin!(limits.permit(call.name()));
+        let mut cancelled = pin!(context.cancellation().cancelled());
+        let permit = within(context.remaining(), async {
+            poll_fn(|task| match asked.as_mut().poll(task) {
+                Poll::Ready(permit) => Poll::Ready(Some(permit)),
+                Poll::Pending => cancelled.as_mut().poll(task).map(|()| None),
+            })
+            .await
+        })
+        .await;
+        match permit.flatten() {
+            Some(permit) => Ok(Some(permit)),
+            None => Err(self.turn_over(call).unwrap_or_else(|| time_is_over(call)).into()),
         }
     }
 
@@ -409,9 +442,7 @@ impl<'a> Run<'a> {
             return Some(verdict.ending(call, Cause::Cancelled, ToolError::evaluation(text)));
         }
         if context.remaining() == Some(Duration::ZERO) {
-            let text = "the call did not run: the turn's time is over";
-            let verdict = Verdict::failed(Outcome::TimedOut, stage, text);
-            return Some(verdict.ending(call, Cause::Deadline, ToolError::deadline_exceeded(text)));
+            return Some(time_is_over(call));
         }
         let exceeded = self.turn.budget.as_ref()?.check().err()?;
         Some(Verdict::of_spent_budget(call, exceeded))
@@ -420,6 +451,12 @@ impl<'a> Run<'a> {
 
 /// What the model reads when a success was not taken in.
 const NOT_TAKEN_IN: &str = "the tool's result could not be taken in, so what it did was undone";
+
+fn time_is_over(call: &Call) -> Verdict {
+    let text = "the call did not run: the turn's time is over";
+    let verdict = Verdict::failed(Outcome::TimedOut, DispatchStage::Turn, text);
+    verdict.ending(call, Cause::Deadline, ToolError::deadline_exceeded(text))
+}
 
 fn trace(call: &Call, verdict: &Verdict) {
     let (id, tool, outcome) = (call.id(), call.name(), verdict.outcome.as_str());

@@ -184,10 +184,10 @@ pub fn hydrate_with(
     registry: &Registry,
     options: &HydrateOptions,
 ) -> Vec<Hydrated> {
-    calls.into_calls().iter().map(|call| one(call, registry, options, false)).collect()
+    calls.into_calls().into_iter().map(|call| one(call, registry, options, false)).collect()
 }
 
-fn one(call: &Call, registry: &Registry, options: &HydrateOptions, repaired: bool) -> Hydrated {
+fn one(call: Call, registry: &Registry, options: &HydrateOptions, repaired: bool) -> Hydrated {
     let began = Instant::now();
     let mut work = Work::new(call, repaired);
     if let Err(errors) = work.run(registry, options) {
@@ -199,8 +199,8 @@ fn one(call: &Call, registry: &Registry, options: &HydrateOptions, repaired: boo
 
 type Step<T> = Result<T, Vec<StageError>>;
 
-struct Work<'a, 'r> {
-    call: &'a Call,
+struct Work<'r> {
+    call: Call,
     tool: Option<&'r Registered>,
     bound: Option<Bound>,
     arguments: Option<Json>,
@@ -209,8 +209,8 @@ struct Work<'a, 'r> {
     provenance: Provenance,
 }
 
-impl<'a, 'r> Work<'a, 'r> {
-    fn new(call: &'a Call, repaired: bool) -> Self {
+impl<'r> Work<'r> {
+    fn new(call: Call, repaired: bool) -> Self {
         let provenance = Provenance {
             source: call.source.clone(),
             call_id: call.id.clone(),
@@ -312,7 +312,7 @@ impl<'a, 'r> Work<'a, 'r> {
         self.provenance.name_mapping = Some(NameMapping {
             received: self.call.sent_name.clone().unwrap_or_else(|| name.to_owned()),
             name: tool.name().to_owned(),
-            tool_id: tool.id().to_owned(),
+            tool_id: tool.shared_id(),
             sent: self.call.definition,
         });
         Ok(tool)
@@ -433,8 +433,8 @@ impl<'a, 'r> Work<'a, 'r> {
             self.bound = None;
         }
         Hydrated {
-            id: self.call.id.clone(),
-            name: self.call.name.clone(),
+            id: self.call.id,
+            name: self.call.name,
             tool: self.tool.cloned(),
             bound: self.bound,
             arguments: self.arguments,

@@ -40,7 +40,7 @@ pub struct NameMapping {
     /// The tool's own name.
     pub name: String,
     /// The registry's id of the tool.
-    pub tool_id: String,
+    pub tool_id: Arc<str>,
     /// The definition that the request had, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sent: Option<ToolId>,

@@ -91,7 +91,7 @@ async fn mend(
             record.after = Some(hash::blob(text.as_bytes()).to_string());
             record.text = Some(text.clone());
             let again = Call { arguments: text.into(), ..call.clone() };
-            let tried = super::one(&again, registry, options, true);
+            let tried = super::one(again, registry, options, true);
             if tried.errors.is_empty() || tried.errors.iter().all(|e| e.stage == Stage::Policy) {
                 let duration_us = one.provenance.duration_us;
                 *one = tried;

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use tract_core::{ToolId, ToolSchema};
 
-use super::{PinPolicy, Pins};
+use super::{PinPolicy, Pins, Standing};
 use crate::policy::{Decision, Policy, PolicyRequest};
+use crate::registry::Registry;
 
 /// Refuses calls of tools that changed since they were approved, or that nobody approved, as the
 /// repository's policy has it. It knows the tools that it was told of; others it lets pass: they
@@ -64,6 +65,30 @@ impl PinGate {
         definitions.into_iter().fold(self, |gate, definition| gate.guard(server, definition))
     }
 
+    /// Makes the gate of a registry in a repository. Tools of a server are held to what the
+    /// repository has stated; where it has stated nothing, to [`PinPolicy::ApprovedOnly`] when
+    /// anything of their server was approved, and to nothing else. A program's own tools run, but for
+    /// those that were approved and changed since.
+    pub fn of_registry(pins: &Pins, stated: Option<PinPolicy>, registry: &Registry) -> Self {
+        let mut gate = Self::new(pins, stated.unwrap_or_default());
+        for tool in registry.iter() {
+            let (server, definition) = match tool.origin() {
+                Some(origin) => (origin.server.as_str(), &origin.definition),
+                None => ("", tool.definition().schema()),
+            };
+            let standing = pins.standing(server, definition);
+            let held = match (tool.origin(), stated) {
+                (None, _) => standing != Standing::Unknown,
+                (Some(_), None) => pins.knows(server),
+                (Some(_), Some(_)) => true,
+            };
+            if let Some(why) = gate.policy.refusal(&standing).filter(|_| held) {
+                gate.refused.insert(tool.definition().id(), why);
+            }
+        }
+        gate
+    }
+
     /// Returns why calls of a definition are refused; `None` when they are not.
     pub fn refusal(&self, definition: ToolId) -> Option<&str> {
         self.refused.get(&definition).map(String::as_str)
@@ -71,6 +96,10 @@ impl PinGate {
 }
 
 impl Policy for PinGate {
+    fn name(&self) -> &str {
+        "pins"
+    }
+
     fn decide(&self, call: &PolicyRequest<'_>) -> Decision {
         match self.refusal(call.tool) {
             Some(why) => Decision::deny(format!("tool {:?} may not run: {why}", call.name)),

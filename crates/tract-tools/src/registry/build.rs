@@ -184,7 +184,8 @@ impl RegistryBuilder {
             tools.push(Registered {
                 id: given.id.unwrap_or_else(|| definition.id().to_string()).into(),
                 timeout: spec.as_ref().and_then(|spec| spec.timeout),
-                traits: spec.map_or_else(|| definition.traits(), |spec| spec.traits),
+                traits: spec.as_ref().map_or_else(|| definition.traits(), |spec| spec.traits),
+                origin: spec.and_then(|spec| spec.origin).map(Arc::new),
                 callable: given.callable,
                 no_schema: given.no_schema,
                 compiled: Arc::default(),

@@ -140,7 +140,11 @@ async fn servers(commands: &[String]) -> Outcome<(Vec<McpServer>, RegistryBuilde
         servers.push(server);
     }
     let builder = distinct_names(tools).into_iter().fold(Registry::builder(), |builder, tool| {
-        let definition = tract::core::DynTool::spec(&tool).definition();
+        // What the server wrote, but for a name that another server's tool has too.
+        let definition = match tool.name() == tool.origin() {
+            true => tool.definition().text().to_owned(),
+            false => tract::core::DynTool::spec(&tool).definition(),
+        };
         builder.definition_with(&definition, Arc::new(tool))
     });
     Ok((servers, builder))

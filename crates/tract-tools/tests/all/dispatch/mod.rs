@@ -8,6 +8,8 @@ mod deciding;
 mod faults;
 // The tools for files.
 mod files;
+// How many run at a time, over turns and dispatchers.
+mod limits;
 // One row for each way in which a call ends.
 mod rows;
 pub(crate) mod support;

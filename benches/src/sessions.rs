@@ -1,0 +1,158 @@
+//! A thousand agents in one process, on one store: how many turns and durable writes they take
+//! together in a second, beside what the store does when as many tasks do nothing but write.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use tract::core::ModelRequest;
+use tract::run::Stop;
+use tract::tools::{Registry, tool};
+use tract::{
+    ChatModel, Content, Draft, ModelError, OpenOptions, Reply, RepoName, Store, Tract, block_on,
+};
+use tract_core::{
+    Applied, Batch, BatchId, Blob, By, Commit, CommitId, CommitRecord, Expect, LogNote, Op,
+    OperationId, RefEdit, RefName, RefTarget,
+};
+
+use crate::messages;
+use crate::table::{Figure, Table};
+
+/// Turns of a session that call the tool; one more says the end.
+const TURNS: usize = 4;
+
+/// Durable writes of a session: what the person says, then a reply and its answers in each turn, and
+/// the last reply.
+const WRITES: usize = 2 + 2 * TURNS;
+
+/// Looks up a fare.
+#[tool(read_only)]
+async fn fare(from: String, to: String, adults: u8) -> String {
+    format!("{from}–{to} for {adults}: {}.00", 42 * u32::from(adults))
+}
+
+/// Asks for a call in each turn, and then says the end.
+struct Asks(AtomicUsize);
+
+#[tract::tools::async_trait]
+impl ChatModel for Asks {
+    async fn chat(&self, _: &ModelRequest) -> Result<Reply, ModelError> {
+        let turn = self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(Reply::new(match turn < TURNS {
+            false => Content::assistant("That is all."),
+            true => {
+                let mut arguments = String::new();
+                let _ = write!(arguments, r#"{{"from":"BSL","to":"LIS","adults":{}}}"#, turn + 1);
+                Draft::assistant("").call(format!("call_{turn}"), "fare", arguments).content
+            }
+        }))
+    }
+}
+
+/// Runs the sessions beside each other; gives how many seconds all of them took.
+fn sessions(runtime: &tokio::runtime::Runtime, tract: &Tract, count: usize) -> f64 {
+    let registry = Registry::builder().tool(Fare).build().unwrap();
+    registry.compile_all().unwrap();
+    let start = Instant::now();
+    runtime.block_on(async {
+        let mut running = tokio::task::JoinSet::new();
+        for session in 0..count {
+            let tract = tract.on(&format!("session-{session}")).unwrap();
+            let agent = tract.agent(Arc::new(Asks(AtomicUsize::new(0))), registry.clone());
+            running.spawn(async move { agent.run(Some(Draft::user("How much is it?"))).await });
+        }
+        while let Some(done) = running.join_next().await {
+            let report = done.unwrap().unwrap();
+            assert_eq!((report.stop, report.calls as usize), (Stop::Answered, TURNS));
+        }
+    });
+    start.elapsed().as_secs_f64()
+}
+
+/// Makes a batch that appends one message to a branch.
+pub(crate) fn batch(head: Option<CommitId>, branch: &str, n: u64) -> (Batch, CommitId) {
+    let note = LogNote {
+        operation: OperationId::random().unwrap(),
+        what: "commit".to_owned(),
+        who: "bench".to_owned(),
+        why: None,
+        undoes: None,
+        at: n as i64,
+    };
+    let mut batch = Batch::new(BatchId::random().unwrap(), note);
+    let content = Blob::seal(Content::user(messages::text(n)).to_blob().unwrap());
+    let mut record = CommitRecord::new(Op::append(), By::User);
+    record.parents = head.into_iter().collect();
+    record.content = Some(content.id());
+    record.kind = Some(tract_core::Kind::User);
+    record.created_at = Some(n as i64);
+    record.batch = Some(batch.id);
+    let commit = Commit::seal(record).unwrap();
+    let id = commit.id();
+    batch.blobs.push(content);
+    batch.commits.push(commit);
+    batch.refs.push(RefEdit {
+        name: RefName::branch(branch).unwrap(),
+        expect: head.map_or(Expect::Absent, |id| Expect::Is(RefTarget::Commit(id))),
+        to: Some(RefTarget::Commit(id)),
+    });
+    (batch, id)
+}
+
+/// As many tasks that write as often, and do nothing else.
+fn bare(runtime: &tokio::runtime::Runtime, store: &Arc<dyn Store>, count: usize) -> f64 {
+    let start = Instant::now();
+    runtime.block_on(async {
+        let mut running = tokio::task::JoinSet::new();
+        for task in 0..count {
+            let store = Arc::clone(store);
+            running.spawn(async move {
+                let branch = format!("bare-{task}");
+                let mut head = None;
+                for n in 0..WRITES {
+                    let (batch, id) = batch(head, &branch, (task * WRITES + n) as u64);
+                    let answer = store.apply(&RepoName::default(), batch).await.unwrap();
+                    assert_eq!(answer, Applied::Done);
+                    head = Some(id);
+                }
+            });
+        }
+        while let Some(done) = running.join_next().await {
+            done.unwrap();
+        }
+    });
+    start.elapsed().as_secs_f64()
+}
+
+fn measure(table: &mut Table, name: &str, tract: &Tract, count: usize) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let took = sessions(&runtime, tract, count);
+    let alone = bare(&runtime, tract.store(), count);
+    let report = block_on(tract.verify()).unwrap();
+    assert!(report.clean, "{name}: {:?}", report.damage);
+    let (turns, writes) = ((count * (TURNS + 1)) as f64, (count * WRITES) as f64);
+    let (ours, floor) = (writes / took, writes / alone);
+    table.add(Figure {
+        what: format!("{name}: {count} sessions at once, {} turns each, no errors", TURNS + 1),
+        ours: format!("{:.0} turns, {ours:.0} durable writes a second", turns / took),
+        floor: format!("{floor:.0} writes a second (as many tasks, bare batches)"),
+        ratio: Some(ours / floor),
+        wanted: "no errors",
+        met: Some(true),
+    });
+}
+
+pub(crate) fn run(table: &mut Table, quick: bool) {
+    let count = if quick { 100 } else { 1_000 };
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("tract.db").display());
+    let tract = block_on(OpenOptions::new().open(&url)).unwrap();
+    measure(table, "SQLite", &tract, count);
+    #[cfg(feature = "postgres")]
+    if let Some(store) = crate::postgres::own_store() {
+        let tract = block_on(OpenOptions::new().open_store(store)).unwrap();
+        measure(table, "PostgreSQL", &tract, count);
+    }
+}

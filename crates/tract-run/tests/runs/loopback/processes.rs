@@ -1,0 +1,209 @@
+//! The same in processes of their own, over a store in a file: each ends itself by aborting at a
+//! named point, and the next one goes on.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tract_core::Store;
+use tract_run::OnResume;
+use tract_store_sqlite::SqliteOptions;
+use tract_testkit::data::Conversation;
+
+use super::server::Server;
+use super::wire::Wire;
+use super::{client, run};
+use crate::recorded::kills::{Draws, Lost, check_but, check_effects, points};
+use crate::recorded::points::{Death, Life};
+use crate::recorded::recording::{Recording, airline, check, scale};
+use crate::recorded::simulated::{Model, Setting, Tools, World};
+use crate::support::{messages, repo_on};
+
+const LIFE: &str = "TRACT_TEST_LIFE";
+
+fn sqlite(folder: &Path) -> Arc<dyn Store> {
+    // A process that aborts loses nothing that the operating system has.
+    let options = SqliteOptions::new().create(true).unsafe_lose_on_power_loss(true);
+    Arc::new(tract_store_sqlite::open(folder.join("tract.db"), &options).unwrap())
+}
+
+fn world(folder: &Path) -> Arc<World> {
+    Arc::new(World::File(folder.join("effects")))
+}
+
+/// A conversation whose agent lives in other processes.
+struct Elsewhere {
+    folder: tempfile::TempDir,
+    recording: Arc<Recording>,
+    wire: Wire,
+    url: String,
+    streams: bool,
+    tools: Tools,
+}
+
+impl Elsewhere {
+    fn new(recording: &Arc<Recording>, place: usize, server: &Server, tools: Tools) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let wire = Wire::ALL[place % 2];
+        let raw =
+            |texts: &[String]| -> Vec<Value> { texts.iter().map(|text| json!(text)).collect() };
+        let conversation = &recording.conversation;
+        let (messages, known) = (raw(&conversation.messages), raw(&conversation.tools));
+        let written = json!({"id": conversation.id, "messages": messages, "tools": known});
+        std::fs::write(folder.path().join("recording.json"), written.to_string()).unwrap();
+        Self {
+            folder,
+            recording: Arc::clone(recording),
+            wire,
+            url: server.url(place, wire),
+            streams: place % 4 > 1,
+            tools,
+        }
+    }
+
+    /// One life in a process; whether it came to the end.
+    fn live(&self, at: Option<usize>) -> bool {
+        let life = json!({
+            "folder": self.folder.path(), "wire": self.wire.word(), "url": self.url,
+            "streams": self.streams, "effects": self.tools == Tools::Effects, "at": at,
+        });
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["loopback::processes::a_life_in_a_process_of_its_own", "--exact", "--nocapture"])
+            .env(LIFE, life.to_string())
+            .output()
+            .unwrap();
+        let said = || String::from_utf8_lossy(&child.stderr).into_owned();
+        match child.status.success() {
+            true => true,
+            false => {
+                assert!(aborted(child.status), "{}: {}", self.recording.id, said());
+                false
+            }
+        }
+    }
+
+    async fn messages(&self) -> Vec<tract_core::Message> {
+        let store = sqlite(self.folder.path());
+        let found = messages(&repo_on(&store).await).await;
+        store.close().await.unwrap();
+        found
+    }
+}
+
+/// Whether a process ended itself, and did not merely fail.
+fn aborted(status: ExitStatus) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::process::ExitStatusExt as _;
+        const SIGABRT: i32 = 6;
+        status.signal() == Some(SIGABRT)
+    }
+    #[cfg(not(unix))]
+    {
+        status.code() != Some(101)
+    }
+}
+
+/// The process that is killed. By itself it lives one life without a server.
+#[test]
+fn a_life_in_a_process_of_its_own() {
+    let Ok(said) = std::env::var(LIFE) else {
+        let (folder, recording) = (tempfile::tempdir().unwrap(), airline(1).remove(0));
+        let model = Arc::new(Model(Arc::clone(&recording)));
+        let mut setting = Setting::new(sqlite(folder.path()), model, &recording);
+        setting.world = world(folder.path());
+        return run(async {
+            setting.live_on().await;
+            check(&recording, &messages(&repo_on(&setting.store).await).await);
+        });
+    };
+    let said: Value = serde_json::from_str(&said).unwrap();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let folder = PathBuf::from(text(&said["folder"]));
+    let read = std::fs::read_to_string(folder.join("recording.json")).unwrap();
+    let read: Value = serde_json::from_str(&read).unwrap();
+    let list = |name: &str| read[name].as_array().unwrap().iter().map(text).collect();
+    let conversation =
+        Conversation { id: text(&read["id"]), messages: list("messages"), tools: list("tools") };
+    let recording = Arc::new(Recording::of(conversation));
+    let wire = Wire::ALL.into_iter().find(|wire| wire.word() == said["wire"]).unwrap();
+    let model = client(wire, &text(&said["url"]), said["streams"] == true);
+    let mut setting = Setting::new(sqlite(&folder), model, &recording);
+    setting.world = world(&folder);
+    if said["effects"] == false {
+        (setting.tools, setting.on_resume) = (Tools::Idempotent, OnResume::Run);
+    }
+    let at = said["at"].as_u64().map(|at| usize::try_from(at).unwrap());
+    run(async {
+        let life = Life::new(at, Death::Aborts);
+        setting.live(&life).await.unwrap().unwrap();
+        setting.store.close().await.unwrap();
+    });
+}
+
+/// Runs the processes of a test beside the server.
+async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.unwrap()
+}
+
+#[test]
+fn processes_that_abort_at_random_points_are_gone_on_with() {
+    run(async {
+        let recordings = airline(if scale() > 0 { 50 } else { 8 });
+        let server = Server::start(recordings.clone(), false).await;
+        let (mut draws, mut kills) = (Draws(3), 0);
+        for (place, recording) in recordings.iter().enumerate() {
+            let most = points(recording, Tools::Idempotent).len();
+            let at: Vec<usize> = (0..3).map(|_| draws.below(most)).collect();
+            let agent = Elsewhere::new(recording, place, &server, Tools::Idempotent);
+            let (agent, died) = beside(move || {
+                let died = at.into_iter().take_while(|at| !agent.live(Some(*at))).count();
+                assert!(agent.live(None), "the last life comes to the end");
+                (agent, died)
+            })
+            .await;
+            kills += died;
+            check(recording, &agent.messages().await);
+            check_effects(recording, &world(agent.folder.path()), Lost::Nothing);
+        }
+        assert_eq!(server.wrong(), Vec::<String>::new());
+        println!("{kills} processes aborted in {} conversations", recordings.len());
+        assert!(kills >= recordings.len(), "{kills}");
+    });
+}
+
+#[test]
+fn after_a_process_has_aborted_the_open_call_is_answered_as_what_became_of_it() {
+    run(async {
+        let recordings = airline(50);
+        let server = Server::start(recordings.clone(), true).await;
+        let mut seen = [0; 3];
+        let most = if scale() > 0 { 16 } else { 2 };
+        for (place, recording) in recordings.iter().enumerate() {
+            let points = points(recording, Tools::Effects);
+            // Before the effect was marked, after that, and after it happened.
+            for (sort, seen) in seen.iter_mut().enumerate().filter(|(_, seen)| **seen < most) {
+                let is_so = |lost: &Lost| match (sort, lost) {
+                    (0, Lost::NotExecuted(_)) => true,
+                    (sort, Lost::Interrupted(_, times)) => sort == times + 1,
+                    _ => false,
+                };
+                let at: Vec<usize> = (0..points.len()).filter(|at| is_so(&points[*at].1)).collect();
+                let Some(at) = at.get(*seen % at.len().max(1)).copied() else { continue };
+                *seen += 1;
+                let agent = Elsewhere::new(recording, place, &server, Tools::Effects);
+                let agent = beside(move || {
+                    assert!(!agent.live(Some(at)), "it ends at point {at}");
+                    assert!(agent.live(None), "the next one comes to the end");
+                    agent
+                })
+                .await;
+                check_but(recording, &agent.messages().await, points[at].1);
+                check_effects(recording, &world(agent.folder.path()), points[at].1);
+            }
+        }
+        assert_eq!(server.wrong(), Vec::<String>::new());
+        assert_eq!(seen, [most; 3]);
+    });
+}

@@ -1,0 +1,275 @@
+//! A server that says what was recorded, to whoever comes with the conversation so far.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::wire::{Request, Wire};
+use crate::recorded::recording::{Recording, Said, canonical};
+use crate::recorded::simulated::AT_ITS_END;
+
+pub(super) const KEY: &str = "sk-test-0123456789abcdef";
+
+#[derive(Clone)]
+pub(super) struct Server {
+    address: std::net::SocketAddr,
+    state: Arc<State>,
+}
+
+struct State {
+    recordings: Vec<Arc<Recording>>,
+    /// Whether results may say that they were lost.
+    some_lost: bool,
+    wrong: Mutex<Vec<String>>,
+    served: AtomicUsize,
+    streamed: AtomicUsize,
+}
+
+struct Answer {
+    status: u16,
+    content_type: &'static str,
+    chunks: Vec<String>,
+}
+
+impl Server {
+    /// Serves the n-th recording under `/n`, from 0.
+    pub(super) async fn start(recordings: Vec<Arc<Recording>>, some_lost: bool) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let state = Arc::new(State {
+            recordings,
+            some_lost,
+            wrong: Mutex::default(),
+            served: AtomicUsize::new(0),
+            streamed: AtomicUsize::new(0),
+        });
+        let serving = Arc::clone(&state);
+        tokio::spawn(async move {
+            loop {
+                let Ok((stream, _)) = listener.accept().await else { return };
+                let serving = Arc::clone(&serving);
+                // A client that hangs up has what it wants, or was killed.
+                tokio::spawn(async move { serving.serve(stream).await.ok() });
+            }
+        });
+        Self { address, state }
+    }
+
+    pub(super) fn url(&self, recording: usize, wire: Wire) -> String {
+        match wire {
+            Wire::OpenAi => format!("http://{}/{recording}/v1", self.address),
+            Wire::Anthropic => format!("http://{}/{recording}", self.address),
+        }
+    }
+
+    /// The requests that were not as they should be.
+    pub(super) fn wrong(&self) -> Vec<String> {
+        self.state.wrong.lock().unwrap().clone()
+    }
+
+    /// How many answers were given, and how many of them in events.
+    pub(super) fn served(&self) -> (usize, usize) {
+        let count = |counter: &AtomicUsize| counter.load(Ordering::SeqCst);
+        (count(&self.state.served), count(&self.state.streamed))
+    }
+}
+
+impl State {
+    async fn serve(&self, mut stream: TcpStream) -> std::io::Result<()> {
+        // Small answers go out at once.
+        stream.set_nodelay(true)?;
+        let mut read = Vec::new();
+        loop {
+            let head_end = loop {
+                if let Some(at) = read.windows(4).position(|window| window == b"\r\n\r\n") {
+                    break at + 4;
+                }
+                if stream.read_buf(&mut read).await? == 0 {
+                    return Ok(());
+                }
+            };
+            let head = String::from_utf8_lossy(&read[..head_end]).into_owned();
+            let length: usize =
+                header(&head, "content-length").map_or(0, |text| text.parse().unwrap());
+            while read.len() < head_end + length {
+                if stream.read_buf(&mut read).await? == 0 {
+                    return Ok(());
+                }
+            }
+            let answer = self.answer(&head, &read[head_end..head_end + length]);
+            read.drain(..head_end + length);
+            let mut written = format!(
+                "HTTP/1.1 {} Said\r\ncontent-type: {}\r\ntransfer-encoding: chunked\r\n\r\n",
+                answer.status, answer.content_type
+            );
+            for chunk in &answer.chunks {
+                written.push_str(&format!("{:x}\r\n{chunk}\r\n", chunk.len()));
+            }
+            written.push_str("0\r\n\r\n");
+            // In two pieces, so that no client may rely on one.
+            let (begin, end) = written.as_bytes().split_at(written.len() / 2);
+            stream.write_all(begin).await?;
+            tokio::task::yield_now().await;
+            stream.write_all(end).await?;
+        }
+    }
+
+    fn answer(&self, head: &str, body: &[u8]) -> Answer {
+        let path = head.split(' ').nth(1).unwrap_or_default();
+        let (recording, path) = path.trim_start_matches('/').split_once('/').unwrap_or_default();
+        let wire = match path {
+            "v1/chat/completions" => Wire::OpenAi,
+            _ => Wire::Anthropic,
+        };
+        let refused = |message: &str| Answer {
+            status: 400,
+            content_type: "application/json",
+            chunks: vec![wire.refusal(message)],
+        };
+        let recording = recording.parse().ok().and_then(|n: usize| self.recordings.get(n));
+        let asked = match recording {
+            Some(recording) => self.read(wire, recording, path, head, body),
+            None => Err("there is no such recording".to_owned()),
+        };
+        match (recording, asked) {
+            (Some(recording), Ok((request, spoken))) => {
+                let Some(next) = recording.reply(spoken) else { return refused(AT_ITS_END) };
+                self.served.fetch_add(1, Ordering::SeqCst);
+                match request.streams {
+                    true => {
+                        self.streamed.fetch_add(1, Ordering::SeqCst);
+                        let (status, chunks) = (200, wire.events(next));
+                        Answer { status, content_type: "text/event-stream", chunks }
+                    }
+                    false => {
+                        let (status, chunks) = (200, vec![wire.whole(next)]);
+                        Answer { status, content_type: "application/json", chunks }
+                    }
+                }
+            }
+            (recording, asked) => {
+                let why = asked.err().unwrap_or_default();
+                let id = recording.map_or("", |recording| recording.id.as_str());
+                let why = format!("{id} by {}: {why}", wire.word());
+                let answer = refused(&why);
+                self.wrong.lock().unwrap().push(why);
+                answer
+            }
+        }
+    }
+
+    /// Reads a request and holds it against the recording; says how often the model has spoken.
+    fn read(
+        &self,
+        wire: Wire,
+        recording: &Recording,
+        path: &str,
+        head: &str,
+        body: &[u8],
+    ) -> Result<(Request, usize), String> {
+        if !matches!(path, "v1/chat/completions" | "v1/messages") || !head.starts_with("POST ") {
+            return Err(format!("expected a question, found {head}"));
+        }
+        let (name, value) = wire.key(KEY);
+        if header(head, name).as_ref() != Some(&value) {
+            return Err(format!("expected the key in {name}"));
+        }
+        if wire == Wire::Anthropic && header(head, "anthropic-version").is_none() {
+            return Err("expected a version".to_owned());
+        }
+        let body: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+        if body["model"] != "recorded" {
+            return Err(format!("expected another model, found {}", body["model"]));
+        }
+        let request = wire.read(&body)?;
+        tools_are(&request.tools, recording)?;
+        let spoken = request.said.iter().filter(|said| said.role == "assistant").count();
+        is_so_far(&request.said, recording.until(spoken), self.some_lost)?;
+        Ok((request, spoken))
+    }
+}
+
+fn header(head: &str, name: &str) -> Option<String> {
+    head.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        key.eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
+    })
+}
+
+fn tools_are(found: &[(String, Value)], recording: &Recording) -> Result<(), String> {
+    let recorded = recording.tools.iter().map(|tool| {
+        let tool: Value = serde_json::from_str(tool).unwrap();
+        let function = &tool["function"];
+        (function["name"].as_str().unwrap_or_default().to_owned(), function["parameters"].clone())
+    });
+    let recorded: BTreeMap<String, Value> = recorded.collect();
+    for (name, schema) in &recorded {
+        match found.iter().find(|(known, _)| known == name) {
+            Some((_, known)) if known == schema => {}
+            other => return Err(format!("expected {name} with {schema}, found {other:?}")),
+        }
+    }
+    // A tool that is called and that nobody recorded is known as well.
+    let mut called = recording.said.iter().flat_map(|said| &said.calls);
+    let mut known =
+        |name: &str| recorded.contains_key(name) || called.any(|call| call.name == name);
+    match found.iter().find(|(name, _)| !known(name)) {
+        None => Ok(()),
+        Some((other, _)) => Err(format!("expected no tool {other:?}")),
+    }
+}
+
+const LOST: [&str; 2] = ["interrupted, outcome unknown: ", "not executed: "];
+
+/// Whether a request holds the conversation so far, and nothing else. An id that the recording has
+/// used before may be another on the wire, as providers want it, in call and result alike.
+fn is_so_far(found: &[Said], recorded: &[Said], some_lost: bool) -> Result<(), String> {
+    let mut on_wire: HashMap<&str, &str> = HashMap::new();
+    for (place, wanted) in recorded.iter().enumerate() {
+        let wrong = |what: &str, found: &dyn std::fmt::Debug| {
+            Err(format!("message {}: expected {what} of {wanted:?}, found {found:?}", place + 1))
+        };
+        let Some(said) = found.get(place) else { return wrong("all", &"nothing") };
+        if said.role != wanted.role {
+            return wrong("the role", said);
+        }
+        // Where a wire has no word for a failure, the text says it.
+        let told = said.text.strip_prefix("Error: ").unwrap_or(&said.text);
+        let lost = || LOST.iter().any(|text| told.starts_with(text));
+        // A text of blanks alone is refused by providers, and left out.
+        let blank = wanted.text.trim().is_empty() && said.text.is_empty();
+        let is_lost = some_lost && wanted.role == "tool" && lost();
+        if said.text != wanted.text && !blank && !is_lost {
+            return wrong("the text", said);
+        }
+        if said.calls.len() != wanted.calls.len() {
+            return wrong("the calls", said);
+        }
+        let known: Vec<&str> = on_wire.values().copied().collect();
+        for (call, wanted) in said.calls.iter().zip(&wanted.calls) {
+            let free = match on_wire.contains_key(wanted.id.as_str()) {
+                true => call.id == wanted.id || !known.contains(&call.id.as_str()),
+                false => call.id == wanted.id,
+            };
+            let arguments = canonical(&call.arguments) == canonical(&wanted.arguments);
+            if call.name != wanted.name || !arguments || !free {
+                return wrong("a call", call);
+            }
+            on_wire.insert(&wanted.id, &call.id);
+        }
+        match (&said.answers, &wanted.answers) {
+            (None, None) => {}
+            (Some((id, _)), Some((wanted, _)))
+                if on_wire.get(wanted.as_str()) == Some(&id.as_str()) => {}
+            _ => return wrong("the call that is answered", said),
+        }
+    }
+    match found.get(recorded.len()) {
+        Some(more) => Err(format!("expected no more than was recorded, found {more:?}")),
+        None => Ok(()),
+    }
+}

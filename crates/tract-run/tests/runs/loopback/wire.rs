@@ -1,0 +1,287 @@
+//! What OpenAI's Chat and Anthropic's Messages are on the wire, as far as the recordings need it:
+//! read and written here by hand, so that the clients are held against something else.
+
+use serde_json::{Value, json};
+
+use crate::recorded::recording::{Called, Said};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wire {
+    OpenAi,
+    Anthropic,
+}
+
+/// What a request says.
+pub(super) struct Request {
+    pub(super) said: Vec<Said>,
+    /// Name and schema of each tool.
+    pub(super) tools: Vec<(String, Value)>,
+    pub(super) streams: bool,
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// A text, or a list of parts that are texts.
+fn texts(value: &Value) -> Result<String, String> {
+    match value {
+        Value::Null => Ok(String::new()),
+        Value::String(text) => Ok(text.clone()),
+        Value::Array(parts) => parts
+            .iter()
+            .map(|part| match (part["type"].as_str(), part["text"].as_str()) {
+                (Some("text"), Some(text)) => Ok(text),
+                _ => Err(format!("expected a text, found {part}")),
+            })
+            .collect(),
+        other => Err(format!("expected text, found {other}")),
+    }
+}
+
+fn list(value: &Value, what: &str) -> Result<Vec<Value>, String> {
+    value.as_array().cloned().ok_or_else(|| format!("expected a list of {what}, found {value}"))
+}
+
+impl Wire {
+    pub(crate) const ALL: [Self; 2] = [Self::OpenAi, Self::Anthropic];
+
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai",
+            Self::Anthropic => "anthropic",
+        }
+    }
+
+    /// What the header with the key says.
+    pub(super) fn key(self, key: &str) -> (&'static str, String) {
+        match self {
+            Self::OpenAi => ("authorization", format!("Bearer {key}")),
+            Self::Anthropic => ("x-api-key", key.to_owned()),
+        }
+    }
+
+    pub(super) fn read(self, body: &Value) -> Result<Request, String> {
+        let messages = list(&body["messages"], "messages")?;
+        let tools = match &body["tools"] {
+            Value::Null => Vec::new(),
+            tools => list(tools, "tools")?,
+        };
+        let streams = body["stream"].as_bool().unwrap_or(false);
+        let (mut said, mut known) = (Vec::new(), Vec::new());
+        match self {
+            Self::OpenAi => {
+                for message in &messages {
+                    // A list of texts is one text.
+                    let mut read = Said::of_chat(message);
+                    read.text = texts(&message["content"])?;
+                    said.push(read);
+                }
+                for tool in &tools {
+                    let function = &tool["function"];
+                    known.push((text(&function["name"]), function["parameters"].clone()));
+                }
+            }
+            Self::Anthropic => {
+                if body["max_tokens"].as_u64().is_none_or(|most| most == 0) {
+                    return Err("expected max_tokens".to_owned());
+                }
+                let system = texts(&body["system"])?;
+                if !system.is_empty() {
+                    said.push(one("system", system));
+                }
+                let mut before = "assistant".to_owned();
+                for message in &messages {
+                    let role = text(&message["role"]);
+                    if role == before {
+                        return Err(format!("two messages of the {role} after each other"));
+                    }
+                    said.extend(blocks(&role, &message["content"])?);
+                    before = role;
+                }
+                for tool in &tools {
+                    known.push((text(&tool["name"]), tool["input_schema"].clone()));
+                }
+            }
+        }
+        Ok(Request { said, tools: known, streams })
+    }
+
+    /// An answer that comes whole.
+    pub(super) fn whole(self, said: &Said) -> String {
+        match self {
+            Self::OpenAi => {
+                let calls: Vec<Value> = said.calls.iter().map(chat_call).collect();
+                let mut message = json!({"role": "assistant", "content": null});
+                if !said.text.is_empty() {
+                    message["content"] = json!(said.text);
+                }
+                if !calls.is_empty() {
+                    message["tool_calls"] = json!(calls);
+                }
+                let choice =
+                    json!({"index": 0, "message": message, "finish_reason": self.reason(said)});
+                json!({
+                    "id": "chatcmpl-1", "object": "chat.completion", "created": 1_700_000_000,
+                    "model": "recorded-1", "choices": [choice],
+                    "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+                })
+                .to_string()
+            }
+            Self::Anthropic => {
+                let mut content = Vec::new();
+                if !said.text.is_empty() {
+                    content.push(json!({"type": "text", "text": said.text}).to_string());
+                }
+                content.extend(said.calls.iter().map(|call| use_block(call, &call.arguments)));
+                format!(
+                    r#"{{"id":"msg_1","type":"message","role":"assistant","model":"recorded-1","content":[{}],"stop_reason":"{}","stop_sequence":null,"usage":{{"input_tokens":10,"output_tokens":5}}}}"#,
+                    content.join(","),
+                    self.reason(said),
+                )
+            }
+        }
+    }
+
+    /// An answer that comes in events.
+    pub(super) fn events(self, said: &Said) -> Vec<String> {
+        match self {
+            Self::OpenAi => self.chunks(said),
+            Self::Anthropic => self.block_events(said),
+        }
+    }
+
+    pub(super) fn refusal(self, message: &str) -> String {
+        let error = json!({"type": "invalid_request_error", "message": message});
+        match self {
+            Self::OpenAi => json!({ "error": error }).to_string(),
+            Self::Anthropic => json!({"type": "error", "error": error}).to_string(),
+        }
+    }
+
+    fn reason(self, said: &Said) -> &'static str {
+        match (self, said.calls.is_empty()) {
+            (Self::OpenAi, true) => "stop",
+            (Self::OpenAi, false) => "tool_calls",
+            (Self::Anthropic, true) => "end_turn",
+            (Self::Anthropic, false) => "tool_use",
+        }
+    }
+
+    fn chunks(self, said: &Said) -> Vec<String> {
+        let chunk = |delta: Value, reason: Option<&str>| {
+            let choice = json!({"index": 0, "delta": delta, "finish_reason": reason});
+            let chunk = json!({
+                "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_700_000_000,
+                "model": "recorded-1", "choices": [choice],
+            });
+            format!("data: {chunk}\n\n")
+        };
+        let mut events = vec![chunk(json!({"role": "assistant", "content": ""}), None)];
+        events.extend(pieces(&said.text).map(|piece| chunk(json!({ "content": piece }), None)));
+        for (index, call) in said.calls.iter().enumerate() {
+            let mut begun = chat_call(call);
+            begun["index"] = json!(index);
+            begun["function"]["arguments"] = json!("");
+            events.push(chunk(json!({ "tool_calls": [begun] }), None));
+            for piece in pieces(&call.arguments) {
+                let more = json!({"index": index, "function": {"arguments": piece}});
+                events.push(chunk(json!({ "tool_calls": [more] }), None));
+            }
+        }
+        events.push(chunk(json!({}), Some(self.reason(said))));
+        events.push("data: [DONE]\n\n".to_owned());
+        events
+    }
+
+    fn block_events(self, said: &Said) -> Vec<String> {
+        let event = |data: &Value| {
+            format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap_or_default())
+        };
+        let message = json!({
+            "id": "msg_1", "type": "message", "role": "assistant", "model": "recorded-1",
+            "content": [], "stop_reason": null, "stop_sequence": null,
+            "usage": {"input_tokens": 10, "output_tokens": 1},
+        });
+        let mut events = vec![event(&json!({"type": "message_start", "message": message}))];
+        let mut block = |index: usize, begun: Value, deltas: Vec<Value>| {
+            let start =
+                json!({"type": "content_block_start", "index": index, "content_block": begun});
+            events.push(event(&start));
+            for delta in deltas {
+                let more = json!({"type": "content_block_delta", "index": index, "delta": delta});
+                events.push(event(&more));
+            }
+            events.push(event(&json!({"type": "content_block_stop", "index": index})));
+        };
+        let mut index = 0;
+        if !said.text.is_empty() {
+            let deltas =
+                pieces(&said.text).map(|piece| json!({"type": "text_delta", "text": piece}));
+            block(index, json!({"type": "text", "text": ""}), deltas.collect());
+            index += 1;
+        }
+        for call in &said.calls {
+            let begun = json!({"type": "tool_use", "id": call.id, "name": call.name, "input": {}});
+            let deltas = pieces(&call.arguments)
+                .map(|piece| json!({"type": "input_json_delta", "partial_json": piece}));
+            block(index, begun, deltas.collect());
+            index += 1;
+        }
+        let end = json!({
+            "type": "message_delta", "delta": {"stop_reason": self.reason(said), "stop_sequence": null},
+            "usage": {"output_tokens": 5},
+        });
+        events.push(event(&end));
+        events.push(event(&json!({"type": "message_stop"})));
+        events
+    }
+}
+
+fn one(role: &str, text: String) -> Said {
+    Said { role: role.to_owned(), text, calls: Vec::new(), answers: None }
+}
+
+/// The blocks of one of Anthropic's messages as what was said: results apart, all else together.
+fn blocks(role: &str, content: &Value) -> Result<Vec<Said>, String> {
+    let Value::Array(blocks) = content else { return Ok(vec![one(role, texts(content)?)]) };
+    let mut said: Vec<Said> = Vec::new();
+    for block in blocks {
+        if (role, block["type"].as_str()) == ("user", Some("tool_result")) {
+            let answers = Some((text(&block["tool_use_id"]), None));
+            said.push(Said { answers, ..one("tool", texts(&block["content"])?) });
+            continue;
+        }
+        if said.last().is_none_or(|last| last.role != role) {
+            said.push(one(role, String::new()));
+        }
+        let Some(last) = said.last_mut() else { continue };
+        match (role, block["type"].as_str()) {
+            (_, Some("text")) if last.calls.is_empty() => last.text.push_str(&text(&block["text"])),
+            ("assistant", Some("tool_use")) => last.calls.push(Called {
+                id: text(&block["id"]),
+                name: text(&block["name"]),
+                arguments: block["input"].to_string(),
+            }),
+            _ => return Err(format!("expected no such block of the {role}: {block}")),
+        }
+    }
+    Ok(said)
+}
+
+fn chat_call(call: &Called) -> Value {
+    let function = json!({"name": call.name, "arguments": call.arguments});
+    json!({"id": call.id, "type": "function", "function": function})
+}
+
+fn use_block(call: &Called, input: &str) -> String {
+    let (id, name) = (json!(call.id), json!(call.name));
+    format!(r#"{{"type":"tool_use","id":{id},"name":{name},"input":{input}}}"#)
+}
+
+/// A text in pieces of a few characters.
+fn pieces(text: &str) -> impl Iterator<Item = String> {
+    let chars: Vec<char> = text.chars().collect();
+    let pieces: Vec<String> = chars.chunks(23).map(|piece| piece.iter().collect()).collect();
+    pieces.into_iter()
+}

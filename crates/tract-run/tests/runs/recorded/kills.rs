@@ -1,0 +1,223 @@
+//! Killed at every point that there is, and gone on with: nothing depends on time.
+
+use std::sync::Arc;
+
+use tract_core::{Message, block_on};
+use tract_run::OnResume;
+
+use super::points::{Death, Life, Point};
+use super::recording::{Recording, Said, airline, check, scale};
+use super::simulated::{Model, Setting, Tools, World, looks};
+use crate::support::{memory, messages, repo_on};
+
+/// What becomes of the call that is open when a process is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// None is open, or it is run again.
+    Nothing,
+    /// The call of this reply, from 1, is answered as not executed.
+    NotExecuted(usize),
+    /// Nobody knows what became of it; it had its effect so often.
+    Interrupted(usize, usize),
+}
+
+/// Every point of a life that nobody ends, and what is lost when it ends there.
+pub(crate) fn points(recording: &Recording, tools: Tools) -> Vec<(Point, Lost)> {
+    let (mut points, mut reply) = (Vec::new(), 0);
+    for said in &recording.said {
+        match said.role.as_str() {
+            // Instructions, and a person's word with the tools where they changed: one write.
+            "system" | "user" => {
+                points.extend([(Point::Write, Lost::Nothing), (Point::Written, Lost::Nothing)]);
+            }
+            "assistant" => {
+                reply += 1;
+                points
+                    .extend([Point::Ask, Point::Told, Point::Write].map(|at| (at, Lost::Nothing)));
+                let Some(call) = said.calls.first() else {
+                    points.push((Point::Written, Lost::Nothing));
+                    continue;
+                };
+                assert_eq!(said.calls.len(), 1, "{}: one call at a time", recording.id);
+                let open = |open| match tools {
+                    Tools::Effects => open,
+                    Tools::Idempotent => Lost::Nothing,
+                };
+                let before = open(Lost::NotExecuted(reply));
+                points.push((Point::Written, before));
+                let (may_act, acted) = match looks(&call.name) {
+                    true => (before, before),
+                    false => {
+                        if tools == Tools::Effects {
+                            // That it starts is written down before it does.
+                            points.push((Point::Write, before));
+                            points.push((Point::Written, Lost::Interrupted(reply, 0)));
+                        }
+                        (open(Lost::Interrupted(reply, 0)), open(Lost::Interrupted(reply, 1)))
+                    }
+                };
+                points.extend([(Point::Act, may_act), (Point::Acted, acted)]);
+                points.extend([(Point::Write, acted), (Point::Written, Lost::Nothing)]);
+            }
+            _ => {}
+        }
+    }
+    // Nobody answers what comes last.
+    if recording.said.last().is_some_and(|said| said.role != "assistant") {
+        points.push((Point::Ask, Lost::Nothing));
+    }
+    points
+}
+
+fn setting(recording: &Arc<Recording>, tools: Tools) -> Setting {
+    let model = Arc::new(Model(Arc::clone(recording)));
+    let mut setting = Setting::new(memory(), model, recording);
+    setting.tools = tools;
+    if tools == Tools::Idempotent {
+        setting.on_resume = OnResume::Run;
+    }
+    setting
+}
+
+fn names(points: &[(Point, Lost)]) -> Vec<Point> {
+    points.iter().map(|(point, _)| *point).collect()
+}
+
+/// Holds a branch against its recording, but for the one answer that was lost.
+pub(crate) fn check_but(recording: &Recording, messages: &[Message], lost: Lost) {
+    let (reply, text) = match lost {
+        Lost::Nothing => return check(recording, messages),
+        Lost::NotExecuted(reply) => (reply, "not executed: "),
+        Lost::Interrupted(reply, _) => (reply, "interrupted, outcome unknown: "),
+    };
+    let place = recording.until(reply - 1).len() + 1;
+    for (at, (found, wanted)) in messages.iter().zip(&recording.said).enumerate() {
+        let said = Said::of_message(found);
+        let id = &recording.id;
+        if at == place {
+            assert!(said.text.starts_with(text), "{id} message {}: {}", at + 1, said.text);
+            assert_eq!(said.answers.map(|(id, _)| id), wanted.answers.clone().map(|(id, _)| id));
+        } else {
+            assert!(said.says(wanted), "{id} message {}: {said:?}", at + 1);
+        }
+    }
+    assert_eq!(messages.len(), recording.said.len(), "{}", recording.id);
+}
+
+/// Kills a first life at a point, lets a second one go to its end, and looks at what is there.
+async fn killed_at(recording: &Arc<Recording>, tools: Tools, at: usize, points: &[(Point, Lost)]) {
+    let setting = setting(recording, tools);
+    let life = Life::new(Some(at), Death::Stands);
+    assert!(setting.live(&life).await.is_none(), "{} ends at point {at}", recording.id);
+    assert_eq!(life.reached(), names(&points[..=at]), "{}", recording.id);
+    setting.live_on().await;
+    let lost = points[at].1;
+    check_but(recording, &messages(&repo_on(&setting.store).await).await, lost);
+    check_effects(recording, &setting.world, lost);
+}
+
+/// Each effect happened once, but for the one that was lost.
+pub(crate) fn check_effects(recording: &Recording, world: &World, lost: Lost) {
+    let mut acted = 0;
+    for (reply, said) in recording.said.iter().filter(|said| said.role == "assistant").enumerate() {
+        for call in said.calls.iter().filter(|call| !looks(&call.name)) {
+            let times = world.times(reply + 1, &call.id);
+            acted += times;
+            let expected = match lost {
+                Lost::NotExecuted(open) if open == reply + 1 => 0,
+                Lost::Interrupted(open, times) if open == reply + 1 => times,
+                _ => 1,
+            };
+            assert_eq!(times, expected, "{} {lost:?}: {call:?}", recording.id);
+        }
+    }
+    assert_eq!(world.done().len(), acted, "nothing else was done");
+}
+
+/// Recordings with calls that look and calls that act: all of their points are tried.
+fn whole(all: &[Arc<Recording>]) -> Vec<Arc<Recording>> {
+    let mut both: Vec<Arc<Recording>> = all
+        .iter()
+        .filter(|recording| {
+            let mut calls = recording.said.iter().flat_map(|said| &said.calls);
+            calls.clone().any(|call| looks(&call.name)) && calls.any(|call| !looks(&call.name))
+        })
+        .cloned()
+        .collect();
+    both.sort_by_key(|recording| recording.said.len());
+    both.truncate(3 + 50 * scale());
+    assert!(both.len() >= 3);
+    both
+}
+
+#[test]
+fn a_turn_costs_the_writes_that_it_should() {
+    for recording in airline(50) {
+        for tools in [Tools::Effects, Tools::Idempotent] {
+            let life = block_on(setting(&recording, tools).live_on());
+            assert_eq!(life.reached(), names(&points(&recording, tools)), "{}", recording.id);
+        }
+    }
+}
+
+#[test]
+fn killed_at_any_point_the_open_call_is_answered_as_what_became_of_it() {
+    let (mut interrupted, mut not_executed, mut kills) = (0, 0, 0);
+    for recording in whole(&airline(50)) {
+        let points = points(&recording, Tools::Effects);
+        for at in 0..points.len() {
+            block_on(killed_at(&recording, Tools::Effects, at, &points));
+            kills += 1;
+            match points[at].1 {
+                Lost::Nothing => {}
+                Lost::NotExecuted(_) => not_executed += 1,
+                Lost::Interrupted(..) => interrupted += 1,
+            }
+        }
+    }
+    println!("{kills} kills: {interrupted} interrupted, {not_executed} not executed");
+    assert!(interrupted >= 3 * 4 && not_executed >= 3 * 4 && kills > 100);
+}
+
+#[test]
+fn killed_at_any_point_what_may_run_again_is_as_it_was_recorded() {
+    for recording in whole(&airline(50)) {
+        let points = points(&recording, Tools::Idempotent);
+        for at in 0..points.len() {
+            block_on(killed_at(&recording, Tools::Idempotent, at, &points));
+        }
+    }
+}
+
+/// Draws numbers anew for each life.
+pub(crate) struct Draws(pub(crate) u64);
+
+impl Draws {
+    pub(crate) fn below(&mut self, most: usize) -> usize {
+        // A linear congruential generator is random enough to choose a place.
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % most
+    }
+}
+
+#[test]
+fn killed_again_and_again_they_still_come_to_what_was_recorded() {
+    let (mut draws, mut kills) = (Draws(20_251_122), 0);
+    let recordings = airline(50);
+    for recording in &recordings {
+        block_on(async {
+            let setting = setting(recording, Tools::Idempotent);
+            let most = points(recording, Tools::Idempotent).len();
+            loop {
+                let life = Life::new(Some(draws.below(most)), Death::Stands);
+                match setting.live(&life).await {
+                    Some(done) => break done.unwrap(),
+                    None => kills += 1,
+                }
+            }
+            check(recording, &messages(&repo_on(&setting.store).await).await);
+        });
+    }
+    println!("{kills} kills in {} conversations", recordings.len());
+    assert!(kills > recordings.len() / 2, "{kills}");
+}

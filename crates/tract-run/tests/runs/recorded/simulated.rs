@@ -1,0 +1,285 @@
+//! An agent whose model and tools give what was recorded, and persons who say what was recorded.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use tract_core::{
+    CancellationToken, ChatModel, Draft, DynTool, ModelError, ModelRequest, Piece, RenderedValue,
+    Reply, Store, ToolContext, ToolError, ToolResult, ToolSchema, ToolSpec, ToolTraits,
+};
+use tract_run::{Agent, OnResume, Report, RunError, Stop};
+use tract_tools::dispatch::CallContext;
+use tract_tools::{NoSchema, Registry};
+
+use super::points::{Death, Life, Point, Watched};
+use super::recording::Recording;
+use crate::support::{main_branch, messages, repo_on};
+
+/// What the model's refusal says after the last recorded word.
+pub(crate) const AT_ITS_END: &str = "the recording is at its end";
+
+/// Says the n-th recorded reply when n are in the context: so it goes on after a restart.
+pub(crate) struct Model(pub(crate) Arc<Recording>);
+
+#[async_trait]
+impl ChatModel for Model {
+    async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError> {
+        let said = self.0.reply(spoken(request)).ok_or_else(|| ModelError::other(AT_ITS_END))?;
+        let mut draft = Draft::assistant(&said.text);
+        for call in &said.calls {
+            draft = draft.call(&call.id, &call.name, &call.arguments);
+        }
+        Ok(Reply::new(draft.content))
+    }
+}
+
+fn spoken(request: &ModelRequest) -> usize {
+    request.messages.iter().filter(|message| message.role.as_str() == "assistant").count()
+}
+
+/// A model with a point before and one after each answer.
+struct Heard {
+    model: Arc<dyn ChatModel>,
+    life: Arc<Life>,
+}
+
+#[async_trait]
+impl ChatModel for Heard {
+    async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError> {
+        self.stream(request, &CancellationToken::new(), &mut |_| {}).await
+    }
+
+    async fn stream(
+        &self,
+        request: &ModelRequest,
+        cancellation: &CancellationToken,
+        on_piece: &mut (dyn FnMut(Piece) + Send),
+    ) -> Result<Reply, ModelError> {
+        self.life.reach(Point::Ask).await;
+        let reply = self.model.stream(request, cancellation, on_piece).await?;
+        self.life.set_asked(spoken(request) + 1);
+        self.life.reach(Point::Told).await;
+        Ok(reply)
+    }
+}
+
+/// What tools have done to the world; it outlives whoever did it.
+#[derive(Debug)]
+pub(crate) enum World {
+    Here(Mutex<Vec<String>>),
+    File(PathBuf),
+}
+
+impl World {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self::Here(Mutex::default()))
+    }
+
+    fn add(&self, line: String) {
+        match self {
+            Self::Here(lines) => lines.lock().unwrap().push(line),
+            Self::File(path) => {
+                let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+                file.unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
+            }
+        }
+    }
+
+    /// What was done, one line for each time: how often the model had spoken, and the call's id.
+    pub(crate) fn done(&self) -> Vec<String> {
+        match self {
+            Self::Here(lines) => lines.lock().unwrap().clone(),
+            Self::File(path) => match std::fs::read_to_string(path) {
+                Ok(text) => text.lines().map(str::to_owned).collect(),
+                Err(_) => Vec::new(),
+            },
+        }
+    }
+
+    /// How often a call of the n-th reply has had its effect.
+    pub(crate) fn times(&self, reply: usize, call_id: &str) -> usize {
+        let line = format!("{reply} {call_id} ");
+        self.done().iter().filter(|done| done.starts_with(&line)).count()
+    }
+}
+
+/// What tools promise that do not merely look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tools {
+    /// Nothing: what they do is done each time.
+    Effects,
+    /// They do nothing twice: the key of the call tells them what they have done.
+    Idempotent,
+}
+
+/// Whether a tool of the airline merely looks.
+pub(crate) fn looks(name: &str) -> bool {
+    ["get_", "list_", "search_", "calculate", "think"].iter().any(|word| name.starts_with(word))
+}
+
+/// Gives the recorded result of a call.
+struct Simulated {
+    name: String,
+    tools: Tools,
+    recording: Arc<Recording>,
+    world: Arc<World>,
+    life: Arc<Life>,
+}
+
+#[async_trait]
+impl DynTool for Simulated {
+    fn spec(&self) -> ToolSpec {
+        let traits = match self.tools {
+            _ if looks(&self.name) => ToolTraits::new().read_only(),
+            Tools::Idempotent => ToolTraits::new().idempotent(),
+            Tools::Effects => ToolTraits::new(),
+        };
+        ToolSpec::new(&self.name, "Simulated.", r#"{"type":"object"}"#).traits(traits)
+    }
+
+    async fn run(
+        &self,
+        _: &str,
+        context: &ToolContext,
+    ) -> Result<ToolResult<RenderedValue>, ToolError> {
+        let (id, reply) = (context.call_id(), self.life.asked());
+        self.life.reach(Point::Act).await;
+        if !looks(&self.name) {
+            let key = context.idempotency_key();
+            let key = key.ok_or_else(|| ToolError::other("the effect has no name"))?.to_string();
+            let known = self.world.done().iter().any(|line| line.ends_with(&key));
+            if self.tools == Tools::Effects || !known {
+                self.world.add(format!("{reply} {id} {key}"));
+            }
+        }
+        self.life.reach(Point::Acted).await;
+        let found = self.recording.result(reply, id);
+        let found = found.ok_or_else(|| ToolError::other("nothing was recorded"))?;
+        Ok(ToolResult::done(&found.text))
+    }
+}
+
+/// What an agent of a recording is made of; each life makes a fresh one.
+#[derive(Clone)]
+pub(crate) struct Setting {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) model: Arc<dyn ChatModel>,
+    pub(crate) recording: Arc<Recording>,
+    pub(crate) tools: Tools,
+    pub(crate) on_resume: OnResume,
+    pub(crate) world: Arc<World>,
+}
+
+impl Setting {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        model: Arc<dyn ChatModel>,
+        recording: &Arc<Recording>,
+    ) -> Self {
+        Self {
+            store,
+            model,
+            recording: Arc::clone(recording),
+            tools: Tools::Effects,
+            on_resume: OnResume::Answer,
+            world: World::new(),
+        }
+    }
+
+    fn registry(&self, life: &Arc<Life>) -> Registry {
+        let simulated = |name: &str| -> Arc<dyn DynTool> {
+            Arc::new(Simulated {
+                name: name.to_owned(),
+                tools: self.tools,
+                recording: Arc::clone(&self.recording),
+                world: Arc::clone(&self.world),
+                life: Arc::clone(life),
+            })
+        };
+        let mut builder = Registry::builder();
+        let mut known = BTreeSet::new();
+        for tool in &self.recording.tools {
+            let schema = ToolSchema::parse(tool).unwrap();
+            known.insert(schema.name().to_owned());
+            let tool = builder.definition_with(tool, simulated(schema.name()));
+            builder = tool.no_schema(NoSchema::Full);
+        }
+        let called = self.recording.said.iter().flat_map(|said| &said.calls);
+        for call in called {
+            if known.insert(call.name.clone()) {
+                builder = builder.dyn_tool(simulated(&call.name));
+            }
+        }
+        builder.build().unwrap()
+    }
+
+    /// An agent as a fresh process has it.
+    pub(crate) async fn agent(&self, life: &Arc<Life>) -> Agent {
+        let (store, life) = (Arc::clone(&self.store), Arc::clone(life));
+        // What is made once is no part of a life.
+        repo_on(&store).await;
+        let registry = self.registry(&life);
+        let model = Heard { model: Arc::clone(&self.model), life: Arc::clone(&life) };
+        let watched: Arc<dyn Store> = Arc::new(Watched { store, life });
+        Agent::new(repo_on(&watched).await, main_branch(), Arc::new(model), registry)
+            .on_resume(self.on_resume)
+    }
+
+    /// One life from wherever the branch stands. Nothing when it was killed.
+    pub(crate) async fn live(&self, life: &Arc<Life>) -> Option<Result<(), RunError>> {
+        let agent = self.agent(life).await;
+        super::points::lived(life, drive(&agent, &self.recording, life)).await
+    }
+
+    /// One life to the end.
+    pub(crate) async fn live_on(&self) -> Arc<Life> {
+        let life = Life::new(None, Death::Stands);
+        self.live(&life).await.expect("nobody kills it").unwrap();
+        life
+    }
+}
+
+/// Says what persons said, where it is not on the branch yet, and lets the agent run in between.
+async fn drive(agent: &Agent, recording: &Recording, life: &Life) -> Result<(), RunError> {
+    let persons = |role: &str| matches!(role, "user" | "system");
+    let there = messages(agent.repo()).await;
+    let count = |wanted: &dyn Fn(&str) -> bool| {
+        there.iter().filter(|message| wanted(message.role.as_str())).count()
+    };
+    life.set_asked(count(&|role| role == "assistant"));
+    let (said, users) = (count(&persons), count(&|role| role == "user"));
+    let mut left = recording.said.iter().filter(|said| persons(&said.role)).skip(said).peekable();
+    // Nobody answers the last word of a person, or the last result.
+    let ended = |report: Result<Report, RunError>, last: bool| match report {
+        Ok(report) => {
+            assert_eq!(report.stop, Stop::Answered);
+            Ok(())
+        }
+        Err(RunError::Model { error, .. })
+            if last
+                && life.asked() == recording.replies()
+                && error.to_string().contains(AT_ITS_END) =>
+        {
+            Ok(())
+        }
+        Err(error) => Err(error),
+    };
+    if users > 0 {
+        ended(agent.run(None).await, left.peek().is_none())?;
+    }
+    while let Some(next) = left.next() {
+        match next.role.as_str() {
+            "system" => {
+                agent.repo().append(&main_branch(), Draft::system(&next.text)).await?;
+            }
+            _ => {
+                let report = agent.run(Some(Draft::user(&next.text))).await;
+                ended(report, left.peek().is_none())?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! How much of strict mode one request may have.
+
+use crate::shape::Provider;
+use crate::translate::{Loss, LossKind};
+
+/// What Anthropic's takes at most in one request, all strict tools together.
+const MOST_TOOLS_ANTHROPIC: usize = 20;
+const MOST_OPTIONAL_ANTHROPIC: usize = 24;
+const MOST_UNIONS_ANTHROPIC: usize = 16;
+
+/// What a schema takes of what one request may have in strict mode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StrictCost {
+    /// Properties that may be absent, at any level.
+    pub optional: usize,
+    /// Schemas of several types or forms, at any level.
+    pub unions: usize,
+}
+
+/// What is left of what one request may have in strict mode. Anthropic refuses requests with more
+/// than 20 strict tools, 24 properties that may be absent, or 16 of several types, all their
+/// schemas together; OpenAI counts each tool for itself, which [`to_strict`] does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StrictAllowance {
+    limited: bool,
+    tools: usize,
+    cost: StrictCost,
+}
+
+impl StrictAllowance {
+    /// Makes the allowance of a request that has no tools yet.
+    pub fn new(provider: Provider) -> Self {
+        let limited = provider == Provider::Anthropic;
+        Self { limited, tools: 0, cost: StrictCost::default() }
+    }
+
+    /// Takes what one more tool needs; says why it cannot, and takes nothing then.
+    pub(crate) fn take(&mut self, cost: StrictCost) -> Result<(), Loss> {
+        let sum = StrictCost {
+            optional: self.cost.optional + cost.optional,
+            unions: self.cost.unions + cost.unions,
+        };
+        let limits = [
+            ("strict tools", MOST_TOOLS_ANTHROPIC, self.tools + 1),
+            ("properties that may be absent", MOST_OPTIONAL_ANTHROPIC, sum.optional),
+            ("properties of several types", MOST_UNIONS_ANTHROPIC, sum.unions),
+        ];
+        let over = limits.into_iter().find(|(_, limit, found)| self.limited && found > limit);
+        if let Some((what, limit, found)) = over {
+            let why = format!("a request may have {limit} {what}, with this tool it has {found}");
+            return Err(Loss::new(LossKind::NotExpressible, "strict", why));
+        }
+        self.tools += 1;
+        self.cost = sum;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn anthropics_requests_have_an_allowance_of_strict_tools() {
+        let tool = |properties: &str| {
+            let text = format!(
+                r#"{{"name":"f","parameters":{{"type":"object","properties":{{{properties}}}}}}}"#
+            );
+            move |allowance: &mut StrictAllowance, provider| {
+                let made = crate::translate_within(&text, provider, "f", allowance).unwrap();
+                let said: serde_json::Value = serde_json::from_str(&made.text.unwrap()).unwrap();
+                let function = said.get("function").unwrap_or(&said);
+                assert_eq!(function["strict"], made.strict, "it is said in so many words");
+                let why = made.losses.into_iter().find(|loss| loss.path == "strict");
+                (made.strict, why.map(|loss| loss.message))
+            }
+        };
+        let many = |count: usize, schema: &str| {
+            let one = |n| format!(r#""p{n}":{schema}"#);
+            (0..count).map(one).collect::<Vec<_>>().join(",")
+        };
+        let absent = tool(&many(10, r#"{"type":"string"}"#));
+        let unions = tool(&many(9, r#"{"type":["string","null"]}"#));
+        let plain = tool("");
+        let mut allowance = StrictAllowance::new(Provider::Anthropic);
+        assert!(absent(&mut allowance, Provider::Anthropic).0);
+        assert!(unions(&mut allowance, Provider::Anthropic).0, "19 may be absent, 9 are unions");
+        let (strict, why) = absent(&mut allowance, Provider::Anthropic);
+        assert!(!strict);
+        assert!(
+            why.unwrap().contains("24 properties that may be absent, with this tool it has 29")
+        );
+        for n in 2..20 {
+            assert!(
+                plain(&mut allowance, Provider::Anthropic).0,
+                "what was refused took nothing: {n}"
+            );
+        }
+        let (strict, why) = plain(&mut allowance, Provider::Anthropic);
+        assert!(!strict && why.unwrap().contains("20 strict tools"));
+        let mut allowance = StrictAllowance::new(Provider::OpenAi);
+        assert!((0..50).all(|_| absent(&mut allowance, Provider::OpenAi).0), "each for itself");
+    }
+}

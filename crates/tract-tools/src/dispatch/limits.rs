@@ -1,0 +1,243 @@
+//! How many handlers run at a time, whoever runs them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// How many handlers run at a time: over all turns, conversations and dispatchers that share it.
+///
+/// # Behavior
+/// - Every call counts while its handler runs, one that runs alone in its turn too. A call that may
+///   not run yet waits, as long as its turn may take, until it is cancelled; waiting is no part of
+///   the time that its tool may take.
+/// - Whoever waits longest comes next, among those whose tool is not at its own limit.
+/// - A handler that runs an agent of its own counts while that agent works: give the inner agent
+///   other limits, or they wait for each other.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tract_tools::dispatch::{Dispatcher, Limits};
+/// # let registry = Arc::new(tract_tools::Registry::builder().build()?);
+/// let limits = Arc::new(Limits::new(16).of_tool("browse", 2));
+/// let one = Dispatcher::new(Arc::clone(&registry)).limits(Arc::clone(&limits));
+/// let other = Dispatcher::new(registry).limits(Arc::clone(&limits));
+/// assert_eq!(limits.running(), 0);
+/// # Ok::<(), tract_tools::RegistryError>(())
+/// ```
+#[derive(Debug)]
+pub struct Limits {
+    all: usize,
+    of_tools: BTreeMap<String, usize>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    running: usize,
+    running_of: HashMap<String, usize>,
+    waiting: VecDeque<Waiting>,
+    /// Those that may run, and have not been told yet.
+    granted: BTreeSet<u64>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    ticket: u64,
+    tool: String,
+    waker: Waker,
+}
+
+impl Limits {
+    /// Makes a limit of all handlers together; less than 1 is 1.
+    pub fn new(all: usize) -> Self {
+        Self { all: all.max(1), of_tools: BTreeMap::new(), state: Mutex::default() }
+    }
+
+    /// Sets how many of them may be of one tool; less than 1 is 1.
+    #[must_use]
+    pub fn of_tool(mut self, name: impl Into<String>, most: usize) -> Self {
+        self.of_tools.insert(name.into(), most.max(1));
+        self
+    }
+
+    /// Returns how many run now.
+    pub fn running(&self) -> usize {
+        self.state().running
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until a handler of the tool may run.
+    pub(super) fn permit(self: &Arc<Self>, tool: &str) -> Asked {
+        Asked { limits: Arc::clone(self), tool: tool.to_owned(), ticket: None }
+    }
+
+    /// Lets those run that may; returns whom to tell.
+    fn grant(&self, state: &mut State) -> Vec<Waker> {
+        let mut woken = Vec::new();
+        let mut place = 0;
+        while state.running < self.all {
+            let Some(waiting) = state.waiting.get(place) else { break };
+            let most = self.of_tools.get(&waiting.tool).copied().unwrap_or(usize::MAX);
+            if state.running_of.get(&waiting.tool).copied().unwrap_or(0) >= most {
+                place += 1;
+                continue;
+            }
+            let Some(waiting) = state.waiting.remove(place) else { break };
+            state.running += 1;
+            *state.running_of.entry(waiting.tool).or_default() += 1;
+            state.granted.insert(waiting.ticket);
+            woken.push(waiting.waker);
+        }
+        woken
+    }
+
+    fn release(&self, tool: &str) {
+        let woken = {
+            let mut state = self.state();
+            state.running = state.running.saturating_sub(1);
+            if let Some(running) = state.running_of.get_mut(tool) {
+                *running = running.saturating_sub(1);
+                if *running == 0 {
+                    state.running_of.remove(tool);
+                }
+            }
+            self.grant(&mut state)
+        };
+        woken.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Waits for a permit; dropped, it waits no longer.
+pub(super) struct Asked {
+    limits: Arc<Limits>,
+    tool: String,
+    ticket: Option<u64>,
+}
+
+impl Future for Asked {
+    type Output = Permit;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Permit> {
+        let limits = Arc::clone(&self.limits);
+        let (granted, woken) = {
+            let mut state = limits.state();
+            let ticket = match self.ticket {
+                Some(ticket) => ticket,
+                None => {
+                    let ticket = state.next;
+                    state.next += 1;
+                    let (tool, waker) = (self.tool.clone(), task.waker().clone());
+                    state.waiting.push_back(Waiting { ticket, tool, waker });
+                    self.ticket = Some(ticket);
+                    ticket
+                }
+            };
+            let woken = limits.grant(&mut state);
+            let granted = state.granted.remove(&ticket);
+            if !granted
+                && let Some(waiting) =
+                    state.waiting.iter_mut().find(|waiting| waiting.ticket == ticket)
+            {
+                waiting.waker.clone_from(task.waker());
+            }
+            (granted, woken)
+        };
+        woken.into_iter().for_each(Waker::wake);
+        if !granted {
+            return Poll::Pending;
+        }
+        self.ticket = None;
+        Poll::Ready(Permit { limits, tool: std::mem::take(&mut self.tool) })
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket else { return };
+        let was_granted = {
+            let mut state = self.limits.state();
+            state.waiting.retain(|waiting| waiting.ticket != ticket);
+            state.granted.remove(&ticket)
+        };
+        if was_granted {
+            self.limits.release(&self.tool);
+        }
+    }
+}
+
+/// Counts as one that runs, until it is dropped.
+pub(super) struct Permit {
+    limits: Arc<Limits>,
+    tool: String,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.limits.release(&self.tool);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use super::*;
+
+    fn poll(asked: &mut Pin<&mut Asked>) -> Option<Permit> {
+        match asked.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(permit) => Some(permit),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn whoever_waits_longest_comes_next_unless_its_tool_is_at_its_limit() {
+        let limits = Arc::new(Limits::new(2).of_tool("slow", 1));
+        let mut first = pin!(limits.permit("slow"));
+        let mut second = pin!(limits.permit("slow"));
+        let mut third = pin!(limits.permit("fast"));
+        let mut fourth = pin!(limits.permit("fast"));
+        let slow = poll(&mut first).expect("nothing runs");
+        assert!(poll(&mut second).is_none(), "its tool is at its limit");
+        let fast = poll(&mut third).expect("there is room for another tool");
+        assert!(poll(&mut fourth).is_none(), "all of it is in use");
+        assert_eq!(limits.running(), 2);
+        drop(fast);
+        assert!(poll(&mut second).is_none());
+        let fast = poll(&mut fourth).expect("the next one that may");
+        drop(slow);
+        assert!(poll(&mut second).is_some());
+        drop(fast);
+        assert_eq!(limits.running(), 0, "permits come back");
+    }
+
+    #[test]
+    fn whoever_no_longer_waits_keeps_nobody_waiting() {
+        let limits = Arc::new(Limits::new(0));
+        let mut held = pin!(limits.permit("a"));
+        let held = poll(&mut held).expect("one may always run");
+        let mut gone = Box::pin(limits.permit("a"));
+        let mut granted = Box::pin(limits.permit("b"));
+        let mut last = pin!(limits.permit("c"));
+        for asked in [&mut gone, &mut granted] {
+            assert!(poll(&mut asked.as_mut()).is_none());
+        }
+        assert!(poll(&mut last).is_none());
+        drop(gone);
+        drop(held);
+        assert_eq!(limits.running(), 1, "it is granted before it is told");
+        drop(granted);
+        let held = poll(&mut last);
+        assert!(held.is_some());
+        drop(held);
+        let state = limits.state();
+        assert!(state.waiting.is_empty() && state.granted.is_empty() && state.running == 0);
+        assert!(state.running_of.is_empty());
+    }
+}

@@ -1,0 +1,164 @@
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tract_core::{CancellationToken, Clock, SystemClock, block_on};
+use tract_tools::dispatch::{Cause, Dispatched, Dispatcher, Limits, Outcome, TurnError};
+use tract_tools::{
+    Call, DynTool, Registry, RenderedValue, ToolContext, ToolError, ToolResult, ToolSpec, Turn,
+};
+
+use super::support::yield_once;
+
+/// Counts how many of it run at a time, until somebody opens it.
+#[derive(Clone, Default)]
+struct Gauge {
+    running: Arc<AtomicUsize>,
+    most: Arc<AtomicUsize>,
+    ran: Arc<AtomicUsize>,
+    closed: Arc<AtomicBool>,
+}
+
+struct Gauged(&'static str, Gauge);
+
+#[async_trait]
+impl DynTool for Gauged {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(self.0, "Takes a while.", r#"{"type":"object"}"#)
+    }
+
+    async fn run(&self, _: &str, _: &ToolContext) -> Result<ToolResult<RenderedValue>, ToolError> {
+        let gauge = &self.1;
+        gauge.ran.fetch_add(1, Ordering::SeqCst);
+        let running = gauge.running.fetch_add(1, Ordering::SeqCst) + 1;
+        gauge.most.fetch_max(running, Ordering::SeqCst);
+        let mut polls = 0;
+        while polls < 5 || gauge.closed.load(Ordering::SeqCst) {
+            yield_once().await;
+            polls += 1;
+        }
+        gauge.running.fetch_sub(1, Ordering::SeqCst);
+        Ok(ToolResult::done("done"))
+    }
+}
+
+type Turns<'a> = Vec<Pin<Box<dyn Future<Output = Dispatched> + 'a>>>;
+
+/// Polls all of them in turn until all are done; tells each end.
+fn together(mut turns: Turns<'_>, ended: impl Fn(usize)) -> Vec<Dispatched> {
+    let mut done: Vec<Option<Dispatched>> = turns.iter().map(|_| None).collect();
+    block_on(poll_fn(|task| {
+        for (place, turn) in turns.iter_mut().enumerate() {
+            if done[place].is_none()
+                && let Poll::Ready(dispatched) = turn.as_mut().poll(task)
+            {
+                done[place] = Some(dispatched);
+                ended(place);
+            }
+        }
+        match done.iter().all(Option::is_some) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    }));
+    done.into_iter().flatten().collect()
+}
+
+fn dispatcher(gauge: &Gauge) -> Dispatcher {
+    let gauged = |name| Gauged(name, gauge.clone());
+    let registry = Registry::builder().tool(gauged("a")).tool(gauged("b")).build().unwrap();
+    Dispatcher::new(Arc::new(registry))
+}
+
+fn calls(name: &str) -> Vec<Call> {
+    vec![Call::new("c1", name, "{}"), Call::new("c2", name, "{}")]
+}
+
+#[test]
+fn limits_hold_over_turns_and_dispatchers_that_share_them() {
+    // Of six turns with two calls each, so many run at a time.
+    for (limits, expected) in [
+        (None, 6),
+        (Some(Limits::new(4)), 4),
+        (Some(Limits::new(1)), 1),
+        (Some(Limits::new(5).of_tool("a", 1)), 4),
+        (Some(Limits::new(9).of_tool("a", 2).of_tool("b", 2)), 4),
+    ] {
+        let (gauge, limits) = (Gauge::default(), limits.map(Arc::new));
+        let limited = |dispatcher: Dispatcher| match &limits {
+            Some(limits) => dispatcher.limits(Arc::clone(limits)),
+            None => dispatcher,
+        };
+        let dispatchers = [limited(dispatcher(&gauge)), limited(dispatcher(&gauge))];
+        let turn = Turn::new();
+        let turns: Turns<'_> = (0..6)
+            .map(|n| {
+                let name = if n % 2 == 0 { "a" } else { "b" };
+                let work = dispatchers[n / 3].run(calls(name), &turn);
+                Box::pin(work) as Pin<Box<dyn Future<Output = Dispatched>>>
+            })
+            .collect();
+        let done = together(turns, |_| {});
+        for turn in &done {
+            let ended: Vec<Outcome> = turn.answers.iter().map(|answer| answer.outcome()).collect();
+            assert_eq!(ended, [Outcome::Succeeded; 2]);
+        }
+        assert_eq!(gauge.most.load(Ordering::SeqCst), expected, "{limits:?}");
+        assert_eq!(gauge.ran.load(Ordering::SeqCst), 12);
+        assert!(limits.is_none_or(|limits| limits.running() == 0));
+    }
+}
+
+/// A turn waits for a permit that another one holds; returns how it ended.
+fn waiting(context: ToolContext, then: impl Fn()) -> (Dispatched, usize) {
+    let gauge = Gauge::default();
+    gauge.closed.store(true, Ordering::SeqCst);
+    let limits = Arc::new(Limits::new(1));
+    let dispatcher = dispatcher(&gauge).limits(Arc::clone(&limits));
+    let (holds, waits) = (Turn::new(), Turn::new().context(context));
+    let mut polls = 0;
+    let after = async {
+        let mut work = Box::pin(dispatcher.run(calls("b"), &waits));
+        poll_fn(|task| {
+            polls += 1;
+            if polls == 20 {
+                then();
+            }
+            let polled = work.as_mut().poll(task);
+            task.waker().wake_by_ref();
+            polled
+        })
+        .await
+    };
+    let open = Arc::clone(&gauge.closed);
+    let turns: Turns<'_> = vec![Box::pin(dispatcher.run(calls("a"), &holds)), Box::pin(after)];
+    let mut done = together(turns, |place| {
+        if place == 1 {
+            open.store(false, Ordering::SeqCst);
+        }
+    });
+    assert_eq!(limits.running(), 0, "whoever gave up keeps nothing");
+    (done.remove(1), gauge.ran.load(Ordering::SeqCst) - done[0].answers.len())
+}
+
+#[test]
+fn whoever_waits_is_cancelled_and_runs_out_of_time_like_anybody() {
+    let token = CancellationToken::new();
+    let context = ToolContext::new("").with_cancellation(token.clone());
+    let (done, ran) = waiting(context, || token.cancel());
+    let ended: Vec<Outcome> = done.answers.iter().map(|answer| answer.outcome()).collect();
+    assert_eq!(ended, [Outcome::Cancelled, Outcome::NotExecuted]);
+    assert_eq!((ran, done.answers[0].invoked.attempts), (0, 0));
+    assert!(matches!(done.ended, Some(TurnError::Evaluation { cause: Cause::Cancelled, .. })));
+
+    let soon = SystemClock.now_us() + i64::try_from(Duration::from_millis(30).as_micros()).unwrap();
+    let (done, ran) = waiting(ToolContext::new("").with_deadline_us(soon), || {});
+    let ended: Vec<Outcome> = done.answers.iter().map(|answer| answer.outcome()).collect();
+    assert_eq!(ended, [Outcome::TimedOut, Outcome::NotExecuted]);
+    assert_eq!(ran, 0);
+    assert!(matches!(done.ended, Some(TurnError::Evaluation { cause: Cause::Deadline, .. })));
+}

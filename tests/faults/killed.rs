@@ -1,0 +1,251 @@
+//! Processes that are killed at a stage of dispatch, or at a write of the store, and go on.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tract::core::StoreResult;
+use tract::run::Stop;
+use tract::{Draft, OpenOptions, Tract, block_on};
+
+use super::agent::{Desk, Left};
+use super::places::Place;
+use super::trap::{Fault, Stage, arm, spring};
+use crate::kills::{say, wait};
+use crate::watched::{Watch, Watched};
+
+const PLACE: &str = "TRACT_FAULT_PLACE";
+const POINT: &str = "TRACT_FAULT_POINT";
+const TRACES: &str = "TRACT_FAULT_TRACES";
+
+/// Where a process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Point {
+    /// In this stage of the second call.
+    Stage(Stage),
+    /// Before this write of the store, from 0.
+    Before(usize),
+    /// After it, when it is durable and nobody knows yet.
+    After(usize),
+    /// Nowhere.
+    Never,
+}
+
+impl Point {
+    fn word(self) -> String {
+        match self {
+            Self::Stage(stage) => stage.word(),
+            Self::Before(write) => format!("before-{write}"),
+            Self::After(write) => format!("after-{write}"),
+            Self::Never => "never".to_owned(),
+        }
+    }
+
+    fn of_word(word: &str) -> Self {
+        if let Some(stage) = Stage::ALL.into_iter().find(|stage| stage.word() == word) {
+            return Self::Stage(stage);
+        }
+        match word.split_once('-') {
+            Some(("before", write)) => Self::Before(write.parse().unwrap()),
+            Some(("after", write)) => Self::After(write.parse().unwrap()),
+            _ => Self::Never,
+        }
+    }
+
+    fn stage(self) -> Stage {
+        match self {
+            Self::Stage(stage) => stage,
+            // With a first call that is idempotent: starts are written down after it has run.
+            _ => Stage::Start,
+        }
+    }
+}
+
+/// Ends the process at a write, and tells which writes there were.
+#[derive(Debug)]
+struct Writes {
+    point: Point,
+    made: AtomicUsize,
+}
+
+impl Watch for Writes {
+    fn before(&self, name: &'static str, what: &str) -> StoreResult<usize> {
+        if name != "apply" {
+            return Ok(usize::MAX);
+        }
+        let number = self.made.fetch_add(1, Ordering::SeqCst);
+        say(&format!("write {what}"));
+        if self.point == Point::Before(number) {
+            wait();
+        }
+        if what == "start" {
+            // A kill has no other way out.
+            spring(Stage::Start, "c2").unwrap();
+        }
+        Ok(number)
+    }
+
+    fn after(&self, number: usize) {
+        if self.point == Point::After(number) {
+            wait();
+        }
+    }
+}
+
+/// The process that is killed. By itself it runs to the end.
+#[test]
+fn the_child_runs_into_its_end() {
+    let said = |name| std::env::var(name).ok();
+    let (place, point, traces) = match (said(PLACE), said(POINT), said(TRACES)) {
+        (Some(place), Some(point), Some(traces)) => {
+            (Place::of_word(&place), Point::of_word(&point), Some(traces.into()))
+        }
+        _ => (Place::Memory(Arc::new(tract::core::memory())), Point::Never, None),
+    };
+    let store = place.open().store().clone();
+    let watch = Writes { point, made: AtomicUsize::new(0) };
+    let tract = block_on(OpenOptions::new().open_store(Watched { store, watch })).unwrap();
+    let desk = Desk::new(&tract.on(&point.word()).unwrap(), point.stage(), traces);
+    if let Point::Stage(stage) = point {
+        arm(stage, Fault::Kill, &desk.clock, &desk.token);
+    }
+    let report = block_on(desk.agent.run(Some(Draft::user("go")))).unwrap();
+    assert_eq!((report.stop, report.calls), (Stop::Answered, 3));
+    assert_eq!(desk.changed(), ["c1", "c2", "c3"]);
+    place.close(tract);
+    say("done");
+}
+
+/// Runs the agent in a process of its own and kills that at the point; gives the writes that it
+/// began.
+fn killed(place: &Place, point: Point, traces: &Path) -> Vec<String> {
+    let name = "faults::killed::the_child_runs_into_its_end";
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args([name, "--exact", "--nocapture", "--test-threads=1"])
+        .env(PLACE, place.word())
+        .env(POINT, point.word())
+        .env(TRACES, traces)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let (mut writes, mut end) = (Vec::new(), "nothing");
+    for line in lines.map_while(Result::ok) {
+        match line.as_str() {
+            "here" => {
+                // On Unix this is SIGKILL.
+                child.kill().unwrap();
+                end = "killed";
+                break;
+            }
+            "done" => end = "done",
+            other => writes.extend(other.strip_prefix("write ").map(str::to_owned)),
+        }
+    }
+    child.wait().unwrap();
+    let expected = if point == Point::Never { "done" } else { "killed" };
+    assert_eq!(end, expected, "{}: {point:?}", place.name());
+    writes
+}
+
+/// What became of a call, in one letter: `d`one, `n`ot executed, `i`nterrupted.
+fn fates(left: &Left) -> String {
+    let fate = |text: &str| match text {
+        text if text.starts_with("done") => 'd',
+        text if text.starts_with("not executed") => 'n',
+        text if text.starts_with("interrupted, outcome unknown") => 'i',
+        other => panic!("an answer nobody expects: {other}"),
+    };
+    left.answers.iter().map(|answer| fate(&answer.text)).collect()
+}
+
+/// What becomes of the three calls when they are resumed. Marked are, in one write, all calls of the
+/// turn that are neither read-only nor idempotent; it is made right before the first of them runs.
+fn expected(point: Point, writes: &[String]) -> &'static str {
+    let nth = |what: &str| writes.iter().position(|write| write == what);
+    let (start, record) = (nth("start").unwrap(), writes.len() - 2);
+    match point {
+        // Nothing was asked for yet: it is asked for, and runs.
+        Point::Before(write) if write < start => "ddd",
+        Point::After(write) if write + 1 < start => "ddd",
+        // The reply stands, and no start: nothing that matters has begun.
+        Point::Before(write) if write == start => "nnn",
+        Point::After(write) if write + 1 == start => "nnn",
+        Point::Stage(Stage::Start) => "nnn",
+        // The first call is idempotent: it has run, and asking again changes nothing more.
+        Point::Before(write) if write <= record => "nii",
+        Point::After(write) if write < record => "nii",
+        // The answers stand.
+        Point::Before(_) | Point::After(_) | Point::Never => "ddd",
+        // Three calls that change something.
+        Point::Stage(_) => "iii",
+    }
+}
+
+/// Goes on where the process was killed, and looks at what comes of it.
+fn resumed(tract: &Tract, point: Point, writes: &[String], traces: &Path) {
+    let what = format!("{point:?}");
+    let tract = tract.on(&point.word()).unwrap();
+    let before = Left::of(&tract);
+    let traced = |path: &Path| -> BTreeMap<String, usize> {
+        let mut times = BTreeMap::new();
+        for line in std::fs::read_to_string(path).unwrap_or_default().lines() {
+            *times.entry(line.to_owned()).or_default() += 1;
+        }
+        times
+    };
+    let began = traced(traces);
+    let desk = Desk::new(&tract, point.stage(), Some(traces.to_owned()));
+    let said = before.roles.is_empty().then(|| Draft::user("go"));
+    let complete =
+        before.roles.last().is_some_and(|role| role == "assistant") && before.answers.len() == 3;
+    if !complete {
+        let report = block_on(desk.agent.run(said)).unwrap();
+        assert_eq!((report.stop, report.text.as_str()), (Stop::Answered, "done"), "{what}");
+    }
+    let left = Left::of(&tract);
+    let roles = ["user", "assistant", "tool", "tool", "tool", "assistant"];
+    assert_eq!(left.roles, roles, "{what}: a whole conversation");
+    let ids: Vec<&str> = left.answers.iter().map(|answer| &*answer.call).collect();
+    assert_eq!(ids, ["c1", "c2", "c3"], "{what}: one answer for each call");
+    assert_eq!(fates(&left), expected(point, writes), "{what}");
+    // What failed never reached the state, and what succeeded did, once.
+    assert_eq!(left.noted, left.succeeded(), "{what}");
+    assert_eq!(left.delivered, left.succeeded(), "{what}");
+    let now = traced(traces);
+    for (answer, tool) in left.answers.iter().zip([point.stage().first_tool(), "act", "act"]) {
+        let times = |all: &BTreeMap<String, usize>| all.get(&answer.call).copied().unwrap_or(0);
+        assert!(times(&now) <= 1, "{what}: {} happened {} times", answer.call, times(&now));
+        if answer.text.starts_with("not executed") && tool == "act" {
+            assert_eq!(times(&began), 0, "{what}: {} is said not to have run", answer.call);
+        }
+    }
+}
+
+#[test]
+fn whoever_is_killed_at_a_stage_or_a_write_goes_on_and_repeats_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    for place in Place::lasting(folder.path()) {
+        let traces =
+            |point: Point| folder.path().join(format!("{}-{}", place.name(), point.word()));
+        let writes = killed(&place, Point::Never, &traces(Point::Never));
+        let at_writes = (0..writes.len()).flat_map(|n| [Point::Before(n), Point::After(n)]);
+        let points: Vec<Point> =
+            Stage::ALL.map(Point::Stage).into_iter().chain(at_writes).collect();
+        for point in &points {
+            killed(&place, *point, &traces(*point));
+        }
+        let tract = place.open();
+        for point in &points {
+            resumed(&tract, *point, &writes, &traces(*point));
+        }
+        let report = block_on(tract.verify()).unwrap();
+        assert!(report.clean, "{}: {:?}", place.name(), report.damage);
+        println!("{}: killed at {} points, writes {writes:?}", place.name(), points.len());
+        place.close(tract);
+    }
+}

@@ -1,0 +1,153 @@
+//! Many agents on one store: none disturbs another, and a turn costs as few durable writes as it can.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tract::core::{ModelRequest, StoreResult};
+use tract::run::Stop;
+use tract::tools::{Registry, tool};
+use tract::{ChatModel, Content, Draft, ModelError, OpenOptions, Reply, Tract, block_on};
+
+use crate::faults::places::Place;
+use crate::watched::{Watch, Watched};
+
+/// Doubles.
+#[tool(read_only)]
+async fn double(n: u64) -> u64 {
+    n * 2
+}
+
+/// Puts down.
+#[tool]
+async fn put(n: u64) -> u64 {
+    n
+}
+
+/// Asks for so many calls of a tool in each of its turns, each with a number of its own, and reads
+/// the answers.
+struct Asks {
+    tool: &'static str,
+    first: u64,
+    calls: u64,
+    turns: usize,
+    asked: AtomicUsize,
+}
+
+impl Asks {
+    fn new(tool: &'static str, first: u64, calls: u64, turns: usize) -> Arc<Self> {
+        Arc::new(Self { tool, first, calls, turns, asked: AtomicUsize::new(0) })
+    }
+}
+
+#[tract::tools::async_trait]
+impl ChatModel for Asks {
+    async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError> {
+        let turn = self.asked.fetch_add(1, Ordering::SeqCst);
+        if turn == self.turns {
+            let answers = request.messages.iter().map(|message| &message.content);
+            let answers = answers.filter(|content| matches!(content, Content::ToolResult(_)));
+            let texts: Vec<String> = answers.map(Content::text).collect();
+            return Ok(Reply::new(Content::assistant(texts.join(" "))));
+        }
+        let call = |draft: Draft, n: u64| {
+            let number = self.first + turn as u64;
+            draft.call(format!("c{turn}-{n}"), self.tool, format!(r#"{{"n":{number}}}"#))
+        };
+        Ok(Reply::new((0..self.calls).fold(Draft::assistant(""), call).content))
+    }
+}
+
+fn registry() -> Registry {
+    Registry::builder().tool(Double).tool(Put).build().unwrap()
+}
+
+#[test]
+fn fifty_sessions_at_once_do_not_disturb_each_other() {
+    const SESSIONS: u64 = 50;
+    const TURNS: usize = 3;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for place in Place::all(folder.path()) {
+        let tract = place.fast();
+        runtime.block_on(async {
+            let mut sessions = tokio::task::JoinSet::new();
+            for session in 0..SESSIONS {
+                let tract = tract.on(&format!("s{session}")).unwrap();
+                sessions.spawn(async move {
+                    let model = Asks::new("double", session * 100, 1, TURNS);
+                    let agent = tract.agent(model, registry());
+                    (session, agent.run(Some(Draft::user("go"))).await)
+                });
+            }
+            while let Some(done) = sessions.join_next().await {
+                let (session, report) = done.unwrap();
+                let report = report.unwrap_or_else(|error| panic!("{}: {error}", place.name()));
+                let own: Vec<String> = (0..TURNS as u64)
+                    .map(|turn| ((session * 100 + turn) * 2).to_string())
+                    .collect();
+                assert_eq!(report.text, own.join(" "), "{}: its own answers", place.name());
+                assert_eq!((report.stop, report.calls), (Stop::Answered, TURNS as u32));
+            }
+        });
+        let report = block_on(tract.verify()).unwrap();
+        assert!(report.clean, "{}: {:?}", place.name(), report.damage);
+        for session in 0..SESSIONS {
+            let own = tract.on(&format!("s{session}")).unwrap();
+            let compiled = block_on(own.compile()).unwrap();
+            assert_eq!(compiled.message_count(), 2 + 2 * TURNS, "{}", place.name());
+        }
+        place.close(tract);
+    }
+}
+
+/// Keeps what each write says that it does.
+#[derive(Clone, Debug, Default)]
+struct Written(Arc<Mutex<Vec<String>>>);
+
+impl Watch for Written {
+    fn before(&self, name: &'static str, what: &str) -> StoreResult<usize> {
+        if name == "apply" {
+            self.0.lock().unwrap().push(what.to_owned());
+        }
+        Ok(0)
+    }
+
+    fn after(&self, _: usize) {}
+}
+
+/// What a turn with so many calls writes, from the model's reply on.
+fn writes_of_a_turn(
+    tract: &Tract,
+    written: &Written,
+    tool: &'static str,
+    calls: u64,
+) -> Vec<String> {
+    let tract = tract.on(&format!("{tool}-{calls}")).unwrap();
+    let agent = tract.agent(Asks::new(tool, 1, calls, 2), registry());
+    block_on(agent.run(Some(Draft::user("go")))).unwrap();
+    let all = std::mem::take(&mut *written.0.lock().unwrap());
+    // First what the person says and which tools there are; then turns that are alike, and a last
+    // one that only says something.
+    let each = (all.len() - 2) / 2;
+    let second = all[1 + each..1 + 2 * each].to_vec();
+    assert_eq!(all[1..=each], second, "{all:?}");
+    second
+}
+
+#[test]
+fn a_turns_results_are_one_durable_write_whatever_their_number_and_its_starts_one_more() {
+    let written = Written::default();
+    let store: Arc<dyn tract::Store> = Arc::new(tract::core::memory());
+    let watched = Watched { store, watch: written.clone() };
+    let tract = block_on(OpenOptions::new().open_store(watched)).unwrap();
+    written.0.lock().unwrap().clear();
+    for calls in [1, 2, 7, 40] {
+        // The model's reply, and all that came of it.
+        let reads = writes_of_a_turn(&tract, &written, "double", calls);
+        assert_eq!(reads.len(), 2, "{calls} calls: {reads:?}");
+        // What may have an effect is marked before.
+        let puts = writes_of_a_turn(&tract, &written, "put", calls);
+        assert_eq!(puts.len(), 3, "{calls} calls: {puts:?}");
+        assert_eq!((&puts[1], &puts[0], &puts[2]), (&"start".to_owned(), &reads[0], &reads[1]));
+    }
+}
