@@ -3,7 +3,6 @@
 use tract::store::{Store, WriteMode};
 use tract::{Tract, block_on};
 
-use crate::floor::{Floor, Sizes};
 use crate::messages;
 use crate::table::{Figure, Table, median, micros, timed};
 
@@ -18,10 +17,10 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
         for tract in [&direct, &thread] {
             messages::fill(tract, 0, filled.max(1));
         }
-        let mut floor = Floor::open(folders[2].path(), record_sizes(&direct)).unwrap();
+        let mut floor = crate::floor::sqlite(folders[2].path(), &direct);
         let mut left = filled;
         while left > 0 {
-            floor.write(left.min(100) as usize).unwrap();
+            floor.write(left.min(100)).unwrap();
             left -= left.min(100);
         }
         let mut next = filled + 10;
@@ -98,13 +97,4 @@ fn add(table: &mut Table, what: String, ours: f64, floor: f64, wanted: &'static 
         wanted,
         met: Some(ratio >= least),
     });
-}
-
-/// What one of our messages takes in bytes, so that the floor writes the same.
-pub(crate) fn record_sizes(tract: &Tract) -> Sizes {
-    let stats = block_on(tract.store().stats(tract.repo().name())).unwrap();
-    Sizes {
-        content: (stats.blob_bytes / stats.blobs.max(1)) as usize,
-        record: (stats.commit_bytes / stats.commits.max(1)) as usize,
-    }
 }

@@ -6,8 +6,6 @@ use std::time::Duration;
 use tract::block_on;
 use tract::store::WriteMode;
 
-use crate::append::record_sizes;
-use crate::floor::Floor;
 use crate::messages;
 use crate::table::{Figure, Table, median, timed};
 
@@ -35,7 +33,7 @@ pub(crate) fn run(table: &mut Table, _quick: bool) {
     let tract = messages::open(folder.path(), WriteMode::InPlace);
     messages::fill(&tract, 0, 5_000);
     let raw = tempfile::tempdir().unwrap();
-    let mut floor = Floor::open(raw.path(), record_sizes(&tract)).unwrap();
+    let mut floor = crate::floor::sqlite(raw.path(), &tract);
     (0..50).for_each(|_| floor.write(100).unwrap());
     messages::close(&tract);
     drop(tract);

@@ -6,8 +6,6 @@ use std::process::Command;
 use tract::block_on;
 use tract::store::{Store, WriteMode};
 
-use crate::append::record_sizes;
-use crate::floor::Floor;
 use crate::messages;
 use crate::table::{Figure, Table, median, micros, timed};
 
@@ -55,7 +53,7 @@ pub(crate) fn fork(table: &mut Table, _quick: bool) {
     messages::fill(&tract, 0, 5_000);
     let head = block_on(tract.head()).unwrap().unwrap();
     let raw = tempfile::tempdir().unwrap();
-    let mut floor = Floor::open(raw.path(), record_sizes(&tract)).unwrap();
+    let mut floor = crate::floor::sqlite(raw.path(), &tract);
     let before = block_on(tract.store().stats(tract.repo().name())).unwrap();
     let (mut ours, mut floors) = (Vec::new(), Vec::new());
     for n in 0..50 {

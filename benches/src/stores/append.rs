@@ -3,8 +3,6 @@
 use tract::store::WriteMode;
 use tract::{Tract, block_on};
 
-use super::floor::RedbFloor;
-use crate::append::record_sizes;
 use crate::messages;
 use crate::table::{Figure, Table, median, micros, timed};
 
@@ -19,8 +17,8 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
         for tract in [&direct, &thread] {
             messages::fill(tract, 0, filled.max(1));
         }
-        let mut floor = RedbFloor::open(folders[2].path(), record_sizes(&direct));
-        (0..filled.div_ceil(100)).for_each(|_| floor.write(100));
+        let mut floor = crate::floor::redb(folders[2].path(), &direct);
+        (0..filled.div_ceil(100)).for_each(|_| floor.write(100).unwrap());
         let mut next = filled + 10;
         let each = if quick { 50 } else { 200 };
         let (mut direct_us, mut thread_us, mut floor_us) = (vec![], vec![], vec![]);
@@ -28,7 +26,7 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
         for _ in 0..ROUNDS {
             direct_us.push(singles(&direct, &mut next, each));
             thread_us.push(singles(&thread, &mut next, each));
-            let (_, took) = timed(|| (0..each).for_each(|_| floor.write(1)));
+            let (_, took) = timed(|| (0..each).for_each(|_| floor.write(1).unwrap()));
             floor_us.push(micros(took) / each as f64);
             let (_, took) = timed(|| {
                 for _ in 0..4 {
@@ -38,7 +36,7 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
                 }
             });
             batch_us.push(micros(took) / 400.0);
-            let (_, took) = timed(|| (0..4).for_each(|_| floor.write(100)));
+            let (_, took) = timed(|| (0..4).for_each(|_| floor.write(100).unwrap()));
             batch_floor_us.push(micros(took) / 400.0);
         }
         let base = median(floor_us);

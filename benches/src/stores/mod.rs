@@ -2,7 +2,6 @@
 //! for by name.
 
 mod append;
-mod floor;
 mod group;
 mod walk;
 

@@ -4,10 +4,7 @@
 use tract::store::{BlobKey, Walk, WriteMode};
 use tract::{Tract, block_on};
 
-use super::floor::RedbFloor;
 use super::{ENGINES, open};
-use crate::append::record_sizes;
-use crate::floor::Floor;
 use crate::messages;
 use crate::table::{Figure, Table, median, timed};
 
@@ -19,25 +16,24 @@ pub(crate) fn run(table: &mut Table, _quick: bool) {
         let tract = open(engine, folder.path(), WriteMode::InPlace);
         messages::fill(&tract, 0, COMMITS + 100);
         let raw = tempfile::tempdir().unwrap();
-        let sizes = record_sizes(&tract);
         messages::close(&tract);
         let tract = open(engine, folder.path(), WriteMode::InPlace);
-        let floor: Box<dyn Fn() -> usize> = match engine {
+        let floor: Box<dyn Fn() -> u64> = match engine {
             "sqlite" => {
-                let mut floor = Floor::open(raw.path(), sizes).unwrap();
+                let mut floor = crate::floor::sqlite(raw.path(), &tract);
                 (0..=COMMITS / 100).for_each(|_| floor.write(100).unwrap());
-                Box::new(move || floor.walk(COMMITS as usize).unwrap())
+                Box::new(move || floor.walk(COMMITS).unwrap())
             }
             _ => {
-                let mut floor = RedbFloor::open(raw.path(), sizes);
-                (0..=COMMITS / 100).for_each(|_| floor.write(100));
-                Box::new(move || floor.walk(COMMITS))
+                let mut floor = crate::floor::redb(raw.path(), &tract);
+                (0..=COMMITS / 100).for_each(|_| floor.write(100).unwrap());
+                Box::new(move || floor.walk(COMMITS).unwrap())
             }
         };
         let (mut ours, mut floors) = (Vec::new(), Vec::new());
         for _ in 0..9 {
             let (read, took) = timed(&floor);
-            assert_eq!(read as u64, 2 * COMMITS);
+            assert_eq!(read, 2 * COMMITS);
             floors.push(took.as_secs_f64() * 1e3);
             let (read, took) = timed(|| walk(&tract));
             assert_eq!(read as u64, COMMITS);

@@ -82,7 +82,12 @@ pub(crate) async fn upgrade(
 }
 
 fn tables() -> impl Iterator<Item = &'static str> {
-    ["tract_store", "repos"].into_iter().chain(CUT).chain(WHOLE)
+    std::iter::once("tract_store").chain(hidden())
+}
+
+/// The tables that row-level security covers.
+fn hidden() -> impl Iterator<Item = &'static str> {
+    std::iter::once("repos").chain(CUT).chain(WHOLE)
 }
 
 /// Nobody writes meanwhile, and nothing is hidden from who owns the tables.
@@ -92,7 +97,7 @@ fn before(link: &Link, row_security: bool) -> String {
         let _ = write!(script, "LOCK TABLE {{s}}.{table} IN EXCLUSIVE MODE;");
     }
     if row_security {
-        for table in CUT.into_iter().chain(WHOLE) {
+        for table in hidden() {
             let _ = write!(script, "ALTER TABLE {{s}}.{table} NO FORCE ROW LEVEL SECURITY;");
         }
     }
@@ -118,7 +123,7 @@ fn carried_out(link: &Link, way: &[Step], row_security: bool) -> String {
         let _ = write!(script, "; UPDATE {{s}}.tract_store SET format = {};", step.from + 1);
     }
     if row_security {
-        for table in CUT.into_iter().chain(WHOLE) {
+        for table in hidden() {
             let _ = write!(script, "ALTER TABLE {{s}}.{table} FORCE ROW LEVEL SECURITY;");
         }
     }
@@ -189,15 +194,19 @@ mod tests {
 
         within(upgrade(&link, &NEXT, way, row_security)).expect("it goes");
         within(upgrade(&link, &NEXT, way, row_security)).expect("there is nothing to do");
-        let rows = ask(&link, "SELECT extra FROM {s}.repos").expect("the new column");
+        let sql = link.sql("SELECT extra FROM {s}.repos");
+        let rows = within(link.query(OP, &Scope::Names, &sql, &Args::new(), false));
+        let rows = rows.expect("the new column");
         assert_eq!(rows.first().map(|row| row.get::<_, String>(0)).as_deref(), Some("new!"));
         let error = block_on(open(&url, &options)).expect_err("it is newer than this build");
         let (found, known) = ((FORMAT + 2).unsigned_abs(), FORMAT.unsigned_abs());
         assert_eq!(error.kind, StoreErrorKind::TooNew { found, known });
 
         // The copy holds what was: moved back into the old tables, it is the store.
-        let rows = ask(&link, &format!("SELECT count(*) FROM \"{copy}\".commits"));
-        assert_eq!(rows.expect("the copy")[0].get::<_, i64>(0), 4);
+        for (table, count) in [("repos", 1), ("commits", 4), ("ref_log", 4), ("refs", 1)] {
+            let rows = ask(&link, &format!("SELECT count(*) FROM \"{copy}\".{table}"));
+            assert_eq!(rows.expect("the copy")[0].get::<_, i64>(0), count, "{table}");
+        }
         let back = "ALTER TABLE {s}.repos DROP COLUMN extra";
         ask(&link, back).expect("it is undone");
         ask(&link, &format!("UPDATE {{s}}.tract_store SET format = {FORMAT}")).expect("undone");

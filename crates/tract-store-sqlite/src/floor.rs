@@ -76,6 +76,53 @@ impl BareSqlite {
         run(log, params![n - 1, n, scatter(n + 7), scatter(n + 9), [1u8; 16], n])?;
         writing.commit()
     }
+
+    /// Reads and hashes the newest messages: records, then contents. Gives how many rows it read.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn walk(&self, messages: u64) -> StoreResult<u64> {
+        let mut read = 0;
+        let rows = [
+            "SELECT rec FROM commits ORDER BY id DESC LIMIT ?1",
+            "SELECT data FROM blobs ORDER BY id DESC LIMIT ?1",
+        ];
+        for sql in rows {
+            self.each(sql, messages, |bytes| {
+                std::hint::black_box(tract_core::hash::blob(bytes));
+                read += 1;
+            })
+            .map_err(engine("bench"))?;
+        }
+        Ok(read)
+    }
+
+    /// Reads all messages, as a compile must: records, newest first, then contents. Gives how many
+    /// bytes it read.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn read(&self) -> StoreResult<u64> {
+        let mut read = 0;
+        let rows = [
+            "SELECT rec FROM commits ORDER BY id DESC LIMIT ?1",
+            "SELECT data FROM blobs ORDER BY id LIMIT ?1",
+        ];
+        for sql in rows {
+            self.each(sql, u64::MAX >> 1, |bytes| read += bytes.len() as u64)
+                .map_err(engine("bench"))?;
+        }
+        Ok(read)
+    }
+
+    fn each(&self, sql: &str, limit: u64, mut visit: impl FnMut(&[u8])) -> rusqlite::Result<()> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut rows = statement.query([i64::try_from(limit).unwrap_or(i64::MAX)])?;
+        while let Some(row) = rows.next()? {
+            visit(row.get_ref(0)?.as_blob()?);
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -94,5 +141,7 @@ mod tests {
             bare.connection.query_row(&sql, [], |row| row.get(0)).expect("a number")
         };
         assert_eq!(["blobs", "commits", "ref_log", "refs"].map(count), [101, 101, 2, 1]);
+        assert_eq!(bare.walk(7).expect("it is read"), 14);
+        assert_eq!(bare.read().expect("it is read"), 101 * (500 + 120));
     }
 }
