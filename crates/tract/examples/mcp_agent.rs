@@ -50,8 +50,8 @@ pub(crate) async fn conversation(command: ServerCommand) -> Result<Vec<String>, 
     let server = McpServer::start("notes", command, ServerOptions::new()).await?;
 
     // The definitions stay as the server wrote them. Whatever it says of itself can only restrict:
-    // to rely on `readOnlyHint`, say so with `ServerOptions::trust_annotations`. To run only what
-    // somebody has approved, see `Tract::pin_gate`.
+    // to rely on `readOnlyHint`, say so with `ServerOptions::trust_annotations`. What was approved
+    // in the repository (`tract tools pin`) the agent heeds by itself.
     let mut tools = Registry::builder();
     for tool in distinct_names(server.tools().await?.tools) {
         let definition = tool.spec().definition();
