@@ -1,6 +1,6 @@
 //! Durable appends, one by one and a hundred at a time.
 
-use tract::store::{Store, WriteMode};
+use tract::store::WriteMode;
 use tract::{Tract, block_on};
 
 use crate::messages;

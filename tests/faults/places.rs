@@ -1,15 +1,13 @@
 //! The stores that agents run on: one in memory, those that need no server, and PostgreSQL where
 //! there is one.
 
-#[path = "../../crates/tract-store-postgres/tests/all/server.rs"]
-mod server;
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tract::{OpenOptions, Store, Tract, block_on};
 
 use crate::backends::{self, Backend};
+use crate::server;
 
 /// A store that can be opened again.
 #[derive(Clone, Debug)]
