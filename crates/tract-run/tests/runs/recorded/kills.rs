@@ -32,8 +32,8 @@ pub(crate) fn points(recording: &Recording, tools: Tools) -> Vec<(Point, Lost)> 
             }
             "assistant" => {
                 reply += 1;
-                points
-                    .extend([Point::Ask, Point::Told, Point::Write].map(|at| (at, Lost::Nothing)));
+                let asking = [Point::Ask, Point::Heard, Point::Told, Point::Write];
+                points.extend(asking.map(|at| (at, Lost::Nothing)));
                 let Some(call) = said.calls.first() else {
                     points.push((Point::Written, Lost::Nothing));
                     continue;
