@@ -50,7 +50,7 @@ pub(crate) async fn upgrade(
     }
     let copying = copying(link, &copy);
     let steps = carried_out(link, &way, row_security);
-    let before = before(link, row_security);
+    let (before, shown) = (before(link), shown(link, row_security));
     let look = link.sql("SELECT format FROM {s}.tract_store");
     let lock = format!("tract {}", link.schema);
     link.transaction(OP, &Scope::Own, async |object| {
@@ -73,6 +73,7 @@ pub(crate) async fn upgrade(
             Some(row) => column(OP, row, 0).map_err(Failed::Final)?,
             None => false,
         };
+        object.batch_execute(&shown).await.map_err(fail)?;
         if !copied {
             object.batch_execute(&copying).await.map_err(fail)?;
         }
@@ -90,12 +91,18 @@ fn hidden() -> impl Iterator<Item = &'static str> {
     std::iter::once("repos").chain(CUT).chain(WHOLE)
 }
 
-/// Nobody writes meanwhile, and nothing is hidden from who owns the tables.
-fn before(link: &Link, row_security: bool) -> String {
+/// Nobody writes meanwhile.
+fn before(link: &Link) -> String {
     let mut script = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0;".to_owned();
     for table in tables() {
         let _ = write!(script, "LOCK TABLE {{s}}.{table} IN EXCLUSIVE MODE;");
     }
+    in_schema(&script, &link.schema)
+}
+
+/// Nothing is hidden from who owns the tables, until the steps are carried out.
+fn shown(link: &Link, row_security: bool) -> String {
+    let mut script = String::new();
     if row_security {
         for table in hidden() {
             let _ = write!(script, "ALTER TABLE {{s}}.{table} NO FORCE ROW LEVEL SECURITY;");
@@ -194,6 +201,9 @@ mod tests {
 
         within(upgrade(&link, &NEXT, way, row_security)).expect("it goes");
         within(upgrade(&link, &NEXT, way, row_security)).expect("there is nothing to do");
+        let hidden = ask(&link, "SELECT count(*) FROM {s}.commits").expect("it is counted");
+        assert_eq!(hidden[0].get::<_, i64>(0), if row_security { 0 } else { 4 });
+        link.set_row_security(row_security);
         let sql = link.sql("SELECT extra FROM {s}.repos");
         let rows = within(link.query(OP, &Scope::Names, &sql, &Args::new(), false));
         let rows = rows.expect("the new column");
