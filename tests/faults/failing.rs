@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tract::core::{StoreError, StoreErrorKind, StoreResult};
-use tract::{Draft, OpenOptions, block_on};
+use tract::{Draft, OpenOptions, Store, block_on};
 
-use super::agent::Desk;
+use super::agent::{Desk, Left};
 use super::places::Place;
 use super::resumed::{fates, goes_on};
 use super::trap::Stage;
@@ -18,6 +18,8 @@ use crate::watched::{Watch, Watched};
 struct FailsOnce {
     left: Arc<AtomicUsize>,
     made: Arc<AtomicUsize>,
+    /// Only writes are counted.
+    writes: Arc<AtomicBool>,
 }
 
 impl FailsOnce {
@@ -25,11 +27,21 @@ impl FailsOnce {
     fn at(&self, call: usize) {
         self.left.store(call + 1, Ordering::SeqCst);
         self.made.store(0, Ordering::SeqCst);
+        self.writes.store(false, Ordering::SeqCst);
+    }
+
+    /// Fails the write that comes after so many.
+    fn at_write(&self, write: usize) {
+        self.at(write);
+        self.writes.store(true, Ordering::SeqCst);
     }
 }
 
 impl Watch for FailsOnce {
     fn before(&self, name: &'static str, _: &str) -> StoreResult<usize> {
+        if self.writes.load(Ordering::SeqCst) && name != "apply" {
+            return Ok(0);
+        }
         let number = self.made.fetch_add(1, Ordering::SeqCst);
         let last = self
             .left
@@ -81,4 +93,43 @@ fn a_store_that_fails_at_any_of_its_calls_leaves_a_branch_that_goes_on_and_repea
         assert!(report.clean, "{}: {:?}", place.name(), report.damage);
         place.close(tract);
     }
+}
+
+/// Whoever takes up open calls looks for their starts, for what waits and was decided, and for the
+/// answers that other branches have of them: any of that may fail, and then nothing is done.
+#[test]
+fn a_store_that_fails_while_open_calls_are_taken_up_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let stage = Stage::Start;
+    let mut failed = 0;
+    for call in 0.. {
+        let watch = FailsOnce::default();
+        let store: Arc<dyn Store> = Arc::new(tract::core::memory());
+        let watched = Watched { store: Arc::clone(&store), watch: watch.clone() };
+        let failing = block_on(OpenOptions::new().open_store(watched)).unwrap();
+        let tract = block_on(OpenOptions::new().open_store(store)).unwrap();
+        let traces = folder.path().join(call.to_string());
+        let run = |said| block_on(Desk::new(&failing, stage, Some(traces.clone())).agent.run(said));
+        // What is said, the reply, the starts; the answers are lost.
+        watch.at_write(3);
+        run(Some(Draft::user("go"))).unwrap_err();
+        let open = Left::of(&tract);
+        assert_eq!((open.roles.len(), open.answers.len()), (2, 0));
+        // Another branch has the same calls.
+        let head = block_on(tract.head()).unwrap().unwrap();
+        block_on(tract.fork("other", head)).unwrap();
+        watch.at(call);
+        let ran = run(None);
+        if watch.made.load(Ordering::SeqCst) <= call {
+            assert!(ran.is_ok(), "nothing failed");
+            break;
+        }
+        failed += usize::from(ran.is_err());
+        let left = Left::of(&tract);
+        assert!(left == open || left.answers.len() == 3, "call {call}: {left:?}");
+        let what = format!("call {call} of the store, at going on");
+        assert_eq!(fates(&goes_on(&tract, stage, &traces, &what)), "nii", "{what}");
+    }
+    println!("{failed} runs failed");
+    assert!(failed > 6, "{failed} runs failed");
 }
