@@ -4,8 +4,7 @@
 //! it prints, line by line.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Write as _};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -13,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use tract::core::{Applied, RefTarget, Store, StoreExt};
 use tract::{CommitId, RepoName, block_on};
+use tract_testkit::crash::{Told, append};
 use tract_testkit::fixtures::{advance, batch, branch, push};
 use tract_testkit::{figure, rounds};
 
@@ -48,7 +48,14 @@ fn the_child_writes_or_judges() {
     };
     match task.as_str() {
         "write" => write(&*store),
-        "judge" => say(&judged(&*store, &std::fs::read_to_string(folder.join("told")).unwrap())),
+        "judge" => {
+            let told = std::fs::read_to_string(folder.join("told")).unwrap();
+            let mut told: Told = told.parse().unwrap();
+            match told.judge(&*store, &RepoName::default()) {
+                Ok(()) => say(&format!("sound {told}")),
+                Err(loss) => say(&format!("lost {loss}")),
+            }
+        }
         "share" => {
             let lost = share(&*store, &mut |id| say(&format!("ack {id}")));
             say(&format!("lost {lost}"));
@@ -93,16 +100,8 @@ fn write(store: &dyn Store) {
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
             scope.spawn(move || {
-                let mut head = head(store, &format!("b{writer}"));
-                for n in 0.. {
-                    let mut write = batch("commit");
-                    let next = push(&mut write, head, &format!("writer {writer}, {n}")).id();
-                    write.refs.push(advance(&format!("b{writer}"), head, next));
-                    let done = block_on(store.apply(&RepoName::default(), write)).unwrap();
-                    assert_eq!(done, Applied::Done);
-                    say(&format!("ack {writer} {next}"));
-                    head = Some(next);
-                }
+                let told = |id: CommitId| say(&format!("ack {writer} {id}"));
+                append(store, &RepoName::default(), writer, usize::MAX, told).unwrap();
             });
         }
     });
@@ -111,50 +110,6 @@ fn write(store: &dyn Store) {
 fn head(store: &dyn Store, name: &str) -> Option<CommitId> {
     let target = block_on(store.ref_target(&RepoName::default(), &branch(name))).unwrap();
     target.as_ref().and_then(RefTarget::commit)
-}
-
-/// What is known of one writer's branch.
-#[derive(Clone, Debug, Default)]
-struct Known {
-    /// Where the branch was when it was last looked at, or the last that was acknowledged since.
-    at: Option<CommitId>,
-    /// All that was acknowledged.
-    told: Vec<CommitId>,
-}
-
-/// Holds a store against what its writers were told; the heads, or what is wrong.
-fn judged(store: &dyn Store, told: &str) -> String {
-    let mut heads = "sound".to_owned();
-    for (writer, line) in told.lines().enumerate() {
-        let mut words = line.split(' ');
-        let at: Option<CommitId> = words.next().and_then(|at| at.parse().ok());
-        let told: Vec<CommitId> = words.map(|id| id.parse().unwrap()).collect();
-        let found = head(store, &format!("b{writer}"));
-        let line: Vec<CommitId> = match found.map(|head| store.walk_all_ids(head)) {
-            None => Vec::new(),
-            Some(Ok(line)) => line,
-            Some(Err(error)) => return format!("broken {error}"),
-        };
-        let there: BTreeSet<_> = line.iter().collect();
-        let lost = told.iter().filter(|id| !there.contains(id)).count();
-        if lost > 0 {
-            return format!("lost {lost} of {}", told.len());
-        }
-        // At most the one write that was under way came besides.
-        let ahead = match at {
-            Some(at) => line.iter().position(|id| *id == at),
-            None => Some(line.len()),
-        };
-        if ahead.is_none_or(|ahead| ahead > 1) {
-            return format!("broken: the head {found:?} is {ahead:?} before {at:?}");
-        }
-        let _ = write!(heads, " {}", found.map_or("none".to_owned(), |head| head.to_hex()));
-    }
-    match block_on(store.check(&RepoName::default(), false)) {
-        Ok(damage) if damage.is_empty() => heads,
-        Ok(damage) => format!("broken {damage:?}"),
-        Err(error) => format!("broken {error}"),
-    }
 }
 
 trait Line {
@@ -168,29 +123,21 @@ impl Line for dyn Store + '_ {
     }
 }
 
-/// Lets a process of its own judge: an engine may hang on what it finds.
-fn judge(backend: &Backend, folder: &Path, known: &[Known]) -> String {
-    let mut told = String::new();
-    for one in known {
-        let _ = write!(told, "{}", one.at.map_or("none".to_owned(), |at| at.to_hex()));
-        for id in &one.told {
-            let _ = write!(told, " {id}");
-        }
-        told.push('\n');
-    }
-    std::fs::write(folder.join("told"), told).unwrap();
+/// Lets a process of its own judge: an engine may hang on what it finds. Gives what is known then.
+fn judge(backend: &Backend, folder: &Path, told: &Told) -> Result<Told, String> {
+    std::fs::write(folder.join("told"), told.to_string()).unwrap();
     let mut child = start("judge", backend, folder);
     let lines = lines(&mut child);
     let verdict = loop {
         match lines.recv_timeout(PATIENCE) {
-            Ok(line) => {
-                let word = line.split(' ').next().unwrap_or_default();
-                if matches!(word, "sound" | "lost" | "broken" | "broken:" | "refused") {
-                    break line;
-                }
-            }
-            Err(RecvTimeoutError::Timeout) => break "hung".to_owned(),
-            Err(RecvTimeoutError::Disconnected) => break "died".to_owned(),
+            Ok(line) => match line.split_once(' ') {
+                Some(("sound", told)) => break Ok(told.parse().unwrap()),
+                Some(("lost", how)) => break Err(how.to_owned()),
+                Some(("refused", _)) => break Err(line),
+                _ => {}
+            },
+            Err(RecvTimeoutError::Timeout) => break Err("hung".to_owned()),
+            Err(RecvTimeoutError::Disconnected) => break Err("died".to_owned()),
         }
     };
     // It may be hanging: then it does not end by itself.
@@ -211,12 +158,7 @@ impl Dice {
 }
 
 /// Lets a process write, and kills it; adds what was acknowledged, and says whether it hung.
-fn written_and_killed(
-    backend: &Backend,
-    folder: &Path,
-    known: &mut [Known],
-    dice: &mut Dice,
-) -> bool {
+fn written_and_killed(backend: &Backend, folder: &Path, told: &mut Told, dice: &mut Dice) -> bool {
     let mut child = start("write", backend, folder);
     let lines = lines(&mut child);
     let wanted = dice.below(40);
@@ -225,8 +167,7 @@ fn written_and_killed(
         let mut words = line.strip_prefix("ack ")?.split(' ');
         let writer: usize = words.next()?.parse().ok()?;
         let id: CommitId = words.next()?.parse().ok()?;
-        known[writer].at = Some(id);
-        known[writer].told.push(id);
+        told.acknowledge(writer, id);
         Some(())
     };
     while seen < wanted {
@@ -259,27 +200,26 @@ fn killed(backend: &Backend, gates: bool) {
     let mut rounds = rounds(300, 20);
     let (mut acknowledged, mut wrong) = (0, Vec::new());
     let mut folder = tempfile::tempdir().unwrap();
-    let mut known = vec![Known::default(); WRITERS];
+    let mut told = Told::new(WRITERS);
     for round in rounds.by_ref() {
         if round % KILLS_PER_FILE == KILLS_PER_FILE - 1 {
             folder = tempfile::tempdir().unwrap();
-            known = vec![Known::default(); WRITERS];
+            told = Told::new(WRITERS);
         }
-        let before: usize = known.iter().map(|one| one.told.len()).sum();
-        let hung = written_and_killed(backend, folder.path(), &mut known, &mut dice);
-        acknowledged += known.iter().map(|one| one.told.len()).sum::<usize>() - before;
-        let verdict = if hung { "hung".to_owned() } else { judge(backend, folder.path(), &known) };
-        match verdict.strip_prefix("sound") {
-            Some(heads) => {
-                for (one, head) in known.iter_mut().zip(heads.split_whitespace()) {
-                    one.at = head.parse().ok();
-                }
-            }
-            None => {
+        let before = told.acknowledged();
+        let hung = written_and_killed(backend, folder.path(), &mut told, &mut dice);
+        acknowledged += told.acknowledged() - before;
+        let verdict = match hung {
+            true => Err("hung".to_owned()),
+            false => judge(backend, folder.path(), &told),
+        };
+        match verdict {
+            Ok(known) => told = known,
+            Err(verdict) => {
                 assert!(!gates, "{}, kill {round}: {verdict}", backend.name);
                 wrong.push(verdict);
                 folder = tempfile::tempdir().unwrap();
-                known = vec![Known::default(); WRITERS];
+                told = Told::new(WRITERS);
             }
         }
     }

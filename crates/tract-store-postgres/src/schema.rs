@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 use tract_core::{
-    BatchId, BlobId, CommitId, LogNote, ObjectId, OperationId, RefName, RefTarget, RepoName,
+    BatchId, BlobId, CommitId, LogNote, ObjectId, OperationId, RefName, RefTarget, RepoName, ToolId,
 };
 
 /// The format that this build writes, and the newest that it reads.
@@ -60,6 +60,11 @@ pub(crate) fn log_sum(
     let after = after.unwrap_or_default();
     let (repo, name) = (repo.as_str().as_bytes(), name.as_bytes());
     parts([repo, name, &is_deleted, after, batch.as_bytes(), note])
+}
+
+/// Returns the checksum of a row of the tool index.
+pub(crate) fn tool_sum(tool: ToolId, schema: BlobId, said: &[u8]) -> i64 {
+    parts([tool.as_bytes().as_slice(), schema.as_bytes(), said])
 }
 
 /// Returns the other part, that the function `apply` combines it with by exclusive or: the number,

@@ -10,12 +10,15 @@ use tract_core::{
 use crate::args::Args;
 use crate::error::{corrupt, damaged};
 use crate::link::{Link, column, id_column};
-use crate::schema::name_key;
+use crate::schema::{name_key, tool_sum};
 
-/// Writes what a row says besides its keys: the commit, its time, the name.
+/// Writes what a row says besides its keys: a checksum over all of it, the commit, its time, the
+/// name.
 pub(crate) fn encode(row: &ToolRow) -> Vec<u8> {
     let at = row.created_at.to_le_bytes();
-    [row.commit.as_bytes().as_slice(), &at, row.name.as_bytes()].concat()
+    let said = [row.commit.as_bytes().as_slice(), &at, row.name.as_bytes()].concat();
+    let sum = tool_sum(row.id, row.schema, &said);
+    [sum.to_le_bytes().as_slice(), &said].concat()
 }
 
 /// Reads a row of `hash, schema, data, name_key`; `None` when it is damaged.
@@ -25,7 +28,11 @@ pub(crate) fn decode(op: &'static str, row: &Row) -> StoreResult<(ToolId, Option
     let data: &[u8] = column(op, row, 2)?;
     let key: i64 = column(op, row, 3)?;
     let read = || {
-        let (commit, rest) = data.split_first_chunk::<32>()?;
+        let (sum, said) = data.split_first_chunk::<8>()?;
+        if tool_sum(id, schema, said).to_le_bytes() != *sum {
+            return None;
+        }
+        let (commit, rest) = said.split_first_chunk::<32>()?;
         let (at, name) = rest.split_first_chunk::<8>()?;
         let name = std::str::from_utf8(name).ok().filter(|name| name_key(name) == key)?.to_owned();
         let (commit, created_at) = (CommitId::from_bytes(*commit), i64::from_le_bytes(*at));

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redb::{Database, StorageBackend};
@@ -35,7 +36,7 @@ struct Disk(Arc<Mutex<Tape>>);
 
 impl Disk {
     fn holding(image: Vec<u8>) -> Self {
-        Self(Arc::new(Mutex::new(Tape { image, steps: Vec::new() })))
+        Self(Arc::new(Mutex::new(Tape { image, ..Tape::default() })))
     }
 
     fn tape(&self) -> MutexGuard<'_, Tape> {
@@ -224,4 +225,36 @@ fn a_loss_of_power_loses_nothing_acknowledged() {
 #[test]
 fn a_loss_of_power_loses_nothing_acknowledged_without_quick_repair() {
     nothing_acknowledged_is_lost(false);
+}
+
+/// Opening a file that was not closed walks all of it where that is to find out which pages are free:
+/// not with quick repair, however large the file is.
+#[test]
+fn opening_after_a_kill_needs_no_walk_with_quick_repair() {
+    for quick_repair in [true, false] {
+        let disk = Disk::default();
+        let store = open(disk.clone(), quick_repair);
+        let mut parent = None;
+        for n in 0..16 {
+            let (mut batch, id) = appending(parent, &format!("head {n}"));
+            let more = (0..200).map(|m| Blob::seal(format!("{n} {m} {}", "x".repeat(1000))));
+            batch.blobs.extend(more);
+            let done = store.apply_group(&[(RepoName::default(), batch)]);
+            assert!(matches!(done[..], [Ok(Applied::Done)]));
+            parent = Some(id);
+        }
+        // As it lies when the process is killed: nothing of it is closed.
+        let image = disk.tape().image.clone();
+        let walked = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&walked);
+        let database = Database::builder()
+            .set_repair_callback(move |_| seen.store(true, Ordering::Relaxed))
+            .create_with_backend(Disk::holding(image))
+            .expect("redb opens what a kill left");
+        assert_eq!(walked.load(Ordering::Relaxed), !quick_repair);
+        let engine = RedbEngine::new(PathBuf::new(), quick_repair, File::Writable(database));
+        let again = KvStore::new(engine).expect("the store opens what a kill left");
+        let found = again.refs(&RepoName::default(), &[main()]).expect("refs").swap_remove(0);
+        assert_eq!(found, parent.map(RefTarget::Commit));
+    }
 }

@@ -4,7 +4,8 @@
 //! cases to programs. [`strategies`] makes random objects and writes, and [`FaultyStore`] breaks
 //! one promise at a time, which shows that the cases notice. [`machine`] is a reference model for
 //! `proptest-state-machine`, [`differential`] plays one history on several stores, and [`linear`]
-//! judges what concurrent callers saw of refs.
+//! judges what concurrent callers saw of refs. [`crash`] holds what writers were told against what is
+//! there after a crash, and [`damage`] what can be read of damaged files against what was stored.
 //!
 //! ```
 //! use std::path::Path;
@@ -18,6 +19,8 @@
 #![forbid(unsafe_code)]
 
 pub mod contract;
+pub mod crash;
+pub mod damage;
 pub mod data;
 pub mod differential;
 mod faulty;

@@ -50,8 +50,7 @@ fn answers(store: &PostgresStore, commits: &[CommitId], blobs: &[BlobKey]) -> An
     }
     for name in ["t", "u"] {
         let found = block_on(store.tools_by_name(&repo, name));
-        // The order of first sight and which text is first are the index's own.
-        add(format!("tool {name}"), found.map(|found| words(found.iter().map(|tool| tool.id))));
+        add(format!("tool {name}"), found.map(words));
     }
     add("tool names".to_owned(), block_on(store.tool_names(&repo)).map(words));
     add("refs".to_owned(), block_on(store.list_refs(&repo, "")).map(words));

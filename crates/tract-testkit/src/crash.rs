@@ -1,0 +1,267 @@
+//! Crashes: what writers were told is held against what is there afterwards.
+//!
+//! A process appends with [`append`] until it is killed and says what was acknowledged; whoever
+//! killed it keeps that in [`Told`], opens the store again and asks [`Told::judge`].
+//!
+//! ```
+//! use tract_core::{RepoName, memory};
+//! use tract_testkit::crash::{Told, append};
+//! let (store, repo) = (memory(), RepoName::default());
+//! let mut told = Told::new(2);
+//! append(&store, &repo, 0, 3, |id| told.acknowledge(0, id))?;
+//! append(&store, &repo, 1, 2, |id| told.acknowledge(1, id))?;
+//! told.judge(&store, &repo).expect("nobody was killed");
+//! assert_eq!(told.acknowledged(), 5);
+//! // It travels to another process as a line of text.
+//! assert_eq!(told.to_string().parse(), Ok(told));
+//! # Ok::<(), tract_core::StoreError>(())
+//! ```
+
+use std::collections::HashSet;
+use std::fmt;
+use std::str::FromStr;
+
+use tract_core::{
+    Applied, Commit, CommitId, RefTarget, RepoName, Store, StoreError, StoreErrorKind, StoreExt,
+    StoreResult, block_on,
+};
+
+use crate::fixtures::{advance, batch, branch, push};
+
+fn name(writer: usize) -> String {
+    format!("writer-{writer}")
+}
+
+fn head(store: &dyn Store, repo: &RepoName, writer: usize) -> StoreResult<Option<CommitId>> {
+    let target = block_on(store.ref_target(repo, &branch(&name(writer))))?;
+    Ok(target.as_ref().and_then(RefTarget::commit))
+}
+
+/// Appends so many commits to the branch of a writer, one batch each, and tells what was
+/// acknowledged. No two writers may have one number at the same time.
+///
+/// # Errors
+/// What the store says; `Invalid` when it says conflict, for nobody else writes there.
+pub fn append(
+    store: &dyn Store,
+    repo: &RepoName,
+    writer: usize,
+    commits: usize,
+    mut told: impl FnMut(CommitId),
+) -> StoreResult<()> {
+    let mut at = head(store, repo, writer)?;
+    for n in 0..commits {
+        let mut write = batch("commit");
+        let next = push(&mut write, at, &format!("writer {writer}, {n}")).id();
+        write.refs.push(advance(&name(writer), at, next));
+        match block_on(store.apply(repo, write))? {
+            Applied::Done => {}
+            other => {
+                let message = format!("expected done, found {other:?}");
+                return Err(StoreError::new(StoreErrorKind::Invalid, "test", "append", message));
+            }
+        }
+        told(next);
+        at = Some(next);
+    }
+    Ok(())
+}
+
+/// What is known of one writer's branch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Writer {
+    /// Where it was when it was last looked at, or the last that was acknowledged since.
+    at: Option<CommitId>,
+    /// All that was acknowledged.
+    told: Vec<CommitId>,
+}
+
+/// What writers were told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    writers: Vec<Writer>,
+}
+
+/// What a crash has done that it must not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Loss {
+    /// Acknowledged commits of a writer are not on its branch.
+    Lost {
+        /// The writer.
+        writer: usize,
+        /// How many are missing.
+        lost: usize,
+        /// How many it was told of.
+        of: usize,
+    },
+    /// A branch is neither where it was last known to be nor one write further.
+    Elsewhere {
+        /// The writer.
+        writer: usize,
+        /// Where it is.
+        found: Option<CommitId>,
+        /// Where it was.
+        known: Option<CommitId>,
+    },
+    /// The store cannot be read, or its check finds damage.
+    Damaged(String),
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lost { writer, lost, of } => {
+                write!(f, "{lost} of {of} acknowledged commits of writer {writer} are lost")
+            }
+            Self::Elsewhere { writer, found, known } => write!(
+                f,
+                "the branch of writer {writer} is at {found:?}, which is not {known:?} nor the one \
+                 write after it"
+            ),
+            Self::Damaged(how) => write!(f, "the store is damaged: {how}"),
+        }
+    }
+}
+
+impl std::error::Error for Loss {}
+
+impl From<StoreError> for Loss {
+    fn from(error: StoreError) -> Self {
+        Self::Damaged(error.to_string())
+    }
+}
+
+impl Told {
+    /// Nothing yet, of so many writers.
+    pub fn new(writers: usize) -> Self {
+        Self { writers: vec![Writer::default(); writers] }
+    }
+
+    /// Remembers what was acknowledged; of writers that there are.
+    pub fn acknowledge(&mut self, writer: usize, commit: CommitId) {
+        if let Some(writer) = self.writers.get_mut(writer) {
+            writer.at = Some(commit);
+            writer.told.push(commit);
+        }
+    }
+
+    /// Returns how many commits were acknowledged.
+    pub fn acknowledged(&self) -> usize {
+        self.writers.iter().map(|writer| writer.told.len()).sum()
+    }
+
+    /// Holds a store against it after a crash: all that was acknowledged is there, every branch is
+    /// where it was known to be or at the one write that was under way, and the check is clean.
+    /// What is found is known from then on.
+    ///
+    /// # Errors
+    /// [`Loss`].
+    pub fn judge(&mut self, store: &dyn Store, repo: &RepoName) -> Result<(), Loss> {
+        for (writer, known) in self.writers.iter_mut().enumerate() {
+            let found = head(store, repo, writer)?;
+            let line: Vec<CommitId> = match found {
+                None => Vec::new(),
+                Some(head) => {
+                    block_on(store.walk_all(repo, head))?.iter().map(Commit::id).collect()
+                }
+            };
+            let there: HashSet<&CommitId> = line.iter().collect();
+            let lost = known.told.iter().filter(|id| !there.contains(id)).count();
+            if lost > 0 {
+                return Err(Loss::Lost { writer, lost, of: known.told.len() });
+            }
+            let ahead = match known.at {
+                Some(at) => line.iter().position(|id| *id == at),
+                None => Some(line.len()),
+            };
+            if ahead.is_none_or(|ahead| ahead > 1) {
+                return Err(Loss::Elsewhere { writer, found, known: known.at });
+            }
+            known.at = found;
+        }
+        let damage = block_on(store.check(repo, false))?;
+        match damage.is_empty() {
+            true => Ok(()),
+            false => Err(Loss::Damaged(format!("{damage:?}"))),
+        }
+    }
+}
+
+/// One line: of each writer where it is and all that it was told, between semicolons.
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, writer) in self.writers.iter().enumerate() {
+            f.write_str(if n == 0 { "" } else { ";" })?;
+            match writer.at {
+                Some(at) => f.write_str(&at.to_hex())?,
+                None => f.write_str("none")?,
+            }
+            writer.told.iter().try_for_each(|id| write!(f, " {}", id.to_hex()))?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Told {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let id = |word: &str| {
+            word.parse::<CommitId>().map_err(|_| format!("expected an id, found {word:?}"))
+        };
+        let writer = |text: &str| {
+            let mut words = text.split(' ');
+            let at = match words.next() {
+                Some("none") | None => None,
+                Some(word) => Some(id(word)?),
+            };
+            Ok(Writer { at, told: words.map(id).collect::<Result<_, String>>()? })
+        };
+        let writers = text.split(';').map(writer).collect::<Result<_, String>>()?;
+        Ok(Self { writers })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tract_core::memory;
+
+    use super::*;
+
+    fn filled() -> (tract_core::kv::MemoryStore, Told, Vec<CommitId>) {
+        let (store, mut told, mut ids) = (memory(), Told::new(2), Vec::new());
+        for writer in 0..2 {
+            append(&store, &RepoName::default(), writer, 3, |id| {
+                told.acknowledge(writer, id);
+                ids.push(id);
+            })
+            .expect("it is written");
+        }
+        (store, told, ids)
+    }
+
+    fn set(store: &dyn Store, writer: usize, from: CommitId, to: CommitId) {
+        let moved = crate::fixtures::moving(vec![advance(&name(writer), Some(from), to)]);
+        let done = block_on(store.apply(&RepoName::default(), moved)).expect("it is moved");
+        assert_eq!(done, Applied::Done);
+    }
+
+    #[test]
+    fn what_is_lost_is_noticed() {
+        let repo = RepoName::default();
+        let (store, mut told, ids) = filled();
+        assert_eq!(told.judge(&store, &repo), Ok(()));
+        set(&store, 1, ids[5], ids[3]);
+        assert_eq!(told.judge(&store, &repo), Err(Loss::Lost { writer: 1, lost: 2, of: 3 }));
+        // A line that nobody was told of.
+        set(&store, 1, ids[3], ids[5]);
+        append(&store, &repo, 1, 1, |_| {}).expect("it is written");
+        assert_eq!(told.judge(&store, &repo), Ok(()), "one was under way");
+        append(&store, &repo, 1, 2, |_| {}).expect("it is written");
+        let loss = told.judge(&store, &repo).expect_err("two cannot have been");
+        assert!(matches!(loss, Loss::Elsewhere { writer: 1, .. }), "{loss}");
+        let mut unknown = Told::new(1);
+        assert!(unknown.judge(&store, &repo).is_err(), "nobody knows of three");
+    }
+}
