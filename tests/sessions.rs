@@ -100,14 +100,16 @@ fn fifty_sessions_at_once_do_not_disturb_each_other() {
     }
 }
 
-/// Keeps what each write says that it does.
+/// Keeps what each write says that it does, and counts what else is asked of the store.
 #[derive(Clone, Debug, Default)]
-struct Written(Arc<Mutex<Vec<String>>>);
+struct Written(Arc<Mutex<Vec<String>>>, Arc<AtomicUsize>);
 
 impl Watch for Written {
     fn before(&self, name: &'static str, what: &str) -> StoreResult<usize> {
         if name == "apply" {
             self.0.lock().unwrap().push(what.to_owned());
+        } else {
+            self.1.fetch_add(1, Ordering::SeqCst);
         }
         Ok(0)
     }
@@ -150,4 +152,17 @@ fn a_turns_results_are_one_durable_write_whatever_their_number_and_its_starts_on
         assert_eq!(puts.len(), 3, "{calls} calls: {puts:?}");
         assert_eq!((&puts[1], &puts[0], &puts[2]), (&"start".to_owned(), &reads[0], &reads[1]));
     }
+    // What else a turn asks of the store: where the branch stands, and no more of it the longer the
+    // conversation is.
+    let asked = |turns: usize| {
+        let tract = tract.on(&format!("turns-{turns}")).unwrap();
+        let before = written.1.load(Ordering::SeqCst);
+        let agent = tract.agent(Asks::new("double", 1, 3, turns), registry());
+        block_on(agent.run(Some(Draft::user("go")))).unwrap();
+        written.1.load(Ordering::SeqCst) - before
+    };
+    let (few, more, most) = (asked(2), asked(12), asked(112));
+    let each = (more - few) / 10;
+    assert_eq!(most - more, each * 100, "a late turn asks for no more than an early one");
+    assert!(each <= 6, "{each} reads in a turn of three calls");
 }

@@ -1,6 +1,5 @@
 //! Processes that are killed at a stage of dispatch, or at a write of the store, and go on.
 
-use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,8 +10,9 @@ use tract::core::StoreResult;
 use tract::run::Stop;
 use tract::{Draft, OpenOptions, Tract, block_on};
 
-use super::agent::{Desk, Left};
+use super::agent::Desk;
 use super::places::Place;
+use super::resumed::{fates, goes_on};
 use super::trap::{Fault, Stage, arm, spring};
 use crate::kills::{say, wait};
 use crate::watched::{Watch, Watched};
@@ -152,17 +152,6 @@ fn killed(place: &Place, point: Point, traces: &Path) -> Vec<String> {
     writes
 }
 
-/// What became of a call, in one letter: `d`one, `n`ot executed, `i`nterrupted.
-fn fates(left: &Left) -> String {
-    let fate = |text: &str| match text {
-        text if text.starts_with("done") => 'd',
-        text if text.starts_with("not executed") => 'n',
-        text if text.starts_with("interrupted, outcome unknown") => 'i',
-        other => panic!("an answer nobody expects: {other}"),
-    };
-    left.answers.iter().map(|answer| fate(&answer.text)).collect()
-}
-
 /// What becomes of the three calls when they are resumed. Marked are, in one write, all calls of the
 /// turn that are neither read-only nor idempotent; it is made right before the first of them runs.
 fn expected(point: Point, writes: &[String]) -> &'static str {
@@ -190,40 +179,8 @@ fn expected(point: Point, writes: &[String]) -> &'static str {
 fn resumed(tract: &Tract, point: Point, writes: &[String], traces: &Path) {
     let what = format!("{point:?}");
     let tract = tract.on(&point.word()).unwrap();
-    let before = Left::of(&tract);
-    let traced = |path: &Path| -> BTreeMap<String, usize> {
-        let mut times = BTreeMap::new();
-        for line in std::fs::read_to_string(path).unwrap_or_default().lines() {
-            *times.entry(line.to_owned()).or_default() += 1;
-        }
-        times
-    };
-    let began = traced(traces);
-    let desk = Desk::new(&tract, point.stage(), Some(traces.to_owned()));
-    let said = before.roles.is_empty().then(|| Draft::user("go"));
-    let complete =
-        before.roles.last().is_some_and(|role| role == "assistant") && before.answers.len() == 3;
-    if !complete {
-        let report = block_on(desk.agent.run(said)).unwrap();
-        assert_eq!((report.stop, report.text.as_str()), (Stop::Answered, "done"), "{what}");
-    }
-    let left = Left::of(&tract);
-    let roles = ["user", "assistant", "tool", "tool", "tool", "assistant"];
-    assert_eq!(left.roles, roles, "{what}: a whole conversation");
-    let ids: Vec<&str> = left.answers.iter().map(|answer| &*answer.call).collect();
-    assert_eq!(ids, ["c1", "c2", "c3"], "{what}: one answer for each call");
+    let left = goes_on(&tract, point.stage(), traces, &what);
     assert_eq!(fates(&left), expected(point, writes), "{what}");
-    // What failed never reached the state, and what succeeded did, once.
-    assert_eq!(left.noted, left.succeeded(), "{what}");
-    assert_eq!(left.delivered, left.succeeded(), "{what}");
-    let now = traced(traces);
-    for (answer, tool) in left.answers.iter().zip([point.stage().first_tool(), "act", "act"]) {
-        let times = |all: &BTreeMap<String, usize>| all.get(&answer.call).copied().unwrap_or(0);
-        assert!(times(&now) <= 1, "{what}: {} happened {} times", answer.call, times(&now));
-        if answer.text.starts_with("not executed") && tool == "act" {
-            assert_eq!(times(&began), 0, "{what}: {} is said not to have run", answer.call);
-        }
-    }
 }
 
 #[test]

@@ -120,7 +120,7 @@ impl Txn<'_> {
                 no_fast_forward: options.no_fast_forward,
                 details: options.details.clone(),
             };
-            match (Place { repo: self.repo(), branch, head }).merge(decision, asked)? {
+            match Place::new(self.repo(), branch, head).merge(decision, asked)? {
                 MergeRuling::Not(Ruling::Rejected(rejected, document)) => {
                     document.store(self.repo(), "reject").await?;
                     return Err(Error::Rejected(rejected));

@@ -12,7 +12,7 @@ use tract_core::{
 };
 
 use crate::error::{Error, Result};
-use crate::pending::{Place, Ruling};
+use crate::pending::{Configured, Place, Ruling};
 use crate::plan::{Line, Plan, Planned, Records, Request, Stand, is_plain, plain, plan};
 use crate::repo::Repo;
 use crate::turns::says_nothing;
@@ -38,6 +38,8 @@ pub struct Txn<'a> {
     tools: Vec<ToolRow>,
     derived: Vec<DerivedRow>,
     requires: IdSet<CommitId>,
+    /// Which results are summarised automatically, once it was asked for.
+    summaries: Configured,
 }
 
 /// What a planned commit brings along beside its record.
@@ -105,6 +107,7 @@ impl<'a> Txn<'a> {
             tools: Vec::new(),
             derived: Vec::new(),
             requires: IdSet::default(),
+            summaries: Configured::default(),
         })
     }
 
@@ -353,7 +356,8 @@ impl<'a> Txn<'a> {
             Op::Append { answers: Some(call), .. } => self.called(call, &ready.on),
             _ => None,
         };
-        let place = Place { repo: self.repo, branch, head: ready.head };
+        let place =
+            Place { summaries: Some(&self.summaries), ..Place::new(self.repo, branch, ready.head) };
         Ruling::on(place, request, &ready.planned, tool).await
     }
 

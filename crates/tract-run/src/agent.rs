@@ -69,7 +69,7 @@ pub struct Agent {
     pub(crate) repair: Option<Arc<dyn Repair>>,
     pub(crate) resources: Option<Arc<Resources>>,
     pub(crate) parameters: Option<JsonText>,
-    pub(crate) prompt: Option<(Prompt, Bindings)>,
+    pub(crate) prompt: Option<(Arc<Prompt>, Bindings)>,
     pub(crate) budget: Option<Arc<BudgetTracker>>,
     pub(crate) max_steps: Option<u32>,
     pub(crate) stop_if: Vec<StopIf>,
@@ -158,7 +158,7 @@ impl Agent {
     pub fn prompt(mut self, prompt: Prompt, bindings: Bindings) -> Result<Self, RegistryError> {
         let all = prompt.registry().registry(self.registry()).build()?;
         self.dispatcher = self.dispatcher.with_registry(Arc::new(all));
-        self.prompt = Some((prompt, bindings));
+        self.prompt = Some((Arc::new(prompt), bindings));
         Ok(self)
     }
 

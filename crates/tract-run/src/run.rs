@@ -124,7 +124,7 @@ impl Agent {
     /// As [`run`](Self::run); [`RunError::NothingToAnswer`] when it is a person's turn.
     pub async fn turn(&self) -> Result<TurnDone> {
         let mut stored = self.load().await?;
-        let done = self.step(&mut stored, 1).await;
+        let done = self.one(&mut stored).await;
         if let Some(head) = self.repo.head_of(&self.branch).await? {
             *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some((head, stored));
         }
@@ -163,18 +163,17 @@ impl Agent {
         report: &mut Report,
     ) -> Result<Stop> {
         if let Some(said) = said {
-            if let Some(done) = self.settle_open(stored).await? {
+            let mut compiled = self.standing().await?;
+            if let Some(done) = self.settle_open(stored, &compiled).await? {
                 let stop = self.after(&done, report);
                 match stop {
                     Some(Stop::Waiting) => {
                         return Err(RunError::CallsWait { pending: report.pending.clone() });
                     }
                     Some(stop) => return Ok(stop),
-                    None => {}
+                    None => compiled = self.standing().await?,
                 }
             }
-            let head = self.repo.head_of(&self.branch).await?;
-            let compiled = self.repo.compile(head).await?;
             self.say(stored, &compiled, Some(said)).await?;
         }
         loop {
@@ -184,7 +183,8 @@ impl Agent {
             if let Some(Err(exceeded)) = self.budget.as_ref().map(|budget| budget.check()) {
                 return Ok(Stop::Budget(exceeded));
             }
-            if let Some(done) = self.settle_open(stored).await? {
+            let compiled = self.standing().await?;
+            if let Some(done) = self.settle_open(stored, &compiled).await? {
                 match self.after(&done, report) {
                     Some(stop) => return Ok(stop),
                     None => continue,
@@ -193,7 +193,7 @@ impl Agent {
             if let Some(most) = self.max_steps.filter(|most| report.steps >= *most) {
                 return Ok(Stop::Steps(most));
             }
-            let Some(done) = self.step(stored, report.steps + 1).await? else {
+            let Some(done) = self.step(stored, compiled, report.steps + 1).await? else {
                 return Ok(Stop::Answered);
             };
             if let Some(stop) = self.after(&done, report) {
@@ -237,30 +237,48 @@ impl Agent {
         ended.or_else(|| condition().map(Stop::Condition))
     }
 
-    /// Takes one turn; nothing when it is a person's.
-    async fn step(&self, stored: &mut Stored, step: u32) -> Result<Option<TurnDone>> {
-        if let Some(done) = self.settle_open(stored).await? {
-            return Ok(Some(done));
+    /// Takes one turn, whichever it is; nothing when it is a person's.
+    async fn one(&self, stored: &mut Stored) -> Result<Option<TurnDone>> {
+        let compiled = self.standing().await?;
+        match self.settle_open(stored, &compiled).await? {
+            Some(done) => Ok(Some(done)),
+            None => self.step(stored, compiled, 1).await,
         }
+    }
+
+    /// Compiles what stands on the branch now.
+    async fn standing(&self) -> Result<Compiled> {
         let head = self.repo.head_of(&self.branch).await?;
-        let mut compiled = self.repo.compile(head).await?;
+        Ok(self.repo.compile(head).await?)
+    }
+
+    /// Asks the model at what stands on the branch, where no calls are open; nothing when it is a
+    /// person's turn.
+    async fn step(
+        &self,
+        stored: &mut Stored,
+        mut compiled: Compiled,
+        step: u32,
+    ) -> Result<Option<TurnDone>> {
         match Position::of(&compiled) {
             Position::Nothing => return Err(RunError::NothingToAnswer),
             Position::Person => return Ok(None),
             Position::Model | Position::Calls(_) => {}
         }
         if self.say(stored, &compiled, None).await? {
-            let head = self.repo.head_of(&self.branch).await?;
-            compiled = self.repo.compile(head).await?;
+            compiled = self.standing().await?;
         }
         self.ask(stored, &compiled, step).await.map(Some)
     }
 
     /// Answers the calls that are open; nothing when there are none.
-    async fn settle_open(&self, stored: &mut Stored) -> Result<Option<TurnDone>> {
-        let Some(head) = self.repo.head_of(&self.branch).await? else { return Ok(None) };
-        let compiled = self.repo.compile(Some(head)).await?;
-        let Position::Calls(open) = Position::of(&compiled) else { return Ok(None) };
+    async fn settle_open(
+        &self,
+        stored: &mut Stored,
+        compiled: &Compiled,
+    ) -> Result<Option<TurnDone>> {
+        let Some(head) = compiled.head() else { return Ok(None) };
+        let Position::Calls(open) = Position::of(compiled) else { return Ok(None) };
         let calls = self.left_open(head, open).await?;
         self.answer(stored, calls).await.map(Some)
     }

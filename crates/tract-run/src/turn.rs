@@ -199,7 +199,7 @@ impl Agent {
                 Then::GiveUp(..) => None,
             })
             .collect();
-        let rendered = self.rendered()?;
+        let rendered = self.rendered()?.map(Arc::new);
         let journal = BranchJournal::new(&self.repo, &self.branch, calls.elsewhere.clone());
         let turn = self.dispatch_turn(&calls, rendered.as_ref(), journal);
         let policies = rendered.iter().flat_map(|rendered| rendered.policies()).cloned();
@@ -269,7 +269,7 @@ impl Agent {
     fn dispatch_turn(
         &self,
         calls: &Calls,
-        rendered: Option<&RenderedPrompt>,
+        rendered: Option<&Arc<RenderedPrompt>>,
         journal: BranchJournal,
     ) -> Turn {
         let mut context = self
@@ -277,6 +277,11 @@ impl Agent {
             .clone()
             .with_cancellation(self.cancellation.child())
             .with_resource(self.session.clone());
+        if let (Some((prompt, _)), Some(rendered)) = (&self.prompt, rendered) {
+            context = context
+                .with_shared_resource(Arc::clone(prompt))
+                .with_shared_resource(Arc::clone(rendered));
+        }
         if let Some(tell) = &self.tell {
             let tell = Arc::clone(tell);
             let sink = move |call_id: &str, line: fmt::Arguments<'_>| {

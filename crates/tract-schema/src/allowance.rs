@@ -20,7 +20,7 @@ pub struct StrictCost {
 
 /// What is left of what one request may have in strict mode. Anthropic refuses requests with more
 /// than 20 strict tools, 24 properties that may be absent, or 16 of several types, all their
-/// schemas together; OpenAI counts each tool for itself, which [`to_strict`] does.
+/// schemas together; OpenAI counts each tool for itself, which [`to_strict`](crate::to_strict) does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StrictAllowance {
     limited: bool,

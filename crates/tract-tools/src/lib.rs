@@ -26,6 +26,7 @@ pub mod resource;
 pub mod select;
 pub mod session;
 pub mod snapshot;
+mod strict;
 pub mod typed;
 
 pub use async_trait::async_trait;

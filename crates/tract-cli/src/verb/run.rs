@@ -50,9 +50,10 @@ pub(crate) struct Run {
     /// A folder whose files it may read and write, and nothing outside of it.
     #[arg(long, value_name = "DIR")]
     fs: Option<PathBuf>,
-    /// The command of an MCP server whose tools it may call; may be given several times.
+    /// The command of an MCP server whose tools it may call, after `LABEL=` where its tools were
+    /// approved under a label (`tract tools pin --server LABEL`); may be given several times.
     #[cfg(feature = "mcp")]
-    #[arg(long, value_name = "CMD")]
+    #[arg(long, value_name = "[LABEL=]CMD")]
     mcp: Vec<String>,
     /// How it is told to plan, or `none`.
     #[arg(long, value_name = "STRATEGY", default_value = "react", value_enum)]

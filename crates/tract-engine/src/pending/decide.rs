@@ -86,7 +86,7 @@ impl Repo {
         reason: impl Into<String>,
     ) -> Result<Pending> {
         let head = self.head_of(branch).await?;
-        let place = Place { repo: self, branch, head };
+        let place = Place::new(self, branch, head);
         let event = match &asked {
             Asked::Append(draft) if matches!(draft.content, Content::ToolResult(_)) => {
                 "tool_result_received"
@@ -211,7 +211,7 @@ impl Repo {
                     Content::ToolResult(answer) => answer.name.clone(),
                     _ => None,
                 };
-                let place = Place { repo: self, branch: &pending.branch, head: pending.head };
+                let place = Place::new(self, &pending.branch, pending.head);
                 let summary = summary_of(place, content, tool.as_deref(), how).await?;
                 record.instructions = how.instructions.clone();
                 record.model = summary.by;

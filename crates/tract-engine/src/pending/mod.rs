@@ -15,7 +15,7 @@ use tract_core::{
 use tract_hooks::DecisionRecord;
 
 use self::doc::AskedDoc;
-pub(crate) use self::rule::{MergeRuling, Place, Ruling};
+pub(crate) use self::rule::{Configured, MergeRuling, Place, Ruling};
 pub use self::turn::{DeferredCall, TurnAnswer, TurnRecord, TurnRecorded};
 use crate::error::{Error, Result};
 use crate::plan::{Details, Selection};

@@ -96,7 +96,7 @@ impl Repo {
         let results = &turn.results;
         let (mut pending, mut documents) = (Vec::new(), Vec::new());
         if !turn.deferred.is_empty() {
-            let place = Place { repo: self, branch, head: self.head_of(branch).await? };
+            let place = Place::new(self, branch, self.head_of(branch).await?);
             for deferred in &turn.deferred {
                 let (call, commit) = (deferred.call.clone(), Some(deferred.commit));
                 let asked = Asked::Call { call, commit };

@@ -37,9 +37,9 @@ async fn set(repo: &Repo, name: &str, document: String) {
     repo.set_documents("test", vec![(name, Blob::seal(document.into_bytes()))]).await.unwrap();
 }
 
-async fn trust(repo: &Repo, definition: &str) {
-    let pin = Pin::of("files", &ToolSchema::parse(definition).unwrap());
-    let name = Pin::ref_name("files", pin.definition().name()).unwrap();
+async fn trust(repo: &Repo, server: &str, definition: &str) {
+    let pin = Pin::of(server, &ToolSchema::parse(definition).unwrap());
+    let name = Pin::ref_name(server, pin.definition().name()).unwrap();
     set(repo, name.as_str(), pin.document()).await;
 }
 
@@ -64,7 +64,7 @@ fn an_agent_holds_calls_to_what_was_approved_without_being_told_to() {
         let heed = |agent: Agent| agent;
         let ran = |said: &str| said.starts_with("tool: it ran");
         assert!(ran(&answer(&store, PLAIN, heed).await), "nobody has said anything");
-        trust(&repo, PLAIN).await;
+        trust(&repo, "files", PLAIN).await;
         assert!(ran(&answer(&store, PLAIN, heed).await), "it is what was approved");
         let refused = answer(&store, CHANGED, heed).await;
         assert!(refused.contains("may not run") && refused.contains("Send keys"), "{refused}");
@@ -76,7 +76,7 @@ fn an_agent_holds_calls_to_what_was_approved_without_being_told_to() {
         assert!(!ran(&answer(&store, CHANGED, heed).await));
         set(&repo, PinPolicy::DOCUMENT, PinPolicy::TellOnly.document()).await;
         assert!(ran(&answer(&store, CHANGED, heed).await));
-        trust(&repo, CHANGED).await;
+        trust(&repo, "files", CHANGED).await;
         set(&repo, PinPolicy::DOCUMENT, PinPolicy::ApprovedOnly.document()).await;
         assert!(ran(&answer(&store, CHANGED, heed).await), "it is what was approved now");
     });
@@ -98,5 +98,18 @@ fn approvals_that_cannot_be_read_let_nothing_run() {
         assert!(error.to_string().contains("version 1, found 2"), "{error}");
         let report = agent.ignore_pins().run(Some(Draft::user("go"))).await.unwrap();
         assert_eq!(report.text, "hello");
+    });
+}
+
+#[test]
+fn what_was_approved_without_a_label_holds_for_servers_that_were_never_labelled() {
+    block_on(async {
+        let store = memory();
+        let repo = repo_on(&store).await;
+        trust(&repo, "", PLAIN).await;
+        let heed = |agent: Agent| agent;
+        assert!(answer(&store, PLAIN, heed).await.starts_with("tool: it ran"));
+        assert!(answer(&store, CHANGED, heed).await.contains("Send keys"));
+        assert!(answer(&store, OTHER, heed).await.starts_with("tool: it ran"), "nobody knows it");
     });
 }

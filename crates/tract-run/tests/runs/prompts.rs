@@ -1,7 +1,8 @@
 use tract_core::{Draft, block_on};
 use tract_run::{Agent, Stop};
+use tract_tools::dispatch::CallContext;
 use tract_tools::prompt::{Bindings, Prompt, Section};
-use tract_tools::{Registry, Session, tool};
+use tract_tools::{Registry, Session, ToolContext, ToolError, tool};
 
 use crate::support::{Script, main_branch, memory, messages, repo_on, said};
 
@@ -82,5 +83,35 @@ fn sections_that_the_model_opens_are_shown_and_stay_so() {
         let head = repo.head_of(&main_branch()).await.unwrap().unwrap();
         let log = tract_engine::log(&repo, head, 3).await.unwrap();
         assert_eq!(log.commits[1].parent(), before, "the question and the answer alone");
+    });
+}
+
+/// Tells what it knows of where it runs.
+#[tool(read_only)]
+async fn whereabouts(context: &ToolContext) -> Result<String, ToolError> {
+    let prompt = context.prompt().ok_or_else(|| ToolError::other("no prompt"))?;
+    let shown = context.rendered_prompt().ok_or_else(|| ToolError::other("no instructions"))?;
+    let collapsed = shown.collapsed().join(",");
+    let session = context.session().is_some();
+    Ok(format!("{}/{} {collapsed} {session}", prompt.namespace(), prompt.key()))
+}
+
+#[test]
+fn a_tool_sees_the_prompt_as_it_is_and_as_the_model_read_it() {
+    block_on(async {
+        let repo = repo_on(&memory()).await;
+        let says = || Script::new([call("c1", "whereabouts", "{}"), Draft::assistant("there")]);
+        let registry = || Registry::builder().tool(Whereabouts).build().unwrap();
+        let agent = Agent::new(repo.clone(), main_branch(), says(), registry())
+            .prompt(prompt(), Bindings::new())
+            .unwrap();
+        agent.run(Some(Draft::user("where?"))).await.unwrap();
+        let told = said(&messages(&repo).await);
+        assert_eq!(told[3], "tool: tests/digger dig true <c1 whereabouts>");
+        // An agent without one has none to show.
+        let other = repo_on(&memory()).await;
+        let agent = Agent::new(other.clone(), main_branch(), says(), registry());
+        agent.run(Some(Draft::user("where?"))).await.unwrap();
+        assert!(said(&messages(&other).await)[2].contains("no prompt"));
     });
 }

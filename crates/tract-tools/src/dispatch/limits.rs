@@ -240,4 +240,28 @@ mod tests {
         assert!(state.waiting.is_empty() && state.granted.is_empty() && state.running == 0);
         assert!(state.running_of.is_empty());
     }
+    #[test]
+    fn nobody_waits_for_ever_and_no_limit_is_passed() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        let limits = Arc::new(Limits::new(3).of_tool("slow", 1));
+        let (now, most, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let (limits, now, most, done) = (&limits, &now, &most, &done);
+                scope.spawn(move || {
+                    for round in 0..300 {
+                        let tool = if (thread + round) % 3 == 0 { "slow" } else { "fast" };
+                        let permit = tract_core::block_on(limits.permit(tool));
+                        most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                        std::thread::yield_now();
+                        now.fetch_sub(1, Ordering::SeqCst);
+                        done.fetch_add(1, Ordering::SeqCst);
+                        drop(permit);
+                    }
+                });
+            }
+        });
+        assert!(most.load(Ordering::SeqCst) <= 3);
+        assert_eq!((done.load(Ordering::SeqCst), limits.running()), (8 * 300, 0));
+    }
 }

@@ -12,7 +12,9 @@ use crate::budget::BudgetTracker;
 use crate::event::{Event, EventType, SessionState};
 use crate::fs::{CallFs, Filesystem};
 use crate::panics::guarded;
+use crate::prompt::{Prompt, RenderedPrompt};
 use crate::resource::CallResources;
+use crate::session::Session;
 
 /// What dispatch lends to one attempt of a call, by the methods of [`CallContext`].
 pub struct CallScope {
@@ -138,6 +140,15 @@ pub trait CallContext {
     /// [`ToolError::Other`] when none is bound, or it could not be made.
     fn filesystem(&self) -> Result<Arc<dyn Filesystem>, ToolError>;
 
+    /// Returns what the tools of the conversation remember, where an agent or a host lends it.
+    fn session(&self) -> Option<&Session>;
+
+    /// Returns the prompt that the agent works by, where it has one.
+    fn prompt(&self) -> Option<&Prompt>;
+
+    /// Returns the prompt as the model read it, with the sections that are shown.
+    fn rendered_prompt(&self) -> Option<&RenderedPrompt>;
+
     /// Returns what the evaluation is counted against.
     fn budget(&self) -> Option<&Arc<BudgetTracker>>;
 
@@ -174,6 +185,18 @@ impl CallContext for ToolContext {
         let scope = scope(self)?;
         let inner = scope.resources.get::<dyn Filesystem>()?;
         Ok(Arc::new(CallFs::new(inner, Arc::clone(&scope.alive), scope.read_only)))
+    }
+
+    fn session(&self) -> Option<&Session> {
+        self.optional_resource()
+    }
+
+    fn prompt(&self) -> Option<&Prompt> {
+        self.optional_resource()
+    }
+
+    fn rendered_prompt(&self) -> Option<&RenderedPrompt> {
+        self.optional_resource()
     }
 
     fn budget(&self) -> Option<&Arc<BudgetTracker>> {

@@ -67,22 +67,24 @@ impl PinGate {
 
     /// Makes the gate of a registry in a repository. Tools of a server are held to what the
     /// repository has stated; where it has stated nothing, to [`PinPolicy::ApprovedOnly`] when
-    /// anything of their server was approved, and to nothing else. A program's own tools run, but for
-    /// those that were approved and changed since.
+    /// anything of their server was approved. Of a server of which nothing was, they are held to
+    /// approvals that name no server, as a program's own tools are: one that was approved and changed
+    /// since does not run.
     pub fn of_registry(pins: &Pins, stated: Option<PinPolicy>, registry: &Registry) -> Self {
         let mut gate = Self::new(pins, stated.unwrap_or_default());
         for tool in registry.iter() {
-            let (server, definition) = match tool.origin() {
-                Some(origin) => (origin.server.as_str(), &origin.definition),
-                None => ("", tool.definition().schema()),
+            let origin = tool.origin();
+            let server = origin.map_or("", |origin| &origin.server);
+            let server = if pins.knows(server) { server } else { "" };
+            let definition = origin.map(|origin| &origin.definition);
+            let standing = pins.standing(server, definition.unwrap_or(tool.definition().schema()));
+            let held = match origin {
+                Some(_) => stated.is_some() || !server.is_empty(),
+                None => false,
             };
-            let standing = pins.standing(server, definition);
-            let held = match (tool.origin(), stated) {
-                (None, _) => standing != Standing::Unknown,
-                (Some(_), None) => pins.knows(server),
-                (Some(_), Some(_)) => true,
-            };
-            if let Some(why) = gate.policy.refusal(&standing).filter(|_| held) {
+            if let Some(why) = gate.policy.refusal(&standing)
+                && (held || standing != Standing::Unknown)
+            {
                 gate.refused.insert(tool.definition().id(), why);
             }
         }

@@ -116,6 +116,27 @@ fn the_plan_of_another_session_is_out_of_reach() {
 }
 
 #[test]
+fn each_strategy_tells_what_it_is() {
+    let told: [(Strategy, &[&str]); 3] = [
+        (Strategy::React, &["reasoning, tool calls", "observe as a note of the step"]),
+        (
+            Strategy::PlanActReflect,
+            &["whole plan before you act", "reflect after each", "reflection as a note"],
+        ),
+        (
+            Strategy::GoalDecomposeRouteSynthesise,
+            &["goal in your own words", "before you route", "synthesise the results"],
+        ),
+    ];
+    for (strategy, words) in told {
+        for words in words {
+            assert!(strategy.mindset().contains(words), "{strategy:?}: {words}");
+        }
+    }
+    assert_eq!(Strategy::default(), Strategy::React);
+}
+
+#[test]
 fn prompts_differ_in_the_mindset_alone() {
     let rendered = Strategy::ALL.map(|strategy| {
         let section = Desk::new().planning.section(strategy);

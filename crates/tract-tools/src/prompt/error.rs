@@ -66,6 +66,16 @@ pub enum PromptFault {
         /// The field that was probably meant.
         nearest: Option<String>,
     },
+    /// The strict profile was asked for, and a tool or one of its examples lies outside of it.
+    #[error("section {path}: tool {tool:?}: {why}")]
+    Strict {
+        /// The section.
+        path: String,
+        /// The tool.
+        tool: String,
+        /// What was expected and what was found.
+        why: String,
+    },
     /// An example does not fit its tool.
     #[error("section {path}: an example of {tool:?} does not fit: {why}")]
     BadExample {

@@ -82,12 +82,18 @@ pub struct PromptBuilder {
     namespace: String,
     key: String,
     sections: Vec<Section>,
+    strict: bool,
 }
 
 impl Prompt {
     /// Begins a prompt.
     pub fn builder(namespace: impl Into<String>, key: impl Into<String>) -> PromptBuilder {
-        PromptBuilder { namespace: namespace.into(), key: key.into(), sections: Vec::new() }
+        PromptBuilder {
+            namespace: namespace.into(),
+            key: key.into(),
+            sections: Vec::new(),
+            strict: false,
+        }
     }
 
     /// Returns the namespace.
@@ -131,6 +137,13 @@ impl PromptBuilder {
         self
     }
 
+    /// Holds the tools of all sections, and their examples, to the strict profile: see
+    /// [`RegistryBuilder::strict`](crate::RegistryBuilder::strict).
+    pub fn strict(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+
     /// Checks the whole tree, sections that are disabled included.
     ///
     /// # Errors
@@ -153,6 +166,9 @@ impl PromptBuilder {
         let mut named: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for section in prompt.walk() {
             for tool in &section.tools {
+                if self.strict {
+                    faults.extend(tool.strict_faults(&section.path));
+                }
                 named.entry(tool.tool.spec().name).or_default().push(&section.path);
             }
         }

@@ -67,8 +67,8 @@ pub enum OverrideFault {
         /// The present one.
         found: String,
     },
-    /// The section keeps its own.
-    #[error("the section accepts no overrides")]
+    /// The section, or the tool, keeps its own.
+    #[error("it accepts no overrides")]
     Closed,
     /// It does not fit.
     #[error("it does not fit: {0}")]
@@ -191,7 +191,7 @@ fn tool_texts(
     path: &str,
     open: bool,
 ) -> Result<SectionTool, OverrideFault> {
-    fresh(open, &other.hash, tool_hash(&tool.tool))?;
+    fresh(open && tool.accepts_overrides, &other.hash, tool_hash(&tool.tool))?;
     let mut spec = tool.tool.spec();
     if let Some(description) = &other.description {
         if description.trim().is_empty() {
@@ -204,7 +204,7 @@ fn tool_texts(
     }
     let renamed = Overridden { spec, tool: Arc::clone(&tool.tool) };
     let examples = other.examples.clone().unwrap_or_else(|| tool.examples.clone());
-    let told = SectionTool { tool: Arc::new(renamed), examples };
+    let told = SectionTool { tool: Arc::new(renamed), examples, accepts_overrides: true };
     match told.faults(path).first() {
         Some(fault) => Err(OverrideFault::Unfit(fault.to_string())),
         None => Ok(told),

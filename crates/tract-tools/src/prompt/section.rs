@@ -12,6 +12,7 @@ use tract_core::{DynTool, JsonText};
 use super::bindings::Bindings;
 use super::error::PromptFault;
 use crate::policy::Policy;
+use crate::strict;
 
 /// How much of a section is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -67,9 +68,21 @@ impl<P, O> From<crate::ToolExample<P, O>> for ExampleText {
 pub(crate) struct SectionTool {
     pub(crate) tool: Arc<dyn DynTool>,
     pub(crate) examples: Vec<ExampleText>,
+    pub(crate) accepts_overrides: bool,
 }
 
 impl SectionTool {
+    /// What of the tool and its examples lies outside of the strict profile.
+    pub(crate) fn strict_faults(&self, path: &str) -> Vec<PromptFault> {
+        let spec = self.tool.spec();
+        let examples = self.examples.iter();
+        let examples = examples.filter_map(|example| strict::description(&example.description));
+        let faults = strict::faults(&spec).into_iter().chain(examples);
+        let (path, tool) = (path.to_owned(), spec.name.clone());
+        let fault = |why| PromptFault::Strict { path: path.clone(), tool: tool.clone(), why };
+        faults.map(fault).collect()
+    }
+
     /// What is wrong with the tool and its examples.
     pub(crate) fn faults(&self, path: &str) -> Vec<PromptFault> {
         let name = self.tool.spec().name;
@@ -211,7 +224,7 @@ impl Section {
 
     /// Adds a tool whose type is not known.
     pub fn dyn_tool(mut self, tool: Arc<dyn DynTool>) -> Self {
-        self.tools.push(SectionTool { tool, examples: Vec::new() });
+        self.tools.push(SectionTool { tool, examples: Vec::new(), accepts_overrides: true });
         self
     }
 
@@ -219,6 +232,14 @@ impl Section {
     pub fn example(mut self, example: impl Into<ExampleText>) -> Self {
         if let Some(last) = self.tools.last_mut() {
             last.examples.push(example.into());
+        }
+        self
+    }
+
+    /// Keeps the texts of the tool that was added last as they are, whatever overrides say.
+    pub fn tool_without_overrides(mut self) -> Self {
+        if let Some(last) = self.tools.last_mut() {
+            last.accepts_overrides = false;
         }
         self
     }

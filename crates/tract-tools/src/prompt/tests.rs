@@ -245,4 +245,15 @@ fn overrides_count_only_for_what_they_were_written_for() {
     assert!(faults.iter().all(|fault| fault.fault == OverrideFault::Closed) && faults.len() == 2);
     let text = serde_json::to_string(&overrides).unwrap();
     assert_eq!(serde_json::from_str::<Overrides>(&text).unwrap(), overrides);
+
+    // One tool keeps its texts, the other one and the section do not.
+    let section = Section::new("a", "A", "text").tool(Named("one")).tool_without_overrides();
+    let half = Prompt::builder("t", "t").section(section.tool(Named("two"))).build().unwrap();
+    let mut overrides = Overrides::default();
+    for name in ["one", "two"] {
+        overrides.tools.insert(name.into(), tool(half.tool_hash(name).unwrap(), "id"));
+    }
+    let faults = half.check_overrides(&overrides).unwrap_err();
+    assert_eq!((faults.len(), faults[0].name.as_str()), (1, "one"));
+    assert_eq!(faults[0].fault.to_string(), "it accepts no overrides");
 }

@@ -11,6 +11,7 @@ use tract_schema::{
 use super::{NoSchema, RegisterError, Registered, Registry, RegistryError};
 use crate::compiled::Compiled;
 use crate::policy::Policy;
+use crate::strict;
 
 struct Given {
     id: Option<String>,
@@ -25,6 +26,7 @@ struct Given {
 pub struct RegistryBuilder {
     given: Vec<Given>,
     shared_names: bool,
+    strict: bool,
     compiler: Option<Arc<dyn SchemaCompiler>>,
     options: ValidateOptions,
     policies: Vec<Arc<dyn Policy>>,
@@ -43,6 +45,7 @@ impl Default for RegistryBuilder {
         Self {
             given: Vec::new(),
             shared_names: false,
+            strict: false,
             compiler: built_in(),
             options: ValidateOptions::default(),
             policies: Vec::new(),
@@ -115,6 +118,13 @@ impl RegistryBuilder {
         self
     }
 
+    /// Holds this program's own tools to the strict profile: a name of `^[a-z0-9_-]{1,64}$`, a
+    /// description of 1 to 200 ASCII characters. Definitions of others are taken as they are.
+    pub fn strict(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+
     /// Sets what makes validators.
     pub fn compiler(mut self, compiler: Arc<dyn SchemaCompiler>) -> Self {
         self.compiler = Some(compiler);
@@ -181,6 +191,10 @@ impl RegistryBuilder {
                 errors.push(RegisterError::NoSchema { name: name.to_owned() });
             }
             let spec = given.callable.as_ref().map(|tool| tool.spec());
+            if let Some(spec) = spec.as_ref().filter(|_| self.strict && given.native) {
+                let strict = |why| RegisterError::Strict { name: spec.name.clone(), why };
+                errors.extend(strict::faults(spec).into_iter().map(strict));
+            }
             tools.push(Registered {
                 id: given.id.unwrap_or_else(|| definition.id().to_string()).into(),
                 timeout: spec.as_ref().and_then(|spec| spec.timeout),

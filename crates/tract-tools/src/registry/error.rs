@@ -46,6 +46,14 @@ pub enum RegisterError {
         /// One that would do.
         suggestion: String,
     },
+    /// The strict profile was asked for, and the tool lies outside of it.
+    #[error("tool {name:?}: {why}")]
+    Strict {
+        /// The tool's name.
+        name: String,
+        /// What was expected and what was found.
+        why: String,
+    },
     /// The schema cannot be run.
     #[error("tool {name:?}: {source}")]
     Schema {
@@ -73,6 +81,7 @@ impl RegisterError {
             Self::DuplicateId { .. } => "duplicate_id",
             Self::NoSchema { .. } => "no_schema",
             Self::Name { .. } => "bad_name",
+            Self::Strict { .. } => "not_strict",
             Self::Schema { .. } => "bad_schema",
         }
     }
@@ -91,6 +100,9 @@ impl RegisterError {
                     .to_owned(),
             ],
             Self::Name { suggestion, .. } => vec![format!("{suggestion:?} would do")],
+            Self::Strict { .. } => vec![
+                "change the tool, or build without `.strict()`: providers accept more".to_owned(),
+            ],
             Self::Schema { source, .. } => source.notes(),
         }
     }

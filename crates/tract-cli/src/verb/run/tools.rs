@@ -128,12 +128,13 @@ async fn servers(commands: &[String]) -> Outcome<(Vec<McpServer>, RegistryBuilde
     let mut servers = Vec::new();
     let mut tools = Vec::new();
     for command in commands {
+        let (label, command) = labelled(command);
         let words = words(command)?;
         let Some((program, arguments)) = words.split_first() else {
             return Err(Failure::usage("expected the command of a server after --mcp, found none"));
         };
-        let label = Path::new(program).file_stem().and_then(|stem| stem.to_str());
-        let label = label.unwrap_or("server").to_owned();
+        let stem = Path::new(program).file_stem().and_then(|stem| stem.to_str());
+        let label = label.or(stem).unwrap_or("server").to_owned();
         let command = ServerCommand::new(program).args(arguments);
         let server = McpServer::start(label, command, ServerOptions::new()).await?;
         tools.extend(server.tools().await?.tools);
@@ -148,6 +149,16 @@ async fn servers(commands: &[String]) -> Outcome<(Vec<McpServer>, RegistryBuilde
         builder.definition_with(&definition, Arc::new(tool))
     });
     Ok((servers, builder))
+}
+
+/// Takes `LABEL=` off a command.
+#[cfg(feature = "mcp")]
+fn labelled(command: &str) -> (Option<&str>, &str) {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    match command.split_once('=') {
+        Some((label, rest)) if !label.is_empty() && label.chars().all(plain) => (Some(label), rest),
+        _ => (None, command),
+    }
 }
 
 /// The words of a command, as a shell takes them apart: quotes and backslashes, nothing else.
@@ -195,5 +206,18 @@ mod tests {
             assert_eq!(words(command).unwrap(), wanted, "{command}");
         }
         assert!(words("a 'b").is_err());
+    }
+
+    #[test]
+    fn a_label_stands_before_the_command() {
+        let cases = [
+            ("memory=npx -y server", (Some("memory"), "npx -y server")),
+            ("npx -y server --name=x", (None, "npx -y server --name=x")),
+            ("./bin/run --a=b", (None, "./bin/run --a=b")),
+            ("=x", (None, "=x")),
+        ];
+        for (command, wanted) in cases {
+            assert_eq!(labelled(command), wanted, "{command}");
+        }
     }
 }

@@ -3,10 +3,12 @@
 mod carry;
 mod change;
 
+use std::sync::{Arc, OnceLock};
+
 use tract_core::{Blob, CommitId, Content, Draft, Part, RefName, ToolAnswer};
 use tract_hooks::{
     BeforeCommit, BeforeCompress, CommitAction, Decision, DecisionRecord, HandlerFailure,
-    OnFailure, ToolResultAction, ToolResultReceived,
+    OnFailure, ToolResultAction, ToolResultReceived, ToolSummarization,
 };
 
 pub(crate) use self::change::MergeRuling;
@@ -36,6 +38,17 @@ pub(crate) struct Place<'a> {
     pub(crate) repo: &'a Repo,
     pub(crate) branch: &'a RefName,
     pub(crate) head: Option<CommitId>,
+    /// Where a write keeps what it read of the configuration.
+    pub(crate) summaries: Option<&'a Configured>,
+}
+
+/// Which results are summarised automatically, as it was read.
+pub(crate) type Configured = OnceLock<Option<Arc<ToolSummarization>>>;
+
+impl<'a> Place<'a> {
+    pub(crate) fn new(repo: &'a Repo, branch: &'a RefName, head: Option<CommitId>) -> Self {
+        Self { repo, branch, head, summaries: None }
+    }
 }
 
 impl Ruling {
@@ -199,7 +212,17 @@ impl Place<'_> {
 
     /// Carries out the repository's own rule, where nobody decided.
     async fn automatic(self, draft: &Draft, tool: Option<&str>, mut said: Said) -> Result<Step> {
-        let config = self.repo.tool_summarization().await?;
+        let config = match self.summaries.and_then(OnceLock::get) {
+            Some(known) => known.clone(),
+            None => {
+                let read = self.repo.tool_summarization().await?;
+                if let Some(summaries) = self.summaries {
+                    // Whoever was faster read the same.
+                    let _ = summaries.set(read.clone());
+                }
+                read
+            }
+        };
         let rule =
             config.and_then(|config| config.rule(tool, self.repo.count(&draft.content.text())));
         match rule {

@@ -23,6 +23,8 @@ pub(crate) enum Point {
     Written,
     /// It is about to ask the model.
     Ask,
+    /// The first piece of the answer has come.
+    Heard,
     /// The model has answered.
     Told,
     /// A tool is about to have its effect.
@@ -62,18 +64,26 @@ impl Life {
     }
 
     pub(crate) async fn reach(&self, point: Point) {
+        self.pass(point);
+        if self.is_dead() {
+            std::future::pending().await
+        }
+    }
+
+    /// Comes to a point where nothing can wait: whoever dies there stands at the next one.
+    pub(crate) fn pass(&self, point: Point) {
         let place = {
             let mut reached = self.reached.lock().unwrap();
+            if self.is_dead() {
+                return;
+            }
             reached.push(point);
             reached.len() - 1
         };
         if self.at == Some(place) {
             match self.death {
                 Death::Aborts => std::process::abort(),
-                Death::Stands => {
-                    self.dead.store(true, Ordering::SeqCst);
-                    std::future::pending().await
-                }
+                Death::Stands => self.dead.store(true, Ordering::SeqCst),
             }
         }
     }

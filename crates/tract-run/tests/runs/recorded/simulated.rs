@@ -40,7 +40,7 @@ fn spoken(request: &ModelRequest) -> usize {
     request.messages.iter().filter(|message| message.role.as_str() == "assistant").count()
 }
 
-/// A model with a point before and one after each answer.
+/// A model with a point before, one within and one after each answer.
 struct Heard {
     model: Arc<dyn ChatModel>,
     life: Arc<Life>,
@@ -59,7 +59,14 @@ impl ChatModel for Heard {
         on_piece: &mut (dyn FnMut(Piece) + Send),
     ) -> Result<Reply, ModelError> {
         self.life.reach(Point::Ask).await;
-        let reply = self.model.stream(request, cancellation, on_piece).await?;
+        let mut heard = false;
+        let mut hear = |piece| {
+            if !std::mem::replace(&mut heard, true) {
+                self.life.pass(Point::Heard);
+            }
+            on_piece(piece);
+        };
+        let reply = self.model.stream(request, cancellation, &mut hear).await?;
         self.life.set_asked(spoken(request) + 1);
         self.life.reach(Point::Told).await;
         Ok(reply)

@@ -1,0 +1,135 @@
+//! A store that fails once, at any of its calls.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use tract::core::{StoreError, StoreErrorKind, StoreResult};
+use tract::{Draft, OpenOptions, Store, block_on};
+
+use super::agent::{Desk, Left};
+use super::places::Place;
+use super::resumed::{fates, goes_on};
+use super::trap::Stage;
+use crate::watched::{Watch, Watched};
+
+/// Fails one call, and lets all others through.
+#[derive(Clone, Debug, Default)]
+struct FailsOnce {
+    left: Arc<AtomicUsize>,
+    made: Arc<AtomicUsize>,
+    /// Only writes are counted.
+    writes: Arc<AtomicBool>,
+}
+
+impl FailsOnce {
+    /// Fails the call that comes after so many.
+    fn at(&self, call: usize) {
+        self.left.store(call + 1, Ordering::SeqCst);
+        self.made.store(0, Ordering::SeqCst);
+        self.writes.store(false, Ordering::SeqCst);
+    }
+
+    /// Fails the write that comes after so many.
+    fn at_write(&self, write: usize) {
+        self.at(write);
+        self.writes.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Watch for FailsOnce {
+    fn before(&self, name: &'static str, _: &str) -> StoreResult<usize> {
+        if self.writes.load(Ordering::SeqCst) && name != "apply" {
+            return Ok(0);
+        }
+        let number = self.made.fetch_add(1, Ordering::SeqCst);
+        let last = self
+            .left
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| (left > 0).then(|| left - 1));
+        match last {
+            Ok(1) => {
+                let kind = StoreErrorKind::Engine;
+                Err(StoreError::new(kind, "watched", name, "the disk is full"))
+            }
+            _ => Ok(number),
+        }
+    }
+
+    fn after(&self, _: usize) {}
+}
+
+#[test]
+fn a_store_that_fails_at_any_of_its_calls_leaves_a_branch_that_goes_on_and_repeats_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    for place in Place::all(folder.path()) {
+        let tract = place.fast();
+        let watch = FailsOnce::default();
+        let watched = Watched { store: tract.store().clone(), watch: watch.clone() };
+        let failing = block_on(OpenOptions::new().open_store(watched)).unwrap();
+        let (mut failed, mut seen) = (0, BTreeSet::new());
+        // With a first call that is idempotent: starts are written down after it has run.
+        let stage = Stage::Start;
+        for call in 0.. {
+            let (branch, traces) =
+                (format!("call-{call}"), folder.path().join(format!("{}-{call}", place.name())));
+            let desk = Desk::new(&failing.on(&branch).unwrap(), stage, Some(traces.clone()));
+            watch.at(call);
+            let ran = block_on(desk.agent.run(Some(Draft::user("go"))));
+            if watch.made.load(Ordering::SeqCst) <= call {
+                assert!(ran.is_ok(), "nothing failed");
+                break;
+            }
+            failed += usize::from(ran.is_err());
+            let what = format!("{}: call {call} of the store", place.name());
+            seen.insert(fates(&goes_on(&tract.on(&branch).unwrap(), stage, &traces, &what)));
+        }
+        // A failure to write down what has started is one of the turn; all others are the run's.
+        assert!(failed > 4, "{}: {failed} runs failed", place.name());
+        let all: Vec<&str> = seen.iter().map(String::as_str).collect();
+        println!("{}: {failed} runs failed, and went on to {all:?}", place.name());
+        // Nothing was asked for yet, or all is answered; the starts are not written down; the answers.
+        assert_eq!(all, ["ddd", "dfn", "nii"], "{}", place.name());
+        let report = block_on(tract.verify()).unwrap();
+        assert!(report.clean, "{}: {:?}", place.name(), report.damage);
+        place.close(tract);
+    }
+}
+
+/// Whoever takes up open calls looks for their starts, for what waits and was decided, and for the
+/// answers that other branches have of them: any of that may fail, and then nothing is done.
+#[test]
+fn a_store_that_fails_while_open_calls_are_taken_up_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let stage = Stage::Start;
+    let mut failed = 0;
+    for call in 0.. {
+        let watch = FailsOnce::default();
+        let store: Arc<dyn Store> = Arc::new(tract::core::memory());
+        let watched = Watched { store: Arc::clone(&store), watch: watch.clone() };
+        let failing = block_on(OpenOptions::new().open_store(watched)).unwrap();
+        let tract = block_on(OpenOptions::new().open_store(store)).unwrap();
+        let traces = folder.path().join(call.to_string());
+        let run = |said| block_on(Desk::new(&failing, stage, Some(traces.clone())).agent.run(said));
+        // What is said, the reply, the starts; the answers are lost.
+        watch.at_write(3);
+        run(Some(Draft::user("go"))).unwrap_err();
+        let open = Left::of(&tract);
+        assert_eq!((open.roles.len(), open.answers.len()), (2, 0));
+        // Another branch has the same calls.
+        let head = block_on(tract.head()).unwrap().unwrap();
+        block_on(tract.fork("other", head)).unwrap();
+        watch.at(call);
+        let ran = run(None);
+        if watch.made.load(Ordering::SeqCst) <= call {
+            assert!(ran.is_ok(), "nothing failed");
+            break;
+        }
+        failed += usize::from(ran.is_err());
+        let left = Left::of(&tract);
+        assert!(left == open || left.answers.len() == 3, "call {call}: {left:?}");
+        let what = format!("call {call} of the store, at going on");
+        assert_eq!(fates(&goes_on(&tract, stage, &traces, &what)), "nii", "{what}");
+    }
+    println!("{failed} runs failed");
+    assert!(failed > 6, "{failed} runs failed");
+}
