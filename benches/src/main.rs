@@ -47,8 +47,12 @@ const SECTIONS: &[(&str, Section)] = &[
 ];
 
 /// Those that run only when they are named.
-const ASKED: &[(&str, Section)] =
-    &[("redb", stores::append), ("group", stores::group), ("walk", stores::walk)];
+const ASKED: &[(&str, Section)] = &[
+    ("redb", stores::append),
+    ("group", stores::group),
+    ("walk", stores::walk),
+    ("million", stores::million),
+];
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

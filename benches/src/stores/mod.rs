@@ -3,6 +3,7 @@
 
 mod append;
 mod group;
+mod million;
 mod walk;
 
 use std::path::Path;
@@ -12,12 +13,16 @@ use tract::{OpenOptions, Tract, block_on};
 
 pub(crate) use self::append::run as append;
 pub(crate) use self::group::run as group;
+pub(crate) use self::million::run as million;
 pub(crate) use self::walk::run as walk;
 
 /// The engines that are compared.
 const ENGINES: [&str; 2] = ["sqlite", "redb"];
 
+fn url(engine: &str, folder: &Path) -> String {
+    format!("{engine}:{}", folder.join("tract.store").display())
+}
+
 fn open(engine: &str, folder: &Path, mode: WriteMode) -> Tract {
-    let url = format!("{engine}:{}", folder.join("tract.store").display());
-    block_on(OpenOptions::new().write_mode(mode).open(&url)).unwrap()
+    block_on(OpenOptions::new().write_mode(mode).open(&url(engine, folder))).unwrap()
 }

@@ -1,0 +1,69 @@
+//! A store of a million commits against one of a thousand: what is done with one conversation of 500
+//! messages must not take longer because others lie beside it.
+
+use std::path::Path;
+
+use tract::store::WriteMode;
+use tract::{OpenOptions, Tract, block_on};
+
+use super::{ENGINES, open, url};
+use crate::messages;
+use crate::table::{Figure, Table, median, micros, timed};
+
+const MESSAGES: u64 = 500;
+const ROUNDS: usize = 9;
+
+pub(crate) fn run(table: &mut Table, quick: bool) {
+    let large = if quick { 20_000 } else { 1_000_000 };
+    for engine in ENGINES {
+        let [small, big] = [1_000, large].map(|commits| {
+            let folder = tempfile::tempdir().unwrap();
+            fill(engine, folder.path(), commits);
+            measure(engine, folder.path())
+        });
+        let told = ["opening", "an append", "compiling 500 messages, cold"];
+        for (n, what) in told.into_iter().enumerate() {
+            let (small, big) = (small[n], big[n]);
+            table.add(Figure {
+                what: format!("{engine}, {what} in a store of {large} commits"),
+                ours: format!("{big:.0} µs"),
+                floor: format!("{small:.0} µs (in a store of 1,000)"),
+                ratio: Some(small / big),
+                wanted: "≤ 2 × as long",
+                met: Some(big <= 2.0 * small),
+            });
+        }
+    }
+}
+
+/// Writes conversations of 500 messages, each on a branch of its own.
+fn fill(engine: &str, folder: &Path, commits: u64) {
+    let tract = open(engine, folder, WriteMode::InPlace);
+    for line in 0..commits / MESSAGES {
+        messages::fill(&tract.on(&format!("line-{line}")).unwrap(), line * MESSAGES, MESSAGES);
+    }
+    messages::close(&tract);
+}
+
+/// Opens, compiles and appends; gives the medians in microseconds, in the order of the table.
+fn measure(engine: &str, folder: &Path) -> [f64; 3] {
+    let (mut opened, mut appended, mut compiled) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        let branch = format!("line-{}", round % 2);
+        let (tract, took): (Tract, _) = timed(|| {
+            let options = OpenOptions::new().write_mode(WriteMode::InPlace).branch(branch);
+            block_on(options.open(&url(engine, folder))).unwrap()
+        });
+        opened.push(micros(took));
+        let (context, took) = timed(|| block_on(tract.compile()).unwrap());
+        assert!(context.message_count() >= MESSAGES as usize);
+        compiled.push(micros(took));
+        for n in 0..10 {
+            let text = messages::text(n);
+            let (_, took) = timed(|| block_on(tract.user(text)).unwrap());
+            appended.push(micros(took));
+        }
+        messages::close(&tract);
+    }
+    [median(opened), median(appended), median(compiled)]
+}
