@@ -124,8 +124,9 @@ fn range(
                ORDER BY id DESC LIMIT ?3";
     let mut select = statement(connection, OP, sql)?;
     let wanted = i64::try_from(limit - page.steps.len()).unwrap_or(i64::MAX).saturating_add(1);
-    let mut rows =
-        select.query(params![segment_start(place), place, wanted]).map_err(engine(OP))?;
+    // Nothing below the row that the walk stops at is of use.
+    let lowest = stop.as_ref().map_or_else(|| segment_start(place), |(stop, _)| *stop);
+    let mut rows = select.query(params![lowest, place, wanted]).map_err(engine(OP))?;
     let mut expected = place;
     let mut portion = FIRST_PORTION;
     let mut read: VecDeque<Found> = VecDeque::new();
@@ -135,7 +136,7 @@ fn range(
         }
         if read.is_empty() {
             read = next_rows(&mut rows, portion)?;
-            portion = (portion * 4).min(LARGEST_PORTION);
+            portion = (portion * 2).min(LARGEST_PORTION);
         }
         let Some(Found { row, owner, commit }) = read.pop_front() else { break };
         let (found, read) = (row.place, row.read(commit, at.id));

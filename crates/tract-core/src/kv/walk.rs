@@ -86,6 +86,8 @@ impl View<'_> {
             Some(kind) => self.highest_row(kind, bottom, top)?,
             None => None,
         };
+        // Nothing below the row that the walk stops at is of use.
+        let bottom = stop.as_ref().map_or(bottom, |(stop, _)| *stop);
         let mut left = Left::End;
         let mut take = |found: Found, steps: &mut Vec<Step>| -> StoreResult<ControlFlow<()>> {
             let Found { place, content, commit } = found;
@@ -144,7 +146,7 @@ impl View<'_> {
                 return Ok(left);
             }
             at -= most as u64;
-            portion = (portion * 4).min(LARGEST_PORTION);
+            portion = (portion * 2).min(LARGEST_PORTION);
         }
     }
 
