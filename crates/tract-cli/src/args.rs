@@ -41,8 +41,7 @@ pub(crate) struct Cli {
 /// What every command takes, before or after the verb.
 #[derive(Debug, Args)]
 pub(crate) struct Global {
-    /// Where the store is: sqlite:PATH, redb:PATH or memory: [default: sqlite:.tract/tract.db, found upwards]
-    /// Where the store is: sqlite:PATH, postgres://USER@HOST/DATABASE (feature `postgres`) or memory: [default: sqlite:.tract/tract.db, found upwards]
+    /// Where the store is: sqlite:PATH, redb:PATH or memory:; sled:PATH and postgres://USER@HOST/DATABASE with the features of that name [default: sqlite:.tract/tract.db, found upwards]
     #[arg(long, global = true, env = "TRACT_STORE", value_name = "URL", hide_env_values = true)]
     #[arg(help_heading = "Everywhere")]
     pub(crate) store: Option<String>,

@@ -66,7 +66,7 @@ pub(crate) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Looks at all other branches whose context has the message.
+    /// Looks at all other branches that have the message, also where it was compressed away since.
     pub(crate) async fn of(repo: &Repo, branch: &RefName, message: CommitId) -> Result<Self> {
         let mut elsewhere = Self::default();
         for other in repo.branches().await? {
@@ -74,8 +74,9 @@ impl Elsewhere {
                 continue;
             }
             let line = repo.line(Some(other.head)).await?;
-            if line.view().contains(message) {
-                elsewhere.take(repo, &line, other.head, message).await?;
+            let marked = Marked::since(repo, other.head, message).await?;
+            if marked.reached || line.view().contains(message) {
+                elsewhere.take(repo, &line, marked, message).await?;
             }
         }
         Ok(elsewhere)
@@ -85,18 +86,19 @@ impl Elsewhere {
         &mut self,
         repo: &Repo,
         line: &Line,
-        head: CommitId,
+        marked: Marked,
         message: CommitId,
     ) -> Result<()> {
-        let marked = Marked::since(repo, head, message).await?;
-        let answers =
-            line.view().rows().filter(|row| row.answers.is_some_and(|call| call.slot == message));
-        for row in answers {
-            let commit = repo.require_commit(row.slot).await?;
+        let shown = line.view().rows();
+        let shown = shown.filter(|row| row.answers.is_some_and(|call| call.slot == message));
+        let answers: BTreeSet<CommitId> =
+            shown.map(|row| row.slot).chain(marked.answers.iter().copied()).collect();
+        for slot in answers {
+            let commit = repo.require_commit(slot).await?;
             // A handler may have changed the answer, or refused it: what the tool said is kept.
-            let content = match repo.original_of(row.slot).await? {
+            let content = match repo.original_of(slot).await? {
                 Some(original) => original,
-                None => repo.content_of(row.slot).await?,
+                None => repo.content_of(slot).await?,
             };
             let Content::ToolResult(answer) = &content else { continue };
             let started = || marked.started.get(&answer.call_id).copied();
@@ -172,18 +174,27 @@ pub(crate) struct Marked {
     pub(crate) started: BTreeMap<String, CallKey>,
     /// Calls that wait, or waited, for somebody to decide.
     pub(crate) deferred: BTreeMap<String, CallKey>,
+    /// Answers to the calls of the message, whether they are still shown or not.
+    answers: Vec<CommitId>,
+    /// The message is on the line.
+    reached: bool,
 }
 
 impl Marked {
     /// Reads the marks between a head and a message.
     pub(crate) async fn since(repo: &Repo, head: CommitId, message: CommitId) -> Result<Self> {
-        let mut marked = Self::default();
+        let mut marked = Self { reached: head == message, ..Self::default() };
         let mut next = Some(head);
         while let Some(from) = next {
             let walk = Walk { until: Some(message), ..Walk::from(from) };
             let page = repo.store().walk(repo.name(), walk).await;
             let page = page.map_err(tract_engine::Error::from)?;
             for step in &page.steps {
+                marked.reached |= step.commit.parent() == Some(message);
+                if matches!(step.commit.op, Op::Append { answers: Some(call), .. } if call.slot == message)
+                {
+                    marked.answers.push(step.commit.id());
+                }
                 marked.take(repo, &step.commit).await?;
             }
             next = page.next;

@@ -131,11 +131,15 @@ fn draft(commit: Commit) -> Outcome<Draft> {
     Ok(draft)
 }
 
-/// Reads a JSON list of tool schemas, or one schema, each kept byte for byte.
+/// Reads a JSON list of tool schemas, one schema, or one a line, each kept byte for byte.
 pub(crate) fn schemas(text: &str) -> Outcome<Vec<ToolSchema>> {
     let text = text.trim();
     if text.starts_with('{') {
-        return Ok(vec![ToolSchema::parse(text)?]);
+        let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+        return match lines().all(|line| line.starts_with('{') && line.ends_with('}')) {
+            true => lines().map(|line| Ok(ToolSchema::parse(line)?)).collect(),
+            false => Ok(vec![ToolSchema::parse(text)?]),
+        };
     }
     let list = json::split_array(text)?;
     list.into_iter().map(|raw| Ok(ToolSchema::parse(raw)?)).collect()

@@ -102,7 +102,7 @@ tell-only        all")]
         #[arg(value_parser = pin_policy)]
         policy: Option<PinPolicy>,
     },
-    /// Set the tools in force from here on: a JSON list of schemas.
+    /// Set the tools in force from here on: a JSON list of schemas, or one a line.
     #[command(after_help = "\
 Examples:
   tract tools set tools.json

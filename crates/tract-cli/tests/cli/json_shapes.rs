@@ -117,6 +117,20 @@ fn tools_answer_in_lists_and_lines() {
 }
 
 #[test]
+fn tools_are_set_from_a_list_or_from_one_a_line() {
+    let place = Place::of(STREAM);
+    for text in [r#"[{"name":"a"},{"name":"b"}]"#, "{\"name\":\"a\"}\n\n{\"name\":\"b\"}\n"] {
+        place.write("tools", text);
+        place.ok(&["tools", "set", "tools"]);
+        assert_eq!(place.ok(&["tools", "of", "--json"]).trim(), r#"[{"name":"a"},{"name":"b"}]"#);
+        place.ok(&["tools", "set", "--none"]);
+    }
+    place.write("tools", "{\n  \"name\": \"c\"\n}\n");
+    place.ok(&["tools", "set", "tools"]);
+    assert_eq!(place.json(&["tools", "of", "--json"])[0][0]["name"], "c");
+}
+
+#[test]
 fn every_verb_answers_in_json() {
     let place = Place::of(STREAM);
     place.write("tools.json", "[]");

@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tract_core::{CommitId, Draft, Op, Store, block_on};
 use tract_engine::Repo;
+use tract_engine::plan::Selection;
 use tract_hooks::{Hooks, ToolResultAction, ToolResultReceived};
 use tract_run::{Agent, OnResume, Stop};
 use tract_tools::{Registry, ToolContext, ToolError, tool};
@@ -183,6 +184,21 @@ fn an_answer_that_a_handler_changed_or_refused_is_no_reason_to_act_again() {
             assert_eq!(world.0.load(Ordering::SeqCst), 2, "no effect is repeated");
         });
     }
+}
+
+#[test]
+fn what_was_compressed_away_since_is_not_done_again() {
+    block_on(async {
+        let (store, world) = (memory(), Arc::new(World::default()));
+        let repo = repo_on(&store).await;
+        let asked = acted(&repo, &world).await;
+        let all = Selection::Range { from: None, to: None };
+        repo.compress(&main_branch(), all, "they acted twice").await.unwrap();
+        assert_eq!(said(&messages(&repo).await).len(), 1, "nothing but the summary is shown");
+        let again = run_again(&repo, "again", asked, &world).await;
+        assert_eq!(again[2..4], ["tool: effect 1 <c1 act>", "tool: effect 2 <c2 act>"]);
+        assert_eq!(world.0.load(Ordering::SeqCst), 2, "no effect is repeated");
+    });
 }
 
 #[test]
