@@ -33,6 +33,9 @@ pub(crate) fn number(n: u64) -> String {
 pub(crate) fn count(n: usize, thing: &str) -> String {
     match n {
         1 => format!("1 {thing}"),
+        n if thing.ends_with("ly") || thing.ends_with("ry") => {
+            format!("{} {}ies", number(n as u64), thing.trim_end_matches('y'))
+        }
         n if thing.ends_with(['s', 'h']) => format!("{} {thing}es", number(n as u64)),
         n => format!("{} {thing}s", number(n as u64)),
     }

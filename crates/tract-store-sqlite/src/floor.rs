@@ -8,7 +8,7 @@ use tract_core::StoreResult;
 use crate::SqliteOptions;
 use crate::error::engine;
 use crate::migrate;
-use crate::schema::TABLES;
+use crate::schema::{TABLES, place};
 
 /// SQLite writing as many bytes into the tables and indexes of a store, with prepared statements,
 /// one transaction and the store's own durability. Nothing is hashed, planned or checked: what it
@@ -21,9 +21,16 @@ pub struct BareSqlite {
     next: i64,
 }
 
-/// A number that looks like the first bytes of a hash.
+/// A time as the log keeps it, in microseconds since 1970.
+const AT: i64 = 1_700_000_000_000_000;
+
+/// A number that looks like the first bytes of a hash (the mixer of SplitMix64): evenly spread ones
+/// would fill all pages of an index alike, and split them all at once or not at all.
 fn scatter(n: i64) -> i64 {
-    n.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as i64)
+    let mut mixed = (n as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    (mixed ^ (mixed >> 31)) as i64
 }
 
 impl BareSqlite {
@@ -61,10 +68,11 @@ impl BareSqlite {
         for _ in 0..messages {
             let n = self.next;
             self.next += 1;
+            let at = place(1, n);
             let blob = "INSERT INTO blobs VALUES (?1, 1, ?2, ?3)";
-            run(blob, params![n, scatter(n), self.content])?;
-            let commit = "INSERT INTO commits VALUES (?1, 1, ?2, ?1, ?3)";
-            run(commit, params![n, scatter(!n), self.record])?;
+            run(blob, params![at, scatter(n), self.content])?;
+            let commit = "INSERT INTO commits VALUES (?1, 1, ?2, 0, ?3)";
+            run(commit, params![at, scatter(!n), self.record])?;
         }
         let n = self.next;
         run(
@@ -72,8 +80,9 @@ impl BareSqlite {
             params![[7u8; 33]],
         )?;
         let log = "INSERT INTO ref_log \
-                   VALUES (NULL, 1, 17, ?1, ?2, ?3, ?4, ?5, 1, 2, NULL, NULL, ?6, 9)";
-        run(log, params![n - 1, n, scatter(n + 7), scatter(n + 9), [1u8; 16], n])?;
+                   VALUES (NULL, 1, 17, 1, ?1, ?2, ?3, ?4, 1, 2, NULL, NULL, ?5, ?6)";
+        let (b1, b2, sum) = (scatter(n + 7), scatter(n + 9), scatter(n + 11) >> 32);
+        run(log, params![place(1, n), b1, b2, [1u8; 16], AT + n, sum])?;
         writing.commit()
     }
 
