@@ -51,6 +51,9 @@ mod roundtrip;
 mod rules;
 
 // What waits to be decided: once, by whomever, whatever breaks.
+
+// What a huge result takes in memory.
+mod peaks;
 mod pending;
 
 // A PostgreSQL server of our own, as the tests of its store have it.

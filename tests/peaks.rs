@@ -1,0 +1,92 @@
+//! T12: the memory that a huge result takes on its way into a store, and out of it again, of a
+//! process that does nothing else.
+
+use std::path::Path;
+use std::process::Command;
+
+use tract::{Draft, Limits, OpenOptions, Part, block_on};
+use tract_testkit::{figure, scaled};
+
+use crate::backends::{self, Backend};
+
+/// Tell the child where the result goes, which way, and how large it is.
+const URL: &str = "TRACT_TEST_PEAK_URL";
+const WAY: &str = "TRACT_TEST_PEAK_WAY";
+const BYTES: &str = "TRACT_TEST_PEAK_BYTES";
+
+/// The most memory that this process ever had, in bytes; only Linux tells.
+fn peak() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().trim_end_matches(" kB").parse::<usize>().ok().map(|kib| kib * 1024)
+}
+
+#[test]
+fn the_child_takes_the_result() {
+    let (Ok(url), Ok(way), Ok(bytes)) =
+        (std::env::var(URL), std::env::var(WAY), std::env::var(BYTES))
+    else {
+        return;
+    };
+    let bytes: usize = bytes.parse().unwrap();
+    let limits = Limits { blob_bytes: 256 << 20, ..Limits::default() };
+    let tract = block_on(OpenOptions::new().limits(limits).open(&url)).unwrap();
+    let line = "a line of a log, with \"quotes\", of which there are very many\n";
+    match way.as_str() {
+        "in" => {
+            block_on(tract.commit(Draft::assistant("").call("c", "cat", "{}"))).unwrap();
+            let before = peak().unwrap();
+            let mut result = String::with_capacity(bytes + line.len());
+            while result.len() < bytes {
+                result.push_str(line);
+            }
+            block_on(tract.tool_result("c", result)).unwrap();
+            println!("\npeak {}", peak().unwrap() - before);
+        }
+        _ => {
+            let before = peak().unwrap();
+            let compiled = block_on(tract.compile()).unwrap();
+            let parts = compiled.messages().flat_map(|message| message.content.parts());
+            let large = |part: &Part| matches!(part, Part::Text { text } if text.len() >= bytes);
+            assert_eq!(parts.filter(|part| large(part)).count(), 1);
+            println!("\npeak {}", peak().unwrap() - before);
+        }
+    }
+}
+
+/// Runs the child; gives the memory that the result took, as a multiple of its size.
+fn times(backend: &Backend, folder: &Path, way: &str, bytes: usize) -> f64 {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["peaks::the_child_takes_the_result", "--exact", "--nocapture"])
+        .env(URL, backend.url(folder, "agent"))
+        .env(WAY, way)
+        .env(BYTES, bytes.to_string())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let taken = said.lines().find_map(|line| line.strip_prefix("peak "));
+    let taken = taken.unwrap_or_else(|| {
+        panic!("{}: {said}{}", backend.name, String::from_utf8_lossy(&output.stderr))
+    });
+    taken.parse::<usize>().unwrap() as f64 / bytes as f64
+}
+
+#[test]
+fn a_huge_result_takes_less_than_three_times_its_size() {
+    if peak().is_none() {
+        println!("left out: this system does not tell how much memory a process had");
+        return;
+    }
+    let megabytes = scaled(100, 0.3, 30);
+    for backend in backends::all() {
+        let folder = tempfile::tempdir().unwrap();
+        let [taken_in, given_out] =
+            ["in", "out"].map(|way| times(backend, folder.path(), way, megabytes * 1_000_000));
+        figure(
+            "T12 memory",
+            backend.name,
+            format!("a result of {megabytes} MB takes {taken_in:.2} × in and {given_out:.2} × out"),
+        );
+        assert!(taken_in < 3.0 && given_out < 3.0, "{}", backend.name);
+    }
+}
