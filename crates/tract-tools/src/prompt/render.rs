@@ -15,6 +15,9 @@ use super::{Checked, Prompt, Visibility};
 use crate::policy::Policy;
 use crate::registry::{Registry, RegistryBuilder};
 
+/// Markdown has no headings below this level; sections further down stand on it too.
+const HEADINGS: usize = 6;
+
 /// What a model gets: the instructions, and the tools of the sections that are shown.
 #[derive(Clone)]
 pub struct RenderedPrompt {
@@ -157,7 +160,7 @@ impl Work<'_> {
             return Ok(());
         }
         let (title, path) = (given.title.trim(), section.path.as_str());
-        self.paragraph(&format!("{} {number} {title} ({path})", "#".repeat(level)));
+        self.paragraph(&format!("{} {number} {title} ({path})", "#".repeat(level.min(HEADINGS))));
         let fill =
             |text: &super::Template| text.fill(path, given.params.as_ref(), &self.bindings.values);
         let as_summary = given.visibility == Visibility::Summary && !self.opens(path);

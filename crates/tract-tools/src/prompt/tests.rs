@@ -132,6 +132,21 @@ fn enablement_may_ask_values_and_session() {
 }
 
 #[test]
+fn headings_end_at_the_sixth_level() {
+    let section = |n: usize| Section::new(format!("s{n}"), "S", "");
+    let deep = (0..7).rev().fold(section(7), |child, n| section(n).child(child));
+    let prompt = Prompt::builder("n", "k").section(deep).build().unwrap();
+    let rendered = prompt.render(&Bindings::new()).unwrap();
+    let levels: Vec<usize> = rendered
+        .text()
+        .lines()
+        .filter(|line| line.starts_with('#'))
+        .map(|line| line.chars().take_while(|sign| *sign == '#').count())
+        .collect();
+    assert_eq!(levels, [2, 3, 4, 5, 6, 6, 6, 6]);
+}
+
+#[test]
 fn everything_that_is_wrong_is_said_at_once() {
     let bad = ExampleText::new("", &serde_json::json!({"x": 1}), "y").unwrap();
     let error = Prompt::builder("", "k")
