@@ -2,7 +2,7 @@
 //!
 //! [`store_suite!`] makes one `#[test]` of every case of the contract. [`cases`] gives the same
 //! cases to programs. [`FaultyStore`] breaks one promise at a time, which shows that the cases
-//! notice. [`differential`] plays one history on several
+//! notice; [`Watched`] is for faults of your own. [`differential`] plays one history on several
 //! stores, and [`linear`] judges what concurrent callers saw of refs. [`crash`] holds what writers
 //! were told against what is there after a crash, and [`damage`] what can be read of damaged files
 //! against what was stored.
@@ -35,8 +35,10 @@ mod scale;
 #[cfg(feature = "proptest")]
 pub mod strategies;
 mod suite;
+mod watched;
 
 pub use self::contract::cases;
 pub use self::faulty::{Fault, FaultyStore};
 pub use self::scale::{Rounds, figure, rounds, scaled};
 pub use self::suite::{Capability, Case, Harness, Outcome, Running, Suite, assert_kept};
+pub use self::watched::{Answer, Call, Watch, Watched};
