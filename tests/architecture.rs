@@ -82,11 +82,11 @@ fn dependencies_point_down() {
     assert_eq!(seen, ALLOWED.len(), "every crate named here exists");
 }
 
-/// The crates of ours that a build of the facade with these features contains.
-fn tree(features: &str) -> Vec<String> {
+/// The crates that a build of this package contains.
+fn tree(package: &[&str]) -> Vec<String> {
     let output = Command::new(env!("CARGO"))
-        .args(["tree", "--offline", "--package", "tract", "--no-default-features"])
-        .args(["--features", features, "--edges", "normal", "--prefix", "none"])
+        .args(["tree", "--offline", "--edges", "normal", "--prefix", "none", "--package"])
+        .args(package)
         .current_dir(root())
         .output()
         .expect("cargo tree");
@@ -100,7 +100,7 @@ fn tree(features: &str) -> Vec<String> {
 
 #[track_caller]
 fn check(features: &str, present: &[&str], absent: &[&str]) {
-    let tree = tree(features);
+    let tree = tree(&["tract", "--no-default-features", "--features", features]);
     for name in present {
         assert!(tree.iter().any(|found| found == name), "{features:?} lacks {name}");
     }
@@ -153,6 +153,15 @@ fn the_default_build_is_light() {
         &["tract-engine"],
         &["tokio", "reqwest", "rustls", "hyper", "jsonschema"],
     );
+}
+
+/// What tests alone need is not built by whoever tries the command.
+#[test]
+fn the_command_contains_no_test_framework() {
+    let tree = tree(&["tract-cli"]);
+    assert!(tree.iter().any(|found| found == "tract-testkit"), "it has `conformance`");
+    let found: Vec<&String> = tree.iter().filter(|found| found.starts_with("proptest")).collect();
+    assert!(found.is_empty(), "the command contains {found:?}");
 }
 
 /// A low minimum is a reason to choose us: nothing that we build on may ask for a newer Rust.

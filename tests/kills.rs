@@ -8,14 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use tract::core::StoreResult;
 use tract::engine::CompressToolCalls;
 use tract::hooks::{Hooks, Summarize, ToolResultAction, ToolResultReceived};
-use tract::{Content, Draft, OpenOptions, Tract, block_on};
+use tract::{Content, Draft, OpenOptions, Store, Tract, block_on};
+use tract_testkit::{Answer, Call, Watch, Watched};
 
 use crate::backends::{self, Backend};
 use crate::summaries::FirstLine;
-use crate::watched::{Watch, Watched};
 
 const FOLDER: &str = "TRACT_KILL_FOLDER";
 const BACKEND: &str = "TRACT_KILL_BACKEND";
@@ -66,11 +67,12 @@ pub(crate) fn say(word: &str) {
     out.flush().unwrap();
 }
 
+#[async_trait]
 impl Watch for Doomed {
-    fn before(&self, name: &'static str, _: &str) -> StoreResult<usize> {
+    async fn answer(&self, store: &dyn Store, call: Call<'_>) -> StoreResult<Answer> {
         let number = self.calls.fetch_add(1, Ordering::SeqCst);
         if self.when == When::Never {
-            say(&format!("call {name}"));
+            say(&format!("call {}", call.name()));
         }
         if number == self.at {
             match self.when {
@@ -79,13 +81,11 @@ impl Watch for Doomed {
                 When::After | When::Never => {}
             }
         }
-        Ok(number)
-    }
-
-    fn after(&self, number: usize) {
+        let answer = call.ask(store).await;
         if number == self.at && self.when == When::After {
             wait();
         }
+        answer
     }
 }
 
@@ -150,7 +150,7 @@ fn the_child_takes_a_step() {
     let when = When::ALL.into_iter().find(|when| said(WHEN).as_deref() == Some(when.word()));
     let store = Arc::clone(backend.open(Path::new(&folder), "agent").store());
     let watch = Doomed { calls: AtomicUsize::new(0), at, when: when.unwrap() };
-    let doomed = Watched { store, watch };
+    let doomed = Watched::new(store, watch);
     take(&block_on(OpenOptions::new().open_store(doomed)).unwrap(), &step);
     say("done");
 }

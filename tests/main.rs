@@ -78,8 +78,5 @@ mod translation;
 // Concurrent callers on one branch, and one history on all stores.
 mod together;
 
-// A store whose calls somebody is told of.
-mod watched;
-
 // Stores, imports and bodies, for all of them.
 mod walks;

@@ -7,9 +7,9 @@ use tract::core::{ModelRequest, StoreResult};
 use tract::run::Stop;
 use tract::tools::{Registry, tool};
 use tract::{ChatModel, Content, Draft, ModelError, OpenOptions, Reply, Tract, block_on};
+use tract_testkit::{Call, Watched};
 
 use crate::faults::places::Place;
-use crate::watched::{Watch, Watched};
 
 /// Doubles.
 #[tool(read_only)]
@@ -104,17 +104,15 @@ fn fifty_sessions_at_once_do_not_disturb_each_other() {
 #[derive(Clone, Debug, Default)]
 struct Written(Arc<Mutex<Vec<String>>>, Arc<AtomicUsize>);
 
-impl Watch for Written {
-    fn before(&self, name: &'static str, what: &str) -> StoreResult<usize> {
-        if name == "apply" {
-            self.0.lock().unwrap().push(what.to_owned());
+impl Written {
+    fn hear(&self, call: Call<'_>) -> StoreResult<()> {
+        if let Call::Apply { batch, .. } = call {
+            self.0.lock().unwrap().push(batch.note.what.clone());
         } else {
             self.1.fetch_add(1, Ordering::SeqCst);
         }
-        Ok(0)
+        Ok(())
     }
-
-    fn after(&self, _: usize) {}
 }
 
 /// What a turn with so many calls writes, from the model's reply on.
@@ -140,7 +138,8 @@ fn writes_of_a_turn(
 fn a_turns_results_are_one_durable_write_whatever_their_number_and_its_starts_one_more() {
     let written = Written::default();
     let store: Arc<dyn tract::Store> = Arc::new(tract::core::memory());
-    let watched = Watched { store, watch: written.clone() };
+    let heard = written.clone();
+    let watched = Watched::new(store, move |call: Call<'_>| heard.hear(call));
     let tract = block_on(OpenOptions::new().open_store(watched)).unwrap();
     written.0.lock().unwrap().clear();
     for calls in [1, 2, 7, 40] {

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tract::core::{StoreError, StoreErrorKind, StoreResult};
 use tract::{Draft, OpenOptions, Store, block_on};
+use tract_testkit::{Call, Watch, Watched};
 
 use super::agent::{Desk, Left};
 use super::places::Place;
 use super::resumed::{fates, goes_on};
 use super::trap::Stage;
-use crate::watched::{Watch, Watched};
 
 /// Fails one call, and lets all others through.
 #[derive(Clone, Debug, Default)]
@@ -35,27 +35,29 @@ impl FailsOnce {
         self.at(write);
         self.writes.store(true, Ordering::SeqCst);
     }
-}
 
-impl Watch for FailsOnce {
-    fn before(&self, name: &'static str, _: &str) -> StoreResult<usize> {
-        if self.writes.load(Ordering::SeqCst) && name != "apply" {
-            return Ok(0);
+    /// The store, but for that call.
+    fn watches(&self, store: Arc<dyn Store>) -> Watched<impl Watch> {
+        let own = self.clone();
+        Watched::new(store, move |call: Call<'_>| own.hear(call))
+    }
+
+    fn hear(&self, call: Call<'_>) -> StoreResult<()> {
+        if self.writes.load(Ordering::SeqCst) && !matches!(call, Call::Apply { .. }) {
+            return Ok(());
         }
-        let number = self.made.fetch_add(1, Ordering::SeqCst);
+        self.made.fetch_add(1, Ordering::SeqCst);
         let last = self
             .left
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| (left > 0).then(|| left - 1));
         match last {
             Ok(1) => {
                 let kind = StoreErrorKind::Engine;
-                Err(StoreError::new(kind, "watched", name, "the disk is full"))
+                Err(StoreError::new(kind, "watched", call.name(), "the disk is full"))
             }
-            _ => Ok(number),
+            _ => Ok(()),
         }
     }
-
-    fn after(&self, _: usize) {}
 }
 
 #[test]
@@ -64,7 +66,7 @@ fn a_store_that_fails_at_any_of_its_calls_leaves_a_branch_that_goes_on_and_repea
     for place in Place::all(folder.path()) {
         let tract = place.fast();
         let watch = FailsOnce::default();
-        let watched = Watched { store: tract.store().clone(), watch: watch.clone() };
+        let watched = watch.watches(tract.store().clone());
         let failing = block_on(OpenOptions::new().open_store(watched)).unwrap();
         let (mut failed, mut seen) = (0, BTreeSet::new());
         // With a first call that is idempotent: starts are written down after it has run.
@@ -105,7 +107,7 @@ fn a_store_that_fails_while_open_calls_are_taken_up_changes_nothing() {
     for call in 0.. {
         let watch = FailsOnce::default();
         let store: Arc<dyn Store> = Arc::new(tract::core::memory());
-        let watched = Watched { store: Arc::clone(&store), watch: watch.clone() };
+        let watched = watch.watches(Arc::clone(&store));
         let failing = block_on(OpenOptions::new().open_store(watched)).unwrap();
         let tract = block_on(OpenOptions::new().open_store(store)).unwrap();
         let traces = folder.path().join(call.to_string());

@@ -6,16 +6,17 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use async_trait::async_trait;
 use tract::core::StoreResult;
 use tract::run::Stop;
-use tract::{Draft, OpenOptions, Tract, block_on};
+use tract::{Draft, OpenOptions, Store, Tract, block_on};
+use tract_testkit::{Answer, Call, Watch, Watched};
 
 use super::agent::Desk;
 use super::places::Place;
 use super::resumed::{fates, goes_on};
 use super::trap::{Fault, Stage, arm, spring};
 use crate::kills::{say, wait};
-use crate::watched::{Watch, Watched};
 
 const PLACE: &str = "TRACT_FAULT_PLACE";
 const POINT: &str = "TRACT_FAULT_POINT";
@@ -71,27 +72,24 @@ struct Writes {
     made: AtomicUsize,
 }
 
+#[async_trait]
 impl Watch for Writes {
-    fn before(&self, name: &'static str, what: &str) -> StoreResult<usize> {
-        if name != "apply" {
-            return Ok(usize::MAX);
-        }
+    async fn answer(&self, store: &dyn Store, call: Call<'_>) -> StoreResult<Answer> {
+        let Call::Apply { batch, .. } = call else { return call.ask(store).await };
         let number = self.made.fetch_add(1, Ordering::SeqCst);
-        say(&format!("write {what}"));
+        say(&format!("write {}", batch.note.what));
         if self.point == Point::Before(number) {
             wait();
         }
-        if what == "start" {
+        if batch.note.what == "start" {
             // A kill has no other way out.
             spring(Stage::Start, "c2").unwrap();
         }
-        Ok(number)
-    }
-
-    fn after(&self, number: usize) {
+        let applied = call.ask(store).await;
         if self.point == Point::After(number) {
             wait();
         }
+        applied
     }
 }
 
@@ -107,7 +105,7 @@ fn the_child_runs_into_its_end() {
     };
     let store = place.open().store().clone();
     let watch = Writes { point, made: AtomicUsize::new(0) };
-    let tract = block_on(OpenOptions::new().open_store(Watched { store, watch })).unwrap();
+    let tract = block_on(OpenOptions::new().open_store(Watched::new(store, watch))).unwrap();
     let desk = Desk::new(&tract.on(&point.word()).unwrap(), point.stage(), traces);
     if let Point::Stage(stage) = point {
         arm(stage, Fault::Kill, &desk.clock, &desk.token);

@@ -4,28 +4,23 @@ use tract::core::{StoreError, StoreErrorKind, StoreResult};
 use tract::run::Stop;
 use tract::tools::snapshot::BoxError;
 use tract::{Draft, OpenOptions, Tract, block_on};
+use tract_testkit::{Call, Watched};
 
 use super::agent::{Desk, Left};
 use super::places::Place;
 use super::trap::{Fault, Stage, arm, disarm, spring};
-use crate::watched::{Watch, Watched};
 
 /// Runs into a fault where starts are written down.
-#[derive(Debug)]
-struct AtStarts;
-
-impl Watch for AtStarts {
-    fn before(&self, name: &'static str, what: &str) -> StoreResult<usize> {
-        let starts = name == "apply" && what == "start";
-        let sprung = if starts { spring(Stage::Start, "c2") } else { Ok(()) };
-        let refused = |error: BoxError| {
-            let kind = StoreErrorKind::Engine;
-            StoreError::new(kind, "watched", "apply", error.to_string())
-        };
-        sprung.map(|()| 0).map_err(refused)
+fn at_starts(call: Call<'_>) -> StoreResult<()> {
+    let refused = |error: BoxError| {
+        StoreError::new(StoreErrorKind::Engine, "watched", "apply", error.to_string())
+    };
+    match call {
+        Call::Apply { batch, .. } if batch.note.what == "start" => {
+            spring(Stage::Start, "c2").map_err(refused)
+        }
+        _ => Ok(()),
     }
-
-    fn after(&self, _: usize) {}
 }
 
 /// The fault cannot happen there: a reducer says what becomes of its slice, and has no way to fail
@@ -109,7 +104,7 @@ fn every_stage_and_every_fault_leave_the_state_before_and_one_failed_answer() {
     let mut in_memory: Option<Vec<Left>> = None;
     for place in Place::all(folder.path()) {
         let tract = place.fast();
-        let watched = Watched { store: tract.store().clone(), watch: AtStarts };
+        let watched = Watched::new(tract.store().clone(), at_starts);
         let trapped = block_on(OpenOptions::new().open_store(watched)).unwrap();
         for (stage, fault) in &combinations {
             run(&trapped, *stage, *fault);

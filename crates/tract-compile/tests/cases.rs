@@ -4,15 +4,15 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use common::counting::CountingStore;
+use common::counting::Counts;
 use common::{History, Snap, compiler, said, snapshots, toolset};
 use tract_compile::{CompileError, SnapshotCheck};
 use tract_core::{
     Blob, CallRef, Change, Changes, Commit, CommitId, Content, DerivedKind, DerivedRow, JsonText,
     Op, Part, Priority, RepoName, RowFields, Store, This, block_on,
 };
+use tract_testkit::Watched;
 
 #[test]
 fn revert_head_restores() {
@@ -85,7 +85,7 @@ fn snapshot_start_equals_root() {
 #[test]
 fn skip_trimmed_history_is_bounded() {
     const WINDOW: usize = 50;
-    let counting = Arc::new(CountingStore::new(Arc::new(tract_core::memory())));
+    let counting = Arc::new(Watched::new(Arc::new(tract_core::memory()), Counts::default()));
     let mut history = History::over(counting.clone());
     let mut slots = Vec::new();
     for n in 0..4000 {
@@ -95,13 +95,13 @@ fn skip_trimmed_history_is_bounded() {
         }
     }
     let repo = RepoName::default();
-    counting.reset();
+    counting.watch().reset();
     let cold = history.cold(history.head);
     assert_eq!(cold.message_count(), WINDOW);
-    let commits = CountingStore::count(&counting.commits);
+    let commits = Counts::count(&counting.watch().commits);
     assert!(commits <= 256 + 2 * WINDOW as u64 + 64, "{commits} commits read");
-    assert_eq!(CountingStore::count(&counting.blobs), WINDOW as u64);
-    assert_eq!(CountingStore::count(&counting.derived), 1);
+    assert_eq!(Counts::count(&counting.watch().blobs), WINDOW as u64);
+    assert_eq!(Counts::count(&counting.watch().derived), 1);
     assert_eq!(said(&cold), said(&history.compile()));
 
     let stats = block_on(history.store.stats(&repo)).unwrap();
@@ -125,17 +125,17 @@ fn skip_trimmed_history_is_bounded() {
 
 #[test]
 fn compile_after_an_append_reads_nothing() {
-    let counting = Arc::new(CountingStore::new(Arc::new(tract_core::memory())));
+    let counting = Arc::new(Watched::new(Arc::new(tract_core::memory()), Counts::default()));
     let mut history = History::over(counting.clone());
     history.tools(&[r#"{"name":"grep"}"#]);
     let first = history.user("one");
     history.compile();
-    counting.calls.store(0, Ordering::SeqCst);
+    counting.watch().reset();
     history.user("two");
     history.edit(first, Content::user("uno"));
     history.tools(&[r#"{"name":"sed"}"#]);
     let compiled = history.compile();
-    assert_eq!(CountingStore::count(&counting.calls), 0);
+    assert_eq!(Counts::count(&counting.watch().calls), 0);
     assert_eq!(history.texts(), ["uno", "two"]);
     assert_eq!(compiled.tools()[0].name, "sed");
 }

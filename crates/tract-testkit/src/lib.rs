@@ -1,11 +1,14 @@
 //! What a store of tract promises, as tests that anybody can run.
 //!
 //! [`store_suite!`] makes one `#[test]` of every case of the contract. [`cases`] gives the same
-//! cases to programs. [`strategies`] makes random objects and writes, and [`FaultyStore`] breaks
-//! one promise at a time, which shows that the cases notice. [`machine`] is a reference model for
-//! `proptest-state-machine`, [`differential`] plays one history on several stores, and [`linear`]
-//! judges what concurrent callers saw of refs. [`crash`] holds what writers were told against what is
-//! there after a crash, and [`damage`] what can be read of damaged files against what was stored.
+//! cases to programs. [`FaultyStore`] breaks one promise at a time, which shows that the cases
+//! notice; [`Watched`] is for faults of your own. [`differential`] plays one history on several
+//! stores, and [`linear`] judges what concurrent callers saw of refs. [`crash`] holds what writers
+//! were told against what is there after a crash, and [`damage`] what can be read of damaged files
+//! against what was stored.
+//!
+//! The feature `proptest`, on by default, brings `strategies`, which make random objects and writes,
+//! and `machine`, a reference model for `proptest-state-machine`.
 //!
 //! ```
 //! use std::path::Path;
@@ -26,12 +29,16 @@ pub mod differential;
 mod faulty;
 pub mod fixtures;
 pub mod linear;
+#[cfg(feature = "proptest")]
 pub mod machine;
 mod scale;
+#[cfg(feature = "proptest")]
 pub mod strategies;
 mod suite;
+mod watched;
 
 pub use self::contract::cases;
 pub use self::faulty::{Fault, FaultyStore};
 pub use self::scale::{Rounds, figure, rounds, scaled};
 pub use self::suite::{Capability, Case, Harness, Outcome, Running, Suite, assert_kept};
+pub use self::watched::{Answer, Call, Watch, Watched};

@@ -1,15 +1,7 @@
-use std::sync::Arc;
-
 use async_trait::async_trait;
-use bytes::Bytes;
-use tract_core::store::{
-    BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectRepository,
-    RefRepository, StoreError, StoreResult, StoreStats, ToolRepository, Walk, WalkPage,
-};
-use tract_core::{
-    Applied, Batch, Blob, BlobId, Commit, CommitId, DerivedKind, IdPrefix, LogEntry, ObjectId,
-    RefName, RefTarget, RepoName, Store, ToolDefinition, ToolId, Toolset, ToolsetId,
-};
+use tract_core::store::{StoreError, StoreResult};
+use tract_core::{BlobId, CommitId, ObjectId, RefName, RefTarget, Store, ToolsetId};
+use tract_testkit::{Answer, Call, Watch};
 
 /// What is wrong with a store.
 #[derive(Clone, Debug)]
@@ -38,194 +30,73 @@ pub(crate) enum Fault {
     Snapshots,
 }
 
-/// A store with a fault.
-#[derive(Debug)]
-pub(crate) struct Broken {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) fault: Fault,
-}
-
 fn corrupt<T>(object: ObjectId) -> StoreResult<T> {
     Err(StoreError::corrupt("broken", "read", object))
 }
 
-#[async_trait]
-impl ObjectRepository for Broken {
-    async fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
-        let mut found = self.store.blobs(repo, keys).await?;
-        for (key, found) in keys.iter().zip(&mut found) {
-            match self.fault {
-                Fault::Blob(id) if id == key.id => return corrupt(ObjectId::Blob(id)),
-                Fault::NoBlob(id) if id == key.id => *found = None,
-                _ => {}
-            }
-        }
-        Ok(found)
-    }
-
-    async fn toolsets(
-        &self,
-        repo: &RepoName,
-        ids: &[ToolsetId],
-    ) -> StoreResult<Vec<Option<Toolset>>> {
-        let mut found = self.store.toolsets(repo, ids).await?;
-        for (asked, found) in ids.iter().zip(&mut found) {
-            match self.fault {
-                Fault::Toolset(id) if id == *asked => return corrupt(ObjectId::Toolset(id)),
-                Fault::NoToolset(id) if id == *asked => *found = None,
-                _ => {}
-            }
-        }
-        Ok(found)
-    }
-
-    async fn resolve_prefix(
-        &self,
-        repo: &RepoName,
-        prefix: &IdPrefix,
-        limit: usize,
-    ) -> StoreResult<Vec<ObjectId>> {
-        self.store.resolve_prefix(repo, prefix, limit).await
-    }
+/// Leaves out what is stored under an id.
+fn hide<T>(found: &mut [Option<T>], is_it: impl Fn(&T) -> bool) {
+    found.iter_mut().filter(|one| one.as_ref().is_some_and(&is_it)).for_each(|one| *one = None);
 }
 
 #[async_trait]
-impl CommitRepository for Broken {
-    async fn commits(&self, repo: &RepoName, ids: &[CommitId]) -> StoreResult<Vec<Option<Commit>>> {
-        let mut found = self.store.commits(repo, ids).await?;
-        for (asked, found) in ids.iter().zip(&mut found) {
-            match self.fault {
-                Fault::Commit(id) if id == *asked => return corrupt(ObjectId::Commit(id)),
-                Fault::NoCommit(id) if id == *asked => *found = None,
-                _ => {}
-            }
-        }
-        Ok(found)
-    }
-
-    async fn walk(&self, repo: &RepoName, walk: Walk) -> StoreResult<WalkPage> {
-        let mut page = self.store.walk(repo, walk).await?;
-        match self.fault {
-            Fault::Commit(id) | Fault::NoCommit(id)
-                if page.steps.iter().any(|step| step.commit.id() == id) =>
-            {
-                let object = ObjectId::Commit(id);
-                match self.fault {
-                    Fault::Commit(_) => return corrupt(object),
-                    _ => return Err(StoreError::missing("broken", "walk", object)),
+impl Watch for Fault {
+    async fn answer(&self, store: &dyn Store, call: Call<'_>) -> StoreResult<Answer> {
+        let mut answer = call.ask(store).await?;
+        match (self, &mut answer) {
+            (Self::Blob(id), Answer::Blobs(found)) => {
+                if found.iter().flatten().any(|blob| blob.id() == *id) {
+                    return corrupt(ObjectId::Blob(*id));
                 }
             }
-            Fault::Walk(id) => page.steps.retain(|step| step.commit.id() != id),
+            (Self::NoBlob(id), Answer::Blobs(found)) => hide(found, |blob| blob.id() == *id),
+            (Self::Toolset(id), Answer::Toolsets(found)) => {
+                if found.iter().flatten().any(|toolset| toolset.id() == *id) {
+                    return corrupt(ObjectId::Toolset(*id));
+                }
+            }
+            (Self::NoToolset(id), Answer::Toolsets(found)) => {
+                hide(found, |toolset| toolset.id() == *id);
+            }
+            (Self::Commit(id), Answer::Commits(found)) => {
+                if found.iter().flatten().any(|commit| commit.id() == *id) {
+                    return corrupt(ObjectId::Commit(*id));
+                }
+            }
+            (Self::NoCommit(id), Answer::Commits(found)) => {
+                hide(found, |commit| commit.id() == *id);
+            }
+            (Self::Commit(id), Answer::Walk(page)) => {
+                if page.steps.iter().any(|step| step.commit.id() == *id) {
+                    return corrupt(ObjectId::Commit(*id));
+                }
+            }
+            (Self::NoCommit(id), Answer::Walk(page)) => {
+                if page.steps.iter().any(|step| step.commit.id() == *id) {
+                    return Err(StoreError::missing("broken", "walk", ObjectId::Commit(*id)));
+                }
+            }
+            (Self::Walk(id), Answer::Walk(page)) => {
+                page.steps.retain(|step| step.commit.id() != *id);
+            }
+            (Self::Ref(name, to), Answer::ListRefs(refs)) => {
+                refs.iter_mut().filter(|(n, _)| n == name).for_each(|(_, at)| {
+                    *at = RefTarget::Commit(*to);
+                });
+            }
+            (Self::Log(gone), Answer::RefLog(log)) => drop(log.remove(*gone)),
+            (Self::Index, Answer::Tools(found)) => found.fill(None),
+            (Self::Snapshots, Answer::Derived(found)) => {
+                for bytes in found.iter_mut().flatten() {
+                    let mut flipped = bytes.to_vec();
+                    if let Some(last) = flipped.last_mut() {
+                        *last ^= 1;
+                    }
+                    *bytes = flipped.into();
+                }
+            }
             _ => {}
         }
-        Ok(page)
-    }
-}
-
-#[async_trait]
-impl ToolRepository for Broken {
-    async fn tools(
-        &self,
-        repo: &RepoName,
-        ids: &[ToolId],
-    ) -> StoreResult<Vec<Option<ToolDefinition>>> {
-        match self.fault {
-            Fault::Index => Ok(vec![None; ids.len()]),
-            _ => self.store.tools(repo, ids).await,
-        }
-    }
-
-    async fn tools_by_name(&self, repo: &RepoName, name: &str) -> StoreResult<Vec<ToolDefinition>> {
-        self.store.tools_by_name(repo, name).await
-    }
-
-    async fn tool_names(&self, repo: &RepoName) -> StoreResult<Vec<String>> {
-        self.store.tool_names(repo).await
-    }
-}
-
-#[async_trait]
-impl RefRepository for Broken {
-    async fn refs(
-        &self,
-        repo: &RepoName,
-        names: &[RefName],
-    ) -> StoreResult<Vec<Option<RefTarget>>> {
-        self.store.refs(repo, names).await
-    }
-
-    async fn list_refs(
-        &self,
-        repo: &RepoName,
-        prefix: &str,
-    ) -> StoreResult<Vec<(RefName, RefTarget)>> {
-        let mut refs = self.store.list_refs(repo, prefix).await?;
-        if let Fault::Ref(name, to) = &self.fault {
-            refs.iter_mut().filter(|(n, _)| n == name).for_each(|(_, at)| {
-                *at = RefTarget::Commit(*to);
-            });
-        }
-        Ok(refs)
-    }
-
-    async fn ref_log(&self, repo: &RepoName, query: &LogQuery) -> StoreResult<Vec<LogEntry>> {
-        let mut log = self.store.ref_log(repo, query).await?;
-        if let Fault::Log(gone) = self.fault {
-            log.remove(gone);
-        }
-        Ok(log)
-    }
-}
-
-#[async_trait]
-impl DerivedRepository for Broken {
-    async fn derived(
-        &self,
-        repo: &RepoName,
-        kind: DerivedKind,
-        commits: &[CommitId],
-    ) -> StoreResult<Vec<Option<Bytes>>> {
-        let mut found = self.store.derived(repo, kind, commits).await?;
-        if let Fault::Snapshots = self.fault {
-            for bytes in found.iter_mut().flatten() {
-                let mut flipped = bytes.to_vec();
-                if let Some(last) = flipped.last_mut() {
-                    *last ^= 1;
-                }
-                *bytes = flipped.into();
-            }
-        }
-        Ok(found)
-    }
-
-    async fn drop_derived(&self, repo: &RepoName) -> StoreResult<()> {
-        self.store.drop_derived(repo).await
-    }
-}
-
-#[async_trait]
-impl Store for Broken {
-    fn backend(&self) -> &'static str {
-        "broken"
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.store.capabilities()
-    }
-
-    async fn apply(&self, repo: &RepoName, batch: Batch) -> StoreResult<Applied> {
-        self.store.apply(repo, batch).await
-    }
-
-    async fn repos(&self) -> StoreResult<Vec<RepoName>> {
-        self.store.repos().await
-    }
-
-    async fn stats(&self, repo: &RepoName) -> StoreResult<StoreStats> {
-        self.store.stats(repo).await
-    }
-
-    async fn check(&self, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>> {
-        self.store.check(repo, repair).await
+        Ok(answer)
     }
 }

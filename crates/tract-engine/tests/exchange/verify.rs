@@ -6,8 +6,9 @@ use tract_core::{
     RowFields, StoreExt, This, ToolEntry, ToolSchema, Toolset, block_on,
 };
 use tract_engine::{ApplyOptions, Repo, VerifyOptions, VerifyReport, verify};
+use tract_testkit::Watched;
 
-use crate::broken::{Broken, Fault};
+use crate::broken::Fault;
 use crate::fixture::{EVERYTHING, done, import_all, recorded, repo, repo_in};
 
 fn check(repo: &Repo) -> VerifyReport {
@@ -50,7 +51,7 @@ fn seen(fault: impl FnOnce(&Repo) -> Fault) -> (VerifyReport, Fault) {
     assert!(check(&sound).clean);
     let fault = fault(&sound);
     let store = Arc::clone(sound.store());
-    (check(&repo_in(Arc::new(Broken { store, fault: fault.clone() }))), fault)
+    (check(&repo_in(Arc::new(Watched::new(store, fault.clone())))), fault)
 }
 
 #[track_caller]
@@ -158,7 +159,7 @@ fn snapshots_are_compared_and_repaired() {
     let stats = block_on(sound.store().stats(sound.name())).expect("stats");
     assert!(stats.derived > 0, "a snapshot was written");
     assert!(check(&sound).clean);
-    let broken = Broken { store: Arc::clone(sound.store()), fault: Fault::Snapshots };
+    let broken = Watched::new(Arc::clone(sound.store()), Fault::Snapshots);
     let repo = repo_in(Arc::new(broken));
     let report = check(&repo);
     assert!(!report.clean);

@@ -1,18 +1,12 @@
-//! Named points at which a process can be killed, and a store that has one before and one after
-//! each write.
+//! Named points at which a process can be killed, one before and one after each write of a
+//! store among them.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use tract_core::store::{
-    BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectRepository,
-    RefRepository, StoreStats, ToolRepository, Walk, WalkPage,
-};
-use tract_core::{
-    Applied, Batch, Blob, Commit, CommitId, DerivedKind, IdPrefix, LogEntry, ObjectId, RefName,
-    RefTarget, RepoName, Store, StoreResult, ToolDefinition, ToolId, Toolset, ToolsetId,
-};
+use tract_core::{Store, StoreResult};
+use tract_testkit::{Answer, Call, Watch};
 
 /// Where a process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,136 +113,16 @@ pub(crate) async fn lived<F: Future>(life: &Life, work: F) -> Option<F::Output> 
     .await
 }
 
-/// A store with a point before and one after each write. What only reads is between points.
-#[derive(Debug)]
-pub(crate) struct Watched {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) life: Arc<Life>,
-}
+/// A point before and one after each write. What only reads is between points.
+pub(crate) struct AtWrites(pub(crate) Arc<Life>);
 
 #[async_trait]
-impl ObjectRepository for Watched {
-    async fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
-        self.store.blobs(repo, keys).await
-    }
-
-    async fn toolsets(
-        &self,
-        repo: &RepoName,
-        ids: &[ToolsetId],
-    ) -> StoreResult<Vec<Option<Toolset>>> {
-        self.store.toolsets(repo, ids).await
-    }
-
-    async fn resolve_prefix(
-        &self,
-        repo: &RepoName,
-        prefix: &IdPrefix,
-        limit: usize,
-    ) -> StoreResult<Vec<ObjectId>> {
-        self.store.resolve_prefix(repo, prefix, limit).await
-    }
-}
-
-#[async_trait]
-impl CommitRepository for Watched {
-    async fn commits(&self, repo: &RepoName, ids: &[CommitId]) -> StoreResult<Vec<Option<Commit>>> {
-        self.store.commits(repo, ids).await
-    }
-
-    async fn walk(&self, repo: &RepoName, walk: Walk) -> StoreResult<WalkPage> {
-        self.store.walk(repo, walk).await
-    }
-}
-
-#[async_trait]
-impl ToolRepository for Watched {
-    async fn tools(
-        &self,
-        repo: &RepoName,
-        ids: &[ToolId],
-    ) -> StoreResult<Vec<Option<ToolDefinition>>> {
-        self.store.tools(repo, ids).await
-    }
-
-    async fn tools_by_name(&self, repo: &RepoName, name: &str) -> StoreResult<Vec<ToolDefinition>> {
-        self.store.tools_by_name(repo, name).await
-    }
-
-    async fn tool_names(&self, repo: &RepoName) -> StoreResult<Vec<String>> {
-        self.store.tool_names(repo).await
-    }
-}
-
-#[async_trait]
-impl RefRepository for Watched {
-    async fn refs(
-        &self,
-        repo: &RepoName,
-        names: &[RefName],
-    ) -> StoreResult<Vec<Option<RefTarget>>> {
-        self.store.refs(repo, names).await
-    }
-
-    async fn list_refs(
-        &self,
-        repo: &RepoName,
-        prefix: &str,
-    ) -> StoreResult<Vec<(RefName, RefTarget)>> {
-        self.store.list_refs(repo, prefix).await
-    }
-
-    async fn ref_log(&self, repo: &RepoName, query: &LogQuery) -> StoreResult<Vec<LogEntry>> {
-        self.store.ref_log(repo, query).await
-    }
-}
-
-#[async_trait]
-impl DerivedRepository for Watched {
-    async fn derived(
-        &self,
-        repo: &RepoName,
-        kind: DerivedKind,
-        commits: &[CommitId],
-    ) -> StoreResult<Vec<Option<bytes::Bytes>>> {
-        self.store.derived(repo, kind, commits).await
-    }
-
-    async fn drop_derived(&self, repo: &RepoName) -> StoreResult<()> {
-        self.store.drop_derived(repo).await
-    }
-}
-
-#[async_trait]
-impl Store for Watched {
-    fn backend(&self) -> &'static str {
-        self.store.backend()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.store.capabilities()
-    }
-
-    async fn apply(&self, repo: &RepoName, batch: Batch) -> StoreResult<Applied> {
-        self.life.reach(Point::Write).await;
-        let applied = self.store.apply(repo, batch).await;
-        self.life.reach(Point::Written).await;
+impl Watch for AtWrites {
+    async fn answer(&self, store: &dyn Store, call: Call<'_>) -> StoreResult<Answer> {
+        let Call::Apply { .. } = call else { return call.ask(store).await };
+        self.0.reach(Point::Write).await;
+        let applied = call.ask(store).await;
+        self.0.reach(Point::Written).await;
         applied
-    }
-
-    async fn repos(&self) -> StoreResult<Vec<RepoName>> {
-        self.store.repos().await
-    }
-
-    async fn stats(&self, repo: &RepoName) -> StoreResult<StoreStats> {
-        self.store.stats(repo).await
-    }
-
-    async fn check(&self, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>> {
-        self.store.check(repo, repair).await
-    }
-
-    async fn close(&self) -> StoreResult<()> {
-        self.store.close().await
     }
 }

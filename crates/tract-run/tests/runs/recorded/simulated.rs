@@ -11,10 +11,11 @@ use tract_core::{
     Reply, Store, ToolContext, ToolError, ToolResult, ToolSchema, ToolSpec, ToolTraits,
 };
 use tract_run::{Agent, OnResume, Report, RunError, Stop};
+use tract_testkit::Watched;
 use tract_tools::dispatch::CallContext;
 use tract_tools::{NoSchema, Registry};
 
-use super::points::{Death, Life, Point, Watched};
+use super::points::{AtWrites, Death, Life, Point};
 use super::recording::Recording;
 use crate::support::{main_branch, messages, repo_on};
 
@@ -230,7 +231,7 @@ impl Setting {
         repo_on(&store).await;
         let registry = self.registry(&life);
         let model = Heard { model: Arc::clone(&self.model), life: Arc::clone(&life) };
-        let watched: Arc<dyn Store> = Arc::new(Watched { store, life });
+        let watched: Arc<dyn Store> = Arc::new(Watched::new(store, AtWrites(life)));
         Agent::new(repo_on(&watched).await, main_branch(), Arc::new(model), registry)
             .on_resume(self.on_resume)
     }

@@ -1,0 +1,117 @@
+//! A store whose calls somebody sees first, and may answer otherwise.
+
+mod call;
+mod store;
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tract_core::{Store, StoreResult};
+
+pub use self::call::{Answer, Call};
+
+/// Answers the calls of a [`Watched`] store.
+///
+/// A closure that takes a [`Call`] is one: it sees every call before the store does, and an error of
+/// its own is the answer. Whoever wants more, the answer of the store above all, implements it.
+#[async_trait]
+pub trait Watch: Send + Sync + 'static {
+    /// Answers a call, as a rule with what the store answers: [`Call::ask`].
+    async fn answer(&self, store: &dyn Store, call: Call<'_>) -> StoreResult<Answer>;
+}
+
+#[async_trait]
+impl<F> Watch for F
+where
+    F: Fn(Call<'_>) -> StoreResult<()> + Send + Sync + 'static,
+{
+    async fn answer(&self, store: &dyn Store, call: Call<'_>) -> StoreResult<Answer> {
+        self(call)?;
+        call.ask(store).await
+    }
+}
+
+/// A store that hands every call to somebody: to count, to refuse, to answer wrongly, to end the
+/// process there.
+///
+/// # Behavior
+/// - `tools_of` and `tool_ids_of` are seen as the calls that they are made of.
+/// - `backend` and `capabilities` are those of the store, and are not seen.
+///
+/// # Examples
+/// A disk that is full:
+///
+/// ```
+/// use std::sync::Arc;
+/// use tract_core::store::{RefRepository, StoreError, StoreErrorKind};
+/// use tract_core::{RepoName, Store, block_on, memory};
+/// use tract_testkit::fixtures::batch;
+/// use tract_testkit::{Call, Watched};
+///
+/// let full = Watched::new(Arc::new(memory()), |call: Call<'_>| match call {
+///     Call::Apply { .. } => {
+///         Err(StoreError::new(StoreErrorKind::Engine, "full", "apply", "no space left"))
+///     }
+///     _ => Ok(()),
+/// });
+/// let repo = RepoName::default();
+/// assert!(block_on(full.apply(&repo, batch("greet"))).is_err());
+/// assert!(block_on(full.list_refs(&repo, ""))?.is_empty());
+/// # Ok::<(), StoreError>(())
+/// ```
+///
+/// A store that does not say what it has:
+///
+/// ```
+/// use async_trait::async_trait;
+/// use std::sync::Arc;
+/// use tract_core::{Store, StoreError, StoreResult, block_on, memory};
+/// use tract_testkit::{Answer, Call, Watch, Watched};
+///
+/// struct Secretive;
+///
+/// #[async_trait]
+/// impl Watch for Secretive {
+///     async fn answer(&self, store: &dyn Store, call: Call<'_>) -> StoreResult<Answer> {
+///         let mut answer = call.ask(store).await?;
+///         if let Answer::Repos(repos) = &mut answer {
+///             repos.clear();
+///         }
+///         Ok(answer)
+///     }
+/// }
+///
+/// let store = Watched::new(Arc::new(memory()), Secretive);
+/// assert!(block_on(store.repos())?.is_empty());
+/// # Ok::<(), StoreError>(())
+/// ```
+pub struct Watched<W> {
+    store: Arc<dyn Store>,
+    watch: W,
+}
+
+impl<W: Watch> Watched<W> {
+    /// Hands the calls of a store to somebody.
+    pub fn new(store: Arc<dyn Store>, watch: W) -> Self {
+        Self { store, watch }
+    }
+
+    /// Returns who sees the calls.
+    pub fn watch(&self) -> &W {
+        &self.watch
+    }
+
+    async fn call<T>(&self, call: Call<'_>) -> StoreResult<T>
+    where
+        T: TryFrom<Answer, Error = tract_core::StoreError>,
+    {
+        self.watch.answer(&*self.store, call).await?.try_into()
+    }
+}
+
+impl<W> fmt::Debug for Watched<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watched").field("store", &self.store).finish_non_exhaustive()
+    }
+}
