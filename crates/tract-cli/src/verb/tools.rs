@@ -335,7 +335,9 @@ async fn of(context: &mut Context<'_>, revision: &str) -> Outcome<()> {
     let tools = tract.tools_at(revision).await?;
     if context.out.is_json() {
         let schemas: Vec<&str> = tools.iter().map(|tool| &*tool.schema).collect();
-        return context.out.raw(&format!("[{}]", schemas.join(",")));
+        // One document is one line: breaks stand between the parts of JSON, never in its strings.
+        let line = schemas.join(",").replace(['\n', '\r'], " ");
+        return context.out.raw(&format!("[{line}]"));
     }
     let width = tools.iter().map(|t| escape::width(&escape::line(&t.name))).max().unwrap_or(0);
     for tool in &tools {
