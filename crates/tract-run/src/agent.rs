@@ -1,5 +1,6 @@
 //! What a run works with.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
@@ -11,6 +12,7 @@ use tract_tools::pin::PinGate;
 use tract_tools::policy::PastCalls;
 use tract_tools::prompt::{Bindings, Prompt};
 use tract_tools::resource::Resources;
+use tract_tools::select::SearchTools;
 use tract_tools::{HydrateOptions, Policy, Registry, RegistryError, Repair, Session};
 
 use crate::progress::Progress;
@@ -77,6 +79,7 @@ pub struct Agent {
     pub(crate) keep_raw: bool,
     pub(crate) tell: Option<Tell>,
     pub(crate) keeps_tools: bool,
+    pub(crate) search: Option<SearchTools>,
     pub(crate) heeds_pins: bool,
     /// What the repository's approvals keep from running.
     pub(crate) gate: Arc<Mutex<Option<Arc<PinGate>>>>,
@@ -121,6 +124,7 @@ impl Agent {
             keep_raw: true,
             tell: None,
             keeps_tools: false,
+            search: None,
             heeds_pins: true,
             gate: Arc::default(),
             past: Arc::default(),
@@ -225,6 +229,24 @@ impl Agent {
     pub fn keep_tools(mut self) -> Self {
         self.keeps_tools = true;
         self
+    }
+
+    /// Lets the model look for tools: those of the registry that the search knows by name are kept
+    /// back until it has found them, and are in force from the next request on. What was found is
+    /// kept on the branch with the session ([`load_session`](crate::load_session)).
+    ///
+    /// # Errors
+    /// [`RegistryError`] when a tool of the registry has the name of the search.
+    pub fn search_tools(mut self, search: SearchTools) -> Result<Self, RegistryError> {
+        let all = Registry::builder().registry(self.registry()).tool(search.clone()).build()?;
+        self.dispatcher = self.dispatcher.with_registry(Arc::new(all));
+        self.search = Some(search);
+        Ok(self)
+    }
+
+    /// The names of the tools that the model has to look for first.
+    pub(crate) fn kept_back(&self) -> BTreeSet<String> {
+        self.search.as_ref().map(|search| search.deferred(&self.session)).unwrap_or_default()
     }
 
     /// Adds a condition that ends the run after a turn, by its reason.

@@ -76,8 +76,10 @@ impl Agent {
         if self.prompt.is_some() {
             of_prompt.push(OPEN_SECTIONS.to_owned());
         }
+        let kept_back = self.kept_back();
         for tool in self.registry().iter() {
-            if !of_prompt.iter().any(|name| name == tool.name()) {
+            let kept_back = kept_back.contains(tool.name());
+            if !kept_back && !of_prompt.iter().any(|name| name == tool.name()) {
                 wanted.push(tool.definition().schema().clone());
             }
         }

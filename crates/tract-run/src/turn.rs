@@ -298,11 +298,16 @@ impl Agent {
             .evaluation(MAIN)
             .past(Arc::clone(&self.past))
             .commit(calls.commit);
-        if let Some(rendered) = rendered {
-            // What a prompt knows of can be called while its section is shown, all else always.
+        let kept_back = self.kept_back();
+        if rendered.is_some() || !kept_back.is_empty() {
+            // What a prompt knows of can be called while its section is shown, what a search knows
+            // of once it was found, all else always.
             let hidden = |name: &str| {
-                let closed = name == OPEN_SECTIONS && rendered.collapsed().is_empty();
-                closed || rendered.unavailable().iter().any(|known| known == name)
+                let closed = rendered.is_some_and(|rendered| {
+                    (name == OPEN_SECTIONS && rendered.collapsed().is_empty())
+                        || rendered.unavailable().iter().any(|known| known == name)
+                });
+                closed || kept_back.contains(name)
             };
             let names = self.registry().iter().map(|tool| tool.name().to_owned());
             turn = turn.available(names.filter(|name| !hidden(name)));

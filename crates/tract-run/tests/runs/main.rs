@@ -18,4 +18,6 @@ mod recorded;
 mod remembered;
 // What a restart finds.
 mod resume;
+// Tools that the model has to look for.
+mod searching;
 mod support;

@@ -1,7 +1,8 @@
 //! The tool by which a model finds tools that its request does not carry.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,7 @@ use tract_core::{Tool, ToolContext, ToolError, ToolParams, ToolResult, ToolTrait
 
 use super::index::ToolIndex;
 use super::pick::PickOptions;
+use crate::session::{Session, SessionItem};
 
 /// What a model asks of [`SearchTools`].
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -46,65 +48,48 @@ pub struct FoundTool {
     pub parameters: Option<Box<RawValue>>,
 }
 
-/// The tools that a conversation has loaded, in order of first sight. Clones are the same list.
-///
-/// Whoever makes the next request adds these to its tools, so that the model can call them; the
-/// commit that sets them records what was loaded.
-#[derive(Clone, Debug, Default)]
-pub struct LoadedTools(Arc<Mutex<Vec<String>>>);
+/// The tools that a conversation has loaded, by their ids in the index, in order of first sight: a
+/// slice of the session, so that it stands on the branch, forks with it and is taken back when the
+/// search fails.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadedTools(pub Vec<String>);
 
-impl LoadedTools {
-    /// Makes an empty list.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Returns the ids of the tools.
-    pub fn ids(&self) -> Vec<String> {
-        self.lock().clone()
-    }
-
-    /// Adds a tool; one that is there stays where it is.
-    pub fn add(&self, id: &str) {
-        let mut ids = self.lock();
-        if !ids.iter().any(|known| known == id) {
-            ids.push(id.to_owned());
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<String>> {
-        // A push is complete or did not happen, so a panic leaves the list usable.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+impl SessionItem for LoadedTools {
+    const NAME: &'static str = "loaded_tools";
 }
 
 /// Finds tools in an index and marks them as loaded: with it a request carries one tool instead of
-/// thousands.
+/// thousands. What is found is noted in the [`LoadedTools`] of the call's session, where there is
+/// one; an agent of `tract-run` sends those from its next request on.
 ///
 /// ```
 /// # tract_core::block_on(async {
 /// use std::sync::{Arc, RwLock};
 /// use tract_core::{DynTool, ToolContext};
-/// use tract_tools::select::{CatalogEntry, SearchTools, ToolIndex};
+/// use tract_tools::Session;
+/// use tract_tools::select::{CatalogEntry, LoadedTools, SearchTools, ToolIndex};
 /// let weather = r#"{"name":"get_weather","description":"Weather in a city.","parameters":{"type":"object"}}"#;
 /// let index: ToolIndex = [CatalogEntry::parse(weather)?].into_iter().collect();
 /// let search = SearchTools::new(Arc::new(RwLock::new(index)));
-/// let found = search.run(r#"{"query":"weather forecast"}"#, &ToolContext::new("c1")).await?;
+/// let session = Session::new();
+/// assert_eq!(search.deferred(&session), ["get_weather".to_owned()].into());
+/// let context = ToolContext::new("c1").with_resource(session.clone());
+/// let found = search.run(r#"{"query":"weather forecast"}"#, &context).await?;
 /// assert!(found.model_text().contains(r#""name":"get_weather""#));
-/// assert_eq!(search.loaded().ids(), ["get_weather"]);
+/// assert_eq!(session.latest::<LoadedTools>().unwrap().0, ["get_weather"]);
+/// assert!(search.deferred(&session).is_empty());
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
 #[derive(Clone)]
 pub struct SearchTools {
     index: Arc<RwLock<ToolIndex>>,
     options: PickOptions,
-    loaded: LoadedTools,
 }
 
 impl SearchTools {
     /// Makes a search over an index, which may change while it is in use.
     pub fn new(index: Arc<RwLock<ToolIndex>>) -> Self {
-        Self { index, options: PickOptions::new(), loaded: LoadedTools::new() }
+        Self { index, options: PickOptions::new() }
     }
 
     /// Sets how to choose; how many the model says itself.
@@ -114,16 +99,12 @@ impl SearchTools {
         self
     }
 
-    /// Sets the list that found tools are added to: one for each conversation.
-    #[must_use]
-    pub fn loading_into(mut self, loaded: LoadedTools) -> Self {
-        self.loaded = loaded;
-        self
-    }
-
-    /// Returns the list that found tools are added to.
-    pub fn loaded(&self) -> &LoadedTools {
-        &self.loaded
+    /// Returns the names of the tools that a conversation has not loaded yet.
+    pub fn deferred(&self, session: &Session) -> BTreeSet<String> {
+        let loaded = session.latest::<LoadedTools>().unwrap_or_default().0;
+        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
+        let entries = index.iter().filter(|entry| !loaded.iter().any(|id| id == entry.id()));
+        entries.map(|entry| entry.name().to_owned()).collect()
     }
 }
 
@@ -170,15 +151,23 @@ impl Tool for SearchTools {
             return Ok(ToolResult::ok(Vec::new())
                 .message("no tool fits; try other words for what it should do"));
         }
+        let session = context.optional_resource::<Session>();
+        let mut loaded = session.and_then(Session::latest::<LoadedTools>).unwrap_or_default();
         let mut found = Vec::with_capacity(picked.candidates.len());
         for candidate in &picked.candidates {
             let Some(entry) = index.get(&candidate.id) else { continue };
-            self.loaded.add(entry.id());
+            if !loaded.0.iter().any(|id| id == entry.id()) {
+                loaded.0.push(entry.id().to_owned());
+            }
             found.push(FoundTool {
                 name: entry.name().to_owned(),
                 description: entry.description().to_owned(),
                 parameters: entry.schema().map(serde_json::from_str).transpose()?,
             });
+        }
+        if let Some(session) = session {
+            let noted = session.seed(vec![loaded]);
+            noted.map_err(|error| ToolError::other(error.to_string()).caused_by(error))?;
         }
         Ok(ToolResult::ok(found))
     }

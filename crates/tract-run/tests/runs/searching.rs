@@ -1,0 +1,89 @@
+//! Tools that the model has to look for before it can call them.
+
+use std::sync::{Arc, RwLock};
+
+use tract_core::{Draft, block_on};
+use tract_run::{Agent, OnResume};
+use tract_tools::select::{CatalogEntry, SearchTools, ToolIndex};
+use tract_tools::{Registry, tool};
+
+use crate::support::{Script, main_branch, memory, messages, repo_on, said};
+
+/// Tells the weather in a city.
+#[tool(read_only)]
+async fn get_weather(city: String) -> String {
+    format!("rain in {city}")
+}
+
+/// Books a table at a restaurant.
+#[tool(read_only)]
+async fn book_table(restaurant: String) -> String {
+    format!("a table at {restaurant}")
+}
+
+/// Tells the time.
+#[tool(read_only)]
+async fn now() -> &'static str {
+    "noon"
+}
+
+fn agent(repo: &tract_engine::Repo, branch: tract_core::RefName, model: &Arc<Script>) -> Agent {
+    let entries = [CatalogEntry::of(&GetWeather).unwrap(), CatalogEntry::of(&BookTable).unwrap()];
+    let index: ToolIndex = entries.into_iter().collect();
+    let registry = Registry::builder().tool(GetWeather).tool(BookTable).tool(Now).build().unwrap();
+    Agent::new(repo.clone(), branch, Arc::<Script>::clone(model), registry)
+        .search_tools(SearchTools::new(Arc::new(RwLock::new(index))))
+        .unwrap()
+}
+
+fn call(id: &str, name: &str, arguments: &str) -> Draft {
+    Draft::assistant("").call(id, name, arguments)
+}
+
+fn offered(model: &Script, place: usize) -> Vec<String> {
+    let asked = model.asked.lock().unwrap();
+    asked[place].tools.iter().map(|tool| tool.name.clone()).collect()
+}
+
+#[test]
+fn tools_are_kept_back_until_the_model_has_found_them() {
+    block_on(async {
+        let store = memory();
+        let repo = repo_on(&store).await;
+        let model = Script::new([
+            call("c1", "get_weather", r#"{"city":"Bern"}"#),
+            call("c2", "search_tools", r#"{"query":"weather in a city","limit":1}"#).call(
+                "c3",
+                "get_weather",
+                r#"{"city":"Bern"}"#,
+            ),
+            call("c4", "get_weather", r#"{"city":"Bern"}"#),
+            Draft::assistant("rain"),
+        ]);
+        agent(&repo, main_branch(), &model).run(Some(Draft::user("go"))).await.unwrap();
+        assert_eq!(offered(&model, 0), ["now", "search_tools"]);
+        assert_eq!(offered(&model, 1), ["now", "search_tools"]);
+        assert_eq!(offered(&model, 2), ["get_weather", "now", "search_tools"]);
+        let said = said(&messages(&repo).await);
+        assert!(said[2].contains("not available") && said[2].contains("<c1! get_weather>"));
+        assert!(said[4].contains("get_weather") && said[4].contains("<c2 search_tools>"));
+        assert!(said[5].contains("<c3! get_weather>"), "no model has seen it yet: {}", said[5]);
+        assert_eq!(said[7], "tool: rain in Bern <c4 get_weather>");
+
+        // Another process knows what was found, and the commit which tools the model saw.
+        let found = repo.head_of(&main_branch()).await.unwrap().unwrap();
+        let model = Script::new([Draft::assistant("yes")]);
+        let again = repo_on(&store).await;
+        agent(&again, main_branch(), &model).run(Some(Draft::user("still?"))).await.unwrap();
+        assert_eq!(offered(&model, 0), ["get_weather", "now", "search_tools"]);
+        let tools = repo.compile(Some(found)).await.unwrap();
+        assert_eq!(tools.tools().len(), 3);
+
+        // A fork from before the search has to search for itself.
+        let before = messages(&repo).await[0].commit;
+        let branch = repo.create_branch("fork", before).await.unwrap();
+        let model = Script::new([Draft::assistant("I don't know")]);
+        agent(&again, branch, &model).on_resume(OnResume::Run).run(None).await.unwrap();
+        assert_eq!(offered(&model, 0), ["now", "search_tools"]);
+    });
+}
