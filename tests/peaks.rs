@@ -96,6 +96,7 @@ fn a_huge_result_takes_a_few_times_its_size() {
         let folder = tempfile::tempdir().unwrap();
         let [taken_in, given_out] =
             ["in", "out"].map(|way| times(backend, folder.path(), way, megabytes * 1_000_000));
+        let [most_in, most_out] = limits(backend);
         figure(
             "T12 memory",
             backend.name,
