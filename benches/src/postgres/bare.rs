@@ -27,7 +27,7 @@ const BARE: &str = "
     SELECT count(*) FROM r";
 
 /// How many batches are made before they are sent by all bare clients together.
-const SENT: usize = 80_000;
+const SENT: usize = 40_000;
 
 /// A bare client: its own connection, the statement prepared once.
 pub(super) fn bare(url: &str, clients: usize, time: Duration) -> f64 {

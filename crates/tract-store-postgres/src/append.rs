@@ -11,7 +11,7 @@ use crate::apply::{Answer, needs, runs};
 use crate::args::{Args, Raw};
 use crate::error::damaged;
 use crate::link::{Link, Place, column};
-use crate::schema::{MAX_BYTES, encode_note, encode_target, log_sum, ref_sum};
+use crate::schema::{MAX_BYTES, encode_note, encode_target, log_sum, log_sum_before, ref_sum};
 
 const OP: &str = "apply";
 
@@ -65,7 +65,7 @@ pub(crate) fn arguments(
         .id(&is)
         .id(&to)
         .int(ref_sum(repo, name, &to))
-        .int(log_sum(repo, name, Some(&to), batch.id, &note))
+        .int(log_sum(repo, name, Some(&to), batch.id, &note) ^ log_sum_before(&is))
         .raws(blobs)
         .raws(toolsets)
         .ids(brought.keys().map(BlobId::as_bytes))

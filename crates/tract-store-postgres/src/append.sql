@@ -2,6 +2,8 @@
 -- and one ref that is expected somewhere and moves. For the repository of a known number, on its
 -- partitions, without looking for them among all.
 --
+-- Whoever calls knows what the ref is before, so its hash is in the log's sum already.
+--
 -- Answers nothing when it is done. Where anything is not as it should be, nothing is written yet, and
 -- `apply` decides; its answer follows. What somebody else did meanwhile is a unique violation.
 --
@@ -48,9 +50,9 @@ BEGIN
                 SELECT FROM {s}.commits{cut} WHERE repo = p_number AND seg = v_seg AND pos = v_pos);
         IF FOUND THEN
             v_seq := nextval('{s}.number');
-            v_set := left(encode(sha256(r_is), 'hex'), 16);
-            r_log := r_log # v_seq # ('x' || v_set)::bit(64)::bigint;
-            -- Places and numbers are unique, so that a race ends here, and takes all back.
+            r_log := r_log # v_seq;
+            -- Places and numbers are unique, so that a race ends here, and takes all back. The main
+            -- statement is carried out first: blobs before commits, as everywhere.
             IF cardinality(c_hash) = 1 AND cardinality(b_hash) = 1 THEN
                 WITH log AS (
                     INSERT INTO {s}.ref_log{cut} VALUES
@@ -79,7 +81,8 @@ BEGIN
         FROM {s}.apply(
             p_repo, p_batch, p_note, p_lock_ms, p_unsafe,
             ARRAY[r_name], ARRAY[1], ARRAY[2::smallint], ARRAY[r_is], ARRAY[r_to],
-            ARRAY[r_sum], ARRAY[r_log],
+            ARRAY[r_sum],
+            ARRAY[r_log # ('x' || left(encode(sha256(r_is), 'hex'), 16))::bit(64)::bigint],
             ARRAY[c_parent], n_blobs, n_toolsets, '{}',
             b_hash, b_data,
             c_hash, c_rec, c_parent || c_hash[: cardinality(c_hash) - 1],
