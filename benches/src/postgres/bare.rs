@@ -77,9 +77,9 @@ struct Sent {
     note: Vec<u8>,
     is: Vec<u8>,
     to: Vec<u8>,
-    blob: (Vec<Vec<u8>>, Vec<Vec<u8>>),
+    blob: (Vec<u8>, Vec<u8>),
     parent: Vec<u8>,
-    commit: (Vec<Vec<u8>>, Vec<Vec<u8>>),
+    commit: (Vec<u8>, Vec<u8>),
 }
 
 impl Sent {
@@ -92,9 +92,9 @@ impl Sent {
             note: vec![0; 49 + texts],
             is: target(parent),
             to: target(commit.id()),
-            blob: (vec![blob.id().as_bytes().to_vec()], vec![blob.bytes().to_vec()]),
+            blob: (blob.id().as_bytes().to_vec(), blob.bytes().to_vec()),
             parent: parent.as_bytes().to_vec(),
-            commit: (vec![commit.id().as_bytes().to_vec()], vec![commit.encode()]),
+            commit: (commit.id().as_bytes().to_vec(), commit.encode()),
         }
     }
 }
@@ -137,17 +137,17 @@ pub(super) fn sent(own: &Own<'_>, clients: usize, time: Duration) -> f64 {
         let row = connect().await.query_one(&place, &[]).await.unwrap();
         (row.get(0), row.get(1))
     });
-    let parameters: Vec<String> = (1..=18).map(|n| format!("${n}")).collect();
+    let parameters: Vec<String> = (1..=22).map(|n| format!("${n}")).collect();
     let sql = format!("SELECT {schema}.append_{part}({})", parameters.join(", "));
     rate(clients, time, |client, go_on| {
         runtime.block_on(async {
             let (branch, line) = &lines[client];
             let client = connect().await;
             let prepared = client.prepare(&sql).await.unwrap();
-            let none: Vec<Vec<u8>> = Vec::new();
+            let none: Option<Vec<Vec<u8>>> = None;
             let mut done = 0;
             for one in line.iter().take_while(|_| go_on()) {
-                let values: [(&(dyn ToSql + Sync), Type); 18] = [
+                let values: [(&(dyn ToSql + Sync), Type); 22] = [
                     (&RepoName::DEFAULT, Type::TEXT),
                     (&number, Type::INT8),
                     (&one.batch, Type::BYTEA),
@@ -161,11 +161,15 @@ pub(super) fn sent(own: &Own<'_>, clients: usize, time: Duration) -> f64 {
                     (&0i64, Type::INT8),
                     (&none, Type::BYTEA_ARRAY),
                     (&none, Type::BYTEA_ARRAY),
-                    (&one.blob.0, Type::BYTEA_ARRAY),
-                    (&one.blob.1, Type::BYTEA_ARRAY),
                     (&one.parent, Type::BYTEA),
-                    (&one.commit.0, Type::BYTEA_ARRAY),
-                    (&one.commit.1, Type::BYTEA_ARRAY),
+                    (&one.commit.0, Type::BYTEA),
+                    (&one.commit.1, Type::BYTEA),
+                    (&none, Type::BYTEA_ARRAY),
+                    (&none, Type::BYTEA_ARRAY),
+                    (&one.blob.0, Type::BYTEA),
+                    (&one.blob.1, Type::BYTEA),
+                    (&none, Type::BYTEA_ARRAY),
+                    (&none, Type::BYTEA_ARRAY),
                 ];
                 let rows = match named {
                     true => client.query(&prepared, &values.map(|(value, _)| value)).await,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
-use tract_core::{Batch, BlobId, Expect, RepoName, StoreResult};
+use tract_core::{Batch, Expect, RepoName, StoreResult};
 
 use crate::apply::{Answer, needs, runs};
 use crate::args::{Args, Raw};
@@ -22,8 +22,12 @@ const LOG: &str = "ref_log_";
 pub(crate) fn place(link: &Link, log: &str, number: i64) -> Option<Place> {
     let (_, cut) = log.trim_end_matches('"').rsplit_once(LOG)?;
     let cut: u16 = cut.parse().ok()?;
-    let parameters: Vec<String> = (1..=18).map(|n| format!("${n}")).collect();
-    let sql = link.sql(&format!("SELECT {{s}}.append_{cut}({})", parameters.join(", ")));
+    let function = match link.has_row_security() {
+        true => "append".to_owned(),
+        false => format!("append_{cut}"),
+    };
+    let parameters: Vec<String> = (1..=22).map(|n| format!("${n}")).collect();
+    let sql = link.sql(&format!("SELECT {{s}}.{function}({})", parameters.join(", ")));
     Some(Place { number, sql })
 }
 
@@ -66,14 +70,24 @@ pub(crate) fn arguments(
         .id(&to)
         .int(ref_sum(repo, name, &to))
         .int(log_sum(repo, name, Some(&to), batch.id, &note) ^ log_sum_before(&is))
-        .raws(blobs)
-        .raws(toolsets)
-        .ids(brought.keys().map(BlobId::as_bytes))
-        .raws(brought.values().map(|blob| Raw(blob.bytes().clone())).collect())
-        .id(parent.as_bytes())
-        .ids(commits.iter().map(|commit| *commit.id().as_bytes()))
-        .raws(records.into_iter().map(Raw::from).collect());
+        .listed(blobs)
+        .listed(toolsets)
+        .id(parent.as_bytes());
+    let ids = commits.iter().map(|commit| Raw::id(commit.id().as_bytes()));
+    let args = pairs(args, ids, records.into_iter().map(Raw::from));
+    let ids = brought.keys().map(|id| Raw::id(id.as_bytes()));
+    let args = pairs(args, ids, brought.values().map(|blob| Raw(blob.bytes().clone())));
     Some(args)
+}
+
+/// Adds the first id and its bytes, and then the others.
+fn pairs(
+    args: Args,
+    mut ids: impl Iterator<Item = Raw>,
+    mut bytes: impl Iterator<Item = Raw>,
+) -> Args {
+    let args = args.with(ids.next(), Type::BYTEA).with(bytes.next(), Type::BYTEA);
+    args.listed(ids.collect()).listed(bytes.collect())
 }
 
 /// Reads the answer: nothing where the batch is written, else what `apply` said.

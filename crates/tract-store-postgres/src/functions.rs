@@ -27,11 +27,13 @@ pub(crate) const FIND_EDITION: &str = "(SELECT coalesce(max(substring(\
 /// Makes the functions, or replaces older ones.
 pub(crate) fn script(partitions: u16, row_security: bool) -> String {
     let mut script = FUNCTIONS.to_owned();
-    // The policies are on the tables as wholes.
-    if !row_security {
-        for n in 0..partitions {
-            script.push_str(&APPEND.replace("{cut}", &format!("_{n}")));
-        }
+    let mut append = |cut: &str, own: &str| {
+        script.push_str(&APPEND.replace("{cut}", cut).replace("{own}", own));
+    };
+    match row_security {
+        // The policies are on the tables as wholes.
+        true => append("", "\n    v_set := set_config('tract.repo', p_repo, true);"),
+        false => (0..partitions).for_each(|n| append(&format!("_{n}"), "")),
     }
     let _ = writeln!(
         script,

@@ -152,7 +152,7 @@ async fn accept(link: &Link, found: Found) -> StoreResult<()> {
     let partitions = u16::try_from(found.partitions).unwrap_or_default();
     let renewed = found.edition >= functions::EDITION
         || functions::renew(link, partitions, found.row_security).await?;
-    link.set_appends(renewed && !found.row_security);
+    link.set_appends(renewed);
     Ok(())
 }
 

@@ -19,7 +19,16 @@ fn repo() -> RepoName {
 }
 
 fn opened(url: &str) -> PostgresStore {
-    block_on(open(url, &support::options())).expect("it opens")
+    opened_as(url, false)
+}
+
+fn opened_as(url: &str, row_security: bool) -> PostgresStore {
+    block_on(open(url, &support::options().row_security(row_security))).expect("it opens")
+}
+
+/// The url of a role that row-level security holds, where it is wanted.
+fn role(url: &str, row_security: bool) -> String {
+    if row_security { support::tenant_url(url) } else { url.to_owned() }
 }
 
 fn append(branch: &str, head: Option<CommitId>, text: &str) -> (Batch, CommitId) {
@@ -49,8 +58,12 @@ fn without_apply(url: &str, schema: &str, write: impl FnOnce()) {
 #[test]
 fn a_line_of_commits_goes_the_short_way() {
     let Some(url) = server::shared() else { return };
+    [false, true].into_iter().for_each(|row_security| goes_the_short_way(url, row_security));
+}
+
+fn goes_the_short_way(url: &str, row_security: bool) {
     let schema = server::schema();
-    let store = opened(&server::with_schema(url, &schema));
+    let store = opened_as(&server::with_schema(&role(url, row_security), &schema), row_security);
     let apply = |writing| block_on(store.apply(&repo(), writing));
     // The first write tells which way that is.
     let (writing, mut head) = append("main", None, "the first");
@@ -177,8 +190,14 @@ fn cases(apply: &dyn Fn(Batch) -> StoreResult<Applied>, read: &PostgresStore) {
 #[test]
 fn both_ways_answer_and_store_alike_in_one_round_trip() {
     let Some(url) = server::shared() else { return };
+    [false, true].into_iter().for_each(|row_security| alike(url, row_security));
+}
+
+fn alike(url: &str, row_security: bool) {
+    let url = &role(url, row_security);
     let proxy = Proxy::before(url);
     let schema = server::schema();
+    let opened = |url: &str| opened_as(url, row_security);
     let store = opened(&server::with_schema(proxy.url(), &schema));
     let read = opened(&server::with_schema(url, &schema));
     let short = |writing| {
