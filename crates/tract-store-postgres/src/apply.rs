@@ -8,9 +8,10 @@ use tract_core::{
     StoreErrorKind, StoreResult, ToolId, ToolsetId,
 };
 
+use crate::append;
 use crate::args::{Args, Raw};
-use crate::error::{BACKEND, damaged, new};
-use crate::link::{Link, Scope, column, id_column};
+use crate::error::{BACKEND, Failed, damaged, new};
+use crate::link::{Link, Scope, column};
 use crate::schema::{
     MAX_BYTES, decode_target, encode_note, encode_target, log_sum, name_key, ref_sum,
 };
@@ -18,45 +19,88 @@ use crate::tools;
 
 const OP: &str = "apply";
 
+/// What the server says of a write.
+pub(crate) struct Answer {
+    pub(crate) status: i16,
+    pub(crate) what: Option<String>,
+    pub(crate) found: Option<Vec<u8>>,
+    pub(crate) sum: Option<i64>,
+}
+
 pub(crate) async fn apply(link: &Link, repo: &RepoName, batch: Batch) -> StoreResult<Applied> {
     let mut names = HashSet::new();
     if let Some(twice) = batch.refs.iter().find(|edit| !names.insert(&edit.name)) {
         let message = format!("expected one edit of each ref, found two of {}", twice.name);
         return Err(new(StoreErrorKind::Invalid, OP, message));
     }
+    let mut tried = None;
+    if let Some(place) = link.place(repo)
+        && let Some(args) = append::arguments(link, repo, &place, &batch)
+    {
+        match link.once(OP, &Scope::Own, &place.sql, &args).await {
+            Ok(rows) => {
+                let row = rows.first().ok_or_else(unanswered)?;
+                return match append::answer(row)? {
+                    None => Ok(Applied::Done),
+                    Some(answer) => applied(link, repo, &batch, answer),
+                };
+            }
+            // The schema may have been made anew, with other partitions.
+            Err(Failed::Final(error)) if error.kind == StoreErrorKind::Engine => {
+                link.forget_place(repo);
+            }
+            Err(failed) => tried = Some(failed),
+        }
+    }
     let args = arguments(link, repo, &batch)?;
     let parameters: Vec<String> = (1..=31).map(|n| format!("${n}")).collect();
     let sql = link.sql(&format!("SELECT * FROM {{s}}.apply({})", parameters.join(", ")));
-    let rows = link.query(OP, &Scope::Own, &sql, &args, true).await?;
-    let Some(row) = rows.first() else {
-        return Err(damaged(OP, "expected one answer to a write, found none"));
+    let rows = link.query_after(tried, OP, &Scope::Own, &sql, &args, true).await?;
+    let row = rows.first().ok_or_else(unanswered)?;
+    let answer = Answer {
+        status: column(OP, row, 0)?,
+        what: column(OP, row, 1)?,
+        found: column(OP, row, 2)?,
+        sum: column(OP, row, 3)?,
     };
-    match column::<i16>(OP, row, 0)? {
-        0 => Ok(Applied::Done),
+    applied(link, repo, &batch, answer)
+}
+
+fn unanswered() -> StoreError {
+    damaged(OP, "expected one answer to a write, found none")
+}
+
+fn applied(link: &Link, repo: &RepoName, batch: &Batch, answer: Answer) -> StoreResult<Applied> {
+    let Answer { status, what, found, sum } = answer;
+    let what = what.as_deref().unwrap_or_default();
+    match status {
+        0 => {
+            if let Some(place) = sum.and_then(|number| append::place(link, what, number)) {
+                link.learn_place(repo, place);
+            }
+            Ok(Applied::Done)
+        }
         1 => Ok(Applied::Already),
         2 => {
-            let name: &str = column(OP, row, 1)?;
-            let edit = batch.refs.iter().find(|edit| edit.name.as_str() == name);
+            let edit = batch.refs.iter().find(|edit| edit.name.as_str() == what);
             let edit =
-                edit.ok_or_else(|| damaged(OP, format!("a conflict of {name}, not asked for")))?;
-            let found: Option<&[u8]> = column(OP, row, 2)?;
-            let sum: Option<i64> = column(OP, row, 3)?;
+                edit.ok_or_else(|| damaged(OP, format!("a conflict of {what}, not asked for")))?;
+            let is_damaged = || damaged(OP, format!("the ref {what} is damaged"));
             let found = match found {
                 None => None,
-                Some(target) if sum != Some(ref_sum(repo, name, target)) => {
-                    return Err(damaged(OP, format!("the ref {name} is damaged")));
+                Some(target) if sum != Some(ref_sum(repo, what, &target)) => {
+                    return Err(is_damaged());
                 }
-                Some(target) => Some(
-                    decode_target(target)
-                        .ok_or_else(|| damaged(OP, format!("the ref {name} is damaged")))?,
-                ),
+                Some(target) => Some(decode_target(&target).ok_or_else(is_damaged)?),
             };
             let (name, expected) = (edit.name.clone(), edit.expect.clone());
             Ok(Applied::Conflict(Conflict { name, expected, found }))
         }
         3 => {
-            let id = id_column(OP, row, 2)?;
-            let object = match column::<&str>(OP, row, 1)? {
+            let id: [u8; 32] = found.unwrap_or_default().try_into().map_err(|_| {
+                damaged(OP, "expected the id of a missing object, found something else")
+            })?;
+            let object = match what {
                 "commit" => ObjectId::Commit(CommitId::from_bytes(id)),
                 "blob" => ObjectId::Blob(BlobId::from_bytes(id)),
                 "toolset" => ObjectId::Toolset(ToolsetId::from_bytes(id)),
@@ -70,15 +114,14 @@ pub(crate) async fn apply(link: &Link, repo: &RepoName, batch: Batch) -> StoreRe
 
 fn arguments(link: &Link, repo: &RepoName, batch: &Batch) -> StoreResult<Args> {
     let note = encode_note(&batch.note);
-    let lock = i32::try_from(link.options.lock_timeout.as_millis()).unwrap_or(i32::MAX);
     let args = Args::new()
         .text(repo.as_str())
         .id(batch.id.as_bytes())
         .id(&note)
-        .with(lock.max(1), Type::INT4)
+        .with(link.lock_ms(), Type::INT4)
         .with(link.options.unsafe_lose_on_power_loss, Type::BOOL);
     let args = refs(args, repo, batch, &note);
-    let args = needs(args, batch);
+    let args = needs(batch).into_iter().fold(args, Args::raws);
     objects(args, batch)
 }
 
@@ -113,8 +156,8 @@ fn refs(args: Args, repo: &RepoName, batch: &Batch, note: &[u8]) -> Args {
         .with(log_sums, Type::INT8_ARRAY)
 }
 
-/// Lists what the batch leans on and does not bring.
-fn needs(args: Args, batch: &Batch) -> Args {
+/// Lists what the batch leans on and does not bring: commits, blobs, toolsets and tools.
+pub(crate) fn needs(batch: &Batch) -> [Vec<Raw>; 4] {
     let blobs = batch.blobs.iter().map(|blob| ObjectId::Blob(blob.id()));
     let toolsets = batch.toolsets.iter().map(|set| ObjectId::Toolset(set.id()));
     let commits = batch.commits.iter().map(|commit| ObjectId::Commit(commit.id()));
@@ -145,7 +188,7 @@ fn needs(args: Args, batch: &Batch) -> Args {
         toolset.entries().iter().for_each(|entry| need(ObjectId::Blob(entry.schema)));
     }
     batch.derived.iter().for_each(|row| need(ObjectId::Commit(row.commit)));
-    needed.into_iter().fold(args, Args::raws)
+    needed
 }
 
 fn objects(args: Args, batch: &Batch) -> StoreResult<Args> {
@@ -194,7 +237,7 @@ fn objects(args: Args, batch: &Batch) -> StoreResult<Args> {
 
 /// Orders commits into lines, each commit the first parent of the next, parents before children,
 /// and gives the lengths of the lines.
-fn runs(commits: &[Commit]) -> (Vec<i32>, Vec<&Commit>) {
+pub(crate) fn runs(commits: &[Commit]) -> (Vec<i32>, Vec<&Commit>) {
     let mut waiting: HashMap<CommitId, &Commit> =
         commits.iter().map(|commit| (commit.id(), commit)).collect();
     let (mut lengths, mut ordered) =

@@ -84,6 +84,12 @@ impl Args {
         self.with(values, Type::BYTEA_ARRAY)
     }
 
+    /// Adds a list, or none where it is empty.
+    #[must_use]
+    pub(crate) fn listed(self, values: Vec<Raw>) -> Self {
+        self.with((!values.is_empty()).then_some(values), Type::BYTEA_ARRAY)
+    }
+
     /// Lends them as the driver wants them.
     pub(crate) fn lend(&self) -> Vec<(&(dyn ToSql + Sync), Type)> {
         self.0.iter().map(|(value, kind)| (&**value as &(dyn ToSql + Sync), kind.clone())).collect()

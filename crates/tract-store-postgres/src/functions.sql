@@ -1,6 +1,7 @@
 -- Writes a batch: all of it, or nothing. One statement, so one round trip and one transaction.
--- Answers (0) done, (1) already, (2, ref, what it is, its checksum) conflict,
--- (3, kind, hash) missing. What somebody else did meanwhile is raised as 40001: try again.
+-- Answers (0) done, and where a ref moved (0, partition of the log, null, number of the repository);
+-- (1) already; (2, ref, what it is, its checksum) conflict; (3, kind, hash) missing. What somebody else
+-- did meanwhile is raised as 40001: try again.
 CREATE OR REPLACE FUNCTION {s}.apply(
     p_repo text, p_batch bytea, p_note bytea, p_lock_ms integer, p_unsafe boolean,
     r_name text[], r_sorted integer[], r_expect smallint[], r_is bytea[], r_to bytea[],
@@ -38,11 +39,14 @@ DECLARE
     v_pos bigint;
     v_from_seg bigint;
     v_from_pos bigint;
+    v_set text;
+    v_log text;
 BEGIN
-    PERFORM set_config('lock_timeout', p_lock_ms::text, true),
-        set_config('tract.repo', p_repo, true);
+    -- An assignment, which is no statement of its own.
+    v_set := set_config('lock_timeout', p_lock_ms::text, true);
+    v_set := set_config('tract.repo', p_repo, true);
     IF NOT p_unsafe AND current_setting('synchronous_commit') = 'off' THEN
-        PERFORM set_config('synchronous_commit', 'on', true);
+        v_set := set_config('synchronous_commit', 'on', true);
     END IF;
     SELECT id INTO v_repo FROM {s}.repos WHERE name = p_repo;
     IF v_repo IS NOT NULL THEN
@@ -133,7 +137,8 @@ BEGIN
         -- Whoever asked knows neither the number nor what was before: they go into the sum here.
         INSERT INTO {s}.ref_log VALUES (v_repo, v_seq, r_name[i], v_found[i], r_to[i], p_batch,
             p_note, r_log[i] # v_seq # coalesce(
-                ('x' || left(encode(sha256(v_found[i]), 'hex'), 16))::bit(64)::bigint, 0));
+                ('x' || left(encode(sha256(v_found[i]), 'hex'), 16))::bit(64)::bigint, 0))
+            RETURNING tableoid::regclass::text INTO v_log;
     END LOOP;
     IF cardinality(b_hash) > 0 THEN
         INSERT INTO {s}.blobs SELECT v_repo, u.h, u.d FROM unnest(b_hash, b_data) AS u (h, d)
@@ -209,7 +214,8 @@ BEGIN
             JOIN {s}.commits c ON c.repo = v_repo AND c.hash = u.h
             ON CONFLICT (repo, kind, seg, pos) DO UPDATE SET data = excluded.data;
     END IF;
-    RETURN QUERY SELECT 0::smallint, NULL::text, NULL::bytea, NULL::bigint;
+    RETURN QUERY SELECT 0::smallint, v_log, NULL::bytea,
+        CASE WHEN v_log IS NOT NULL THEN v_repo END;
 END
 $body$;
 

@@ -1,10 +1,12 @@
 #![doc = include_str!("docs.md")]
 #![forbid(unsafe_code)]
 
+mod append;
 mod apply;
 mod args;
 mod check;
 mod error;
+mod functions;
 mod link;
 mod log;
 mod migrate;

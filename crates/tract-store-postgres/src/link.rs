@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::{
@@ -49,6 +49,17 @@ pub(crate) struct Link {
     closed: AtomicBool,
     /// Numbers of repositories; they never change.
     repos: Mutex<HashMap<RepoName, i64>>,
+    /// The ways to repositories that were written to.
+    places: Mutex<HashMap<RepoName, Arc<Place>>>,
+    /// The store has the functions that those ways go through.
+    appends: AtomicBool,
+}
+
+/// The short way of a write to a repository.
+pub(crate) struct Place {
+    pub(crate) number: i64,
+    /// The call of its partition's function.
+    pub(crate) sql: String,
 }
 
 /// A connection in use.
@@ -93,6 +104,8 @@ impl Link {
             row_security: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             repos: Mutex::default(),
+            places: Mutex::default(),
+            appends: AtomicBool::new(false),
         })
     }
 
@@ -107,6 +120,33 @@ impl Link {
 
     pub(crate) fn set_row_security(&self, on: bool) {
         self.row_security.store(on, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_appends(&self, there: bool) {
+        self.appends.store(there, Ordering::Relaxed);
+    }
+
+    fn places(&self) -> MutexGuard<'_, HashMap<RepoName, Arc<Place>>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn place(&self, repo: &RepoName) -> Option<Arc<Place>> {
+        self.places().get(repo).cloned()
+    }
+
+    pub(crate) fn learn_place(&self, repo: &RepoName, place: Place) {
+        if self.appends.load(Ordering::Relaxed) {
+            self.places().insert(repo.clone(), Arc::new(place));
+        }
+    }
+
+    pub(crate) fn forget_place(&self, repo: &RepoName) {
+        self.places().remove(repo);
+    }
+
+    /// How long a write may wait for a lock: milliseconds, for none is no limit.
+    pub(crate) fn lock_ms(&self) -> i32 {
+        i32::try_from(self.options.lock_timeout.as_millis()).unwrap_or(i32::MAX).max(1)
     }
 
     pub(crate) fn close(&self) {
@@ -136,8 +176,8 @@ impl Link {
         }
     }
 
-    /// Runs one statement in one round trip.
-    async fn once(
+    /// Runs one statement in one round trip, once.
+    pub(crate) async fn once(
         &self,
         op: &'static str,
         scope: &Scope,
@@ -224,12 +264,29 @@ impl Link {
         args: &Args,
         writes: bool,
     ) -> StoreResult<Vec<Row>> {
+        self.query_after(None, op, scope, sql, args, writes).await
+    }
+
+    /// Runs a statement like [`Self::query`], where another statement with the same effect may have
+    /// been tried first, and failed.
+    pub(crate) async fn query_after(
+        &self,
+        mut tried: Option<Failed>,
+        op: &'static str,
+        scope: &Scope,
+        sql: &str,
+        args: &Args,
+        writes: bool,
+    ) -> StoreResult<Vec<Row>> {
         let end = Instant::now() + self.options.retry_for;
         let (mut in_doubt, mut pause) = (false, PAUSE);
         loop {
-            let failed = match self.once(op, scope, sql, args).await {
-                Ok(rows) => return Ok(rows),
-                Err(failed) => failed,
+            let failed = match tried.take() {
+                Some(failed) => failed,
+                None => match self.once(op, scope, sql, args).await {
+                    Ok(rows) => return Ok(rows),
+                    Err(failed) => failed,
+                },
             };
             in_doubt |= writes && matches!(failed, Failed::Lost(_));
             let is_final = matches!(failed, Failed::Final(_));

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use tract_core::{StoreErrorKind, StoreResult};
 
@@ -10,11 +11,10 @@ use crate::args::Args;
 use crate::error::{Failed, failed, new};
 use crate::link::{Link, Scope, column};
 use crate::schema::{CUT, FORMAT, OLDEST_SERVER, WHOLE, in_schema};
-use crate::steps;
+use crate::{functions, steps};
 
 const OP: &str = "open";
 const TABLES: &str = include_str!("tables.sql");
-const FUNCTIONS: &str = include_str!("functions.sql");
 const ROW_SECURITY: &str = include_str!("row_security.sql");
 
 /// Checks the server and the format, and makes the tables where they are missing and wanted.
@@ -25,14 +25,14 @@ pub(crate) async fn open(link: &Link) -> StoreResult<()> {
             let way = (found.format, FORMAT);
             steps::upgrade(link, steps::STEPS, way, found.row_security).await?;
             match find(link).await? {
-                Some(found) => accept(link, found),
+                Some(found) => accept(link, found).await,
                 None => Err(crate::error::damaged(OP, "the store's row of its format is missing")),
             }
         }
-        Some(found) => accept(link, found),
+        Some(found) => accept(link, found).await,
         None if link.options.create => {
             let found = make(link).await?;
-            accept(link, found)
+            accept(link, found).await
         }
         None => {
             let message = format!("there is no store in the schema {:?}", link.schema);
@@ -92,21 +92,38 @@ fn bypassing() -> tract_core::StoreError {
 struct Found {
     format: i32,
     row_security: bool,
+    partitions: i32,
+    /// Of its functions.
+    edition: i32,
+}
+
+impl Found {
+    fn sql(link: &Link) -> String {
+        let edition = functions::FIND_EDITION;
+        let sql =
+            format!("SELECT format, row_security, partitions, {edition} FROM {{s}}.tract_store");
+        link.sql(&sql)
+    }
+
+    fn read(row: &Row) -> StoreResult<Self> {
+        Ok(Self {
+            format: column(OP, row, 0)?,
+            row_security: column(OP, row, 1)?,
+            partitions: column(OP, row, 2)?,
+            edition: column(OP, row, 3)?,
+        })
+    }
 }
 
 async fn find(link: &Link) -> StoreResult<Option<Found>> {
-    let sql = "SELECT format, row_security FROM {s}.tract_store";
-    let rows = match link.query(OP, &Scope::Own, &link.sql(sql), &Args::new(), false).await {
+    let rows = match link.query(OP, &Scope::Own, &Found::sql(link), &Args::new(), false).await {
         Ok(rows) => rows,
         Err(error) if error.kind == StoreErrorKind::NoStore && is_database(&error) => {
             return Ok(None);
         }
         Err(error) => return Err(error),
     };
-    let row = rows
-        .first()
-        .map(|row| Ok(Found { format: column(OP, row, 0)?, row_security: column(OP, row, 1)? }));
-    row.transpose()
+    rows.first().map(Found::read).transpose()
 }
 
 /// Whether the database is there, and only the schema or the table is not.
@@ -116,7 +133,7 @@ fn is_database(error: &tract_core::StoreError) -> bool {
     state.is_some_and(|state| matches!(state.code(), "3F000" | "42P01"))
 }
 
-fn accept(link: &Link, found: Found) -> StoreResult<()> {
+async fn accept(link: &Link, found: Found) -> StoreResult<()> {
     if found.format > FORMAT {
         let (found, known) = (found.format.unsigned_abs(), FORMAT.unsigned_abs());
         let message = format!("the store has format {found}, the newest known is {known}");
@@ -132,6 +149,10 @@ fn accept(link: &Link, found: Found) -> StoreResult<()> {
         return Err(new(StoreErrorKind::Invalid, OP, message));
     }
     link.set_row_security(found.row_security);
+    let partitions = u16::try_from(found.partitions).unwrap_or_default();
+    let renewed = found.edition >= functions::EDITION
+        || functions::renew(link, partitions, found.row_security).await?;
+    link.set_appends(renewed);
     Ok(())
 }
 
@@ -143,7 +164,7 @@ async fn make(link: &Link) -> StoreResult<Found> {
         return Err(new(StoreErrorKind::Invalid, OP, message));
     }
     let script = script(link);
-    let find = link.sql("SELECT format, row_security FROM {s}.tract_store");
+    let find = Found::sql(link);
     let look = format!("SELECT to_regclass('\"{}\".tract_store') IS NOT NULL", link.schema);
     let lock = format!("tract {}", link.schema);
     let row_security = link.options.row_security;
@@ -163,14 +184,14 @@ async fn make(link: &Link) -> StoreResult<Found> {
                 };
                 if !exists {
                     object.batch_execute(&script).await.map_err(fail)?;
-                    return Ok(Found { format: FORMAT, row_security });
+                    let partitions = i32::from(partitions);
+                    let edition = functions::EDITION;
+                    return Ok(Found { format: FORMAT, row_security, partitions, edition });
                 }
                 let rows = object.query_typed(&find, &[]).await.map_err(fail)?;
-                let found = rows.first().map(|row| {
-                    Ok(Found { format: column(OP, row, 0)?, row_security: column(OP, row, 1)? })
-                });
                 let missing =
                     || crate::error::damaged(OP, "the store's row of its format is missing");
+                let found = rows.first().map(Found::read);
                 found.unwrap_or_else(|| Err(missing())).map_err(Failed::Final)
             })
             .await;
@@ -201,7 +222,7 @@ fn script(link: &Link) -> String {
             );
         }
     }
-    script.push_str(FUNCTIONS);
+    script.push_str(&functions::script(partitions, link.options.row_security));
     if link.options.row_security {
         script.push_str(ROW_SECURITY);
         for table in CUT.into_iter().chain(WHOLE) {

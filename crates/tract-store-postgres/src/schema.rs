@@ -70,7 +70,13 @@ pub(crate) fn tool_sum(tool: ToolId, schema: BlobId, said: &[u8]) -> i64 {
 /// Returns the other part, that the function `apply` combines it with by exclusive or: the number,
 /// and a hash of what the ref was before.
 pub(crate) fn log_sum_of_server(seq: i64, before: Option<&[u8]>) -> i64 {
-    seq ^ before.map_or(0, |before| first_eight(Sha256::new_with_prefix(before)))
+    seq ^ before.map_or(0, log_sum_before)
+}
+
+/// Returns the hash of what a ref was before: whoever knows that it was something adds it by
+/// exclusive or.
+pub(crate) fn log_sum_before(before: &[u8]) -> i64 {
+    first_eight(Sha256::new_with_prefix(before))
 }
 
 /// Writes what a ref points at.

@@ -7,6 +7,7 @@ mod flips;
 mod opening;
 mod proxy;
 mod server;
+mod short;
 mod support;
 mod tenants;
 #[cfg(feature = "tls")]

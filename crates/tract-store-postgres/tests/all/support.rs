@@ -39,6 +39,17 @@ pub(crate) fn execute(url: &str, sql: &str) {
     });
 }
 
+/// Reads rows as the server's superuser.
+pub(crate) fn ask(url: &str, sql: &str) -> Vec<tokio_postgres::Row> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let (client, connection) =
+            tokio_postgres::connect(url, tokio_postgres::NoTls).await.expect("a connection");
+        tokio::spawn(connection);
+        client.query(sql, &[]).await.unwrap_or_else(|error| panic!("{sql}: {error}"))
+    })
+}
+
 /// Returns the shared server's url for a role that row-level security holds.
 pub(crate) fn tenant_url(url: &str) -> String {
     static ROLE: OnceLock<()> = OnceLock::new();

@@ -1,0 +1,67 @@
+//! The functions in a store's schema: which ones there are, and which edition of them.
+//!
+//! They are no part of the format, for they hold nothing. A store that bears an older edition works,
+//! and is given the newest when somebody opens it who may do that.
+
+use std::fmt::Write as _;
+
+use tokio_postgres::types::Type;
+use tract_core::StoreResult;
+
+use crate::error::failed;
+use crate::link::{Link, Scope};
+
+const FUNCTIONS: &str = include_str!("functions.sql");
+const APPEND: &str = include_str!("append.sql");
+
+/// The edition of the functions that this build brings. Those of each edition can be called by
+/// builds that know another.
+pub(crate) const EDITION: i32 = 2;
+
+/// The edition that a store bears: a remark on the function `apply`; the first bore none.
+pub(crate) const FIND_EDITION: &str = "(SELECT coalesce(max(substring(\
+     pg_catalog.obj_description(oid, 'pg_proc') FROM 'edition ([0-9]{1,9})')::integer), 1) \
+     FROM pg_catalog.pg_proc \
+     WHERE pronamespace = to_regnamespace('{s}') AND proname = 'apply')";
+
+/// Makes the functions, or replaces older ones.
+pub(crate) fn script(partitions: u16, row_security: bool) -> String {
+    let mut script = FUNCTIONS.to_owned();
+    let mut append = |cut: &str, own: &str| {
+        script.push_str(&APPEND.replace("{cut}", cut).replace("{own}", own));
+    };
+    match row_security {
+        // The policies are on the tables as wholes.
+        true => append("", "\n    v_set := set_config('tract.repo', p_repo, true);"),
+        false => (0..partitions).for_each(|n| append(&format!("_{n}"), "")),
+    }
+    let _ = writeln!(
+        script,
+        "DO $body$ DECLARE it oid; BEGIN \
+         FOR it IN SELECT oid FROM pg_catalog.pg_proc \
+         WHERE pronamespace = to_regnamespace('{{s}}') AND proname = 'apply' LOOP \
+         EXECUTE format('COMMENT ON FUNCTION %s IS %L', it::regprocedure, 'edition {EDITION}'); \
+         END LOOP; END $body$;"
+    );
+    script
+}
+
+/// Gives a store the functions of this build; `false` where this role may not, or not now.
+pub(crate) async fn renew(link: &Link, partitions: u16, row_security: bool) -> StoreResult<bool> {
+    let script = link.sql(&script(partitions, row_security));
+    let lock = format!("tract {}", link.schema);
+    let renewed = link
+        .transaction("open", &Scope::Own, async |object| {
+            let fail = |error| failed("open", error);
+            // Openers take turns; what the second does again changes nothing.
+            let sql = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
+            object.query_typed(sql, &[(&lock as _, Type::TEXT)]).await.map_err(fail)?;
+            object.batch_execute(&script).await.map_err(fail)
+        })
+        .await;
+    match renewed {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind == tract_core::StoreErrorKind::ReadOnly => Ok(false),
+        Err(error) => Err(error),
+    }
+}
