@@ -52,9 +52,9 @@ pub(crate) struct Generate {
     asked: Asked,
 }
 
-/// Who is asked, and how.
+/// The model that is asked.
 #[derive(Debug, Args)]
-pub(crate) struct Asked {
+pub(super) struct Model {
     /// The model: openai/NAME, responses/NAME, anthropic/NAME or ollama/NAME.
     #[arg(long, value_name = "PROVIDER/NAME", env = "TRACT_MODEL", hide_env_values = true)]
     model: String,
@@ -63,7 +63,29 @@ pub(crate) struct Asked {
     base_url: Option<String>,
     /// A parameter, such as temperature or max_tokens; may be given several times.
     #[arg(long, value_name = "KEY=JSON", value_parser = input::key_value)]
-    set: Vec<(String, JsonText)>,
+    pub(super) set: Vec<(String, JsonText)>,
+}
+
+impl Model {
+    /// Makes its client.
+    pub(super) fn client(&self) -> Outcome<HttpModel> {
+        let usage = |error: tract::ModelError| {
+            let failure = Failure::usage(error.to_string());
+            error.notes().into_iter().fold(failure, Failure::note)
+        };
+        let mut builder = HttpModel::builder(&self.model).map_err(usage)?;
+        if let Some(url) = &self.base_url {
+            builder = builder.base_url(url);
+        }
+        builder.from_env().build().map_err(usage)
+    }
+}
+
+/// Who is asked, and how.
+#[derive(Debug, Args)]
+pub(crate) struct Asked {
+    #[command(flatten)]
+    model: Model,
     /// The tools of this question and answer alone: a file with a JSON list of schemas.
     #[arg(long, value_name = "FILE")]
     tools: Option<PathBuf>,
@@ -86,7 +108,7 @@ pub(crate) async fn generate(context: &mut Context<'_>, generate: Generate) -> O
 
 async fn ask(context: &mut Context<'_>, asked: Asked, question: Option<Draft>) -> Outcome<()> {
     let runtime = network()?;
-    let model = model(&asked.model, asked.base_url.as_deref())?;
+    let model = asked.model.client()?;
     let (cancellation, pieces, options) = options(&asked, &runtime)?;
     let tract = context.open().await?;
     let work = runtime.spawn({
@@ -131,19 +153,6 @@ pub(super) fn network() -> Outcome<tokio::runtime::Runtime> {
         .map_err(|error| Failure::no("runtime", format!("no thread for the network: {error}")))
 }
 
-/// Makes the client of a model.
-pub(super) fn model(name: &str, base_url: Option<&str>) -> Outcome<HttpModel> {
-    let usage = |error: tract::ModelError| {
-        let failure = Failure::usage(error.to_string());
-        error.notes().into_iter().fold(failure, Failure::note)
-    };
-    let mut builder = HttpModel::builder(name).map_err(usage)?;
-    if let Some(url) = base_url {
-        builder = builder.base_url(url);
-    }
-    builder.from_env().build().map_err(usage)
-}
-
 type Set = (CancellationToken, Receiver<Piece>, ChatOptions);
 
 fn options(asked: &Asked, runtime: &tokio::runtime::Runtime) -> Outcome<Set> {
@@ -156,7 +165,7 @@ fn options(asked: &Asked, runtime: &tokio::runtime::Runtime) -> Outcome<Set> {
             let _ = sender.send(piece.clone());
         });
     }
-    for (key, value) in &asked.set {
+    for (key, value) in &asked.model.set {
         options = options.parameter(key, value)?;
     }
     if let Some(path) = &asked.tools {

@@ -15,7 +15,7 @@ use tract::{CancellationToken, Draft, JsonText, Tract};
 
 use self::printed::{Printer, Told};
 use self::tools::Tools;
-use super::ask::{model, network, stop_on_interrupt};
+use super::ask::{Model, network, stop_on_interrupt};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::input;
@@ -38,15 +38,8 @@ pub(crate) struct Run {
     /// What is to be done; without it the run goes on from where the branch stands.
     #[arg(value_name = "TASK")]
     task: Option<String>,
-    /// The model: openai/NAME, responses/NAME, anthropic/NAME or ollama/NAME.
-    #[arg(long, value_name = "PROVIDER/NAME", env = "TRACT_MODEL", hide_env_values = true)]
-    model: String,
-    /// Where the server is, for whoever speaks like the provider.
-    #[arg(long, value_name = "URL")]
-    base_url: Option<String>,
-    /// A parameter, such as temperature or max_tokens; may be given several times.
-    #[arg(long, value_name = "KEY=JSON", value_parser = input::key_value)]
-    set: Vec<(String, JsonText)>,
+    #[command(flatten)]
+    model: Model,
     /// A folder whose files it may read and write, and nothing outside of it.
     #[arg(long, value_name = "DIR")]
     fs: Option<PathBuf>,
@@ -123,7 +116,7 @@ enum Resume {
 
 pub(crate) async fn run(context: &mut Context<'_>, run: Run) -> Outcome<()> {
     let network = network()?;
-    let model = Arc::new(model(&run.model, run.base_url.as_deref())?);
+    let model = Arc::new(run.model.client()?);
     let mut tract = context.open().await?;
     if let Some(name) = &run.branch {
         tract = match tract.head().await? {
@@ -189,9 +182,9 @@ async fn worked(
                 let _ = sender.send(told);
             }
         });
-    if !run.set.is_empty() {
+    if !run.model.set.is_empty() {
         let members: std::collections::BTreeMap<&str, &JsonText> =
-            run.set.iter().map(|(key, value)| (key.as_str(), value)).collect();
+            run.model.set.iter().map(|(key, value)| (key.as_str(), value)).collect();
         agent = agent.parameters(JsonText::of(&members).map_err(Failure::json)?);
     }
     if let Some(tokens) = run.max_tokens {
