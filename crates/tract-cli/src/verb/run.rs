@@ -48,6 +48,11 @@ pub(crate) struct Run {
     #[cfg(feature = "mcp")]
     #[arg(long, value_name = "[LABEL=]CMD")]
     mcp: Vec<String>,
+    /// Keeps the tools of the servers back until the model has looked for them, with one tool more,
+    /// `search_tools`: for servers of many tools.
+    #[cfg(feature = "mcp")]
+    #[arg(long, requires = "mcp")]
+    search: bool,
     /// How it is told to plan, or `none`.
     #[arg(long, value_name = "STRATEGY", default_value = "react", value_enum)]
     plan: Plan,
@@ -200,6 +205,10 @@ async fn worked(
     #[cfg(feature = "mcp")]
     if run.ignore_pins {
         agent = agent.ignore_pins();
+    }
+    #[cfg(feature = "mcp")]
+    if run.search {
+        agent = tools.searched(agent)?;
     }
     agent = tools.lend(agent)?;
     let report = agent.run(run.task.map(Draft::user)).await;

@@ -126,3 +126,33 @@ fn a_run_holds_a_servers_tools_to_what_was_approved_without_being_told_to() {
     assert_eq!(ask(&["--mcp", "echoes=sh server.sh"]), "succeeded");
     assert_eq!(called(), 3);
 }
+
+#[cfg(all(unix, feature = "mcp"))]
+#[test]
+fn a_servers_tools_are_kept_back_until_the_model_has_found_them() {
+    let place = Place::new();
+    place.write("server.sh", MCP_SERVER);
+    let tool =
+        r#"{"name":"echo","description":"Says a word again.","inputSchema":{"type":"object"}}"#;
+    place.write("tool.json", tool);
+    let answers = vec![
+        calls("c1", "search_tools", &json!({"query": "say a word again"})),
+        calls("c2", "echo", &json!({})),
+        says("Well."),
+    ];
+    let server = Server::start(answers, false);
+    let with = ["--model", "openai/some", "--base-url", &server.url, "--plan", "none"];
+    let how = ["run", "Echo it.", "--approve", "none", "--mcp", "sh server.sh", "--search"];
+    let ran = run(&place, &[&how[..], &with[..]].concat());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let asked = server.served.join().expect("it served");
+    let offered = |n: usize| -> Vec<&str> {
+        let tools = asked[n]["tools"].as_array().expect("tools").iter();
+        tools.filter_map(|tool| tool["function"]["name"].as_str()).collect()
+    };
+    assert_eq!(offered(0), ["search_tools"]);
+    assert_eq!(offered(1), ["echo", "search_tools"]);
+    assert!(place.ok(&["tools", "of", "--json"]).contains(tool), "which the model saw");
+    let calls = std::fs::read_to_string(place.path("calls.log")).unwrap();
+    assert_eq!(calls.lines().count(), 1);
+}

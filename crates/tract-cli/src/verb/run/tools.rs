@@ -2,6 +2,8 @@
 
 use std::path::Path;
 use std::sync::Arc;
+#[cfg(feature = "mcp")]
+use std::sync::RwLock;
 
 #[cfg(feature = "mcp")]
 use tract::mcp::{McpServer, ServerCommand, ServerOptions, distinct_names};
@@ -9,6 +11,8 @@ use tract::run::Agent;
 use tract::tools::fs::{self, DirectoryFs, Filesystem};
 use tract::tools::policy::ReadBeforeWrite;
 use tract::tools::resource::Resources;
+#[cfg(feature = "mcp")]
+use tract::tools::select::{CatalogEntry, PickOptions, SearchTools, ToolIndex};
 use tract::tools::{
     Bindings, Planning, Prompt, Registry, RegistryBuilder, Section, Session, Strategy,
 };
@@ -92,6 +96,21 @@ impl Tools {
     /// The tools that are of no section: those of servers.
     pub(super) fn registry(&self) -> Outcome<Registry> {
         registry(Registry::builder().registry(&self.of_servers))
+    }
+
+    /// Lets the model look for the tools of servers. What is destructive is found as well: what a
+    /// model may do with it is decided when it calls it.
+    #[cfg(feature = "mcp")]
+    pub(super) fn searched(&self, agent: Agent) -> Outcome<Agent> {
+        let entries = self
+            .of_servers
+            .iter()
+            .map(|tool| CatalogEntry::parse(tool.definition().schema().text()));
+        let index: Result<ToolIndex, _> = entries.collect();
+        let index = index.map_err(|error| no("tools")(error.to_string()))?;
+        let search = SearchTools::new(Arc::new(RwLock::new(index)))
+            .options(PickOptions::new().allow_unsafe(true));
+        agent.search_tools(search).map_err(|error| no("tools")(error.to_string()))
     }
 
     /// Lends everything to an agent.
