@@ -44,37 +44,37 @@ impl Watch for Fault {
     async fn answer(&self, store: &dyn Store, call: Call<'_>) -> StoreResult<Answer> {
         let mut answer = call.ask(store).await?;
         match (self, &mut answer) {
-            (Self::Blob(id), Answer::Blobs(found)) => {
-                if found.iter().flatten().any(|blob| blob.id() == *id) {
-                    return corrupt(ObjectId::Blob(*id));
-                }
+            (Self::Blob(id), Answer::Blobs(found))
+                if found.iter().flatten().any(|blob| blob.id() == *id) =>
+            {
+                return corrupt(ObjectId::Blob(*id));
             }
             (Self::NoBlob(id), Answer::Blobs(found)) => hide(found, |blob| blob.id() == *id),
-            (Self::Toolset(id), Answer::Toolsets(found)) => {
-                if found.iter().flatten().any(|toolset| toolset.id() == *id) {
-                    return corrupt(ObjectId::Toolset(*id));
-                }
+            (Self::Toolset(id), Answer::Toolsets(found))
+                if found.iter().flatten().any(|toolset| toolset.id() == *id) =>
+            {
+                return corrupt(ObjectId::Toolset(*id));
             }
             (Self::NoToolset(id), Answer::Toolsets(found)) => {
                 hide(found, |toolset| toolset.id() == *id);
             }
-            (Self::Commit(id), Answer::Commits(found)) => {
-                if found.iter().flatten().any(|commit| commit.id() == *id) {
-                    return corrupt(ObjectId::Commit(*id));
-                }
+            (Self::Commit(id), Answer::Commits(found))
+                if found.iter().flatten().any(|commit| commit.id() == *id) =>
+            {
+                return corrupt(ObjectId::Commit(*id));
             }
             (Self::NoCommit(id), Answer::Commits(found)) => {
                 hide(found, |commit| commit.id() == *id);
             }
-            (Self::Commit(id), Answer::Walk(page)) => {
-                if page.steps.iter().any(|step| step.commit.id() == *id) {
-                    return corrupt(ObjectId::Commit(*id));
-                }
+            (Self::Commit(id), Answer::Walk(page))
+                if page.steps.iter().any(|step| step.commit.id() == *id) =>
+            {
+                return corrupt(ObjectId::Commit(*id));
             }
-            (Self::NoCommit(id), Answer::Walk(page)) => {
-                if page.steps.iter().any(|step| step.commit.id() == *id) {
-                    return Err(StoreError::missing("broken", "walk", ObjectId::Commit(*id)));
-                }
+            (Self::NoCommit(id), Answer::Walk(page))
+                if page.steps.iter().any(|step| step.commit.id() == *id) =>
+            {
+                return Err(StoreError::missing("broken", "walk", ObjectId::Commit(*id)));
             }
             (Self::Walk(id), Answer::Walk(page)) => {
                 page.steps.retain(|step| step.commit.id() != *id);
