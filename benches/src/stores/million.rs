@@ -55,6 +55,8 @@ fn quick_repair(table: &mut Table, folder: &Path, commits: u64) {
         // What a kill leaves is the file of a store that was not closed.
         let killed = folder.join("killed.store");
         std::fs::copy(&path, &killed).unwrap();
+        // Opening flushes: the copy itself must lie on the disk by then.
+        std::fs::File::open(&killed).unwrap().sync_all().unwrap();
         messages::close(&tract);
         let (opened, took) = timed(|| tract_store_redb::open(&killed, &options));
         opened.unwrap();
