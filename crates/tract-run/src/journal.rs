@@ -74,9 +74,9 @@ impl Elsewhere {
                 continue;
             }
             let line = repo.line(Some(other.head)).await?;
-            let marked = Marked::since(repo, other.head, message).await?;
-            if marked.reached || line.view().contains(message) {
-                elsewhere.take(repo, &line, marked, message).await?;
+            let since = Since::walked(repo, other.head, message).await?;
+            if since.reached || line.view().contains(message) {
+                elsewhere.take(repo, &line, &since, message).await?;
             }
         }
         Ok(elsewhere)
@@ -86,13 +86,14 @@ impl Elsewhere {
         &mut self,
         repo: &Repo,
         line: &Line,
-        marked: Marked,
+        since: &Since,
         message: CommitId,
     ) -> Result<()> {
+        let marked = Marked::of(repo, since).await?;
         let shown = line.view().rows();
         let shown = shown.filter(|row| row.answers.is_some_and(|call| call.slot == message));
         let answers: BTreeSet<CommitId> =
-            shown.map(|row| row.slot).chain(marked.answers.iter().copied()).collect();
+            shown.map(|row| row.slot).chain(since.answers.iter().copied()).collect();
         for slot in answers {
             let commit = repo.require_commit(slot).await?;
             // A handler may have changed the answer, or refused it: what the tool said is kept.
@@ -167,6 +168,43 @@ impl Journal for BranchJournal {
     }
 }
 
+/// What a line has since a message, before any of it is read.
+#[derive(Debug, Default)]
+struct Since {
+    /// Notes of a tool, newest first.
+    notes: Vec<Commit>,
+    /// Answers to the calls of the message, whether they are still shown or not.
+    answers: Vec<CommitId>,
+    /// The message is on the line.
+    reached: bool,
+}
+
+impl Since {
+    /// Walks between a head and a message.
+    async fn walked(repo: &Repo, head: CommitId, message: CommitId) -> Result<Self> {
+        let mut since = Self { reached: head == message, ..Self::default() };
+        let mut next = Some(head);
+        while let Some(from) = next {
+            let walk = Walk { until: Some(message), ..Walk::from(from) };
+            let page = repo.store().walk(repo.name(), walk).await;
+            let page = page.map_err(tract_engine::Error::from)?;
+            for step in page.steps {
+                let commit = step.commit;
+                since.reached |= commit.parent() == Some(message);
+                match commit.op {
+                    Op::Append { answers: Some(call), .. } if call.slot == message => {
+                        since.answers.push(commit.id());
+                    }
+                    Op::Note if commit.origin.by == By::Tool => since.notes.push(commit),
+                    _ => {}
+                }
+            }
+            next = page.next;
+        }
+        Ok(since)
+    }
+}
+
 /// What is marked on a line since a message.
 #[derive(Debug, Default)]
 pub(crate) struct Marked {
@@ -174,38 +212,23 @@ pub(crate) struct Marked {
     pub(crate) started: BTreeMap<String, CallKey>,
     /// Calls that wait, or waited, for somebody to decide.
     pub(crate) deferred: BTreeMap<String, CallKey>,
-    /// Answers to the calls of the message, whether they are still shown or not.
-    answers: Vec<CommitId>,
-    /// The message is on the line.
-    reached: bool,
 }
 
 impl Marked {
     /// Reads the marks between a head and a message.
     pub(crate) async fn since(repo: &Repo, head: CommitId, message: CommitId) -> Result<Self> {
-        let mut marked = Self { reached: head == message, ..Self::default() };
-        let mut next = Some(head);
-        while let Some(from) = next {
-            let walk = Walk { until: Some(message), ..Walk::from(from) };
-            let page = repo.store().walk(repo.name(), walk).await;
-            let page = page.map_err(tract_engine::Error::from)?;
-            for step in &page.steps {
-                marked.reached |= step.commit.parent() == Some(message);
-                if matches!(step.commit.op, Op::Append { answers: Some(call), .. } if call.slot == message)
-                {
-                    marked.answers.push(step.commit.id());
-                }
-                marked.take(repo, &step.commit).await?;
-            }
-            next = page.next;
+        Self::of(repo, &Since::walked(repo, head, message).await?).await
+    }
+
+    async fn of(repo: &Repo, since: &Since) -> Result<Self> {
+        let mut marked = Self::default();
+        for note in &since.notes {
+            marked.take(repo, note).await?;
         }
         Ok(marked)
     }
 
     async fn take(&mut self, repo: &Repo, commit: &Commit) -> Result<()> {
-        if commit.op != Op::Note || commit.origin.by != By::Tool {
-            return Ok(());
-        }
         let into = match commit.origin.id.as_deref() {
             Some(STARTED) => &mut self.started,
             Some(DEFERRED) => &mut self.deferred,

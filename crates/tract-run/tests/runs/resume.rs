@@ -1,9 +1,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tract_core::{CommitId, Draft, Op, Store, block_on};
+use tract_core::{By, CommitId, Draft, JsonText, Op, Origin, Store, block_on};
 use tract_engine::Repo;
-use tract_engine::plan::Selection;
+use tract_engine::plan::{Details, Request, Selection};
 use tract_hooks::{Hooks, ToolResultAction, ToolResultReceived};
 use tract_run::{Agent, OnResume, Stop};
 use tract_tools::{Registry, ToolContext, ToolError, tool};
@@ -198,6 +198,25 @@ fn what_was_compressed_away_since_is_not_done_again() {
         let again = run_again(&repo, "again", asked, &world).await;
         assert_eq!(again[2..4], ["tool: effect 1 <c1 act>", "tool: effect 2 <c2 act>"]);
         assert_eq!(world.0.load(Ordering::SeqCst), 2, "no effect is repeated");
+    });
+}
+
+#[test]
+fn a_branch_that_has_not_the_message_has_no_say() {
+    block_on(async {
+        let (store, world) = (memory(), Arc::new(World::default()));
+        let repo = repo_on(&store).await;
+        let asked = acted(&repo, &world).await;
+        let before = messages(&repo).await[0].commit;
+        let other = repo.create_branch("other", before).await.unwrap();
+        let details = Details {
+            origin: Origin { id: Some("run/started".to_owned()), ..By::Tool.into() },
+            ..Details::default()
+        };
+        let content = Some(JsonText::new(r#"{"of":"another program"}"#).unwrap());
+        repo.write_one(&other, Request::Note { content, details }).await.unwrap();
+        run_again(&repo, "again", asked, &world).await;
+        assert_eq!(world.0.load(Ordering::SeqCst), 2);
     });
 }
 
