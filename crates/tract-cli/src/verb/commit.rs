@@ -135,9 +135,9 @@ fn draft(commit: Commit) -> Outcome<Draft> {
 pub(crate) fn schemas(text: &str) -> Outcome<Vec<ToolSchema>> {
     let text = text.trim();
     if text.starts_with('{') {
-        let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
-        return match lines().all(|line| line.starts_with('{') && line.ends_with('}')) {
-            true => lines().map(|line| Ok(ToolSchema::parse(line)?)).collect(),
+        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
+        return match lines.peek().is_some_and(|first| json::split_object(first).is_ok()) {
+            true => lines.map(|line| Ok(ToolSchema::parse(line)?)).collect(),
             false => Ok(vec![ToolSchema::parse(text)?]),
         };
     }

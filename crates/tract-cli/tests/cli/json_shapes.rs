@@ -128,6 +128,8 @@ fn tools_are_set_from_a_list_or_from_one_a_line() {
     place.write("tools", "{\n  \"name\": \"c\"\n}\n");
     place.ok(&["tools", "set", "tools"]);
     assert_eq!(place.json(&["tools", "of", "--json"])[0][0]["name"], "c");
+    place.write("tools", "{\"name\":\"a\"}\n{\"name\":\n");
+    place.refused(&["tools", "set", "tools"], 1, "bad_json", "at byte 8");
 }
 
 #[test]
