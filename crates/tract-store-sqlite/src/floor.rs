@@ -75,10 +75,11 @@ impl BareSqlite {
             run(commit, params![at, scatter(!n), self.record])?;
         }
         let n = self.next;
-        run(
-            "UPDATE refs SET target = ?1 WHERE repo = 1 AND name = 'heads/main'",
-            params![[7u8; 33]],
-        )?;
+        // Never the same twice: SQLite writes no page for a row that stays as it is.
+        let mut target = [7; 33];
+        target[1..9].copy_from_slice(&scatter(n).to_be_bytes());
+        let refs = "UPDATE refs SET target = ?1, sum = ?2 WHERE repo = 1 AND name = 'heads/main'";
+        run(refs, params![target, scatter(n + 5) >> 32])?;
         let log = "INSERT INTO ref_log \
                    VALUES (NULL, 1, 17, 1, ?1, ?2, ?3, ?4, 1, 2, NULL, NULL, ?5, ?6)";
         let (b1, b2, sum) = (scatter(n + 7), scatter(n + 9), scatter(n + 11) >> 32);
