@@ -25,7 +25,7 @@ impl Repo {
             match planner(records) {
                 Ok(planned) => return Ok(planned),
                 // Everything read is told from then on, so a planner never asks for it again.
-                Err(Stop::Needs(needs)) => self.read(head, &needs, records).await?,
+                Err(Stop::Needs(needs)) => Box::pin(self.read(head, &needs, records)).await?,
                 Err(Stop::Refused(refusal)) => return Err(refusal.into()),
                 Err(Stop::Missing(object)) => return Err(Error::Missing(object)),
                 Err(Stop::Content(error)) => return Err(error.into()),

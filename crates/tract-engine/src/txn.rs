@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use tract_compile::{Changed, IdMap, IdSet};
 use tract_core::{
     Applied, Batch, BatchId, Blob, CallRef, Change, Commit, CommitId, DerivedRow, Expect, Kind,
-    LogNote, ObjectId, Op, Priority, RefEdit, RefName, RefTarget, ToolRow, ToolSchema, Toolset,
-    ToolsetId,
+    LogNote, ObjectId, Op, OperationId, Priority, RefEdit, RefName, RefTarget, ToolRow, ToolSchema,
+    Toolset, ToolsetId,
 };
 
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ use crate::pending::{Configured, Place, Ruling};
 use crate::plan::{Line, Plan, Planned, Records, Request, Stand, is_plain, plain, plan};
 use crate::repo::Repo;
 use crate::turns::says_nothing;
-use crate::write::{WriteOptions, apply_once, batch_id, check_shape, expect, operation_id, tell};
+use crate::write::{WriteOptions, apply_once, batch_id, check_shape, expect, tell};
 
 /// A write in the making. Nothing is stored before [`apply`](Self::apply); later steps see what
 /// earlier ones did.
@@ -244,7 +244,7 @@ impl<'a> Txn<'a> {
                     made.push(commit.clone());
                     next = commit.parent();
                 }
-                Some((None, None)) | None => break self.repo.line(next).await?,
+                Some((None, None)) | None => break Box::pin(self.repo.line(next)).await?,
             }
         };
         if made.is_empty() {
@@ -256,7 +256,7 @@ impl<'a> Txn<'a> {
             .flat_map(|commit| commit.linked_blobs())
             .filter_map(|id| self.records.blobs.get(&id)?.clone())
             .collect();
-        Ok(self.repo.compiler().advance(&base, &made, &blobs).await?)
+        Ok(Box::pin(self.repo.compiler().advance(&base, &made, &blobs)).await?)
     }
 
     /// Calls a planner, reading for it what it asks for.
@@ -294,14 +294,14 @@ impl<'a> Txn<'a> {
         match self.ask(branch, request, &ready).await? {
             Ruling::AsAsked => Ok((self.write(branch, ready).await?, None)),
             Ruling::Instead(request) => {
-                Ok((self.add_decided(branch, &request).await?, Some(*request)))
+                Ok((Box::pin(self.add_decided(branch, &request)).await?, Some(*request)))
             }
             Ruling::Rejected(rejected, document) => {
-                document.store(self.repo, "reject").await?;
+                Box::pin(document.store(self.repo, "reject")).await?;
                 Err(Error::Rejected(rejected))
             }
             Ruling::Deferred(deferred, document) => {
-                document.store(self.repo, "defer").await?;
+                Box::pin(document.store(self.repo, "defer")).await?;
                 Err(Error::Deferred(Box::new(deferred)))
             }
         }
@@ -344,7 +344,7 @@ impl<'a> Txn<'a> {
     async fn write(&mut self, branch: &RefName, ready: Ready) -> Result<Commit> {
         match ready.on {
             On::Stand(stand) => self.append(branch, stand, ready.planned),
-            On::Line(line) => self.commit(branch, &line, ready.planned).await,
+            On::Line(line) => Box::pin(self.commit(branch, &line, ready.planned)).await,
         }
     }
 
@@ -518,10 +518,9 @@ impl<'a> Txn<'a> {
         options: &WriteOptions,
         undoes: Option<u64>,
     ) -> Result<Applied> {
-        let operation = match options.operation {
-            Some(operation) => operation,
-            None => operation_id()?,
-        };
+        // What is one write is known by one id, which the log keeps once.
+        let alone = || OperationId::from_bytes(*self.id.as_bytes());
+        let operation = options.operation.unwrap_or_else(alone);
         let note = LogNote {
             operation,
             what: what.to_owned(),
@@ -547,8 +546,6 @@ impl<'a> Txn<'a> {
         batch.commits = self.commits;
         batch.tools = self.tools;
         batch.derived = self.derived;
-        let (commits, blobs) = (batch.commits.clone(), batch.blobs.clone());
-        let toolsets = batch.toolsets.clone();
         let heads: Vec<CommitId> =
             batch.refs.iter().filter_map(|edit| edit.to.as_ref()?.commit()).collect();
         let moves = !batch.refs.is_empty();
@@ -572,14 +569,14 @@ impl<'a> Txn<'a> {
                 (edit.name.clone(), stand.filter(|_| head.is_some()))
             })
             .collect();
-        let applied = apply_once(self.repo, batch).await?;
+        let applied = apply_once(self.repo, &batch).await?;
         if let Applied::Done = applied {
             branches.iter().for_each(|(name, stand)| self.repo.heads().keep(name, *stand));
         }
         match &applied {
             Applied::Done | Applied::Already => {
                 let compiler = self.repo.compiler();
-                compiler.remember_objects(&commits, &blobs, &toolsets);
+                compiler.remember_objects(&batch.commits, &batch.blobs, &batch.toolsets);
                 for line in heads.iter().filter_map(|head| self.lines.get(head)) {
                     compiler.remember(line);
                 }

@@ -106,7 +106,7 @@ impl Repo {
             };
             let what = options.what.as_deref();
             let what = what.or_else(|| requests.first().map(Request::verb)).unwrap_or("commit");
-            match txn.apply(what, options).await? {
+            match txn.apply_undoing(what, options, None).await? {
                 Applied::Done | Applied::Already => return Ok(commits),
                 Applied::Conflict(_) if options.expect.is_none() && attempt < ATTEMPTS => {
                     self.heads().forget(branch);
@@ -244,11 +244,6 @@ pub(crate) fn batch_id() -> Result<BatchId> {
     BatchId::random().map_err(Error::Random)
 }
 
-/// Makes what the writes of one command share.
-pub(crate) fn operation_id() -> Result<OperationId> {
-    OperationId::random().map_err(Error::Random)
-}
-
 /// Returns what a ref must be, given what it was found to be.
 pub(crate) fn expect(found: Option<&RefTarget>) -> Expect {
     found.map_or(Expect::Absent, |target| Expect::Is(target.clone()))
@@ -264,14 +259,14 @@ const RETRIES: usize = 3;
 
 /// Applies a batch. Where the outcome is unknown the same batch is tried again: it happens at
 /// most once.
-pub(crate) async fn apply_once(repo: &Repo, batch: Batch) -> Result<Applied> {
+pub(crate) async fn apply_once(repo: &Repo, batch: &Batch) -> Result<Applied> {
     for _ in 0..RETRIES {
         match repo.store().apply(repo.name(), batch.clone()).await {
             Err(error) if error.kind == StoreErrorKind::Unknown => {}
             outcome => return Ok(outcome?),
         }
     }
-    Ok(repo.store().apply(repo.name(), batch).await?)
+    Ok(repo.store().apply(repo.name(), batch.clone()).await?)
 }
 
 /// Tells the hooks what a write moved. It is done, whether its log can be read or not.

@@ -81,9 +81,9 @@ impl BareSqlite {
         let refs = "UPDATE refs SET target = ?1, sum = ?2 WHERE repo = 1 AND name = 'heads/main'";
         run(refs, params![target, scatter(n + 5) >> 32])?;
         let log = "INSERT INTO ref_log \
-                   VALUES (NULL, 1, 17, 1, ?1, ?2, ?3, ?4, 1, 2, NULL, NULL, ?5, ?6)";
+                   VALUES (NULL, 1, 5, 1, ?1, ?2, ?3, NULL, 1, 2, NULL, NULL, ?4, ?5)";
         let (b1, b2, sum) = (scatter(n + 7), scatter(n + 9), scatter(n + 11) >> 32);
-        run(log, params![place(1, n), b1, b2, [1u8; 16], AT + n, sum])?;
+        run(log, params![place(1, n), b1, b2, AT + n, sum])?;
         writing.commit()
     }
 

@@ -33,8 +33,8 @@ pub(crate) struct Fresh {
     /// The next segment for commits, once it was asked for.
     next_segment: Option<i64>,
     /// The next row of a repository's log, and of its blobs that are no commit's content.
-    pub(crate) next_entry: HashMap<i64, i64>,
-    next_blob: HashMap<i64, i64>,
+    pub(crate) next_entry: IdMap<i64, i64>,
+    next_blob: IdMap<i64, i64>,
 }
 
 impl Fresh {
@@ -56,7 +56,7 @@ impl Tx<'_> {
         repo: Option<i64>,
         checked: Checked<'_>,
     ) -> StoreResult<()> {
-        let Checked { batch, records, moves } = checked;
+        let Checked { batch, records, begins_new, moves } = checked;
         let empty = batch.blobs.is_empty()
             && batch.toolsets.is_empty()
             && batch.commits.is_empty()
@@ -80,11 +80,12 @@ impl Tx<'_> {
             }
         }
         // What follows a new commit is new as well: no commit is stored without its parents.
-        let mut new: IdMap<CommitId, ()> = IdMap::default();
-        for (commit, record) in batch.commits.iter().zip(&records) {
-            let follows_new = commit.parents.iter().any(|parent| new.contains_key(parent));
-            if self.commit(repo, commit, record, follows_new, &mut blobs)? {
-                new.insert(commit.id(), ());
+        let mut new: Option<CommitId> = None;
+        for (at, (commit, record)) in batch.commits.iter().zip(&records).enumerate() {
+            let follows_new = new.is_some_and(|new| commit.parents.contains(&new));
+            let is_new = follows_new || (begins_new && at == 0);
+            if self.commit(repo, commit, record, is_new, &mut blobs)? {
+                new = Some(commit.id());
             }
         }
         // In the order of the batch, so that equal batches make equal files.
@@ -97,8 +98,8 @@ impl Tx<'_> {
         batch.toolsets.iter().try_for_each(|toolset| self.toolset(repo, toolset))?;
         batch.tools.iter().try_for_each(|tool| self.tool(repo, tool))?;
         batch.derived.iter().try_for_each(|row| self.derived(repo, row))?;
-        for (edit, before) in moves {
-            self.move_ref(repo, edit, before, batch.id, &batch.note)?;
+        for moved in moves {
+            self.move_ref(repo, moved, batch.id, &batch.note)?;
         }
         Ok(())
     }
@@ -187,6 +188,25 @@ impl Tx<'_> {
         Ok(next)
     }
 
+    /// Finds a commit by its bytes: a damaged one counts as none.
+    pub(crate) fn stored_commit(
+        &mut self,
+        repo: i64,
+        id: CommitId,
+        record: &[u8],
+    ) -> StoreResult<Option<i64>> {
+        let object = ObjectId::Commit(id);
+        if let Some(at) = self.known_place(repo, object) {
+            return Ok(Some(at));
+        }
+        let sql = "SELECT id FROM commits WHERE repo = ?1 AND h = ?2 AND rec = ?3";
+        let stored = self.number(sql, &[&repo, &prefix(id.as_bytes()), &record])?;
+        if let Some(at) = stored {
+            self.fresh.places.insert((repo, object), at);
+        }
+        Ok(stored)
+    }
+
     /// Stores a commit right after its parent where that place is free, else in a new segment,
     /// and beside it its content, where that is new. Tells whether the commit was not stored yet.
     fn commit(
@@ -197,20 +217,11 @@ impl Tx<'_> {
         is_new: bool,
         blobs: &mut IdMap<BlobId, &Blob>,
     ) -> StoreResult<bool> {
+        if !is_new && self.stored_commit(repo, commit.id(), record)?.is_some() {
+            return Ok(false);
+        }
         let object = ObjectId::Commit(commit.id());
-        if self.known_place(repo, object).is_some() {
-            return Ok(false);
-        }
         let h = prefix(commit.id().as_bytes());
-        let sql = "SELECT id FROM commits WHERE repo = ?1 AND h = ?2 AND rec = ?3";
-        let stored = match is_new {
-            true => None,
-            false => self.number(sql, &[&repo, &h, &record])?,
-        };
-        if let Some(at) = stored {
-            self.fresh.places.insert((repo, object), at);
-            return Ok(false);
-        }
         let own = commit.content.and_then(|id| blobs.remove(&id));
         let content = match (own, commit.content) {
             (Some(_), _) => Some(0),

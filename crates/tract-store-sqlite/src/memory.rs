@@ -79,7 +79,7 @@ pub(crate) struct Memory {
     pub(crate) repos: HashMap<String, i64>,
     /// The row that the next entry of a repository's log takes, unless others wrote meanwhile:
     /// a guess, which the primary key settles.
-    pub(crate) next_entry: HashMap<i64, i64>,
+    pub(crate) next_entry: IdMap<i64, i64>,
     /// Row numbers of objects.
     pub(crate) places: Aging<(i64, ObjectId), i64>,
     /// Row numbers of texts.
@@ -90,7 +90,7 @@ impl Memory {
     pub(crate) fn new() -> Self {
         Self {
             repos: HashMap::new(),
-            next_entry: HashMap::new(),
+            next_entry: IdMap::default(),
             places: Aging::new(16 << 10),
             texts: Aging::new(1 << 10),
         }

@@ -7,7 +7,7 @@ use tract_core::{BatchId, LogNote, ObjectId, RefEdit, RefTarget, StoreErrorKind,
 use crate::error::{damaged, new};
 use crate::log::{self, Raw};
 use crate::schema::{TEXT, encode_target, log_base, ref_sum, target_object, text_key};
-use crate::write::{OP, Tx};
+use crate::write::{Move, OP, Tx};
 
 impl Tx<'_> {
     /// Finds the row of a text, or writes it.
@@ -46,31 +46,50 @@ impl Tx<'_> {
         Ok((log::TARGET, self.text(repo, &encode_target(target))?))
     }
 
+    /// Moves a ref if it is where it is expected to be, and tells whether it was.
+    pub(crate) fn swap_ref(
+        &mut self,
+        repo: i64,
+        name: &str,
+        before: &RefTarget,
+        to: &RefTarget,
+    ) -> StoreResult<bool> {
+        let (before, to) = (encode_target(before), encode_target(to));
+        let (was, is) = (ref_sum(repo, name, &before), ref_sum(repo, name, &to));
+        let sql = "UPDATE refs SET target = ?3, sum = ?4 \
+                   WHERE repo = ?1 AND name = ?2 AND target = ?5 AND sum = ?6";
+        Ok(self.execute(sql, &[&repo, &name, &to, &is, &before, &was])? == 1)
+    }
+
+    fn put_ref(&mut self, repo: i64, edit: &RefEdit, is_there: bool) -> StoreResult<()> {
+        let name = edit.name.as_str();
+        let Some(target) = edit.to.as_ref().map(encode_target) else {
+            let sql = "DELETE FROM refs WHERE repo = ?1 AND name = ?2";
+            return self.execute(sql, &[&repo, &name]).map(drop);
+        };
+        let sum = ref_sum(repo, name, &target);
+        let sql = match is_there {
+            true => "UPDATE refs SET target = ?3, sum = ?4 WHERE repo = ?1 AND name = ?2",
+            false => {
+                "INSERT INTO refs (repo, name, target, sum) VALUES (?1, ?2, ?3, ?4) \
+                 ON CONFLICT (repo, name) DO UPDATE SET target = ?3, sum = ?4"
+            }
+        };
+        self.execute(sql, &[&repo, &name, &target, &sum]).map(drop)
+    }
+
     /// Moves a ref and logs the move.
     pub(crate) fn move_ref(
         &mut self,
         repo: i64,
-        edit: &RefEdit,
-        before: Option<RefTarget>,
+        moved: Move<'_>,
         batch: BatchId,
         note: &LogNote,
     ) -> StoreResult<()> {
+        let Move { edit, before, done } = moved;
         let name = edit.name.as_str();
-        match edit.to.as_ref().map(encode_target) {
-            Some(target) => {
-                let sum = ref_sum(repo, name, &target);
-                if before.is_some() {
-                    let sql = "UPDATE refs SET target = ?3, sum = ?4 WHERE repo = ?1 AND name = ?2";
-                    self.execute(sql, &[&repo, &name, &target, &sum])?;
-                } else {
-                    let sql = "INSERT INTO refs (repo, name, target, sum) VALUES (?1, ?2, ?3, ?4) \
-                           ON CONFLICT (repo, name) DO UPDATE SET target = ?3, sum = ?4";
-                    self.execute(sql, &[&repo, &name, &target, &sum])?;
-                }
-            }
-            None => {
-                self.execute("DELETE FROM refs WHERE repo = ?1 AND name = ?2", &[&repo, &name])?;
-            }
+        if !done {
+            self.put_ref(repo, edit, before.is_some())?;
         }
         let (from_kind, from) = self.log_target(repo, before.as_ref())?;
         let (to_kind, to) = self.log_target(repo, edit.to.as_ref())?;
@@ -136,7 +155,9 @@ impl Tx<'_> {
             return Err(new(StoreErrorKind::TooLarge, OP, message));
         }
         self.fresh.next_entry.insert(repo, id + 1);
-        self.fresh.refs.entry(repo).or_default().insert(edit.name.clone(), edit.to.clone());
+        if self.more_follow {
+            self.fresh.refs.entry(repo).or_default().insert(edit.name.clone(), edit.to.clone());
+        }
         Ok(())
     }
 

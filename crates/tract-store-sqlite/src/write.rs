@@ -13,7 +13,7 @@ use tract_core::{
 use crate::error::{BACKEND, again, engine, new};
 use crate::insert::Fresh;
 use crate::log;
-use crate::memory::{IdMap, Memory};
+use crate::memory::Memory;
 use crate::read::{find_place, statement};
 use crate::schema::{MAX_BYTES, log_base};
 
@@ -54,8 +54,17 @@ pub(crate) struct Checked<'b> {
     pub(crate) batch: &'b Batch,
     /// The bytes of its commits.
     pub(crate) records: Vec<Vec<u8>>,
-    /// The edits that change something, with what the ref was.
-    pub(crate) moves: Vec<(&'b RefEdit, Option<RefTarget>)>,
+    /// Whether the first of its commits is not stored.
+    pub(crate) begins_new: bool,
+    pub(crate) moves: Vec<Move<'b>>,
+}
+
+/// An edit that changes something.
+pub(crate) struct Move<'b> {
+    pub(crate) edit: &'b RefEdit,
+    pub(crate) before: Option<RefTarget>,
+    /// Whether the row of the ref says so already.
+    pub(crate) done: bool,
 }
 
 enum Verdict<'b> {
@@ -69,9 +78,11 @@ pub(crate) struct Tx<'a> {
     pub(crate) memory: &'a Mutex<Memory>,
     /// What becomes known when this transaction is durable.
     pub(crate) fresh: Fresh,
-    /// Statements in use, by the address of their text: even the cache of the connection costs
-    /// more than some of them do.
-    statements: IdMap<(usize, usize), CachedStatement<'a>>,
+    /// Whether other batches come after this one.
+    pub(crate) more_follow: bool,
+    /// Statements in use, a dozen, by the address of their text: even the cache of the connection
+    /// costs more than some of them do.
+    statements: Vec<((usize, usize), CachedStatement<'a>)>,
 }
 
 /// Writes a group; the second value says that its durability is in doubt.
@@ -100,7 +111,8 @@ fn try_group(
     let writing = Writing::begin(connection, OP).map_err(failed)?;
     let mut tx = Tx::new(connection, memory);
     let mut answers = Vec::with_capacity(group.len());
-    for (name, batch) in group {
+    for (n, (name, batch)) in group.iter().enumerate() {
+        tx.more_follow = n + 1 < group.len();
         let verdict = tx.repo(name).and_then(|repo| Ok((repo, tx.check(repo, batch)?)));
         match verdict {
             Ok((repo, Verdict::Write(checked))) => {
@@ -129,15 +141,21 @@ fn try_group(
 
 impl<'a> Tx<'a> {
     pub(crate) fn new(connection: &'a Connection, memory: &'a Mutex<Memory>) -> Self {
-        Self { connection, memory, fresh: Fresh::default(), statements: IdMap::default() }
+        let statements = Vec::with_capacity(16);
+        Self { connection, memory, fresh: Fresh::default(), more_follow: true, statements }
     }
 
     fn statement(&mut self, sql: &'static str) -> StoreResult<&mut CachedStatement<'a>> {
-        use std::collections::hash_map::Entry;
-        match self.statements.entry((sql.as_ptr().addr(), sql.len())) {
-            Entry::Occupied(entry) => Ok(entry.into_mut()),
-            Entry::Vacant(entry) => Ok(entry.insert(statement(self.connection, OP, sql)?)),
-        }
+        let key = (sql.as_ptr().addr(), sql.len());
+        let at = match self.statements.iter().position(|(known, _)| *known == key) {
+            Some(at) => at,
+            None => {
+                self.statements.push((key, statement(self.connection, OP, sql)?));
+                self.statements.len() - 1
+            }
+        };
+        let (_, found) = self.statements.get_mut(at).expect("it was found, or put there");
+        Ok(found)
     }
 
     pub(crate) fn execute(
@@ -226,12 +244,26 @@ impl<'a> Tx<'a> {
             let message = format!("two edits of the ref {name} in one batch");
             return Err(new(StoreErrorKind::Invalid, OP, message));
         }
-        let mut moves = Vec::with_capacity(batch.refs.len());
+        let records: Vec<_> = batch.commits.iter().map(tract_core::Commit::encode).collect();
+        let begins_new = match (repo, batch.commits.first(), records.first()) {
+            (Some(repo), Some(first), Some(record)) => {
+                self.stored_commit(repo, first.id(), record)?.is_none()
+            }
+            _ => false,
+        };
+        // All commits of a batch that was applied are stored, so this one was not.
         if let Some(repo) = repo
+            && !begins_new
             && self.has_batch(repo, batch.id)?
         {
             return Ok(Verdict::Answer(Applied::Already));
         }
+        if let Some(repo) = repo
+            && let Some(moved) = self.swap(repo, batch, &records)?
+        {
+            return Ok(Verdict::Write(Checked { batch, records, begins_new, moves: vec![moved] }));
+        }
+        let mut moves = Vec::with_capacity(batch.refs.len());
         for edit in &batch.refs {
             let found = match repo {
                 Some(repo) => self.target(repo, &edit.name)?,
@@ -252,12 +284,36 @@ impl<'a> Tx<'a> {
                     found,
                 })));
             }
-            moves.push((edit, found));
+            moves.push(Move { edit, before: found, done: false });
         }
         self.check_links(repo, batch)?;
-        let records: Vec<_> = batch.commits.iter().map(tract_core::Commit::encode).collect();
         check_sizes(batch, &records)?;
-        Ok(Verdict::Write(Checked { batch, records, moves }))
+        Ok(Verdict::Write(Checked { batch, records, begins_new, moves }))
+    }
+
+    /// The usual write: one ref, from where it is expected to elsewhere. Where all else holds, one
+    /// statement both checks and moves it. `None` when something does not hold, or it is another
+    /// write: nothing has happened then.
+    fn swap<'b>(
+        &mut self,
+        repo: i64,
+        batch: &'b Batch,
+        records: &[Vec<u8>],
+    ) -> StoreResult<Option<Move<'b>>> {
+        let [edit @ RefEdit { name, expect: Expect::Is(before), to: Some(to) }] = &*batch.refs
+        else {
+            return Ok(None);
+        };
+        let moved_here = self.fresh.refs.get(&repo).is_some_and(|refs| refs.contains_key(name));
+        if moved_here
+            || before == to
+            || check_sizes(batch, records).is_err()
+            || self.check_links(Some(repo), batch).is_err()
+        {
+            return Ok(None);
+        }
+        let done = self.swap_ref(repo, name.as_str(), before, to)?;
+        Ok(done.then(|| Move { edit, before: Some(before.clone()), done }))
     }
 
     /// Checks that all that the batch leans on is stored or in it.
@@ -266,10 +322,10 @@ impl<'a> Tx<'a> {
         let toolsets = batch.toolsets.iter().map(|set| ObjectId::Toolset(set.id()));
         let commits = batch.commits.iter().map(|commit| ObjectId::Commit(commit.id()));
         let tools = batch.tools.iter().map(|tool| ObjectId::Tool(tool.id));
-        let inside = blobs.chain(toolsets).chain(commits).chain(tools).map(|object| (object, ()));
-        let inside: IdMap<_, _> = inside.collect();
+        let mut inside: Vec<_> = blobs.chain(toolsets).chain(commits).chain(tools).collect();
+        inside.sort_unstable();
         let mut need = |object: ObjectId| -> StoreResult<()> {
-            if inside.contains_key(&object) {
+            if inside.binary_search(&object).is_ok() {
                 return Ok(());
             }
             let place = match repo {

@@ -85,7 +85,7 @@ impl Tract {
         let head = draft.answers_head();
         let draft = draft.into_draft()?;
         match head {
-            Some(_) => self.commit_on(head, draft).await,
+            Some(_) => Box::pin(self.commit_on(head, draft)).await,
             None => Ok(self.repo().append(self.branch_ref(), draft).await?),
         }
     }

@@ -8,14 +8,14 @@
 use std::collections::HashSet;
 
 use tract_core::store::Walk;
-use tract_core::{Batch, Commit, CommitId, DerivedKind, DerivedRow, LogNote};
+use tract_core::{Batch, Commit, CommitId, DerivedKind, DerivedRow, LogNote, OperationId};
 
 use super::entry::{AtHand, Entry, Said, entries};
 use super::row::TurnRow;
 use crate::error::{Error, Result};
 use crate::plan::Silence;
 use crate::repo::Repo;
-use crate::write::{batch_id, operation_id};
+use crate::write::batch_id;
 
 /// After how many commits of a line a row is written.
 pub(crate) const EVERY: u64 = 1024;
@@ -289,15 +289,16 @@ async fn store(repo: &Repo, rows: Vec<DerivedRow>) -> Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
+    let id = batch_id()?;
     let note = LogNote {
-        operation: operation_id()?,
+        operation: OperationId::from_bytes(*id.as_bytes()),
         what: "index".to_owned(),
         who: repo.who().to_owned(),
         why: None,
         undoes: None,
         at: repo.now_us(),
     };
-    let mut batch = Batch::new(batch_id()?, note);
+    let mut batch = Batch::new(id, note);
     batch.derived = rows;
     // It moves no ref, so it meets no conflict.
     let _applied = repo.store().apply(repo.name(), batch).await?;

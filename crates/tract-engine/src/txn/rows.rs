@@ -58,7 +58,7 @@ impl Txn<'_> {
             let commits = self.commits.iter().map(|commit| (commit.id(), commit.clone()));
             let blobs = self.blobs.iter().map(|blob| (blob.id(), blob.clone()));
             let mut hand = AtHand { commits: commits.collect(), blobs: blobs.collect() };
-            if let Ok(row) = due(self.repo, head, made, &mut hand).await {
+            if let Ok(row) = Box::pin(due(self.repo, head, made, &mut hand)).await {
                 rows.push(row);
             }
         }

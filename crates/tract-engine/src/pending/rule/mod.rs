@@ -64,10 +64,10 @@ impl Ruling {
         match request {
             Request::Append(draft) => place.append(draft, planned, tool).await,
             Request::Edit { target, content, details } if hooks.hears::<BeforeCommit>() => {
-                place.edit(*target, content, details, planned).await
+                Box::pin(place.edit(*target, content, details, planned)).await
             }
             Request::Compress { .. } if hooks.hears::<BeforeCompress>() => {
-                place.compress(request, planned).await
+                Box::pin(place.compress(request, planned)).await
             }
             Request::Import(_)
             | Request::Edit { .. }
@@ -139,7 +139,7 @@ impl Place<'_> {
     ) -> Result<Ruling> {
         let mut changed = None;
         if let Content::ToolResult(answer) = &draft.content {
-            match self.result(draft, answer, tool).await? {
+            match Box::pin(self.result(draft, answer, tool)).await? {
                 Step::Same => {}
                 Step::Changed(draft) => changed = Some(draft),
                 Step::Stop(ruling) => return Ok(ruling),
@@ -147,7 +147,7 @@ impl Place<'_> {
         }
         if self.repo.hooks().hears::<BeforeCommit>() {
             let current = changed.as_deref().unwrap_or(draft);
-            match self.commit(current, planned).await? {
+            match Box::pin(self.commit(current, planned)).await? {
                 Step::Same => {}
                 Step::Changed(draft) => changed = Some(draft),
                 Step::Stop(ruling) => return Ok(ruling),
