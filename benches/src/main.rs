@@ -8,6 +8,7 @@ mod append;
 mod cold;
 mod dispatch;
 mod floor;
+mod flush;
 mod hooks;
 mod hydrate;
 mod json;
@@ -65,14 +66,24 @@ fn main() {
             _ => {}
         }
     }
+    if let Some(at) = arguments.iter().position(|argument| argument == "--slow-flush") {
+        let (before, after) = arguments.split_at(at);
+        let micros = after.get(1).map_or("nothing", String::as_str);
+        let others: Vec<&String> = before.iter().chain(after.iter().skip(2)).collect();
+        flush::slowly(micros, &others);
+    }
     let quick = arguments.iter().any(|argument| argument == "--quick");
     let wanted: Vec<&String> = arguments.iter().filter(|argument| *argument != "--quick").collect();
     let names: Vec<&str> = SECTIONS.iter().chain(ASKED).map(|(name, _)| *name).collect();
     if let Some(unknown) = wanted.iter().find(|wanted| !names.contains(&wanted.as_str())) {
-        eprintln!("unknown section {unknown:?}; there are {}, and --quick", names.join(", "));
+        eprintln!(
+            "unknown section {unknown:?}; there are {}, --quick, --slow-flush MICROSECONDS",
+            names.join(", ")
+        );
         std::process::exit(2);
     }
     let mut table = Table::default();
+    flush::measure(&mut table);
     for (n, (name, run)) in SECTIONS.iter().chain(ASKED).enumerate() {
         let by_default = wanted.is_empty() && n < SECTIONS.len();
         if by_default || wanted.iter().any(|wanted| wanted == name) {

@@ -6,7 +6,8 @@ use tract::{Tract, block_on};
 use crate::messages;
 use crate::table::{Figure, Table, median, micros, timed};
 
-const ROUNDS: usize = 5;
+/// Short and many: what else the machine does comes in bursts, and hits all that take turns alike.
+const ROUNDS: usize = 20;
 
 pub(crate) fn run(table: &mut Table, quick: bool) {
     let sizes: &[u64] = if quick { &[0, 5_000] } else { &[0, 5_000, 50_000] };
@@ -20,7 +21,7 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
         let mut floor = crate::floor::redb(folders[2].path(), &direct);
         (0..filled.div_ceil(100)).for_each(|_| floor.write(100).unwrap());
         let mut next = filled + 10;
-        let each = if quick { 50 } else { 200 };
+        let each = if quick { 15 } else { 50 };
         let (mut direct_us, mut thread_us, mut floor_us) = (vec![], vec![], vec![]);
         let (mut batch_us, mut batch_floor_us) = (vec![], vec![]);
         for _ in 0..ROUNDS {
@@ -29,15 +30,15 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
             let (_, took) = timed(|| (0..each).for_each(|_| floor.write(1).unwrap()));
             floor_us.push(micros(took) / each as f64);
             let (_, took) = timed(|| {
-                for _ in 0..4 {
+                for _ in 0..2 {
                     let drafts: Vec<_> = (next..next + 100).map(messages::draft).collect();
                     block_on(direct.commit_all(drafts)).unwrap();
                     next += 100;
                 }
             });
-            batch_us.push(micros(took) / 400.0);
-            let (_, took) = timed(|| (0..4).for_each(|_| floor.write(100).unwrap()));
-            batch_floor_us.push(micros(took) / 400.0);
+            batch_us.push(micros(took) / 200.0);
+            let (_, took) = timed(|| (0..2).for_each(|_| floor.write(100).unwrap()));
+            batch_floor_us.push(micros(took) / 200.0);
         }
         let base = median(floor_us);
         let mut add = |what: String, ours: f64, floor: f64, wanted, least: f64| {

@@ -1,0 +1,65 @@
+//! What a flush takes, which every durable write waits for: measured, and made longer on demand.
+//!
+//! What a store adds to a write stands beside a flush of 30 µs on one machine and of 3 ms on
+//! another, and what a group of writers saves is flushes. `--slow-flush 500` measures as if each
+//! took 500 µs more, the floors included.
+
+use std::fs::File;
+use std::io::{Seek, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::table::{Figure, Table, median, micros, timed};
+
+/// What the preloaded library reads.
+const MORE: &str = "TRACT_SLOW_FLUSH_US";
+
+/// Runs this program again with slower flushes, and ends with what it ended with.
+pub(crate) fn slowly(micros: &str, arguments: &[&String]) -> ! {
+    if micros.parse::<u32>().is_err() {
+        eprintln!("--slow-flush wants microseconds, not {micros:?}");
+        std::process::exit(2);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(arguments).env(MORE, micros).env("LD_PRELOAD", library(folder.path()));
+    let status = child.status().unwrap();
+    drop(folder);
+    std::process::exit(status.code().unwrap_or(1));
+}
+
+/// Builds the library that makes flushes slow.
+fn library(folder: &Path) -> PathBuf {
+    if !cfg!(target_os = "linux") {
+        eprintln!("--slow-flush works by LD_PRELOAD, on Linux alone");
+        std::process::exit(2);
+    }
+    let (source, library) = (folder.join("slow_flush.c"), folder.join("slow_flush.so"));
+    std::fs::write(&source, include_str!("slow_flush.c")).unwrap();
+    let mut cc = Command::new("cc");
+    cc.args(["-shared", "-fPIC", "-O1", "-o"]).args([&library, &source]).arg("-ldl");
+    assert!(cc.status().is_ok_and(|status| status.success()), "cc builds the library");
+    library
+}
+
+/// Adds what a flush of 4 KiB takes here, written over again and again.
+pub(crate) fn measure(table: &mut Table) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut file = File::create(folder.path().join("flush")).unwrap();
+    let mut once = || {
+        file.rewind().unwrap();
+        file.write_all(&[7; 4096]).unwrap();
+        file.sync_data().unwrap();
+    };
+    once();
+    let took = median((0..500).map(|_| micros(timed(&mut once).1)).collect());
+    let more = std::env::var(MORE).map(|more| format!(", {more} of it added"));
+    table.add(Figure {
+        what: "a flush of 4 KiB on this disk".to_owned(),
+        ours: format!("{took:.0} µs{}", more.unwrap_or_default()),
+        floor: "–".to_owned(),
+        ratio: None,
+        wanted: "–",
+        met: None,
+    });
+}
