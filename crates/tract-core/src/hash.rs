@@ -25,7 +25,12 @@ pub fn blob(bytes: &[u8]) -> BlobId {
 
 /// Returns the name of a commit, given its canonical record.
 pub fn commit(canonical: &str) -> CommitId {
-    CommitId::from_bytes(tagged("tract-commit-1", canonical.as_bytes()))
+    record(canonical.as_bytes())
+}
+
+/// The same of a text in UTF-8 that nobody checks again.
+pub(crate) fn record(canonical: &[u8]) -> CommitId {
+    CommitId::from_bytes(tagged("tract-commit-1", canonical))
 }
 
 /// Returns the name of a toolset, given its canonical list.

@@ -15,26 +15,24 @@ pub struct ParseIdError {
     pub found: String,
 }
 
-/// The two digits of every byte.
-const PAIRS: [[u8; 2]; 256] = {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut pairs = [[0; 2]; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        pairs[byte] = [DIGITS[byte >> 4], DIGITS[byte & 15]];
-        byte += 1;
+/// Returns the two digits of every byte.
+pub(crate) fn digits<const N: usize>(bytes: &[u8; N]) -> [[u8; 2]; N] {
+    // Ids are written by the thousand when records are hashed: no table and no branch, so that the
+    // compiler does many bytes at once.
+    let digit = |nibble: u8| nibble + if nibble < 10 { b'0' } else { b'a' - 10 };
+    let mut digits = [[0; 2]; N];
+    for (pair, byte) in digits.iter_mut().zip(bytes) {
+        *pair = [digit(byte >> 4), digit(byte & 15)];
     }
-    pairs
-};
+    digits
+}
 
 pub(crate) fn hex(bytes: &[u8], out: &mut String) {
-    // Ids are written by the thousand when records are hashed: 32 bytes at once, not one by one.
-    for bytes in bytes.chunks(32) {
-        let mut digits = [[0u8; 2]; 32];
-        for (pair, byte) in digits.iter_mut().zip(bytes) {
-            *pair = PAIRS[usize::from(*byte)];
-        }
-        let digits = digits[..bytes.len()].as_flattened();
+    for chunk in bytes.chunks(32) {
+        let mut padded = [0; 32];
+        padded[..chunk.len()].copy_from_slice(chunk);
+        let digits = digits(&padded);
+        let digits = digits[..chunk.len()].as_flattened();
         out.push_str(std::str::from_utf8(digits).expect("hex digits are ASCII"));
     }
 }

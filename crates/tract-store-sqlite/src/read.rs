@@ -2,10 +2,10 @@
 //! and never without hashing what was read.
 
 use bytes::Bytes;
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 use tract_core::store::{BlobKey, Hint};
 use tract_core::{
-    Blob, BlobId, Commit, CommitId, IdPrefix, ObjectId, StoreResult, Toolset, ToolsetId, parallel,
+    Blob, BlobId, Commit, CommitId, IdPrefix, ObjectId, StoreResult, Toolset, ToolsetId,
 };
 
 use crate::error::{corrupt, engine};
@@ -44,52 +44,11 @@ pub(crate) fn content_place(place: i64, content: Option<i64>) -> Option<i64> {
     content.map(|content| if content == 0 { place } else { content })
 }
 
-fn hint(place: i64, content: Option<i64>) -> Option<Hint> {
+pub(crate) fn hint(place: i64, content: Option<i64>) -> Option<Hint> {
     content_place(place, content).map(|place| Hint(place as u64))
 }
 
-/// What one row of `commits` holds.
-pub(crate) enum Read {
-    /// The commit that was looked for.
-    It(Commit, Option<Hint>),
-    /// A sound commit of another id.
-    Other,
-    /// Bytes that are not what its index says.
-    Damaged,
-}
-
-/// A row of `id, h, content, rec`, before its record is read.
-pub(crate) struct CommitRow {
-    pub(crate) place: i64,
-    h: i64,
-    content: Option<i64>,
-    record: Bytes,
-}
-
-impl CommitRow {
-    pub(crate) fn of(row: &Row<'_>) -> Result<Self, rusqlite::Error> {
-        let record = Bytes::copy_from_slice(bytes_of(row.get_ref(3)?));
-        Ok(Self { place: row.get(0)?, h: row.get(1)?, content: row.get(2)?, record })
-    }
-
-    /// Reads and hashes the record; `None` when it is none.
-    pub(crate) fn decode(&self) -> Option<Commit> {
-        Commit::decode_any(&self.record).ok()
-    }
-
-    /// Judges what was decoded.
-    pub(crate) fn read(&self, decoded: Option<Commit>, wanted: CommitId) -> Read {
-        match decoded {
-            Some(commit) if commit.id() == wanted => {
-                Read::It(commit, hint(self.place, self.content))
-            }
-            Some(commit) if prefix(commit.id().as_bytes()) == self.h => Read::Other,
-            Some(_) | None => Read::Damaged,
-        }
-    }
-}
-
-const COMMIT_BY_H: &str = "SELECT id, h, content, rec FROM commits WHERE repo = ?1 AND h = ?2";
+const COMMIT_BY_H: &str = "SELECT id, rec FROM commits WHERE repo = ?1 AND h = ?2";
 
 /// Finds a commit by its id.
 pub(crate) fn find_commit(
@@ -99,14 +58,16 @@ pub(crate) fn find_commit(
     id: CommitId,
 ) -> StoreResult<Option<(i64, Commit)>> {
     let mut select = statement(connection, op, COMMIT_BY_H)?;
-    let mut rows = select.query(params![repo, prefix(id.as_bytes())]).map_err(engine(op))?;
+    let h = prefix(id.as_bytes());
+    let mut rows = select.query(params![repo, h]).map_err(engine(op))?;
     let mut damaged = false;
     while let Some(row) = rows.next().map_err(engine(op))? {
-        let row = CommitRow::of(row).map_err(engine(op))?;
-        match row.read(row.decode(), id) {
-            Read::It(commit, _) => return Ok(Some((row.place, commit))),
-            Read::Other => {}
-            Read::Damaged => damaged = true,
+        match Commit::decode_any(bytes_of(row.get_ref(1).map_err(engine(op))?)) {
+            Ok(commit) if commit.id() == id => {
+                return Ok(Some((row.get(0).map_err(engine(op))?, commit)));
+            }
+            Ok(other) if prefix(other.id().as_bytes()) == h => {}
+            Ok(_) | Err(_) => damaged = true,
         }
     }
     match damaged {
@@ -181,28 +142,26 @@ pub(crate) fn neighbours(
         if run.len() < MANY {
             continue;
         }
-        let sql = "SELECT id, repo, data FROM blobs WHERE id BETWEEN ?1 AND ?2 ORDER BY id";
+        // The sign keeps it from going by the index of repositories.
+        let sql =
+            "SELECT id, data FROM blobs WHERE id BETWEEN ?1 AND ?2 AND +repo = ?3 ORDER BY id";
         let mut select = statement(connection, "blobs", sql)?;
-        let mut rows = select.query(params![first, last]).map_err(engine("blobs"))?;
+        let mut rows = select.query(params![first, last, repo]).map_err(engine("blobs"))?;
         let mut wanted = run.iter().peekable();
-        let mut found: Vec<(usize, BlobId, Bytes)> = Vec::with_capacity(run.len());
+        let mut found: Vec<(BlobId, Bytes)> = Vec::with_capacity(run.len());
+        let mut of_key: Vec<usize> = Vec::with_capacity(run.len());
         while let Some(row) = rows.next().map_err(engine("blobs"))? {
             let at: i64 = row.get(0).map_err(engine("blobs"))?;
-            let owner: i64 = row.get(1).map_err(engine("blobs"))?;
             while wanted.next_if(|(place, _)| *place < at).is_some() {}
             while let Some((_, n)) = wanted.next_if(|(place, _)| *place == at) {
-                if owner == repo
-                    && let Some(key) = keys.get(*n)
-                {
-                    let data = bytes_of(row.get_ref(2).map_err(engine("blobs"))?);
-                    found.push((*n, key.id, Bytes::copy_from_slice(data)));
+                if let Some(key) = keys.get(*n) {
+                    let data = bytes_of(row.get_ref(1).map_err(engine("blobs"))?);
+                    found.push((key.id, Bytes::copy_from_slice(data)));
+                    of_key.push(*n);
                 }
             }
         }
-        let checked = parallel::map(&found, parallel::OBJECTS, |(n, id, data)| {
-            (*n, Blob::check(*id, data.clone()))
-        });
-        for (n, checked) in checked {
+        for (n, checked) in of_key.into_iter().zip(Blob::check_all(found)) {
             if let Some(blob) = blobs.get_mut(n) {
                 *blob = checked;
             }

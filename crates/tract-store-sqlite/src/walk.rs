@@ -8,7 +8,7 @@ use tract_core::store::{Step, Walk, WalkPage};
 use tract_core::{Commit, CommitId, DerivedKind, ObjectId, StoreError, StoreResult, parallel};
 
 use crate::error::{BACKEND, corrupt, engine};
-use crate::read::{CommitRow, Read, find_commit, statement};
+use crate::read::{find_commit, hint, statement};
 use crate::schema::{DERIVED, bytes_of, prefix, segment_start, small_sum};
 
 const OP: &str = "walk";
@@ -86,25 +86,32 @@ type Stop = Option<(i64, Bytes)>;
 const FIRST_PORTION: usize = 32;
 const LARGEST_PORTION: usize = 2048;
 
-/// A row, whose it is, and the commit that it holds.
+/// A row and the commit that it holds, when it holds one.
 struct Found {
-    row: CommitRow,
-    owner: i64,
+    place: i64,
+    content: Option<i64>,
     commit: Option<Commit>,
 }
 
 /// Reads the next rows, and decodes and hashes their records.
 fn next_rows(rows: &mut Rows<'_>, count: usize) -> StoreResult<VecDeque<Found>> {
+    let mut records = Vec::new();
     let mut read = Vec::with_capacity(count);
     while read.len() < count
         && let Some(row) = rows.next().map_err(engine(OP))?
     {
-        let owner: i64 = row.get(4).map_err(engine(OP))?;
-        read.push((CommitRow::of(row).map_err(engine(OP))?, owner));
+        let from = records.len();
+        records.extend_from_slice(bytes_of(row.get_ref(2).map_err(engine(OP))?));
+        let place: i64 = row.get(0).map_err(engine(OP))?;
+        let content: Option<i64> = row.get(1).map_err(engine(OP))?;
+        read.push((place, content, from..records.len()));
     }
-    let commits = parallel::map(&read, parallel::OBJECTS, |(row, _)| row.decode());
-    let found = read.into_iter().zip(commits);
-    Ok(found.map(|((row, owner), commit)| Found { row, owner, commit }).collect())
+    let found = parallel::map(&read, parallel::OBJECTS, |(place, content, record)| {
+        let record = records.get(record.clone()).unwrap_or_default();
+        let commit = Commit::decode_any(record).ok();
+        Found { place: *place, content: *content, commit }
+    });
+    Ok(found.into())
 }
 
 /// Reads down from `place` to the begin of its segment; gives the commit to go on with, or
@@ -120,13 +127,14 @@ fn range(
     mut at: Position,
     page: &mut WalkPage,
 ) -> StoreResult<Option<Position>> {
-    let sql = "SELECT id, h, content, rec, repo FROM commits WHERE id BETWEEN ?1 AND ?2 \
+    // The sign keeps it from going by the index of repositories.
+    let sql = "SELECT id, content, rec FROM commits WHERE id BETWEEN ?1 AND ?2 AND +repo = ?4 \
                ORDER BY id DESC LIMIT ?3";
     let mut select = statement(connection, OP, sql)?;
     let wanted = i64::try_from(limit - page.steps.len()).unwrap_or(i64::MAX).saturating_add(1);
     // Nothing below the row that the walk stops at is of use.
     let lowest = stop.as_ref().map_or_else(|| segment_start(place), |(stop, _)| *stop);
-    let mut rows = select.query(params![lowest, place, wanted]).map_err(engine(OP))?;
+    let mut rows = select.query(params![lowest, place, wanted, repo]).map_err(engine(OP))?;
     let mut expected = place;
     let mut portion = FIRST_PORTION;
     let mut read: VecDeque<Found> = VecDeque::new();
@@ -138,9 +146,8 @@ fn range(
             read = next_rows(&mut rows, portion)?;
             portion = (portion * 2).min(LARGEST_PORTION);
         }
-        let Some(Found { row, owner, commit }) = read.pop_front() else { break };
-        let (found, read) = (row.place, row.read(commit, at.id));
-        let Read::It(commit, content) = read else {
+        let Some(Found { place: found, content, commit }) = read.pop_front() else { break };
+        let Some(commit) = commit.filter(|commit| commit.id() == at.id) else {
             // Either the parent lies elsewhere, or this row is damaged: the index knows.
             if at.sure {
                 return Err(corrupt(OP, ObjectId::Commit(at.id)));
@@ -149,7 +156,10 @@ fn range(
             at.sure = expected == place;
             return Ok(Some(Position { place: None, ..at }));
         };
-        if found != expected || owner != repo {
+        if found != expected {
+            if at.sure {
+                return Err(corrupt(OP, ObjectId::Commit(at.id)));
+            }
             return Ok(Some(Position { place: None, ..at }));
         }
         if let Some((stop, bytes)) = &stop
@@ -159,18 +169,20 @@ fn range(
             return Ok(None);
         }
         let parent = commit.parent();
-        page.steps.push(Step { commit, content });
+        page.steps.push(Step { commit, content: hint(found, content) });
         match parent {
             Some(parent) => at = Position { id: parent, place: None, sure: false },
             None => return Ok(None),
         }
         expected -= 1;
     }
-    Ok(Some(match expected == place && page.steps.len() < limit && walk.until != Some(at.id) {
+    match expected == place && page.steps.len() < limit && walk.until != Some(at.id) {
+        // The index gave this place, and the row there says that it is another repository's.
+        true if at.sure => Err(corrupt(OP, ObjectId::Commit(at.id))),
         // Nothing was read at this place, so it cannot be trusted.
-        true => Position { place: None, sure: true, ..at },
-        false => at,
-    }))
+        true => Ok(Some(Position { place: None, sure: true, ..at })),
+        false => Ok(Some(at)),
+    }
 }
 
 /// Finds the newest derived row of a kind at or before a place of the same segment. A damaged

@@ -234,9 +234,9 @@ impl Changes {
 
     /// Writes a list of changes as the canonical text of a changes blob.
     pub fn to_blob(changes: &[Change]) -> String {
-        let mut out = String::with_capacity(changes.len() * 200 + 2);
+        let mut out = Vec::with_capacity(changes.len() * 200 + 2);
         super::canonical::changes(&mut out, changes);
-        out
+        String::from_utf8(out).expect("words, digits and brackets are ASCII")
     }
 
     /// Reads a changes blob; its text must be canonical and within

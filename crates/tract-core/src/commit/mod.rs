@@ -244,7 +244,7 @@ impl CommitRecord {
 
     /// Returns the canonical text of the record, as `docs/data-model.md` defines it.
     pub fn canonical(&self) -> String {
-        canonical::record(self)
+        String::from_utf8(canonical::record(self)).expect("made of texts and ASCII")
     }
 
     /// Returns the blobs that this record links to, in the order of its fields.
@@ -281,7 +281,7 @@ impl Commit {
     /// [`RecordError`] when the record breaks a limit or a rule of the format.
     pub fn seal(record: CommitRecord) -> Result<Self, RecordError> {
         codec::check(&record)?;
-        let id = crate::hash::commit(&record.canonical());
+        let id = crate::hash::record(&canonical::record(&record));
         Ok(Self { id, record: Arc::new(record) })
     }
 
@@ -297,9 +297,9 @@ impl Commit {
     /// another id.
     pub fn decode(id: CommitId, bytes: &[u8]) -> Result<Self, RecordError> {
         let record = codec::decode(bytes)?;
-        let found = crate::hash::commit(&record.canonical());
+        let found = crate::hash::record(&canonical::record(&record));
         match found == id {
-            true => Ok(Self { id, record: Arc::new(record) }),
+            true => Ok(Self { id, record }),
             false => Err(RecordError::OtherId { expected: id, found }),
         }
     }
@@ -310,8 +310,8 @@ impl Commit {
     /// [`RecordError`] when the bytes are not what [`encode`](Self::encode) writes.
     pub fn decode_any(bytes: &[u8]) -> Result<Self, RecordError> {
         let record = codec::decode(bytes)?;
-        let id = crate::hash::commit(&record.canonical());
-        Ok(Self { id, record: Arc::new(record) })
+        let id = crate::hash::record(&canonical::record(&record));
+        Ok(Self { id, record })
     }
 
     /// Reads the canonical text of a record, as `export` writes it.

@@ -35,8 +35,8 @@ use serde_json::value::RawValue;
 
 pub use error::JsonError;
 pub use number::write_f64;
-pub(crate) use string::read_string;
 pub use string::write_string;
+pub(crate) use string::{needs_escapes, read_string};
 
 use scan::Scanner;
 use write::Writer;

@@ -214,6 +214,11 @@ pub(super) fn compare(a: &str, b: &str) -> Ordering {
     Ordering::Equal
 }
 
+/// Tells whether a text stands in a literal of rule `pyjson-raw-1` otherwise than as itself.
+pub(crate) fn needs_escapes(text: &str) -> bool {
+    run(text.as_bytes()).len < text.len()
+}
+
 /// Appends a text as a JSON string, quotes included.
 ///
 /// ```

@@ -9,7 +9,6 @@ use super::keys::Repo;
 use super::read::View;
 use crate::id::BlobId;
 use crate::object::Blob;
-use crate::parallel;
 use crate::store::{BlobKey, StoreResult};
 
 /// How many places a scan may pass over between two that are asked for.
@@ -47,29 +46,32 @@ impl View<'_> {
         let (first, last) = (place(run.first()), place(run.last()));
         let scan = self.repo.places(Space::Blobs, first.min(last), first.max(last));
         let scan = if first > last { scan.reversed() } else { scan };
-        let mut wanted = run.iter().peekable();
-        let mut read: Vec<Option<(BlobId, Bytes)>> = Vec::with_capacity(run.len());
+        let mut wanted = run.iter().enumerate().peekable();
+        let mut read: Vec<(BlobId, Bytes)> = Vec::with_capacity(run.len());
+        let mut of_key: Vec<usize> = Vec::with_capacity(run.len());
         self.read.scan(&scan, &mut |key, bytes| {
             let at = Repo::number(key);
             let passed = |key: &BlobKey| {
                 let hint = key.hint.map(|hint| hint.0);
                 if first > last { hint > at } else { hint < at }
             };
-            while wanted.next_if(|key| passed(key)).is_some() {
-                read.push(None);
-            }
-            if let Some(key) = wanted.next_if(|key| key.hint.map(|hint| hint.0) == at) {
-                read.push(Some((key.id, Bytes::copy_from_slice(bytes))));
+            while wanted.next_if(|(_, key)| passed(key)).is_some() {}
+            if let Some((n, key)) = wanted.next_if(|(_, key)| key.hint.map(|hint| hint.0) == at) {
+                read.push((key.id, Bytes::copy_from_slice(bytes)));
+                of_key.push(n);
             }
             Ok(match wanted.peek() {
                 Some(_) => ControlFlow::Continue(()),
                 None => ControlFlow::Break(()),
             })
         })?;
-        read.extend(wanted.map(|_| None));
-        found.extend(parallel::map(&read, parallel::OBJECTS, |read| {
-            read.as_ref().and_then(|(id, bytes)| Blob::check(*id, bytes.clone()))
-        }));
+        let mut blobs = vec![None; run.len()];
+        for (n, checked) in of_key.into_iter().zip(Blob::check_all(read)) {
+            if let Some(blob) = blobs.get_mut(n) {
+                *blob = checked;
+            }
+        }
+        found.append(&mut blobs);
         Ok(())
     }
 }

@@ -1,10 +1,12 @@
 //! Reads the compact bytes of a record.
 
+use std::sync::Arc;
+
 use super::flags::*;
 use super::{RecordError, check, encode};
 use crate::commit::{
-    By, CallRef, Change, Changes, CommitRecord, Op, Origin, RECORD_VERSION, RowFields, This,
-    canonical,
+    By, CallRef, Change, Changes, CommitRecord, MAX_INLINE_CHANGES, Op, Origin, RECORD_VERSION,
+    RowFields, This, canonical,
 };
 use crate::content::{Kind, Priority, Role};
 use crate::id::{BatchId, BlobId, CommitId, ToolsetId};
@@ -69,8 +71,21 @@ impl<'a> Reader<'a> {
     }
 
     fn ids(&mut self) -> Result<Vec<CommitId>, RecordError> {
+        self.list(Self::id)
+    }
+
+    /// Reads a count and so many things. Most lists have one, and `collect` would make room for
+    /// four; a count may be wrong, so room is made for no more than a commit may have changes.
+    fn list<T>(
+        &mut self,
+        read: impl Fn(&mut Self) -> Result<T, RecordError>,
+    ) -> Result<Vec<T>, RecordError> {
         let count = self.count()?;
-        (0..count).map(|_| self.id()).collect()
+        let mut list = Vec::with_capacity(count.min(MAX_INLINE_CHANGES));
+        for _ in 0..count {
+            list.push(read(self)?);
+        }
+        Ok(list)
     }
 
     fn this(&mut self) -> Result<This, RecordError> {
@@ -117,7 +132,7 @@ fn malformed(what: &str) -> RecordError {
     RecordError::Malformed { what: what.to_owned() }
 }
 
-pub(in crate::commit) fn decode(bytes: &[u8]) -> Result<CommitRecord, RecordError> {
+pub(in crate::commit) fn decode(bytes: &[u8]) -> Result<Arc<CommitRecord>, RecordError> {
     let mut r = Reader(bytes);
     let version = r.byte()?;
     if version != RECORD_VERSION {
@@ -128,8 +143,7 @@ pub(in crate::commit) fn decode(bytes: &[u8]) -> Result<CommitRecord, RecordErro
     let parents = r.ids()?;
     let op = decode_op(&mut r)?;
     let changes = if has(CHANGES) {
-        let count = r.count()?;
-        Changes::List((0..count).map(|_| decode_change(&mut r)).collect::<Result<_, _>>()?)
+        Changes::List(r.list(decode_change)?)
     } else if has(CHANGES_BLOB) {
         Changes::Blob(BlobId::from_bytes(r.array()?))
     } else {
@@ -162,10 +176,7 @@ pub(in crate::commit) fn decode(bytes: &[u8]) -> Result<CommitRecord, RecordErro
         origin.detail = r.option(Reader::json)?;
     }
     let keeps = match has(KEEPS) {
-        true => {
-            let count = r.count()?;
-            (0..count).map(|_| r.array().map(BlobId::from_bytes)).collect::<Result<_, _>>()?
-        }
+        true => r.list(|r| r.array().map(BlobId::from_bytes))?,
         false => Vec::new(),
     };
     let created_at = has(CREATED_AT)
@@ -176,7 +187,7 @@ pub(in crate::commit) fn decode(bytes: &[u8]) -> Result<CommitRecord, RecordErro
     if !r.0.is_empty() {
         return Err(malformed("it goes on after its end"));
     }
-    let record = CommitRecord {
+    let record = Arc::new(CommitRecord {
         parents,
         op,
         changes,
@@ -195,7 +206,7 @@ pub(in crate::commit) fn decode(bytes: &[u8]) -> Result<CommitRecord, RecordErro
         keeps,
         created_at,
         batch,
-    };
+    });
     check(&record)?;
     match encode(&record, bytes.len()) == bytes {
         true => Ok(record),

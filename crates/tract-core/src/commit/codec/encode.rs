@@ -216,7 +216,9 @@ fn encode_op(w: &mut Writer, op: &Op) {
         Op::Note => w.byte(8),
         Op::Unknown { .. } => {
             w.byte(255);
-            w.text(&canonical::op_text(op));
+            let text = canonical::op_text(op);
+            w.integer(text.len() as u64);
+            w.bytes(&text);
         }
     }
 }
