@@ -128,10 +128,6 @@ impl Tx<'_> {
 
     /// Finds a blob by its bytes: a damaged one counts as none, so that storing it again heals.
     fn stored_blob(&mut self, repo: i64, blob: &Blob) -> StoreResult<Option<i64>> {
-        let object = ObjectId::Blob(blob.id());
-        if let Some(row) = self.known_place(repo, object) {
-            return Ok(Some(row));
-        }
         let row = match blob.bytes().len() > LARGE_BYTES {
             true => match find_blob(self.connection, OP, repo, blob.id()) {
                 Ok(found) => found.map(|(row, _)| row),
@@ -145,7 +141,7 @@ impl Tx<'_> {
             }
         };
         if let Some(row) = row {
-            self.fresh.places.insert((repo, object), row);
+            self.fresh.places.insert((repo, ObjectId::Blob(blob.id())), row);
         }
         Ok(row)
     }
@@ -188,21 +184,18 @@ impl Tx<'_> {
         Ok(next)
     }
 
-    /// Finds a commit by its bytes: a damaged one counts as none.
+    /// Finds a commit by its bytes: a damaged one counts as none. Most are new, so what is
+    /// remembered would be asked in vain.
     pub(crate) fn stored_commit(
         &mut self,
         repo: i64,
         id: CommitId,
         record: &[u8],
     ) -> StoreResult<Option<i64>> {
-        let object = ObjectId::Commit(id);
-        if let Some(at) = self.known_place(repo, object) {
-            return Ok(Some(at));
-        }
         let sql = "SELECT id FROM commits WHERE repo = ?1 AND h = ?2 AND rec = ?3";
         let stored = self.number(sql, &[&repo, &prefix(id.as_bytes()), &record])?;
         if let Some(at) = stored {
-            self.fresh.places.insert((repo, object), at);
+            self.fresh.places.insert((repo, ObjectId::Commit(id)), at);
         }
         Ok(stored)
     }
