@@ -28,6 +28,11 @@ pub(crate) fn slowly(micros: &str, arguments: &[&String]) -> ! {
     std::process::exit(status.code().unwrap_or(1));
 }
 
+/// Whether flushes are slowed down.
+pub(crate) fn is_slowed() -> bool {
+    std::env::var_os(MORE).is_some()
+}
+
 /// Builds the library that makes flushes slow.
 fn library(folder: &Path) -> PathBuf {
     if !cfg!(target_os = "linux") {
