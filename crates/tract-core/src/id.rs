@@ -166,7 +166,8 @@ id! {
     BatchId, 16
 }
 id! {
-    /// Sixteen bytes shared by the ref moves of one command, so that one `undo` takes all back.
+    /// Sixteen bytes shared by the ref moves of one command, so that one `undo` takes all back; where
+    /// the command is a single write, the bytes of its batch's id.
     OperationId, 16
 }
 
