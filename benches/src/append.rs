@@ -9,7 +9,7 @@ use crate::messages;
 use crate::table::{Figure, Table, median, micros, timed};
 
 /// Short and many: what else the machine does comes in bursts, and hits all that take turns alike.
-const ROUNDS: usize = 20;
+pub(crate) const ROUNDS: usize = 20;
 /// As much as the caches that a processor has to itself.
 const CACHES: usize = 8 << 20;
 
@@ -55,6 +55,7 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
             "≥ 0.7",
             0.7,
         );
+
         let (mut ours, mut floors) = (vec![], vec![]);
         for _ in 0..ROUNDS {
             let batches: Vec<Vec<_>> = (0..2)

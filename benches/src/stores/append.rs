@@ -3,11 +3,9 @@
 use tract::store::WriteMode;
 use tract::{Tract, block_on};
 
+use crate::append::ROUNDS;
 use crate::messages;
 use crate::table::{Figure, Table, median, micros, timed};
-
-/// Short and many: what else the machine does comes in bursts, and hits all that take turns alike.
-const ROUNDS: usize = 20;
 
 pub(crate) fn run(table: &mut Table, quick: bool) {
     let sizes: &[u64] = if quick { &[0, 5_000] } else { &[0, 5_000, 50_000] };

@@ -251,17 +251,15 @@ impl<'a> Tx<'a> {
             }
             _ => false,
         };
-        // All commits of a batch that was applied are stored, so this one was not.
-        if let Some(repo) = repo
-            && !begins_new
-            && self.has_batch(repo, batch.id)?
-        {
-            return Ok(Verdict::Answer(Applied::Already));
-        }
-        if let Some(repo) = repo
-            && let Some(moved) = self.swap(repo, batch, &records)?
-        {
-            return Ok(Verdict::Write(Checked { batch, records, begins_new, moves: vec![moved] }));
+        if let Some(repo) = repo {
+            // All commits of a batch that was applied are stored, so this one was not.
+            if begins_new && let Some(moved) = self.swap(repo, batch, &records)? {
+                let moves = vec![moved];
+                return Ok(Verdict::Write(Checked { batch, records, begins_new, moves }));
+            }
+            if self.has_batch(repo, batch.id)? {
+                return Ok(Verdict::Answer(Applied::Already));
+            }
         }
         let mut moves = Vec::with_capacity(batch.refs.len());
         for edit in &batch.refs {
