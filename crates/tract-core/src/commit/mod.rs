@@ -279,10 +279,11 @@ impl Commit {
     ///
     /// # Errors
     /// [`RecordError`] when the record breaks a limit or a rule of the format.
-    pub fn seal(record: CommitRecord) -> Result<Self, RecordError> {
+    pub fn seal(record: impl Into<Arc<CommitRecord>>) -> Result<Self, RecordError> {
+        let record = record.into();
         codec::check(&record)?;
         let id = crate::hash::record(&canonical::record(&record));
-        Ok(Self { id, record: Arc::new(record) })
+        Ok(Self { id, record })
     }
 
     /// Returns the compact bytes that a store keeps.

@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{self, JoinHandle};
 
-use self::queue::{Job, Queue, weigh};
+use self::oneshot::Receiver;
+use self::queue::{Job, Queue, Write, weigh};
 use super::{BlockingStore, StoreError, StoreErrorKind, StoreResult};
-use crate::batch::{Applied, Batch};
-use crate::id::RepoName;
+use crate::batch::Applied;
 
 /// How writes reach a blocking store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +54,15 @@ enum Mode {
     Thread,
     InPlace,
     Inline,
+}
+
+/// What became of a write that was to happen on the caller's thread.
+enum InPlace {
+    Answered(StoreResult<Applied>),
+    /// Written together with others, who are being answered.
+    Grouped(Receiver<StoreResult<Applied>>),
+    /// Somebody else is writing, or the thread shall.
+    Not(Box<Write>),
 }
 
 struct Shared<S> {
@@ -98,40 +107,50 @@ impl<S: BlockingStore> Threaded<S> {
         &self.shared.store
     }
 
-    async fn write(&self, repo: RepoName, batch: Batch) -> StoreResult<Applied> {
-        let bytes = weigh(&batch);
-        let (answer, receiver) = oneshot::channel();
-        let job = Job { repo, batch, answer, bytes };
-        if let Some(job) = self.write_in_place(job)? {
-            self.start_thread()?;
-            let mut job = Some(job);
-            poll_fn(|context| self.shared.queue.poll_push(&mut job, context))
-                .await
-                .map_err(|_| self.shared.closed())?;
-        }
+    /// Writes a batch; in a box, for it is large, and a future that bore it would be moved about
+    /// with it.
+    async fn write(&self, write: Box<Write>) -> StoreResult<Applied> {
+        let receiver = match self.write_in_place(write) {
+            InPlace::Answered(answer) => return answer,
+            InPlace::Grouped(receiver) => receiver,
+            InPlace::Not(write) => {
+                self.start_thread()?;
+                let (job, receiver) = Job::new(write);
+                let mut job = Some(job);
+                poll_fn(|context| self.shared.queue.poll_push(&mut job, context))
+                    .await
+                    .map_err(|_| self.shared.closed())?;
+                receiver
+            }
+        };
         receiver.await.unwrap_or_else(|| Err(self.shared.unanswered()))
     }
 
-    /// Writes the job and what is queued on this thread, if it may; else gives the job back.
-    fn write_in_place(&self, job: Job) -> StoreResult<Option<Job>> {
+    /// Writes the batch and what is queued on this thread, if it may; else gives the batch back.
+    fn write_in_place(&self, write: Box<Write>) -> InPlace {
         let shared = &*self.shared;
         let writing = match self.mode {
-            Mode::Thread => return Ok(Some(job)),
+            Mode::Thread => return InPlace::Not(write),
             Mode::InPlace => match shared.writing.try_lock() {
                 Ok(writing) => writing,
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => return Ok(Some(job)),
+                Err(TryLockError::WouldBlock) => return InPlace::Not(write),
             },
             Mode::Inline => shared.lock(),
         };
         if shared.queue.is_closed() {
-            return Err(shared.closed());
+            return InPlace::Answered(Err(shared.closed()));
         }
         // What waits arrived earlier, so it goes first.
-        let mut group = shared.queue.drain(1, job.bytes);
+        let mut group = shared.queue.drain(1, weigh(&write.1));
+        if group.is_empty() {
+            let answer = shared.apply(std::slice::from_ref(&*write)).pop();
+            return InPlace::Answered(answer.unwrap_or_else(|| Err(shared.unanswered())));
+        }
+        let (job, receiver) = Job::new(write);
         group.push(job);
         shared.write_group(writing, group);
-        Ok(None)
+        InPlace::Grouped(receiver)
     }
 
     fn start_thread(&self) -> StoreResult<()> {
@@ -186,26 +205,28 @@ impl<S: BlockingStore> Shared<S> {
     }
 
     fn write_group(&self, writing: MutexGuard<'_, ()>, group: Vec<Job>) {
-        let (batches, answers): (Vec<_>, Vec<_>) =
-            group.into_iter().map(|job| ((job.repo, job.batch), job.answer)).unzip();
-        let mut results = match self.broken.load(Ordering::Acquire) {
-            true => batches.iter().map(|_| Err(self.poisoned())).collect(),
-            false => {
-                // Not unwind safe in general; a store that panicked is not used for writing again.
-                let written = AssertUnwindSafe(|| self.store.apply_group(&batches));
-                let answers = catch_unwind(written).unwrap_or_else(|_| {
-                    self.broken.store(true, Ordering::Release);
-                    batches.iter().map(|_| Err(self.panicked())).collect()
-                });
-                self.together(answers)
-            }
-        }
-        .into_iter();
+        let (writes, senders): (Vec<_>, Vec<_>) =
+            group.into_iter().map(|job| (*job.write, job.answer)).unzip();
+        let mut answers = self.apply(&writes).into_iter();
         // Answering wakes callers, who may write at once.
         drop(writing);
-        for answer in answers {
-            answer.send(results.next().unwrap_or_else(|| Err(self.unanswered())));
+        for sender in senders {
+            sender.send(answers.next().unwrap_or_else(|| Err(self.unanswered())));
         }
+    }
+
+    /// Has the store write a group, while nobody else writes.
+    fn apply(&self, group: &[Write]) -> Vec<StoreResult<Applied>> {
+        if self.broken.load(Ordering::Acquire) {
+            return group.iter().map(|_| Err(self.poisoned())).collect();
+        }
+        // Not unwind safe in general; a store that panicked is not used for writing again.
+        let written = AssertUnwindSafe(|| self.store.apply_group(group));
+        let answers = catch_unwind(written).unwrap_or_else(|_| {
+            self.broken.store(true, Ordering::Release);
+            group.iter().map(|_| Err(self.panicked())).collect()
+        });
+        self.together(answers)
     }
 
     /// A group is one transaction: where one batch may not last, no other batch of the group was

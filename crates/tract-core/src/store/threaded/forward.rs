@@ -120,7 +120,7 @@ impl<S: BlockingStore> Store for Threaded<S> {
     }
 
     async fn apply(&self, repo: &RepoName, batch: Batch) -> StoreResult<Applied> {
-        self.write(repo.clone(), batch).await
+        self.write(Box::new((repo.clone(), batch))).await
     }
 
     async fn repos(&self) -> StoreResult<Vec<RepoName>> {

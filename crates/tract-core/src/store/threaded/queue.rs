@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use super::oneshot::Sender;
+use super::oneshot::{Receiver, Sender, channel};
 use crate::batch::{Applied, Batch};
 use crate::id::RepoName;
 use crate::store::StoreResult;
@@ -18,13 +18,23 @@ const QUEUE_BATCHES: usize = 1024;
 /// How many bytes may wait, a single larger batch apart.
 const QUEUE_BYTES: usize = 64 << 20;
 
+/// A batch and the repository that it goes to.
+pub(super) type Write = (RepoName, Batch);
+
 /// A batch that waits for the writer.
 #[derive(Debug)]
 pub(super) struct Job {
-    pub(super) repo: RepoName,
-    pub(super) batch: Batch,
+    pub(super) write: Box<Write>,
     pub(super) answer: Sender<StoreResult<Applied>>,
-    pub(super) bytes: usize,
+    bytes: usize,
+}
+
+impl Job {
+    pub(super) fn new(write: Box<Write>) -> (Self, Receiver<StoreResult<Applied>>) {
+        let (answer, receiver) = channel();
+        let bytes = weigh(&write.1);
+        (Self { write, answer, bytes }, receiver)
+    }
 }
 
 #[derive(Debug, Default)]

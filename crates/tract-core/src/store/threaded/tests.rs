@@ -5,8 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::*;
+use crate::batch::Batch;
 use crate::batch::DerivedKind;
 use crate::commit::Commit;
+use crate::id::RepoName;
 use crate::id::{BatchId, CommitId, OperationId, ToolId, ToolsetId};
 use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
 use crate::refs::{Conflict, Expect, LogEntry, LogNote, RefName, RefTarget};
