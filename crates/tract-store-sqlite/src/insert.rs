@@ -11,16 +11,17 @@ use tract_core::{
 };
 
 use crate::error::{engine, new};
-use crate::memory::{IdMap, Memory};
+use crate::known::WIDE;
+use crate::memory::{IdMap, Memory, TextKey};
 use crate::read::{find_blob, small, statement};
 use crate::schema::{
     DERIVED, REPO, TOOL, TOOL_NAME, TOOLSET, blob_segment, place, prefix, small_sum, text_key,
 };
 use crate::tools;
-use crate::write::{Checked, OP, Texts, Tx};
+use crate::write::{Checked, OP, Tx};
 
 /// Bytes above this are written in place: bound to a statement, SQLite copies them twice.
-const LARGE_BYTES: usize = 1 << 20;
+pub(crate) const LARGE_BYTES: usize = 1 << 20;
 
 /// What becomes known when a transaction is durable.
 #[derive(Debug, Default)]
@@ -29,7 +30,7 @@ pub(crate) struct Fresh {
     pub(crate) places: IdMap<(i64, ObjectId), i64>,
     /// Refs as the batches of this group have moved them so far; nobody else can.
     pub(crate) refs: HashMap<i64, HashMap<RefName, Option<RefTarget>>>,
-    pub(crate) texts: Texts,
+    pub(crate) texts: IdMap<TextKey, i64>,
     /// The next segment for commits, once it was asked for.
     next_segment: Option<i64>,
     /// The next row of a repository's log, and of its blobs that are no commit's content.
@@ -56,7 +57,7 @@ impl Tx<'_> {
         repo: Option<i64>,
         checked: Checked<'_>,
     ) -> StoreResult<()> {
-        let Checked { batch, records, begins_new, moves } = checked;
+        let Checked { batch, records, new: known, moves } = checked;
         let empty = batch.blobs.is_empty()
             && batch.toolsets.is_empty()
             && batch.commits.is_empty()
@@ -70,20 +71,20 @@ impl Tx<'_> {
             Some(repo) => repo,
             None => self.new_repo(name)?,
         };
-        let prefixes: Vec<i64> =
-            batch.blobs.iter().map(|blob| prefix(blob.id().as_bytes())).collect();
-        let new = self.surely_new(repo, &prefixes)?;
         let mut blobs = IdMap::with_capacity_and_hasher(batch.blobs.len(), Default::default());
-        for (blob, is_new) in batch.blobs.iter().zip(new) {
-            if is_new || self.stored_blob(repo, blob)?.is_none() {
-                blobs.insert(blob.id(), blob);
+        for some in batch.blobs.chunks(WIDE) {
+            let all_new = known.blob || self.surely_new(repo, some)?;
+            for blob in some {
+                if all_new || self.stored_blob(repo, blob)?.is_none() {
+                    blobs.insert(blob.id(), blob);
+                }
             }
         }
         // What follows a new commit is new as well: no commit is stored without its parents.
         let mut new: Option<CommitId> = None;
         for (at, (commit, record)) in batch.commits.iter().zip(&records).enumerate() {
             let follows_new = new.is_some_and(|new| commit.parents.contains(&new));
-            let is_new = follows_new || (begins_new && at == 0);
+            let is_new = follows_new || (known.commit && at == 0);
             if self.commit(repo, commit, record, is_new, &mut blobs)? {
                 new = Some(commit.id());
             }

@@ -1,15 +1,18 @@
-//! Asking of many contents at once whether any of them may be stored.
+//! Asking at once whether what a batch brings is stored.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use rusqlite::ToSql;
-use tract_core::StoreResult;
+use tract_core::{Batch, Blob, ObjectId, StoreResult};
 
-use crate::write::Tx;
+use crate::error::engine;
+use crate::insert::LARGE_BYTES;
+use crate::schema::prefix;
+use crate::write::{New, OP, Tx};
 
 /// How many prefixes one statement looks up. Fewer than a third of them are asked for one by one.
-const WIDE: usize = 25;
+pub(crate) const WIDE: usize = 25;
 
 /// Looks for any of many contents.
 static ANY_BLOB: LazyLock<String> = LazyLock::new(|| {
@@ -22,22 +25,41 @@ static ANY_BLOB: LazyLock<String> = LazyLock::new(|| {
 });
 
 impl Tx<'_> {
-    /// Tells of each prefix whether it is sure that no blob with it is stored; `false` means that
-    /// the blob has to be looked for.
-    pub(crate) fn surely_new(&mut self, repo: i64, prefixes: &[i64]) -> StoreResult<Vec<bool>> {
-        let mut new = Vec::with_capacity(prefixes.len());
-        for chunk in prefixes.chunks(WIDE) {
-            let none_there = match chunk {
-                [first, ..] if chunk.len() * 3 >= WIDE => {
-                    let mut values: Vec<&dyn ToSql> = vec![&repo];
-                    values.extend(chunk.iter().map(|prefix| prefix as &dyn ToSql));
-                    values.resize(WIDE + 1, first);
-                    self.number(&ANY_BLOB, &values)?.is_none()
-                }
-                _ => false,
-            };
-            new.resize(new.len() + chunk.len(), none_there);
+    /// Looks for what the usual batch brings, a commit and a blob, by one statement. `record` is
+    /// the first commit's.
+    pub(crate) fn new_in(&mut self, repo: i64, batch: &Batch, record: &[u8]) -> StoreResult<New> {
+        let Some(first) = batch.commits.first() else { return Ok(New::default()) };
+        let [blob] = batch.blobs.as_slice() else {
+            let commit = self.stored_commit(repo, first.id(), record)?.is_none();
+            return Ok(New { commit, blob: false });
+        };
+        let sql = "SELECT (SELECT id FROM commits WHERE repo = ?1 AND h = ?2 AND rec = ?3), \
+                   (SELECT id FROM blobs WHERE repo = ?1 AND h = ?4 AND data = ?5)";
+        // A large one is looked for by other means.
+        let is_small = blob.bytes().len() <= LARGE_BYTES;
+        let data = is_small.then(|| blob.bytes().as_ref());
+        let (commit_key, blob_key) = (prefix(first.id().as_bytes()), prefix(blob.id().as_bytes()));
+        let parameters: [&dyn ToSql; 5] = [&repo, &commit_key, &record, &blob_key, &data];
+        let (commit, stored): (Option<i64>, Option<i64>) = self
+            .statement(sql)?
+            .query_row(&parameters, |row| Ok((row.get(0)?, row.get(1)?)))
+            .map_err(engine(OP))?;
+        if let Some(at) = commit {
+            self.fresh.places.insert((repo, ObjectId::Commit(first.id())), at);
         }
-        Ok(new)
+        Ok(New { commit: commit.is_none(), blob: is_small && stored.is_none() })
+    }
+
+    /// Whether it is sure that none of these, [`WIDE`] at most, is stored; else each has to be
+    /// looked for.
+    pub(crate) fn surely_new(&mut self, repo: i64, blobs: &[Blob]) -> StoreResult<bool> {
+        if blobs.len() * 3 < WIDE {
+            return Ok(false);
+        }
+        let prefixes: Vec<i64> = blobs.iter().map(|blob| prefix(blob.id().as_bytes())).collect();
+        let mut values: Vec<&dyn ToSql> = vec![&repo];
+        values.extend(prefixes.iter().map(|prefix| prefix as &dyn ToSql));
+        values.resize(WIDE + 1, prefixes.first().map_or(&0, |first| first));
+        Ok(self.number(&ANY_BLOB, &values)?.is_none())
     }
 }

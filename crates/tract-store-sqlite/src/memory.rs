@@ -4,6 +4,7 @@
 //! Nothing enters here before the transaction that made it true is durable. Refs and tips, which
 //! others move, are never remembered.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
@@ -44,6 +45,16 @@ impl Hasher for IdHasher {
 /// A map by ids.
 pub(crate) type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
 
+/// The number of a repository and a text.
+pub(crate) type TextKey = Box<[u8]>;
+
+/// Writes the key of a text, so that looking one up takes no memory of its own.
+pub(crate) fn text_key(key: &mut Vec<u8>, repo: i64, text: &[u8]) {
+    key.clear();
+    key.extend_from_slice(&repo.to_le_bytes());
+    key.extend_from_slice(text);
+}
+
 /// A map that forgets what has not been put in for a while.
 #[derive(Debug)]
 pub(crate) struct Aging<K, V> {
@@ -58,7 +69,10 @@ impl<K: Eq + Hash, V> Aging<K, V> {
         Self { young: IdMap::default(), old: IdMap::default(), weight: 0, limit }
     }
 
-    pub(crate) fn get(&self, key: &K) -> Option<&V> {
+    pub(crate) fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
         self.young.get(key).or_else(|| self.old.get(key))
     }
 
@@ -82,8 +96,8 @@ pub(crate) struct Memory {
     pub(crate) next_entry: IdMap<i64, i64>,
     /// Row numbers of objects.
     pub(crate) places: Aging<(i64, ObjectId), i64>,
-    /// Row numbers of texts.
-    pub(crate) texts: Aging<(i64, Box<[u8]>), i64>,
+    /// Row numbers of texts, by [`text_key`].
+    pub(crate) texts: Aging<TextKey, i64>,
 }
 
 impl Memory {

@@ -6,25 +6,27 @@ use tract_core::{BatchId, LogNote, ObjectId, RefEdit, RefTarget, StoreErrorKind,
 
 use crate::error::{damaged, new};
 use crate::log::{self, Raw};
+use crate::memory;
 use crate::schema::{TEXT, encode_target, log_base, ref_sum, target_object, text_key};
 use crate::write::{Move, OP, Tx};
 
 impl Tx<'_> {
     /// Finds the row of a text, or writes it.
     fn text(&mut self, repo: i64, text: &[u8]) -> StoreResult<i64> {
-        let key = (repo, Box::from(text));
+        memory::text_key(&mut self.text_key, repo, text);
         let remembered = || {
             let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-            memory.texts.get(&key).copied()
+            memory.texts.get(self.text_key.as_slice()).copied()
         };
-        if let Some(row) = self.fresh.texts.get(&key).copied().or_else(remembered) {
+        let fresh = self.fresh.texts.get(self.text_key.as_slice()).copied();
+        if let Some(row) = fresh.or_else(remembered) {
             return Ok(row);
         }
         let row = match log::text_row(self.connection, OP, repo, text)? {
             Some(row) => row,
             None => self.small(repo, TEXT, text_key(text), text)?,
         };
-        self.fresh.texts.insert(key, row);
+        self.fresh.texts.insert(Box::from(self.text_key.as_slice()), row);
         Ok(row)
     }
 

@@ -1,7 +1,6 @@
 //! Writing groups of batches: everything of a batch is checked before any of it is written, so a
 //! refused one leaves no trace in the transaction that it shares with its neighbours.
 
-use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, ToSql, params};
@@ -54,9 +53,17 @@ pub(crate) struct Checked<'b> {
     pub(crate) batch: &'b Batch,
     /// The bytes of its commits.
     pub(crate) records: Vec<Vec<u8>>,
-    /// Whether the first of its commits is not stored.
-    pub(crate) begins_new: bool,
+    pub(crate) new: New,
     pub(crate) moves: Vec<Move<'b>>,
+}
+
+/// What a batch is known to bring.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct New {
+    /// The first of its commits is not stored.
+    pub(crate) commit: bool,
+    /// It has one blob, which is not stored.
+    pub(crate) blob: bool,
 }
 
 /// An edit that changes something.
@@ -83,6 +90,8 @@ pub(crate) struct Tx<'a> {
     /// Statements in use, a dozen, by the address of their text: even the cache of the connection
     /// costs more than some of them do.
     statements: Vec<((usize, usize), CachedStatement<'a>)>,
+    /// Room for the key of the text that is being looked up.
+    pub(crate) text_key: Vec<u8>,
 }
 
 /// Writes a group; the second value says that its durability is in doubt.
@@ -141,11 +150,12 @@ fn try_group(
 
 impl<'a> Tx<'a> {
     pub(crate) fn new(connection: &'a Connection, memory: &'a Mutex<Memory>) -> Self {
-        let statements = Vec::with_capacity(16);
-        Self { connection, memory, fresh: Fresh::default(), more_follow: true, statements }
+        let statements = Vec::with_capacity(8);
+        let fresh = Fresh::default();
+        Self { connection, memory, fresh, more_follow: true, statements, text_key: Vec::new() }
     }
 
-    fn statement(&mut self, sql: &'static str) -> StoreResult<&mut CachedStatement<'a>> {
+    pub(crate) fn statement(&mut self, sql: &'static str) -> StoreResult<&mut CachedStatement<'a>> {
         let key = (sql.as_ptr().addr(), sql.len());
         let at = match self.statements.iter().position(|(known, _)| *known == key) {
             Some(at) => at,
@@ -245,17 +255,17 @@ impl<'a> Tx<'a> {
             return Err(new(StoreErrorKind::Invalid, OP, message));
         }
         let records: Vec<_> = batch.commits.iter().map(tract_core::Commit::encode).collect();
-        let begins_new = match (repo, batch.commits.first(), records.first()) {
-            (Some(repo), Some(first), Some(record)) => {
-                self.stored_commit(repo, first.id(), record)?.is_none()
-            }
-            _ => false,
+        let new = match (repo, records.first()) {
+            (Some(repo), Some(record)) => self.new_in(repo, batch, record)?,
+            _ => New::default(),
         };
         if let Some(repo) = repo {
             // All commits of a batch that was applied are stored, so this one was not.
-            if begins_new && let Some(moved) = self.swap(repo, batch, &records)? {
+            if new.commit
+                && let Some(moved) = self.swap(repo, batch, &records)?
+            {
                 let moves = vec![moved];
-                return Ok(Verdict::Write(Checked { batch, records, begins_new, moves }));
+                return Ok(Verdict::Write(Checked { batch, records, new, moves }));
             }
             if self.has_batch(repo, batch.id)? {
                 return Ok(Verdict::Answer(Applied::Already));
@@ -286,7 +296,7 @@ impl<'a> Tx<'a> {
         }
         self.check_links(repo, batch)?;
         check_sizes(batch, &records)?;
-        Ok(Verdict::Write(Checked { batch, records, begins_new, moves }))
+        Ok(Verdict::Write(Checked { batch, records, new, moves }))
     }
 
     /// The usual write: one ref, from where it is expected to elsewhere. Where all else holds, one
@@ -359,6 +369,3 @@ fn check_sizes(batch: &Batch, records: &[Vec<u8>]) -> StoreResult<()> {
         _ => Ok(()),
     }
 }
-
-/// Texts by their bytes, with the numbers of their rows.
-pub(crate) type Texts = HashMap<(i64, Box<[u8]>), i64>;
