@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::pending::{Configured, Place, Ruling};
 use crate::plan::{Line, Plan, Planned, Records, Request, Stand, is_plain, plain, plan};
 use crate::repo::Repo;
-use crate::turns::says_nothing;
+use crate::turns::{NewRow, says_nothing};
 use crate::write::{WriteOptions, apply_once, batch_id, check_shape, expect, tell};
 
 /// A write in the making. Nothing is stored before [`apply`](Self::apply); later steps see what
@@ -30,7 +30,8 @@ pub struct Txn<'a> {
     planned_on: Option<CommitId>,
     /// Where a run of plain messages stands: their line is folded once, when it is asked for.
     stand: Option<Stand>,
-    refs: BTreeMap<RefName, Moved>,
+    /// In boxes: a node of the map has room for eleven.
+    refs: BTreeMap<RefName, Box<Moved>>,
     commits: Vec<Commit>,
     made: IdSet<CommitId>,
     blobs: Vec<Blob>,
@@ -50,7 +51,8 @@ struct Rest {
     requires: Vec<CommitId>,
 }
 
-/// A request that is planned, and what it is planned on.
+/// A request that is planned, and what it is planned on. It goes about in a box, for it is large,
+/// and so would be every future that bore it.
 struct Ready {
     head: Option<CommitId>,
     on: On,
@@ -60,7 +62,7 @@ struct Ready {
 enum On {
     /// The end of a run of plain messages.
     Stand(Stand),
-    Line(Box<Line>),
+    Line(Line),
 }
 
 /// How many commits may follow a message before a snapshot can be due: what is shown makes room for
@@ -215,7 +217,8 @@ impl<'a> Txn<'a> {
 
     fn found(&mut self, name: &RefName, found: Option<RefTarget>) {
         let expect = expect(found.as_ref());
-        self.refs.entry(name.clone()).or_insert(Moved { to: found.clone(), found, expect });
+        let moved = Moved { to: found.clone(), found, expect };
+        self.refs.entry(name.clone()).or_insert_with(|| Box::new(moved));
     }
 
     /// Adds a blob that some ref will point at.
@@ -286,25 +289,26 @@ impl<'a> Txn<'a> {
         &mut self,
         branch: &RefName,
         request: &Request,
-    ) -> Result<(Commit, Option<Request>)> {
+    ) -> Result<(Commit, Option<Box<Request>>)> {
         let ready = self.ready(branch, request).await?;
-        if self.imports {
-            return Ok((self.write(branch, ready).await?, None));
+        if !self.imports {
+            match self.ask(branch, request, &ready).await? {
+                Ruling::AsAsked => {}
+                Ruling::Instead(request) => {
+                    let commit = Box::pin(self.add_decided(branch, &request)).await?;
+                    return Ok((commit, Some(request)));
+                }
+                Ruling::Rejected(rejected, document) => {
+                    Box::pin(document.store(self.repo, "reject")).await?;
+                    return Err(Error::Rejected(rejected));
+                }
+                Ruling::Deferred(deferred, document) => {
+                    Box::pin(document.store(self.repo, "defer")).await?;
+                    return Err(Error::Deferred(Box::new(deferred)));
+                }
+            }
         }
-        match self.ask(branch, request, &ready).await? {
-            Ruling::AsAsked => Ok((self.write(branch, ready).await?, None)),
-            Ruling::Instead(request) => {
-                Ok((Box::pin(self.add_decided(branch, &request)).await?, Some(*request)))
-            }
-            Ruling::Rejected(rejected, document) => {
-                Box::pin(document.store(self.repo, "reject")).await?;
-                Err(Error::Rejected(rejected))
-            }
-            Ruling::Deferred(deferred, document) => {
-                Box::pin(document.store(self.repo, "defer")).await?;
-                Err(Error::Deferred(Box::new(deferred)))
-            }
-        }
+        Ok((self.write(branch, ready).await?, None))
     }
 
     /// Carries out a request that handlers were asked about already.
@@ -324,7 +328,7 @@ impl<'a> Txn<'a> {
     }
 
     /// Plans a request on the branch as it is in this write.
-    async fn ready(&mut self, branch: &RefName, request: &Request) -> Result<Ready> {
+    async fn ready(&mut self, branch: &RefName, request: &Request) -> Result<Box<Ready>> {
         let head = self.head(branch).await?;
         if let Request::Append(draft) | Request::Import(draft) = request
             && is_plain(draft)
@@ -334,14 +338,14 @@ impl<'a> Txn<'a> {
                 _ => Stand::from(&self.line(head).await?),
             };
             let planned = self.plan_with(head, |_| plain(stand, draft)).await?;
-            return Ok(Ready { head, on: On::Stand(stand), planned });
+            return Ok(Box::new(Ready { head, on: On::Stand(stand), planned }));
         }
         let line = self.line(head).await?;
         let planned = self.plan_with(head, |records| plan(request, &line, records)).await?;
-        Ok(Ready { head, on: On::Line(Box::new(line)), planned })
+        Ok(Box::new(Ready { head, on: On::Line(line), planned }))
     }
 
-    async fn write(&mut self, branch: &RefName, ready: Ready) -> Result<Commit> {
+    async fn write(&mut self, branch: &RefName, ready: Box<Ready>) -> Result<Commit> {
         match ready.on {
             On::Stand(stand) => self.append(branch, stand, ready.planned),
             On::Line(line) => Box::pin(self.commit(branch, &line, ready.planned)).await,
@@ -400,7 +404,8 @@ impl<'a> Txn<'a> {
         self.take(branch, &commit, line.toolset(), rest);
         self.lines.insert(commit.id(), next);
         if let Some(before) = line.head().filter(|id| self.made.contains(id)) {
-            let at = |moved: &Moved| moved.to.as_ref().and_then(RefTarget::commit) == Some(before);
+            let at =
+                |moved: &Box<Moved>| moved.to.as_ref().and_then(RefTarget::commit) == Some(before);
             if !self.refs.values().any(at) {
                 self.lines.remove(&before);
             }
@@ -508,12 +513,13 @@ impl<'a> Txn<'a> {
     ///
     /// # Errors
     /// When the store fails. A race that is lost is no error but [`Applied::Conflict`].
-    pub async fn apply(self, what: &str, options: &WriteOptions) -> Result<Applied> {
+    pub async fn apply(mut self, what: &str, options: &WriteOptions) -> Result<Applied> {
         self.apply_undoing(what, options, None).await
     }
 
+    /// Stores all of it, and leaves nothing here to be stored.
     pub(crate) async fn apply_undoing(
-        mut self,
+        &mut self,
         what: &str,
         options: &WriteOptions,
         undoes: Option<u64>,
@@ -535,57 +541,48 @@ impl<'a> Txn<'a> {
         let mut requires: Vec<CommitId> = self.requires.difference(&self.made).copied().collect();
         requires.sort_unstable();
         batch.requires = requires.into_iter().map(ObjectId::Commit).collect();
-        batch.refs = self
-            .refs
-            .into_iter()
-            .filter(|(_, moved)| moved.to != moved.found)
-            .map(|(name, moved)| RefEdit { name, expect: moved.expect, to: moved.to })
-            .collect();
-        batch.blobs = self.blobs;
-        batch.toolsets = self.toolsets;
-        batch.commits = self.commits;
-        batch.tools = self.tools;
-        batch.derived = self.derived;
-        let heads: Vec<CommitId> =
-            batch.refs.iter().filter_map(|edit| edit.to.as_ref()?.commit()).collect();
-        let moves = !batch.refs.is_empty();
-        let branches: Vec<(RefName, Option<Stand>)> = batch
-            .refs
-            .iter()
-            .filter(|edit| edit.name.branch_name().is_some())
-            .map(|edit| {
-                let head = edit.to.as_ref().and_then(RefTarget::commit);
-                let line = head.and_then(|head| self.lines.get(&head)).map(Stand::from);
-                let mut stand = line.or(self.stand.filter(|stand| stand.head == head));
-                if let (Some(stand), Some(head)) = (&mut stand, head) {
-                    stand.silence = match rows.iter().find(|row| row.at == head) {
-                        Some(row) => Some(row.silence()),
-                        None => self
-                            .stand
-                            .filter(|run| run.head == Some(head))
-                            .and_then(|run| run.silence),
-                    };
-                }
-                (edit.name.clone(), stand.filter(|_| head.is_some()))
-            })
-            .collect();
+        let refs = std::mem::take(&mut self.refs);
+        batch.refs.reserve_exact(refs.len());
+        batch.refs.extend(
+            refs.into_iter()
+                .filter(|(_, moved)| moved.to != moved.found)
+                .map(|(name, moved)| RefEdit { name, expect: moved.expect, to: moved.to }),
+        );
+        batch.blobs = std::mem::take(&mut self.blobs);
+        batch.toolsets = std::mem::take(&mut self.toolsets);
+        batch.commits = std::mem::take(&mut self.commits);
+        batch.tools = std::mem::take(&mut self.tools);
+        batch.derived = std::mem::take(&mut self.derived);
         let applied = apply_once(self.repo, &batch).await?;
-        if let Applied::Done = applied {
-            branches.iter().for_each(|(name, stand)| self.repo.heads().keep(name, *stand));
+        if matches!(applied, Applied::Conflict(_)) {
+            return Ok(applied);
         }
-        match &applied {
-            Applied::Done | Applied::Already => {
-                let compiler = self.repo.compiler();
-                compiler.remember_objects(&batch.commits, &batch.blobs, &batch.toolsets);
-                for line in heads.iter().filter_map(|head| self.lines.get(head)) {
-                    compiler.remember(line);
-                }
-                if moves {
-                    tell(self.repo, self.id).await;
-                }
+        let compiler = self.repo.compiler();
+        compiler.remember_objects(&batch.commits, &batch.blobs, &batch.toolsets);
+        for edit in &batch.refs {
+            let head = edit.to.as_ref().and_then(RefTarget::commit);
+            if let Some(line) = head.and_then(|head| self.lines.get(&head)) {
+                compiler.remember(line);
             }
-            Applied::Conflict(_) => {}
+            if applied == Applied::Done && edit.name.branch_name().is_some() {
+                let stand = head.and_then(|head| self.stand_at(head, &rows));
+                self.repo.heads().keep(&edit.name, stand);
+            }
+        }
+        if !batch.refs.is_empty() {
+            tell(self.repo, self.id).await;
         }
         Ok(applied)
+    }
+
+    /// What a write after this one has to know of a branch that this one leaves at `head`.
+    fn stand_at(&self, head: CommitId, rows: &[NewRow]) -> Option<Stand> {
+        let run = self.stand.filter(|stand| stand.head == Some(head));
+        let mut stand = self.lines.get(&head).map(Stand::from).or(run)?;
+        stand.silence = match rows.iter().find(|row| row.at == head) {
+            Some(row) => Some(row.silence()),
+            None => run.and_then(|run| run.silence),
+        };
+        Some(stand)
     }
 }

@@ -1,7 +1,7 @@
 //! The write path: plan, ask the hooks, seal, and one batch for all of it.
 
 use tract_compile::Changed;
-use tract_core::store::LogQuery;
+use tract_core::store::{LogQuery, Store};
 use tract_core::{
     Applied, Batch, BatchId, Commit, CommitId, Draft, Expect, OperationId, RefName, RefTarget,
     StoreErrorKind, ToolSchema,
@@ -81,7 +81,7 @@ impl Repo {
     ) -> Result<Vec<Commit>> {
         let mut attempt = 0;
         // Handlers are asked about a request once, however often the race is lost.
-        let mut asked: Vec<Option<Request>> = Vec::new();
+        let mut asked = Vec::with_capacity(requests.len());
         loop {
             attempt += 1;
             let mut txn = Txn::new(self)?;
@@ -133,18 +133,25 @@ impl Repo {
     ///
     /// # Errors
     /// As [`write`](Self::write).
-    pub async fn write_one(&self, branch: &RefName, request: Request) -> Result<Commit> {
-        let requests = [request];
-        let commits = self.write(branch, &requests, &WriteOptions::default()).await?;
-        Ok(commits.into_iter().next().expect("one request gives one commit"))
+    pub fn write_one(
+        &self,
+        branch: &RefName,
+        request: Request,
+    ) -> impl Future<Output = Result<Commit>> {
+        // A request is large, and a future that bore it would be moved about with it.
+        let requests = vec![request];
+        async move {
+            let commits = self.write(branch, &requests, &WriteOptions::default()).await?;
+            Ok(commits.into_iter().next().expect("one request gives one commit"))
+        }
     }
 
     /// Commits a message.
     ///
     /// # Errors
     /// As [`write`](Self::write); a result that answers no open call is refused.
-    pub async fn append(&self, branch: &RefName, draft: Draft) -> Result<Commit> {
-        self.write_one(branch, Request::Append(draft)).await
+    pub fn append(&self, branch: &RefName, draft: Draft) -> impl Future<Output = Result<Commit>> {
+        self.write_one(branch, Request::Append(draft))
     }
 
     /// Commits messages: all in one durable write, or none.
@@ -222,12 +229,12 @@ async fn add_all(
     txn: &mut Txn<'_>,
     branch: &RefName,
     requests: &[Request],
-    asked: &mut Vec<Option<Request>>,
+    asked: &mut Vec<Option<Box<Request>>>,
 ) -> Result<Vec<Commit>> {
     let mut commits = Vec::with_capacity(requests.len());
     for (place, request) in requests.iter().enumerate() {
         let commit = match asked.get(place) {
-            Some(instead) => txn.add_decided(branch, instead.as_ref().unwrap_or(request)).await?,
+            Some(instead) => txn.add_decided(branch, instead.as_deref().unwrap_or(request)).await?,
             None => {
                 let (commit, instead) = txn.add_asking(branch, request).await?;
                 asked.push(instead);
@@ -260,13 +267,14 @@ const RETRIES: usize = 3;
 /// Applies a batch. Where the outcome is unknown the same batch is tried again: it happens at
 /// most once.
 pub(crate) async fn apply_once(repo: &Repo, batch: &Batch) -> Result<Applied> {
+    let store: &dyn Store = repo.store().as_ref();
     for _ in 0..RETRIES {
-        match repo.store().apply(repo.name(), batch.clone()).await {
+        match store.apply(repo.name(), batch.clone()).await {
             Err(error) if error.kind == StoreErrorKind::Unknown => {}
             outcome => return Ok(outcome?),
         }
     }
-    Ok(repo.store().apply(repo.name(), batch.clone()).await?)
+    Ok(store.apply(repo.name(), batch.clone()).await?)
 }
 
 /// Tells the hooks what a write moved. It is done, whether its log can be read or not.
@@ -274,9 +282,13 @@ pub(crate) async fn tell(repo: &Repo, batch: BatchId) {
     if !repo.hooks().hears::<RefMoved>() {
         return;
     }
-    let query = LogQuery { batch: Some(batch), ..Default::default() };
-    let entries = repo.store().ref_log(repo.name(), &query).await.unwrap_or_default();
-    for entry in entries.into_iter().rev() {
-        repo.hooks().ref_moved(&RefMoved::new(entry)).await;
-    }
+    // In a box, since nobody listens to most writes.
+    Box::pin(async {
+        let query = LogQuery { batch: Some(batch), ..Default::default() };
+        let entries = repo.store().ref_log(repo.name(), &query).await.unwrap_or_default();
+        for entry in entries.into_iter().rev() {
+            repo.hooks().ref_moved(&RefMoved::new(entry)).await;
+        }
+    })
+    .await;
 }

@@ -148,7 +148,7 @@ impl OpenOptions {
     /// As [`open`]; with `create(false)` also when there is no store, or no such repository.
     pub async fn open(&self, url: &str) -> Result<Tract> {
         let options = StoreOptions::new().create(self.create).write_mode(self.write_mode);
-        self.open_store(store::open_with(url, &options).await?).await
+        self.open_shared(store::open_with(url, &options).await?).await
     }
 
     /// Opens a repository in any store.
@@ -157,6 +157,10 @@ impl OpenOptions {
     /// [`Error::BadName`] for a bad name; [`Error::NoRepo`] with `create(false)` when there is no
     /// such repository; what the store says.
     pub async fn open_store(&self, store: impl Store) -> Result<Tract> {
+        self.open_shared(Arc::new(store)).await
+    }
+
+    async fn open_shared(&self, store: Arc<dyn Store>) -> Result<Tract> {
         let name = RepoName::new(self.repo.clone())?;
         let branch = self.branch.as_deref().map(RefName::branch).transpose()?;
         let mut options = RepoOptions::new().name(name).limits(self.limits).who(self.who.clone());
@@ -166,7 +170,7 @@ impl OpenOptions {
         if let Some(hooks) = &self.hooks {
             options = options.hooks(hooks.clone());
         }
-        let repo = Repo::new(Arc::new(store), options);
+        let repo = Repo::new(store, options);
         let exists = repo.ref_target(&RefName::head()).await?.is_some();
         match (exists, self.create) {
             (true, _) => {}

@@ -81,12 +81,22 @@ impl Tract {
     /// [`Error::TooLarge`](crate::Error::TooLarge) when it exceeds a limit, and what the store
     /// says. [`Error::Conflict`](crate::Error::Conflict) when it is a reply and the branch has
     /// moved on from the head that it answers.
-    pub async fn commit(&self, draft: impl IntoDraft) -> Result<Commit> {
-        let head = draft.answers_head();
-        let draft = draft.into_draft()?;
-        match head {
-            Some(_) => Box::pin(self.commit_on(head, draft)).await,
-            None => Ok(self.repo().append(self.branch_ref(), draft).await?),
+    pub fn commit(&self, draft: impl IntoDraft) -> impl Future<Output = Result<Commit>> {
+        let mut options = WriteOptions::new();
+        options.expect = draft.answers_head().map(Some);
+        self.commit_with(draft, options)
+    }
+
+    fn commit_with(
+        &self,
+        draft: impl IntoDraft,
+        options: WriteOptions,
+    ) -> impl Future<Output = Result<Commit>> {
+        // A draft is large, and a future that bore it would be moved about with it.
+        let requests = draft.into_draft().map(|draft| vec![Request::Append(draft)]);
+        async move {
+            let made = self.repo().write(self.branch_ref(), &requests?, &options).await?;
+            Ok(made.into_iter().next().expect("one request gives one commit"))
         }
     }
 
@@ -96,11 +106,12 @@ impl Tract {
     /// # Errors
     /// [`Error::Conflict`](crate::Error::Conflict) when the branch is not at `head`; else as
     /// [`commit`](Self::commit).
-    pub async fn commit_on(&self, head: Option<CommitId>, draft: impl IntoDraft) -> Result<Commit> {
-        let requests = [Request::Append(draft.into_draft()?)];
-        let options = WriteOptions::new().expect(head);
-        let made = self.repo().write(self.branch_ref(), &requests, &options).await?;
-        Ok(made.into_iter().next().expect("one request gives one commit"))
+    pub fn commit_on(
+        &self,
+        head: Option<CommitId>,
+        draft: impl IntoDraft,
+    ) -> impl Future<Output = Result<Commit>> {
+        self.commit_with(draft, WriteOptions::new().expect(head))
     }
 
     /// Records messages: all in one durable write, or none.

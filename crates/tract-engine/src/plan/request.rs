@@ -219,7 +219,7 @@ impl From<Draft> for Request {
 #[derive(Clone, Debug)]
 pub struct Planned {
     /// The record.
-    pub record: CommitRecord,
+    pub record: Box<CommitRecord>,
     /// What it changes, wherever the record keeps the list.
     pub changes: Vec<Change>,
     /// The blobs that it links to and that are not known to be stored.
@@ -282,7 +282,7 @@ impl Planned {
     pub(super) fn on(stand: impl Into<Stand>, op: Op, details: &Details) -> Self {
         let stand = stand.into();
         let given = details.tools.as_ref().map(|tools| (seal_tools(tools), tools.clone()));
-        let mut record = CommitRecord::new(op, details.origin.by);
+        let mut record = Box::new(CommitRecord::new(op, details.origin.by));
         record.parents = stand.head.into_iter().collect();
         record.message = details.message.clone();
         record.metadata = details.metadata.clone();
