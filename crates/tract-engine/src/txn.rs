@@ -404,9 +404,8 @@ impl<'a> Txn<'a> {
         self.take(branch, &commit, line.toolset(), rest);
         self.lines.insert(commit.id(), next);
         if let Some(before) = line.head().filter(|id| self.made.contains(id)) {
-            let at =
-                |moved: &Box<Moved>| moved.to.as_ref().and_then(RefTarget::commit) == Some(before);
-            if !self.refs.values().any(at) {
+            let at = |moved: &Moved| moved.to.as_ref().and_then(RefTarget::commit) == Some(before);
+            if !self.refs.values().any(|moved| at(moved)) {
                 self.lines.remove(&before);
             }
         }

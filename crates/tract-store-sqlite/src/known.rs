@@ -42,7 +42,7 @@ impl Tx<'_> {
         let parameters: [&dyn ToSql; 5] = [&repo, &commit_key, &record, &blob_key, &data];
         let (commit, stored): (Option<i64>, Option<i64>) = self
             .statement(sql)?
-            .query_row(&parameters, |row| Ok((row.get(0)?, row.get(1)?)))
+            .query_row(parameters, |row| Ok((row.get(0)?, row.get(1)?)))
             .map_err(engine(OP))?;
         if let Some(at) = commit {
             self.fresh.places.insert((repo, ObjectId::Commit(first.id())), at);
