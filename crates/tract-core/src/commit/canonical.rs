@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::{By, CallRef, Change, Changes, CommitRecord, Op, Origin, RecordError, RowFields, This};
 use crate::content::{Kind, Priority, Role};
+use crate::hash;
 use crate::id::{BatchId, BlobId, CommitId, ToolsetId};
 use crate::json::{self, Escapes};
 use crate::text::JsonText;
@@ -124,10 +125,24 @@ fn quoted_this(out: &mut Vec<u8>, this: This) {
     }
 }
 
-/// Writes the text of a record, in UTF-8.
+/// Returns the text of a record, in UTF-8.
 pub(super) fn record(record: &CommitRecord) -> Vec<u8> {
     let mut out = Vec::with_capacity(640);
-    let mut object = Object::open(&mut out);
+    write_record(&mut out, record);
+    out
+}
+
+/// Returns the id of a record: the hash of its text, written behind the tag so that both are hashed
+/// in one piece.
+pub(super) fn id(record: &CommitRecord) -> CommitId {
+    let mut out = Vec::with_capacity(640);
+    out.extend_from_slice(hash::COMMIT_TAG);
+    write_record(&mut out, record);
+    hash::tagged_record(&out)
+}
+
+fn write_record(out: &mut Vec<u8>, record: &CommitRecord) {
+    let mut object = Object::open(out);
     object.hex("active", record.active.as_ref().map(ToolsetId::as_bytes));
     object.hex("batch", record.batch.as_ref().map(BatchId::as_bytes));
     match &record.changes {
@@ -164,7 +179,6 @@ pub(super) fn record(record: &CommitRecord) -> Vec<u8> {
     integer(object.key("v"), u64::from(super::RECORD_VERSION));
     object.hex("verbatim", record.verbatim.as_ref().map(BlobId::as_bytes));
     object.close();
-    out
 }
 
 fn op(out: &mut Vec<u8>, op: &Op) {

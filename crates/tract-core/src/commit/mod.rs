@@ -281,7 +281,7 @@ impl Commit {
     /// [`RecordError`] when the record breaks a limit or a rule of the format.
     pub fn seal(record: CommitRecord) -> Result<Self, RecordError> {
         codec::check(&record)?;
-        let id = crate::hash::record(&canonical::record(&record));
+        let id = canonical::id(&record);
         Ok(Self { id, record: Arc::new(record) })
     }
 
@@ -297,7 +297,7 @@ impl Commit {
     /// another id.
     pub fn decode(id: CommitId, bytes: &[u8]) -> Result<Self, RecordError> {
         let record = codec::decode(bytes)?;
-        let found = crate::hash::record(&canonical::record(&record));
+        let found = canonical::id(&record);
         match found == id {
             true => Ok(Self { id, record }),
             false => Err(RecordError::OtherId { expected: id, found }),
@@ -310,7 +310,7 @@ impl Commit {
     /// [`RecordError`] when the bytes are not what [`encode`](Self::encode) writes.
     pub fn decode_any(bytes: &[u8]) -> Result<Self, RecordError> {
         let record = codec::decode(bytes)?;
-        let id = crate::hash::record(&canonical::record(&record));
+        let id = canonical::id(&record);
         Ok(Self { id, record })
     }
 
