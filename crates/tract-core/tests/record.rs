@@ -201,7 +201,7 @@ fn a_record_spelt_otherwise_is_refused() {
     let last = written(CommitRecord { created_at: Some(i64::MIN), ..plain() });
     let revert =
         written(CommitRecord::new(Op::Revert { targets: Vec::new(), cascade: true }, By::User));
-    assert_eq!((dated.last(), last.len(), revert[4]), (Some(&5), dated.len() + 9, 1));
+    assert_eq!((dated.last(), last.len(), revert[5]), (Some(&5), dated.len() + 9, 1));
     let others = [
         ("flags with a zero behind them", changed(&bare, 1, &[0x80, 0])),
         ("a count with zeros behind it", changed(&bare, 2, &[0x80, 0x80, 0])),
@@ -227,7 +227,7 @@ fn a_record_spelt_otherwise_is_refused() {
         ("a kind by its name", changed(&of_kind, 4, b"\0\x04user")),
         ("a time with a zero behind it", changed(&dated, dated.len() - 1, &[0x85, 0])),
         ("a time of more than 64 bits", changed(&last, last.len() - 1, &[3])),
-        ("a truth of two", changed(&revert, 4, &[2])),
+        ("a truth of two", changed(&revert, 5, &[2])),
     ];
     for (what, (bytes, other)) in others {
         assert!(Commit::decode_any(&bytes).is_ok(), "{what}: {bytes:02x?}");

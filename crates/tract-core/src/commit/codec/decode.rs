@@ -52,17 +52,30 @@ impl<'a> Reader<'a> {
     }
 
     fn integer(&mut self) -> Result<u64, RecordError> {
+        match self.rest.split_first() {
+            Some((byte, rest)) if *byte < 0x80 => {
+                self.rest = rest;
+                Ok(u64::from(*byte))
+            }
+            _ => self.long_integer(),
+        }
+    }
+
+    fn long_integer(&mut self) -> Result<u64, RecordError> {
         let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
+        for (n, byte) in self.rest.iter().enumerate().take(10) {
+            value |= u64::from(byte & 0x7f) << (7 * n);
+            if *byte < 0x80 {
                 // Nothing would write a last byte of zeros, nor bits beyond the sixty-fourth.
-                self.as_written &= (byte != 0 || shift == 0) && (byte < 2 || shift < 63);
+                self.as_written &= *byte != 0 && (n < 9 || *byte < 2);
+                self.rest = self.rest.get(n + 1..).unwrap_or_default();
                 return Ok(value);
             }
         }
-        Err(malformed("an integer of more than 64 bits"))
+        match self.rest.len() {
+            ..10 => Err(ends_early()),
+            _ => Err(malformed("an integer of more than 64 bits")),
+        }
     }
 
     /// Reads a count of things that take at least one byte each.
