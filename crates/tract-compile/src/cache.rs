@@ -32,6 +32,11 @@ pub(crate) struct Charge {
 }
 
 impl Charge {
+    /// Counts as many bytes once more.
+    pub(crate) fn again(&self) -> Self {
+        self.meter.charge(self.bytes())
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         self.bytes as usize
     }

@@ -51,11 +51,13 @@ impl Compiler {
             }
         }
         let mut limit = FIRST_PAGE;
+        // A cold compiler has no state that could be met.
+        let may_meet = !self.inner.states.is_empty();
         loop {
             let walk = Walk { head: at, until: None, limit, stop_at: Some(DerivedKind::Snapshot) };
             let page = self.store().walk(self.repo(), walk).await?;
             for step in page.steps {
-                let parent = step.commit.parent();
+                let parent = step.commit.parent().filter(|_| may_meet);
                 steps.push((step.commit, step.content));
                 if let Some(base) = parent.and_then(|parent| self.cached(parent, whole)) {
                     return Ok(Chain::backwards(base, steps));

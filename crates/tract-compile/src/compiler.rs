@@ -169,7 +169,7 @@ impl Compiler {
         let steps: Vec<(Commit, _)> = commits.iter().map(|commit| (commit.clone(), None)).collect();
         let chain = Chain { base: line.state.clone(), steps };
         let state = match self.follow(&chain, &given).await? {
-            Ok(state) => state,
+            Ok(reached) => reached.waiting(),
             Err(Stop::Invalid(invalid)) => return Err(invalid.into()),
             // A whole state never asks for the whole.
             Err(Stop::Partial) => self.whole_from_root(&chain, &given).await?,
@@ -182,13 +182,14 @@ impl Compiler {
         let mut messages = Vec::new();
         for (place, entry) in waiting {
             // A large content is in memory twice already, in the writer's hands and as a blob.
-            let content = entry.fact.content.and_then(|id| given.get(&id));
+            let of = |id: Option<BlobId>| id.and_then(|id| given.get(&id));
+            let (content, verbatim) = (of(entry.fact.content), of(entry.fact.verbatim));
             if content.is_some_and(|blob| blob.bytes().len() > LARGE_BYTES) {
                 left.push_back(place);
                 continue;
             }
             let Inner { counter, meter, .. } = &*self.inner;
-            match load::message(&entry, &given, counter.as_ref(), meter) {
+            match load::message(&entry, content, verbatim, counter.as_ref(), meter) {
                 Ok(loaded) => messages.push((place, Arc::new(loaded))),
                 // What is not given or cannot be read is compile's to ask for and to tell.
                 Err(_) => left.push_back(place),

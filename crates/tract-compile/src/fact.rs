@@ -140,5 +140,5 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) message: Message,
-    pub(crate) charge: Option<Arc<Charge>>,
+    pub(crate) charge: Option<Charge>,
 }

@@ -3,7 +3,7 @@
 use tract_core::store::BlobKey;
 use tract_core::{Blob, BlobId, Change, Changes, Commit, CommitId, ObjectId, ToolsetId};
 
-use crate::compiler::Compiler;
+use crate::compiler::{Compiler, Inner};
 use crate::error::{CompileError, Result};
 use crate::ids::{ById, IdMap};
 use crate::tools::{self, Tools};
@@ -59,37 +59,39 @@ impl Compiler {
 
     pub(crate) async fn find_blobs(
         &self,
-        keys: Vec<BlobKey>,
+        mut keys: Vec<BlobKey>,
         given: &IdMap<BlobId, Blob>,
     ) -> Result<IdMap<BlobId, Blob>> {
         let mut found = IdMap::with_capacity_and_hasher(keys.len(), ById::default());
-        let mut unknown = Vec::new();
-        if given.is_empty() && self.inner.blobs.is_empty() {
-            unknown = keys;
-        } else {
-            self.split_known(keys, given, &mut found, &mut unknown);
-        }
-        if !unknown.is_empty() {
-            let blobs = self.inner.store.blobs(&self.inner.repo, &unknown).await?;
-            found.extend(blobs.into_iter().flatten().map(|blob| (blob.id(), blob)));
-        }
+        keys.retain(|key| {
+            let known = given.get(&key.id);
+            found.extend(known.map(|blob| (key.id, blob.clone())));
+            known.is_none()
+        });
+        let blobs = self.blobs(&keys).await?;
+        found.extend(blobs.into_iter().flatten().map(|blob| (blob.id(), blob)));
         Ok(found)
     }
 
-    fn split_known(
-        &self,
-        keys: Vec<BlobKey>,
-        given: &IdMap<BlobId, Blob>,
-        found: &mut IdMap<BlobId, Blob>,
-        unknown: &mut Vec<BlobKey>,
-    ) {
-        for key in keys {
-            let known = given.get(&key.id).cloned().or_else(|| self.inner.blobs.get(&key.id));
-            match known {
-                Some(blob) => drop(found.insert(key.id, blob)),
-                None => unknown.push(key),
+    /// Reads blobs, each in the place of its key.
+    pub(crate) async fn blobs(&self, keys: &[BlobKey]) -> Result<Vec<Option<Blob>>> {
+        let Inner { store, repo, blobs, .. } = &*self.inner;
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        if blobs.is_empty() {
+            return Ok(store.blobs(repo, keys).await?);
+        }
+        let mut found: Vec<Option<Blob>> = keys.iter().map(|key| blobs.get(&key.id)).collect();
+        let is_unknown = |(key, blob): (&BlobKey, &Option<Blob>)| blob.is_none().then_some(*key);
+        let unknown: Vec<BlobKey> = keys.iter().zip(&found).filter_map(is_unknown).collect();
+        if !unknown.is_empty() {
+            let read = store.blobs(repo, &unknown).await?;
+            for (place, blob) in found.iter_mut().filter(|blob| blob.is_none()).zip(read) {
+                *place = blob;
             }
         }
+        Ok(found)
     }
 }
 

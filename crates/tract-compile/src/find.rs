@@ -8,11 +8,11 @@ use tract_core::{Blob, BlobId, Change, Changes, CommitId, ObjectId, parallel};
 use crate::chain::Chain;
 use crate::compiler::{Compiler, Inner};
 use crate::error::{CompileError, Result};
-use crate::fact::Loaded;
+use crate::fact::{Entry, Loaded};
 use crate::fetch::read_changes;
 use crate::ids::IdMap;
 use crate::load;
-use crate::state::{Next, State, Stop};
+use crate::state::{Next, Reached, State, Stop};
 use crate::view::RowKey;
 
 /// A state, and whether others may hold it.
@@ -20,15 +20,15 @@ use crate::view::RowKey;
 enum Found {
     Kept(Arc<State>),
     /// Nobody else has it, so it may still be changed in place.
-    New(State),
+    New(Reached),
 }
 
 impl Compiler {
     pub(crate) async fn state(&self, head: Option<CommitId>, whole: bool) -> Result<Arc<State>> {
         match self.find(head, whole).await? {
             Found::Kept(state) => Ok(state),
-            Found::New(state) => {
-                let state = Arc::new(state);
+            Found::New(reached) => {
+                let state = Arc::new(reached.waiting());
                 self.keep(&state);
                 Ok(state)
             }
@@ -42,19 +42,20 @@ impl Compiler {
         }
         let none = IdMap::default();
         let chain = self.chain(head, whole).await?;
-        let state = match self.follow(&chain, &none).await? {
-            Ok(state) => state,
+        let mut reached = match self.follow(&chain, &none).await? {
+            Ok(reached) => reached,
             Err(Stop::Invalid(invalid)) => return Err(invalid.into()),
             Err(Stop::Partial) => {
                 let chain = self.chain(head, true).await?;
                 match self.follow(&chain, &none).await? {
-                    Ok(state) => state,
+                    Ok(reached) => reached,
                     Err(Stop::Invalid(invalid)) => return Err(invalid.into()),
-                    Err(Stop::Partial) => self.whole_from_root(&chain, &none).await?,
+                    Err(Stop::Partial) => self.whole_from_root(&chain, &none).await?.into(),
                 }
             }
         };
-        Ok(Found::New(self.charged(state)))
+        reached.state = self.charged(reached.state);
+        Ok(Found::New(reached))
     }
 
     /// Folds a line from its root, whatever snapshots say.
@@ -69,7 +70,7 @@ impl Compiler {
         };
         whole.steps.extend(chain.steps.iter().cloned());
         match self.follow(&whole, given).await? {
-            Ok(state) => Ok(state),
+            Ok(reached) => Ok(reached.waiting()),
             Err(Stop::Invalid(invalid)) => Err(invalid.into()),
             Err(Stop::Partial) => unreachable!("a state that begins at the root is whole"),
         }
@@ -80,9 +81,9 @@ impl Compiler {
         &self,
         chain: &Chain,
         given: &IdMap<BlobId, Blob>,
-    ) -> Result<Result<State, Stop>> {
+    ) -> Result<Result<Reached, Stop>> {
         if chain.steps.is_empty() {
-            return Ok(Ok(State::clone(&chain.base)));
+            return Ok(Ok(State::clone(&chain.base).into()));
         }
         let keys = chain.steps.iter().filter_map(|(commit, _)| match commit.changes {
             Changes::Blob(id) => Some(BlobKey::from(id)),
@@ -112,7 +113,7 @@ impl Compiler {
         };
         let base = match begun {
             Some(begun) if nexts.is_empty() => return Ok(Ok(begun)),
-            Some(begun) => &Arc::new(begun),
+            Some(begun) => &Arc::new(begun.waiting()),
             None => &chain.base,
         };
         let folded = match base.fold(nexts) {
@@ -125,33 +126,53 @@ impl Compiler {
             let commit = chain.steps.last().map_or(*id, |(commit, _)| commit.id());
             return Err(CompileError::Missing { object: ObjectId::Commit(*id), commit });
         }
-        Ok(folded.settle(others))
+        Ok(folded.settle(others).map(Reached::from))
     }
 
     /// Returns the state of a head with all the messages that it shows.
     pub(crate) async fn loaded(&self, head: Option<CommitId>) -> Result<Arc<State>> {
-        let state = match self.find(head, false).await? {
+        let reached = match self.find(head, false).await? {
             Found::Kept(state) if state.unloaded.is_empty() => return Ok(state),
-            Found::Kept(state) => State::clone(&state),
-            Found::New(state) => state,
+            Found::Kept(state) => State::clone(&state).into(),
+            Found::New(reached) => reached,
         };
-        let waiting = load::waiting(&state, 0);
+        let state = if reached.shown.is_empty() {
+            let waiting = load::waiting(&reached.state, 0);
+            let messages = self.messages(&waiting).await?;
+            let places = waiting.into_iter().map(|(place, _)| place);
+            let messages = places.zip(messages).collect();
+            load::with_messages(reached.state, messages, imbl::Vector::new())
+        } else {
+            let messages = self.messages(&reached.shown).await?;
+            reached.with_messages(messages)
+        };
+        let state = Arc::new(state);
+        self.keep(&state);
+        Ok(state)
+    }
+
+    /// Reads the messages of rows, each in the place of its row.
+    async fn messages(&self, rows: &[(RowKey, Entry)]) -> Result<Vec<Arc<Loaded>>> {
         let Inner { counter, meter, .. } = &*self.inner;
-        let mut messages: Vec<(RowKey, Arc<Loaded>)> = Vec::with_capacity(waiting.len());
+        let mut messages = Vec::with_capacity(rows.len());
         // In portions, so that bytes and parsed contents of few messages are in memory together.
-        for rows in waiting.chunks(1024) {
-            let blobs = self.find_blobs(load::keys(rows), &IdMap::default()).await?;
-            let loaded = parallel::map(rows, parallel::OBJECTS, |(place, entry)| {
-                let loaded = load::message(entry, &blobs, counter.as_ref(), meter)?;
-                Ok::<_, CompileError>((*place, Arc::new(loaded)))
-            });
+        for rows in rows.chunks(1024) {
+            let mut blobs = self.blobs(&load::keys(rows)).await?.into_iter();
+            let mut next = |id: Option<BlobId>| id.and_then(|_| blobs.next().flatten());
+            let mut with_blobs = Vec::with_capacity(rows.len());
+            for (_, entry) in rows {
+                let content = next(entry.fact.content);
+                with_blobs.push((entry, content, next(entry.fact.verbatim)));
+            }
+            let loaded =
+                parallel::map(&with_blobs, parallel::OBJECTS, |(entry, content, verbatim)| {
+                    let (content, verbatim) = (content.as_ref(), verbatim.as_ref());
+                    load::message(entry, content, verbatim, counter.as_ref(), meter).map(Arc::new)
+                });
             for loaded in loaded {
                 messages.push(loaded?);
             }
         }
-        drop(waiting);
-        let state = Arc::new(load::with_messages(state, messages, imbl::Vector::new()));
-        self.keep(&state);
-        Ok(state)
+        Ok(messages)
     }
 }

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use imbl::Vector;
 use tract_core::store::BlobKey;
-use tract_core::{Blob, BlobId, Content, ContentError, Message, ObjectId, TokenCounter};
+use tract_core::{Blob, Content, ContentError, Message, ObjectId, TokenCounter};
 
 use crate::cache::Meter;
 use crate::error::{CompileError, Result};
 use crate::fact::{Entry, Loaded};
-use crate::ids::IdMap;
 use crate::state::State;
 use crate::tokens::count_content;
 use crate::view::RowKey;
@@ -31,7 +30,8 @@ pub(crate) fn waiting(state: &State, passed: usize) -> Vec<(RowKey, Entry)> {
     places.into_iter().filter_map(|place| Some((place, entry(place)?))).collect()
 }
 
-/// Returns the blobs that rows need, with hints where they lie.
+/// Returns the blobs that rows need, with hints where they lie: of each row its content, then the
+/// provider's own bytes, where it has them.
 pub(crate) fn keys(rows: &[(RowKey, Entry)]) -> Vec<BlobKey> {
     let mut keys = Vec::with_capacity(rows.len());
     for (_, entry) in rows {
@@ -41,28 +41,29 @@ pub(crate) fn keys(rows: &[(RowKey, Entry)]) -> Vec<BlobKey> {
     keys
 }
 
-/// Makes the message of a row.
+/// Makes the message of a row from its content and the provider's own bytes.
 pub(crate) fn message(
     entry: &Entry,
-    blobs: &IdMap<BlobId, Blob>,
+    content: Option<&Blob>,
+    verbatim: Option<&Blob>,
     counter: &dyn TokenCounter,
     meter: &Meter,
 ) -> Result<Loaded> {
     let Entry { row, fact, .. } = entry;
-    let blob = |id: BlobId| {
-        blobs
-            .get(&id)
-            .ok_or(CompileError::Missing { object: ObjectId::Blob(id), commit: row.version })
-    };
+    let missing = |id| CompileError::Missing { object: ObjectId::Blob(id), commit: row.version };
     let (Some(content_id), Some(kind)) = (fact.content, &fact.kind) else {
         return Err(CompileError::NoContent { slot: row.slot, version: row.version });
     };
     let unreadable =
         |source| CompileError::Content { commit: row.version, blob: content_id, source };
-    let content_blob = blob(content_id)?;
+    let content_blob = content.ok_or_else(|| missing(content_id))?;
     let text = content_blob.text().ok_or_else(|| unreadable(ContentError::NotText))?;
     let content = Content::from_blob(kind, text).map_err(unreadable)?;
-    let verbatim = fact.verbatim.map(blob).transpose()?.cloned();
+    let verbatim = match (fact.verbatim, verbatim) {
+        (Some(id), None) => return Err(missing(id)),
+        (Some(_), Some(blob)) => Some(blob.clone()),
+        (None, _) => None,
+    };
     let bytes = text.len() + verbatim.as_ref().map_or(0, |blob| blob.bytes().len()) + OVERHEAD;
     let token_count = count_content(&content, counter);
     let message = Message {
@@ -78,7 +79,7 @@ pub(crate) fn message(
         generation_config: fact.generation_config.clone(),
         token_count,
     };
-    Ok(Loaded { message, charge: Some(Arc::new(meter.charge(bytes))) })
+    Ok(Loaded { message, charge: Some(meter.charge(bytes)) })
 }
 
 /// Memory of a message beside its texts.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tract_core::store::Hint;
 use tract_core::{Commit, CommitId, Op};
 
+use crate::cache::Charge;
 use crate::fact::{Fact, Loaded, stated_priority};
 use crate::ids::{IdMap, IdSet};
 use crate::state::{Folded, Next, Old, State, Stop};
@@ -207,7 +208,8 @@ fn known(
         message.priority = fact.priority;
         message.answers = row.answers;
         message.joins = fact.joins.filter(|_| fact.joined);
-        Some(Arc::new(Loaded { message, charge: loaded.charge.clone() }))
+        let charge = loaded.charge.as_ref().map(Charge::again);
+        Some(Arc::new(Loaded { message, charge }))
     });
     match same_version {
         Some((_, was, _)) if **was == fact => Ok((Arc::clone(was), message)),

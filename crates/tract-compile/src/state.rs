@@ -44,6 +44,38 @@ pub(crate) struct State {
     pub(crate) charge: Option<Arc<Charge>>,
 }
 
+/// A line that was folded. When it was just begun, what it shows may stand beside its context, in
+/// order, so that messages are added before the map is made and not looked for in it.
+#[derive(Debug)]
+pub(crate) struct Reached {
+    pub(crate) state: State,
+    pub(crate) shown: Vec<(RowKey, Entry)>,
+}
+
+impl From<State> for Reached {
+    fn from(state: State) -> Self {
+        Self { state, shown: Vec::new() }
+    }
+}
+
+impl Reached {
+    /// Returns the line with its messages yet to be loaded.
+    pub(crate) fn waiting(mut self) -> State {
+        self.state.wait(self.shown);
+        self.state
+    }
+
+    /// Returns the line with the messages of what stands beside its context, in order.
+    pub(crate) fn with_messages(mut self, messages: Vec<Arc<Loaded>>) -> State {
+        for ((_, entry), loaded) in self.shown.iter_mut().zip(messages) {
+            self.state.tokens += loaded.message.token_count;
+            entry.message = Some(loaded);
+        }
+        self.state.context.extend(self.shown);
+        self.state
+    }
+}
+
 /// What the next snapshot has to know of the one before.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Since {
@@ -126,9 +158,7 @@ impl State {
     /// Takes rows that snapshots hold apart; then the state is whole.
     pub(crate) fn complete(&mut self, rows: impl IntoIterator<Item = Row>) {
         for row in rows {
-            if let Some(call) = row.answers {
-                self.answers_to.entry(call.slot).or_default().push_back(row.slot);
-            }
+            self.relate(&row);
             self.view.insert(row);
         }
         self.known_from = None;
@@ -136,11 +166,12 @@ impl State {
 
     /// Folds the appends that a line begins with, and gives the rest back: what they do to an
     /// empty view needs no look at it. `None` when it begins with something else.
-    pub(crate) fn begin<'a>(nexts: &'a [Next<'a>]) -> (Option<Self>, &'a [Next<'a>]) {
+    pub(crate) fn begin<'a>(nexts: &'a [Next<'a>]) -> (Option<Reached>, &'a [Next<'a>]) {
         let run = nexts.iter().take_while(|next| next.new_row().is_some()).count();
         let (run, rest) = nexts.split_at(run);
         let Some(last) = run.last() else { return (None, rest) };
         let mut state = Self::default();
+        let mut shown = Vec::with_capacity(run.len());
         let (mut skipped, mut before) = (Vec::new(), None);
         for next in run {
             let Some((answers, priority)) = next.new_row() else { continue };
@@ -148,24 +179,42 @@ impl State {
             let mut fact = Fact::of_version(next.commit, next.hint);
             fact.mark(priority);
             fact.joined = fact.joins.is_some() && fact.joins == before;
-            if !fact.is_shown() {
-                skipped.push(id);
-            }
             let (key, mark) = (state.view.next(), priority.map(|_| id));
             let row = state.view.insert(Row { slot: id, key, version: id, mark, answers });
-            state.put(row, Arc::new(fact), None);
+            let (place, fact) = (row.row_key(), Arc::new(fact));
+            match fact.is_shown() {
+                true => {
+                    state.relate(&row);
+                    state.shown_count += 1;
+                    shown.push((place, Entry { row, fact, message: None }));
+                }
+                false => {
+                    skipped.push(id);
+                    state.put(row, fact, None);
+                }
+            }
             state.tools_set |= next.commit.active.is_some();
             before = Some(id);
         }
-        let mut gone = Vec::new();
-        skipped.into_iter().for_each(|slot| state.classify(slot, true, &mut gone));
-        state.since.gone.extend(gone);
+        if !skipped.is_empty() {
+            // Which of them count for what is compiled depends on those that are shown.
+            state.wait(std::mem::take(&mut shown));
+            let mut gone = Vec::new();
+            skipped.into_iter().for_each(|slot| state.classify(slot, true, &mut gone));
+            state.since.gone.extend(gone);
+        }
         state.view.set_tools(last.commit.toolset);
         state.commit_count = run.len() as u64;
         state.since.commits = run.len() as u64;
         state.head = Some(last.commit.id());
         state.record = Some(last.commit.clone());
-        (Some(state), rest)
+        (Some(Reached { state, shown }), rest)
+    }
+
+    /// Puts shown rows into the context, where they wait for their messages.
+    fn wait(&mut self, rows: Vec<(RowKey, Entry)>) {
+        self.unloaded.extend(rows.iter().map(|(place, _)| *place));
+        self.context.extend(rows);
     }
 
     /// Folds commits, oldest first; each must continue the one before.
@@ -253,9 +302,7 @@ impl State {
     /// Adds what is known of a row; a skipped one waits for [`classify`](Self::classify).
     pub(crate) fn put(&mut self, row: Arc<Row>, fact: Arc<Fact>, message: Option<Arc<Loaded>>) {
         let place = row.row_key();
-        if let Some(call) = row.answers {
-            self.answers_to.entry(call.slot).or_default().push_back(row.slot);
-        }
+        self.relate(&row);
         if !fact.is_shown() {
             self.skipped.insert(place, fact);
             return;
@@ -266,6 +313,13 @@ impl State {
             None => self.unloaded.push_back(place),
         }
         self.context.insert(place, Entry { row, fact, message });
+    }
+
+    /// Notes which call a row answers.
+    fn relate(&mut self, row: &Row) {
+        if let Some(call) = row.answers {
+            self.answers_to.entry(call.slot).or_default().push_back(row.slot);
+        }
     }
 
     /// Decides whether a skipped row counts for what is compiled.

@@ -46,7 +46,7 @@ impl Compiler {
     async fn folded(&self, commit: CommitId) -> Result<State> {
         let chain = self.chain_from_root(commit).await?;
         match self.follow(&chain, &IdMap::default()).await? {
-            Ok(state) => Ok(state),
+            Ok(reached) => Ok(reached.waiting()),
             Err(Stop::Invalid(invalid)) => Err(CompileError::Change(invalid)),
             Err(Stop::Partial) => unreachable!("a state that begins at the root is whole"),
         }

@@ -5,10 +5,13 @@ use sha2::{Digest, Sha256};
 use crate::id::{BlobId, CommitId, ToolId, ToolsetId, ViewId};
 use crate::json::{self, Escapes, JsonError};
 
-pub(crate) fn tagged(tag: &str, data: &[u8]) -> [u8; 32] {
+/// What stands before a record when it is hashed.
+pub(crate) const COMMIT_TAG: &[u8] = b"tract-commit-1\0";
+
+/// Hashes data behind a tag, which ends with a zero.
+fn tagged(tag: &[u8], data: &[u8]) -> [u8; 32] {
     let mut hasher = Sha256::new();
-    hasher.update(tag.as_bytes());
-    hasher.update([0]);
+    hasher.update(tag);
     hasher.update(data);
     hasher.finalize().into()
 }
@@ -20,22 +23,22 @@ pub(crate) fn tagged(tag: &str, data: &[u8]) -> [u8; 32] {
 /// assert_eq!(id.short(), "294124e8");
 /// ```
 pub fn blob(bytes: &[u8]) -> BlobId {
-    BlobId::from_bytes(tagged("tract-blob-1", bytes))
+    BlobId::from_bytes(tagged(b"tract-blob-1\0", bytes))
 }
 
 /// Returns the name of a commit, given its canonical record.
 pub fn commit(canonical: &str) -> CommitId {
-    record(canonical.as_bytes())
+    CommitId::from_bytes(tagged(COMMIT_TAG, canonical.as_bytes()))
 }
 
-/// The same of a text in UTF-8 that nobody checks again.
-pub(crate) fn record(canonical: &[u8]) -> CommitId {
-    CommitId::from_bytes(tagged("tract-commit-1", canonical))
+/// The same of a canonical record that stands behind its tag already, in one piece.
+pub(crate) fn tagged_record(canonical: &[u8]) -> CommitId {
+    CommitId::from_bytes(Sha256::digest(canonical).into())
 }
 
 /// Returns the name of a toolset, given its canonical list.
 pub fn toolset(canonical: &str) -> ToolsetId {
-    ToolsetId::from_bytes(tagged("tract-toolset-1", canonical.as_bytes()))
+    ToolsetId::from_bytes(tagged(b"tract-toolset-1\0", canonical.as_bytes()))
 }
 
 /// Returns the view id of the canonical text of a view.

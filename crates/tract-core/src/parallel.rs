@@ -2,6 +2,7 @@
 
 use std::num::NonZero;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// How many objects have to be decoded and hashed for a thread of their own.
@@ -13,8 +14,13 @@ const MOST_THREADS: usize = 4;
 static PROCESSORS: LazyLock<usize> =
     LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS));
 
-/// Maps items in their order. Each thread gets at least `least` of them: with fewer than twice
-/// that, or one processor, the caller's thread does everything. A panic of `work` is passed on.
+/// Items are taken in portions of a quarter of what a thread is worth, by whoever has time: a thread
+/// that the system lets wait, because others are busy, holds up little.
+const PORTIONS: usize = 4;
+
+/// Maps items in their order. There are at most as many threads as get `least` items each: with
+/// fewer than twice that, or one processor, the caller's thread does everything. A panic of `work`
+/// is passed on.
 ///
 /// ```
 /// use tract_core::parallel;
@@ -27,24 +33,37 @@ where
     R: Send,
 {
     let threads = (items.len() / least.max(1)).min(*PROCESSORS).max(1);
-    let mut parts = items.chunks(items.len().div_ceil(threads).max(1));
-    let run = |part: &[T]| part.iter().map(&work).collect::<Vec<R>>();
-    let own = parts.next().unwrap_or_default();
-    thread::scope(|scope| {
-        let started: Vec<_> = parts
-            .map(|part| (part, thread::Builder::new().spawn_scoped(scope, || run(part)).ok()))
+    if threads == 1 {
+        return items.iter().map(work).collect();
+    }
+    let portions: Vec<&[T]> = items.chunks((least / PORTIONS).max(1)).collect();
+    let next = AtomicUsize::new(0);
+    let run = || {
+        let mut done: Vec<(usize, Vec<R>)> = Vec::new();
+        loop {
+            let n = next.fetch_add(1, Ordering::Relaxed);
+            let Some(portion) = portions.get(n) else { return done };
+            done.push((n, portion.iter().map(&work).collect()));
+        }
+    };
+    let mut done = thread::scope(|scope| {
+        // Where the system has no thread to give, those that there are do its part.
+        let started: Vec<_> = (1..threads)
+            .filter_map(|_| thread::Builder::new().spawn_scoped(scope, run).ok())
             .collect();
-        let mut done = run(own);
-        for (part, thread) in started {
-            match thread.map(thread::ScopedJoinHandle::join) {
-                Some(Ok(mapped)) => done.extend(mapped),
-                Some(Err(panic)) => std::panic::resume_unwind(panic),
-                // The system has no thread to give.
-                None => done.extend(run(part)),
+        let mut done = run();
+        for thread in started {
+            match thread.join() {
+                Ok(others) => done.extend(others),
+                Err(panic) => std::panic::resume_unwind(panic),
             }
         }
         done
-    })
+    });
+    done.sort_unstable_by_key(|(n, _)| *n);
+    let mut mapped = Vec::with_capacity(items.len());
+    done.into_iter().for_each(|(_, portion)| mapped.extend(portion));
+    mapped
 }
 
 #[cfg(test)]

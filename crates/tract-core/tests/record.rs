@@ -184,6 +184,58 @@ proptest! {
     }
 }
 
+/// Most records are not written again when they are read, so each other spelling has to be seen.
+#[test]
+fn a_record_spelt_otherwise_is_refused() {
+    let written = |record: CommitRecord| Commit::seal(record).unwrap().encode();
+    let plain = || CommitRecord::new(Op::append(), By::User);
+    let changed = |bytes: &[u8], at: usize, with: &[u8]| {
+        let mut other = bytes.to_vec();
+        other.splice(at..=at, with.iter().copied());
+        (bytes.to_vec(), other)
+    };
+    let bare = written(plain());
+    assert_eq!(bare, [1, 0, 0, 0, 0], "version, flags, parents, operation, origin");
+    let of_kind = written(CommitRecord { kind: Some(Kind::User), ..plain() });
+    let dated = written(CommitRecord { created_at: Some(-3), ..plain() });
+    let last = written(CommitRecord { created_at: Some(i64::MIN), ..plain() });
+    let revert =
+        written(CommitRecord::new(Op::Revert { targets: Vec::new(), cascade: true }, By::User));
+    assert_eq!((dated.last(), last.len(), revert[5]), (Some(&5), dated.len() + 9, 1));
+    let others = [
+        ("flags with a zero behind them", changed(&bare, 1, &[0x80, 0])),
+        ("a count with zeros behind it", changed(&bare, 2, &[0x80, 0x80, 0])),
+        ("an unknown flag", changed(&bare, 1, &[0x80, 0x80, 0x10])),
+        ("a flag beyond 32 bits", changed(&bare, 1, &[0x80, 0x80, 0x80, 0x80, 0x10])),
+        ("changes, of which there are none", {
+            let (bytes, mut other) = changed(&bare, 1, &[1]);
+            other.insert(4, 0);
+            (bytes, other)
+        }),
+        ("keeps, of which there are none", {
+            let (bytes, mut other) = changed(&bare, 1, &[0x80, 0x40]);
+            other.push(0);
+            (bytes, other)
+        }),
+        ("an origin without anything", {
+            let (bytes, mut other) = changed(&bare, 1, &[0x80, 0x80, 4]);
+            other.extend([0; 4]);
+            (bytes, other)
+        }),
+        ("a plain append with its fields", changed(&bare, 3, &[1, 0, 0, 0, 0])),
+        ("an operation by its name", changed(&bare, 3, b"\xff\x0f{\"name\":\"note\"}")),
+        ("a kind by its name", changed(&of_kind, 4, b"\0\x04user")),
+        ("a time with a zero behind it", changed(&dated, dated.len() - 1, &[0x85, 0])),
+        ("a time of more than 64 bits", changed(&last, last.len() - 1, &[3])),
+        ("a truth of two", changed(&revert, 5, &[2])),
+    ];
+    for (what, (bytes, other)) in others {
+        assert!(Commit::decode_any(&bytes).is_ok(), "{what}: {bytes:02x?}");
+        assert_ne!(bytes, other, "{what}");
+        assert!(Commit::decode_any(&other).is_err(), "{what}: {other:02x?}");
+    }
+}
+
 #[test]
 fn limits_of_the_format_are_typed() {
     let mut record = CommitRecord::new(Op::Merge { sources: Vec::new() }, By::User);

@@ -4,36 +4,39 @@ use serde::Deserialize;
 
 use super::{By, CallRef, Change, Changes, CommitRecord, Op, Origin, RecordError, RowFields, This};
 use crate::content::{Kind, Priority, Role};
+use crate::hash;
 use crate::id::{BatchId, BlobId, CommitId, ToolsetId};
 use crate::json::{self, Escapes};
 use crate::text::JsonText;
 
+/// A key as it stands in a text, with the comma before it: so that it is written at once.
+macro_rules! key {
+    ($name:literal) => {
+        concat!(",\"", $name, "\":")
+    };
+}
+
 /// Writes the members of one object; they must come in order of their keys.
 struct Object<'a> {
     out: &'a mut Vec<u8>,
-    empty: bool,
+    /// Where it begins: its first comma becomes its bracket.
+    begin: usize,
 }
 
 impl<'a> Object<'a> {
     fn open(out: &'a mut Vec<u8>) -> Self {
-        out.push(b'{');
-        Self { out, empty: true }
+        let begin = out.len();
+        Self { out, begin }
     }
 
     #[inline(always)]
-    fn key(&mut self, key: &str) -> &mut Vec<u8> {
-        match self.empty {
-            true => self.out.push(b'"'),
-            false => self.out.extend_from_slice(b",\""),
-        }
-        self.empty = false;
+    fn key(&mut self, key: &'static str) -> &mut Vec<u8> {
         self.out.extend_from_slice(key.as_bytes());
-        self.out.extend_from_slice(b"\":");
         self.out
     }
 
     #[inline(always)]
-    fn string(&mut self, key: &str, value: Option<&str>) {
+    fn string(&mut self, key: &'static str, value: Option<&str>) {
         if let Some(value) = value {
             string(self.key(key), value);
         }
@@ -41,7 +44,7 @@ impl<'a> Object<'a> {
 
     /// Writes a word that needs no escapes.
     #[inline(always)]
-    fn word(&mut self, key: &str, value: &str) {
+    fn word(&mut self, key: &'static str, value: &str) {
         let out = self.key(key);
         out.push(b'"');
         out.extend_from_slice(value.as_bytes());
@@ -49,19 +52,19 @@ impl<'a> Object<'a> {
     }
 
     #[inline(always)]
-    fn hex<const N: usize>(&mut self, key: &str, bytes: Option<&[u8; N]>) {
+    fn hex<const N: usize>(&mut self, key: &'static str, bytes: Option<&[u8; N]>) {
         if let Some(bytes) = bytes {
             quoted_hex(self.key(key), bytes);
         }
     }
 
-    fn json(&mut self, key: &str, value: Option<&JsonText>) {
+    fn json(&mut self, key: &'static str, value: Option<&JsonText>) {
         if let Some(value) = value {
             self.key(key).extend_from_slice(value.as_str().as_bytes());
         }
     }
 
-    fn list<'b>(&mut self, key: &str, ids: impl IntoIterator<Item = &'b [u8; 32]>) {
+    fn list<'b>(&mut self, key: &'static str, ids: impl IntoIterator<Item = &'b [u8; 32]>) {
         let out = self.key(key);
         out.push(b'[');
         for (n, id) in ids.into_iter().enumerate() {
@@ -74,6 +77,10 @@ impl<'a> Object<'a> {
     }
 
     fn close(self) {
+        match self.out.get_mut(self.begin) {
+            Some(comma) => *comma = b'{',
+            None => self.out.push(b'{'),
+        }
         self.out.push(b'}');
     }
 }
@@ -124,47 +131,60 @@ fn quoted_this(out: &mut Vec<u8>, this: This) {
     }
 }
 
-/// Writes the text of a record, in UTF-8.
+/// Returns the text of a record, in UTF-8.
 pub(super) fn record(record: &CommitRecord) -> Vec<u8> {
     let mut out = Vec::with_capacity(640);
-    let mut object = Object::open(&mut out);
-    object.hex("active", record.active.as_ref().map(ToolsetId::as_bytes));
-    object.hex("batch", record.batch.as_ref().map(BatchId::as_bytes));
+    write_record(&mut out, record);
+    out
+}
+
+/// Returns the id of a record: the hash of its text, written behind the tag so that both are hashed
+/// in one piece.
+pub(super) fn id(record: &CommitRecord) -> CommitId {
+    let mut out = Vec::with_capacity(640);
+    out.extend_from_slice(hash::COMMIT_TAG);
+    write_record(&mut out, record);
+    hash::tagged_record(&out)
+}
+
+fn write_record(out: &mut Vec<u8>, record: &CommitRecord) {
+    let mut object = Object::open(out);
+    object.hex(key!("active"), record.active.as_ref().map(ToolsetId::as_bytes));
+    object.hex(key!("batch"), record.batch.as_ref().map(BatchId::as_bytes));
     match &record.changes {
         Changes::List(list) if list.is_empty() => {}
-        Changes::List(list) => changes(object.key("changes"), list),
-        Changes::Blob(id) => object.hex("changes", Some(id.as_bytes())),
+        Changes::List(list) => changes(object.key(key!("changes")), list),
+        Changes::Blob(id) => object.hex(key!("changes"), Some(id.as_bytes())),
     }
-    object.hex("content", record.content.as_ref().map(BlobId::as_bytes));
+    object.hex(key!("content"), record.content.as_ref().map(BlobId::as_bytes));
     if let Some(at) = record.created_at {
-        let out = object.key("created_at");
+        let out = object.key(key!("created_at"));
         if at < 0 {
             out.push(b'-');
         }
         integer(out, at.unsigned_abs());
     }
-    object.string("form", record.form.as_deref());
-    object.json("generation_config", record.generation_config.as_ref());
-    object.hex("joins", record.joins.as_ref().map(CommitId::as_bytes));
+    object.string(key!("form"), record.form.as_deref());
+    object.json(key!("generation_config"), record.generation_config.as_ref());
+    object.hex(key!("joins"), record.joins.as_ref().map(CommitId::as_bytes));
     if !record.keeps.is_empty() {
-        object.list("keeps", record.keeps.iter().map(BlobId::as_bytes));
+        object.list(key!("keeps"), record.keeps.iter().map(BlobId::as_bytes));
     }
     match &record.kind {
-        Some(Kind::Custom(name)) => object.string("kind", Some(name)),
-        Some(kind) => object.word("kind", kind.as_str()),
+        Some(Kind::Custom(name)) => object.string(key!("kind"), Some(name)),
+        Some(kind) => object.word(key!("kind"), kind.as_str()),
         None => {}
     }
-    object.string("message", record.message.as_deref());
-    object.json("metadata", record.metadata.as_ref());
-    op(object.key("op"), &record.op);
-    origin(object.key("origin"), &record.origin);
-    object.list("parents", record.parents.iter().map(CommitId::as_bytes));
-    object.string("role", record.role.as_ref().map(Role::as_str));
-    object.hex("toolset", record.toolset.as_ref().map(ToolsetId::as_bytes));
-    integer(object.key("v"), u64::from(super::RECORD_VERSION));
-    object.hex("verbatim", record.verbatim.as_ref().map(BlobId::as_bytes));
+    object.string(key!("message"), record.message.as_deref());
+    object.json(key!("metadata"), record.metadata.as_ref());
+    op(object.key(key!("op")), &record.op);
+    origin(object.key(key!("origin")), &record.origin);
+    object.list(key!("parents"), record.parents.iter().map(CommitId::as_bytes));
+    object.string(key!("role"), record.role.as_ref().map(Role::as_str));
+    object.hex(key!("toolset"), record.toolset.as_ref().map(ToolsetId::as_bytes));
+    integer(object.key(key!("v")), u64::from(super::RECORD_VERSION));
+    object.hex(key!("verbatim"), record.verbatim.as_ref().map(BlobId::as_bytes));
     object.close();
-    out
 }
 
 fn op(out: &mut Vec<u8>, op: &Op) {
@@ -173,30 +193,30 @@ fn op(out: &mut Vec<u8>, op: &Op) {
     }
     let mut object = Object::open(out);
     if let Op::Append { answers: Some(call), .. } = op {
-        answer(object.key("answers"), *call);
+        answer(object.key(key!("answers")), *call);
     }
     if matches!(op, Op::Revert { cascade: true, .. }) {
-        object.key("cascade").extend_from_slice(b"true");
+        object.key(key!("cascade")).extend_from_slice(b"true");
     }
-    object.word("name", op.name());
+    object.word(key!("name"), op.name());
     match op {
         Op::Append { slot, priority, retention, answers: _ } => {
-            object.string("priority", priority.map(Priority::as_str));
-            object.json("retention", retention.as_ref());
-            object.hex("slot", slot.as_ref().map(CommitId::as_bytes));
+            object.string(key!("priority"), priority.map(Priority::as_str));
+            object.json(key!("retention"), retention.as_ref());
+            object.hex(key!("slot"), slot.as_ref().map(CommitId::as_bytes));
         }
-        Op::Edit { target } => object.hex("target", Some(target.as_bytes())),
+        Op::Edit { target } => object.hex(key!("target"), Some(target.as_bytes())),
         Op::Annotate { targets, priority, reason, retention } => {
-            object.string("priority", Some(priority.as_str()));
-            object.string("reason", reason.as_deref());
-            object.json("retention", retention.as_ref());
-            object.list("targets", targets.iter().map(CommitId::as_bytes));
+            object.string(key!("priority"), Some(priority.as_str()));
+            object.string(key!("reason"), reason.as_deref());
+            object.json(key!("retention"), retention.as_ref());
+            object.list(key!("targets"), targets.iter().map(CommitId::as_bytes));
         }
         Op::Compress { targets } | Op::Revert { targets, .. } => {
-            object.list("targets", targets.iter().map(CommitId::as_bytes));
+            object.list(key!("targets"), targets.iter().map(CommitId::as_bytes));
         }
         Op::Merge { sources } => {
-            object.list("sources", sources.iter().map(CommitId::as_bytes));
+            object.list(key!("sources"), sources.iter().map(CommitId::as_bytes));
         }
         Op::Tools | Op::Note | Op::Unknown { .. } => {}
     }
@@ -219,11 +239,11 @@ fn unknown_op(out: &mut Vec<u8>, name: &str, asked: &JsonText) {
 
 fn origin(out: &mut Vec<u8>, origin: &Origin) {
     let mut object = Object::open(out);
-    object.word("by", origin.by.as_str());
-    object.json("detail", origin.detail.as_ref());
-    object.string("id", origin.id.as_deref());
-    object.hex("picked_from", origin.picked_from.as_ref().map(CommitId::as_bytes));
-    object.string("triggered_by", origin.triggered_by.as_deref());
+    object.word(key!("by"), origin.by.as_str());
+    object.json(key!("detail"), origin.detail.as_ref());
+    object.string(key!("id"), origin.id.as_deref());
+    object.hex(key!("picked_from"), origin.picked_from.as_ref().map(CommitId::as_bytes));
+    object.string(key!("triggered_by"), origin.triggered_by.as_deref());
     object.close();
 }
 

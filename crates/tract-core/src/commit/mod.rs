@@ -282,7 +282,7 @@ impl Commit {
     pub fn seal(record: impl Into<Arc<CommitRecord>>) -> Result<Self, RecordError> {
         let record = record.into();
         codec::check(&record)?;
-        let id = crate::hash::record(&canonical::record(&record));
+        let id = canonical::id(&record);
         Ok(Self { id, record })
     }
 
@@ -298,7 +298,7 @@ impl Commit {
     /// another id.
     pub fn decode(id: CommitId, bytes: &[u8]) -> Result<Self, RecordError> {
         let record = codec::decode(bytes)?;
-        let found = crate::hash::record(&canonical::record(&record));
+        let found = canonical::id(&record);
         match found == id {
             true => Ok(Self { id, record }),
             false => Err(RecordError::OtherId { expected: id, found }),
@@ -311,7 +311,7 @@ impl Commit {
     /// [`RecordError`] when the bytes are not what [`encode`](Self::encode) writes.
     pub fn decode_any(bytes: &[u8]) -> Result<Self, RecordError> {
         let record = codec::decode(bytes)?;
-        let id = crate::hash::record(&canonical::record(&record));
+        let id = canonical::id(&record);
         Ok(Self { id, record })
     }
 

@@ -12,18 +12,38 @@ use crate::content::{Kind, Priority, Role};
 use crate::id::{BatchId, BlobId, CommitId, ToolsetId};
 use crate::text::JsonText;
 
-struct Reader<'a>(&'a [u8]);
+struct Reader<'a> {
+    rest: &'a [u8],
+    /// What was read so far is surely spelt as it would be written.
+    as_written: bool,
+}
+
+/// Fields that can be spelt in one way only: their bit says that they are there, and none of them
+/// may be left out by what they say.
+const ONE_SPELLING: u32 = CONTENT
+    | VERBATIM
+    | FORM
+    | JOINS
+    | KIND
+    | ROLE
+    | MESSAGE
+    | METADATA
+    | CONFIG
+    | TOOLSET
+    | ACTIVE
+    | CREATED_AT
+    | BATCH;
 
 impl<'a> Reader<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8], RecordError> {
-        let (head, rest) = self.0.split_at_checked(count).ok_or_else(ends_early)?;
-        self.0 = rest;
+        let (head, rest) = self.rest.split_at_checked(count).ok_or_else(ends_early)?;
+        self.rest = rest;
         Ok(head)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], RecordError> {
-        let (head, rest) = self.0.split_first_chunk::<N>().ok_or_else(ends_early)?;
-        self.0 = rest;
+        let (head, rest) = self.rest.split_first_chunk::<N>().ok_or_else(ends_early)?;
+        self.rest = rest;
         Ok(*head)
     }
 
@@ -32,22 +52,37 @@ impl<'a> Reader<'a> {
     }
 
     fn integer(&mut self) -> Result<u64, RecordError> {
+        match self.rest.split_first() {
+            Some((byte, rest)) if *byte < 0x80 => {
+                self.rest = rest;
+                Ok(u64::from(*byte))
+            }
+            _ => self.long_integer(),
+        }
+    }
+
+    fn long_integer(&mut self) -> Result<u64, RecordError> {
         let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
+        for (n, byte) in self.rest.iter().enumerate().take(10) {
+            value |= u64::from(byte & 0x7f) << (7 * n);
+            if *byte < 0x80 {
+                // Nothing would write a last byte of zeros, nor bits beyond the sixty-fourth.
+                self.as_written &= *byte != 0 && (n < 9 || *byte < 2);
+                self.rest = self.rest.get(n + 1..).unwrap_or_default();
                 return Ok(value);
             }
         }
-        Err(malformed("an integer of more than 64 bits"))
+        match self.rest.len() {
+            ..10 => Err(ends_early()),
+            _ => Err(malformed("an integer of more than 64 bits")),
+        }
     }
 
     /// Reads a count of things that take at least one byte each.
     fn count(&mut self) -> Result<usize, RecordError> {
         let count = self.integer()?;
         match usize::try_from(count) {
-            Ok(count) if count <= self.0.len() => Ok(count),
+            Ok(count) if count <= self.rest.len() => Ok(count),
             _ => Err(ends_early()),
         }
     }
@@ -133,12 +168,13 @@ fn malformed(what: &str) -> RecordError {
 }
 
 pub(in crate::commit) fn decode(bytes: &[u8]) -> Result<Arc<CommitRecord>, RecordError> {
-    let mut r = Reader(bytes);
+    let mut r = Reader { rest: bytes, as_written: true };
     let version = r.byte()?;
     if version != RECORD_VERSION {
         return Err(RecordError::Version { found: version });
     }
     let flags = r.integer()?;
+    r.as_written &= flags & !u64::from(ONE_SPELLING) == 0;
     let has = |bit: u32| flags & u64::from(bit) != 0;
     let parents = r.ids()?;
     let op = decode_op(&mut r)?;
@@ -184,7 +220,7 @@ pub(in crate::commit) fn decode(bytes: &[u8]) -> Result<Arc<CommitRecord>, Recor
         .transpose()?
         .map(|value| (value >> 1) as i64 ^ -((value & 1) as i64));
     let batch = has(BATCH).then(|| r.array().map(BatchId::from_bytes)).transpose()?;
-    if !r.0.is_empty() {
+    if !r.rest.is_empty() {
         return Err(malformed("it goes on after its end"));
     }
     let record = Arc::new(CommitRecord {
@@ -208,7 +244,7 @@ pub(in crate::commit) fn decode(bytes: &[u8]) -> Result<Arc<CommitRecord>, Recor
         batch,
     });
     check(&record)?;
-    match encode(&record, bytes.len()) == bytes {
+    match r.as_written || encode(&record, bytes.len()) == bytes {
         true => Ok(record),
         false => Err(malformed("bytes that this version would not write")),
     }
@@ -216,7 +252,10 @@ pub(in crate::commit) fn decode(bytes: &[u8]) -> Result<Arc<CommitRecord>, Recor
 
 fn decode_kind(r: &mut Reader<'_>) -> Result<Kind, RecordError> {
     Ok(match r.byte()? {
-        0 => Kind::parse(&r.text()?),
+        0 => {
+            r.as_written = false;
+            Kind::parse(&r.text()?)
+        }
         1 => Kind::System,
         2 => Kind::User,
         3 => Kind::Assistant,
@@ -231,12 +270,16 @@ fn decode_kind(r: &mut Reader<'_>) -> Result<Kind, RecordError> {
 fn decode_op(r: &mut Reader<'_>) -> Result<Op, RecordError> {
     Ok(match r.byte()? {
         0 => Op::append(),
-        1 => Op::Append {
-            slot: r.option(Reader::id)?,
-            answers: r.option(Reader::call)?,
-            priority: r.option(decode_priority)?,
-            retention: r.option(Reader::json)?,
-        },
+        1 => {
+            let append = Op::Append {
+                slot: r.option(Reader::id)?,
+                answers: r.option(Reader::call)?,
+                priority: r.option(decode_priority)?,
+                retention: r.option(Reader::json)?,
+            };
+            r.as_written &= append != Op::append();
+            append
+        }
         2 => Op::Edit { target: r.id()? },
         3 => Op::Annotate {
             targets: r.ids()?,
@@ -245,11 +288,17 @@ fn decode_op(r: &mut Reader<'_>) -> Result<Op, RecordError> {
             retention: r.option(Reader::json)?,
         },
         4 => Op::Compress { targets: r.ids()? },
-        5 => Op::Revert { targets: r.ids()?, cascade: r.byte()? == 1 },
+        5 => {
+            r.as_written = false;
+            Op::Revert { targets: r.ids()?, cascade: r.byte()? == 1 }
+        }
         6 => Op::Merge { sources: r.ids()? },
         7 => Op::Tools,
         8 => Op::Note,
-        255 => canonical::parse_op(&r.text()?)?,
+        255 => {
+            r.as_written = false;
+            canonical::parse_op(&r.text()?)?
+        }
         _ => return Err(malformed("an unknown operation")),
     })
 }

@@ -1,8 +1,8 @@
 //! The compact bytes of a record, as stores keep them.
 //!
 //! One version byte, then the fields in a fixed order; what is present is told by a set of flags.
-//! Integers are LEB128, times zigzag, ids raw. Every record has exactly one encoding: reading
-//! encodes again and compares.
+//! Integers are LEB128, times zigzag, ids raw. Every record has exactly one encoding: where bytes
+//! read might be spelt otherwise, reading encodes again and compares.
 
 mod decode;
 mod encode;
