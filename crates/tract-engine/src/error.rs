@@ -87,11 +87,13 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// There is no operation to undo or redo.
-    #[error("nothing to {what}")]
+    /// There is no operation on this ref to undo or redo.
+    #[error("nothing to {what} on {}", .name.branch_name().unwrap_or(.name.as_str()))]
     NothingToUndo {
         /// `undo` or `redo`.
         what: &'static str,
+        /// The ref.
+        name: RefName,
     },
     /// A hook refuses, or asks for something that is not carried out here.
     #[error("{0}")]
@@ -299,8 +301,11 @@ impl Error {
             }
             Self::Summary(error) => error.notes(),
             Self::Compile(CompileError::Store(error)) | Self::Store(error) => error.notes(),
-            Self::NothingToUndo { .. }
-            | Self::NoText
+            Self::NothingToUndo { .. } => {
+                vec!["`tract checkout BRANCH` goes to another branch, to undo what was done there"
+                    .to_owned()]
+            }
+            Self::NoText
             | Self::TooLarge(_)
             | Self::BadName(_)
             | Self::Record(_)

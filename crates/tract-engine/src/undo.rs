@@ -55,7 +55,7 @@ impl Repo {
         let mut before = None;
         let done = loop {
             let Some(entry) = log.newest(before).await? else {
-                return Err(Error::NothingToUndo { what: UNDO });
+                return Err(log.nothing_to(UNDO));
             };
             match (entry.note.what.as_str(), entry.note.undoes) {
                 // What lies below an undone operation is what came before it.
@@ -65,9 +65,9 @@ impl Repo {
                     match undo.and_then(|undo| undo.note.undoes) {
                         Some(done) => match log.entry(done).await? {
                             Some(entry) => break entry,
-                            None => return Err(Error::NothingToUndo { what: UNDO }),
+                            None => return Err(log.nothing_to(UNDO)),
                         },
-                        None => return Err(Error::NothingToUndo { what: UNDO }),
+                        None => return Err(log.nothing_to(UNDO)),
                     }
                 }
                 _ => break entry,
@@ -87,13 +87,13 @@ impl Repo {
         let mut before = None;
         let undo = loop {
             let Some(entry) = log.newest(before).await? else {
-                return Err(Error::NothingToUndo { what: REDO });
+                return Err(log.nothing_to(REDO));
             };
             match (entry.note.what.as_str(), entry.note.undoes) {
                 (UNDO, Some(_)) => break entry,
                 // That undo is done with; the one before it is next.
                 (REDO, Some(undo)) => before = Some(log.first_of(undo).await?),
-                _ => return Err(Error::NothingToUndo { what: REDO }),
+                _ => return Err(log.nothing_to(REDO)),
             }
         };
         let entries = log.operation(&undo).await?;
@@ -147,6 +147,10 @@ struct Log<'a> {
 }
 
 impl Log<'_> {
+    fn nothing_to(&self, what: &'static str) -> Error {
+        Error::NothingToUndo { what, name: self.name.clone() }
+    }
+
     async fn read(&self, query: LogQuery) -> Result<Vec<LogEntry>> {
         Ok(self.repo.store().ref_log(self.repo.name(), &query).await?)
     }

@@ -130,7 +130,7 @@ fn messages_that_do_not_fit() {
     place.refused(&["annotate", "HEAD~3", "--priority", "skip"], 1, "not_visible", "hidden by");
     place.ok(&["undo"]);
     place.ok(&["undo", "--redo"]);
-    place.refused(&["undo", "--redo"], 1, "nothing_to_undo", "");
+    place.refused(&["undo", "--redo"], 1, "nothing_to_undo", "nothing to redo on main");
     place.is_clean();
 }
 

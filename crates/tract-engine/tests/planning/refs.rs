@@ -157,12 +157,12 @@ fn undo_steps_back_and_redo_forth() {
     redo().unwrap();
     redo().unwrap();
     assert_eq!(desk.head(), Some(c));
-    assert!(matches!(redo(), Err(Error::NothingToUndo { what: "redo" })));
+    assert!(matches!(redo(), Err(Error::NothingToUndo { what: "redo", .. })));
     for expected in [Some(b), Some(a), None] {
         undo().unwrap();
         assert_eq!(desk.head(), expected);
     }
-    assert!(matches!(undo(), Err(Error::NothingToUndo { what: "undo" })));
+    assert!(matches!(undo(), Err(Error::NothingToUndo { what: "undo", .. })));
     redo().unwrap();
     let d = desk.user("d");
     assert!(redo().is_err(), "another deed ends what could be redone");

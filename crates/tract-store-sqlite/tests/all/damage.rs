@@ -115,6 +115,39 @@ fn a_flipped_bit_in_any_object_is_an_error_and_is_named() {
     }
 }
 
+/// The index says that the commit is this repository's, its row that it is another's.
+#[test]
+fn a_row_that_changed_hands_is_corrupt_and_not_walked_round_for_ever() {
+    let stored = stored();
+    let (index, root, text): (String, i64, String) = Connection::open(&stored.path)
+        .unwrap()
+        .query_row(
+            "SELECT name, rootpage, sql FROM sqlite_schema \
+             WHERE type = 'index' AND tbl_name = 'commits' AND sql IS NOT NULL",
+            [],
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+        )
+        .unwrap();
+    // Each opened anew, to see the schema as it is by then.
+    let schema = |statement: &str| {
+        let connection = Connection::open(&stored.path).unwrap();
+        connection.execute_batch("PRAGMA writable_schema = ON").unwrap();
+        connection.execute(statement, []).unwrap();
+    };
+    schema(&format!("DELETE FROM sqlite_schema WHERE name = '{index}'"));
+    sql(&stored.path, "UPDATE commits SET repo = 9 WHERE id = (SELECT min(id) FROM commits)");
+    schema(&format!(
+        "INSERT INTO sqlite_schema VALUES ('index', '{index}', 'commits', {root}, '{text}')"
+    ));
+    let store = open(&stored.path);
+    for head in [*stored.line.last().unwrap(), stored.line[0]] {
+        let error = store.walk(&repo(), Walk::from(head)).unwrap_err();
+        let object = Some(ObjectId::Commit(stored.line[0]));
+        assert_eq!(error.kind, StoreErrorKind::Corrupt { object });
+    }
+    assert!(!store.check(&repo(), false).unwrap().is_empty());
+}
+
 #[test]
 fn a_flipped_byte_in_the_file_is_never_data() {
     let stored = stored();
