@@ -113,6 +113,15 @@ impl<'a> Txn<'a> {
         })
     }
 
+    /// Makes room for commits that each say something.
+    pub(crate) fn reserve(&mut self, commits: usize) {
+        self.commits.reserve_exact(commits);
+        self.blobs.reserve_exact(commits);
+        self.made.reserve(commits);
+        self.records.commits.reserve(commits);
+        self.records.blobs.reserve(commits);
+    }
+
     /// Says that what is committed was recorded elsewhere: records get no time and no batch that
     /// the requests do not state, so equal input gives equal commits, and no handler is asked.
     #[must_use]

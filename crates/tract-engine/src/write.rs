@@ -85,6 +85,7 @@ impl Repo {
         loop {
             attempt += 1;
             let mut txn = Txn::new(self)?;
+            txn.reserve(requests.len());
             let guess = match options.expect {
                 Some(expected) => {
                     txn.expect(branch, expected.map(RefTarget::Commit)).await?;

@@ -71,6 +71,7 @@ impl Tx<'_> {
             Some(repo) => repo,
             None => self.new_repo(name)?,
         };
+        self.fresh.places.reserve(batch.blobs.len() + batch.commits.len());
         let mut blobs = IdMap::with_capacity_and_hasher(batch.blobs.len(), Default::default());
         for some in batch.blobs.chunks(WIDE) {
             let all_new = known.blob || self.surely_new(repo, some)?;
