@@ -1,0 +1,89 @@
+//! Refs as a write finds them, and as it leaves them.
+
+use tract_core::{CommitId, Expect, RefName, RefTarget};
+
+use super::Txn;
+use crate::error::{Error, Result};
+use crate::plan::Stand;
+use crate::write::expect;
+
+/// A ref as it was found, and as it shall be.
+pub(super) struct Moved {
+    pub(super) found: Option<RefTarget>,
+    pub(super) expect: Expect,
+    pub(super) to: Option<RefTarget>,
+}
+
+impl Txn<'_> {
+    /// Whether some ref will point elsewhere than it was found to.
+    pub fn moves_refs(&self) -> bool {
+        self.refs.values().any(|moved| moved.to != moved.found)
+    }
+
+    /// Returns where a ref points, with what this write does to it.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn target(&mut self, name: &RefName) -> Result<Option<RefTarget>> {
+        if let Some(moved) = self.refs.get(name) {
+            return Ok(moved.to.clone());
+        }
+        let found = self.repo.ref_target(name).await?;
+        self.found(name, found.clone());
+        Ok(found)
+    }
+
+    /// Returns the head of a branch, with what this write adds to it.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn head(&mut self, branch: &RefName) -> Result<Option<CommitId>> {
+        Ok(self.target(branch).await?.and_then(|target| target.commit()))
+    }
+
+    /// Says where a ref must be when this write happens.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when it is known to be elsewhere already.
+    pub async fn expect(&mut self, name: &RefName, at: Option<RefTarget>) -> Result<()> {
+        let found = self.target(name).await?;
+        match found == at {
+            true => Ok(()),
+            false => {
+                Err(Error::Conflict { name: name.clone(), expected: expect(at.as_ref()), found })
+            }
+        }
+    }
+
+    /// Moves, makes or deletes a ref; it must not have moved since this write first looked at it.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn move_ref(&mut self, name: &RefName, to: Option<RefTarget>) -> Result<()> {
+        self.target(name).await?;
+        if let Some(moved) = self.refs.get_mut(name) {
+            moved.to = to;
+        }
+        Ok(())
+    }
+
+    /// Moves a ref whose present value is known from elsewhere, and must still hold.
+    pub fn move_from(&mut self, name: &RefName, from: Option<RefTarget>, to: Option<RefTarget>) {
+        self.found(name, from);
+        if let Some(moved) = self.refs.get_mut(name) {
+            moved.to = to;
+        }
+    }
+
+    /// Takes a branch to be where this handle left it: the write is refused when it is not.
+    pub(crate) fn believe(&mut self, branch: &RefName, stand: Stand) {
+        self.found(branch, stand.head.map(RefTarget::Commit));
+        self.stand = Some(stand);
+    }
+
+    pub(super) fn found(&mut self, name: &RefName, found: Option<RefTarget>) {
+        let expect = expect(found.as_ref());
+        let moved = Moved { to: found.clone(), found, expect };
+        self.refs.entry(name.clone()).or_insert_with(|| Box::new(moved));
+    }
+}

@@ -1,0 +1,177 @@
+//! Commits of a write: made of what was planned, and taken up.
+
+use tract_compile::Changed;
+use tract_core::{
+    Blob, Change, Commit, CommitId, Kind, ObjectId, Op, Priority, RefName, RefTarget, ToolRow,
+    ToolSchema, Toolset, ToolsetId,
+};
+
+use super::Txn;
+use super::refs::Moved;
+use crate::error::{Error, Result};
+use crate::plan::{Line, Planned, Stand};
+use crate::turns::says_nothing;
+use crate::write::check_shape;
+
+/// What a planned commit brings along beside its record.
+struct Rest {
+    changes: Vec<Change>,
+    blobs: Vec<Blob>,
+    given: Option<(Toolset, Vec<ToolSchema>)>,
+    requires: Vec<CommitId>,
+}
+
+/// How many commits may follow a message before a snapshot can be due: what is shown makes room for
+/// two and takes one.
+fn room_after(room: u64, message: &Commit) -> u64 {
+    let given = match message.op {
+        Op::Append { priority, .. } => priority,
+        _ => None,
+    };
+    let priority = given.or(message.kind.as_ref().map(Kind::default_priority));
+    match priority.is_some_and(|priority| priority > Priority::Skip) {
+        true => room.saturating_add(1),
+        false => room.saturating_sub(1),
+    }
+}
+
+impl Txn<'_> {
+    /// Seals a plain message and moves the branch to it; its line is folded when it is asked for.
+    pub(super) fn append(
+        &mut self,
+        branch: &RefName,
+        stand: Stand,
+        planned: Planned,
+    ) -> Result<Commit> {
+        let (commit, rest) = self.seal(planned)?;
+        self.stand = Some(Stand {
+            head: Some(commit.id()),
+            toolset: commit.toolset,
+            active: commit.active_toolset(),
+            tools_set: stand.tools_set,
+            room: room_after(stand.room, &commit),
+            commits: stand.commits + 1,
+            silence: stand.silence.filter(|_| says_nothing(&commit, &rest.blobs)),
+        });
+        self.take(branch, &commit, stand.toolset, rest);
+        Ok(commit)
+    }
+
+    /// Seals what was planned on a line, and moves the branch to it.
+    pub(crate) async fn commit(
+        &mut self,
+        branch: &RefName,
+        line: &Line,
+        planned: Planned,
+    ) -> Result<Commit> {
+        let (commit, rest) = self.seal(planned)?;
+        let compiler = self.repo.compiler();
+        let mut next = compiler.advance(line, std::slice::from_ref(&commit), &rest.blobs).await?;
+        self.derived.extend(compiler.snapshot_due(&mut next));
+        self.take(branch, &commit, line.toolset(), rest);
+        self.lines.insert(commit.id(), next);
+        if let Some(before) = line.head().filter(|id| self.made.contains(id)) {
+            let at = |moved: &Moved| moved.to.as_ref().and_then(RefTarget::commit) == Some(before);
+            if !self.refs.values().any(|moved| at(moved)) {
+                self.lines.remove(&before);
+            }
+        }
+        Ok(commit)
+    }
+
+    /// Checks limits and shape, and makes a commit of what was planned.
+    fn seal(&self, planned: Planned) -> Result<(Commit, Rest)> {
+        let Planned { mut record, changes, blobs, given, requires } = planned;
+        self.check_limits(&blobs, given.as_ref())?;
+        if record.created_at.is_none() && !self.imports {
+            record.created_at = Some(self.at_us);
+            record.batch = Some(self.id);
+        }
+        let commit = Commit::seal(record)?;
+        self.check(&commit, &changes)?;
+        Ok((commit, Rest { changes, blobs, given, requires }))
+    }
+
+    /// Takes a commit with all that comes along, and moves the branch to it.
+    fn take(&mut self, branch: &RefName, commit: &Commit, before: Option<ToolsetId>, rest: Rest) {
+        self.requires.extend(rest.requires);
+        if let Some((toolset, tools)) = rest.given
+            && before != Some(toolset.id())
+        {
+            self.take_tools(commit, toolset, &tools);
+        }
+        for blob in rest.blobs {
+            self.records.insert_blob(blob.clone());
+            self.blobs.push(blob);
+        }
+        self.records.insert(commit.clone());
+        if matches!(commit.changes, tract_core::Changes::Blob(_)) {
+            self.records.changes.insert(commit.id(), rest.changes.into());
+        }
+        if self.made.insert(commit.id()) {
+            self.commits.push(commit.clone());
+        }
+        if let Some(moved) = self.refs.get_mut(branch) {
+            moved.to = Some(RefTarget::Commit(commit.id()));
+        }
+    }
+
+    pub(super) fn check_limits(
+        &self,
+        blobs: &[Blob],
+        given: Option<&(Toolset, Vec<ToolSchema>)>,
+    ) -> Result<()> {
+        let limits = self.repo.limits();
+        for blob in blobs {
+            limits.check_blob(blob.bytes().len())?;
+        }
+        if let Some((_, tools)) = given {
+            limits.check_toolset(tools.len())?;
+            for tool in tools {
+                limits.check_schema(tool.text().len())?;
+                limits.check_tool_name(tool.name())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the record says what it does.
+    fn check(&self, commit: &Commit, changes: &[Change]) -> Result<()> {
+        let mut targets = Vec::new();
+        if let Op::Revert { targets: reverted, .. } = &commit.op {
+            for id in reverted {
+                let Some(Some(target)) = self.records.commits.get(id) else {
+                    return Err(Error::Missing(ObjectId::Commit(*id)));
+                };
+                let changes = match &target.record().changes {
+                    tract_core::Changes::List(list) => list.as_slice(),
+                    tract_core::Changes::Blob(_) => {
+                        self.records.changes.get(id).map(AsRef::as_ref).unwrap_or_default()
+                    }
+                };
+                targets.push(Changed { commit: target, changes });
+            }
+        }
+        check_shape(Changed { commit, changes }, &targets)
+    }
+
+    /// Takes the tools of a commit whose parent had others in force.
+    fn take_tools(&mut self, commit: &Commit, toolset: Toolset, tools: &[ToolSchema]) {
+        let created_at = commit.created_at.unwrap_or(0);
+        for tool in tools {
+            let blob = tool.blob();
+            let row = ToolRow {
+                id: tool.id(),
+                name: tool.name().to_owned(),
+                schema: blob.id(),
+                commit: commit.id(),
+                created_at,
+            };
+            if !self.tools.iter().any(|known| known.id == row.id && known.schema == row.schema) {
+                self.tools.push(row);
+                self.blobs.push(blob);
+            }
+        }
+        self.toolsets.push(toolset);
+    }
+}
