@@ -1,8 +1,9 @@
 //! Work over many items on as many threads as help.
 
+use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::num::NonZero;
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// How many objects have to be decoded and hashed for a thread of their own.
@@ -32,43 +33,204 @@ where
     T: Sync,
     R: Send,
 {
-    let threads = (items.len() / least.max(1)).min(*PROCESSORS).max(1);
+    let mut portions = items.chunks((least / PORTIONS).max(1));
+    let next = || Ok::<_, Infallible>(portions.next());
+    let all = |portion: &[T]| portion.iter().map(&work).collect();
+    let Ok(mapped) = map_read(items.len(), least, next, all);
+    mapped
+}
+
+/// How many objects a portion of [`map_read`] should have.
+pub const PORTION: usize = OBJECTS / PORTIONS;
+
+/// Maps what is still being read, in its order: `next` gives a portion at a time on the caller's
+/// thread, while `work` is done on others, and on the caller's where they do not keep up. With
+/// fewer than twice `least` objects `expected`, or one processor, the caller's thread does
+/// everything. An error of `next` ends it; a panic of `work` is passed on.
+///
+/// ```
+/// use tract_core::parallel;
+/// let mut portions = [vec![1, 2], vec![3]].into_iter();
+/// let next = || Ok::<_, std::io::Error>(portions.next());
+/// let doubled = parallel::map_read(3, parallel::OBJECTS, next, |portion: Vec<i32>| {
+///     portion.into_iter().map(|n| n * 2).collect()
+/// })?;
+/// assert_eq!(doubled, [2, 4, 6]);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn map_read<P, R, E>(
+    expected: usize,
+    least: usize,
+    mut next: impl FnMut() -> Result<Option<P>, E>,
+    work: impl Fn(P) -> Vec<R> + Sync,
+) -> Result<Vec<R>, E>
+where
+    P: Send,
+    R: Send,
+{
+    let threads = (expected / least.max(1)).min(*PROCESSORS).max(1);
+    let mut mapped = Vec::with_capacity(expected);
     if threads == 1 {
-        return items.iter().map(work).collect();
+        while let Some(portion) = next()? {
+            mapped.extend(work(portion));
+        }
+        return Ok(mapped);
     }
-    let portions: Vec<&[T]> = items.chunks((least / PORTIONS).max(1)).collect();
-    let next = AtomicUsize::new(0);
+    let queue = Queue { waiting: Mutex::default(), arrived: Condvar::new() };
     let run = || {
         let mut done: Vec<(usize, Vec<R>)> = Vec::new();
-        loop {
-            let n = next.fetch_add(1, Ordering::Relaxed);
-            let Some(portion) = portions.get(n) else { return done };
-            done.push((n, portion.iter().map(&work).collect()));
+        while let Some((n, portion)) = queue.take() {
+            done.push((n, work(portion)));
         }
+        done
     };
-    let mut done = thread::scope(|scope| {
-        // Where the system has no thread to give, those that there are do its part.
+    let (read, mut done) = thread::scope(|scope| {
+        // However this ends, the others must not wait for more.
+        let closing = Closing(&queue);
         let started: Vec<_> = (1..threads)
             .filter_map(|_| thread::Builder::new().spawn_scoped(scope, run).ok())
             .collect();
-        let mut done = run();
+        let mut done = Vec::new();
+        let mut count = 0;
+        let read = loop {
+            match next() {
+                Ok(Some(portion)) => {
+                    // Who is to read does not fall behind, nor let too much wait.
+                    if let Some((n, portion)) = queue.put((count, portion), threads) {
+                        done.push((n, work(portion)));
+                    }
+                    count += 1;
+                }
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        drop(closing);
+        done.extend(run());
         for thread in started {
             match thread.join() {
                 Ok(others) => done.extend(others),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
-        done
+        (read, done)
     });
+    read?;
     done.sort_unstable_by_key(|(n, _)| *n);
-    let mut mapped = Vec::with_capacity(items.len());
     done.into_iter().for_each(|(_, portion)| mapped.extend(portion));
-    mapped
+    Ok(mapped)
+}
+
+/// Portions that wait to be worked on, with their numbers.
+struct Queue<P> {
+    waiting: Mutex<Waiting<P>>,
+    arrived: Condvar,
+}
+
+struct Waiting<P> {
+    portions: VecDeque<(usize, P)>,
+    closed: bool,
+}
+
+impl<P> Default for Waiting<P> {
+    fn default() -> Self {
+        Self { portions: VecDeque::new(), closed: false }
+    }
+}
+
+impl<P> Queue<P> {
+    fn lock(&self) -> MutexGuard<'_, Waiting<P>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a portion at the end; gives the first one back where more than `most` wait.
+    fn put(&self, portion: (usize, P), most: usize) -> Option<(usize, P)> {
+        let mut waiting = self.lock();
+        waiting.portions.push_back(portion);
+        let first = match waiting.portions.len() > most {
+            true => waiting.portions.pop_front(),
+            false => None,
+        };
+        drop(waiting);
+        self.arrived.notify_one();
+        first
+    }
+
+    /// Takes the first portion, or waits for one; `None` when there will be no more.
+    fn take(&self) -> Option<(usize, P)> {
+        let mut waiting = self.lock();
+        loop {
+            match waiting.portions.pop_front() {
+                Some(portion) => return Some(portion),
+                None if waiting.closed => return None,
+                None => {
+                    waiting = self.arrived.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+}
+
+struct Closing<'a, P>(&'a Queue<P>);
+
+impl<P> Drop for Closing<'_, P> {
+    fn drop(&mut self) {
+        self.0.lock().closed = true;
+        self.0.arrived.notify_all();
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::map;
+    use super::{map, map_read};
+
+    #[test]
+    fn portions_keep_their_order_however_fast_they_come() {
+        for count in [0_u32, 1, 2, 3, 7, 100, 1001] {
+            let mut portions = (0..count).map(|n| vec![n; n as usize % 3]);
+            let next = || Ok::<_, ()>(portions.next());
+            let mapped =
+                map_read(count as usize, 1, next, |p: Vec<u32>| p.iter().map(|n| n * 2).collect());
+            let expected: Vec<u32> = (0..count).flat_map(|n| vec![n * 2; n as usize % 3]).collect();
+            assert_eq!(mapped, Ok(expected), "{count} portions");
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_reader_ends_it() {
+        let mut left = 50;
+        let next = || {
+            left -= 1;
+            if left == 0 { Err("torn") } else { Ok(Some(left)) }
+        };
+        assert_eq!(map_read(100, 1, next, |n| vec![n]), Err("torn"));
+    }
+
+    #[test]
+    #[should_panic(expected = "the reader")]
+    fn a_panic_of_the_reader_leaves_nobody_waiting() {
+        let mut left = 50;
+        let next = || {
+            left -= 1;
+            assert!(left > 0, "the reader");
+            Ok::<_, ()>(Some(left))
+        };
+        let _ = map_read(100, 1, next, |n| vec![n]);
+    }
+
+    #[test]
+    #[should_panic(expected = "the worker")]
+    fn a_panic_of_a_worker_is_the_callers() {
+        let mut left = 50;
+        let next = || {
+            left -= 1;
+            Ok::<_, ()>((left >= 0).then_some(left))
+        };
+        let _ = map_read(100, 1, next, |n| {
+            assert!(n != 3, "the worker");
+            vec![n]
+        });
+    }
 
     #[test]
     fn items_keep_their_order_however_they_are_split() {

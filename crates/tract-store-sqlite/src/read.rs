@@ -5,7 +5,7 @@ use bytes::Bytes;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 use tract_core::store::{BlobKey, Hint};
 use tract_core::{
-    Blob, BlobId, Commit, CommitId, IdPrefix, ObjectId, StoreResult, Toolset, ToolsetId,
+    Blob, BlobId, Commit, CommitId, IdPrefix, ObjectId, StoreResult, Toolset, ToolsetId, parallel,
 };
 
 use crate::error::{corrupt, engine};
@@ -148,20 +148,27 @@ pub(crate) fn neighbours(
         let mut select = statement(connection, "blobs", sql)?;
         let mut rows = select.query(params![first, last, repo]).map_err(engine("blobs"))?;
         let mut wanted = run.iter().peekable();
-        let mut found: Vec<(BlobId, Bytes)> = Vec::with_capacity(run.len());
-        let mut of_key: Vec<usize> = Vec::with_capacity(run.len());
-        while let Some(row) = rows.next().map_err(engine("blobs"))? {
-            let at: i64 = row.get(0).map_err(engine("blobs"))?;
-            while wanted.next_if(|(place, _)| *place < at).is_some() {}
-            while let Some((_, n)) = wanted.next_if(|(place, _)| *place == at) {
-                if let Some(key) = keys.get(*n) {
-                    let data = bytes_of(row.get_ref(1).map_err(engine("blobs"))?);
-                    found.push((key.id, Bytes::copy_from_slice(data)));
-                    of_key.push(*n);
+        let next = || -> StoreResult<_> {
+            let mut portion: Vec<(usize, BlobId, Bytes)> = Vec::with_capacity(parallel::PORTION);
+            while portion.len() < parallel::PORTION
+                && let Some(row) = rows.next().map_err(engine("blobs"))?
+            {
+                let at: i64 = row.get(0).map_err(engine("blobs"))?;
+                while wanted.next_if(|(place, _)| *place < at).is_some() {}
+                while let Some((_, n)) = wanted.next_if(|(place, _)| *place == at) {
+                    if let Some(key) = keys.get(*n) {
+                        let data = bytes_of(row.get_ref(1).map_err(engine("blobs"))?);
+                        portion.push((*n, key.id, Bytes::copy_from_slice(data)));
+                    }
                 }
             }
-        }
-        for (n, checked) in of_key.into_iter().zip(Blob::check_all(found)) {
+            Ok((!portion.is_empty()).then_some(portion))
+        };
+        let check = |portion: Vec<(usize, BlobId, Bytes)>| {
+            let checked = portion.into_iter().map(|(n, id, data)| (n, Blob::check(id, data)));
+            checked.collect()
+        };
+        for (n, checked) in parallel::map_read(run.len(), parallel::OBJECTS, next, check)? {
             if let Some(blob) = blobs.get_mut(n) {
                 *blob = checked;
             }

@@ -1,6 +1,7 @@
 //! Walking first parents: a range of places, checked link by link.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Rows, params};
@@ -93,25 +94,42 @@ struct Found {
     commit: Option<Commit>,
 }
 
-/// Reads the next rows, and decodes and hashes their records.
-fn next_rows(rows: &mut Rows<'_>, count: usize) -> StoreResult<VecDeque<Found>> {
-    let mut records = Vec::new();
-    let mut read = Vec::with_capacity(count);
-    while read.len() < count
-        && let Some(row) = rows.next().map_err(engine(OP))?
-    {
-        let from = records.len();
-        records.extend_from_slice(bytes_of(row.get_ref(2).map_err(engine(OP))?));
-        let place: i64 = row.get(0).map_err(engine(OP))?;
-        let content: Option<i64> = row.get(1).map_err(engine(OP))?;
-        read.push((place, content, from..records.len()));
+/// Rows as they were read: places, contents, and where in `bytes` their records are.
+#[derive(Default)]
+struct Portion {
+    bytes: Vec<u8>,
+    rows: Vec<(i64, Option<i64>, Range<usize>)>,
+}
+
+impl Portion {
+    fn decode(self) -> Vec<Found> {
+        let found = self.rows.into_iter().map(|(place, content, record)| {
+            let record = self.bytes.get(record).unwrap_or_default();
+            Found { place, content, commit: Commit::decode_any(record).ok() }
+        });
+        found.collect()
     }
-    let found = parallel::map(&read, parallel::OBJECTS, |(place, content, record)| {
-        let record = records.get(record.clone()).unwrap_or_default();
-        let commit = Commit::decode_any(record).ok();
-        Found { place: *place, content: *content, commit }
-    });
-    Ok(found.into())
+}
+
+/// Reads the next rows, and decodes and hashes their records meanwhile.
+fn next_rows(rows: &mut Rows<'_>, count: usize) -> StoreResult<VecDeque<Found>> {
+    let mut left = count;
+    let next = || {
+        let mut portion = Portion::default();
+        while portion.rows.len() < parallel::PORTION
+            && left > 0
+            && let Some(row) = rows.next().map_err(engine(OP))?
+        {
+            left -= 1;
+            let from = portion.bytes.len();
+            portion.bytes.extend_from_slice(bytes_of(row.get_ref(2).map_err(engine(OP))?));
+            let place: i64 = row.get(0).map_err(engine(OP))?;
+            let content: Option<i64> = row.get(1).map_err(engine(OP))?;
+            portion.rows.push((place, content, from..portion.bytes.len()));
+        }
+        Ok((!portion.rows.is_empty()).then_some(portion))
+    };
+    parallel::map_read(count, parallel::OBJECTS, next, Portion::decode).map(VecDeque::from)
 }
 
 /// Reads down from `place` to the begin of its segment; gives the commit to go on with, or
