@@ -12,7 +12,7 @@ use tract_core::{
 
 use crate::error::{engine, new};
 use crate::known::WIDE;
-use crate::memory::{IdMap, Memory, TextKey};
+use crate::memory::{IdMap, Memory, TextName};
 use crate::read::{find_blob, small, statement};
 use crate::schema::{
     DERIVED, REPO, TOOL, TOOL_NAME, TOOLSET, blob_segment, place, prefix, small_sum, text_key,
@@ -30,7 +30,7 @@ pub(crate) struct Fresh {
     pub(crate) places: IdMap<(i64, ObjectId), i64>,
     /// Refs as the batches of this group have moved them so far; nobody else can.
     pub(crate) refs: HashMap<i64, HashMap<RefName, Option<RefTarget>>>,
-    pub(crate) texts: IdMap<TextKey, i64>,
+    pub(crate) texts: IdMap<TextName, i64>,
     /// The next segment for commits, once it was asked for.
     next_segment: Option<i64>,
     /// The next row of a repository's log, and of its blobs that are no commit's content.

@@ -46,13 +46,13 @@ impl Hasher for IdHasher {
 pub(crate) type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
 
 /// The number of a repository and a text.
-pub(crate) type TextKey = Box<[u8]>;
+pub(crate) type TextName = Box<[u8]>;
 
-/// Writes the key of a text, so that looking one up takes no memory of its own.
-pub(crate) fn text_key(key: &mut Vec<u8>, repo: i64, text: &[u8]) {
-    key.clear();
-    key.extend_from_slice(&repo.to_le_bytes());
-    key.extend_from_slice(text);
+/// Writes what a text is remembered by, so that looking one up takes no memory of its own.
+pub(crate) fn name_text(name: &mut Vec<u8>, repo: i64, text: &[u8]) {
+    name.clear();
+    name.extend_from_slice(&repo.to_le_bytes());
+    name.extend_from_slice(text);
 }
 
 /// A map that forgets what has not been put in for a while.
@@ -96,8 +96,8 @@ pub(crate) struct Memory {
     pub(crate) next_entry: IdMap<i64, i64>,
     /// Row numbers of objects.
     pub(crate) places: Aging<(i64, ObjectId), i64>,
-    /// Row numbers of texts, by [`text_key`].
-    pub(crate) texts: Aging<TextKey, i64>,
+    /// Row numbers of texts, by what [`name_text`] writes.
+    pub(crate) texts: Aging<TextName, i64>,
 }
 
 impl Memory {

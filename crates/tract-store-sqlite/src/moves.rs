@@ -13,12 +13,12 @@ use crate::write::{Move, OP, Tx};
 impl Tx<'_> {
     /// Finds the row of a text, or writes it.
     fn text(&mut self, repo: i64, text: &[u8]) -> StoreResult<i64> {
-        memory::text_key(&mut self.text_key, repo, text);
+        memory::name_text(&mut self.text_name, repo, text);
         let remembered = || {
             let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-            memory.texts.get(self.text_key.as_slice()).copied()
+            memory.texts.get(self.text_name.as_slice()).copied()
         };
-        let fresh = self.fresh.texts.get(self.text_key.as_slice()).copied();
+        let fresh = self.fresh.texts.get(self.text_name.as_slice()).copied();
         if let Some(row) = fresh.or_else(remembered) {
             return Ok(row);
         }
@@ -26,7 +26,7 @@ impl Tx<'_> {
             Some(row) => row,
             None => self.small(repo, TEXT, text_key(text), text)?,
         };
-        self.fresh.texts.insert(Box::from(self.text_key.as_slice()), row);
+        self.fresh.texts.insert(Box::from(self.text_name.as_slice()), row);
         Ok(row)
     }
 

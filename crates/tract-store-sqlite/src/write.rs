@@ -90,8 +90,8 @@ pub(crate) struct Tx<'a> {
     /// Statements in use, a dozen, by the address of their text: even the cache of the connection
     /// costs more than some of them do.
     statements: Vec<((usize, usize), CachedStatement<'a>)>,
-    /// Room for the key of the text that is being looked up.
-    pub(crate) text_key: Vec<u8>,
+    /// Room for what the text that is being looked up is remembered by.
+    pub(crate) text_name: Vec<u8>,
 }
 
 /// Writes a group; the second value says that its durability is in doubt.
@@ -152,7 +152,7 @@ impl<'a> Tx<'a> {
     pub(crate) fn new(connection: &'a Connection, memory: &'a Mutex<Memory>) -> Self {
         let statements = Vec::with_capacity(8);
         let fresh = Fresh::default();
-        Self { connection, memory, fresh, more_follow: true, statements, text_key: Vec::new() }
+        Self { connection, memory, fresh, more_follow: true, statements, text_name: Vec::new() }
     }
 
     pub(crate) fn statement(&mut self, sql: &'static str) -> StoreResult<&mut CachedStatement<'a>> {
