@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use imbl::OrdMap;
 use tract_core::{ActiveTool, CommitId, JsonText, Message, ModelRequest, ToolsetId, ViewId};
 
 use crate::fact::{Entry, Fact, Loaded};
-use crate::view::{Row, RowKey, View};
+use crate::places::Places;
+use crate::view::{Row, View};
 
 /// How many tokens a context takes, and who says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct TokenCount {
 pub struct Compiled {
     pub(crate) head: Option<CommitId>,
     pub(crate) view: View,
-    pub(crate) context: OrdMap<RowKey, Entry>,
+    pub(crate) context: Places<Entry>,
     pub(crate) message_count: usize,
     pub(crate) tools: Arc<[ActiveTool]>,
     pub(crate) tokens: TokenCount,
@@ -40,7 +40,7 @@ impl Compiled {
         tokens: TokenCount,
         commit_count: u64,
     ) -> Self {
-        let mut context: OrdMap<RowKey, Entry> = view
+        let mut context: Places<Entry> = view
             .rows()
             .map(|row| {
                 let fact = Arc::new(Fact::nothing());

@@ -14,6 +14,7 @@ mod ids;
 mod line;
 mod load;
 mod pair;
+mod places;
 mod settle;
 mod shape;
 mod snapshot;

@@ -12,6 +12,7 @@ use crate::cache::Charge;
 use crate::fact::{Entry, Fact, Loaded};
 use crate::fold::{InvalidChange, fold_onto};
 use crate::ids::{IdSet, SharedIdMap};
+use crate::places::Places;
 use crate::view::{Row, RowKey, View};
 
 /// A line at its head.
@@ -29,7 +30,7 @@ pub(crate) struct State {
     /// Set when partial: from this place on all rows are known.
     pub(crate) known_from: Option<RowKey>,
     /// The rows that count for what is compiled.
-    pub(crate) context: OrdMap<RowKey, Entry>,
+    pub(crate) context: Places<Entry>,
     pub(crate) shown_count: usize,
     /// What the other rows would show, as far as known.
     pub(crate) skipped: OrdMap<RowKey, Arc<Fact>>,
@@ -171,16 +172,18 @@ impl State {
         let (run, rest) = nexts.split_at(run);
         let Some(last) = run.last() else { return (None, rest) };
         let mut state = Self::default();
+        let mut rows = Vec::with_capacity(run.len());
         let mut shown = Vec::with_capacity(run.len());
         let (mut skipped, mut before) = (Vec::new(), None);
-        for next in run {
+        for (key, next) in (0..).zip(run) {
             let Some((answers, priority)) = next.new_row() else { continue };
             let id = next.commit.id();
             let mut fact = Fact::of_version(next.commit, next.hint);
             fact.mark(priority);
             fact.joined = fact.joins.is_some() && fact.joins == before;
-            let (key, mark) = (state.view.next(), priority.map(|_| id));
-            let row = state.view.insert(Row { slot: id, key, version: id, mark, answers });
+            let mark = priority.map(|_| id);
+            let row = Arc::new(Row { slot: id, key, version: id, mark, answers });
+            rows.push(row.clone());
             let (place, fact) = (row.row_key(), Arc::new(fact));
             match fact.is_shown() {
                 true => {
@@ -196,6 +199,7 @@ impl State {
             state.tools_set |= next.commit.active.is_some();
             before = Some(id);
         }
+        state.view = View::of_rows(rows);
         if !skipped.is_empty() {
             // Which of them count for what is compiled depends on those that are shown.
             state.wait(std::mem::take(&mut shown));
@@ -343,7 +347,7 @@ impl State {
             let mut answers = self.answers_to.get(&slot).into_iter().flatten();
             answers.any(|answer| self.is_shown(*answer))
         };
-        let was_in_context = self.context.contains_key(&place);
+        let was_in_context = self.context.contains(&place);
         if calls || answered() {
             let fact = self.skipped.remove(&place);
             if !was_in_context {

@@ -111,13 +111,14 @@ mod tests {
             |state| state.tools_set = true,
             |state| state.view = state.view.clone_with_next(9),
             |state| {
-                let (place, mut entry) = state.context.get_min().cloned().unwrap();
+                let (place, entry) = state.context.iter().next().unwrap();
+                let (place, mut entry) = (*place, entry.clone());
                 let mut fact = crate::Fact::clone(&entry.fact);
                 fact.mark(Some(Priority::Pinned));
                 entry.fact = Arc::new(fact);
                 state.context.insert(place, entry);
             },
-            |state| state.context = imbl::OrdMap::new(),
+            |state| state.context = Default::default(),
         ];
         let put = |number: u8, state: &State| {
             let mut batch = batch(number);

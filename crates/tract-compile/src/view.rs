@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use imbl::OrdMap;
 use tract_core::{CallRef, CommitId, RowFields, This, ToolsetId};
 
 use crate::ids::SharedIdMap;
+use crate::places::{Places, Put};
 
 /// Where a row stands: rows are ordered by key, then by slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,7 +52,8 @@ impl Row {
 /// O(log n).
 #[derive(Clone, Debug, Default)]
 pub struct View {
-    rows: OrdMap<RowKey, Arc<Row>>,
+    rows: Places<Arc<Row>>,
+    /// The rows by slot, except the few that came last.
     by_slot: SharedIdMap<CommitId, Arc<Row>>,
     tools: Option<ToolsetId>,
     next: u64,
@@ -70,41 +71,49 @@ impl View {
         tools: Option<ToolsetId>,
         next: u64,
     ) -> Self {
-        let mut view = Self { tools, next, ..Self::default() };
-        for row in rows {
-            view.insert(row);
+        let view = Self::of_rows(rows.into_iter().map(Arc::new).collect());
+        Self { tools, next: view.next.max(next), ..view }
+    }
+
+    /// Makes a view of many rows at once; their keys are below the next one.
+    pub(crate) fn of_rows(rows: Vec<Arc<Row>>) -> Self {
+        let next = rows.iter().map(|row| row.key.saturating_add(1)).max().unwrap_or_default();
+        Self {
+            by_slot: rows.iter().map(|row| (row.slot, row.clone())).collect(),
+            rows: rows.into_iter().map(|row| (row.row_key(), row)).collect(),
+            tools: None,
+            next,
         }
-        view
     }
 
     /// Returns the row of a message, where it has one.
     pub fn get(&self, slot: CommitId) -> Option<&Row> {
-        self.by_slot.get(&slot).map(Arc::as_ref)
+        self.shared(slot).map(Arc::as_ref)
     }
 
     pub(crate) fn shared(&self, slot: CommitId) -> Option<&Arc<Row>> {
-        self.by_slot.get(&slot)
+        let recent = self.rows.recent().find(|(place, _)| place.slot == slot);
+        recent.map(|(_, row)| row).or_else(|| self.by_slot.get(&slot))
     }
 
     /// Returns whether the message has a row.
     pub fn contains(&self, slot: CommitId) -> bool {
-        self.by_slot.contains_key(&slot)
+        self.shared(slot).is_some()
     }
 
     /// Walks the rows in order; from the end with `.rev()`.
     pub fn rows(&self) -> impl DoubleEndedIterator<Item = &Row> {
-        self.rows.values().map(Arc::as_ref)
+        self.rows.iter().map(|(_, row)| row.as_ref())
     }
 
     /// Walks the rows that stand before a place, nearest first.
     pub fn rows_before(&self, place: RowKey) -> impl Iterator<Item = &Row> {
-        self.rows.range(..place).rev().map(|(_, row)| row.as_ref())
+        self.rows.before(place).rev().map(Arc::as_ref)
     }
 
     /// Walks the rows that stand after a place, nearest first.
     pub fn rows_after(&self, place: RowKey) -> impl Iterator<Item = &Row> {
-        use std::ops::Bound::{Excluded, Unbounded};
-        self.rows.range((Excluded(place), Unbounded)).map(|(_, row)| row.as_ref())
+        self.rows.after(place).map(Arc::as_ref)
     }
 
     /// Returns how many rows there are, skipped ones included.
@@ -114,7 +123,7 @@ impl View {
 
     /// Returns whether there is no row.
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.rows.len() == 0
     }
 
     /// Returns the tools in force; `None` when none were ever set.
@@ -136,22 +145,27 @@ impl View {
         self.tools = tools;
     }
 
-    pub(crate) fn insert(&mut self, row: Row) -> Arc<Row> {
+    pub(crate) fn insert(&mut self, row: Row) {
         self.next = self.next.max(row.key.saturating_add(1));
         self.replace(row)
     }
 
     pub(crate) fn remove(&mut self, slot: CommitId) {
-        if let Some(row) = self.by_slot.remove(&slot) {
-            self.rows.remove(&row.row_key());
+        if let Some(place) = self.get(slot).map(Row::row_key) {
+            self.by_slot.remove(&slot);
+            self.rows.remove(&place);
         }
     }
 
-    pub(crate) fn replace(&mut self, row: Row) -> Arc<Row> {
+    pub(crate) fn replace(&mut self, row: Row) {
         let row = Arc::new(row);
-        self.by_slot.insert(row.slot, row.clone());
-        self.rows.insert(row.row_key(), row.clone());
-        row
+        match self.rows.insert(row.row_key(), row.clone()) {
+            Put::Recent => {}
+            Put::Tree => drop(self.by_slot.insert(row.slot, row.clone())),
+            Put::Moved(rows) => {
+                self.by_slot.extend(rows.into_iter().map(|(place, row)| (place.slot, row)));
+            }
+        }
     }
 }
 

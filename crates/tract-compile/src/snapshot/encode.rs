@@ -28,7 +28,7 @@ impl<'a> Words<'a> {
 /// Returns the bytes and how many rows they hold apart.
 pub(super) fn encode(state: &State) -> (Vec<u8>, u64) {
     let last = state.view.rows().next_back();
-    let last = last.filter(|row| !state.context.contains_key(&row.row_key()));
+    let last = last.filter(|row| !state.context.contains(&row.row_key()));
     let mut rows: Vec<(&Row, Option<&Fact>)> = state
         .context
         .iter()
