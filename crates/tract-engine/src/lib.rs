@@ -22,6 +22,7 @@ mod received;
 mod reply;
 mod repo;
 mod revision;
+mod spare;
 mod stats;
 mod summarise;
 mod time;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use tract_compile::{IdMap, IdSet};
 use tract_core::{
-    BatchId, Blob, CallRef, Commit, CommitId, DerivedRow, Op, RefName, ToolRow, Toolset,
+    BatchId, Blob, BlobId, CallRef, Commit, CommitId, DerivedRow, Op, RefName, ToolRow, Toolset,
 };
 
 use self::refs::Moved;
@@ -128,6 +128,11 @@ impl<'a> Txn<'a> {
             true => self.records.commits.get(&id).and_then(Option::as_ref),
             false => None,
         }
+    }
+
+    /// Returns a blob that this write made or read.
+    pub(crate) fn blob_here(&self, id: BlobId) -> Option<&Blob> {
+        self.records.blobs.get(&id).and_then(Option::as_ref)
     }
 
     /// Adds a blob that some ref will point at.

@@ -1,5 +1,7 @@
 //! The write path: plan, ask the hooks, seal, and one batch for all of it.
 
+use std::borrow::Cow;
+
 use tract_compile::Changed;
 use tract_core::store::{LogQuery, Store};
 use tract_core::{
@@ -11,6 +13,7 @@ use tract_hooks::RefMoved;
 use crate::error::{Error, Result};
 use crate::plan::{Request, Selection, Stand};
 use crate::repo::Repo;
+use crate::spare::LetGo;
 use crate::txn::Txn;
 
 /// How a write goes about it.
@@ -70,13 +73,25 @@ impl Repo {
     /// Carries out requests on a branch, in order: all of them in one durable write, or none.
     /// A branch that has no commit yet begins with the first.
     ///
+    /// Requests that are given away need less memory: what they say goes once it is sealed, and is
+    /// read again from there after a lost race.
+    ///
     /// # Errors
     /// [`Error::Refused`] when a planner refuses; [`Error::Conflict`] when the branch is not
     /// where [`WriteOptions::expect`] says, or kept moving.
-    pub async fn write(
+    pub fn write<'a>(
+        &'a self,
+        branch: &'a RefName,
+        requests: impl Into<Cow<'a, [Request]>>,
+        options: &'a WriteOptions,
+    ) -> impl Future<Output = Result<Vec<Commit>>> + 'a {
+        self.write_all(branch, requests.into(), options)
+    }
+
+    async fn write_all(
         &self,
         branch: &RefName,
-        requests: &[Request],
+        mut requests: Cow<'_, [Request]>,
         options: &WriteOptions,
     ) -> Result<Vec<Commit>> {
         let mut attempt = 0;
@@ -97,7 +112,7 @@ impl Repo {
             if let Some(stand) = guess {
                 txn.believe(branch, stand);
             }
-            let commits = match add_all(&mut txn, branch, requests, &mut asked).await {
+            let commits = match add_all(&mut txn, branch, &requests, &mut asked).await {
                 Ok(commits) => commits,
                 // What a handler decided stands, wherever the branch is.
                 Err(error @ (Error::Rejected(_) | Error::Deferred(_))) => return Err(error),
@@ -107,10 +122,21 @@ impl Repo {
             };
             let what = options.what.as_deref();
             let what = what.or_else(|| requests.first().map(Request::verb)).unwrap_or("commit");
+            let let_go = match &mut requests {
+                // Nobody else has them.
+                Cow::Owned(requests) => {
+                    let replaced = |place| asked.get(place).is_some_and(Option::is_some);
+                    LetGo::of(requests, &commits, replaced, &txn)
+                }
+                Cow::Borrowed(_) => LetGo::default(),
+            };
             match txn.apply_undoing(what, options, None).await? {
                 Applied::Done | Applied::Already => return Ok(commits),
                 Applied::Conflict(_) if options.expect.is_none() && attempt < ATTEMPTS => {
                     self.heads().forget(branch);
+                    if let Cow::Owned(requests) = &mut requests {
+                        let_go.give_back(requests)?;
+                    }
                 }
                 Applied::Conflict(conflict) => {
                     self.heads().forget(branch);
@@ -142,7 +168,7 @@ impl Repo {
         // A request is large, and a future that bore it would be moved about with it.
         let requests = vec![request];
         async move {
-            let commits = self.write(branch, &requests, &WriteOptions::default()).await?;
+            let commits = self.write(branch, requests, &WriteOptions::default()).await?;
             Ok(commits.into_iter().next().expect("one request gives one commit"))
         }
     }
@@ -165,7 +191,7 @@ impl Repo {
         drafts: impl IntoIterator<Item = Draft>,
     ) -> Result<Vec<Commit>> {
         let requests: Vec<Request> = drafts.into_iter().map(Request::Append).collect();
-        self.write(branch, &requests, &WriteOptions::default()).await
+        self.write(branch, requests, &WriteOptions::default()).await
     }
 
     /// Replaces the text of a message; calls, pictures and the rest stay.

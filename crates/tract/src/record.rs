@@ -95,7 +95,7 @@ impl Tract {
         // A draft is large, and a future that bore it would be moved about with it.
         let requests = draft.into_draft().map(|draft| vec![Request::Append(draft)]);
         async move {
-            let made = self.repo().write(self.branch_ref(), &requests?, &options).await?;
+            let made = self.repo().write(self.branch_ref(), requests?, &options).await?;
             Ok(made.into_iter().next().expect("one request gives one commit"))
         }
     }

@@ -255,6 +255,30 @@ fn lost_races_plan_again() {
 }
 
 #[test]
+fn large_contents_survive_a_lost_race() {
+    let desk = Desk::new();
+    let other = desk.cold();
+    let call = desk.go(Draft::assistant("").call("c1", "read", "{\"all\": true}"));
+    let large = |line: &str| line.repeat((2 << 20) / line.len());
+    let texts = ["a \"quoted\" line\n", "Grüße\u{1f980}\t", "small"].map(large);
+    // This handle believes that the call is the head: it plans and seals there, and loses.
+    other.user("meanwhile");
+    let drafts = [
+        Draft::tool_result("c1", texts[0].clone()),
+        Draft::assistant(texts[1].clone()).call("c2", "write", texts[2].clone()),
+        Draft::user("small"),
+    ];
+    let made = block_on(desk.repo.append_all(&desk.branch, drafts.clone())).unwrap();
+    let compiled = block_on(desk.cold().repo.compile(desk.head())).unwrap();
+    assert_eq!(compiled.commit_count(), 5);
+    assert_eq!(made[0].parent().map(|parent| parent == call), Some(false));
+    for (commit, draft) in made.iter().zip(drafts) {
+        let message = compiled.message(commit.id()).unwrap();
+        assert_eq!(message.content.to_blob().unwrap(), draft.content.to_blob().unwrap());
+    }
+}
+
+#[test]
 fn what_a_handle_believes_of_a_branch_is_checked() {
     let desk = Desk::new();
     let other = desk.cold();

@@ -1,0 +1,49 @@
+//! Large contents go while a write is with the store, which needs their canonical text alone.
+
+use tract_core::{Blob, Commit, Content, Kind};
+
+use crate::error::Result;
+use crate::plan::Request;
+use crate::txn::Txn;
+
+/// What may stay in memory twice, in bytes.
+const LARGE: usize = 1 << 20;
+
+/// The contents that requests let go, each as the blob that was made of it.
+#[derive(Debug, Default)]
+pub(crate) struct LetGo(Vec<(usize, Kind, Blob)>);
+
+impl LetGo {
+    /// Takes the large contents out of requests, once commits are sealed of them. A request that a
+    /// handler replaced was no commit, and keeps what it says.
+    pub(crate) fn of(
+        requests: &mut [Request],
+        commits: &[Commit],
+        replaced: impl Fn(usize) -> bool,
+        txn: &Txn<'_>,
+    ) -> Self {
+        let mut gone = Vec::new();
+        for (place, (request, commit)) in requests.iter_mut().zip(commits).enumerate() {
+            let Request::Append(draft) = request else { continue };
+            let (Some(id), Some(kind)) = (commit.content, &commit.kind) else { continue };
+            let blob = txn.blob_here(id).filter(|blob| blob.bytes().len() > LARGE);
+            if let Some(blob) = blob.filter(|_| !replaced(place)) {
+                gone.push((place, kind.clone(), blob.clone()));
+                draft.content = Content::user("");
+            }
+        }
+        Self(gone)
+    }
+
+    /// Reads the contents again, for requests that must be planned anew.
+    pub(crate) fn give_back(self, requests: &mut [Request]) -> Result<()> {
+        for (place, kind, blob) in self.0 {
+            if let (Some(Request::Append(draft)), Some(text)) =
+                (requests.get_mut(place), blob.text())
+            {
+                draft.content = Content::from_blob(&kind, text)?;
+            }
+        }
+        Ok(())
+    }
+}
