@@ -4,20 +4,23 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tokio_postgres::types::Type;
 use tract_core::{
-    Applied, Batch, BlobId, Commit, CommitId, Conflict, Expect, ObjectId, RepoName, StoreError,
-    StoreErrorKind, StoreResult, ToolId, ToolsetId,
+    Applied, Batch, Blob, BlobId, Commit, CommitId, Conflict, Expect, ObjectId, RepoName,
+    StoreError, StoreErrorKind, StoreResult, ToolId, ToolsetId,
 };
 
 use crate::append;
 use crate::args::{Args, Raw};
 use crate::error::{BACKEND, Failed, damaged, new};
 use crate::link::{Link, Scope, column};
+use crate::portions;
 use crate::schema::{
     MAX_BYTES, decode_target, encode_note, encode_target, log_sum, name_key, ref_sum,
 };
 use crate::tools;
 
 const OP: &str = "apply";
+/// Which argument of the function the contents are.
+const CONTENTS: usize = 18;
 
 /// What the server says of a write.
 pub(crate) struct Answer {
@@ -34,7 +37,8 @@ pub(crate) async fn apply(link: &Link, repo: &RepoName, batch: Batch) -> StoreRe
         return Err(new(StoreErrorKind::Invalid, OP, message));
     }
     let mut tried = None;
-    if let Some(place) = link.place(repo)
+    let is_large = portions::is_large(&batch);
+    if let Some(place) = link.place(repo).filter(|_| !is_large)
         && let Some(args) = append::arguments(link, repo, &place, &batch)
     {
         match link.once(OP, &Scope::Own, &place.sql, &args).await {
@@ -52,10 +56,19 @@ pub(crate) async fn apply(link: &Link, repo: &RepoName, batch: Batch) -> StoreRe
             Err(failed) => tried = Some(failed),
         }
     }
-    let args = arguments(link, repo, &batch)?;
-    let parameters: Vec<String> = (1..=31).map(|n| format!("${n}")).collect();
+    let args = arguments(link, repo, &batch, is_large)?;
+    let mut parameters: Vec<String> = (1..=31).map(|n| format!("${n}")).collect();
+    if is_large && let Some(contents) = parameters.get_mut(CONTENTS - 1) {
+        *contents = portions::SENT.to_owned();
+    }
     let sql = link.sql(&format!("SELECT * FROM {{s}}.apply({})", parameters.join(", ")));
-    let rows = link.query_after(tried, OP, &Scope::Own, &sql, &args, true).await?;
+    let rows = if is_large {
+        let blobs: Vec<&Blob> = blobs(&batch).into_values().collect();
+        let once = || portions::once(link, OP, &blobs, &sql, &args);
+        link.until_answered(tried, true, once).await?
+    } else {
+        link.query_after(tried, OP, &Scope::Own, &sql, &args, true).await?
+    };
     let row = rows.first().ok_or_else(unanswered)?;
     let answer = Answer {
         status: column(OP, row, 0)?,
@@ -112,7 +125,7 @@ fn applied(link: &Link, repo: &RepoName, batch: &Batch, answer: Answer) -> Store
     }
 }
 
-fn arguments(link: &Link, repo: &RepoName, batch: &Batch) -> StoreResult<Args> {
+fn arguments(link: &Link, repo: &RepoName, batch: &Batch, is_large: bool) -> StoreResult<Args> {
     let note = encode_note(&batch.note);
     let args = Args::new()
         .text(repo.as_str())
@@ -122,7 +135,7 @@ fn arguments(link: &Link, repo: &RepoName, batch: &Batch) -> StoreResult<Args> {
         .with(link.options.unsafe_lose_on_power_loss, Type::BOOL);
     let args = refs(args, repo, batch, &note);
     let args = needs(batch).into_iter().fold(args, Args::raws);
-    objects(args, batch)
+    objects(args, batch, is_large)
 }
 
 fn refs(args: Args, repo: &RepoName, batch: &Batch, note: &[u8]) -> Args {
@@ -191,9 +204,14 @@ pub(crate) fn needs(batch: &Batch) -> [Vec<Raw>; 4] {
     needed
 }
 
-fn objects(args: Args, batch: &Batch) -> StoreResult<Args> {
-    // In the order of hashes: two batches that bring the same blobs do not wait in a circle.
-    let blobs: BTreeMap<_, _> = batch.blobs.iter().map(|blob| (blob.id(), blob)).collect();
+/// Returns the blobs in the order of hashes: two batches that bring the same do not wait in a
+/// circle.
+fn blobs(batch: &Batch) -> BTreeMap<BlobId, &Blob> {
+    batch.blobs.iter().map(|blob| (blob.id(), blob)).collect()
+}
+
+fn objects(args: Args, batch: &Batch, is_large: bool) -> StoreResult<Args> {
+    let blobs = blobs(batch);
     let (runs, commits) = runs(&batch.commits);
     let records: Vec<Vec<u8>> = commits.iter().map(|commit| commit.encode()).collect();
     let toolsets: BTreeMap<_, _> = batch.toolsets.iter().map(|set| (set.id(), set)).collect();
@@ -213,7 +231,10 @@ fn objects(args: Args, batch: &Batch) -> StoreResult<Args> {
     let parents = commits.iter().map(|commit| Some(Raw::id(commit.parent()?.as_bytes()))).collect();
     Ok(args
         .ids(blobs.keys().map(BlobId::as_bytes))
-        .raws(blobs.values().map(|blob| Raw(blob.bytes().clone())).collect())
+        .raws(match is_large {
+            true => Vec::new(),
+            false => blobs.values().map(|blob| Raw(blob.bytes().clone())).collect(),
+        })
         .ids(commits.iter().map(|commit| *commit.id().as_bytes()))
         .raws(records.into_iter().map(Raw::from).collect())
         .maybe_raws(parents)

@@ -11,6 +11,7 @@ mod link;
 mod log;
 mod migrate;
 mod options;
+mod portions;
 mod read;
 mod repair;
 mod schema;

@@ -196,23 +196,33 @@ impl Link {
                 Scope::Names => self.scoped(object, "tract.list", "on", sql, args).await,
             }
         };
-        match tokio::time::timeout(self.options.statement_timeout, answer).await {
-            Ok(Ok(rows)) => {
+        match self.in_time(op, answer).await {
+            Ok(rows) => {
                 lease.give_back();
                 Ok(rows)
             }
-            Ok(Err(error)) => {
-                let failed = failed(op, error);
+            Err(failed) => {
                 if !matches!(failed, Failed::Lost(_)) && matches!(scope, Scope::Own) {
                     lease.give_back();
                 }
                 Err(failed)
             }
-            Err(_) => Err(Failed::Lost(new(
-                StoreErrorKind::Busy,
-                op,
-                format!("expected an answer within {:?}", self.options.statement_timeout),
-            ))),
+        }
+    }
+
+    /// Waits for the answer to a statement, as long as one may take.
+    pub(crate) async fn in_time<T>(
+        &self,
+        op: &'static str,
+        answer: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Failed> {
+        let limit = self.options.statement_timeout;
+        match tokio::time::timeout(limit, answer).await {
+            Ok(answer) => answer.map_err(|error| failed(op, error)),
+            Err(_) => {
+                let message = format!("expected an answer within {limit:?}");
+                Err(Failed::Lost(new(StoreErrorKind::Busy, op, message)))
+            }
         }
     }
 
@@ -271,20 +281,34 @@ impl Link {
     /// been tried first, and failed.
     pub(crate) async fn query_after(
         &self,
-        mut tried: Option<Failed>,
+        tried: Option<Failed>,
         op: &'static str,
         scope: &Scope,
         sql: &str,
         args: &Args,
         writes: bool,
     ) -> StoreResult<Vec<Row>> {
+        self.until_answered(tried, writes, || self.once(op, scope, sql, args)).await
+    }
+
+    /// Tries something until it is answered, or time is up; a write must be one that happens at
+    /// most once however often it is tried.
+    pub(crate) async fn until_answered<T, F>(
+        &self,
+        mut tried: Option<Failed>,
+        writes: bool,
+        mut once: impl FnMut() -> F,
+    ) -> StoreResult<T>
+    where
+        F: Future<Output = Result<T, Failed>>,
+    {
         let end = Instant::now() + self.options.retry_for;
         let (mut in_doubt, mut pause) = (false, PAUSE);
         loop {
             let failed = match tried.take() {
                 Some(failed) => failed,
-                None => match self.once(op, scope, sql, args).await {
-                    Ok(rows) => return Ok(rows),
+                None => match once().await {
+                    Ok(answer) => return Ok(answer),
                     Err(failed) => failed,
                 },
             };
@@ -338,7 +362,20 @@ impl Link {
     where
         F: Future<Output = Result<T, Failed>>,
     {
-        let mut lease = self.lease(op).await.map_err(Failed::into_error)?;
+        self.steps(op, scope, steps).await.map_err(Failed::into_error)
+    }
+
+    /// Runs steps like [`Self::transaction`], and tells what a failure means for another try.
+    pub(crate) async fn steps<T, F>(
+        &self,
+        op: &'static str,
+        scope: &Scope,
+        steps: impl FnOnce(Arc<Object>) -> F,
+    ) -> Result<T, Failed>
+    where
+        F: Future<Output = Result<T, Failed>>,
+    {
+        let mut lease = self.lease(op).await?;
         let object = Arc::new(lease.0.take().expect("it was just taken"));
         let run = async {
             object.batch_execute("BEGIN").await.map_err(|error| failed(op, error))?;
@@ -362,7 +399,7 @@ impl Link {
                 false => drop(Lease(Some(object))),
             }
         }
-        answer.map_err(Failed::into_error)
+        answer
     }
 }
 

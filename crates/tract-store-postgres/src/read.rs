@@ -12,6 +12,7 @@ use tract_core::{
 use crate::args::{Args, Raw};
 use crate::error::corrupt;
 use crate::link::{Link, Scope, column, id_column};
+use crate::portions::{self, PORTION};
 
 /// Reads rows of `hash, bytes` and puts them into the order of the ids asked for.
 async fn by_id<T: Clone>(
@@ -42,14 +43,32 @@ pub(crate) async fn blobs(
     ids: &[BlobId],
 ) -> StoreResult<Vec<Option<Blob>>> {
     const OP: &str = "blobs";
-    let sql = "SELECT hash, data FROM {s}.blobs WHERE repo = $1 AND hash = ANY ($2)";
-    let ids: Vec<[u8; 32]> = ids.iter().map(|id| *id.as_bytes()).collect();
-    by_id(link, OP, repo, sql, &ids, |id, data| {
-        let id = BlobId::from_bytes(id);
-        let blob = Blob::check(id, Bytes::copy_from_slice(data));
-        blob.ok_or_else(|| corrupt(OP, ObjectId::Blob(id)))
-    })
-    .await
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let Some(number) = link.repo(OP, repo).await? else { return Ok(vec![None; ids.len()]) };
+    let sql = "SELECT hash, CASE WHEN octet_length(data) <= $3 THEN data END, octet_length(data) \
+               FROM {s}.blobs WHERE repo = $1 AND hash = ANY ($2)";
+    let most = i32::try_from(PORTION).unwrap_or(i32::MAX);
+    let args = Args::new().int(number).ids(ids.iter().map(BlobId::as_bytes));
+    let rows = link.read(OP, repo, sql, args.with(most, Type::INT4)).await?;
+    let mut found = HashMap::with_capacity(rows.len());
+    for row in &rows {
+        let id = BlobId::from_bytes(id_column(OP, row, 0)?);
+        let bytes = match column::<Option<&[u8]>>(OP, row, 1)? {
+            Some(data) => Bytes::copy_from_slice(data),
+            None => {
+                let length = usize::try_from(column::<i32>(OP, row, 2)?).unwrap_or_default();
+                match portions::read(link, OP, (repo, number), id, length).await? {
+                    Some(bytes) => bytes,
+                    None => continue,
+                }
+            }
+        };
+        let blob = Blob::check(id, bytes).ok_or_else(|| corrupt(OP, ObjectId::Blob(id)))?;
+        found.insert(id, blob);
+    }
+    Ok(ids.iter().map(|id| found.get(id).cloned()).collect())
 }
 
 pub(crate) async fn toolsets(

@@ -5,6 +5,7 @@ mod crashes;
 mod damage;
 mod flips;
 mod opening;
+mod portions;
 mod proxy;
 mod server;
 mod short;

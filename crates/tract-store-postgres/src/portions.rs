@@ -1,0 +1,92 @@
+//! Contents too large for one message: sent and read in portions, so that a client never holds a
+//! second copy of them.
+
+use bytes::Bytes;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use tract_core::{Batch, Blob, BlobId, ObjectId, RepoName, StoreResult};
+
+use crate::args::{Args, Raw};
+use crate::error::{Failed, corrupt};
+use crate::link::{Link, Scope, column};
+use crate::schema::MAX_BYTES;
+
+/// The most bytes of content that one message carries. Whoever sends a message has it in memory
+/// twice more: as it is made, and as it goes out.
+pub(crate) const PORTION: usize = 8 << 20;
+
+/// Where portions wait for the statement that takes them; gone with the transaction. They are not
+/// compressed, for they are compressed where they go.
+const TABLE: &str = "CREATE TEMPORARY TABLE tract_portions \
+     (blob integer NOT NULL, part integer NOT NULL, data bytea NOT NULL) ON COMMIT DROP; \
+     ALTER TABLE pg_temp.tract_portions ALTER COLUMN data SET STORAGE EXTERNAL";
+const SEND: &str = "INSERT INTO pg_temp.tract_portions VALUES ($1, $2, $3)";
+/// The contents that were sent, in order: what stands in a statement for a list of them.
+pub(crate) const SENT: &str = "(SELECT array_agg(data ORDER BY blob) FROM \
+     (SELECT blob, string_agg(data, ''::bytea ORDER BY part) AS data \
+     FROM pg_temp.tract_portions GROUP BY blob) AS whole)";
+
+/// Whether the contents of a batch go in portions.
+pub(crate) fn is_large(batch: &Batch) -> bool {
+    batch.blobs.iter().map(|blob| blob.bytes().len()).sum::<usize>() > PORTION
+}
+
+/// Runs a statement that takes these contents by [`SENT`], once.
+pub(crate) async fn once(
+    link: &Link,
+    op: &'static str,
+    blobs: &[&Blob],
+    sql: &str,
+    args: &Args,
+) -> Result<Vec<Row>, Failed> {
+    link.steps(op, &Scope::Own, async |object| {
+        link.in_time(op, object.batch_execute(TABLE)).await?;
+        for (number, blob) in (0i32..).zip(blobs) {
+            let bytes = blob.bytes();
+            let mut at = 0;
+            for part in 0i32.. {
+                let end = bytes.len().min(at + PORTION);
+                let data = Raw(bytes.slice(at..end));
+                let args = Args::new()
+                    .with(number, Type::INT4)
+                    .with(part, Type::INT4)
+                    .with(data, Type::BYTEA);
+                link.in_time(op, object.query_typed(SEND, &args.lend())).await?;
+                at = end;
+                if at == bytes.len() {
+                    break;
+                }
+            }
+        }
+        link.in_time(op, object.query_typed(sql, &args.lend())).await
+    })
+    .await
+}
+
+/// Reads a content of so many bytes; `None` when it is not there any more.
+pub(crate) async fn read(
+    link: &Link,
+    op: &'static str,
+    repo: (&RepoName, i64),
+    id: BlobId,
+    length: usize,
+) -> StoreResult<Option<Bytes>> {
+    let sql = "SELECT substring(data FROM $3 FOR $4) FROM {s}.blobs WHERE repo = $1 AND hash = $2";
+    let mut bytes = Vec::with_capacity(length.min(MAX_BYTES));
+    while bytes.len() < length {
+        let at = i32::try_from(bytes.len() + 1).unwrap_or(i32::MAX);
+        let args = Args::new()
+            .int(repo.1)
+            .id(id.as_bytes())
+            .with(at, Type::INT4)
+            .with(i32::try_from(PORTION).unwrap_or(i32::MAX), Type::INT4);
+        let rows = link.read(op, repo.0, sql, args).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let portion: &[u8] = column(op, row, 0)?;
+        if portion.is_empty() {
+            return Err(corrupt(op, ObjectId::Blob(id)));
+        }
+        bytes.extend_from_slice(portion);
+    }
+    Ok(Some(bytes.into()))
+}
