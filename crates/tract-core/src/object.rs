@@ -4,8 +4,8 @@ use std::fmt;
 
 use bytes::Bytes;
 
+use crate::hash;
 use crate::id::{BlobId, CommitId, ToolId, ToolsetId};
-use crate::{hash, parallel};
 
 /// Sealed bytes with their id. Cheap to clone; can only be made by hashing.
 ///
@@ -31,14 +31,6 @@ impl Blob {
     pub fn check(id: BlobId, bytes: impl Into<Bytes>) -> Option<Self> {
         let blob = Self::seal(bytes);
         (blob.id == id).then_some(blob)
-    }
-
-    /// Checks many at once, on as many threads as help; `None` for bytes that are not those of
-    /// their id.
-    pub fn check_all(read: Vec<(BlobId, Bytes)>) -> Vec<Option<Self>> {
-        let sound = parallel::map(&read, parallel::OBJECTS, |(id, bytes)| hash::blob(bytes) == *id);
-        let blob = |((id, bytes), sound): (_, bool)| sound.then_some(Self { id, bytes });
-        read.into_iter().zip(sound).map(blob).collect()
     }
 
     /// Returns the id.

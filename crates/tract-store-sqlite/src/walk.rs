@@ -83,9 +83,10 @@ fn locate(connection: &Connection, repo: i64, at: &mut Position) -> StoreResult<
 
 type Stop = Option<(i64, Bytes)>;
 
-/// How many rows are read before they are decoded: few at first, since a walk may end early.
+/// How many rows are read and decoded before they are looked at; few at first where a walk ends at
+/// a commit that it may soon come to.
 const FIRST_PORTION: usize = 32;
-const LARGEST_PORTION: usize = 2048;
+const LARGEST_PORTION: usize = 4096;
 
 /// A row and the commit that it holds, when it holds one.
 struct Found {
@@ -154,14 +155,18 @@ fn range(
     let lowest = stop.as_ref().map_or_else(|| segment_start(place), |(stop, _)| *stop);
     let mut rows = select.query(params![lowest, place, wanted, repo]).map_err(engine(OP))?;
     let mut expected = place;
-    let mut portion = FIRST_PORTION;
+    let mut portion = match walk.until {
+        Some(_) => FIRST_PORTION,
+        None => LARGEST_PORTION,
+    };
     let mut read: VecDeque<Found> = VecDeque::new();
     loop {
         if walk.until == Some(at.id) || page.steps.len() >= limit {
             break;
         }
         if read.is_empty() {
-            read = next_rows(&mut rows, portion)?;
+            let left_here = usize::try_from(expected - lowest + 1).unwrap_or_default();
+            read = next_rows(&mut rows, portion.min(limit - page.steps.len()).min(left_here))?;
             portion = (portion * 2).min(LARGEST_PORTION);
         }
         let Some(Found { place: found, content, commit }) = read.pop_front() else { break };

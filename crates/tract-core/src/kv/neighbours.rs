@@ -9,6 +9,7 @@ use super::keys::Repo;
 use super::read::View;
 use crate::id::BlobId;
 use crate::object::Blob;
+use crate::parallel;
 use crate::store::{BlobKey, StoreResult};
 
 /// How many places a scan may pass over between two that are asked for.
@@ -40,39 +41,43 @@ impl View<'_> {
         Ok(found)
     }
 
-    /// Reads a run in one scan; `None` for what is not what it should be.
+    /// Reads a run in scans, and hashes meanwhile; `None` for what is not what it should be.
     fn scan_run(&self, run: &[BlobKey], found: &mut Vec<Option<Blob>>) -> StoreResult<()> {
+        let mut portions = run.chunks(parallel::PORTION);
+        let next = || portions.next().map(|portion| self.scan_portion(portion)).transpose();
+        let check = |read: Vec<(BlobId, Option<Bytes>)>| {
+            read.into_iter().map(|(id, bytes)| Blob::check(id, bytes?)).collect()
+        };
+        found.extend(parallel::map_read(run.len(), parallel::OBJECTS, next, check)?);
+        Ok(())
+    }
+
+    /// Reads the bytes of some neighbours in one scan, one answer per key.
+    fn scan_portion(&self, run: &[BlobKey]) -> StoreResult<Vec<(BlobId, Option<Bytes>)>> {
         let place = |key: Option<&BlobKey>| key.and_then(|key| key.hint).map_or(0, |hint| hint.0);
         let (first, last) = (place(run.first()), place(run.last()));
         let scan = self.repo.places(Space::Blobs, first.min(last), first.max(last));
         let scan = if first > last { scan.reversed() } else { scan };
-        let mut wanted = run.iter().enumerate().peekable();
-        let mut read: Vec<(BlobId, Bytes)> = Vec::with_capacity(run.len());
-        let mut of_key: Vec<usize> = Vec::with_capacity(run.len());
+        let mut read: Vec<(BlobId, Option<Bytes>)> = run.iter().map(|key| (key.id, None)).collect();
+        let mut wanted = run.iter().zip(&mut read).peekable();
         self.read.scan(&scan, &mut |key, bytes| {
             let at = Repo::number(key);
             let passed = |key: &BlobKey| {
                 let hint = key.hint.map(|hint| hint.0);
                 if first > last { hint > at } else { hint < at }
             };
-            while wanted.next_if(|(_, key)| passed(key)).is_some() {}
-            if let Some((n, key)) = wanted.next_if(|(_, key)| key.hint.map(|hint| hint.0) == at) {
-                read.push((key.id, Bytes::copy_from_slice(bytes)));
-                of_key.push(n);
+            while wanted.next_if(|(key, _)| passed(key)).is_some() {}
+            let here = |key: &BlobKey| key.hint.map(|hint| hint.0) == at;
+            if let Some((_, (_, read))) = wanted.next_if(|(key, _)| here(key)) {
+                *read = Some(Bytes::copy_from_slice(bytes));
             }
             Ok(match wanted.peek() {
                 Some(_) => ControlFlow::Continue(()),
                 None => ControlFlow::Break(()),
             })
         })?;
-        let mut blobs = vec![None; run.len()];
-        for (n, checked) in of_key.into_iter().zip(Blob::check_all(read)) {
-            if let Some(blob) = blobs.get_mut(n) {
-                *blob = checked;
-            }
-        }
-        found.append(&mut blobs);
-        Ok(())
+        drop(wanted);
+        Ok(read)
     }
 }
 

@@ -15,9 +15,10 @@ use crate::object::ObjectId;
 use crate::parallel;
 use crate::store::{Hint, Step, StoreError, StoreResult, Walk, WalkPage};
 
-/// How many records are read before they are decoded: few at first, since a walk may end early.
+/// How many records are read and decoded before they are looked at; few at first where a walk ends
+/// at a commit that it may soon come to.
 const FIRST_PORTION: usize = 32;
-const LARGEST_PORTION: usize = 2048;
+const LARGEST_PORTION: usize = 4096;
 
 /// Where a run of places is left.
 enum Left {
@@ -121,16 +122,15 @@ impl View<'_> {
             return Ok(left);
         }
         let mut at = top - 1;
-        let mut portion = FIRST_PORTION;
+        let mut portion = match walk.until {
+            Some(_) => FIRST_PORTION,
+            None => LARGEST_PORTION,
+        };
         loop {
-            let most = portion.min(limit.saturating_sub(steps.len())).max(1);
-            let values = self.values_down(bottom, at, most)?;
-            let read = parallel::map(&values, parallel::OBJECTS, |(place, value)| {
-                let (content, record) = value::split_commit(*place, value)?;
-                let commit = Commit::decode_any(record).ok()?;
-                Some(Found { place: *place, content, commit })
-            });
-            let is_last = read.len() < most || at < bottom + most as u64;
+            let left_here = usize::try_from(at - bottom + 1).unwrap_or(usize::MAX);
+            let most = portion.min(limit.saturating_sub(steps.len()).max(1)).min(left_here);
+            let read = self.commits_down(at, most)?;
+            let is_last = read.len() < most || most == left_here;
             for found in read {
                 // What lies below must be the first parent, or else the places are wrong here and
                 // the parent is looked up by its id.
@@ -150,10 +150,35 @@ impl View<'_> {
         }
     }
 
+    /// Reads so many commits from a place down, and decodes and hashes them meanwhile; fewer where
+    /// the next place holds none.
+    fn commits_down(&self, top: u64, count: usize) -> StoreResult<Vec<Option<Found>>> {
+        let (mut top, mut left) = (top, count);
+        let next = || {
+            let most = left.min(parallel::PORTION);
+            if most == 0 {
+                return Ok(None);
+            }
+            let values = self.values_down(top, most)?;
+            left = if values.len() < most { 0 } else { left - most };
+            top = top.saturating_sub(most as u64);
+            Ok((!values.is_empty()).then_some(values))
+        };
+        let decode = |values: Vec<(u64, Bytes)>| {
+            let found = values.into_iter().map(|(place, value)| {
+                let (content, record) = value::split_commit(place, &value)?;
+                let commit = Commit::decode_any(record).ok()?;
+                Some(Found { place, content, commit })
+            });
+            found.collect()
+        };
+        parallel::map_read(count, parallel::OBJECTS, next, decode)
+    }
+
     /// Reads the records that lie side by side from a place down, so many at most.
-    fn values_down(&self, bottom: u64, top: u64, most: usize) -> StoreResult<Vec<(u64, Bytes)>> {
+    fn values_down(&self, top: u64, most: usize) -> StoreResult<Vec<(u64, Bytes)>> {
         let mut values = Vec::with_capacity(most);
-        let mut expected = top;
+        let (mut expected, bottom) = (top, top.saturating_sub(most as u64 - 1));
         let scan = self.repo.places(Space::Commits, bottom, top).reversed();
         self.read.scan(&scan, &mut |key, value| {
             if Repo::number(key) != Some(expected) {
