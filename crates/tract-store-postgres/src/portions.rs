@@ -20,7 +20,7 @@ pub(crate) const PORTION: usize = 8 << 20;
 const TABLE: &str = "CREATE TEMPORARY TABLE tract_portions \
      (blob integer NOT NULL, part integer NOT NULL, data bytea NOT NULL) ON COMMIT DROP; \
      ALTER TABLE pg_temp.tract_portions ALTER COLUMN data SET STORAGE EXTERNAL";
-const SEND: &str = "INSERT INTO pg_temp.tract_portions VALUES ($1, $2, $3)";
+const SEND: &str = "INSERT INTO pg_temp.tract_portions SELECT * FROM unnest($1, $2, $3)";
 /// The contents that were sent, in order: what stands in a statement for a list of them.
 pub(crate) const SENT: &str = "(SELECT array_agg(data ORDER BY blob) FROM \
      (SELECT blob, string_agg(data, ''::bytea ORDER BY part) AS data \
@@ -29,6 +29,31 @@ pub(crate) const SENT: &str = "(SELECT array_agg(data ORDER BY blob) FROM \
 /// Whether the contents of a batch go in portions.
 pub(crate) fn is_large(batch: &Batch) -> bool {
     batch.blobs.iter().map(|blob| blob.bytes().len()).sum::<usize>() > PORTION
+}
+
+/// Pieces of contents that go in one message: each with the number of its content and its own.
+#[derive(Default)]
+struct Portion {
+    blobs: Vec<i32>,
+    parts: Vec<i32>,
+    data: Vec<Raw>,
+    bytes: usize,
+}
+
+impl Portion {
+    fn put(&mut self, blob: i32, part: i32, data: Bytes) {
+        self.bytes += data.len();
+        self.blobs.push(blob);
+        self.parts.push(part);
+        self.data.push(Raw(data));
+    }
+
+    fn args(self) -> Args {
+        Args::new()
+            .with(self.blobs, Type::INT4_ARRAY)
+            .with(self.parts, Type::INT4_ARRAY)
+            .raws(self.data)
+    }
 }
 
 /// Runs a statement that takes these contents by [`SENT`], once.
@@ -41,23 +66,23 @@ pub(crate) async fn once(
 ) -> Result<Vec<Row>, Failed> {
     link.steps(op, &Scope::Own, async |object| {
         link.in_time(op, object.batch_execute(TABLE)).await?;
-        for (number, blob) in (0i32..).zip(blobs) {
-            let bytes = blob.bytes();
-            let mut at = 0;
-            for part in 0i32.. {
-                let end = bytes.len().min(at + PORTION);
-                let data = Raw(bytes.slice(at..end));
-                let args = Args::new()
-                    .with(number, Type::INT4)
-                    .with(part, Type::INT4)
-                    .with(data, Type::BYTEA);
-                link.in_time(op, object.query_typed(SEND, &args.lend())).await?;
-                at = end;
-                if at == bytes.len() {
+        let mut portion = Portion::default();
+        for (number, blob) in (0..).zip(blobs) {
+            let mut rest = blob.bytes().clone();
+            for part in 0.. {
+                let room = PORTION - portion.bytes;
+                portion.put(number, part, rest.split_to(rest.len().min(room)));
+                if portion.bytes == PORTION {
+                    let args = std::mem::take(&mut portion).args();
+                    link.in_time(op, object.query_typed(SEND, &args.lend())).await?;
+                }
+                if rest.is_empty() {
                     break;
                 }
             }
         }
+        let last = portion.args();
+        link.in_time(op, object.query_typed(SEND, &last.lend())).await?;
         link.in_time(op, object.query_typed(sql, &args.lend())).await
     })
     .await

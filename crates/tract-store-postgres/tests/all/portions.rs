@@ -21,7 +21,10 @@ fn large(head: Option<CommitId>, seed: u64) -> (Batch, CommitId, Vec<Blob>) {
     let mut writing = batch("commit");
     let next = push(&mut writing, head, "with a lot beside it").id();
     let lengths = [0, 1, PORTION - 1, PORTION, PORTION + 1, 2 * PORTION + 17];
-    let blobs: Vec<Blob> = (1..).zip(lengths).map(|(n, length)| blob(length, seed * n)).collect();
+    let large = (1..).zip(lengths).map(|(n, length)| blob(length, seed * n));
+    // Small ones share messages.
+    let small = (1..=300).map(|n| blob(n as usize * 9, seed * 1000 + n));
+    let blobs: Vec<Blob> = large.chain(small).collect();
     writing.blobs.extend(blobs.iter().cloned());
     writing.refs.push(advance("main", head, next));
     (writing, next, blobs)
