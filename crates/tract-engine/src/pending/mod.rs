@@ -10,7 +10,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use tract_core::{
-    BatchId, Blob, CommitId, Content, Draft, Origin, RefName, RefTarget, Role, ToolCall,
+    Blob, CommitId, Content, Draft, OperationId, Origin, RefName, RefTarget, Role, ToolCall,
 };
 use tract_hooks::DecisionRecord;
 
@@ -292,7 +292,7 @@ fn damaged(what: impl Into<String>) -> Error {
 
 /// Makes the name of an operation that waits, or of a decision.
 fn fresh_id(first: &str) -> Result<String> {
-    let random = BatchId::random().map_err(Error::Random)?.to_string();
+    let random = OperationId::random().map_err(Error::Random)?.to_string();
     let digits: String = random.chars().filter(char::is_ascii_hexdigit).take(8).collect();
     Ok(format!("{first}-{digits}"))
 }
