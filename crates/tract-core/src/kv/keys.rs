@@ -71,7 +71,7 @@ pub(super) fn repos() -> Scan {
 
 /// The number of a repository as it begins its keys: one byte for the first hundred, and never
 /// the beginning of another's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Repo(pub(super) u32);
 
 /// The first eight bytes of a hash.

@@ -71,6 +71,7 @@ mod migrate;
 mod neighbours;
 mod overlay;
 mod read;
+mod recent;
 mod repair;
 mod store;
 mod survey;

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 
 use super::overlay::Overlay;
 use super::read::{self, View};
+use super::recent::Recent;
 use super::{Durability, KvEngine, KvOutcome, MemoryEngine, Space, keys, migrate, write};
 use crate::batch::{Applied, Batch, DerivedKind};
 use crate::commit::Commit;
@@ -29,6 +31,7 @@ const ATTEMPTS: usize = 64;
 /// commit, checks.
 pub struct KvStore<E> {
     engine: E,
+    recent: Mutex<Recent>,
     poisoned: AtomicBool,
     closed: AtomicBool,
 }
@@ -67,7 +70,8 @@ impl<E: KvEngine> KvStore<E> {
     /// Those of [`open`](Self::open).
     pub fn new(engine: E) -> StoreResult<Self> {
         migrate::migrate(&engine, migrate::STEPS, FORMAT)?;
-        Ok(Self { engine, poisoned: AtomicBool::new(false), closed: AtomicBool::new(false) })
+        let (poisoned, closed) = (AtomicBool::new(false), AtomicBool::new(false));
+        Ok(Self { engine, recent: Mutex::default(), poisoned, closed })
     }
 
     /// Returns the engine.
@@ -288,14 +292,20 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
     }
 
     fn apply_group(&self, group: &[(RepoName, Batch)]) -> Vec<StoreResult<Applied>> {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         let written = self.write("apply", |overlay| {
-            Ok(group
-                .iter()
-                .map(|(repo, batch)| write::apply(overlay, E::NAME, repo, batch))
-                .collect::<Vec<_>>())
+            let mut stored = Vec::new();
+            let mut apply = |(repo, batch): &(RepoName, Batch)| {
+                write::apply(overlay, E::NAME, &recent, repo, batch, &mut stored)
+            };
+            let answers: Vec<_> = group.iter().map(&mut apply).collect();
+            Ok((answers, stored))
         });
         match written {
-            Ok(answers) => answers,
+            Ok((answers, stored)) => {
+                recent.remember(stored);
+                answers
+            }
             // Nobody's write is known to last, also not of those who would have been refused.
             Err(error) => {
                 let again = || self.error(error.kind.clone(), error.op, &error.message);

@@ -8,6 +8,7 @@ use super::keys::{self, Indexed, Repo};
 use super::known::Known;
 use super::overlay::Overlay;
 use super::read::{self, View};
+use super::recent::{Recent, Stored};
 use super::value::{self, Move, Segment, Sighting, State};
 use super::{KvRead, Space};
 use crate::batch::{Applied, Batch};
@@ -18,16 +19,21 @@ use crate::refs::{Conflict, Expect, RefTarget};
 use crate::store::{StoreError, StoreErrorKind, StoreResult};
 
 /// Stages one batch on top of what is staged already. A batch that is refused leaves nothing.
+/// `stored` takes the commits that are to be stored.
 pub(super) fn apply(
     overlay: &mut Overlay<'_>,
     backend: &'static str,
+    recent: &Recent,
     repo: &RepoName,
     batch: &Batch,
+    stored: &mut Vec<Stored>,
 ) -> StoreResult<Applied> {
     let mark = overlay.mark();
-    let applied = stage(overlay, backend, repo, batch);
+    let before = stored.len();
+    let applied = stage(overlay, backend, recent, repo, batch, stored);
     if !matches!(applied, Ok((Applied::Done, true))) {
         overlay.roll_back(mark);
+        stored.truncate(before);
     }
     applied.map(|(applied, _)| applied)
 }
@@ -36,8 +42,10 @@ pub(super) fn apply(
 fn stage(
     overlay: &mut Overlay<'_>,
     backend: &'static str,
+    recent: &Recent,
     name: &RepoName,
     batch: &Batch,
+    stored: &mut Vec<Stored>,
 ) -> StoreResult<(Applied, bool)> {
     let mut names = HashSet::new();
     if let Some(twice) = batch.refs.iter().find(|edit| !names.insert(&edit.name)) {
@@ -46,15 +54,22 @@ fn stage(
     }
     let repo = open_repo(overlay, backend, name)?;
     let view = View { read: overlay, repo, backend };
-    if !view.moves_of(batch.id)?.is_empty() {
+    let mut known = Known::new(recent);
+    // All commits of a batch that was applied are stored.
+    let is_new = match batch.commits.first() {
+        Some(first) => known.commit(&view, first.id())?.is_none(),
+        None => false,
+    };
+    if !is_new && !view.moves_of(batch.id)?.is_empty() {
         return Ok((Applied::Already, false));
     }
     let moves = match check_refs(&view, batch)? {
         Ok(moves) => moves,
         Err(conflict) => return Ok((Applied::Conflict(conflict), false)),
     };
-    let known = Known::check(&view, batch)?;
-    let mut writer = Writer { state: view.state()?, overlay, repo, backend, wrote: false };
+    known.check(&view, batch)?;
+    let state = view.state()?;
+    let mut writer = Writer { state, overlay, repo, backend, stored, wrote: false };
     writer.objects(batch, known)?;
     writer.moves(batch, moves);
     let wrote = writer.finish();
@@ -145,6 +160,7 @@ struct Writer<'w, 'a> {
     repo: Repo,
     backend: &'static str,
     state: State,
+    stored: &'w mut Vec<Stored>,
     wrote: bool,
 }
 
@@ -163,7 +179,7 @@ impl Writer<'_, '_> {
         View { read: self.overlay, repo: self.repo, backend: self.backend }
     }
 
-    fn objects(&mut self, batch: &Batch, mut known: Known<'_>) -> StoreResult<()> {
+    fn objects(&mut self, batch: &Batch, mut known: Known<'_, '_>) -> StoreResult<()> {
         let bytes: HashMap<BlobId, &Blob> =
             known.new_blobs.iter().map(|blob| (blob.id(), *blob)).collect();
         for commit in parents_first(&batch.commits) {
@@ -173,6 +189,7 @@ impl Writer<'_, '_> {
             let parent = commit.parent().and_then(|id| known.commits.get(&id).copied().flatten());
             let place = self.next_place(parent)?;
             known.commits.insert(commit.id(), Some(place));
+            self.stored.push((self.repo, commit.id(), place));
             let content = match commit.content {
                 None => None,
                 Some(id) => match (known.blobs.get(&id).copied().flatten(), bytes.get(&id)) {

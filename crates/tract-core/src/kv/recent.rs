@@ -1,0 +1,55 @@
+//! Where commits lie that a handle wrote lately.
+
+use std::collections::HashMap;
+
+use super::keys::Repo;
+use crate::id::CommitId;
+
+/// How many are remembered at least, of the latest.
+const COMMITS: usize = 4096;
+
+/// A commit with its repository and its place.
+pub(super) type Stored = (Repo, CommitId, u64);
+
+/// Places of commits. No other handle can make one untrue: a place never changes, and a commit
+/// enters only once it is durable.
+#[derive(Debug, Default)]
+pub(super) struct Recent {
+    young: HashMap<(Repo, CommitId), u64>,
+    old: HashMap<(Repo, CommitId), u64>,
+}
+
+impl Recent {
+    pub(super) fn place(&self, repo: Repo, commit: CommitId) -> Option<u64> {
+        let key = (repo, commit);
+        self.young.get(&key).or_else(|| self.old.get(&key)).copied()
+    }
+
+    pub(super) fn remember(&mut self, stored: impl IntoIterator<Item = Stored>) {
+        for (repo, commit, place) in stored {
+            if self.young.len() >= COMMITS {
+                self.old = std::mem::take(&mut self.young);
+            }
+            self.young.insert((repo, commit), place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_are_remembered_and_others_go() {
+        let mut recent = Recent::default();
+        let id = |n: u64| CommitId::from_bytes([n.to_be_bytes(); 4].concat().try_into().unwrap());
+        let many = 3 * COMMITS as u64;
+        recent.remember((0..many).map(|n| (Repo(1), id(n), n)));
+        for n in many - COMMITS as u64..many {
+            assert_eq!(recent.place(Repo(1), id(n)), Some(n));
+            assert_eq!(recent.place(Repo(2), id(n)), None);
+        }
+        assert_eq!(recent.place(Repo(1), id(0)), None);
+        assert!(recent.young.len() + recent.old.len() <= 2 * COMMITS);
+    }
+}
