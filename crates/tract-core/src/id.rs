@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -173,18 +172,12 @@ id! {
 }
 
 impl BatchId {
-    /// Makes a new id: six bytes of the time, in milliseconds since 1970, and ten random ones from
-    /// the operating system's source. So batches of about the same time are neighbours wherever
-    /// they are sorted by their id, and a store's index of them grows at its end.
+    /// Makes a new random id from the operating system's source.
     ///
     /// # Errors
     /// When the operating system has no randomness to give.
     pub fn random() -> std::io::Result<Self> {
-        let mut bytes = random()?;
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let [_, _, time @ ..] = (since.as_millis() as u64).to_be_bytes();
-        bytes[..6].copy_from_slice(&time);
-        Ok(Self(bytes))
+        random().map(Self)
     }
 }
 
@@ -259,24 +252,4 @@ pub struct BadName {
     pub name: String,
     /// The rule that it breaks.
     pub why: &'static str,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_of_batches_begin_with_the_time() {
-        let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
-        let before = now();
-        let ids: Vec<BatchId> = (0..1000).map(|_| BatchId::random().unwrap()).collect();
-        let after = now();
-        for id in &ids {
-            let mut time = [0; 8];
-            time[2..].copy_from_slice(&id.as_bytes()[..6]);
-            assert!((before..=after).contains(&u64::from_be_bytes(time)));
-        }
-        let different: std::collections::HashSet<_> = ids.iter().collect();
-        assert_eq!(different.len(), ids.len());
-    }
 }

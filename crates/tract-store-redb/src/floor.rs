@@ -42,14 +42,6 @@ fn scatter(n: u64) -> [u8; 8] {
     (mixed ^ (mixed >> 31)).to_be_bytes()
 }
 
-/// A number that looks like the first bytes of a batch's id: the time, then a random rest.
-fn batch(n: u64) -> [u8; 8] {
-    let [.., high, low] = scatter(n ^ 0x55);
-    let [_, _, time @ ..] = (1_700_000_000_000 + n).to_be_bytes();
-    let [a, b, c, d, e, f] = time;
-    [a, b, c, d, e, f, high, low]
-}
-
 fn key(parts: &[&[u8]]) -> Vec<u8> {
     [&[1u8][..], &parts.concat()].concat()
 }
@@ -93,7 +85,7 @@ impl BareRedb {
             put(&mut small, &key(&[b"r", b"heads/main"]), &[low; 41])?;
             let mut log = opened(&transaction, Space::Log)?;
             put(&mut log, &key(&[&n.to_be_bytes()]), &[low; 150])?;
-            put(&mut index, &key(&[b"l", &batch(n), &n.to_be_bytes()]), b"")?;
+            put(&mut index, &key(&[b"l", &scatter(n ^ 0x55), &n.to_be_bytes()]), b"")?;
         }
         transaction.commit().map_err(engine("bench"))
     }

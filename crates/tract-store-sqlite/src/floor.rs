@@ -82,9 +82,7 @@ impl BareSqlite {
         run(refs, params![target, scatter(n + 5) >> 32])?;
         let log = "INSERT INTO ref_log \
                    VALUES (NULL, 1, 5, 1, ?1, ?2, ?3, NULL, 1, 2, NULL, NULL, ?4, ?5)";
-        // The id of a batch begins with the time, in milliseconds.
-        let b1 = (AT / 1000 + n) << 16 | scatter(n + 7) & 0xffff;
-        let (b2, sum) = (scatter(n + 9), scatter(n + 11) >> 32);
+        let (b1, b2, sum) = (scatter(n + 7), scatter(n + 9), scatter(n + 11) >> 32);
         run(log, params![place(1, n), b1, b2, AT + n, sum])?;
         writing.commit()
     }
