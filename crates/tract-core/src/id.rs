@@ -1,8 +1,10 @@
 //! Names of objects: 32-byte hashes, one type per kind of object.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::str::FromStr;
 
+use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A text that is not the lower-case hex of the expected length.
@@ -38,28 +40,45 @@ pub(crate) fn hex(bytes: &[u8], out: &mut String) {
 }
 
 fn unhex<const N: usize>(text: &str) -> Result<[u8; N], ParseIdError> {
-    let refused =
-        || ParseIdError { expected: N * 2, found: text.chars().take(80).collect::<String>() };
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
+    // As in `digits`: whether all are digits is asked at the end.
+    let value = |digit: u8| {
+        let (number, letter) = (digit.wrapping_sub(b'0'), digit.wrapping_sub(b'a'));
+        let letter = if letter < 6 { letter + 10 } else { 0x80 };
+        if number < 10 { number } else { letter }
     };
-    let digits = text.as_bytes();
-    if digits.len() != N * 2 {
-        return Err(refused());
-    }
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
     let mut bytes = [0u8; N];
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        match pair {
-            [high, low] => match (digit(*high), digit(*low)) {
-                (Some(high), Some(low)) => *byte = high << 4 | low,
-                _ => return Err(refused()),
-            },
-            _ => return Err(refused()),
+    let mut seen = 0;
+    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+        let (high, low) = (value(*high), value(*low));
+        seen |= high | low;
+        *byte = high << 4 | low;
+    }
+    match pairs.len() == N && rest.is_empty() && seen < 0x80 {
+        true => Ok(bytes),
+        false => Err(ParseIdError { expected: N * 2, found: text.chars().take(80).collect() }),
+    }
+}
+
+/// Reads a text as what it says, without a copy of it.
+pub(crate) fn parsed<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+where
+    T: FromStr<Err: fmt::Display>,
+    D: Deserializer<'de>,
+{
+    struct Text<T>(PhantomData<T>);
+    impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Text<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+
+        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+            text.parse().map_err(E::custom)
         }
     }
-    Ok(bytes)
+    deserializer.deserialize_str(Text(PhantomData))
 }
 
 macro_rules! id {
@@ -121,8 +140,7 @@ macro_rules! id {
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-                text.parse().map_err(serde::de::Error::custom)
+                parsed(deserializer)
             }
         }
     };

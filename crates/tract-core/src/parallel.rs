@@ -15,9 +15,13 @@ const MOST_THREADS: usize = 4;
 static PROCESSORS: LazyLock<usize> =
     LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS));
 
-/// Items are taken in portions of a quarter of what a thread is worth, by whoever has time: a thread
+/// Items are taken in portions of half of what a thread is worth, by whoever has time: a thread
 /// that the system lets wait, because others are busy, holds up little.
-const PORTIONS: usize = 4;
+const PORTIONS: usize = 2;
+
+/// How often a thread that has nothing to do lets others run and looks again before it sleeps: to
+/// wake a sleeping one takes whoever reads longer than some rows.
+const LOOKS: usize = 64;
 
 /// Maps items in their order. There are at most as many threads as get `least` items each: with
 /// fewer than twice that, or one processor, the caller's thread does everything. A panic of `work`
@@ -158,11 +162,18 @@ impl<P> Queue<P> {
 
     /// Takes the first portion, or waits for one; `None` when there will be no more.
     fn take(&self) -> Option<(usize, P)> {
+        let mut looks = 0;
         let mut waiting = self.lock();
         loop {
             match waiting.portions.pop_front() {
                 Some(portion) => return Some(portion),
                 None if waiting.closed => return None,
+                None if looks < LOOKS => {
+                    looks += 1;
+                    drop(waiting);
+                    thread::yield_now();
+                    waiting = self.lock();
+                }
                 None => {
                     waiting = self.arrived.wait(waiting).unwrap_or_else(PoisonError::into_inner);
                 }

@@ -1,10 +1,10 @@
 //! What a commit changes in the view, and how such a change is undone.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::de::Error as _;
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::id::{BlobId, CommitId, ParseIdError};
@@ -61,7 +61,7 @@ impl Serialize for This {
 
 impl<'de> Deserialize<'de> for This {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Cow::<'de, str>::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+        crate::id::parsed(deserializer)
     }
 }
 
@@ -167,6 +167,34 @@ impl Change {
     }
 }
 
+/// What a change was or becomes: a row, written as a list, or a commit.
+enum Field {
+    Row(RowFields),
+    Id(This),
+}
+
+impl<'de> Deserialize<'de> for Field {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct RowOrId;
+        impl<'de> Visitor<'de> for RowOrId {
+            type Value = Field;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a row or a commit id")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Field, E> {
+                text.parse().map(Field::Id).map_err(E::custom)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, row: A) -> Result<Field, A::Error> {
+                RowFields::deserialize(SeqAccessDeserializer::new(row)).map(Field::Row)
+            }
+        }
+        deserializer.deserialize_any(RowOrId)
+    }
+}
+
 impl Serialize for Change {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -180,33 +208,51 @@ impl Serialize for Change {
     }
 }
 
+/// What a change concerns, as its first word says.
+enum Word {
+    Row,
+    Version,
+    Mark,
+}
+
+impl FromStr for Word {
+    type Err = String;
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word {
+            "row" => Ok(Self::Row),
+            "version" => Ok(Self::Version),
+            "mark" => Ok(Self::Mark),
+            other => Err(format!("unknown change {other:?}")),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Word {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        crate::id::parsed(deserializer)
+    }
+}
+
 impl<'de> Deserialize<'de> for Change {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Field {
-            Row(RowFields),
-            Id(This),
-        }
-        type Raw<'a> = (Cow<'a, str>, This, Option<Field>, Option<Field>);
-        let (what, slot, from, to): Raw<'de> = Deserialize::deserialize(deserializer)?;
+        type Raw = (Word, This, Option<Field>, Option<Field>);
+        let (word, slot, from, to): Raw = Deserialize::deserialize(deserializer)?;
         let id = |field: Option<Field>| match field {
             None => Ok(None),
             Some(Field::Id(id)) => Ok(Some(id)),
             Some(Field::Row(_)) => Err(D::Error::custom("expected a commit id, found a row")),
         };
-        match &*what {
-            "row" => match (from, to) {
+        match word {
+            Word::Row => match (from, to) {
                 (None, Some(Field::Row(row))) => Ok(Self::Add { slot, row }),
                 (Some(Field::Row(row)), None) => Ok(Self::Remove { slot, row }),
                 _ => Err(D::Error::custom("a row change adds or removes one row")),
             },
-            "version" => match (id(from)?, id(to)?) {
+            Word::Version => match (id(from)?, id(to)?) {
                 (Some(from), Some(to)) => Ok(Self::Version { slot, from, to }),
                 _ => Err(D::Error::custom("a version change names two versions")),
             },
-            "mark" => Ok(Self::Mark { slot, from: id(from)?, to: id(to)? }),
-            other => Err(D::Error::custom(format!("unknown change {other:?}"))),
+            Word::Mark => Ok(Self::Mark { slot, from: id(from)?, to: id(to)? }),
         }
     }
 }
