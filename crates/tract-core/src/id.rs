@@ -271,3 +271,42 @@ pub struct BadName {
     /// The rule that it breaks.
     pub why: &'static str,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_read_from_its_own_digits_and_from_nothing_else() {
+        let id = CommitId::from_bytes(std::array::from_fn(|n| (n * 37) as u8 ^ 0x5a));
+        let text = id.to_hex();
+        assert_eq!(text.parse(), Ok(id));
+        for at in 0..text.len() {
+            for byte in 0..=127 {
+                let mut other = text.clone().into_bytes();
+                other[at] = byte;
+                let other = String::from_utf8(other).unwrap();
+                let is_digit = matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+                let read = other.parse::<CommitId>();
+                assert_eq!(read.map(|id| id.to_hex()).ok(), is_digit.then_some(other));
+            }
+        }
+        for wrong in ["", &text[1..], &format!("{text}0"), &format!("{text}00"), &"é".repeat(32)] {
+            let refused = wrong.parse::<CommitId>().unwrap_err();
+            assert_eq!((refused.expected, &*refused.found), (64, wrong));
+        }
+    }
+
+    #[test]
+    fn ids_in_json_are_strings_of_their_digits() {
+        let id = CommitId::from_bytes([0xab; 32]);
+        let json = format!("\"{}\"", id.to_hex());
+        assert_eq!(serde_json::from_str::<CommitId>(&json).unwrap(), id);
+        // Escapes are read where a parser cannot lend its input.
+        let escaped = json.replace("ab", "\\u0061b");
+        assert_eq!(serde_json::from_str::<CommitId>(&escaped).unwrap(), id);
+        for wrong in ["7", "null", "[]", "\"abc\""] {
+            serde_json::from_str::<CommitId>(wrong).unwrap_err();
+        }
+    }
+}

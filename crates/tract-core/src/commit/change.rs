@@ -307,3 +307,53 @@ impl Changes {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Vec<Change>, String> {
+        Changes::from_blob(text.as_bytes()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn every_kind_of_change_is_read_as_it_was_written() {
+        let id = This::Id(CommitId::from_bytes([0xab; 32]));
+        let answers = Some(CallRef { slot: CommitId::from_bytes([7; 32]), index: 3 });
+        let plain = RowFields { key: 0, version: This::This, mark: None, answers: None };
+        let full = RowFields { key: u64::MAX, version: id, mark: Some(id), answers };
+        let changes = [
+            Change::Add { slot: This::This, row: plain },
+            Change::Remove { slot: id, row: full },
+            Change::Version { slot: id, from: id, to: This::This },
+            Change::Mark { slot: id, from: None, to: Some(id) },
+            Change::Mark { slot: id, from: Some(This::This), to: None },
+        ];
+        assert_eq!(read(&Changes::to_blob(&changes)).as_deref(), Ok(&changes[..]));
+    }
+
+    #[test]
+    fn what_is_no_change_is_refused() {
+        let row = r#"[0,".",null,null]"#;
+        let id = "ab".repeat(32);
+        for (change, why) in [
+            (format!(r#"["rows",".",null,{row}]"#), "unknown change"),
+            (format!(r#"[{{"row":null}},".",null,{row}]"#), "expected a string"),
+            (r#"["row",".",null,null]"#.to_owned(), "adds or removes one row"),
+            (format!(r#"["row",".",{row},{row}]"#), "adds or removes one row"),
+            (format!(r#"["row",".",null,"{id}"]"#), "adds or removes one row"),
+            (format!(r#"["row",".",null,[0,".",null,null,null]]"#), "trailing"),
+            (format!(r#"["row",".",null,[0,".",null]]"#), "invalid length"),
+            (format!(r#"["row","{}",null,{row}]"#, id.to_uppercase()), "hex digits"),
+            (format!(r#"["version",".",{row},"{id}"]"#), "found a row"),
+            (format!(r#"["version",".","{id}",null]"#), "names two versions"),
+            (format!(r#"["mark",".",null,{row}]"#), "found a row"),
+            (r#"["mark",".",null,7]"#.to_owned(), "a row or a commit id"),
+            (format!(r#"["mark",".",null,"{id}",null]"#), "trailing"),
+            (format!(r#"["mark",".",null, "{id}"]"#), "not canonical"),
+        ] {
+            let refused = read(&format!("[{change}]")).expect_err(&change);
+            assert!(refused.contains(why), "{change}: {refused}");
+        }
+    }
+}
