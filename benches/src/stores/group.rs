@@ -1,4 +1,5 @@
-//! Sixteen writers, each on a branch of its own: grouped, against one after the other.
+//! Sixteen writers, each on a branch of its own: grouped, against one after the other; and what the
+//! bare engines gain by writing what half of them write in one transaction.
 
 use std::sync::Mutex;
 
@@ -11,6 +12,9 @@ use crate::table::{Figure, Table, median, timed};
 
 const WRITERS: u64 = 16;
 const ROUNDS: u64 = 5;
+
+/// While one group is written, the others wait: of sixteen writers some eight come together.
+const TOGETHER: u64 = 8;
 
 pub(crate) fn run(table: &mut Table, quick: bool) {
     let each = if quick { 20 } else { 60 };
@@ -31,6 +35,17 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
             alone.push(rate(&writers, from + WRITERS * each, each, Some(&turn)));
         }
         let (grouped, alone) = (median(grouped), median(alone));
+        let bare = tempfile::tempdir().unwrap();
+        let (bare_grouped, bare_alone) = match engine {
+            "sqlite" => {
+                let mut floor = crate::floor::sqlite(bare.path(), &tract);
+                floors(each, |branches| floor.write_apart(branches, WRITERS as u32).unwrap())
+            }
+            _ => {
+                let mut floor = crate::floor::redb(bare.path(), &tract);
+                floors(each, |branches| floor.write_apart(branches, WRITERS as u32).unwrap())
+            }
+        };
         table.add(Figure {
             what: format!("{engine}, {WRITERS} writers, what is queued in one transaction"),
             ours: format!("{grouped:.0} commits/s"),
@@ -39,8 +54,31 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
             wanted,
             met: Some(grouped >= least * alone),
         });
+        table.add(Figure {
+            what: format!(
+                "{engine} by itself, {TOGETHER} of {WRITERS} branches in one transaction"
+            ),
+            ours: format!("{bare_grouped:.0} commits/s"),
+            floor: format!("{bare_alone:.0} commits/s one by one"),
+            ratio: Some(bare_grouped / bare_alone),
+            wanted: "–",
+            met: None,
+        });
         messages::close(&tract);
     }
+}
+
+/// Has a bare engine write as many messages as the store did, in turns of groups and one by one;
+/// gives commits a second for both.
+fn floors(each: u64, mut write: impl FnMut(u64)) -> (f64, f64) {
+    let mut rate = |together: u64| {
+        let groups = WRITERS * each / together;
+        let (_, took) = timed(|| (0..groups).for_each(|_| write(together)));
+        (groups * together) as f64 / took.as_secs_f64()
+    };
+    let turns: Vec<_> = (0..ROUNDS).map(|_| (rate(TOGETHER), rate(1))).collect();
+    let (grouped, alone) = turns.into_iter().unzip();
+    (median(grouped), median(alone))
 }
 
 /// Lets all writers write; with a turn to wait for, one at a time. Gives commits a second.

@@ -30,8 +30,8 @@ fn put(table: &mut Opened<'_>, key: &[u8], value: &[u8]) -> StoreResult<()> {
     table.insert(key, value).map(drop).map_err(storage("bench"))
 }
 
-fn place(n: u64) -> [u8; 8] {
-    ((1u64 << 32) | n).to_be_bytes()
+fn place(segment: u64, n: u64) -> [u8; 8] {
+    ((segment << 32) | n).to_be_bytes()
 }
 
 /// Bytes that look like the first ones of a hash (the mixer of SplitMix64).
@@ -44,6 +44,37 @@ fn scatter(n: u64) -> [u8; 8] {
 
 fn key(parts: &[&[u8]]) -> Vec<u8> {
     [&[1u8][..], &parts.concat()].concat()
+}
+
+/// The tables of a store, opened.
+struct Tables<'t> {
+    commits: Opened<'t>,
+    blobs: Opened<'t>,
+    index: Opened<'t>,
+    small: Opened<'t>,
+    log: Opened<'t>,
+}
+
+impl<'t> Tables<'t> {
+    fn open(transaction: &'t WriteTransaction) -> StoreResult<Self> {
+        Ok(Self {
+            commits: opened(transaction, Space::Commits)?,
+            blobs: opened(transaction, Space::Blobs)?,
+            index: opened(transaction, Space::Index)?,
+            small: opened(transaction, Space::Small)?,
+            log: opened(transaction, Space::Log)?,
+        })
+    }
+}
+
+/// Writes that a ref moved.
+fn moved(tables: &mut Tables<'_>, n: u64, segment: u8, name: &[u8]) -> StoreResult<()> {
+    let low = n.to_be_bytes()[7];
+    put(&mut tables.small, &key(&[b"s"]), &[low; 36])?;
+    put(&mut tables.small, &key(&[b"g", &[0, 0, 0, segment]]), &[low; 13])?;
+    put(&mut tables.small, &key(&[b"r", name]), &[low; 41])?;
+    put(&mut tables.log, &key(&[&n.to_be_bytes()]), &[low; 150])?;
+    put(&mut tables.index, &key(&[b"l", &scatter(n ^ 0x55), &n.to_be_bytes()]), b"")
 }
 
 impl BareRedb {
@@ -63,31 +94,55 @@ impl BareRedb {
     /// # Errors
     /// What redb says.
     pub fn write(&mut self, messages: u64) -> StoreResult<()> {
+        let transaction = self.begin()?;
+        {
+            let mut tables = Tables::open(&transaction)?;
+            for n in self.next..self.next + messages {
+                self.message(&mut tables, n, place(1, n))?;
+            }
+            self.next += messages;
+            moved(&mut tables, self.next, 1, b"heads/main")?;
+        }
+        transaction.commit().map_err(engine("bench"))
+    }
+
+    /// Writes a message on each of some branches in one durable transaction, as a group of writers
+    /// does; who comes next goes on with the branches that follow, of so many `in_all`.
+    ///
+    /// # Errors
+    /// What redb says.
+    pub fn write_apart(&mut self, branches: u64, in_all: u32) -> StoreResult<()> {
+        let transaction = self.begin()?;
+        {
+            let mut tables = Tables::open(&transaction)?;
+            let in_all = u64::from(in_all);
+            let next = self.next + branches;
+            // In the order of their keys, as the store writes them.
+            let mut branches: Vec<u64> = (self.next..next).collect();
+            branches.sort_unstable_by_key(|n| n % in_all);
+            for n in branches {
+                let branch = n % in_all;
+                self.message(&mut tables, n, place(branch + 1, n / in_all))?;
+                let name = format!("heads/writer-{branch}");
+                moved(&mut tables, n + 1, branch as u8 + 1, name.as_bytes())?;
+            }
+            self.next = next;
+        }
+        transaction.commit().map_err(engine("bench"))
+    }
+
+    fn begin(&self) -> StoreResult<WriteTransaction> {
         let mut transaction = self.database.begin_write().map_err(engine("bench"))?;
         transaction.set_two_phase_commit(true);
         transaction.set_quick_repair(true);
-        {
-            let mut commits = opened(&transaction, Space::Commits)?;
-            let mut blobs = opened(&transaction, Space::Blobs)?;
-            let mut index = opened(&transaction, Space::Index)?;
-            for n in self.next..self.next + messages {
-                put(&mut commits, &key(&[&place(n)]), &self.record)?;
-                put(&mut blobs, &key(&[&place(n)]), &self.content)?;
-                put(&mut index, &key(&[b"c", &scatter(n), &place(n)]), b"")?;
-                put(&mut index, &key(&[b"b", &scatter(!n), &place(n)]), b"")?;
-            }
-            self.next += messages;
-            let n = self.next;
-            let low = n.to_be_bytes()[7];
-            let mut small = opened(&transaction, Space::Small)?;
-            put(&mut small, &key(&[b"s"]), &[low; 36])?;
-            put(&mut small, &key(&[b"g", &[0, 0, 0, 1]]), &[low; 13])?;
-            put(&mut small, &key(&[b"r", b"heads/main"]), &[low; 41])?;
-            let mut log = opened(&transaction, Space::Log)?;
-            put(&mut log, &key(&[&n.to_be_bytes()]), &[low; 150])?;
-            put(&mut index, &key(&[b"l", &scatter(n ^ 0x55), &n.to_be_bytes()]), b"")?;
-        }
-        transaction.commit().map_err(engine("bench"))
+        Ok(transaction)
+    }
+
+    fn message(&self, tables: &mut Tables<'_>, n: u64, place: [u8; 8]) -> StoreResult<()> {
+        put(&mut tables.commits, &key(&[&place]), &self.record)?;
+        put(&mut tables.blobs, &key(&[&place]), &self.content)?;
+        put(&mut tables.index, &key(&[b"c", &scatter(n), &place]), b"")?;
+        put(&mut tables.index, &key(&[b"b", &scatter(!n), &place]), b"")
     }
 
     /// Reads and hashes the newest messages: records, then contents. Gives how many rows it read.
@@ -98,7 +153,7 @@ impl BareRedb {
         let transaction = self.database.begin_read().map_err(engine("bench"))?;
         let mut read = 0;
         let (from, to) = (self.next.saturating_sub(messages), self.next);
-        let (from, to) = (key(&[&place(from)]), key(&[&place(to)]));
+        let (from, to) = (key(&[&place(1, from)]), key(&[&place(1, to)]));
         for space in [Space::Commits, Space::Blobs] {
             let table = transaction.open_table(table(space)).map_err(engine("bench"))?;
             let range = ReadableTable::range(&table, from.as_slice()..to.as_slice());
@@ -114,6 +169,8 @@ impl BareRedb {
 
 #[cfg(test)]
 mod tests {
+    use redb::ReadableTableMetadata;
+
     use super::*;
 
     #[test]
@@ -128,8 +185,15 @@ mod tests {
         assert_eq!(bare.walk(1000).expect("it is read"), 202);
         let read = bare.database.begin_read().expect("it can be read");
         let blobs = read.open_table(table(Space::Blobs)).expect("a table");
-        let key = key(&[&place(100)]);
+        let key = key(&[&place(1, 100)]);
         let found = blobs.get(key.as_slice()).expect("it is read");
         assert_eq!(found.map(|value| value.value().len()), Some(500));
+        drop(read);
+        bare.write_apart(8, 16).expect("it is written");
+        bare.write_apart(12, 16).expect("it is written");
+        assert_eq!(bare.next, 121);
+        let read = bare.database.begin_read().expect("it can be read");
+        let logged = read.open_table(table(Space::Log)).expect("a table");
+        assert_eq!(logged.len().expect("it is counted"), 2 + 20);
     }
 }

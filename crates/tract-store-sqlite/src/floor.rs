@@ -62,28 +62,38 @@ impl BareSqlite {
 
     fn transaction(&mut self, messages: u64) -> rusqlite::Result<()> {
         let writing = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let run = |sql: &str, with: &[&dyn rusqlite::ToSql]| {
-            writing.prepare_cached(sql)?.execute(with).map(drop)
-        };
+        let bare = Bare { writing: &writing, content: &self.content, record: &self.record };
+        let mut at = 0;
         for _ in 0..messages {
-            let n = self.next;
+            at = place(1, self.next);
+            bare.message(self.next, at)?;
             self.next += 1;
-            let at = place(1, n);
-            let blob = "INSERT INTO blobs VALUES (?1, 1, ?2, ?3)";
-            run(blob, params![at, scatter(n), self.content])?;
-            let commit = "INSERT INTO commits VALUES (?1, 1, ?2, 0, ?3)";
-            run(commit, params![at, scatter(!n), self.record])?;
         }
-        let n = self.next;
-        // Never the same twice: SQLite writes no page for a row that stays as it is.
-        let mut target = [7; 33];
-        target[1..9].copy_from_slice(&scatter(n).to_be_bytes());
-        let refs = "UPDATE refs SET target = ?1, sum = ?2 WHERE repo = 1 AND name = 'heads/main'";
-        run(refs, params![target, scatter(n + 5) >> 32])?;
-        let log = "INSERT INTO ref_log \
-                   VALUES (NULL, 1, 5, 1, ?1, ?2, ?3, NULL, 1, 2, NULL, NULL, ?4, ?5)";
-        let (b1, b2, sum) = (scatter(n + 7), scatter(n + 9), scatter(n + 11) >> 32);
-        run(log, params![place(1, n), b1, b2, AT + n, sum])?;
+        bare.moved("heads/main", self.next, at + 1)?;
+        writing.commit()
+    }
+
+    /// Writes a message on each of some branches in one durable transaction, as a group of writers
+    /// does; who comes next goes on with the branches that follow, of so many `in_all`.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn write_apart(&mut self, branches: u64, in_all: u32) -> StoreResult<()> {
+        self.group(branches, i64::from(in_all)).map_err(engine("bench"))
+    }
+
+    fn group(&mut self, branches: u64, in_all: i64) -> rusqlite::Result<()> {
+        let writing = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let bare = Bare { writing: &writing, content: &self.content, record: &self.record };
+        for _ in 0..branches {
+            let n = self.next;
+            let (branch, position) = (n % in_all, n / in_all);
+            let (name, at) = (format!("heads/writer-{branch}"), place(2 * branch + 2, position));
+            bare.run("INSERT OR IGNORE INTO refs VALUES (1, ?1, x'00', 0)", params![name])?;
+            bare.message(n, at)?;
+            bare.moved(&name, n, at)?;
+            self.next += 1;
+        }
         writing.commit()
     }
 
@@ -135,6 +145,38 @@ impl BareSqlite {
     }
 }
 
+/// A transaction of the bare engine, and what it writes.
+struct Bare<'a> {
+    writing: &'a Connection,
+    content: &'a [u8],
+    record: &'a [u8],
+}
+
+impl Bare<'_> {
+    fn run(&self, sql: &str, with: &[&dyn rusqlite::ToSql]) -> rusqlite::Result<()> {
+        self.writing.prepare_cached(sql)?.execute(with).map(drop)
+    }
+
+    fn message(&self, n: i64, at: i64) -> rusqlite::Result<()> {
+        let blob = "INSERT INTO blobs VALUES (?1, 1, ?2, ?3)";
+        self.run(blob, params![at, scatter(n), self.content])?;
+        let commit = "INSERT INTO commits VALUES (?1, 1, ?2, 0, ?3)";
+        self.run(commit, params![at, scatter(!n), self.record])
+    }
+
+    fn moved(&self, name: &str, n: i64, to: i64) -> rusqlite::Result<()> {
+        // Never the same twice: SQLite writes no page for a row that stays as it is.
+        let mut target = [7; 33];
+        target[1..9].copy_from_slice(&scatter(n).to_be_bytes());
+        let refs = "UPDATE refs SET target = ?1, sum = ?2 WHERE repo = 1 AND name = ?3";
+        self.run(refs, params![target, scatter(n + 5) >> 32, name])?;
+        let log = "INSERT INTO ref_log \
+                   VALUES (NULL, 1, 5, 1, ?1, ?2, ?3, NULL, 1, 2, NULL, NULL, ?4, ?5)";
+        let (b1, b2, sum) = (scatter(n + 7), scatter(n + 9), scatter(n + 11) >> 32);
+        self.run(log, params![to, b1, b2, AT + n, sum])
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,12 +188,17 @@ mod tests {
         let mut bare = BareSqlite::create(&path, 500, 120).expect("it is made");
         bare.write(1).expect("it is written");
         bare.write(100).expect("it is written");
-        let count = |table: &str| -> i64 {
-            let sql = format!("SELECT count(*) FROM {table}");
-            bare.connection.query_row(&sql, [], |row| row.get(0)).expect("a number")
+        let counts = |bare: &BareSqlite| {
+            ["blobs", "commits", "ref_log", "refs"].map(|table| -> i64 {
+                let sql = format!("SELECT count(*) FROM {table}");
+                bare.connection.query_row(&sql, [], |row| row.get(0)).expect("a number")
+            })
         };
-        assert_eq!(["blobs", "commits", "ref_log", "refs"].map(count), [101, 101, 2, 1]);
+        assert_eq!(counts(&bare), [101, 101, 2, 1]);
+        bare.write_apart(8, 16).expect("it is written");
+        bare.write_apart(12, 16).expect("it is written");
+        assert_eq!(counts(&bare), [121, 121, 22, 17]);
         assert_eq!(bare.walk(7).expect("it is read"), 14);
-        assert_eq!(bare.read().expect("it is read"), 101 * (500 + 120));
+        assert_eq!(bare.read().expect("it is read"), 121 * (500 + 120));
     }
 }
