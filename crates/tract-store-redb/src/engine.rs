@@ -4,18 +4,20 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
+use bytes::Bytes;
 use redb::{
-    Database, ReadOnlyDatabase, ReadableDatabase, ReadableTable, Table, TableDefinition,
-    WriteTransaction,
+    Database, ReadOnlyDatabase, ReadableDatabase, Table, TableDefinition, WriteTransaction,
 };
-use tract_core::kv::{Durability, KvBatch, KvEngine, KvOutcome, KvRead, Space};
+use tract_core::kv::{
+    Durability, KvBatch, KvEngine, KvEntry, KvJoining, KvOutcome, KvRead, Scan, Space, Visit,
+};
 use tract_core::store::{Capabilities, Damage};
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
 
 use crate::copy;
 use crate::error::{BACKEND, contained, engine, new, storage};
 use crate::scratch::Scratch;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{self, Snapshot};
 
 /// How much of the file a check keeps in memory.
 const CHECK_CACHE_BYTES: usize = 16 << 20;
@@ -72,44 +74,59 @@ impl RedbEngine {
 
 type Writing<'t> = Table<'t, &'static [u8], &'static [u8]>;
 
-/// Opens the tables that a batch touches, each once.
-struct Tables<'t> {
-    transaction: &'t WriteTransaction,
-    opened: [Option<Writing<'t>>; Space::ALL.len()],
-}
+/// The tables of a transaction that writes, as it leaves them.
+struct Tables<'t>([Writing<'t>; Space::ALL.len()]);
 
 impl<'t> Tables<'t> {
-    fn get(&mut self, space: Space) -> StoreResult<&mut Writing<'t>> {
-        let slot = &mut self.opened[space as usize];
-        match slot {
-            Some(opened) => Ok(opened),
-            None => {
-                let opened = self.transaction.open_table(table(space)).map_err(engine("apply"))?;
-                Ok(slot.insert(opened))
+    fn open(transaction: &'t WriteTransaction) -> StoreResult<Self> {
+        let open = |space| transaction.open_table(table(space)).map_err(engine("apply"));
+        let [commits, blobs, index, small, log] = Space::ALL.map(open);
+        Ok(Self([commits?, blobs?, index?, small?, log?]))
+    }
+
+    /// Compares, then writes; `Some` is the first key that differs.
+    fn put(&mut self, batch: &KvBatch) -> StoreResult<Option<KvOutcome>> {
+        for required in &batch.requires {
+            if self.get(required.space, &required.key)? != required.value {
+                let (space, key) = (required.space, required.key.clone());
+                return Ok(Some(KvOutcome::Conflict { space, key }));
             }
         }
+        for KvEntry { space, key, value } in &batch.writes {
+            let table = &mut self.0[*space as usize];
+            match value {
+                Some(value) => drop(table.insert(&**key, &**value).map_err(storage("apply"))?),
+                None => drop(table.remove(&**key).map_err(storage("apply"))?),
+            }
+        }
+        Ok(None)
     }
 }
 
-/// Compares, then writes; `Some` is the first key that differs.
-fn put(transaction: &WriteTransaction, batch: &KvBatch) -> StoreResult<Option<KvOutcome>> {
-    let mut tables = Tables { transaction, opened: Default::default() };
-    for required in &batch.requires {
-        let table = tables.get(required.space)?;
-        let found = ReadableTable::get(table, &*required.key).map_err(storage("apply"))?;
-        if found.as_ref().map(|found| found.value()) != required.value.as_deref() {
-            let (space, key) = (required.space, required.key.clone());
-            return Ok(Some(KvOutcome::Conflict { space, key }));
-        }
+/// Writes a batch and those that join it; `Some` is the first key that differs.
+fn put_all(
+    transaction: &WriteTransaction,
+    batch: &KvBatch,
+    joining: &mut KvJoining<'_>,
+) -> StoreResult<Option<KvOutcome>> {
+    let mut tables = Tables::open(transaction)?;
+    let mut conflict = tables.put(batch)?;
+    while conflict.is_none()
+        && let Some(joined) = joining(&tables)
+    {
+        conflict = tables.put(&joined)?;
     }
-    for write in &batch.writes {
-        let table = tables.get(write.space)?;
-        match &write.value {
-            Some(value) => drop(table.insert(&*write.key, &**value).map_err(storage("apply"))?),
-            None => drop(table.remove(&*write.key).map_err(storage("apply"))?),
-        }
+    Ok(conflict)
+}
+
+impl KvRead for Tables<'_> {
+    fn get(&self, space: Space, key: &[u8]) -> StoreResult<Option<Bytes>> {
+        snapshot::get(&self.0[space as usize], key)
     }
-    Ok(None)
+
+    fn scan(&self, scan: &Scan, visit: &mut Visit<'_>) -> StoreResult<()> {
+        snapshot::scan(&self.0[scan.space as usize], scan, visit)
+    }
 }
 
 impl KvEngine for RedbEngine {
@@ -126,6 +143,15 @@ impl KvEngine for RedbEngine {
     }
 
     fn write(&self, batch: &KvBatch, durability: Durability) -> StoreResult<KvOutcome> {
+        self.write_joined(batch, durability, &mut |_| None)
+    }
+
+    fn write_joined(
+        &self,
+        batch: &KvBatch,
+        durability: Durability,
+        joining: &mut KvJoining<'_>,
+    ) -> StoreResult<KvOutcome> {
         let file = self.file();
         contained("apply", || {
             let database = match &*file {
@@ -148,7 +174,7 @@ impl KvEngine for RedbEngine {
                     .set_durability(redb::Durability::None)
                     .map_err(|error| engine("apply")(redb::Error::from(error)))?,
             }
-            if let Some(conflict) = put(&transaction, batch)? {
+            if let Some(conflict) = put_all(&transaction, batch, joining)? {
                 transaction.abort().map_err(storage("apply"))?;
                 return Ok(conflict);
             }

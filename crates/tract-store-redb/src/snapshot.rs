@@ -46,35 +46,54 @@ impl<'a> Snapshot<'a> {
 
 impl KvRead for Snapshot<'_> {
     fn get(&self, space: Space, key: &[u8]) -> StoreResult<Option<Bytes>> {
-        contained("read", || {
-            let Some(table) = self.table(space)? else { return Ok(None) };
-            let found = ReadableTable::get(table, key).map_err(storage("read"))?;
-            Ok(found.map(|value| Bytes::copy_from_slice(value.value())))
+        contained("read", || match self.table(space)? {
+            Some(table) => get(table, key),
+            None => Ok(None),
         })
     }
 
     fn scan(&self, scan: &Scan, visit: &mut Visit<'_>) -> StoreResult<()> {
-        // An inverted range is a mistake to redb, and an empty one to us.
-        if scan.is_empty() {
+        contained("read", || match self.table(scan.space)? {
+            Some(table) => self::scan(table, scan, visit),
+            None => Ok(()),
+        })
+    }
+}
+
+type Bytewise = &'static [u8];
+
+/// Reads one value of a table.
+pub(crate) fn get(
+    table: &impl ReadableTable<Bytewise, Bytewise>,
+    key: &[u8],
+) -> StoreResult<Option<Bytes>> {
+    let found = table.get(key).map_err(storage("read"))?;
+    Ok(found.map(|value| Bytes::copy_from_slice(value.value())))
+}
+
+/// Visits a range of a table.
+pub(crate) fn scan(
+    table: &impl ReadableTable<Bytewise, Bytewise>,
+    scan: &Scan,
+    visit: &mut Visit<'_>,
+) -> StoreResult<()> {
+    // An inverted range is a mistake to redb, and an empty one to us.
+    if scan.is_empty() {
+        return Ok(());
+    }
+    let from = scan.from.as_slice();
+    let mut range = match scan.to.as_deref() {
+        Some(to) => table.range(from..to),
+        None => table.range(from..),
+    }
+    .map_err(storage("read"))?;
+    loop {
+        let next = if scan.reverse { range.next_back() } else { range.next() };
+        let Some((key, value)) = next.transpose().map_err(storage("read"))? else {
+            return Ok(());
+        };
+        if visit(key.value(), value.value())?.is_break() {
             return Ok(());
         }
-        contained("read", || {
-            let Some(table) = self.table(scan.space)? else { return Ok(()) };
-            let from = scan.from.as_slice();
-            let mut range = match scan.to.as_deref() {
-                Some(to) => ReadableTable::range(table, from..to),
-                None => ReadableTable::range(table, from..),
-            }
-            .map_err(storage("read"))?;
-            loop {
-                let next = if scan.reverse { range.next_back() } else { range.next() };
-                let Some((key, value)) = next.transpose().map_err(storage("read"))? else {
-                    return Ok(());
-                };
-                if visit(key.value(), value.value())?.is_break() {
-                    return Ok(());
-                }
-            }
-        })
     }
 }

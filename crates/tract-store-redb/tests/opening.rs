@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use redb::{Database, ReadableDatabase, TableDefinition};
-use tract_core::store::{BlobKey, BlockingStore, Threaded, WriteMode};
+use tract_core::store::{BlobKey, BlockingStore, Threaded, Walk, WriteMode};
 use tract_core::{
     Applied, Batch, BatchId, Blob, By, Commit, CommitId, CommitRecord, Expect, Kind, LogNote, Op,
     OperationId, RefEdit, RefName, RefTarget, RepoName, Store, StoreErrorKind, block_on,
@@ -314,4 +314,42 @@ fn checking_changes_nothing() {
     // And writing goes on after it.
     let (batch, _) = appending(stored.line.last().copied(), "after the check");
     assert_eq!(block_on(store.apply(&repo(), batch)).unwrap(), Applied::Done);
+}
+
+#[test]
+fn who_joins_a_group_sees_what_it_wrote_and_is_durable_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.redb");
+    let store = create(&path);
+    let (first, head) = appending(None, "begins the group");
+    let (stale, _) = appending(None, "comes too late");
+    let (next, next_head) = appending(Some(head), "sees what the group wrote");
+    let (last, last_head) = appending(Some(next_head), "sees what who joined wrote");
+    let other = RepoName::new("other").unwrap();
+    let waves = [
+        vec![(repo(), stale), (repo(), next)],
+        // A repository that nobody has written to so far.
+        vec![(repo(), last.clone()), (other.clone(), appending(None, "elsewhere").0)],
+    ];
+    let mut waves = waves.into_iter();
+    let mut joining = || waves.next().unwrap_or_default();
+    let answers = store.store().apply_joined(&[(repo(), first)], &mut joining);
+    let [first, stale, next, last_answer, elsewhere] = answers.try_into().expect("five answers");
+    assert_eq!(first.unwrap(), Applied::Done);
+    assert!(matches!(stale.unwrap(), Applied::Conflict(_)));
+    assert_eq!(next.unwrap(), Applied::Done);
+    assert_eq!(last_answer.unwrap(), Applied::Done);
+    assert_eq!(elsewhere.unwrap(), Applied::Done);
+    // What joined is known as what began the group is: a second time it does nothing.
+    let again = store.store().apply_group(&[(repo(), last)]).swap_remove(0);
+    assert_eq!(again.unwrap(), Applied::Already);
+    block_on(store.close()).unwrap();
+    drop(store);
+    let store = tract_store_redb::open(&path, &RedbOptions::new()).unwrap();
+    let page = store.store().walk(&repo(), Walk::from(last_head)).unwrap();
+    let line: Vec<_> = page.steps.iter().map(|step| step.commit.id()).collect();
+    assert_eq!(line, [last_head, next_head, head]);
+    for repo in [repo(), other] {
+        assert_eq!(store.store().check(&repo, false).unwrap(), []);
+    }
 }

@@ -8,7 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use rusqlite::{Connection, params};
 use tract_core::store::{
-    BlobKey, BlockingStore, Capabilities, Damage, LogQuery, StoreStats, Threaded, Walk, WalkPage,
+    BlobKey, BlockingStore, Capabilities, Damage, Joining, LogQuery, StoreStats, Threaded, Walk,
+    WalkPage,
 };
 use tract_core::{
     Applied, Batch, Blob, Commit, CommitId, DerivedKind, IdPrefix, LogEntry, ObjectId, RefName,
@@ -182,6 +183,27 @@ impl SqliteStore {
                 Err(new(StoreErrorKind::ReadOnly, op, "the store is open for reading only"))
             }
             None => Err(self.closed(op)),
+        }
+    }
+}
+
+impl SqliteStore {
+    fn group(
+        &self,
+        group: &[(RepoName, Batch)],
+        joining: Option<&mut Joining<'_>>,
+    ) -> Vec<StoreResult<Applied>> {
+        let written = self.write(write::OP, |connection| {
+            let (answers, in_doubt) = write::group(connection, &self.memory, group, joining);
+            if in_doubt {
+                self.poisoned.store(true, Ordering::Release);
+            }
+            Ok(answers)
+        });
+        match written {
+            Ok(answers) => answers,
+            // Nobody was let in before that.
+            Err(error) => group.iter().map(|_| Err(crate::error::again(&error))).collect(),
         }
     }
 }
@@ -368,17 +390,15 @@ impl BlockingStore for SqliteStore {
     }
 
     fn apply_group(&self, group: &[(RepoName, Batch)]) -> Vec<StoreResult<Applied>> {
-        let written = self.write(write::OP, |connection| {
-            let (answers, in_doubt) = write::group(connection, &self.memory, group);
-            if in_doubt {
-                self.poisoned.store(true, Ordering::Release);
-            }
-            Ok(answers)
-        });
-        match written {
-            Ok(answers) => answers,
-            Err(error) => group.iter().map(|_| Err(crate::error::again(&error))).collect(),
-        }
+        self.group(group, None)
+    }
+
+    fn apply_joined(
+        &self,
+        group: &[(RepoName, Batch)],
+        joining: &mut Joining<'_>,
+    ) -> Vec<StoreResult<Applied>> {
+        self.group(group, Some(joining))
     }
 
     fn close(&self) -> StoreResult<()> {

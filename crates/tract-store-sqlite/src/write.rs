@@ -4,6 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, ToSql, params};
+use tract_core::store::Joining;
 use tract_core::{
     Applied, Batch, BatchId, Conflict, Expect, ObjectId, RefEdit, RefName, RefTarget, RepoName,
     StoreError, StoreErrorKind, StoreResult,
@@ -94,47 +95,47 @@ pub(crate) struct Tx<'a> {
     pub(crate) text_name: Vec<u8>,
 }
 
-/// Writes a group; the second value says that its durability is in doubt.
+/// Writes a group and those who join it; the second value says that its durability is in doubt.
 pub(crate) fn group(
     connection: &Connection,
     memory: &Mutex<Memory>,
     group: &[(RepoName, Batch)],
+    joining: Option<&mut Joining<'_>>,
 ) -> (Vec<StoreResult<Applied>>, bool) {
-    match try_group(connection, memory, group) {
+    let mut callers = group.len();
+    match try_group(connection, memory, group, joining, &mut callers) {
         Ok(answers) => (answers, false),
-        Err((error, in_doubt)) => (group.iter().map(|_| Err(again(&error))).collect(), in_doubt),
+        Err((error, in_doubt)) => ((0..callers).map(|_| Err(again(&error))).collect(), in_doubt),
     }
 }
 
 type Answers = Vec<StoreResult<Applied>>;
+/// An error of a whole group, and whether its durability is in doubt.
+type GroupError = (StoreError, bool);
+
+fn failed(error: StoreError) -> GroupError {
+    let in_doubt = crate::error::is_io(&error);
+    (error, in_doubt)
+}
 
 fn try_group(
     connection: &Connection,
     memory: &Mutex<Memory>,
     group: &[(RepoName, Batch)],
-) -> Result<Answers, (StoreError, bool)> {
-    let failed = |error: StoreError| {
-        let in_doubt = crate::error::is_io(&error);
-        (error, in_doubt)
-    };
+    mut joining: Option<&mut Joining<'_>>,
+    callers: &mut usize,
+) -> Result<Answers, GroupError> {
     let writing = Writing::begin(connection, OP).map_err(failed)?;
     let mut tx = Tx::new(connection, memory);
     let mut answers = Vec::with_capacity(group.len());
-    for (n, (name, batch)) in group.iter().enumerate() {
-        tx.more_follow = n + 1 < group.len();
-        let verdict = tx.repo(name).and_then(|repo| Ok((repo, tx.check(repo, batch)?)));
-        match verdict {
-            Ok((repo, Verdict::Write(checked))) => {
-                tx.write(name, repo, checked).map_err(failed)?;
-                answers.push(Ok(Applied::Done));
-            }
-            Ok((_, Verdict::Answer(answer))) => answers.push(Ok(answer)),
-            // Nothing of this batch was written, unless the whole transaction is gone.
-            Err(error) if connection.is_autocommit() || crate::error::is_io(&error) => {
-                return Err(failed(error));
-            }
-            Err(error) => answers.push(Err(error)),
+    tx.write_all(group, joining.is_some(), &mut answers)?;
+    while let Some(joining) = &mut joining {
+        let joined = joining();
+        if joined.is_empty() {
+            break;
         }
+        *callers += joined.len();
+        tx.write_all(&joined, true, &mut answers)?;
     }
     let fresh = tx.fresh;
     writing.commit(OP).map_err(|mut error| {
@@ -191,6 +192,32 @@ impl<'a> Tx<'a> {
         parameters: &[&dyn ToSql],
     ) -> StoreResult<Option<i64>> {
         self.statement(sql)?.query_row(parameters, |row| row.get(0)).optional().map_err(engine(OP))
+    }
+
+    /// Checks and writes batches; `may_grow` says that others may follow.
+    fn write_all(
+        &mut self,
+        batches: &[(RepoName, Batch)],
+        may_grow: bool,
+        answers: &mut Answers,
+    ) -> Result<(), GroupError> {
+        for (n, (name, batch)) in batches.iter().enumerate() {
+            self.more_follow = may_grow || n + 1 < batches.len();
+            let verdict = self.repo(name).and_then(|repo| Ok((repo, self.check(repo, batch)?)));
+            match verdict {
+                Ok((repo, Verdict::Write(checked))) => {
+                    self.write(name, repo, checked).map_err(failed)?;
+                    answers.push(Ok(Applied::Done));
+                }
+                Ok((_, Verdict::Answer(answer))) => answers.push(Ok(answer)),
+                // Nothing of this batch was written, unless the whole transaction is gone.
+                Err(error) if self.connection.is_autocommit() || crate::error::is_io(&error) => {
+                    return Err(failed(error));
+                }
+                Err(error) => answers.push(Err(error)),
+            }
+        }
+        Ok(())
     }
 
     fn has_batch(&mut self, repo: i64, id: BatchId) -> StoreResult<bool> {

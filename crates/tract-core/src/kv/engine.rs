@@ -126,6 +126,9 @@ impl<R: KvRead + ?Sized> KvRead for Arc<R> {
     }
 }
 
+/// Gives what joins a write, given what was written so far; `None` when nobody waits.
+pub type KvJoining<'a> = dyn FnMut(&dyn KvRead) -> Option<KvBatch> + 'a;
+
 /// When a write must have reached the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
@@ -174,6 +177,21 @@ pub trait KvEngine: Send + Sync + 'static {
     /// written. After any other it is unknown what was, and the store lets nothing more be written
     /// through this handle.
     fn write(&self, batch: &KvBatch, durability: Durability) -> StoreResult<KvOutcome>;
+
+    /// Does what [`write`](Self::write) does, and before the write is durable asks `joining` for
+    /// another batch to become part of it, until there is none: its argument shows what has been
+    /// written so far. All of the batches are written, or none. By default nobody is asked.
+    ///
+    /// # Errors
+    /// Those of [`write`](Self::write).
+    fn write_joined(
+        &self,
+        batch: &KvBatch,
+        durability: Durability,
+        _joining: &mut KvJoining<'_>,
+    ) -> StoreResult<KvOutcome> {
+        self.write(batch, durability)
+    }
 
     /// Says what the engine can do. By default it keeps what is written, for one process.
     fn capabilities(&self) -> Capabilities {

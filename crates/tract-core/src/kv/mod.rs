@@ -85,7 +85,7 @@ mod tests;
 pub use bytes::Bytes;
 
 pub use self::batch::{KvBatch, KvEntry};
-pub use self::engine::{Durability, KvEngine, KvOutcome, KvRead, Scan, Space, Visit};
+pub use self::engine::{Durability, KvEngine, KvJoining, KvOutcome, KvRead, Scan, Space, Visit};
 pub use self::map::KvMap;
 pub use self::memory::{MemoryEngine, MemoryStore, memory};
 #[doc(hidden)]

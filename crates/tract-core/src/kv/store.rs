@@ -9,15 +9,15 @@ use bytes::Bytes;
 
 use super::overlay::Overlay;
 use super::read::{self, View};
-use super::recent::Recent;
-use super::{Durability, KvEngine, KvOutcome, MemoryEngine, Space, keys, migrate, write};
+use super::recent::{Recent, Stored};
+use super::{Durability, KvEngine, KvOutcome, KvRead, MemoryEngine, Space, keys, migrate, write};
 use crate::batch::{Applied, Batch, DerivedKind};
 use crate::commit::Commit;
 use crate::id::{CommitId, RepoName, ToolId, ToolsetId};
 use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
 use crate::refs::{LogEntry, RefName, RefTarget};
 use crate::store::{
-    BlobKey, BlockingStore, Capabilities, Damage, LogQuery, StoreError, StoreErrorKind,
+    BlobKey, BlockingStore, Capabilities, Damage, Joining, LogQuery, StoreError, StoreErrorKind,
     StoreResult, StoreStats, Threaded, Walk, WalkPage, WriteMode,
 };
 
@@ -140,8 +140,52 @@ impl<E: KvEngine> KvStore<E> {
                 Err(error) => return Err(self.failed(op, error)),
             }
         }
-        let message = "other writers came first, again and again";
-        Err(self.error(StoreErrorKind::Busy, op, message))
+        Err(self.outrun(op))
+    }
+
+    /// Writes a group, and with it those who join before it is durable; again if somebody else came
+    /// first.
+    fn write_group(
+        &self,
+        recent: &Recent,
+        group: &[(RepoName, Batch)],
+        joining: &mut Joining<'_>,
+        joined: &mut Vec<(RepoName, Batch)>,
+    ) -> StoreResult<(Vec<StoreResult<Applied>>, Vec<Stored>)> {
+        self.check_writable("apply")?;
+        for _ in 0..ATTEMPTS {
+            let (mut answers, mut stored) = (Vec::new(), Vec::new());
+            let mut stage = |read: &dyn KvRead, batches: &[&[(RepoName, Batch)]]| {
+                let mut overlay = Overlay::new(read);
+                for (repo, batch) in batches.iter().copied().flatten() {
+                    let overlay = &mut overlay;
+                    let answer = write::apply(overlay, E::NAME, recent, repo, batch, &mut stored);
+                    answers.push(answer);
+                }
+                overlay.into_batch()
+            };
+            // Nothing is read from this snapshot while it is written.
+            let batch = stage(&*self.engine.read()?, &[group, joined]);
+            if batch.writes.is_empty() {
+                return Ok((answers, stored));
+            }
+            let mut joining = |read: &dyn KvRead| {
+                let arrived = joining();
+                let batch = (!arrived.is_empty()).then(|| stage(read, &[&arrived]));
+                joined.extend(arrived);
+                batch
+            };
+            match self.engine.write_joined(&batch, Durability::Immediate, &mut joining) {
+                Ok(KvOutcome::Committed) => return Ok((answers, stored)),
+                Ok(KvOutcome::Conflict { .. }) => {}
+                Err(error) => return Err(self.failed("apply", error)),
+            }
+        }
+        Err(self.outrun("apply"))
+    }
+
+    fn outrun(&self, op: &'static str) -> StoreError {
+        self.error(StoreErrorKind::Busy, op, "other writers came first, again and again")
     }
 
     /// Judges a failed write: unless the engine says that nothing was written, nobody knows.
@@ -292,15 +336,17 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
     }
 
     fn apply_group(&self, group: &[(RepoName, Batch)]) -> Vec<StoreResult<Applied>> {
+        self.apply_joined(group, &mut Vec::new)
+    }
+
+    fn apply_joined(
+        &self,
+        group: &[(RepoName, Batch)],
+        joining: &mut Joining<'_>,
+    ) -> Vec<StoreResult<Applied>> {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = self.write("apply", |overlay| {
-            let mut stored = Vec::new();
-            let mut apply = |(repo, batch): &(RepoName, Batch)| {
-                write::apply(overlay, E::NAME, &recent, repo, batch, &mut stored)
-            };
-            let answers: Vec<_> = group.iter().map(&mut apply).collect();
-            Ok((answers, stored))
-        });
+        let mut joined = Vec::new();
+        let written = self.write_group(&recent, group, joining, &mut joined);
         match written {
             Ok((answers, stored)) => {
                 recent.remember(stored);
@@ -309,8 +355,9 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
             // Nobody's write is known to last, also not of those who would have been refused.
             Err(error) => {
                 let again = || self.error(error.kind.clone(), error.op, &error.message);
-                let mut answers: Vec<_> = group.iter().skip(1).map(|_| Err(again())).collect();
-                if !group.is_empty() {
+                let callers = group.len() + joined.len();
+                let mut answers: Vec<_> = (1..callers).map(|_| Err(again())).collect();
+                if callers > 0 {
                     answers.insert(0, Err(error));
                 }
                 answers

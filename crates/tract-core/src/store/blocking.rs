@@ -11,6 +11,10 @@ use crate::id::{CommitId, RepoName, ToolId, ToolsetId};
 use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
 use crate::refs::{LogEntry, RefName, RefTarget};
 
+/// Gives the batches that may join a transaction that is being written; none when nothing waits
+/// or no more fits.
+pub type Joining<'a> = dyn FnMut() -> Vec<(RepoName, Batch)> + 'a;
+
 /// A store whose calls block. Reads may come from several threads at once; a group of writes
 /// comes from one thread at a time.
 ///
@@ -53,6 +57,18 @@ pub trait BlockingStore: fmt::Debug + Send + Sync + 'static {
     /// No answer may be given before the transaction is durable. When making it durable fails,
     /// every answer is an error, and the store is poisoned.
     fn apply_group(&self, group: &[(RepoName, Batch)]) -> Vec<StoreResult<Applied>>;
+
+    /// Does what [`apply_group`](Self::apply_group) does, for a group that grows: `joining` gives
+    /// what was queued since, as much of it as one transaction may still hold. Its answers follow
+    /// those of `group`, one per batch in the order in which they joined. A store that does not ask
+    /// leaves the others to the next transaction.
+    fn apply_joined(
+        &self,
+        group: &[(RepoName, Batch)],
+        _joining: &mut Joining<'_>,
+    ) -> Vec<StoreResult<Applied>> {
+        self.apply_group(group)
+    }
 
     /// Writes out what is held back and releases files and locks; later calls fail.
     fn close(&self) -> StoreResult<()> {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-pub use self::blocking::BlockingStore;
+pub use self::blocking::{BlockingStore, Joining};
 pub use self::error::{StoreError, StoreErrorKind, StoreResult};
 pub use self::threaded::{Threaded, WriteMode};
 use crate::batch::{Applied, Batch, DerivedKind};

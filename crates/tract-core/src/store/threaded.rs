@@ -34,7 +34,8 @@ pub enum WriteMode {
 /// A [`BlockingStore`] as a [`Store`](super::Store).
 ///
 /// Writes go one group at a time: whatever is queued (up to 256 batches or 4 MiB) becomes one
-/// durable transaction, and all its callers get their answers after it. The thread starts with the
+/// durable transaction, which those who come meanwhile may join, and all its callers get their answers
+/// after it. The thread starts with the
 /// first write that needs it and ends when this is closed or dropped, after it has written what
 /// was queued. Dropping the future of [`apply`](super::Store::apply) does not take back a batch
 /// that is already queued.
@@ -64,6 +65,9 @@ enum InPlace {
     /// Somebody else is writing, or the thread shall.
     Not(Box<Write>),
 }
+
+/// What everybody is told who waits for a write that did not happen.
+type Refusal<S> = fn(&Shared<S>) -> StoreError;
 
 struct Shared<S> {
     store: S,
@@ -205,9 +209,20 @@ impl<S: BlockingStore> Shared<S> {
     }
 
     fn write_group(&self, writing: MutexGuard<'_, ()>, group: Vec<Job>) {
-        let (writes, senders): (Vec<_>, Vec<_>) =
+        let mut bytes: usize = group.iter().map(|job| job.bytes).sum();
+        let (writes, mut senders): (Vec<_>, Vec<_>) =
             group.into_iter().map(|job| (*job.write, job.answer)).unzip();
-        let mut answers = self.apply(&writes).into_iter();
+        let mut joining = || {
+            let joined = self.queue.drain(senders.len(), bytes);
+            let take = |job: Job| {
+                bytes += job.bytes;
+                senders.push(job.answer);
+                *job.write
+            };
+            joined.into_iter().map(take).collect()
+        };
+        let answers = self.guarded(|store| store.apply_joined(&writes, &mut joining));
+        let mut answers = self.all(answers, senders.len()).into_iter();
         // Answering wakes callers, who may write at once.
         drop(writing);
         for sender in senders {
@@ -217,16 +232,34 @@ impl<S: BlockingStore> Shared<S> {
 
     /// Has the store write a group, while nobody else writes.
     fn apply(&self, group: &[Write]) -> Vec<StoreResult<Applied>> {
+        self.all(self.guarded(|store| store.apply_group(group)), group.len())
+    }
+
+    /// Has the store write, unless it panicked before; an error when it panics now.
+    fn guarded(
+        &self,
+        write: impl FnOnce(&S) -> Vec<StoreResult<Applied>>,
+    ) -> Result<Vec<StoreResult<Applied>>, Refusal<S>> {
         if self.broken.load(Ordering::Acquire) {
-            return group.iter().map(|_| Err(self.poisoned())).collect();
+            return Err(Self::poisoned);
         }
         // Not unwind safe in general; a store that panicked is not used for writing again.
-        let written = AssertUnwindSafe(|| self.store.apply_group(group));
-        let answers = catch_unwind(written).unwrap_or_else(|_| {
+        catch_unwind(AssertUnwindSafe(|| write(&self.store))).map_err(|_| {
             self.broken.store(true, Ordering::Release);
-            group.iter().map(|_| Err(self.panicked())).collect()
-        });
-        self.together(answers)
+            Self::panicked as Refusal<S>
+        })
+    }
+
+    /// Gives everybody an answer.
+    fn all(
+        &self,
+        answers: Result<Vec<StoreResult<Applied>>, Refusal<S>>,
+        callers: usize,
+    ) -> Vec<StoreResult<Applied>> {
+        match answers {
+            Ok(answers) => self.together(answers),
+            Err(refusal) => (0..callers).map(|_| Err(refusal(self))).collect(),
+        }
     }
 
     /// A group is one transaction: where one batch may not last, no other batch of the group was

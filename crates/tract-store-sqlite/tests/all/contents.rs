@@ -197,6 +197,36 @@ fn a_refused_batch_leaves_no_trace_beside_its_neighbours() {
 }
 
 #[test]
+fn who_joins_a_group_sees_what_it_wrote_and_is_durable_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    let store = create(&path);
+    let main = branch("main");
+    let (first, head) = appending(&main, None, "begins the group");
+    let (stale, _) = appending(&main, None, "comes too late");
+    let (next, next_head) = appending(&main, Some(head), "sees what the group wrote");
+    let (last, last_head) = appending(&main, Some(next_head), "sees what who joined wrote");
+    let waves = [vec![stale, next], vec![last.clone()]]
+        .map(|wave| wave.into_iter().map(|batch| (repo(), batch)).collect::<Vec<_>>());
+    let mut waves = waves.into_iter();
+    let answers =
+        store.store().apply_joined(&[(repo(), first)], &mut || waves.next().unwrap_or_default());
+    let [first, stale, next, last_answer] = answers.try_into().expect("four answers");
+    assert_eq!(first.unwrap(), Applied::Done);
+    assert!(matches!(stale.unwrap(), Applied::Conflict(_)));
+    assert_eq!(next.unwrap(), Applied::Done);
+    assert_eq!(last_answer.unwrap(), Applied::Done);
+    // What joined is known as what began the group is: a second time it does nothing.
+    assert_eq!(apply(&store, last).unwrap(), Applied::Already);
+    drop(store);
+    let store = tract_store_sqlite::open(&path, &SqliteOptions::new()).unwrap();
+    let page = store.store().walk(&repo(), Walk::from(last_head)).unwrap();
+    let line: Vec<_> = page.steps.iter().map(|step| step.commit.id()).collect();
+    assert_eq!(line, [last_head, next_head, head]);
+    assert_sound(&store);
+}
+
+#[test]
 fn the_log_says_what_was_said() {
     let folder = tempfile::tempdir().unwrap();
     let store = create(&folder.path().join("agent.db"));

@@ -26,7 +26,8 @@ pub(super) type Write = (RepoName, Batch);
 pub(super) struct Job {
     pub(super) write: Box<Write>,
     pub(super) answer: Sender<StoreResult<Applied>>,
-    bytes: usize,
+    /// What it weighs.
+    pub(super) bytes: usize,
 }
 
 impl Job {

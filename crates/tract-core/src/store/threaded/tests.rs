@@ -12,12 +12,16 @@ use crate::id::RepoName;
 use crate::id::{BatchId, CommitId, OperationId, ToolId, ToolsetId};
 use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
 use crate::refs::{Conflict, Expect, LogEntry, LogNote, RefName, RefTarget};
-use crate::store::{BlobKey, Capabilities, Damage, LogQuery, Store, StoreStats, Walk, WalkPage};
+use crate::store::{
+    BlobKey, Capabilities, Damage, Joining, LogQuery, Store, StoreStats, Walk, WalkPage,
+};
 
 /// Notes the size of each group, tells when a group begins and lets it end on request.
 #[derive(Debug)]
 struct Gate {
     groups: Mutex<Vec<usize>>,
+    /// How many joined each group, where any may.
+    joined: Option<Mutex<Vec<usize>>>,
     entered: Mutex<Sender<()>>,
     leave: Mutex<Receiver<()>>,
 }
@@ -25,7 +29,8 @@ struct Gate {
 fn gate() -> (Gate, Receiver<()>, Sender<()>) {
     let (entered, has_entered) = channel();
     let (may_leave, leave) = channel();
-    let gate = Gate { groups: Mutex::default(), entered: entered.into(), leave: leave.into() };
+    let (entered, leave) = (entered.into(), leave.into());
+    let gate = Gate { groups: Mutex::default(), joined: None, entered, leave };
     (gate, has_entered, may_leave)
 }
 
@@ -101,6 +106,20 @@ impl BlockingStore for Gate {
             panic!("as asked");
         }
         group.iter().map(|(_, batch)| self.answer(&batch.note.what)).collect()
+    }
+    fn apply_joined(
+        &self,
+        group: &[(RepoName, Batch)],
+        joining: &mut Joining<'_>,
+    ) -> Vec<StoreResult<Applied>> {
+        let mut answers = self.apply_group(group);
+        if let Some(sizes) = &self.joined {
+            let joined = joining();
+            sizes.lock().unwrap().push(joined.len());
+            assert!(joined.iter().all(|(_, batch)| batch.note.what != "panic"), "as asked");
+            answers.extend(joined.iter().map(|(_, batch)| self.answer(&batch.note.what)));
+        }
+        answers
     }
 }
 
@@ -284,5 +303,50 @@ fn conflict_waits_for_flush() {
         assert!(matches!(loser_of("win", mode).unwrap(), Applied::Conflict(_)));
         // The state that it would have lost to never became durable.
         assert_eq!(loser_of("fail", mode).unwrap_err().kind, StoreErrorKind::Unknown);
+    }
+}
+
+/// Lets five come while a store writes that takes in whoever comes; gives what all six are told.
+fn told_with_joiners(what: &str) -> (Vec<StoreResult<Applied>>, Arc<Threaded<Gate>>) {
+    let (mut gate, entered, leave) = gate();
+    gate.joined = Some(Mutex::default());
+    let store = Arc::new(Threaded::new(gate, WriteMode::Thread));
+    let first = apply(&store);
+    entered.recv().unwrap();
+    let repo = RepoName::default();
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let mut others: Vec<_> = ["test", what, "lose", "test", "test"]
+        .map(|what| Box::pin(store.apply(&repo, batch(what))))
+        .into();
+    for other in &mut others {
+        assert!(other.as_mut().poll(&mut context).is_pending());
+    }
+    leave.send(()).unwrap();
+    let first = first.join().unwrap();
+    let told = std::iter::once(first).chain(others.into_iter().map(crate::block_on)).collect();
+    (told, store)
+}
+
+#[test]
+fn those_who_come_while_a_group_is_written_join_it() {
+    let (told, store) = told_with_joiners("test");
+    let lost = |answer: &StoreResult<Applied>| matches!(answer, Ok(Applied::Conflict(_)));
+    assert_eq!(
+        told.iter().map(lost).collect::<Vec<_>>(),
+        [false, false, false, true, false, false]
+    );
+    assert!(told.iter().all(Result::is_ok));
+    assert_eq!(*store.store().groups.lock().unwrap(), [1]);
+    assert_eq!(*store.store().joined.as_ref().unwrap().lock().unwrap(), [5]);
+}
+
+#[test]
+fn those_who_joined_share_what_becomes_of_a_group() {
+    for (what, expected) in [("fail", "no flush"), ("panic", "the store panicked while it wrote")] {
+        let (told, _) = told_with_joiners(what);
+        assert_eq!(told.len(), 6);
+        let told: Vec<_> = told.into_iter().map(Result::unwrap_err).collect();
+        assert!(told.iter().all(|error| error.kind == StoreErrorKind::Unknown), "{told:?}");
+        assert!(told.iter().any(|error| error.message == expected), "{told:?}");
     }
 }
