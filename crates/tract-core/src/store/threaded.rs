@@ -34,11 +34,10 @@ pub enum WriteMode {
 /// A [`BlockingStore`] as a [`Store`](super::Store).
 ///
 /// Writes go one group at a time: whatever is queued (up to 256 batches or 4 MiB) becomes one
-/// durable transaction, which those who come meanwhile may join, and all its callers get their answers
-/// after it. The thread starts with the
-/// first write that needs it and ends when this is closed or dropped, after it has written what
-/// was queued. Dropping the future of [`apply`](super::Store::apply) does not take back a batch
-/// that is already queued.
+/// durable transaction, which those who come meanwhile may join, and all its callers get their
+/// answers after it. The thread starts with the first write that needs it and ends when this is
+/// closed or dropped, after it has written what was queued. Dropping the future of
+/// [`apply`](super::Store::apply) does not take back a batch that is already queued.
 ///
 /// Reads run on the caller's thread, walks and scans included: a point read takes microseconds,
 /// less than any hop. Where long scans must not hold up an executor's thread, put them on a thread

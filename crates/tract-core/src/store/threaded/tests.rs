@@ -350,3 +350,27 @@ fn those_who_joined_share_what_becomes_of_a_group() {
         assert!(told.iter().any(|error| error.message == expected), "{told:?}");
     }
 }
+
+#[test]
+fn no_more_join_than_one_transaction_may_hold() {
+    let (mut gate, entered, leave) = gate();
+    gate.joined = Some(Mutex::default());
+    let store = Arc::new(Threaded::new(gate, WriteMode::Thread));
+    let first = apply(&store);
+    entered.recv().unwrap();
+    let repo = RepoName::default();
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let mut others: Vec<_> =
+        (0..300).map(|_| Box::pin(store.apply(&repo, batch("test")))).collect();
+    for other in &mut others {
+        assert!(other.as_mut().poll(&mut context).is_pending());
+    }
+    leave.send(()).unwrap();
+    leave.send(()).unwrap();
+    assert_eq!(first.join().unwrap().unwrap(), Applied::Done);
+    for other in others {
+        assert_eq!(crate::block_on(other).unwrap(), Applied::Done);
+    }
+    assert_eq!(*store.store().groups.lock().unwrap(), [1, 45]);
+    assert_eq!(*store.store().joined.as_ref().unwrap().lock().unwrap(), [255, 0]);
+}
