@@ -306,6 +306,16 @@ fn conflict_waits_for_flush() {
     }
 }
 
+/// Puts writes into the queue and has them wait there.
+fn in_queue<F: Future + Unpin>(writes: impl IntoIterator<Item = F>) -> Vec<F> {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let mut writes: Vec<F> = writes.into_iter().collect();
+    for write in &mut writes {
+        assert!(std::pin::Pin::new(write).poll(&mut context).is_pending());
+    }
+    writes
+}
+
 /// Lets five come while a store writes that takes in whoever comes; gives what all six are told.
 fn told_with_joiners(what: &str) -> (Vec<StoreResult<Applied>>, Arc<Threaded<Gate>>) {
     let (mut gate, entered, leave) = gate();
@@ -314,13 +324,8 @@ fn told_with_joiners(what: &str) -> (Vec<StoreResult<Applied>>, Arc<Threaded<Gat
     let first = apply(&store);
     entered.recv().unwrap();
     let repo = RepoName::default();
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    let mut others: Vec<_> = ["test", what, "lose", "test", "test"]
-        .map(|what| Box::pin(store.apply(&repo, batch(what))))
-        .into();
-    for other in &mut others {
-        assert!(other.as_mut().poll(&mut context).is_pending());
-    }
+    let others = ["test", what, "lose", "test", "test"];
+    let others = in_queue(others.map(|what| Box::pin(store.apply(&repo, batch(what)))));
     leave.send(()).unwrap();
     let first = first.join().unwrap();
     let told = std::iter::once(first).chain(others.into_iter().map(crate::block_on)).collect();
@@ -359,12 +364,7 @@ fn no_more_join_than_one_transaction_may_hold() {
     let first = apply(&store);
     entered.recv().unwrap();
     let repo = RepoName::default();
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    let mut others: Vec<_> =
-        (0..300).map(|_| Box::pin(store.apply(&repo, batch("test")))).collect();
-    for other in &mut others {
-        assert!(other.as_mut().poll(&mut context).is_pending());
-    }
+    let others = in_queue((0..300).map(|_| Box::pin(store.apply(&repo, batch("test")))));
     leave.send(()).unwrap();
     leave.send(()).unwrap();
     assert_eq!(first.join().unwrap().unwrap(), Applied::Done);
