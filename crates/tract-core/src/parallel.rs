@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::num::NonZero;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -37,11 +39,112 @@ where
     T: Sync,
     R: Send,
 {
-    let mut portions = items.chunks((least / PORTIONS).max(1));
-    let next = || Ok::<_, Infallible>(portions.next());
-    let all = |portion: &[T]| portion.iter().map(&work).collect();
-    let Ok(mapped) = map_read(items.len(), least, next, all);
+    let all = |(): &(), range: Range<usize>| -> Result<Vec<R>, Infallible> {
+        Ok(items.get(range).unwrap_or_default().iter().map(&work).collect())
+    };
+    let Ok(mapped) = map_ranges(items.len(), least, &(), |help| help(&()), all);
     mapped
+}
+
+/// Maps what each thread reads for itself, in its order: `read` gives the results of a range of
+/// `0..items`, from what the caller has to read from. The other threads are lent as much by `lend`,
+/// which calls what it is given once, or never where there is nothing to lend. With fewer than
+/// twice `least` items, or one processor, the caller's thread does everything.
+///
+/// A range that fails on another thread is read again on the caller's, whose first error ends it.
+/// A panic of `read` is passed on.
+///
+/// ```
+/// use tract_core::parallel;
+/// let disks = [b"tract".to_vec(), b"tract".to_vec()];
+/// let [own, other] = &disks;
+/// let upper = parallel::map_ranges(5, 1, own, |help| help(other), |disk, range| {
+///     let read = disk.get(range).ok_or("too short")?;
+///     Ok::<_, &str>(read.iter().map(u8::to_ascii_uppercase).collect())
+/// })?;
+/// assert_eq!(upper, b"TRACT");
+/// # Ok::<(), &str>(())
+/// ```
+///
+/// # Errors
+/// The first error of `read` on the caller's thread.
+pub fn map_ranges<S, R, E>(
+    items: usize,
+    least: usize,
+    own: &S,
+    lend: impl Fn(&mut dyn FnMut(&S)) + Sync,
+    read: impl Fn(&S, Range<usize>) -> Result<Vec<R>, E> + Sync,
+) -> Result<Vec<R>, E>
+where
+    S: ?Sized,
+    R: Send,
+{
+    let ranges = Ranges { next: AtomicUsize::new(0), items, length: (least / PORTIONS).max(1) };
+    let help = || {
+        let mut done: Vec<(usize, Vec<R>)> = Vec::new();
+        lend(&mut |other| {
+            let read = |range: Range<usize>| Some((range.start, read(other, range).ok()?));
+            done.extend((&ranges).map_while(read));
+        });
+        done
+    };
+    let (own_done, others) = thread::scope(|scope| {
+        let started: Vec<_> = (1..threads(items, least))
+            .filter_map(|_| thread::Builder::new().spawn_scoped(scope, help).ok())
+            .collect();
+        let own_done: Result<Vec<_>, E> =
+            (&ranges).map(|range| Ok((range.start, read(own, range)?))).collect();
+        if own_done.is_err() {
+            ranges.next.store(items, Ordering::Relaxed);
+        }
+        let mut others = Vec::new();
+        for thread in started {
+            match thread.join() {
+                Ok(done) => others.extend(done),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        (own_done, others)
+    });
+    let mut done = own_done?;
+    done.extend(others);
+    done.sort_unstable_by_key(|(start, _)| *start);
+    let mut mapped = Vec::with_capacity(items);
+    let mut done = done.into_iter().peekable();
+    for start in (0..items).step_by(ranges.length) {
+        match done.next_if(|(at, _)| *at == start) {
+            Some((_, results)) => mapped.extend(results),
+            None => mapped.extend(read(own, ranges.from(start))?),
+        }
+    }
+    Ok(mapped)
+}
+
+/// How many threads read so many items.
+fn threads(items: usize, least: usize) -> usize {
+    (items / least.max(1)).min(*PROCESSORS).max(1)
+}
+
+/// The ranges of some items, to be taken by whoever has time.
+struct Ranges {
+    next: AtomicUsize,
+    items: usize,
+    length: usize,
+}
+
+impl Ranges {
+    fn from(&self, start: usize) -> Range<usize> {
+        start..(start + self.length).min(self.items)
+    }
+}
+
+impl Iterator for &Ranges {
+    type Item = Range<usize>;
+
+    fn next(&mut self) -> Option<Range<usize>> {
+        let start = self.next.fetch_add(self.length, Ordering::Relaxed);
+        (start < self.items).then(|| self.from(start))
+    }
 }
 
 /// How many objects a portion of [`map_read`] should have.
@@ -72,7 +175,7 @@ where
     P: Send,
     R: Send,
 {
-    let threads = (expected / least.max(1)).min(*PROCESSORS).max(1);
+    let threads = threads(expected, least);
     let mut mapped = Vec::with_capacity(expected);
     if threads == 1 {
         while let Some(portion) = next()? {
@@ -193,7 +296,71 @@ impl<P> Drop for Closing<'_, P> {
 
 #[cfg(test)]
 mod tests {
-    use super::{map, map_read};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::{map, map_ranges, map_read};
+
+    #[test]
+    fn ranges_keep_their_order_whoever_reads_them() {
+        for items in [0, 1, 2, 63, 64, 65, 1_000] {
+            for lent in [0, 1] {
+                let lend = |help: &mut dyn FnMut(&usize)| (0..lent).for_each(|_| help(&7));
+                let doubled = map_ranges(items, 8, &7, lend, |seven, range| {
+                    Ok::<_, ()>(range.map(|n| n * seven).collect())
+                });
+                let expected: Vec<usize> = (0..items).map(|n| n * 7).collect();
+                assert_eq!(doubled, Ok(expected), "{items} items, {lent} lent");
+            }
+        }
+    }
+
+    #[test]
+    fn what_fails_on_another_thread_is_read_again() {
+        let failed = AtomicUsize::new(0);
+        let read = |mine: &bool, range: std::ops::Range<usize>| match mine {
+            true => {
+                // So that the others come to something.
+                std::thread::yield_now();
+                Ok(range.collect::<Vec<_>>())
+            }
+            false => {
+                failed.fetch_add(1, Ordering::Relaxed);
+                Err("only the others fail")
+            }
+        };
+        let found = map_ranges(4_000, 8, &true, |help| help(&false), read);
+        assert_eq!(found, Ok((0..4_000).collect()));
+        let helpers = super::threads(4_000, 8) - 1;
+        assert!(failed.load(Ordering::Relaxed) <= helpers, "a helper that fails goes on");
+    }
+
+    #[test]
+    fn the_first_error_of_the_caller_ends_it() {
+        let read = |(): &(), range: std::ops::Range<usize>| match range.contains(&900) {
+            true => Err("torn"),
+            false => Ok(range.collect::<Vec<_>>()),
+        };
+        assert_eq!(map_ranges(1_000, 8, &(), |help| help(&()), read), Err("torn"));
+        assert_eq!(map_ranges(1_000, 8, &(), |_| (), read), Err("torn"));
+    }
+
+    #[test]
+    #[should_panic(expected = "the helper")]
+    fn a_panic_of_a_helper_is_the_callers() {
+        let helped = AtomicUsize::new(0);
+        let read = |mine: &bool, range: std::ops::Range<usize>| {
+            if !mine {
+                helped.fetch_add(1, Ordering::Relaxed);
+                panic!("the helper");
+            }
+            assert!(super::threads(4_000, 8) > 1, "the helper has no processor");
+            while helped.load(Ordering::Relaxed) == 0 {
+                std::thread::yield_now();
+            }
+            Ok::<_, ()>(range.collect::<Vec<_>>())
+        };
+        let _ = map_ranges(4_000, 8, &true, |help| help(&false), read);
+    }
 
     #[test]
     fn portions_keep_their_order_however_fast_they_come() {

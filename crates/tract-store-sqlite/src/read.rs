@@ -1,7 +1,8 @@
 //! Reading objects: by place where one is known, by the first eight bytes of the id otherwise,
 //! and never without hashing what was read.
 
-use bytes::Bytes;
+use std::ops::Range;
+
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 use tract_core::store::{BlobKey, Hint};
 use tract_core::{
@@ -38,6 +39,10 @@ impl Drop for Snapshot<'_> {
         }
     }
 }
+
+/// Lends another thread a connection to read from, in a snapshot of its own, or none where none is
+/// free. What it shows may differ from what the caller sees by what was written or swept meanwhile.
+pub(crate) type Others<'a> = dyn Fn(&mut dyn FnMut(&Connection)) + Sync + 'a;
 
 /// Reads the column `content`: 0 says that the content lies at the commit's own place.
 pub(crate) fn content_place(place: i64, content: Option<i64>) -> Option<i64> {
@@ -125,6 +130,7 @@ const GAP: i64 = 4;
 /// found so is left for [`blob`].
 pub(crate) fn neighbours(
     connection: &Connection,
+    others: &Others<'_>,
     repo: i64,
     keys: &[BlobKey],
     blobs: &mut [Option<Blob>],
@@ -138,43 +144,46 @@ pub(crate) fn neighbours(
         .collect();
     places.sort_unstable();
     for run in places.chunk_by(|(one, _), (next, _)| next - one <= GAP) {
-        let [(first, _), .., (last, _)] = run else { continue };
         if run.len() < MANY {
             continue;
         }
-        // The sign keeps it from going by the index of repositories.
-        let sql =
-            "SELECT id, data FROM blobs WHERE id BETWEEN ?1 AND ?2 AND +repo = ?3 ORDER BY id";
-        let mut select = statement(connection, "blobs", sql)?;
-        let mut rows = select.query(params![first, last, repo]).map_err(engine("blobs"))?;
-        let mut wanted = run.iter().peekable();
-        let next = || -> StoreResult<_> {
-            let mut portion: Vec<(usize, BlobId, Bytes)> = Vec::with_capacity(parallel::PORTION);
-            while portion.len() < parallel::PORTION
-                && let Some(row) = rows.next().map_err(engine("blobs"))?
-            {
-                let at: i64 = row.get(0).map_err(engine("blobs"))?;
-                while wanted.next_if(|(place, _)| *place < at).is_some() {}
-                while let Some((_, n)) = wanted.next_if(|(place, _)| *place == at) {
-                    if let Some(key) = keys.get(*n) {
-                        let data = bytes_of(row.get_ref(1).map_err(engine("blobs"))?);
-                        portion.push((*n, key.id, Bytes::copy_from_slice(data)));
-                    }
-                }
-            }
-            Ok((!portion.is_empty()).then_some(portion))
+        let read = |connection: &Connection, range: Range<usize>| {
+            read_run(connection, repo, keys, run.get(range).unwrap_or_default())
         };
-        let check = |portion: Vec<(usize, BlobId, Bytes)>| {
-            let checked = portion.into_iter().map(|(n, id, data)| (n, Blob::check(id, data)));
-            checked.collect()
-        };
-        for (n, checked) in parallel::map_read(run.len(), parallel::OBJECTS, next, check)? {
-            if let Some(blob) = blobs.get_mut(n) {
-                *blob = checked;
+        let found = parallel::map_ranges(run.len(), parallel::OBJECTS, connection, others, read)?;
+        for (n, blob) in found {
+            if let Some(slot) = blobs.get_mut(n) {
+                *slot = Some(blob);
             }
         }
     }
     Ok(())
+}
+
+/// Reads the blobs of some places, and gives those that are what their keys say.
+fn read_run(
+    connection: &Connection,
+    repo: i64,
+    keys: &[BlobKey],
+    run: &[(i64, usize)],
+) -> StoreResult<Vec<(usize, Blob)>> {
+    let mut found = Vec::with_capacity(run.len());
+    let (Some((first, _)), Some((last, _))) = (run.first(), run.last()) else { return Ok(found) };
+    // The sign keeps it from going by the index of repositories.
+    let sql = "SELECT id, data FROM blobs WHERE id BETWEEN ?1 AND ?2 AND +repo = ?3 ORDER BY id";
+    let mut select = statement(connection, "blobs", sql)?;
+    let mut rows = select.query(params![first, last, repo]).map_err(engine("blobs"))?;
+    let mut wanted = run.iter().peekable();
+    while let Some(row) = rows.next().map_err(engine("blobs"))? {
+        let at: i64 = row.get(0).map_err(engine("blobs"))?;
+        while wanted.next_if(|(place, _)| *place < at).is_some() {}
+        while let Some((_, n)) = wanted.next_if(|(place, _)| *place == at) {
+            let data = bytes_of(row.get_ref(1).map_err(engine("blobs"))?);
+            let blob = keys.get(*n).and_then(|key| Blob::check(key.id, data.to_vec()));
+            found.extend(blob.map(|blob| (*n, blob)));
+        }
+    }
+    Ok(found)
 }
 
 /// Reads one blob: at the hint, else by its id.

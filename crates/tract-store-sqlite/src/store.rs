@@ -24,8 +24,8 @@ use crate::schema::{DERIVED, DERIVED_LAST};
 use crate::write::Writing;
 use crate::{SqliteOptions, check, log, migrate, stats, tools, walk, write};
 
-/// How many connections read at once.
-const READERS: usize = 4;
+/// How many connections read at once: a reader of many rows takes as many as there are processors.
+const READERS: usize = 8;
 
 /// Opens a store, or makes one where the options say so.
 ///
@@ -126,10 +126,31 @@ impl SqliteStore {
                 lock(self.readers.get(turn).expect("a remainder is below its divisor"))
             }
         };
+        self.read_on(&mut reader, op, read)
+    }
+
+    /// Reads on another connection than the caller's, if one is free; who reads what it would have
+    /// read finds what is wrong.
+    fn lend(&self, op: &'static str, read: &mut dyn FnMut(&Connection)) {
+        let free = self.readers.iter().find_map(|reader| reader.try_lock().ok());
+        if let Some(mut reader) = free {
+            let _ = self.read_on(&mut reader, op, |connection| {
+                read(connection);
+                Ok(())
+            });
+        }
+    }
+
+    fn read_on<T>(
+        &self,
+        reader: &mut Option<Connection>,
+        op: &'static str,
+        read: impl FnOnce(&Connection) -> StoreResult<T>,
+    ) -> StoreResult<T> {
         if self.closed.load(Ordering::Acquire) {
             return Err(self.closed(op));
         }
-        let connection = match &mut *reader {
+        let connection = match reader {
             Some(connection) => connection,
             empty => empty.insert(migrate::connect(&self.path, true, &self.options)?),
         };
@@ -228,7 +249,8 @@ impl BlockingStore for SqliteStore {
     fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
         let mut blobs: Vec<Option<Blob>> = vec![None; keys.len()];
         self.read_repo("blobs", repo, |connection, repo| {
-            read::neighbours(connection, repo, keys, &mut blobs)?;
+            let others = |help: &mut dyn FnMut(&Connection)| self.lend("blobs", help);
+            read::neighbours(connection, &others, repo, keys, &mut blobs)?;
             let missing = blobs.iter_mut().zip(keys).filter(|(blob, _)| blob.is_none());
             for (blob, key) in missing {
                 *blob = read::blob(connection, repo, key)?;
@@ -273,7 +295,8 @@ impl BlockingStore for SqliteStore {
         self.read_repo("walk", repo, |connection, repo| {
             let head = (repo, ObjectId::Commit(walk.head));
             let place = lock(&self.memory).places.get(&head).copied();
-            walk::walk(connection, repo, &walk, place)
+            let others = |help: &mut dyn FnMut(&Connection)| self.lend("walk", help);
+            walk::walk(connection, &others, repo, &walk, place)
         })?
         .ok_or_else(|| StoreError::missing(BACKEND, "walk", ObjectId::Commit(walk.head)))
     }

@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use bytes::Bytes;
-use rusqlite::{Connection, OptionalExtension, Rows, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use tract_core::store::{Step, Walk, WalkPage};
 use tract_core::{Commit, CommitId, DerivedKind, ObjectId, StoreError, StoreResult, parallel};
 
 use crate::error::{BACKEND, corrupt, engine};
-use crate::read::{find_commit, hint, statement};
+use crate::read::{Others, find_commit, hint, statement};
 use crate::schema::{DERIVED, bytes_of, prefix, segment_start, small_sum};
 
 const OP: &str = "walk";
@@ -21,6 +21,7 @@ const OP: &str = "walk";
 /// begins, or a place is wrong), it looks the parent up by id and goes on from there.
 pub(crate) fn walk(
     connection: &Connection,
+    others: &Others<'_>,
     repo: i64,
     walk: &Walk,
     place: Option<i64>,
@@ -44,7 +45,7 @@ pub(crate) fn walk(
             Some(kind) => newest_derived(connection, repo, kind, place)?,
             None => None,
         };
-        match range(connection, repo, walk, limit, place, stop, at, &mut page)? {
+        match range(connection, others, repo, walk, limit, place, stop, at, &mut page)? {
             Some(next) => at = next,
             None => return Ok(page),
         }
@@ -95,42 +96,33 @@ struct Found {
     commit: Option<Commit>,
 }
 
-/// Rows as they were read: places, contents, and where in `bytes` their records are.
-#[derive(Default)]
-struct Portion {
-    bytes: Vec<u8>,
-    rows: Vec<(i64, Option<i64>, Range<usize>)>,
-}
-
-impl Portion {
-    fn decode(self) -> Vec<Found> {
-        let found = self.rows.into_iter().map(|(place, content, record)| {
-            let record = self.bytes.get(record).unwrap_or_default();
-            Found { place, content, commit: Commit::decode_any(record).ok() }
-        });
-        found.collect()
-    }
-}
-
-/// Reads the next rows, and decodes and hashes their records meanwhile.
-fn next_rows(rows: &mut Rows<'_>, count: usize) -> StoreResult<VecDeque<Found>> {
-    let mut left = count;
-    let next = || {
-        let mut portion = Portion::default();
-        while portion.rows.len() < parallel::PORTION
-            && left > 0
-            && let Some(row) = rows.next().map_err(engine(OP))?
-        {
-            left -= 1;
-            let from = portion.bytes.len();
-            portion.bytes.extend_from_slice(bytes_of(row.get_ref(2).map_err(engine(OP))?));
-            let place: i64 = row.get(0).map_err(engine(OP))?;
-            let content: Option<i64> = row.get(1).map_err(engine(OP))?;
-            portion.rows.push((place, content, from..portion.bytes.len()));
+/// Reads the rows of so many places from `top` down.
+fn rows_down(
+    connection: &Connection,
+    others: &Others<'_>,
+    repo: i64,
+    top: i64,
+    count: usize,
+) -> StoreResult<VecDeque<Found>> {
+    // The sign keeps it from going by the index of repositories.
+    let sql = "SELECT id, content, rec FROM commits WHERE id BETWEEN ?1 AND ?2 AND +repo = ?3 \
+               ORDER BY id DESC";
+    let read = |connection: &Connection, range: Range<usize>| {
+        let mut found = Vec::with_capacity(range.len());
+        let [low, high] = [range.end - 1, range.start].map(|below| top - below as i64);
+        let mut select = statement(connection, OP, sql)?;
+        let mut rows = select.query(params![low, high, repo]).map_err(engine(OP))?;
+        while let Some(row) = rows.next().map_err(engine(OP))? {
+            let record = bytes_of(row.get_ref(2).map_err(engine(OP))?);
+            found.push(Found {
+                place: row.get(0).map_err(engine(OP))?,
+                content: row.get(1).map_err(engine(OP))?,
+                commit: Commit::decode_any(record).ok(),
+            });
         }
-        Ok((!portion.rows.is_empty()).then_some(portion))
+        Ok(found)
     };
-    parallel::map_read(count, parallel::OBJECTS, next, Portion::decode).map(VecDeque::from)
+    parallel::map_ranges(count, parallel::OBJECTS, connection, others, read).map(VecDeque::from)
 }
 
 /// Reads down from `place` to the begin of its segment; gives the commit to go on with, or
@@ -138,6 +130,7 @@ fn next_rows(rows: &mut Rows<'_>, count: usize) -> StoreResult<VecDeque<Found>> 
 #[allow(clippy::too_many_arguments, reason = "one loop, cut in two to be readable")]
 fn range(
     connection: &Connection,
+    others: &Others<'_>,
     repo: i64,
     walk: &Walk,
     limit: usize,
@@ -146,14 +139,8 @@ fn range(
     mut at: Position,
     page: &mut WalkPage,
 ) -> StoreResult<Option<Position>> {
-    // The sign keeps it from going by the index of repositories.
-    let sql = "SELECT id, content, rec FROM commits WHERE id BETWEEN ?1 AND ?2 AND +repo = ?4 \
-               ORDER BY id DESC LIMIT ?3";
-    let mut select = statement(connection, OP, sql)?;
-    let wanted = i64::try_from(limit - page.steps.len()).unwrap_or(i64::MAX).saturating_add(1);
     // Nothing below the row that the walk stops at is of use.
     let lowest = stop.as_ref().map_or_else(|| segment_start(place), |(stop, _)| *stop);
-    let mut rows = select.query(params![lowest, place, wanted, repo]).map_err(engine(OP))?;
     let mut expected = place;
     let mut portion = match walk.until {
         Some(_) => FIRST_PORTION,
@@ -166,7 +153,8 @@ fn range(
         }
         if read.is_empty() {
             let left_here = usize::try_from(expected - lowest + 1).unwrap_or_default();
-            read = next_rows(&mut rows, portion.min(limit - page.steps.len()).min(left_here))?;
+            let count = portion.min(limit - page.steps.len()).min(left_here);
+            read = rows_down(connection, others, repo, expected, count)?;
             portion = (portion * 2).min(LARGEST_PORTION);
         }
         let Some(Found { place: found, content, commit }) = read.pop_front() else { break };

@@ -16,3 +16,4 @@ mod opening;
 mod power_loss;
 /// Several handles and processes on one file, and processes that are killed.
 mod processes;
+mod shared_reads;

@@ -35,23 +35,23 @@ const ONE_SPELLING: u32 = CONTENT
     | BATCH;
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, count: usize) -> Result<&'a [u8], RecordError> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], Fault> {
         let (head, rest) = self.rest.split_at_checked(count).ok_or_else(ends_early)?;
         self.rest = rest;
         Ok(head)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], RecordError> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
         let (head, rest) = self.rest.split_first_chunk::<N>().ok_or_else(ends_early)?;
         self.rest = rest;
         Ok(*head)
     }
 
-    fn byte(&mut self) -> Result<u8, RecordError> {
+    fn byte(&mut self) -> Result<u8, Fault> {
         self.array::<1>().map(|[byte]| byte)
     }
 
-    fn integer(&mut self) -> Result<u64, RecordError> {
+    fn integer(&mut self) -> Result<u64, Fault> {
         match self.rest.split_first() {
             Some((byte, rest)) if *byte < 0x80 => {
                 self.rest = rest;
@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn long_integer(&mut self) -> Result<u64, RecordError> {
+    fn long_integer(&mut self) -> Result<u64, Fault> {
         let mut value = 0u64;
         for (n, byte) in self.rest.iter().enumerate().take(10) {
             value |= u64::from(byte & 0x7f) << (7 * n);
@@ -79,7 +79,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a count of things that take at least one byte each.
-    fn count(&mut self) -> Result<usize, RecordError> {
+    fn count(&mut self) -> Result<usize, Fault> {
         let count = self.integer()?;
         match usize::try_from(count) {
             Ok(count) if count <= self.rest.len() => Ok(count),
@@ -87,7 +87,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn text(&mut self) -> Result<String, RecordError> {
+    fn text(&mut self) -> Result<String, Fault> {
         let length = self.count()?;
         let bytes = self.take(length)?;
         std::str::from_utf8(bytes)
@@ -95,26 +95,23 @@ impl<'a> Reader<'a> {
             .map_err(|_| malformed("a text that is not UTF-8"))
     }
 
-    fn json(&mut self) -> Result<JsonText, RecordError> {
+    fn json(&mut self) -> Result<JsonText, Fault> {
         let text = self.text()?;
         JsonText::from_canonical(&text)
             .ok_or_else(|| malformed("a JSON text that is not canonical"))
     }
 
-    fn id(&mut self) -> Result<CommitId, RecordError> {
+    fn id(&mut self) -> Result<CommitId, Fault> {
         self.array().map(CommitId::from_bytes)
     }
 
-    fn ids(&mut self) -> Result<Vec<CommitId>, RecordError> {
+    fn ids(&mut self) -> Result<Vec<CommitId>, Fault> {
         self.list(Self::id)
     }
 
     /// Reads a count and so many things. Most lists have one, and `collect` would make room for
     /// four; a count may be wrong, so room is made for no more than a commit may have changes.
-    fn list<T>(
-        &mut self,
-        read: impl Fn(&mut Self) -> Result<T, RecordError>,
-    ) -> Result<Vec<T>, RecordError> {
+    fn list<T>(&mut self, read: impl Fn(&mut Self) -> Result<T, Fault>) -> Result<Vec<T>, Fault> {
         let count = self.count()?;
         let mut list = Vec::with_capacity(count.min(MAX_INLINE_CHANGES));
         for _ in 0..count {
@@ -123,7 +120,7 @@ impl<'a> Reader<'a> {
         Ok(list)
     }
 
-    fn this(&mut self) -> Result<This, RecordError> {
+    fn this(&mut self) -> Result<This, Fault> {
         match self.byte()? {
             0 => Ok(This::This),
             1 => self.id().map(This::Id),
@@ -133,8 +130,8 @@ impl<'a> Reader<'a> {
 
     fn option<T>(
         &mut self,
-        read: impl FnOnce(&mut Self) -> Result<T, RecordError>,
-    ) -> Result<Option<T>, RecordError> {
+        read: impl FnOnce(&mut Self) -> Result<T, Fault>,
+    ) -> Result<Option<T>, Fault> {
         match self.byte()? {
             0 => Ok(None),
             1 => read(self).map(Some),
@@ -142,14 +139,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn call(&mut self) -> Result<CallRef, RecordError> {
+    fn call(&mut self) -> Result<CallRef, Fault> {
         let slot = self.id()?;
         let index =
             u32::try_from(self.integer()?).map_err(|_| malformed("a call index over 32 bits"))?;
         Ok(CallRef { slot, index })
     }
 
-    fn row(&mut self) -> Result<RowFields, RecordError> {
+    fn row(&mut self) -> Result<RowFields, Fault> {
         Ok(RowFields {
             key: self.integer()?,
             version: self.this()?,
@@ -159,19 +156,45 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn ends_early() -> RecordError {
+/// What is wrong, in two words of the processor: each of many small steps may fail, and would carry
+/// the room for the largest of all errors with it.
+enum Fault {
+    Malformed(&'static str),
+    Other(Box<RecordError>),
+}
+
+impl From<RecordError> for Fault {
+    fn from(error: RecordError) -> Self {
+        Self::Other(Box::new(error))
+    }
+}
+
+impl From<Fault> for RecordError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Malformed(what) => Self::Malformed { what: what.to_owned() },
+            Fault::Other(error) => *error,
+        }
+    }
+}
+
+fn ends_early() -> Fault {
     malformed("it ends too early")
 }
 
-fn malformed(what: &str) -> RecordError {
-    RecordError::Malformed { what: what.to_owned() }
+fn malformed(what: &'static str) -> Fault {
+    Fault::Malformed(what)
 }
 
 pub(in crate::commit) fn decode(bytes: &[u8]) -> Result<Arc<CommitRecord>, RecordError> {
+    Ok(read(bytes)?)
+}
+
+fn read(bytes: &[u8]) -> Result<Arc<CommitRecord>, Fault> {
     let mut r = Reader { rest: bytes, as_written: true };
     let version = r.byte()?;
     if version != RECORD_VERSION {
-        return Err(RecordError::Version { found: version });
+        return Err(RecordError::Version { found: version }.into());
     }
     let flags = r.integer()?;
     r.as_written &= flags & !u64::from(ONE_SPELLING) == 0;
@@ -250,7 +273,7 @@ pub(in crate::commit) fn decode(bytes: &[u8]) -> Result<Arc<CommitRecord>, Recor
     }
 }
 
-fn decode_kind(r: &mut Reader<'_>) -> Result<Kind, RecordError> {
+fn decode_kind(r: &mut Reader<'_>) -> Result<Kind, Fault> {
     Ok(match r.byte()? {
         0 => {
             r.as_written = false;
@@ -267,7 +290,7 @@ fn decode_kind(r: &mut Reader<'_>) -> Result<Kind, RecordError> {
     })
 }
 
-fn decode_op(r: &mut Reader<'_>) -> Result<Op, RecordError> {
+fn decode_op(r: &mut Reader<'_>) -> Result<Op, Fault> {
     Ok(match r.byte()? {
         0 => Op::append(),
         1 => {
@@ -303,7 +326,7 @@ fn decode_op(r: &mut Reader<'_>) -> Result<Op, RecordError> {
     })
 }
 
-fn decode_priority(r: &mut Reader<'_>) -> Result<Priority, RecordError> {
+fn decode_priority(r: &mut Reader<'_>) -> Result<Priority, Fault> {
     Ok(match r.byte()? {
         0 => Priority::Skip,
         1 => Priority::Normal,
@@ -313,7 +336,7 @@ fn decode_priority(r: &mut Reader<'_>) -> Result<Priority, RecordError> {
     })
 }
 
-fn decode_change(r: &mut Reader<'_>) -> Result<Change, RecordError> {
+fn decode_change(r: &mut Reader<'_>) -> Result<Change, Fault> {
     let tag = r.byte()?;
     let slot = r.this()?;
     Ok(match tag {

@@ -1,0 +1,128 @@
+//! Long lines, whose rows are read on several connections at once.
+
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use rusqlite::Connection;
+use tract_core::store::{BlobKey, BlockingStore, Walk};
+use tract_core::{
+    BlobId, CommitId, Expect, ObjectId, RefEdit, RefTarget, Store, StoreErrorKind, StoreResult,
+    block_on,
+};
+use tract_store_sqlite::{SqliteOptions, SqliteStore};
+
+use crate::common::*;
+
+/// Far more rows than one thread reads alone.
+const LONG: usize = 2_000;
+
+struct Line {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+    commits: Vec<CommitId>,
+    contents: Vec<BlobId>,
+}
+
+fn stored() -> Line {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    let store = create(&path);
+    let mut batch = batch();
+    for text in messages().take(LONG) {
+        let parent = batch.commits.last().map(|commit| commit.id());
+        let (commit, blob) = message(parent, &text, batch.id);
+        batch.commits.push(commit);
+        batch.blobs.push(blob);
+    }
+    let commits: Vec<CommitId> = batch.commits.iter().map(|commit| commit.id()).collect();
+    let contents = batch.blobs.iter().map(|blob| blob.id()).collect();
+    let to = commits.last().copied().map(RefTarget::Commit);
+    batch.refs.push(RefEdit { name: branch("main"), expect: Expect::Absent, to });
+    let _ = apply(&store, batch).unwrap();
+    block_on(store.close()).unwrap();
+    Line { _folder: folder, path, commits, contents }
+}
+
+fn open(path: &Path) -> SqliteStore {
+    SqliteStore::open(path, &SqliteOptions::new()).unwrap()
+}
+
+/// Walks the line and reads its contents; gives both, oldest first.
+fn read(store: &SqliteStore, line: &Line) -> StoreResult<(Vec<CommitId>, Vec<BlobId>)> {
+    let page = store.walk(&repo(), Walk::from(*line.commits.last().expect("a line")))?;
+    let keys: Vec<BlobKey> = page
+        .steps
+        .iter()
+        .map(|step| BlobKey { id: step.commit.content.expect("a message"), hint: step.content })
+        .collect();
+    let blobs = store.blobs(&repo(), &keys)?;
+    Ok((
+        page.steps.iter().rev().map(|step| step.commit.id()).collect(),
+        blobs.iter().rev().flatten().map(|blob| blob.id()).collect(),
+    ))
+}
+
+/// Says `rec` or `data` of the row of this place in the line anew, as a failing disk would.
+fn damage(line: &Line, table: &str, column: &str, place: usize) {
+    let sql = format!(
+        "UPDATE {table} SET {column} = CAST(replace(hex({column}), '0', '1') AS BLOB) \
+         WHERE id = (SELECT id FROM {table} ORDER BY id LIMIT 1 OFFSET {place})"
+    );
+    assert_eq!(Connection::open(&line.path).unwrap().execute(&sql, []).unwrap(), 1);
+}
+
+#[test]
+fn more_readers_than_connections_read_the_same_line() {
+    let line = stored();
+    let store = open(&line.path);
+    thread::scope(|scope| {
+        for _ in 0..12 {
+            scope.spawn(|| {
+                for _ in 0..3 {
+                    let (commits, contents) = read(&store, &line).unwrap();
+                    assert!(commits == line.commits && contents == line.contents);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_damaged_commit_is_told_wherever_it_lies() {
+    for place in [0, 1, 500, 1_000, 1_871, LONG - 2, LONG - 1] {
+        let line = stored();
+        damage(&line, "commits", "rec", place);
+        let error = read(&open(&line.path), &line).unwrap_err();
+        let object = Some(ObjectId::Commit(line.commits[place]));
+        assert_eq!(error.kind, StoreErrorKind::Corrupt { object }, "{error}");
+    }
+}
+
+#[test]
+fn a_damaged_content_is_told_wherever_it_lies() {
+    for place in [0, 500, 1_000, LONG - 1] {
+        let line = stored();
+        damage(&line, "blobs", "data", place);
+        let error = read(&open(&line.path), &line).unwrap_err();
+        let object = Some(ObjectId::Blob(line.contents[place]));
+        assert_eq!(error.kind, StoreErrorKind::Corrupt { object }, "{error}");
+    }
+}
+
+#[test]
+fn a_line_with_gaps_is_walked_whole() {
+    let line = stored();
+    // Rows that lie elsewhere than beside their neighbours are found by their ids.
+    let moved = Connection::open(&line.path).unwrap();
+    for (place, to) in [(300, 11), (301, 12), (1_200, 13)] {
+        let id: i64 = moved
+            .query_row("SELECT id FROM commits ORDER BY id LIMIT 1 OFFSET ?1", [place + 3], |row| {
+                row.get(0)
+            })
+            .unwrap();
+        assert!(id > 100, "{id}");
+        moved.execute("UPDATE commits SET id = ?2, content = ?1 WHERE id = ?1", [id, to]).unwrap();
+    }
+    let (commits, contents) = read(&open(&line.path), &line).unwrap();
+    assert!(commits == line.commits && contents == line.contents);
+}
