@@ -17,7 +17,7 @@ const MOST_THREADS: usize = 4;
 static PROCESSORS: LazyLock<usize> =
     LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS));
 
-/// Items are taken in portions of half of what a thread is worth, by whoever has time: a thread
+/// What is read by one thread goes in portions of half of what a thread is worth to the others: one
 /// that the system lets wait, because others are busy, holds up little.
 const PORTIONS: usize = 2;
 
@@ -79,21 +79,22 @@ where
     S: ?Sized,
     R: Send,
 {
-    let ranges = Ranges { next: AtomicUsize::new(0), items, length: (least / PORTIONS).max(1) };
+    let threads = threads(items, least);
+    let ranges = Ranges { next: AtomicUsize::new(0), items, threads, least };
     let help = || {
-        let mut done: Vec<(usize, Vec<R>)> = Vec::new();
+        let mut done: Vec<(Range<usize>, Vec<R>)> = Vec::new();
         lend(&mut |other| {
-            let read = |range: Range<usize>| Some((range.start, read(other, range).ok()?));
+            let read = |range: Range<usize>| Some((range.clone(), read(other, range).ok()?));
             done.extend((&ranges).map_while(read));
         });
         done
     };
     let (own_done, others) = thread::scope(|scope| {
-        let started: Vec<_> = (1..threads(items, least))
+        let started: Vec<_> = (1..threads)
             .filter_map(|_| thread::Builder::new().spawn_scoped(scope, help).ok())
             .collect();
         let own_done: Result<Vec<_>, E> =
-            (&ranges).map(|range| Ok((range.start, read(own, range)?))).collect();
+            (&ranges).map(|range| Ok((range.clone(), read(own, range)?))).collect();
         if own_done.is_err() {
             ranges.next.store(items, Ordering::Relaxed);
         }
@@ -108,14 +109,18 @@ where
     });
     let mut done = own_done?;
     done.extend(others);
-    done.sort_unstable_by_key(|(start, _)| *start);
+    done.sort_unstable_by_key(|(range, _)| range.start);
     let mut mapped = Vec::with_capacity(items);
-    let mut done = done.into_iter().peekable();
-    for start in (0..items).step_by(ranges.length) {
-        match done.next_if(|(at, _)| *at == start) {
-            Some((_, results)) => mapped.extend(results),
-            None => mapped.extend(read(own, ranges.from(start))?),
+    let mut at = 0;
+    for (range, results) in done {
+        if at < range.start {
+            mapped.extend(read(own, at..range.start)?);
         }
+        at = range.end;
+        mapped.extend(results);
+    }
+    if at < items {
+        mapped.extend(read(own, at..items)?);
     }
     Ok(mapped)
 }
@@ -129,12 +134,21 @@ fn threads(items: usize, least: usize) -> usize {
 struct Ranges {
     next: AtomicUsize,
     items: usize,
-    length: usize,
+    threads: usize,
+    least: usize,
 }
 
 impl Ranges {
-    fn from(&self, start: usize) -> Range<usize> {
-        start..(start + self.length).min(self.items)
+    /// Where the range ends that begins here. The last ones are short, so that nobody waits long
+    /// for who took the last; none is so long that a thread which the system lets wait holds up
+    /// much.
+    fn end(&self, start: usize) -> usize {
+        let left = self.items - start;
+        let length = match self.threads {
+            1 => left,
+            threads => (left / (2 * threads)).clamp(self.least / 16, self.least).max(1),
+        };
+        start + length.min(left)
     }
 }
 
@@ -142,8 +156,10 @@ impl Iterator for &Ranges {
     type Item = Range<usize>;
 
     fn next(&mut self) -> Option<Range<usize>> {
-        let start = self.next.fetch_add(self.length, Ordering::Relaxed);
-        (start < self.items).then(|| self.from(start))
+        let taken = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |start| {
+            (start < self.items).then(|| self.end(start))
+        });
+        taken.ok().map(|start| start..self.end(start))
     }
 }
 
