@@ -171,6 +171,9 @@ pub const PORTION: usize = OBJECTS / PORTIONS;
 /// fewer than twice `least` objects `expected`, or one processor, the caller's thread does
 /// everything. An error of `next` ends it; a panic of `work` is passed on.
 ///
+/// It is for who reads from one snapshot and must not wait for another: where a writer waits for the
+/// first, the second may have to wait for the writer. Else [`map_ranges`] keeps more threads busy.
+///
 /// ```
 /// use tract_core::parallel;
 /// let mut portions = [vec![1, 2], vec![3]].into_iter();
