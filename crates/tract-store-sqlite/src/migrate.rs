@@ -14,6 +14,12 @@ use crate::error::{damaged, engine, new};
 use crate::schema::{APPLICATION_ID, FORMAT, TABLES};
 use crate::steps;
 
+/// Who reads comes to most pages once, and commits of others empty its cache: a small one keeps
+/// what a walk reads near the processor, which saves it a tenth of its time.
+pub(crate) const READER_KIB: i64 = 512;
+/// Who writes, or checks all there is, comes to pages again.
+pub(crate) const WRITER_KIB: i64 = 8000;
+
 /// The oldest SQLite without a known way to damage a database in WAL mode.
 const OLDEST_SQLITE: i32 = 3_051_003;
 
@@ -82,12 +88,11 @@ pub(crate) fn connect(
         connection.set_prepared_statement_cache_capacity(64);
         // Else a statement is prepared anew whenever a value is bound that its plan could lean on.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-        // Who reads comes to most pages once, and commits of others empty its cache: a small one
-        // keeps what a walk reads near the processor, which saves it a tenth of its time.
         connection.execute_batch(
             "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; \
-             PRAGMA temp_store = MEMORY; PRAGMA fullfsync = ON; PRAGMA cache_size = -512;",
+             PRAGMA temp_store = MEMORY; PRAGMA fullfsync = ON;",
         )?;
+        cache(&connection, READER_KIB)?;
         Ok(connection)
     };
     open().map_err(engine("open"))
@@ -102,10 +107,15 @@ pub(crate) fn prepare_writer(connection: &Connection, options: &SqliteOptions) -
     // A checkpoint every 16 MiB of log: with the default of 4 they are a third of a batched write.
     connection
         .execute_batch(&format!(
-            "PRAGMA synchronous = {synchronous}; PRAGMA wal_autocheckpoint = 4000; \
-             PRAGMA cache_size = -8000;"
+            "PRAGMA synchronous = {synchronous}; PRAGMA wal_autocheckpoint = 4000;"
         ))
+        .and_then(|()| cache(connection, WRITER_KIB))
         .map_err(engine("open"))
+}
+
+/// Sets how many KiB of pages a connection keeps.
+pub(crate) fn cache(connection: &Connection, kib: i64) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "cache_size", -kib)
 }
 
 /// What a database says of itself.

@@ -19,6 +19,7 @@ use tract_core::{
 
 use crate::error::{BACKEND, engine, new};
 use crate::memory::Memory;
+use crate::migrate::{READER_KIB, WRITER_KIB};
 use crate::read::{self, Snapshot, statement};
 use crate::schema::{DERIVED, DERIVED_LAST};
 use crate::write::Writing;
@@ -408,7 +409,12 @@ impl BlockingStore for SqliteStore {
         };
         match repair {
             true => self.write(OP, checked),
-            false => self.read(OP, checked),
+            false => self.read(OP, |connection| {
+                migrate::cache(connection, WRITER_KIB).map_err(engine(OP))?;
+                let checked = checked(connection);
+                migrate::cache(connection, READER_KIB).map_err(engine(OP))?;
+                checked
+            }),
         }
     }
 
