@@ -184,6 +184,39 @@ impl BareEngine {
         }
         Ok(())
     }
+
+    /// Writes a message on each of some branches, of so many `in_all`, in one durable transaction.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn write_apart(&mut self, branches: u64, in_all: u32) -> Result<()> {
+        match self {
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(bare) => bare.write_apart(branches, in_all)?,
+            #[cfg(feature = "redb")]
+            Self::Redb(bare) => bare.write_apart(branches, in_all)?,
+            #[cfg(not(any(feature = "sqlite", feature = "redb")))]
+            _ => {
+                let _ = (branches, in_all);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads and hashes the newest messages: records, then contents. Gives how many rows it read.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn walk(&self, messages: u64) -> Result<u64> {
+        match self {
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(bare) => Ok(bare.walk(messages)?),
+            #[cfg(feature = "redb")]
+            Self::Redb(bare) => Ok(bare.walk(messages)?),
+            #[cfg(not(any(feature = "sqlite", feature = "redb")))]
+            _ => Ok(messages),
+        }
+    }
 }
 
 #[cfg(feature = "redb")]

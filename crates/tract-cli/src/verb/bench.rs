@@ -20,7 +20,8 @@ use crate::style::{BOLD, DIM, Styled};
 /// itself names is not opened and not changed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Floor is the bare engine writing as many bytes into the same tables, as durably, in the same run.
+Floor is the bare engine in the same run: writing as many bytes into the same tables, as durably (for 16
+writers all sixteen in one transaction, for a fork one ref), or reading and hashing as many rows (cold).
 Examples:
   tract --store sqlite:agent.db bench
   tract --store redb:/mnt/disk/x.redb bench --messages 10000 --json")]
@@ -65,6 +66,12 @@ impl Figure {
         Self { what, unit, value, floor, of_floor: floor.map(|floor| floor / value) }
     }
 
+    /// So many a second, where the bare engine does more.
+    fn rate(what: &'static str, value: f64, floor: Option<f64>) -> Self {
+        let of_floor = floor.map(|floor| value / floor);
+        Self { what, unit: "a second", value, floor, of_floor }
+    }
+
     fn alone(what: &'static str, unit: &'static str, value: f64) -> Self {
         Self { what, unit, value, floor: None, of_floor: None }
     }
@@ -79,25 +86,21 @@ pub(crate) async fn run(context: &mut Context<'_>, bench: &Bench) -> Outcome<()>
 
     let tract = place.open("single", WriteMode::InPlace).await?;
     let engine = tract.store().backend();
-    append(&place, &tract, n, &mut figures).await?;
+    let mut bare = place.bare("single", &tract).await?;
+    append(&tract, bare.as_mut(), n, &mut figures).await?;
     bar.inc(1);
     let stats = tract.store().stats(tract.repo().name()).await?;
     tract.store().close().await?;
     drop(tract);
-    if let Some(size) = place.bytes("single") {
-        let each = size as f64 / stats.commits.max(1) as f64;
-        figures.push(Figure::alone("bytes a message", "B", each));
-    } else if stats.disk_bytes > 0 {
-        let each = stats.disk_bytes as f64 / stats.commits.max(1) as f64;
-        figures.push(Figure::alone("bytes a message", "B", each));
-    }
+    let size = place.bytes("single").unwrap_or(stats.disk_bytes);
     bar.inc(1);
 
     // What is only in memory is gone when its store is closed.
     let tract = match place.keeps() {
         true => {
             let (tract, took) = cold(&place).await?;
-            figures.push(Figure::alone("open and compile, cold", "ms", took));
+            let floor = bare.as_ref().map(|bare| reading(bare, n)).transpose()?;
+            figures.push(Figure::time("open and compile, cold", "ms", took, floor));
             tract
         }
         false => {
@@ -107,7 +110,15 @@ pub(crate) async fn run(context: &mut Context<'_>, bench: &Bench) -> Outcome<()>
         }
     };
     bar.inc(1);
-    warm(&tract, n, &mut figures).await?;
+    warm(&tract, bare.as_mut(), n, &mut figures).await?;
+    // It writes its log back when it closes.
+    drop(bare);
+    if size > 0 {
+        let each = size as f64 / stats.commits.max(1) as f64;
+        let floor = place.bytes("single-bare").filter(|bytes| *bytes > 0);
+        let floor = floor.map(|bytes| bytes as f64 / n as f64);
+        figures.push(Figure::time("bytes a message", "B", each, floor));
+    }
     bar.inc(1);
     batches(&place, n, &mut figures).await?;
     bar.inc(1);
@@ -123,8 +134,12 @@ pub(crate) async fn run(context: &mut Context<'_>, bench: &Bench) -> Outcome<()>
 }
 
 /// One durable write for each message, in turns with the bare engine.
-async fn append(place: &Place, tract: &Tract, n: u64, figures: &mut Vec<Figure>) -> Outcome<()> {
-    let mut bare = place.bare("single", tract).await?;
+async fn append(
+    tract: &Tract,
+    mut bare: Option<&mut BareEngine>,
+    n: u64,
+    figures: &mut Vec<Figure>,
+) -> Outcome<()> {
     let each = (n / ROUNDS).max(1);
     let (mut ours, mut floor) = (Vec::new(), Vec::new());
     let mut next = 0;
@@ -185,7 +200,19 @@ async fn cold(place: &Place) -> Outcome<(Tract, f64)> {
     Ok((tract, micros(start.elapsed()) / 1000.0))
 }
 
-async fn warm(tract: &Tract, n: u64, figures: &mut Vec<Figure>) -> Outcome<()> {
+/// How long the bare engine reads as many rows, and hashes them, in milliseconds.
+fn reading(bare: &BareEngine, n: u64) -> Outcome<f64> {
+    let start = Instant::now();
+    bare.walk(n)?;
+    Ok(micros(start.elapsed()) / 1000.0)
+}
+
+async fn warm(
+    tract: &Tract,
+    mut bare: Option<&mut BareEngine>,
+    n: u64,
+    figures: &mut Vec<Figure>,
+) -> Outcome<()> {
     tract.compile().await?;
     let mut took = Vec::new();
     for step in 0..50 {
@@ -196,21 +223,28 @@ async fn warm(tract: &Tract, n: u64, figures: &mut Vec<Figure>) -> Outcome<()> {
     }
     figures.push(Figure::alone("compile after one append", "µs", median(took)));
     let head = tract.head().await?;
-    let mut took = Vec::new();
+    let (mut took, mut floor) = (Vec::new(), Vec::new());
     for fork in 0..20 {
         let Some(head) = head else { break };
         let start = Instant::now();
         tract.fork(&format!("fork-{fork}"), head).await?;
         took.push(micros(start.elapsed()));
+        if let Some(bare) = &mut bare {
+            let start = Instant::now();
+            bare.write(0)?;
+            floor.push(micros(start.elapsed()));
+        }
     }
-    figures.push(Figure::alone("fork", "µs", median(took)));
+    let floor = (!floor.is_empty()).then(|| median(floor));
+    figures.push(Figure::time("fork", "µs", median(took), floor));
     Ok(())
 }
 
-/// Sixteen threads, each on a branch of its own: grouped, against one thread alone.
+/// Sixteen threads, each on a branch of its own, beside the bare engine with all of them at once.
 async fn writers(place: &Place, n: u64, figures: &mut Vec<Figure>) -> Outcome<()> {
     let tract = place.open("writers", WriteMode::Thread).await?;
     tract.user(text(0)).await?;
+    let bare = place.bare("writers", &tract).await?;
     let Some(head) = tract.head().await? else { return Ok(()) };
     let mut handles = Vec::new();
     for writer in 0..WRITERS {
@@ -236,9 +270,19 @@ async fn writers(place: &Place, n: u64, figures: &mut Vec<Figure>) -> Outcome<()
     if let Some(error) = failed.into_iter().next() {
         return Err(error.into());
     }
-    figures.push(Figure::alone("append, 16 writers", "a second", rate));
+    let floor = bare.map(|bare| together(bare, each)).transpose()?;
+    figures.push(Figure::rate("append, 16 writers", rate, floor));
     tract.store().close().await?;
     Ok(())
+}
+
+/// How many messages a second the bare engine writes, sixteen in each transaction.
+fn together(mut bare: BareEngine, each: u64) -> Outcome<f64> {
+    let start = Instant::now();
+    for _ in 0..each {
+        bare.write_apart(WRITERS, WRITERS as u32)?;
+    }
+    Ok((each * WRITERS) as f64 / start.elapsed().as_secs_f64())
 }
 
 /// Where the new stores are made.
@@ -359,11 +403,7 @@ fn print(
         };
         let floor = match (figure.floor, figure.of_floor) {
             (Some(floor), Some(part)) => format!("floor {}, {part:.2} of it", shown(floor)),
-            _ if figure.what.starts_with("append, one")
-                || figure.what.starts_with("append, 100") =>
-            {
-                "no floor".to_owned()
-            }
+            _ if figure.what.starts_with("append") => "no floor".to_owned(),
             _ => String::new(),
         };
         context.out.line(format_args!(
