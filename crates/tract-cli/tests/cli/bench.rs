@@ -3,7 +3,8 @@ use crate::support::Place;
 #[test]
 fn figures_stand_beside_the_floor_and_nothing_is_left() {
     let place = Place::empty();
-    for (store, floor) in [("sqlite:agent.db", true), ("redb:agent.redb", true), ("memory:", false)] {
+    for (store, floor) in [("sqlite:agent.db", true), ("redb:agent.redb", true), ("memory:", false)]
+    {
         let lines = place.json(&["--store", store, "bench", "--messages", "40", "--json"]);
         let figures = lines[0]["figures"].as_array().expect("a list");
         let of = |what: &str| figures.iter().find(|figure| figure["what"] == what);
