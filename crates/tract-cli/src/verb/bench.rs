@@ -66,6 +66,12 @@ impl Figure {
         Self { what, unit, value, floor, of_floor: floor.map(|floor| floor / value) }
     }
 
+    /// The medians of times in microseconds, ours and those of the bare engine where there are any.
+    fn beside(what: &'static str, ours: Vec<f64>, bare: Vec<f64>) -> Self {
+        let floor = (!bare.is_empty()).then(|| median(bare));
+        Self::time(what, "µs", median(ours), floor)
+    }
+
     /// So many a second, where the bare engine does more.
     fn rate(what: &'static str, value: f64, floor: Option<f64>) -> Self {
         let of_floor = floor.map(|floor| value / floor);
@@ -161,8 +167,7 @@ async fn append(
         }
         next = last;
     }
-    let floor = (!floor.is_empty()).then(|| median(floor));
-    figures.push(Figure::time("append, one a write", "µs", median(ours), floor));
+    figures.push(Figure::beside("append, one a write", ours, floor));
     Ok(())
 }
 
@@ -186,8 +191,7 @@ async fn batches(place: &Place, n: u64, figures: &mut Vec<Figure>) -> Outcome<()
         }
         next = last;
     }
-    let floor = (!floor.is_empty()).then(|| median(floor));
-    figures.push(Figure::time("append, 100 a write", "µs", median(ours), floor));
+    figures.push(Figure::beside("append, 100 a write", ours, floor));
     tract.store().close().await?;
     Ok(())
 }
@@ -235,8 +239,7 @@ async fn warm(
             floor.push(micros(start.elapsed()));
         }
     }
-    let floor = (!floor.is_empty()).then(|| median(floor));
-    figures.push(Figure::time("fork", "µs", median(took), floor));
+    figures.push(Figure::beside("fork", took, floor));
     Ok(())
 }
 

@@ -87,25 +87,27 @@ fn more_readers_than_connections_read_the_same_line() {
     });
 }
 
+/// Damages one row of a line, and asserts that reading the line names the object.
+#[track_caller]
+fn told(table: &str, column: &str, place: usize, object: impl Fn(&Line) -> ObjectId) {
+    let line = stored();
+    damage(&line, table, column, place);
+    let error = read(&open(&line.path), &line).unwrap_err();
+    let object = Some(object(&line));
+    assert_eq!(error.kind, StoreErrorKind::Corrupt { object }, "{table} {place}: {error}");
+}
+
 #[test]
 fn a_damaged_commit_is_told_wherever_it_lies() {
     for place in [0, 1, 500, 1_000, 1_871, LONG - 2, LONG - 1] {
-        let line = stored();
-        damage(&line, "commits", "rec", place);
-        let error = read(&open(&line.path), &line).unwrap_err();
-        let object = Some(ObjectId::Commit(line.commits[place]));
-        assert_eq!(error.kind, StoreErrorKind::Corrupt { object }, "{error}");
+        told("commits", "rec", place, |line| ObjectId::Commit(line.commits[place]));
     }
 }
 
 #[test]
 fn a_damaged_content_is_told_wherever_it_lies() {
     for place in [0, 500, 1_000, LONG - 1] {
-        let line = stored();
-        damage(&line, "blobs", "data", place);
-        let error = read(&open(&line.path), &line).unwrap_err();
-        let object = Some(ObjectId::Blob(line.contents[place]));
-        assert_eq!(error.kind, StoreErrorKind::Corrupt { object }, "{error}");
+        told("blobs", "data", place, |line| ObjectId::Blob(line.contents[place]));
     }
 }
 
