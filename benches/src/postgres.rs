@@ -23,6 +23,7 @@ use crate::sessions::batch;
 use crate::table::{Figure, Table, median, timed};
 
 const CLIENTS: usize = 8;
+const MANY: usize = 64;
 const ROUNDS: usize = 5;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -127,7 +128,7 @@ fn rates(table: &mut Table, url: &str, quick: bool) {
             block_on(tract_store_postgres::open(&server::with_schema(url, &schema), &options))
                 .unwrap();
         let own = Own { url, schema: &schema, store: &store, named };
-        for clients in [1, CLIENTS] {
+        for clients in [1, CLIENTS, MANY] {
             let (mut mine, mut floor, mut same) = (Vec::new(), Vec::new(), Vec::new());
             for _ in 0..ROUNDS {
                 mine.push(ours(&store, clients, time));

@@ -1,8 +1,10 @@
 //! A batch of the usual shape, a line of commits and the ref that moves over it, as a narrower
-//! statement: the function `append` of the repository's partition.
+//! statement: by itself the function `append` of the repository's partition, several together the
+//! function `append_group`.
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use tract_core::{Batch, Expect, RepoName, StoreResult};
@@ -10,10 +12,15 @@ use tract_core::{Batch, Expect, RepoName, StoreResult};
 use crate::apply::{Answer, needs, runs};
 use crate::args::{Args, Raw};
 use crate::error::damaged;
+use crate::group::Writers;
 use crate::link::{Link, Place, column};
 use crate::schema::{MAX_BYTES, encode_note, encode_target, log_sum, log_sum_before, ref_sum};
 
 const OP: &str = "apply";
+
+/// How long a group may wait for a ref that somebody else is writing: milliseconds. Then each goes by
+/// itself, and waits as long as it may.
+const GROUP_LOCK_MS: i32 = 100;
 
 /// The partitions of the log are numbered as those of all tables.
 const LOG: &str = "ref_log_";
@@ -22,75 +29,187 @@ const LOG: &str = "ref_log_";
 pub(crate) fn place(link: &Link, log: &str, number: i64) -> Option<Place> {
     let (_, cut) = log.trim_end_matches('"').rsplit_once(LOG)?;
     let cut: u16 = cut.parse().ok()?;
-    let function = match link.has_row_security() {
-        true => "append".to_owned(),
-        false => format!("append_{cut}"),
+    let of = |function: &str, parameters: usize| {
+        let cut = if link.has_row_security() { String::new() } else { format!("_{cut}") };
+        let parameters: Vec<String> = (1..=parameters).map(|n| format!("${n}")).collect();
+        link.sql(&format!("SELECT {{s}}.{function}{cut}({})", parameters.join(", ")))
     };
-    let parameters: Vec<String> = (1..=22).map(|n| format!("${n}")).collect();
-    let sql = link.sql(&format!("SELECT {{s}}.{function}({})", parameters.join(", ")));
-    Some(Place { number, sql })
+    let (alone, group) = (of("append", 22), of("append_group", 27));
+    Some(Place { number, alone, group, writers: Writers::default() })
 }
 
-/// Returns the arguments, where the batch has that shape.
-pub(crate) fn arguments(
-    link: &Link,
-    repo: &RepoName,
-    place: &Place,
-    batch: &Batch,
-) -> Option<Args> {
-    let [edit] = batch.refs.as_slice() else { return None };
-    let (Expect::Is(is), Some(to)) = (&edit.expect, &edit.to) else { return None };
-    let others = batch.toolsets.len() + batch.tools.len() + batch.derived.len();
-    let (lengths, commits) = runs(&batch.commits);
-    if is == to || others > 0 || lengths.len() != 1 {
-        return None;
+/// What such a batch says, in the server's terms.
+#[derive(Debug)]
+pub(crate) struct Line {
+    batch: Raw,
+    note: Raw,
+    name: String,
+    is: Raw,
+    to: Raw,
+    ref_sum: i64,
+    log_sum: i64,
+    needed_blobs: Vec<Raw>,
+    needed_toolsets: Vec<Raw>,
+    parent: Raw,
+    /// Ids and records, first parents first.
+    commits: Vec<(Raw, Raw)>,
+    /// Ids and bytes, in the order of ids.
+    blobs: Vec<(Raw, Raw)>,
+    bytes: usize,
+}
+
+impl Line {
+    /// Reads a batch, where it has that shape.
+    pub(crate) fn of(repo: &RepoName, batch: &Batch) -> Option<Self> {
+        let [edit] = batch.refs.as_slice() else { return None };
+        let (Expect::Is(is), Some(to)) = (&edit.expect, &edit.to) else { return None };
+        let others = batch.toolsets.len() + batch.tools.len() + batch.derived.len();
+        let (lengths, commits) = runs(&batch.commits);
+        if is == to || others > 0 || lengths.len() != 1 {
+            return None;
+        }
+        let parent = commits.first()?.parent()?;
+        let [needed, needed_blobs, needed_toolsets, tools] = needs(batch);
+        if !matches!(needed.as_slice(), [one] if *one.0 == *parent.as_bytes()) || !tools.is_empty()
+        {
+            return None;
+        }
+        let commits: Vec<(Raw, Raw)> = commits
+            .iter()
+            .map(|commit| (Raw::id(commit.id().as_bytes()), commit.encode().into()))
+            .collect();
+        let brought: BTreeMap<_, _> = batch.blobs.iter().map(|blob| (blob.id(), blob)).collect();
+        let blobs: Vec<(Raw, Raw)> = brought
+            .into_iter()
+            .map(|(id, blob)| (Raw::id(id.as_bytes()), Raw(blob.bytes().clone())))
+            .collect();
+        let bytes = commits.iter().chain(&blobs).map(|(_, bytes)| bytes.0.len()).sum();
+        if bytes > MAX_BYTES {
+            return None;
+        }
+        let (note, name) = (encode_note(&batch.note), edit.name.as_str());
+        let (is, to) = (encode_target(is), encode_target(to));
+        Some(Self {
+            batch: Raw::id(batch.id.as_bytes()),
+            ref_sum: ref_sum(repo, name, &to),
+            log_sum: log_sum(repo, name, Some(&to), batch.id, &note) ^ log_sum_before(&is),
+            note: note.into(),
+            name: name.to_owned(),
+            is: is.into(),
+            to: to.into(),
+            needed_blobs,
+            needed_toolsets,
+            parent: Raw::id(parent.as_bytes()),
+            commits,
+            blobs,
+            bytes,
+        })
     }
-    let parent = commits.first()?.parent()?;
-    let [needed, blobs, toolsets, tools] = needs(batch);
-    if !matches!(needed.as_slice(), [one] if *one.0 == *parent.as_bytes()) || !tools.is_empty() {
-        return None;
+
+    /// The name of the ref that moves.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
-    let records: Vec<Vec<u8>> = commits.iter().map(|commit| commit.encode()).collect();
-    let brought: BTreeMap<_, _> = batch.blobs.iter().map(|blob| (blob.id(), blob)).collect();
-    let sizes = brought.values().map(|blob| blob.bytes().len());
-    if sizes.chain(records.iter().map(Vec::len)).sum::<usize>() > MAX_BYTES {
-        return None;
+
+    /// The id of the commit that it continues.
+    pub(crate) fn parent(&self) -> &Bytes {
+        &self.parent.0
     }
-    let (note, name) = (encode_note(&batch.note), edit.name.as_str());
-    let (is, to) = (encode_target(is), encode_target(to));
-    let args = Args::new()
-        .text(repo.as_str())
-        .int(place.number)
-        .id(batch.id.as_bytes())
-        .id(&note)
-        .with(link.lock_ms(), Type::INT4)
-        .with(link.options.unsafe_lose_on_power_loss, Type::BOOL)
-        .text(name)
-        .id(&is)
-        .id(&to)
-        .int(ref_sum(repo, name, &to))
-        .int(log_sum(repo, name, Some(&to), batch.id, &note) ^ log_sum_before(&is))
-        .listed(blobs)
-        .listed(toolsets)
-        .id(parent.as_bytes());
-    let ids = commits.iter().map(|commit| Raw::id(commit.id().as_bytes()));
-    let args = pairs(args, ids, records.into_iter().map(Raw::from));
-    let ids = brought.keys().map(|id| Raw::id(id.as_bytes()));
-    let args = pairs(args, ids, brought.values().map(|blob| Raw(blob.bytes().clone())));
-    Some(args)
+
+    /// How many bytes of records and contents it brings.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns the arguments of `append`.
+    pub(crate) fn alone(&self, link: &Link, repo: &RepoName, number: i64) -> Args {
+        let args = Args::new()
+            .text(repo.as_str())
+            .int(number)
+            .raw(&self.batch)
+            .raw(&self.note)
+            .with(link.lock_ms(), Type::INT4)
+            .with(link.options.unsafe_lose_on_power_loss, Type::BOOL)
+            .text(&self.name)
+            .raw(&self.is)
+            .raw(&self.to)
+            .int(self.ref_sum)
+            .int(self.log_sum)
+            .listed(self.needed_blobs.clone())
+            .listed(self.needed_toolsets.clone())
+            .raw(&self.parent);
+        pairs(pairs(args, &self.commits), &self.blobs)
+    }
 }
 
 /// Adds the first id and its bytes, and then the others.
-fn pairs(
-    args: Args,
-    mut ids: impl Iterator<Item = Raw>,
-    mut bytes: impl Iterator<Item = Raw>,
-) -> Args {
-    let args = args.with(ids.next(), Type::BYTEA).with(bytes.next(), Type::BYTEA);
-    args.listed(ids.collect()).listed(bytes.collect())
+fn pairs(args: Args, pairs: &[(Raw, Raw)]) -> Args {
+    let (mut ids, mut bytes): (Vec<Raw>, Vec<Raw>) = pairs.iter().cloned().unzip();
+    let first = |list: &mut Vec<Raw>| (!list.is_empty()).then(|| list.remove(0));
+    let args = args.with(first(&mut ids), Type::BYTEA).with(first(&mut bytes), Type::BYTEA);
+    args.listed(ids).listed(bytes)
 }
 
-/// Reads the answer: nothing where the batch is written, else what `apply` said.
+/// Returns the arguments of `append_group`.
+pub(crate) fn group(link: &Link, repo: &RepoName, number: i64, lines: &[&Line]) -> Args {
+    let names: Vec<String> = lines.iter().map(|line| line.name.clone()).collect();
+    let each = |part: fn(&Line) -> Option<&Raw>| -> Vec<Option<Raw>> {
+        lines.iter().map(|line| part(line).cloned()).collect()
+    };
+    let numbers =
+        |part: fn(&Line) -> i64| -> Vec<i64> { lines.iter().map(|line| part(line)).collect() };
+    let args = Args::new()
+        .text(repo.as_str())
+        .int(number)
+        .with(link.lock_ms().min(GROUP_LOCK_MS), Type::INT4)
+        .with(link.options.unsafe_lose_on_power_loss, Type::BOOL)
+        .maybe_raws(each(|line| Some(&line.batch)))
+        .maybe_raws(each(|line| Some(&line.note)))
+        .with(names, Type::TEXT_ARRAY)
+        .maybe_raws(each(|line| Some(&line.is)))
+        .maybe_raws(each(|line| Some(&line.to)))
+        .with(numbers(|line| line.ref_sum), Type::INT8_ARRAY)
+        .with(numbers(|line| line.log_sum), Type::INT8_ARRAY)
+        .maybe_raws(each(|line| Some(&line.parent)))
+        .maybe_raws(each(|line| line.commits.first().map(|(id, _)| id)))
+        .maybe_raws(each(|line| line.commits.first().map(|(_, record)| record)))
+        .maybe_raws(each(|line| line.blobs.first().map(|(id, _)| id)))
+        .maybe_raws(each(|line| line.blobs.first().map(|(_, content)| content)));
+    let args = needed(args, lines, |line| &line.needed_blobs);
+    let args = needed(args, lines, |line| &line.needed_toolsets);
+    let (of, at, ids, records) = others(lines, |line| &line.commits);
+    let args = args.numbered(of).numbered(at).listed(ids).listed(records);
+    let (of, _, ids, contents) = others(lines, |line| &line.blobs);
+    args.numbered(of).listed(ids).listed(contents)
+}
+
+/// Adds what lines lean on, each with the number of its line.
+fn needed(args: Args, lines: &[&Line], part: fn(&Line) -> &[Raw]) -> Args {
+    let each = lines.iter().zip(1i32..);
+    let (of, ids) =
+        each.flat_map(|(line, n)| part(line).iter().map(move |id| (n, id.clone()))).unzip();
+    args.numbered(of).listed(ids)
+}
+
+/// Lists what lines have behind the first of some pairs: the number of the line, the place behind
+/// the first, and the pair.
+fn others(
+    lines: &[&Line],
+    part: fn(&Line) -> &[(Raw, Raw)],
+) -> (Vec<i32>, Vec<i32>, Vec<Raw>, Vec<Raw>) {
+    let (mut of, mut at, mut ids, mut bytes) = (vec![], vec![], vec![], vec![]);
+    for (line, n) in lines.iter().zip(1i32..) {
+        for ((id, content), place) in part(line).iter().zip(0i32..).skip(1) {
+            of.push(n);
+            at.push(place);
+            ids.push(id.clone());
+            bytes.push(content.clone());
+        }
+    }
+    (of, at, ids, bytes)
+}
+
+/// Reads the answer of `append`: nothing where the batch is written, else what `apply` said.
 pub(crate) fn answer(row: &Row) -> StoreResult<Option<Answer>> {
     let Some(parts) = column::<Option<Vec<Option<Vec<u8>>>>>(OP, row, 0)? else { return Ok(None) };
     let unreadable = || damaged(OP, "expected the four parts of an answer, found others");
@@ -101,4 +220,9 @@ pub(crate) fn answer(row: &Row) -> StoreResult<Option<Answer>> {
     let what = what.map(String::from_utf8).transpose().map_err(|_| unreadable())?;
     let sum = sum.map(|sum| sum.try_into().map(i64::from_be_bytes)).transpose();
     Ok(Some(Answer { status, what, found, sum: sum.map_err(|_| unreadable())? }))
+}
+
+/// Reads the answer of `append_group`: the numbers, from 1, of the lines that are written.
+pub(crate) fn written(row: &Row) -> StoreResult<Vec<i32>> {
+    Ok(column::<Option<Vec<i32>>>(OP, row, 0)?.unwrap_or_default())
 }

@@ -49,8 +49,6 @@ BEGIN
         UPDATE {s}.refs SET target = r_to, sum = r_sum
             WHERE repo = p_number AND name = r_name AND target = r_is
             AND NOT EXISTS (
-                SELECT FROM {s}.ref_log{cut} WHERE repo = p_number AND batch = p_batch)
-            AND NOT EXISTS (
                 SELECT FROM {s}.commits{cut} WHERE repo = p_number AND seg = v_seg AND pos = v_pos);
         IF FOUND THEN
             v_seq := nextval('{s}.number');

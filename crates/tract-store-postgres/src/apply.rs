@@ -1,6 +1,7 @@
 //! A batch as one statement.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use tokio_postgres::types::Type;
 use tract_core::{
@@ -8,9 +9,10 @@ use tract_core::{
     StoreError, StoreErrorKind, StoreResult, ToolId, ToolsetId,
 };
 
-use crate::append;
+use crate::append::{self, Line};
 use crate::args::{Args, Raw};
 use crate::error::{BACKEND, Failed, damaged, new};
+use crate::group::{self, Sent};
 use crate::link::{Link, Scope, column};
 use crate::portions;
 use crate::schema::{
@@ -30,7 +32,7 @@ pub(crate) struct Answer {
     pub(crate) sum: Option<i64>,
 }
 
-pub(crate) async fn apply(link: &Link, repo: &RepoName, batch: Batch) -> StoreResult<Applied> {
+pub(crate) async fn apply(link: &Arc<Link>, repo: &RepoName, batch: Batch) -> StoreResult<Applied> {
     let mut names = HashSet::new();
     if let Some(twice) = batch.refs.iter().find(|edit| !names.insert(&edit.name)) {
         let message = format!("expected one edit of each ref, found two of {}", twice.name);
@@ -39,16 +41,12 @@ pub(crate) async fn apply(link: &Link, repo: &RepoName, batch: Batch) -> StoreRe
     let mut tried = None;
     let is_large = portions::is_large(&batch);
     if let Some(place) = link.place(repo).filter(|_| !is_large)
-        && let Some(args) = append::arguments(link, repo, &place, &batch)
+        && let Some(line) = Line::of(repo, &batch)
     {
-        match link.once(OP, &Scope::Own, &place.sql, &args).await {
-            Ok(rows) => {
-                let row = rows.first().ok_or_else(unanswered)?;
-                return match append::answer(row)? {
-                    None => Ok(Applied::Done),
-                    Some(answer) => applied(link, repo, &batch, answer),
-                };
-            }
+        match group::write(link, repo, place, line).await {
+            Ok(Sent::Written) => return Ok(Applied::Done),
+            Ok(Sent::Answered(answer)) => return applied(link, repo, &batch, answer),
+            Ok(Sent::LeftOut) => {}
             // The schema may have been made anew, with other partitions.
             Err(Failed::Final(error)) if error.kind == StoreErrorKind::Engine => {
                 link.forget_place(repo);

@@ -69,6 +69,11 @@ impl Args {
     }
 
     #[must_use]
+    pub(crate) fn raw(self, value: &Raw) -> Self {
+        self.with(value.clone(), Type::BYTEA)
+    }
+
+    #[must_use]
     pub(crate) fn ids(self, values: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Self {
         let values: Vec<Raw> = values.into_iter().map(|id| Raw::id(id.as_ref())).collect();
         self.with(values, Type::BYTEA_ARRAY)
@@ -88,6 +93,12 @@ impl Args {
     #[must_use]
     pub(crate) fn listed(self, values: Vec<Raw>) -> Self {
         self.with((!values.is_empty()).then_some(values), Type::BYTEA_ARRAY)
+    }
+
+    /// Adds numbers, or none where there are none.
+    #[must_use]
+    pub(crate) fn numbered(self, values: Vec<i32>) -> Self {
+        self.with((!values.is_empty()).then_some(values), Type::INT4_ARRAY)
     }
 
     /// Lends them as the driver wants them.

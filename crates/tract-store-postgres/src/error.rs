@@ -19,6 +19,19 @@ pub(crate) enum Failed {
 }
 
 impl Failed {
+    /// Tells somebody else of the same failure.
+    pub(crate) fn told(&self) -> Self {
+        let made = |error: &StoreError| {
+            StoreError::new(error.kind.clone(), BACKEND, error.op, error.message.clone())
+        };
+        match self {
+            Self::Final(error) => Self::Final(made(error)),
+            Self::Again(error) => Self::Again(made(error)),
+            Self::Unreached(error) => Self::Unreached(made(error)),
+            Self::Lost(error) => Self::Lost(made(error)),
+        }
+    }
+
     pub(crate) fn into_error(self) -> StoreError {
         match self {
             Self::Final(error)

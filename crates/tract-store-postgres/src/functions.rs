@@ -12,11 +12,11 @@ use crate::error::failed;
 use crate::link::{Link, Scope};
 
 const FUNCTIONS: &str = include_str!("functions.sql");
-const APPEND: &str = include_str!("append.sql");
+const APPEND: [&str; 2] = [include_str!("append.sql"), include_str!("group.sql")];
 
 /// The edition of the functions that this build brings. Those of each edition can be called by
 /// builds that know another.
-pub(crate) const EDITION: i32 = 2;
+pub(crate) const EDITION: i32 = 3;
 
 /// The edition that a store bears: a remark on the function `apply`; the first bore none.
 pub(crate) const FIND_EDITION: &str = "(SELECT coalesce(max(substring(\
@@ -28,7 +28,9 @@ pub(crate) const FIND_EDITION: &str = "(SELECT coalesce(max(substring(\
 pub(crate) fn script(partitions: u16, row_security: bool) -> String {
     let mut script = FUNCTIONS.to_owned();
     let mut append = |cut: &str, own: &str| {
-        script.push_str(&APPEND.replace("{cut}", cut).replace("{own}", own));
+        for function in APPEND {
+            script.push_str(&function.replace("{cut}", cut).replace("{own}", own));
+        }
     };
     match row_security {
         // The policies are on the tables as wholes.

@@ -7,6 +7,7 @@ mod args;
 mod check;
 mod error;
 mod functions;
+mod group;
 mod link;
 mod log;
 mod migrate;

@@ -11,8 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::{
-    Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
+    Manager, ManagerConfig, Object, Pool, PoolError, QueueMode, RecyclingMethod, Runtime,
 };
+use tokio::runtime::Handle;
 use tokio_postgres::Row;
 use tokio_postgres::error::Error;
 use tokio_postgres::types::Type;
@@ -21,6 +22,7 @@ use tract_core::{RepoName, StoreErrorKind, StoreResult};
 use crate::PostgresOptions;
 use crate::args::Args;
 use crate::error::{Failed, failed, new, unreached};
+use crate::group::Writers;
 use crate::options::Target;
 use crate::schema::in_schema;
 
@@ -53,13 +55,18 @@ pub(crate) struct Link {
     places: Mutex<HashMap<RepoName, Arc<Place>>>,
     /// The store has the functions that those ways go through.
     appends: AtomicBool,
+    /// What drives the connections.
+    pub(crate) runtime: Handle,
 }
 
 /// The short way of a write to a repository.
 pub(crate) struct Place {
     pub(crate) number: i64,
-    /// The call of its partition's function.
-    pub(crate) sql: String,
+    /// The call of its partition's function for one batch.
+    pub(crate) alone: String,
+    /// The call of its partition's function for several.
+    pub(crate) group: String,
+    pub(crate) writers: Writers,
 }
 
 /// A connection in use.
@@ -92,6 +99,8 @@ impl Link {
         let manager = manager(target, recycling)?;
         let pool = Pool::builder(manager)
             .max_size(options.pool_size)
+            // The one used last has the most at hand, here and on the server.
+            .queue_mode(QueueMode::Lifo)
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(options.connect_timeout))
             .create_timeout(Some(options.connect_timeout))
@@ -106,6 +115,7 @@ impl Link {
             repos: Mutex::default(),
             places: Mutex::default(),
             appends: AtomicBool::new(false),
+            runtime: Handle::current(),
         })
     }
 
@@ -135,8 +145,15 @@ impl Link {
     }
 
     pub(crate) fn learn_place(&self, repo: &RepoName, place: Place) {
-        if self.appends.load(Ordering::Relaxed) {
-            self.places().insert(repo.clone(), Arc::new(place));
+        if !self.appends.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut places = self.places();
+        // Who waits on the way that is known already stays on it.
+        let is_same =
+            |known: &Arc<Place>| (known.number, &known.alone) == (place.number, &place.alone);
+        if !places.get(repo).is_some_and(is_same) {
+            places.insert(repo.clone(), Arc::new(place));
         }
     }
 

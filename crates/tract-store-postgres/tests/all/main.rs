@@ -4,6 +4,7 @@ mod contract;
 mod crashes;
 mod damage;
 mod flips;
+mod group;
 mod opening;
 mod portions;
 mod proxy;

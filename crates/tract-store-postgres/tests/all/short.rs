@@ -226,7 +226,7 @@ fn a_store_with_older_functions_is_given_the_newest_where_the_role_may() {
     support::execute(
         url,
         &format!(
-            "DROP FUNCTION {schema}.append_0; DROP FUNCTION {schema}.append_1; \
+            "DROP FUNCTION {schema}.append_0; DROP FUNCTION {schema}.append_group_1; \
              DO $$ BEGIN EXECUTE (SELECT format('COMMENT ON FUNCTION %s IS NULL', \
              oid::regprocedure) FROM pg_proc WHERE proname = 'apply' \
              AND pronamespace = to_regnamespace('{schema}')); END $$; \
@@ -235,7 +235,10 @@ fn a_store_with_older_functions_is_given_the_newest_where_the_role_may() {
              GRANT ALL ON ALL SEQUENCES IN SCHEMA {schema} TO PUBLIC"
         ),
     );
-    let look = format!("SELECT to_regproc('{schema}.append_1') IS NOT NULL");
+    let look = format!(
+        "SELECT to_regproc('{schema}.append_0') IS NOT NULL \
+         AND to_regproc('{schema}.append_group_1') IS NOT NULL"
+    );
     let there = || support::ask(url, &look)[0].get::<_, bool>(0);
     let mut head = None;
     let mut write = |store: &PostgresStore| {
