@@ -45,7 +45,8 @@ BEGIN
     SELECT seg, pos + 1 INTO v_seg, v_pos FROM {s}.commits{cut}
         WHERE repo = p_number AND hash = c_parent;
     IF v_ok AND v_seg IS NOT NULL THEN
-        -- Whoever waits here for an earlier try of the same batch finds the ref elsewhere then.
+        -- Whoever waits here for an earlier try of the same batch finds the ref elsewhere then. Where it
+        -- has come back since that try went through, the log's row is a unique violation.
         UPDATE {s}.refs SET target = r_to, sum = r_sum
             WHERE repo = p_number AND name = r_name AND target = r_is
             AND NOT EXISTS (

@@ -24,6 +24,7 @@ SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
+SET enable_memoize = off
 AS $body$
 #variable_conflict use_column
 DECLARE
@@ -50,7 +51,7 @@ BEGIN
     WITH moved AS (
         UPDATE {s}.refs AS r SET target = m.after, sum = m.sum
         FROM (
-            SELECT u.*, c.seg, c.pos
+            SELECT u.*, w.at, c.seg, c.pos
             FROM (
                 SELECT generate_series(1, cardinality(r_name)) AS n, unnest(r_name) AS name,
                     unnest(r_is) AS before, unnest(r_to) AS after, unnest(r_sum) AS sum,
@@ -58,6 +59,12 @@ BEGIN
                     unnest(r_parent) AS parent, unnest(r_commit) AS commit, unnest(r_rec) AS rec,
                     unnest(r_blob) AS blob, unnest(r_data) AS data
             ) AS u
+            -- One look-up each, however many refs there are: a join might read them all.
+            CROSS JOIN LATERAL (
+                SELECT ctid AS at FROM {s}.refs
+                WHERE repo = p_number AND name = u.name AND target = u.before
+                LIMIT 1
+            ) AS w
             CROSS JOIN LATERAL (
                 SELECT seg, pos + 1 AS pos FROM {s}.commits{cut}
                 WHERE repo = p_number AND hash = u.parent
@@ -69,7 +76,8 @@ BEGIN
                 LIMIT 1
             ) IS NULL AND u.n <> ALL (v_lacking)
         ) AS m
-        WHERE r.repo = p_number AND r.name = m.name AND r.target = m.before
+        -- The target once more: whoever waited here sees the row as it has become.
+        WHERE r.ctid = m.at AND r.target = m.before
         RETURNING m.*, nextval('{s}.number') AS seq
     ), log AS (
         INSERT INTO {s}.ref_log{cut}

@@ -219,3 +219,83 @@ fn refs_that_are_held_elsewhere_hold_up_their_own_writes_alone() {
     }
     is_sound(&store);
 }
+
+/// Two handles write to the same refs, each in groups: of two that expect the same, one goes through.
+#[test]
+fn groups_of_two_handles_lose_no_write_of_each_other() {
+    let Some(url) = server::shared() else { return };
+    let url = server::with_schema(url, &server::schema());
+    let stores = [opened(&url, false), opened(&url, false)];
+    let rounds = 40;
+    let branches = 6;
+    let begun = self::branches(&stores[0]);
+    // The other handle learns the short way.
+    let (writing, _) = append("elsewhere", None, "elsewhere");
+    done(block_on(stores[1].apply(&repo(), writing))).expect("it is written");
+    let start = Arc::new(Barrier::new(stores.len() * branches));
+    let threads: Vec<_> = stores
+        .iter()
+        .enumerate()
+        .flat_map(|(handle, store)| {
+            begun.iter().take(branches).map(move |head| (handle, store, *head))
+        })
+        .enumerate()
+        .map(|(n, (handle, store, mut head))| {
+            let (store, start) = (Arc::clone(store), Arc::clone(&start));
+            let branch = name(n % branches);
+            thread::spawn(move || {
+                start.wait();
+                let mut written = 0;
+                while written < rounds {
+                    let (writing, next) =
+                        append(&branch, Some(head), &format!("{handle} {written}"));
+                    match block_on(store.apply(&repo(), writing)).expect("an answer") {
+                        Applied::Conflict(conflict) => match conflict.found {
+                            Some(RefTarget::Commit(found)) => head = found,
+                            other => panic!("expected a commit, found {other:?}"),
+                        },
+                        _ => (head, written) = (next, written + 1),
+                    }
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
+    for writer in 0..branches {
+        let target = block_on(stores[0].ref_target(&repo(), &branch(&name(writer))));
+        let Some(RefTarget::Commit(head)) = target.expect("it is read") else {
+            panic!("the branch is gone")
+        };
+        let walked = block_on(stores[0].walk_all(&repo(), head)).expect("it is walked");
+        assert_eq!(walked.len(), 1 + stores.len() * rounds);
+    }
+    is_sound(&stores[0]);
+}
+
+/// Answers that are lost are resolved for each of a group, and nothing happens twice.
+#[test]
+fn lost_answers_of_groups_are_resolved() {
+    let Some(url) = server::shared() else { return };
+    let proxy = Proxy::before(url);
+    let store = opened(&server::with_schema(proxy.url(), &server::schema()), false);
+    let mut heads = branches(&store);
+    for _ in 0..10 {
+        let writers = heads.iter_mut().enumerate().map(|(writer, head)| {
+            let (writing, next) = append(&name(writer), Some(*head), "next");
+            *head = next;
+            vec![writing]
+        });
+        let writers = writers.collect();
+        proxy.lose_answer();
+        for answer in at_once(&store, writers).into_iter().flatten() {
+            let answer = answer.expect("an answer");
+            assert!(matches!(answer, Applied::Done | Applied::Already), "{answer:?}");
+        }
+    }
+    for (writer, head) in heads.iter().enumerate() {
+        assert_eq!(block_on(store.walk_all(&repo(), *head)).expect("it is walked").len(), 11);
+        let query = LogQuery { name: Some(branch(&name(writer))), ..LogQuery::default() };
+        assert_eq!(block_on(store.ref_log(&repo(), &query)).expect("it is read").len(), 11);
+    }
+    is_sound(&store);
+}
