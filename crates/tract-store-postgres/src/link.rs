@@ -92,6 +92,7 @@ impl Drop for Lease {
 }
 
 impl Link {
+    /// Makes it, for the runtime that this is called on.
     pub(crate) fn new(target: Target) -> StoreResult<Self> {
         let options = target.options.clone();
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };

@@ -171,6 +171,10 @@ mod tests {
         RUNTIME.get_or_init(|| made().expect("a runtime")).block_on(future)
     }
 
+    fn linked(url: &str, options: &PostgresOptions) -> Link {
+        within(async { Link::new(target(url, options).expect("a url")).expect("a link") })
+    }
+
     fn ask(link: &Link, sql: &str) -> StoreResult<Vec<Row>> {
         within(link.query(OP, &Scope::Own, &link.sql(sql), &Args::new(), false))
     }
@@ -184,7 +188,7 @@ mod tests {
         let texts = ["from", "an", "earlier", "format"];
         let written = block_on(line(&store, &repo, "main", None, &texts)).expect("it is written");
         drop(store);
-        let link = Link::new(target(&url, &options).expect("a url")).expect("a link");
+        let link = linked(&url, &options);
 
         // A step that fails takes all back, the copy too.
         let way = (FORMAT, FORMAT + 2);
@@ -237,7 +241,7 @@ mod tests {
     #[test]
     fn row_level_security_hides_nothing_from_a_migration_and_all_afterwards() {
         let Some(url) = server::shared() else { return };
-        let link = Link::new(target(url, &options()).expect("a url")).expect("a link");
+        let link = linked(url, &options());
         let sql = "DO $$ BEGIN CREATE ROLE tract_migrates LOGIN PASSWORD 'm'; \
                    EXCEPTION WHEN duplicate_object THEN NULL; END $$";
         ask(&link, sql).expect("a role");
