@@ -321,7 +321,17 @@ impl McpServer {
         let reach = self.reach().await?;
         let options = PeerRequestOptions::no_options();
         let sent = reach.peer.send_cancellable_request(request, options).await;
-        let mut handle = sent.map_err(|error| self.failed(error, &reach))?;
+        let mut handle = match sent {
+            Ok(handle) => handle,
+            Err(error) => {
+                let error = self.failed(error, &reach);
+                if matches!(error, McpError::Ended { .. }) {
+                    // That it has ended may not have been noticed where the next call looks.
+                    self.abandon(reach.life).await;
+                }
+                return Err(error);
+            }
+        };
         let id = handle.id.clone();
         let key = key_of(&id);
         let token = handle.progress_token.0.clone();
@@ -364,7 +374,7 @@ impl McpServer {
             }
         };
         reach.answers.forget(&key);
-        if matches!(done, Err(McpError::SessionLost { .. })) {
+        if matches!(done, Err(McpError::SessionLost { .. } | McpError::Ended { .. })) {
             self.abandon(reach.life).await;
         }
         if matches!(done, Ok(_) | Err(McpError::Refused { .. })) {
