@@ -211,11 +211,19 @@ impl McpServer {
         })
     }
 
-    /// Gives a connection up, unless another took its place already.
-    async fn abandon(&self, number: u64) {
-        let mut life = self.0.life.lock().await;
-        if life.number == number {
-            life.connection = None;
+    /// Gives a connection up after a failure that ends it, unless another took its place already. Of a
+    /// program, that it has ended may not have been noticed yet where the next call looks.
+    async fn abandon_after(&self, error: &McpError, number: u64) {
+        let ends = match error {
+            McpError::SessionLost { .. } => true,
+            McpError::Ended { .. } => matches!(self.0.way, Way::Program(_)),
+            _ => false,
+        };
+        if ends {
+            let mut life = self.0.life.lock().await;
+            if life.number == number {
+                life.connection = None;
+            }
         }
     }
 
@@ -325,10 +333,7 @@ impl McpServer {
             Ok(handle) => handle,
             Err(error) => {
                 let error = self.failed(error, &reach);
-                if matches!(error, McpError::Ended { .. }) {
-                    // That it has ended may not have been noticed where the next call looks.
-                    self.abandon(reach.life).await;
-                }
+                self.abandon_after(&error, reach.life).await;
                 return Err(error);
             }
         };
@@ -374,8 +379,8 @@ impl McpServer {
             }
         };
         reach.answers.forget(&key);
-        if matches!(done, Err(McpError::SessionLost { .. } | McpError::Ended { .. })) {
-            self.abandon(reach.life).await;
+        if let Err(error) = &done {
+            self.abandon_after(error, reach.life).await;
         }
         if matches!(done, Ok(_) | Err(McpError::Refused { .. })) {
             self.0.life.lock().await.restarts = 0;

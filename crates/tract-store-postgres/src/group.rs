@@ -53,8 +53,9 @@ struct State {
 }
 
 impl State {
-    /// Takes what may go together now, in the order of coming: one batch of each ref, and one that
-    /// continues each commit, for the second begins a segment, which the long way makes.
+    /// Takes what may go together now, the first that came first: one batch of each ref, and one that
+    /// continues each commit, for the second begins a segment, which the long way makes. Returns them
+    /// in the order of names, in which everybody locks refs.
     fn take(&mut self) -> Vec<Waiting> {
         let (mut group, mut bytes): (Vec<Waiting>, usize) = (Vec::new(), 0);
         let mut parents = HashSet::new();
@@ -74,6 +75,7 @@ impl State {
                 index += 1;
             }
         }
+        group.sort_by(|one, other| one.line.name().cmp(other.line.name()));
         group
     }
 }
@@ -255,8 +257,9 @@ mod tests {
         queue(&mut state, "a", shared, "x");
         queue(&mut state, "a", root(), "x");
         queue(&mut state, "b", shared, "y");
+        queue(&mut state, "d", root(), "x");
         queue(&mut state, "c", root(), "x");
-        assert_eq!(names(&state.take()), ["heads/a", "heads/c"]);
+        assert_eq!(names(&state.take()), ["heads/a", "heads/c", "heads/d"]);
         // The first of `a` is under way still.
         assert_eq!(names(&state.take()), ["heads/b"]);
         assert_eq!(names(&state.take()), [""; 0]);

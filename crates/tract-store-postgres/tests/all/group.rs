@@ -184,17 +184,9 @@ fn refs_that_are_held_elsewhere_hold_up_their_own_writes_alone() {
     let schema = server::schema();
     let store = opened(&server::with_schema(url, &schema), false);
     let heads = branches(&store);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.expect("a runtime");
-    let holder = runtime.block_on(async {
-        let (client, connection) =
-            tokio_postgres::connect(url, tokio_postgres::NoTls).await.expect("a connection");
-        tokio::spawn(connection);
-        let held = [name(0), name(1)].map(|name| format!("'heads/{name}'")).join(", ");
-        let lock = format!("BEGIN; SELECT 1 FROM {schema}.refs WHERE name IN ({held}) FOR UPDATE");
-        client.batch_execute(&lock).await.expect("the refs are locked");
-        client
-    });
+    let held = [name(0), name(1)].map(|name| format!("'heads/{name}'")).join(", ");
+    let lock = format!("SELECT 1 FROM {schema}.refs WHERE name IN ({held}) FOR UPDATE");
+    let held = support::hold(url, &lock);
     let next = heads.iter().enumerate().map(|(writer, head)| {
         let (writing, next) = append(&name(writer), Some(*head), "next");
         (vec![writing], next)
@@ -210,7 +202,7 @@ fn refs_that_are_held_elsewhere_hold_up_their_own_writes_alone() {
         assert_eq!(answer.expect("an answer"), Applied::Done);
     }
     assert!(!waits.is_finished());
-    runtime.block_on(async { holder.batch_execute("ROLLBACK").await.expect("it is released") });
+    held.release();
     for answer in waits.join().expect("it ends").into_iter().flatten() {
         assert_eq!(answer.expect("an answer"), Applied::Done);
     }

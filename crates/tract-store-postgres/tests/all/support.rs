@@ -39,6 +39,33 @@ pub(crate) fn execute(url: &str, sql: &str) {
     });
 }
 
+/// A connection of the server's superuser that holds a transaction open.
+pub(crate) struct Held {
+    runtime: tokio::runtime::Runtime,
+    client: tokio_postgres::Client,
+}
+
+/// Begins a transaction with a statement, and holds it.
+pub(crate) fn hold(url: &str, sql: &str) -> Held {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let client = runtime.block_on(async {
+        let (client, connection) =
+            tokio_postgres::connect(url, tokio_postgres::NoTls).await.expect("a connection");
+        tokio::spawn(connection);
+        client.batch_execute(&format!("BEGIN; {sql}")).await.expect("it is held");
+        client
+    });
+    Held { runtime, client }
+}
+
+impl Held {
+    pub(crate) fn release(self) {
+        let released = self.runtime.block_on(self.client.batch_execute("ROLLBACK"));
+        released.expect("it is released");
+    }
+}
+
 /// Reads rows as the server's superuser.
 pub(crate) fn ask(url: &str, sql: &str) -> Vec<tokio_postgres::Row> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -33,20 +33,11 @@ fn waiting_ends_and_leaves_a_clean_pool() {
         let mut writing = batch("commit");
         let two = push(&mut writing, Some(one), "two").id();
         writing.refs.push(advance("main", Some(one), two));
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-        let runtime = runtime.expect("a runtime");
-        let holder = runtime.block_on(async {
-            let (client, connection) =
-                tokio_postgres::connect(url, tokio_postgres::NoTls).await.expect("a connection");
-            tokio::spawn(connection);
-            let lock = format!("BEGIN; SELECT 1 FROM {schema}.refs FOR UPDATE");
-            client.batch_execute(&lock).await.expect("the ref is locked");
-            client
-        });
+        let held = support::hold(url, &format!("SELECT 1 FROM {schema}.refs FOR UPDATE"));
         let error = block_on(store.apply(&repo, writing.clone())).expect_err("it waits too long");
         let expected = if is_server { StoreErrorKind::Busy } else { StoreErrorKind::Unknown };
         assert_eq!(error.kind, expected, "{error}");
-        runtime.block_on(async { holder.batch_execute("ROLLBACK").await.expect("it is released") });
+        held.release();
         // Who was given up may still do it: once, whoever comes first.
         let store = block_on(open(&with_schema, &support::options())).expect("it opens");
         let answer = block_on(store.apply(&repo, writing)).expect("it goes through");
