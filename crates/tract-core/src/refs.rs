@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::id::{BadName, BatchId, BlobId, CommitId, OperationId};
 
 /// The name of a ref: `HEAD`, `heads/<branch>`, `tags/<tag>`, `pending/<id>`, `config/<name>`,
-/// `imports/<id>`, `pins/<name>`, `decisions/<id>`.
+/// `imports/<id>`, `pins/<name>`, `decisions/<id>`, `effects/<message>`.
 ///
 /// Parts are separated by `/`; none is empty, begins with `.` or `-`, or ends with `.` or
 /// `.lock`; there is no `..`, no white space, no control or bidirectional-format character and none of `~ ^ : ? * [ ] \ # @{`.
@@ -71,6 +71,12 @@ impl RefName {
     /// Returns the tag's name, when this is a tag.
     pub fn tag_name(&self) -> Option<&str> {
         self.0.strip_prefix("tags/")
+    }
+
+    /// Returns whether this is the record of a tool's effect, under `effects/`. What a tool did
+    /// cannot be undone by moving a ref, so `undo` and `redo` leave these refs as they are.
+    pub fn is_effect(&self) -> bool {
+        self.0.starts_with("effects/")
     }
 
     /// Turns any text into something that is valid as the last part of a ref name: every run of

@@ -130,8 +130,9 @@ impl Repo {
 /// Sums up how to get back from what an operation moved.
 fn moves(entries: &[LogEntry]) -> Vec<RefMove> {
     let mut sum: BTreeMap<RefName, (Option<RefTarget>, Option<RefTarget>)> = BTreeMap::new();
-    // Newest first: the last entry seen of a ref tells where it came from.
-    for entry in entries {
+    // Newest first: the last entry seen of a ref tells where it came from. What a tool did stays
+    // done, so its record stays too.
+    for entry in entries.iter().filter(|entry| !entry.name.is_effect()) {
         sum.entry(entry.name.clone())
             .and_modify(|(before, _)| *before = entry.before.clone())
             .or_insert_with(|| (entry.before.clone(), entry.after.clone()));
