@@ -17,6 +17,7 @@ mod merge;
 mod overlay;
 mod pending;
 pub mod plan;
+mod question;
 mod reach;
 mod received;
 mod reply;
@@ -52,6 +53,7 @@ pub use crate::pending::{
     Asked, Decided, Deferred, DeferredCall, Pending, Rejected, TurnAnswer, TurnRecord, TurnRecorded,
 };
 pub use crate::plan::Refusal;
+pub use crate::question::unanswered;
 pub use crate::reply::{broken_off, generation_config, reply_draft};
 pub use crate::repo::{Repo, RepoOptions};
 pub use crate::revision::Marks;

@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 
 use tract_compile::Compiled;
 use tract_core::{CommitId, Content, Draft, Usage};
-use tract_engine::{Asked, Decided};
+use tract_engine::{Asked, Decided, unanswered};
 use tract_tools::Call;
 use tract_tools::budget::BudgetExceeded;
 use tract_tools::dispatch::Approval;
@@ -174,7 +174,9 @@ impl Agent {
                     None => compiled = self.standing().await?,
                 }
             }
-            self.say(stored, &compiled, Some(said)).await?;
+            // A task whose request failed is recorded already.
+            let said = unanswered(&compiled, &said).is_none().then_some(said);
+            self.say(stored, &compiled, said).await?;
         }
         loop {
             if self.cancellation.is_cancelled() {

@@ -9,7 +9,7 @@ use tract_core::{
     ActiveTool, CancellationToken, ChatModel, Commit, JsonText, ModelError, Piece, Reply, ToolCall,
     ToolSchema, unless_cancelled,
 };
-use tract_engine::{broken_off, generation_config};
+use tract_engine::{broken_off, generation_config, unanswered};
 
 use crate::drafts::IntoDraft;
 use crate::error::{Error, Result};
@@ -133,8 +133,9 @@ impl Tract {
     /// Records what a person says, asks the model, and records its answer.
     ///
     /// # Behavior
-    /// - The question is durable before the model is asked; it stays when there is no answer, and
-    ///   [`generate`](Self::generate) asks again.
+    /// - The question is durable before the model is asked. When there is no answer it stays, and
+    ///   [`generate`](Self::generate) asks again, as does the same question: it is not recorded
+    ///   twice while it is the last message of the branch.
     /// - The commit of the answer has the tools that were sent, model and parameters as
     ///   `generation_config`, usage and stop reason as metadata, the provider's id as origin, and
     ///   keeps the bytes that were received.
@@ -164,8 +165,15 @@ impl Tract {
         if draft.generation_config.is_none() {
             draft.generation_config = options.parameters_json()?;
         }
-        let sent = self.commit(draft).await?;
-        let compiled = self.compile_at(sent.id()).await?;
+        let mut compiled = self.compile().await?;
+        let sent = match unanswered(&compiled, &draft) {
+            Some(asked_before) => self.repo().require_commit(asked_before).await?,
+            None => {
+                let sent = self.commit(draft).await?;
+                compiled = self.compile_at(sent.id()).await?;
+                sent
+            }
+        };
         let mut answer = self.ask(model, &compiled, options).await?;
         answer.sent = Some(sent);
         Ok(answer)

@@ -99,6 +99,9 @@ pub(crate) struct Asked {
 
 pub(crate) async fn chat(context: &mut Context<'_>, chat: Chat) -> Outcome<()> {
     let text = input::text_or_stdin(chat.text)?;
+    if text.trim().is_empty() {
+        return Err(empty_question("`tract generate` asks without a new question"));
+    }
     ask(context, chat.asked, Some(Draft::user(text))).await
 }
 
@@ -142,6 +145,11 @@ async fn ask(context: &mut Context<'_>, asked: Asked, question: Option<Draft>) -
             Err(if interrupted { failure.interrupted() } else { failure })
         }
     }
+}
+
+/// Error returned for a question or task without text, before anything is recorded or sent.
+pub(super) fn empty_question(note: &str) -> Failure {
+    Failure::usage("nothing to ask: the text is empty").note(note)
 }
 
 /// Sockets and timers live on a thread of their own; the first one waits and writes.

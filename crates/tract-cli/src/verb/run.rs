@@ -15,7 +15,7 @@ use tract::{CancellationToken, Draft, JsonText, Tract};
 
 use self::printed::{Printer, Told};
 use self::tools::Tools;
-use super::ask::{Model, network, stop_on_interrupt};
+use super::ask::{Model, empty_question, network, stop_on_interrupt};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::input;
@@ -120,6 +120,9 @@ enum Resume {
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, run: Run) -> Outcome<()> {
+    if run.task.as_ref().is_some_and(|task| task.trim().is_empty()) {
+        return Err(empty_question("without a task, `tract run` continues from the branch's head"));
+    }
     let network = network()?;
     let model = Arc::new(run.model.client()?);
     let mut tract = context.open().await?;

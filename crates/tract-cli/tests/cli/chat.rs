@@ -26,6 +26,16 @@ fn hello() -> String {
     first + &last + usage
 }
 
+/// An error document, as a server of this API answers a request that it refuses.
+fn refusal(status: &str) -> String {
+    let body = r#"{"error":{"message":"not now","type":"server_error"}}"#;
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\
+         connection: close\r\n\r\n{body}"
+    )
+}
+
 /// Answers requests one after another; gives the bodies that were asked.
 pub(crate) struct Server {
     pub(crate) url: String,
@@ -42,8 +52,10 @@ impl Server {
             for answer in answers {
                 let (mut stream, _) = listener.accept().expect("a client");
                 asked.push(request(&stream));
-                let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
-                stream.write_all(head.as_bytes()).expect("the client listens");
+                if !answer.starts_with("HTTP/1.1 ") {
+                    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+                    stream.write_all(head.as_bytes()).expect("the client listens");
+                }
                 stream.write_all(answer.as_bytes()).expect("the client listens");
                 if hanging {
                     // Until the client hangs up.
@@ -160,4 +172,69 @@ fn what_cannot_be_asked_is_told() {
     place.refused(&["generate", "--model", "opnai/x"], 2, "usage", "did you mean");
     let nowhere = ["--model", "openai/x", "--base-url", "http://127.0.0.1:9/v1"];
     place.refused(&[&["generate"], &nowhere[..]].concat(), 1, "invalid", "no message to answer");
+}
+
+#[test]
+fn a_question_that_failed_is_asked_again_and_recorded_once() {
+    for verb in ["chat", "run"] {
+        let place = Place::new();
+        let plan: &[&str] = if verb == "run" { &["--plan", "none"] } else { &[] };
+        let ask = |url: &str, more: &[&str]| {
+            let with = [verb, "Is it raining?", "--model", "openai/some", "--base-url", url];
+            run(&place, &[&with[..], plan, more].concat())
+        };
+        // Unreachable, refused for the key, refused for a parameter: three failures in a row.
+        assert_eq!(ask("http://127.0.0.1:9/v1", &[]).code, Some(1));
+        let refusals = vec![refusal("401 Unauthorized"), refusal("400 Bad Request"), hello()];
+        let server = Server::start(refusals, false);
+        assert_eq!(ask(&server.url, &[]).code, Some(1));
+        assert_eq!(ask(&server.url, &["--set", "bogus=1"]).code, Some(1));
+        let answered = ask(&server.url, &[]);
+        assert_eq!(answered.code, Some(0), "{answered:?}");
+
+        let asked = server.served.join().expect("it served");
+        let last = asked.last().expect("a request");
+        let question = serde_json::json!({"role": "user", "content": "Is it raining?"});
+        let said: Vec<&Value> = last["messages"]
+            .as_array()
+            .expect("messages")
+            .iter()
+            .filter(|message| message["role"] == "user")
+            .collect();
+        assert_eq!(said, [&question], "{verb}: sent once");
+        assert_eq!(last["bogus"], Value::Null, "{verb}: a parameter of the failed request");
+        let context = place.json(&["compile", "--to", "openai"]);
+        let roles: Vec<&str> = context[0]
+            .as_array()
+            .expect("messages")
+            .iter()
+            .filter_map(|message| message["role"].as_str())
+            .filter(|role| *role != "system")
+            .collect();
+        assert_eq!(roles, ["user", "assistant"], "{verb}");
+
+        // The same words after an answer are a new question.
+        let server = Server::start(vec![hello()], false);
+        assert_eq!(ask(&server.url, &[]).code, Some(0));
+        let asked = server.served.join().expect("it served");
+        let count = asked[0]["messages"].as_array().expect("messages").iter();
+        assert_eq!(count.filter(|message| **message == question).count(), 2, "{verb}");
+        place.is_clean();
+    }
+}
+
+#[test]
+fn an_empty_question_is_refused_before_anything_is_recorded() {
+    let place = Place::new();
+    let with = ["--model", "openai/x", "--base-url", "http://127.0.0.1:9/v1"];
+    for (arguments, stdin) in [
+        (vec!["chat"], &b""[..]),
+        (vec!["chat", "-"], b"\n"),
+        (vec!["chat", "  "], b""),
+        (vec!["run", ""], b""),
+    ] {
+        let arguments = [&arguments[..], &with[..]].concat();
+        place.refused_with(&arguments, stdin, 2, "usage", "the text is empty");
+    }
+    assert!(place.json(&["log", "--json"]).is_empty());
 }
