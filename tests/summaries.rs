@@ -197,7 +197,7 @@ fn bodies(tract: &Tract) -> Vec<String> {
 
 #[test]
 fn recorded_conversations_are_summarised_and_come_back_byte_for_byte() {
-    let recorded = tract_testkit::data::conversations();
+    let recorded = tract_testkit::data::recorded();
     let wanted = |id: &str| id.starts_with("tau-") || id.contains("hands") || recorded.len() < 50;
     let most = |n: usize| n < 12;
     let (mut before_all, mut after_all, mut edited) = (0, 0, 0);
@@ -249,7 +249,7 @@ fn recorded_conversations_are_summarised_and_come_back_byte_for_byte() {
 /// and the largest, all of them at `TRACT_SCALE=1`.
 #[test]
 fn results_are_summarised_as_they_come() {
-    let recorded = tract_testkit::data::conversations();
+    let recorded = tract_testkit::data::recorded();
     let all = std::env::var("TRACT_SCALE").is_ok_and(|scale| scale == "1");
     let of = |start: &'static str| {
         recorded.iter().filter(move |conversation| conversation.id.starts_with(start))

@@ -14,10 +14,12 @@ fn open(folder: &Path, mode: WriteMode) -> StoreResult<Threaded<RedbStore>> {
 tract_testkit::store_suite!(
     thread,
     open = |folder: &std::path::Path| open(folder, WriteMode::Thread),
-    lacks = [MultiProcess]
+    lacks = [MultiProcess],
+    conversations = tract_testkit::data::recorded
 );
 tract_testkit::store_suite!(
     in_place,
     open = |folder: &std::path::Path| open(folder, WriteMode::InPlace),
-    lacks = [MultiProcess]
+    lacks = [MultiProcess],
+    conversations = tract_testkit::data::recorded
 );

@@ -17,18 +17,23 @@ pub struct Conversation {
     pub tools: Vec<String>,
 }
 
-/// Reads the recorded conversations: all those in the folder `TRACT_DATA` (by default
-/// `../shared/data` beside the repository), else the few that are bundled, and then says so.
+/// Returns the conversations that are compiled into this crate: the same ones on every machine.
+pub fn conversations() -> Vec<Conversation> {
+    BUNDLED.lines().map(parse).collect()
+}
+
+/// Reads the recorded conversations that tests of this workspace run on: those in the folder
+/// `TRACT_DATA` (by default `../shared/data` next to the repository), or [`conversations`] when
+/// there is no such folder.
 ///
 /// # Panics
-/// Without a folder where the variable `CI` is set, or when a recording is not what it should be.
-pub fn conversations() -> Vec<Conversation> {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let folder = std::env::var_os("TRACT_DATA").map_or_else(beside, PathBuf::from);
+/// When there is no such folder and the variable `CI` is set, or when a recording cannot be read.
+pub fn recorded() -> Vec<Conversation> {
+    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let folder = std::env::var_os("TRACT_DATA").map_or_else(default, PathBuf::from);
     let Ok(files) = std::fs::read_dir(folder.join("trajectories")) else {
-        assert!(std::env::var_os("CI").is_none(), "TRACT_DATA names no folder of recordings");
-        println!("TRACT_DATA names no folder of recordings: running on those that are bundled");
-        return BUNDLED.lines().map(parse).collect();
+        assert!(std::env::var_os("CI").is_none(), "no recordings in {}", folder.display());
+        return conversations();
     };
     let mut paths: Vec<PathBuf> = files.filter_map(|file| Some(file.ok()?.path())).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use tract_core::store::Capabilities;
 use tract_core::{RepoName, Store, StoreResult, block_on};
 
+use crate::data::{self, Conversation};
+
 /// What a store may do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Capability {
@@ -42,6 +44,7 @@ impl fmt::Display for Capability {
 }
 
 type Opener = dyn Fn(&Path) -> StoreResult<Arc<dyn Store>> + Send + Sync;
+type Recordings = dyn Fn() -> Vec<Conversation> + Send + Sync;
 
 /// How to open the store that is to be tested, and what it lacks.
 #[derive(Clone)]
@@ -49,6 +52,7 @@ pub struct Suite {
     open: Arc<Opener>,
     lacks: Vec<Capability>,
     within: Option<PathBuf>,
+    conversations: Arc<Recordings>,
 }
 
 impl fmt::Debug for Suite {
@@ -61,7 +65,8 @@ impl Suite {
     /// Takes a function that opens a store in a folder, an empty one at first, or opens it again.
     pub fn new<S: Store>(open: impl Fn(&Path) -> StoreResult<S> + Send + Sync + 'static) -> Self {
         let open = move |dir: &Path| Ok(Arc::new(open(dir)?) as Arc<dyn Store>);
-        Self { open: Arc::new(open), lacks: Vec::new(), within: None }
+        let conversations = Arc::new(data::conversations);
+        Self { open: Arc::new(open), lacks: Vec::new(), within: None, conversations }
     }
 
     /// Names what the store lacks.
@@ -76,6 +81,17 @@ impl Suite {
     #[must_use]
     pub fn within(mut self, folder: impl Into<PathBuf>) -> Self {
         self.within = Some(folder.into());
+        self
+    }
+
+    /// Stores these conversations, and not those that this crate contains, in the case that stores
+    /// real conversations.
+    #[must_use]
+    pub fn conversations(
+        mut self,
+        conversations: impl Fn() -> Vec<Conversation> + Send + Sync + 'static,
+    ) -> Self {
+        self.conversations = Arc::new(conversations);
         self
     }
 
@@ -120,6 +136,11 @@ impl Harness {
     /// Returns what the store is said to lack.
     pub fn lacking(&self) -> &[Capability] {
         &self.suite.lacks
+    }
+
+    /// Returns the real conversations that a case stores.
+    pub fn conversations(&self) -> Vec<Conversation> {
+        (self.suite.conversations)()
     }
 
     /// Returns the repository that most cases use.
@@ -191,7 +212,8 @@ pub fn assert_kept(name: &str, suite: &Suite) {
     let case = case.unwrap_or_else(|| panic!("there is no case {name:?}"));
     match case.run(suite) {
         Outcome::Kept => {}
-        Outcome::Lacks(capability) => println!("not run: the store lacks {capability}"),
+        // Without the capability there is nothing to keep: `Suite::lacks` says which cases these are.
+        Outcome::Lacks(_) => {}
         Outcome::Broken(how) => panic!("{}: {how}", case.promise),
     }
 }
@@ -199,7 +221,8 @@ pub fn assert_kept(name: &str, suite: &Suite) {
 /// Makes one `#[test]` of every case of the contract, in a module of this name.
 ///
 /// `open` takes the path of a folder and opens the store there, again if need be. `lacks` names
-/// what the store does not claim; a case checks that it claims all else.
+/// what the store does not claim; a case checks that it claims all else. `conversations` replaces
+/// the conversations that a case stores, as [`Suite::conversations`] does.
 ///
 /// ```
 /// tract_testkit::store_suite!(memory, open = |_dir: &std::path::Path| Ok(tract_core::memory()),
@@ -207,13 +230,15 @@ pub fn assert_kept(name: &str, suite: &Suite) {
 /// ```
 #[macro_export]
 macro_rules! store_suite {
-    ($name:ident, open = $open:expr $(, lacks = [$($lack:ident),* $(,)?])? $(,)?) => {
+    ($name:ident, open = $open:expr $(, lacks = [$($lack:ident),* $(,)?])?
+        $(, conversations = $conversations:expr)? $(,)?) => {
         mod $name {
             #[allow(unused_imports)]
             use super::*;
 
             fn suite() -> $crate::Suite {
                 $crate::Suite::new($open).lacks([$($($crate::Capability::$lack),*)?])
+                    $(.conversations($conversations))?
             }
 
             $crate::__contract! { [$crate::__tests] }

@@ -5,5 +5,6 @@ use std::path::Path;
 tract_testkit::store_suite!(
     memory,
     open = |_: &Path| Ok(tract_core::memory()),
-    lacks = [Durable, Persistent, MultiProcess]
+    lacks = [Durable, Persistent, MultiProcess],
+    conversations = tract_testkit::data::recorded
 );

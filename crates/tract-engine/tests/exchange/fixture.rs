@@ -52,7 +52,7 @@ fn draft(text: &str) -> Draft {
 
 /// All recorded conversations.
 pub(crate) fn recorded() -> Vec<Conversation> {
-    let recorded = tract_testkit::data::conversations();
+    let recorded = tract_testkit::data::recorded();
     let conversation = |recorded: tract_testkit::data::Conversation| {
         let tools = recorded.tools.iter().map(|text| ToolSchema::parse(text).expect("a schema"));
         let drafts = recorded.messages.iter().map(|text| draft(text)).collect();

@@ -56,7 +56,7 @@ fn imported_conversations_bring_rows_that_say_what_the_walk_says() {
     let repo = repo(8);
     let (mut heads, mut rowed, mut found) = (Vec::new(), 0, 0);
     let mut importer = Importer::new(&repo, ImportOptions::new()).unwrap();
-    let recorded = tract_testkit::data::conversations();
+    let recorded = tract_testkit::data::recorded();
     let mut done: Vec<Imported> = Vec::new();
     for recorded in recorded.iter().take(60) {
         let drafts = recorded.messages.iter().map(|text| said(text)).collect();

@@ -23,6 +23,7 @@ macro_rules! cases {
             #[test]
             fn $name() {
                 if let Some(suite) = suite() {
+                    let suite = suite.conversations(tract_testkit::data::recorded);
                     tract_testkit::assert_kept(stringify!($name), &suite);
                 }
             }

@@ -1,5 +1,6 @@
 //! A PostgreSQL server for tests: one that `TRACT_POSTGRES_URL` names, else one of our own in a
-//! temporary folder, which ends with the process that started it, however that ends.
+//! temporary folder, which ends with the process that started it, however that ends. With
+//! `TRACT_POSTGRES_URL=none` there is none, as on a machine without PostgreSQL.
 
 #![allow(dead_code, reason = "shared by tests and benches, which each need a part")]
 
@@ -37,6 +38,9 @@ rm -rf "$1"
 "#;
 
 fn newest_bin() -> Option<PathBuf> {
+    if std::env::var("TRACT_POSTGRES_URL").is_ok_and(|url| url == "none") {
+        return None;
+    }
     let on_path = std::env::var_os("PATH")
         .into_iter()
         .flat_map(|path| std::env::split_paths(&path).collect::<Vec<_>>());
@@ -217,8 +221,8 @@ impl Drop for Server {
 pub(crate) fn shared() -> Option<&'static str> {
     static URL: OnceLock<Option<(String, Option<Server>)>> = OnceLock::new();
     let found = URL.get_or_init(|| match std::env::var("TRACT_POSTGRES_URL") {
-        Ok(url) => Some((url, None)),
-        Err(_) => Server::start(&[]).map(|server| (server.url(), Some(server))),
+        Ok(url) if url != "none" => Some((url, None)),
+        _ => Server::start(&[]).map(|server| (server.url(), Some(server))),
     });
     match found {
         Some((url, _)) => Some(url),

@@ -8,7 +8,7 @@ use tract_core::{
 use crate::fixtures::{
     advance, batch, branch, done, line, push, push_with_tools, schemas, seal, toolset,
 };
-use crate::{Capability, Harness, data};
+use crate::{Capability, Harness};
 
 const TOOL: &str = r#"{"name":"t","input_schema":{}}"#;
 
@@ -102,8 +102,9 @@ pub(super) async fn check_finds_nothing_wrong(harness: Harness) -> StoreResult<(
 
 pub(super) async fn real_conversations_come_back(harness: Harness) -> StoreResult<()> {
     let (store, repo) = (harness.open()?, harness.repo());
+    let conversations = harness.conversations();
     let mut stored = Vec::new();
-    for conversation in data::conversations() {
+    for conversation in &conversations {
         let tools: Vec<ToolSchema> =
             conversation.tools.iter().filter_map(|text| ToolSchema::parse(text).ok()).collect();
         assert_eq!(tools.len(), conversation.tools.len(), "{}", conversation.id);
