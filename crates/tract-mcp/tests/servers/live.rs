@@ -1,50 +1,28 @@
 use std::path::{Path, PathBuf};
+#[cfg(feature = "http")]
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+#[cfg(feature = "http")]
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tract_core::{CancellationToken, ToolContext};
 use tract_mcp::{McpError, McpServer, ServerCommand, ServerOptions};
 
-const PACKAGES: [&str; 3] = [
-    "@modelcontextprotocol/server-everything@2026.8.31",
-    "@modelcontextprotocol/server-filesystem@2026.8.31",
-    "@modelcontextprotocol/server-memory@2026.8.31",
-];
-
-/// One installation serves all tests of a build folder.
-static INSTALLING: Mutex<()> = Mutex::new(());
-
-/// The folder with the servers, installed when they are not; none where Node is missing, which in
-/// continuous integration is a failure.
+/// The servers that a test needs: `TRACT_MCP_SERVERS` names the `node_modules` folder with them,
+/// which `.ci/run` installs. Without it the test is left out, which in continuous integration is a
+/// failure: the tests themselves need no network.
 fn servers() -> Option<PathBuf> {
-    let _alone = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mcp-servers");
-    let modules = folder.join("node_modules/@modelcontextprotocol");
-    let installed = ["server-everything", "server-filesystem", "server-memory"]
-        .iter()
-        .all(|name| modules.join(name).join("dist/index.js").is_file());
-    if installed {
-        return Some(modules);
+    let Some(modules) = std::env::var_os("TRACT_MCP_SERVERS").map(PathBuf::from) else {
+        assert!(std::env::var_os("CI").is_none(), "set TRACT_MCP_SERVERS, as .ci/run does");
+        println!("left out: the live MCP servers; TRACT_MCP_SERVERS names their folder");
+        return None;
+    };
+    let modules = modules.join("@modelcontextprotocol");
+    for name in ["server-everything", "server-filesystem", "server-memory"] {
+        let program = modules.join(name).join("dist/index.js");
+        assert!(program.is_file(), "{} is missing: run npm as .ci/run does", program.display());
     }
-    std::fs::create_dir_all(&folder).unwrap();
-    let npm = Command::new("npm")
-        .args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"])
-        .arg(&folder)
-        .args(PACKAGES)
-        .output();
-    match npm {
-        Ok(output) if output.status.success() => Some(modules),
-        left_out => {
-            let why = match left_out {
-                Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
-                Err(error) => error.to_string(),
-            };
-            assert!(std::env::var_os("CI").is_none(), "npm cannot install the servers: {why}");
-            println!("left out: the live MCP servers; Node and npm are needed ({why})");
-            None
-        }
-    }
+    Some(modules)
 }
 
 async fn start(modules: &Path, name: &str, args: &[&Path]) -> McpServer {
