@@ -120,11 +120,12 @@ pub struct ApplyReport {
 ///   lines after it are tried. With `atomic` a refused line takes all others with it.
 /// - A line with a record brings that very commit, or is refused; it moves no branch. Lines that
 ///   say where refs point make or forward them, and never move a ref back or aside.
-/// - When somebody else moves a ref meanwhile, the lines of the write are carried out again on
-///   what is there now.
+/// - When another handle or process moves a ref meanwhile, the lines of the write are carried out
+///   again on what is there now. Lines whose refs kept moving for as long as
+///   [`RepoOptions::retry_for`](crate::RepoOptions::retry_for) says are refused.
 ///
 /// # Errors
-/// When the store fails, or refs kept moving. What `events` was told is durable.
+/// When the store fails. What `events` was told is durable.
 pub async fn apply_stream(
     repo: &Repo,
     lines: impl IntoIterator<Item = StreamLine>,
@@ -181,9 +182,6 @@ struct Stream {
     lists: HashMap<ToolsetId, (BlobId, Toolset)>,
 }
 
-/// How often a group is carried out again when it loses a race.
-const ATTEMPTS: usize = 32;
-
 impl Stream {
     async fn new(repo: &Repo, options: &ApplyOptions) -> Result<Self> {
         let operation = match options.operation {
@@ -227,7 +225,8 @@ impl Stream {
             unread.push(error);
         }
         let before = self.state.clone();
-        for _ in 0..ATTEMPTS {
+        let mut races = self.repo.races();
+        loop {
             let mut events = Vec::with_capacity(steps.len());
             let mut refused = false;
             for (place, (line, step)) in steps.iter().enumerate() {
@@ -266,10 +265,14 @@ impl Stream {
                     }
                     return Ok(events);
                 }
-                Applied::Conflict(_) => self.take_back(&before),
+                Applied::Conflict(_) => {
+                    self.take_back(&before);
+                    if let Err(over) = races.lose().await {
+                        return outrun(over, &steps, &mut unread, options);
+                    }
+                }
             }
         }
-        Err(Error::KeptMoving { attempts: ATTEMPTS })
     }
 
     fn note(&self) -> LogNote {
@@ -324,6 +327,24 @@ impl Stream {
             }
         }
     }
+}
+
+/// Refuses the lines of a group whose refs kept moving: the first, or all where the stream
+/// continues after a refused line.
+fn outrun(
+    over: Error,
+    steps: &[(usize, Option<Step>)],
+    unread: &mut [Option<LineError>],
+    options: &ApplyOptions,
+) -> Result<Vec<ApplyEvent>> {
+    let Error::KeptMoving { attempts } = over else { return Err(over) };
+    let most = if options.keep_going && !options.atomic { steps.len() } else { 1 };
+    let event = |((line, step), unread): (&(usize, Option<Step>), &mut Option<LineError>)| {
+        let error = unread.take().unwrap_or(LineError::Engine(Error::KeptMoving { attempts }));
+        let mark = step.as_ref().and_then(|step| step.mark.clone());
+        ApplyEvent { line: *line, mark, result: Err(error) }
+    };
+    Ok(steps.iter().zip(unread).take(most).map(event).collect())
 }
 
 /// Whether a store's error is about what the line asks for, not about the store.

@@ -5,7 +5,7 @@ use tract_core::{Applied, CommitId, RefName, RefTarget, nearest};
 use crate::error::{Error, Result};
 use crate::repo::Repo;
 use crate::txn::Txn;
-use crate::write::{ATTEMPTS, WriteOptions};
+use crate::write::WriteOptions;
 
 /// The branch that a new repository begins on.
 pub const FIRST_BRANCH: &str = "main";
@@ -148,15 +148,15 @@ impl Repo {
         if self.head_of(&branch).await?.is_none() {
             return Err(self.unknown_branch(name).await?);
         }
-        for _ in 0..ATTEMPTS {
+        let mut races = self.races();
+        loop {
             let mut txn = Txn::new(self)?;
             txn.move_ref(&RefName::head(), Some(RefTarget::Ref(branch.clone()))).await?;
             match txn.apply("checkout", &WriteOptions::default()).await? {
-                Applied::Done | Applied::Already => break,
-                Applied::Conflict(_) => {}
+                Applied::Done | Applied::Already => return Ok(branch),
+                Applied::Conflict(_) => races.lose().await?,
             }
         }
-        Ok(branch)
     }
 
     pub(crate) fn done(&self, applied: Applied) -> Result<()> {

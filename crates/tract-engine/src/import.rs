@@ -189,9 +189,6 @@ struct Planned {
     chain: Chain,
 }
 
-/// How often a group is planned again when somebody else moves one of its refs meanwhile.
-const ATTEMPTS: usize = 16;
-
 impl Importer {
     /// Makes an importer with an empty group.
     ///
@@ -246,8 +243,8 @@ impl Importer {
         if group.is_empty() {
             return Ok(Vec::new());
         }
-        let mut conflict = None;
-        for _ in 0..ATTEMPTS {
+        let mut races = self.repo.races();
+        loop {
             let (batch, answers) = self.plan(&group).await?;
             let empty = batch.refs.is_empty() && batch.commits.is_empty();
             if empty {
@@ -260,15 +257,9 @@ impl Importer {
                     self.index(&answers).await;
                     return Ok(answers);
                 }
-                Applied::Conflict(found) => conflict = Some(found),
+                Applied::Conflict(_) => races.lose().await?,
             }
         }
-        let conflict = conflict.expect("a group that was not written met a conflict");
-        Err(Error::Conflict {
-            name: conflict.name,
-            expected: conflict.expected,
-            found: conflict.found,
-        })
     }
 
     /// Writes the rows of the turn index that long conversations call for.

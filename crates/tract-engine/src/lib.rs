@@ -18,6 +18,7 @@ mod overlay;
 mod pending;
 pub mod plan;
 mod question;
+mod races;
 mod reach;
 mod received;
 mod reply;

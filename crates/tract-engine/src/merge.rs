@@ -11,7 +11,7 @@ use crate::pending::{Asked, MergeRuling, Place, Ruling};
 use crate::plan::{Details, Sides, merge as plan_merge};
 use crate::repo::Repo;
 use crate::txn::Txn;
-use crate::write::{ATTEMPTS, WriteOptions};
+use crate::write::WriteOptions;
 
 /// How a merge goes about it.
 #[derive(Clone, Debug, Default)]
@@ -71,9 +71,8 @@ impl Repo {
         source: CommitId,
         options: &MergeOptions,
     ) -> Result<Merged> {
-        let mut attempt = 0;
+        let mut races = self.races();
         loop {
-            attempt += 1;
             let mut txn = Txn::new(self)?;
             let merged = txn.merge(branch, source, options).await?;
             if merged == Merged::NothingToMerge {
@@ -81,8 +80,7 @@ impl Repo {
             }
             match txn.apply("merge", &WriteOptions::default()).await? {
                 Applied::Done | Applied::Already => return Ok(merged),
-                Applied::Conflict(_) if attempt < ATTEMPTS => {}
-                Applied::Conflict(conflict) => return Err(conflict.into()),
+                Applied::Conflict(_) => races.lose().await?,
             }
         }
     }

@@ -28,6 +28,9 @@ struct Pending {
     derived: HashMap<(DerivedKind, CommitId), Bytes>,
     /// What each ref was in the store below, and what it has become.
     refs: BTreeMap<RefName, (Option<RefTarget>, Option<RefTarget>)>,
+    /// What refs were in the store below when they were first read. Others may move them meanwhile:
+    /// only the flush finds out.
+    seen: HashMap<RefName, Option<RefTarget>>,
     batches: Vec<(BatchId, LogNote)>,
 }
 
@@ -63,7 +66,10 @@ impl Overlay {
         repo: &RepoName,
         note: LogNote,
     ) -> StoreResult<(Applied, Option<BatchId>)> {
-        let Some(batch) = self.batch(note)? else { return Ok((Applied::Done, None)) };
+        let Some(batch) = self.batch(note)? else {
+            self.clear();
+            return Ok((Applied::Done, None));
+        };
         let mut applied = self.below.apply(repo, batch.clone()).await;
         // The outcome is unknown: the same batch again happens at most once.
         for _ in 0..3 {
@@ -119,20 +125,30 @@ impl Overlay {
         Ok(Some(batch))
     }
 
-    /// Reads refs as they stand with what is held back.
+    /// Reads refs with what is held back: each once from the store below, so that all who read
+    /// through here see one state.
     async fn current(
         &self,
         repo: &RepoName,
         names: &[RefName],
     ) -> StoreResult<Vec<Option<RefTarget>>> {
-        let mut found = self.below.refs(repo, names).await?;
-        let pending = self.pending();
-        for (name, found) in names.iter().zip(&mut found) {
-            if let Some((_, now)) = pending.refs.get(name) {
-                found.clone_from(now);
+        let unseen: Vec<RefName> = {
+            let pending = self.pending();
+            names.iter().filter(|name| !pending.seen.contains_key(*name)).cloned().collect()
+        };
+        if !unseen.is_empty() {
+            let found = self.below.refs(repo, &unseen).await?;
+            let mut pending = self.pending();
+            for (name, found) in unseen.into_iter().zip(found) {
+                pending.seen.entry(name).or_insert(found);
             }
         }
-        Ok(found)
+        let pending = self.pending();
+        let current = |name| match pending.refs.get(name) {
+            Some((_, now)) => now.clone(),
+            None => pending.seen.get(name).cloned().flatten(),
+        };
+        Ok(names.iter().map(current).collect())
     }
 }
 
@@ -372,7 +388,6 @@ impl Store for Overlay {
             let what = "two edits of one ref in a batch";
             return Err(StoreError::new(StoreErrorKind::Invalid, "overlay", "apply", what));
         }
-        let below = self.below.refs(repo, &names).await?;
         let found = self.current(repo, &names).await?;
         for (edit, found) in batch.refs.iter().zip(&found) {
             let expected = match &edit.expect {
@@ -402,7 +417,8 @@ impl Store for Overlay {
         pending.tools.extend(batch.tools);
         let rows = batch.derived.into_iter();
         pending.derived.extend(rows.map(|row| ((row.kind, row.commit), row.bytes)));
-        for (edit, below) in batch.refs.into_iter().zip(below) {
+        for edit in batch.refs {
+            let below = pending.seen.get(&edit.name).cloned().flatten();
             pending.refs.entry(edit.name).or_insert((below, None)).1 = edit.to;
         }
         Ok(Applied::Done)

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tract_compile::{Compiled, Compiler};
 use tract_core::{
@@ -33,6 +34,8 @@ pub struct RepoOptions {
     /// After how many commits of a line a row of the turn index is written; 1,024 by default.
     /// Fewer make queries of turns cheaper and the index larger.
     pub turn_rows_every: u64,
+    /// For how long a write plans again when others keep moving its refs; 30 seconds by default.
+    pub retry_for: Duration,
 }
 
 impl Default for RepoOptions {
@@ -45,6 +48,7 @@ impl Default for RepoOptions {
             limits: Limits::default(),
             who: String::new(),
             turn_rows_every: crate::turns::EVERY,
+            retry_for: Duration::from_secs(30),
         }
     }
 }
@@ -94,6 +98,13 @@ impl RepoOptions {
     #[must_use]
     pub fn turn_rows_every(mut self, commits: u64) -> Self {
         self.turn_rows_every = commits.max(1);
+        self
+    }
+
+    /// Sets for how long a write plans again when others keep moving its refs.
+    #[must_use]
+    pub fn retry_for(mut self, time: Duration) -> Self {
+        self.retry_for = time;
         self
     }
 
@@ -185,6 +196,10 @@ impl Repo {
 
     pub(crate) fn turn_rows_every(&self) -> u64 {
         self.options.turn_rows_every.max(1)
+    }
+
+    pub(crate) fn retry_for(&self) -> Duration {
+        self.options.retry_for
     }
 
     /// Reads what a version of a message says.

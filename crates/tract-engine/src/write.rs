@@ -8,10 +8,10 @@ use tract_core::{
     Applied, Batch, BatchId, Commit, CommitId, Draft, Expect, OperationId, RefName, RefTarget,
     StoreErrorKind, ToolSchema,
 };
-use tract_hooks::RefMoved;
+use tract_hooks::{BeforeCommit, BeforeCompress, RefMoved, ToolResultReceived};
 
 use crate::error::{Error, Result};
-use crate::plan::{Request, Selection, Stand};
+use crate::plan::{Request, Selection, Stand, is_plain};
 use crate::repo::Repo;
 use crate::spare::LetGo;
 use crate::txn::Txn;
@@ -66,19 +66,27 @@ impl WriteOptions {
     }
 }
 
-/// How often a write that loses races plans again before it gives up.
-pub(crate) const ATTEMPTS: usize = 64;
+/// How many races a write may lose before it follows no write that is under way: where the store
+/// writes in another order than it is given batches, that one may come too late every time.
+const UNSETTLED: usize = 2;
 
 impl Repo {
     /// Carries out requests on a branch, in order: all of them in one durable write, or none.
     /// A branch that has no commit yet begins with the first.
+    ///
+    /// # Behavior
+    /// - Writes of one handle (and its clones) that expect nothing of the branch plan one after
+    ///   another, in order of arrival, each on top of the one before it, and share flushes: none of
+    ///   them is refused for another's sake. Dropping the future gives up its place.
+    /// - When another handle or process moves the branch meanwhile, the write plans again on what
+    ///   is there, for as long as [`RepoOptions::retry_for`](crate::RepoOptions::retry_for) says.
     ///
     /// Requests that are given away need less memory: what they say goes once it is sealed, and is
     /// read again from there after a lost race.
     ///
     /// # Errors
     /// [`Error::Refused`] when a planner refuses; [`Error::Conflict`] when the branch is not
-    /// where [`WriteOptions::expect`] says, or kept moving.
+    /// where [`WriteOptions::expect`] says; [`Error::KeptMoving`] when others won all that time.
     pub fn write<'a>(
         &'a self,
         branch: &'a RefName,
@@ -94,20 +102,25 @@ impl Repo {
         mut requests: Cow<'_, [Request]>,
         options: &WriteOptions,
     ) -> Result<Vec<Commit>> {
-        let mut attempt = 0;
+        let mut races = self.races();
         // Handlers are asked about a request once, however often the race is lost.
         let mut asked = Vec::with_capacity(requests.len());
         loop {
-            attempt += 1;
             let mut txn = Txn::new(self)?;
             txn.reserve(requests.len());
+            // A handler may take long, and may write to the branch itself: nobody waits for it.
+            let asks = asked.len() < requests.len() && self.may_ask(&requests);
+            let mut turn = match options.expect.is_none() && !asks {
+                true => Some(self.heads().turn(branch).await),
+                false => None,
+            };
             let guess = match options.expect {
                 Some(expected) => {
                     txn.expect(branch, expected.map(RefTarget::Commit)).await?;
                     None
                 }
                 // Where this handle left the branch: the store says whether it is still there.
-                None => self.heads().get(branch),
+                None => self.guess(branch, &requests, asks || races.lost() > UNSETTLED).await,
             };
             if let Some(stand) = guess {
                 txn.believe(branch, stand);
@@ -117,9 +130,23 @@ impl Repo {
                 // What a handler decided stands, wherever the branch is.
                 Err(error @ (Error::Rejected(_) | Error::Deferred(_))) => return Err(error),
                 // What is refused on a head that was only believed in may be right on another.
-                Err(_) if attempt < ATTEMPTS && self.has_moved(branch, guess).await? => continue,
-                Err(error) => return Err(error),
+                Err(error) => match !races.is_over() && self.has_moved(branch, guess).await? {
+                    true => {
+                        drop(turn);
+                        races.lose().await?;
+                        continue;
+                    }
+                    false => return Err(error),
+                },
             };
+            if options.expect.is_none() && turn.is_none() {
+                let come = self.heads().turn(branch).await;
+                if self.heads().tip(branch).head() != guess.map(|stand| stand.head) {
+                    // Others wrote while handlers were asked. They are not asked again.
+                    continue;
+                }
+                turn = Some(come);
+            }
             let what = options.what.as_deref();
             let what = what.or_else(|| requests.first().map(Request::verb)).unwrap_or("commit");
             let let_go = match &mut requests {
@@ -130,13 +157,13 @@ impl Repo {
                 }
                 Cow::Borrowed(_) => LetGo::default(),
             };
-            match txn.apply_undoing(what, options, None).await? {
+            match txn.apply_in_turn(branch, what, options, turn).await? {
                 Applied::Done | Applied::Already => return Ok(commits),
-                Applied::Conflict(_) if options.expect.is_none() && attempt < ATTEMPTS => {
-                    self.heads().forget(branch);
+                Applied::Conflict(_) if options.expect.is_none() => {
                     if let Cow::Owned(requests) = &mut requests {
                         let_go.give_back(requests)?;
                     }
+                    races.lose().await?;
                 }
                 Applied::Conflict(conflict) => {
                     self.heads().forget(branch);
@@ -144,6 +171,41 @@ impl Repo {
                 }
             }
         }
+    }
+
+    /// Whether somebody may be asked about requests.
+    fn may_ask(&self, requests: &[Request]) -> bool {
+        let hooks = self.hooks();
+        let is_result = |request: &Request| {
+            matches!(request, Request::Append(draft)
+                if matches!(draft.content, tract_core::Content::ToolResult(_)))
+        };
+        hooks.hears::<BeforeCommit>()
+            || hooks.hears::<BeforeCompress>()
+            || (requests.iter().any(is_result)
+                && (hooks.hears::<ToolResultReceived>() || hooks.summarizer_port().is_some()))
+    }
+
+    /// Returns what requests may be planned on without reading the head. Only plain messages may
+    /// follow a write that is under way, for nothing of it can be read yet; what else there is
+    /// waits for its answer.
+    async fn guess(&self, branch: &RefName, requests: &[Request], settled: bool) -> Option<Stand> {
+        let tip = self.heads().tip(branch);
+        let follows = |stand: &Stand| {
+            let plain = |request: &Request| match request {
+                Request::Append(draft) | Request::Import(draft) => is_plain(draft),
+                _ => false,
+            };
+            let (every, made) = (self.turn_rows_every(), requests.len() as u64);
+            let no_row = stand.silence.is_some() || stand.commits % every + made < every;
+            stand.room > made && no_row && requests.iter().all(plain)
+        };
+        if tip.settled || (!settled && tip.stand.as_ref().is_some_and(follows)) {
+            return tip.stand;
+        }
+        self.heads().settle(branch).await;
+        let tip = self.heads().tip(branch);
+        tip.stand.filter(|_| tip.settled)
     }
 
     /// Whether a branch is no longer where it was believed to be; then nothing is believed of it.

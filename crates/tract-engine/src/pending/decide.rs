@@ -15,7 +15,7 @@ use crate::plan::Request;
 use crate::repo::Repo;
 use crate::summarise::summary_of;
 use crate::txn::Txn;
-use crate::write::{ATTEMPTS, WriteOptions};
+use crate::write::WriteOptions;
 
 /// What somebody decides.
 enum Verdict {
@@ -143,7 +143,8 @@ impl Repo {
         // Whoever decides is the one who is asked.
         let plain = self.with_hooks(Hooks::new());
         let (asked, record) = self.decided(&pending, &verdict).await?;
-        for _ in 0..ATTEMPTS {
+        let mut races = self.races();
+        loop {
             let mut txn = Txn::new(&plain)?;
             txn.move_from(&name, Some(target.clone()), None);
             let commit = match &verdict {
@@ -174,10 +175,12 @@ impl Repo {
             match txn.apply(&what, &WriteOptions::default()).await? {
                 Applied::Done | Applied::Already => return Ok(decided),
                 // Somebody else decided: then it does not wait any more. Or the branch moved.
-                Applied::Conflict(_) => drop(self.waiting(&pending.id).await?),
+                Applied::Conflict(_) => {
+                    self.waiting(&pending.id).await?;
+                    races.lose().await?;
+                }
             }
         }
-        Err(Error::KeptMoving { attempts: ATTEMPTS })
     }
 
     /// Says what is to be done by a verdict, and what is written down of it.

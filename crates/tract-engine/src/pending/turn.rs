@@ -6,11 +6,11 @@ use tract_hooks::DecisionRecord;
 
 use super::decide::error_result;
 use super::{Asked, Deferred, Document, Pending, Place, Rejected, Ruling};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::plan::Request;
 use crate::repo::Repo;
 use crate::txn::Txn;
-use crate::write::{ATTEMPTS, WriteOptions};
+use crate::write::WriteOptions;
 
 /// What became of one result of a turn.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,7 +111,8 @@ impl Repo {
             }
         }
         let mut settled: Vec<Settled> = Vec::with_capacity(results.len());
-        for _ in 0..ATTEMPTS {
+        let mut races = self.races();
+        loop {
             let mut txn = Txn::new(self)?;
             let mut answers = Vec::with_capacity(results.len());
             for (place, draft) in results.iter().enumerate() {
@@ -156,10 +157,9 @@ impl Repo {
                 Applied::Done | Applied::Already => {
                     return Ok(TurnRecorded { answers, pending, also });
                 }
-                Applied::Conflict(_) => {}
+                Applied::Conflict(_) => races.lose().await?,
             }
         }
-        Err(Error::KeptMoving { attempts: ATTEMPTS })
     }
 }
 

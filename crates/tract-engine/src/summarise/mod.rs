@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::pending::Place;
 use crate::repo::Repo;
 use crate::txn::Txn;
-use crate::write::{ATTEMPTS, WriteOptions};
+use crate::write::WriteOptions;
 
 /// Where the configuration of automatic summaries is kept.
 const CONFIG: &str = "config/tool-summarization";
@@ -50,7 +50,8 @@ impl Repo {
         if let Some(config) = config {
             kept_texts("", &config.must_keep)?;
         }
-        for _ in 0..ATTEMPTS {
+        let mut races = self.races();
+        loop {
             let mut txn = Txn::new(self)?;
             let to = match config {
                 Some(config) => {
@@ -68,10 +69,9 @@ impl Repo {
             txn.move_ref(&name, to).await?;
             match txn.apply("configure", &WriteOptions::default()).await? {
                 Applied::Done | Applied::Already => return Ok(()),
-                Applied::Conflict(_) => {}
+                Applied::Conflict(_) => races.lose().await?,
             }
         }
-        Err(Error::KeptMoving { attempts: ATTEMPTS })
     }
 }
 

@@ -8,7 +8,7 @@ use super::ToolQuery;
 use crate::error::{Error, Result};
 use crate::plan::{Details, Request};
 use crate::repo::Repo;
-use crate::write::{ATTEMPTS, WriteOptions};
+use crate::write::WriteOptions;
 
 /// Which failed turns were dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,7 +41,8 @@ impl Repo {
         branch: &RefName,
         query: &ToolQuery,
     ) -> Result<DroppedTurns> {
-        for attempt in 1.. {
+        let mut races = self.races();
+        loop {
             let head = self.head_of(branch).await?;
             let (mut dropped, targets) = self.failed_turns(head, query).await?;
             if targets.is_empty() {
@@ -60,11 +61,10 @@ impl Repo {
                     dropped.commit = made.into_iter().next();
                     return Ok(dropped);
                 }
-                Err(Error::Conflict { .. }) if attempt < ATTEMPTS => {}
+                Err(Error::Conflict { .. }) => races.lose().await?,
                 Err(error) => return Err(error),
             }
         }
-        Err(Error::KeptMoving { attempts: ATTEMPTS })
     }
 
     async fn failed_turns(

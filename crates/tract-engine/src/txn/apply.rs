@@ -1,9 +1,16 @@
 //! The end of a write: one batch for all of it.
 
-use tract_core::{Applied, Batch, CommitId, LogNote, ObjectId, OperationId, RefEdit, RefTarget};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
+use tract_core::{
+    Applied, Batch, CommitId, LogNote, ObjectId, OperationId, RefEdit, RefName, RefTarget,
+};
 
 use super::Txn;
 use crate::error::Result;
+use crate::heads::Turn;
 use crate::plan::Stand;
 use crate::turns::NewRow;
 use crate::write::{WriteOptions, apply_once, tell};
@@ -24,6 +31,64 @@ impl Txn<'_> {
         options: &WriteOptions,
         undoes: Option<u64>,
     ) -> Result<Applied> {
+        let (batch, rows) = self.batch(what, options, undoes).await?;
+        let applied = apply_once(self.repo, &batch).await?;
+        if !matches!(applied, Applied::Conflict(_)) {
+            self.remember(&batch);
+            for edit in batch.refs.iter().filter(|edit| edit.name.branch_name().is_some()) {
+                let stand = self.stand_after(edit, &rows).filter(|_| applied == Applied::Done);
+                self.repo.heads().keep(&edit.name, stand);
+            }
+            self.tell_of(&batch).await;
+        }
+        Ok(applied)
+    }
+
+    /// Stores all of it like [`apply_undoing`](Self::apply_undoing). With a turn, the next write of
+    /// the branch plans as soon as this one is with the store.
+    pub(crate) async fn apply_in_turn(
+        &mut self,
+        branch: &RefName,
+        what: &str,
+        options: &WriteOptions,
+        turn: Option<Turn>,
+    ) -> Result<Applied> {
+        let Some(turn) = turn else { return self.apply_undoing(what, options, None).await };
+        let (batch, rows) = self.batch(what, options, None).await?;
+        let edit = batch.refs.iter().find(|edit| edit.name == *branch);
+        let stand = edit.and_then(|edit| self.stand_after(edit, &rows));
+        let mut applying = pin!(apply_once(self.repo, &batch));
+        // A store takes a batch in when it is first polled, and writes in that order.
+        let first = poll_fn(|context| Poll::Ready(applying.as_mut().poll(context))).await;
+        let under_way = match &first {
+            Poll::Ready(Err(_) | Ok(Applied::Conflict(_))) => {
+                self.repo.heads().forget(branch);
+                drop(turn);
+                None
+            }
+            Poll::Ready(Ok(_)) | Poll::Pending => Some(turn.pass_on(stand)),
+        };
+        let applied = match first {
+            Poll::Ready(applied) => applied?,
+            Poll::Pending => applying.await?,
+        };
+        if !matches!(applied, Applied::Conflict(_)) {
+            self.remember(&batch);
+            if let Some(under_way) = under_way {
+                under_way.done();
+            }
+            self.tell_of(&batch).await;
+        }
+        Ok(applied)
+    }
+
+    /// Makes the batch, and leaves nothing here to be stored.
+    async fn batch(
+        &mut self,
+        what: &str,
+        options: &WriteOptions,
+        undoes: Option<u64>,
+    ) -> Result<(Batch, Vec<NewRow>)> {
         // What is one write is known by one id, which the log keeps once.
         let alone = || OperationId::from_bytes(*self.id.as_bytes());
         let operation = options.operation.unwrap_or_else(alone);
@@ -53,10 +118,11 @@ impl Txn<'_> {
         batch.commits = std::mem::take(&mut self.commits);
         batch.tools = std::mem::take(&mut self.tools);
         batch.derived = std::mem::take(&mut self.derived);
-        let applied = apply_once(self.repo, &batch).await?;
-        if matches!(applied, Applied::Conflict(_)) {
-            return Ok(applied);
-        }
+        Ok((batch, rows))
+    }
+
+    /// Keeps what was stored at hand.
+    fn remember(&self, batch: &Batch) {
         let compiler = self.repo.compiler();
         compiler.remember_objects(&batch.commits, &batch.blobs, &batch.toolsets);
         for edit in &batch.refs {
@@ -64,15 +130,19 @@ impl Txn<'_> {
             if let Some(line) = head.and_then(|head| self.lines.get(&head)) {
                 compiler.remember(line);
             }
-            if applied == Applied::Done && edit.name.branch_name().is_some() {
-                let stand = head.and_then(|head| self.stand_at(head, &rows));
-                self.repo.heads().keep(&edit.name, stand);
-            }
         }
+    }
+
+    async fn tell_of(&self, batch: &Batch) {
         if !batch.refs.is_empty() {
             tell(self.repo, self.id).await;
         }
-        Ok(applied)
+    }
+
+    /// What a write after this one has to know of a branch that this one moves.
+    fn stand_after(&self, edit: &RefEdit, rows: &[NewRow]) -> Option<Stand> {
+        let head = edit.to.as_ref().and_then(RefTarget::commit)?;
+        self.stand_at(head, rows)
     }
 
     /// What a write after this one has to know of a branch that this one leaves at `head`.

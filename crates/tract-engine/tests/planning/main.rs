@@ -30,3 +30,6 @@ mod defects;
 
 // Laws over random histories.
 mod random;
+
+// Many writers of one branch.
+mod writers;

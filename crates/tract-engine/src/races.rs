@@ -1,0 +1,68 @@
+//! Races that a write loses to other writers: how often and for how long it plans again.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::heads::sleep;
+use crate::repo::Repo;
+
+/// The longest pause before the second try after a lost one, and the longest of all. A pause lasts a
+/// random part of it, so that writers that collided do not do so again.
+const PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+
+/// The races that one write lost. What bounds them is time: how often others win meanwhile says
+/// nothing about the next try.
+#[derive(Debug)]
+pub(crate) struct Races {
+    limit: Duration,
+    first: Option<Instant>,
+    lost: usize,
+}
+
+impl Repo {
+    /// Starts to count the races of a write.
+    pub(crate) fn races(&self) -> Races {
+        Races { limit: self.retry_for(), first: None, lost: 0 }
+    }
+}
+
+impl Races {
+    /// How many were lost.
+    pub(crate) fn lost(&self) -> usize {
+        self.lost
+    }
+
+    /// Whether the time for further tries is up.
+    pub(crate) fn is_over(&self) -> bool {
+        self.first.is_some_and(|first| first.elapsed() >= self.limit)
+    }
+
+    /// Counts a lost race, and waits until the next try: not at all after the first.
+    ///
+    /// # Errors
+    /// [`Error::KeptMoving`] when the time is up.
+    pub(crate) async fn lose(&mut self) -> Result<()> {
+        let first = *self.first.get_or_insert_with(Instant::now);
+        self.lost += 1;
+        if self.lost == 1 {
+            return Ok(());
+        }
+        let left = self.limit.saturating_sub(first.elapsed());
+        if left.is_zero() {
+            return Err(self.over());
+        }
+        let doublings = u32::try_from(self.lost - 2).unwrap_or(u32::MAX).min(16);
+        let most = (PAUSE * 2u32.pow(doublings)).min(LONGEST_PAUSE).min(left);
+        let nanos = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
+        let random = RandomState::new().hash_one(self.lost);
+        sleep(Duration::from_nanos(random % nanos.max(1))).await;
+        Ok(())
+    }
+
+    /// The error of a write whose time is up.
+    pub(crate) fn over(&self) -> Error {
+        Error::KeptMoving { attempts: self.lost }
+    }
+}
