@@ -1,8 +1,8 @@
 //! A batch of the usual shape, a line of commits and the ref that moves over it, as a narrower
-//! statement: by itself the function `append` of the repository's partition, several together the
-//! function `append_group`.
+//! statement: by itself the function `append` of the repository's partition, several of different
+//! refs together the function `append_group`, several of one ref the function `append_chain`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use bytes::Bytes;
 use tokio_postgres::Row;
@@ -12,8 +12,7 @@ use tract_core::{Batch, Expect, RepoName, StoreResult};
 use crate::apply::{Answer, needs, runs};
 use crate::args::{Args, Raw};
 use crate::error::damaged;
-use crate::group::Writers;
-use crate::link::{Link, Place, column};
+use crate::link::{Link, column};
 use crate::schema::{MAX_BYTES, encode_note, encode_target, log_sum, log_sum_before, ref_sum};
 
 const OP: &str = "apply";
@@ -25,6 +24,17 @@ const GROUP_LOCK_MS: i32 = 100;
 /// The partitions of the log are numbered as those of all tables.
 const LOG: &str = "ref_log_";
 
+/// The short way of a write to a repository.
+pub(crate) struct Place {
+    pub(crate) number: i64,
+    /// The call of its partition's function for one batch.
+    pub(crate) alone: String,
+    /// The call of its partition's function for several, of different refs.
+    pub(crate) group: String,
+    /// The call of its partition's function for several of one ref.
+    pub(crate) chain: String,
+}
+
 /// Returns the way to a repository whose number and partition of the log a write told.
 pub(crate) fn place(link: &Link, log: &str, number: i64) -> Option<Place> {
     let (_, cut) = log.trim_end_matches('"').rsplit_once(LOG)?;
@@ -35,7 +45,7 @@ pub(crate) fn place(link: &Link, log: &str, number: i64) -> Option<Place> {
         link.sql(&format!("SELECT {{s}}.{function}{cut}({})", parameters.join(", ")))
     };
     let (alone, group) = (of("append", 22), of("append_group", 27));
-    Some(Place { number, alone, group, writers: Writers::default() })
+    Some(Place { number, alone, group, chain: of("append_chain", 18) })
 }
 
 /// What such a batch says, in the server's terms.
@@ -116,6 +126,12 @@ impl Line {
         &self.parent.0
     }
 
+    /// Whether it continues another one on the same ref.
+    pub(crate) fn follows(&self, other: &Self) -> bool {
+        let last = other.commits.last().map(|(id, _)| &id.0);
+        self.name == other.name && self.is.0 == other.to.0 && last == Some(&self.parent.0)
+    }
+
     /// How many bytes of records and contents it brings.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
@@ -183,6 +199,42 @@ pub(crate) fn group(link: &Link, repo: &RepoName, number: i64, lines: &[&Line]) 
     args.numbered(of).listed(ids).listed(contents)
 }
 
+/// Returns the arguments of `append_chain`.
+pub(crate) fn chain(link: &Link, repo: &RepoName, number: i64, lines: &[&Line]) -> Args {
+    let each = |part: fn(&Line) -> &Raw| -> Vec<Raw> {
+        lines.iter().map(|line| part(line).clone()).collect()
+    };
+    let all = |part: fn(&Line) -> &[(Raw, Raw)]| -> (Vec<Raw>, Vec<Raw>) {
+        lines.iter().flat_map(|line| part(line).iter().cloned()).unzip()
+    };
+    // Counted on the server, so each once, and without those that the chain itself brings.
+    let needed = |part: fn(&Line) -> &[Raw]| -> Vec<Raw> {
+        let brought = lines.iter().flat_map(|line| &line.blobs).map(|(id, _)| id.0.clone());
+        let mut seen: HashSet<Bytes> = brought.collect();
+        let ids = lines.iter().flat_map(|line| part(line));
+        ids.filter(|id| seen.insert(id.0.clone())).cloned().collect()
+    };
+    let empty = || Raw(Bytes::new());
+    let args = Args::new()
+        .text(repo.as_str())
+        .int(number)
+        .with(link.lock_ms(), Type::INT4)
+        .with(link.options.unsafe_lose_on_power_loss, Type::BOOL)
+        .text(lines.first().map_or("", |line| line.name()))
+        .int(lines.last().map_or(0, |line| line.ref_sum))
+        .raws(each(|line| &line.batch))
+        .raws(each(|line| &line.note))
+        .raws(each(|line| &line.is))
+        .raws(each(|line| &line.to))
+        .with(lines.iter().map(|line| line.log_sum).collect::<Vec<_>>(), Type::INT8_ARRAY)
+        .listed(needed(|line| &line.needed_blobs))
+        .listed(needed(|line| &line.needed_toolsets))
+        .raw(&lines.first().map_or_else(empty, |line| line.parent.clone()));
+    let ((commits, records), (blobs, contents)) =
+        (all(|line| &line.commits), all(|line| &line.blobs));
+    args.raws(commits).raws(records).listed(blobs).listed(contents)
+}
+
 /// Adds what lines lean on, each with the number of its line.
 fn needed(args: Args, lines: &[&Line], part: fn(&Line) -> &[Raw]) -> Args {
     let each = lines.iter().zip(1i32..);
@@ -225,4 +277,9 @@ pub(crate) fn answer(row: &Row) -> StoreResult<Option<Answer>> {
 /// Reads the answer of `append_group`: the numbers, from 1, of the lines that are written.
 pub(crate) fn written(row: &Row) -> StoreResult<Vec<i32>> {
     Ok(column::<Option<Vec<i32>>>(OP, row, 0)?.unwrap_or_default())
+}
+
+/// Reads the answer of `append_chain`: whether all lines are written.
+pub(crate) fn chain_written(row: &Row) -> StoreResult<bool> {
+    Ok(column::<Option<bool>>(OP, row, 0)?.unwrap_or_default())
 }

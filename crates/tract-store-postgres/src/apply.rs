@@ -2,19 +2,21 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Instant;
 
+use tokio::sync::oneshot::{Receiver, channel};
 use tokio_postgres::types::Type;
 use tract_core::{
     Applied, Batch, Blob, BlobId, Commit, CommitId, Conflict, Expect, ObjectId, RepoName,
     StoreError, StoreErrorKind, StoreResult, ToolId, ToolsetId,
 };
 
-use crate::append::{self, Line};
+use crate::append;
 use crate::args::{Args, Raw};
 use crate::error::{BACKEND, Failed, damaged, new};
-use crate::group::{self, Sent};
 use crate::link::{Link, Scope, column};
 use crate::portions;
+use crate::queue::{self, Target};
 use crate::schema::{
     MAX_BYTES, decode_target, encode_note, encode_target, log_sum, name_key, ref_sum,
 };
@@ -32,41 +34,55 @@ pub(crate) struct Answer {
     pub(crate) sum: Option<i64>,
 }
 
-pub(crate) async fn apply(link: &Arc<Link>, repo: &RepoName, batch: Batch) -> StoreResult<Applied> {
+/// Takes in a batch. What moves one ref is queued behind what came before it, whether or not the
+/// answer is waited for; nothing here waits for the server.
+pub(crate) fn submit(
+    link: &Arc<Link>,
+    repo: &RepoName,
+    batch: Batch,
+) -> StoreResult<Receiver<StoreResult<Applied>>> {
     let mut names = HashSet::new();
     if let Some(twice) = batch.refs.iter().find(|edit| !names.insert(&edit.name)) {
         let message = format!("expected one edit of each ref, found two of {}", twice.name);
         return Err(new(StoreErrorKind::Invalid, OP, message));
     }
-    let mut tried = None;
-    let is_large = portions::is_large(&batch);
-    if let Some(place) = link.place(repo).filter(|_| !is_large)
-        && let Some(line) = Line::of(repo, &batch)
-    {
-        match group::write(link, repo, place, line).await {
-            Ok(Sent::Written) => return Ok(Applied::Done),
-            Ok(Sent::Answered(answer)) => return applied(link, repo, &batch, answer),
-            Ok(Sent::LeftOut) => {}
-            // The schema may have been made anew, with other partitions.
-            Err(Failed::Final(error)) if error.kind == StoreErrorKind::Engine => {
-                link.forget_place(repo);
-            }
-            Err(failed) => tried = Some(failed),
-        }
+    if batch.refs.len() == 1 {
+        return Ok(queue::submit(link, repo, batch));
     }
-    let args = arguments(link, repo, &batch, is_large)?;
+    let (answer, receiver) = channel();
+    let (link, repo, writers) = (Arc::clone(link), repo.clone(), link.writers(repo));
+    let deadline = Instant::now() + link.write_limit(&batch);
+    let target = Target { link: Arc::clone(&link), repo, writers };
+    link.runtime.spawn(async move {
+        // The caller may have gone.
+        let _ = answer.send(long(&target, &batch, None, deadline).await);
+    });
+    Ok(receiver)
+}
+
+/// Writes a batch of any shape, where another statement with the same effect may have been tried
+/// first, and failed.
+pub(crate) async fn long(
+    target: &Target,
+    batch: &Batch,
+    tried: Option<Failed>,
+    deadline: Instant,
+) -> StoreResult<Applied> {
+    let Target { link, repo, .. } = target;
+    let is_large = portions::is_large(batch);
+    let args = arguments(link, repo, batch, is_large)?;
     let mut parameters: Vec<String> = (1..=31).map(|n| format!("${n}")).collect();
     if is_large && let Some(contents) = parameters.get_mut(CONTENTS - 1) {
         *contents = portions::SENT.to_owned();
     }
     let sql = link.sql(&format!("SELECT * FROM {{s}}.apply({})", parameters.join(", ")));
-    let rows = if is_large {
-        let blobs: Vec<&Blob> = blobs(&batch).into_values().collect();
-        let once = || portions::once(link, OP, &blobs, &sql, &args);
-        link.until_answered(tried, true, once).await?
-    } else {
-        link.query_after(tried, OP, &Scope::Own, &sql, &args, true).await?
+    let blobs: Vec<&Blob> =
+        if is_large { blobs(batch).into_values().collect() } else { Vec::new() };
+    let once = async || match is_large {
+        true => portions::once(link, OP, &blobs, &sql, &args, deadline).await,
+        false => link.once(OP, &Scope::Own, &sql, &args, Some(deadline)).await,
     };
+    let rows = link.until_answered(tried, true, Some(deadline), once).await?;
     let row = rows.first().ok_or_else(unanswered)?;
     let answer = Answer {
         status: column(OP, row, 0)?,
@@ -74,20 +90,23 @@ pub(crate) async fn apply(link: &Arc<Link>, repo: &RepoName, batch: Batch) -> St
         found: column(OP, row, 2)?,
         sum: column(OP, row, 3)?,
     };
-    applied(link, repo, &batch, answer)
+    applied(target, batch, answer)
 }
 
-fn unanswered() -> StoreError {
+pub(crate) fn unanswered() -> StoreError {
     damaged(OP, "expected one answer to a write, found none")
 }
 
-fn applied(link: &Link, repo: &RepoName, batch: &Batch, answer: Answer) -> StoreResult<Applied> {
+pub(crate) fn applied(target: &Target, batch: &Batch, answer: Answer) -> StoreResult<Applied> {
+    let Target { link, repo, writers } = target;
     let Answer { status, what, found, sum } = answer;
     let what = what.as_deref().unwrap_or_default();
     match status {
         0 => {
-            if let Some(place) = sum.and_then(|number| append::place(link, what, number)) {
-                link.learn_place(repo, place);
+            if link.has_appends()
+                && let Some(place) = sum.and_then(|number| append::place(link, what, number))
+            {
+                writers.set_place(Some(place));
             }
             Ok(Applied::Done)
         }

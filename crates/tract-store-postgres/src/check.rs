@@ -1,8 +1,11 @@
-//! Checking a repository from end to end, in pages.
+//! Checking a repository from end to end, in pages of one snapshot: what others write meanwhile is
+//! neither damage nor hides any.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use bytes::Bytes;
 use tokio_postgres::Row;
+use tokio_postgres::types::Type;
 use tract_core::store::Damage;
 use tract_core::{
     Blob, BlobId, Commit, CommitId, ObjectId, RefName, RefTarget, RepoName, StoreResult, ToolId,
@@ -10,13 +13,17 @@ use tract_core::{
 };
 
 use crate::args::Args;
-use crate::link::{Link, column, id_column};
-use crate::schema::target_object;
-use crate::{log, repair, tools};
+use crate::link::{Link, Snapshot, column, id_column};
+use crate::portions::PORTION;
+use crate::repair::Rebuilt;
+use crate::schema::{MAX_BYTES, target_object};
+use crate::{log, tools};
 
 pub(crate) const OP: &str = "check";
-/// How many rows are read at once.
+/// How many rows are read at once, and how many bytes of their contents: rows beyond that come with
+/// the next page, and a larger content in portions.
 const PAGE: i64 = 2_000;
+const PAGE_BYTES: usize = PORTION;
 
 /// What a check keeps of a commit.
 pub(crate) struct Node {
@@ -28,9 +35,9 @@ pub(crate) struct Node {
 
 /// What a check has found so far.
 pub(crate) struct Check<'l> {
-    pub(crate) link: &'l Link,
+    snapshot: &'l Snapshot<'l>,
     pub(crate) repo: &'l RepoName,
-    pub(crate) number: i64,
+    number: i64,
     damage: Vec<Damage>,
     pub(crate) blobs: HashSet<BlobId>,
     pub(crate) commits: HashMap<CommitId, Node>,
@@ -43,8 +50,9 @@ pub(crate) struct Check<'l> {
 /// Checks a repository; with `repair`, builds anew what is derived.
 pub(crate) async fn check(link: &Link, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>> {
     let Some(number) = link.repo(OP, repo).await? else { return Ok(Vec::new()) };
+    let snapshot = link.snapshot(OP, repo).await?;
     let mut check = Check {
-        link,
+        snapshot: &snapshot,
         repo,
         number,
         damage: Vec::new(),
@@ -61,10 +69,17 @@ pub(crate) async fn check(link: &Link, repo: &RepoName, repair: bool) -> StoreRe
     check.places().await?;
     check.tools().await?;
     check.refs().await?;
-    if repair {
-        repair::repair(&check).await?;
+    let rebuilt = match repair {
+        true => Some(Rebuilt::from(&check).await?),
+        false => None,
+    };
+    let damage = check.damage;
+    // Its connection may be the only one that the pool has.
+    snapshot.end().await?;
+    if let Some(rebuilt) = rebuilt {
+        rebuilt.store(link, repo, number).await?;
     }
-    Ok(check.damage)
+    Ok(damage)
 }
 
 impl Check<'_> {
@@ -72,25 +87,80 @@ impl Check<'_> {
         self.damage.push(Damage { object, what: what.into(), derived });
     }
 
-    /// Reads rows of `hash, …` in the order of hashes, page by page.
-    async fn page(&self, columns: &str, table: &str, after: &[u8]) -> StoreResult<Vec<Row>> {
+    /// Reads rows of `hash, content, …` in the order of hashes, page by page.
+    async fn page(
+        &self,
+        content: &str,
+        more: &str,
+        table: &str,
+        after: &[u8],
+    ) -> StoreResult<Page> {
+        // The length of a content is known without reading it.
         let sql = format!(
-            "SELECT {columns} FROM {{s}}.{table} WHERE repo = $1 AND hash > $2 ORDER BY hash LIMIT {PAGE}"
+            "SELECT hash, CASE WHEN upto <= {PAGE_BYTES} THEN {content} END, length{more} FROM ( \
+             SELECT *, sum(length) OVER (ORDER BY hash) AS upto FROM ( \
+             SELECT *, octet_length({content}) AS length FROM {{s}}.{table} \
+             WHERE repo = $1 AND hash > $2 ORDER BY hash LIMIT {PAGE}) AS page) AS summed \
+             ORDER BY hash"
         );
         let args = Args::new().int(self.number).id(after);
-        self.link.read(OP, self.repo, &sql, args).await
+        let mut rows = self.snapshot.read(&sql, args).await?;
+        let mut whole = 0;
+        for row in &rows {
+            if column::<Option<&[u8]>>(OP, row, 1)?.is_none() {
+                break;
+            }
+            whole += 1;
+        }
+        let Some(first) = rows.first() else { return Ok(Page::default()) };
+        let mut large = None;
+        if whole == 0 {
+            let id = id_column(OP, first, 0)?;
+            let length = usize::try_from(column::<i32>(OP, first, 2)?).unwrap_or_default();
+            large = Some(self.large(content, table, &id, length).await?);
+            whole = 1;
+        }
+        rows.truncate(whole);
+        let last = rows.last().map(|row| id_column(OP, row, 0)).transpose()?;
+        Ok(Page { rows, large, last: last.map(Vec::from) })
+    }
+
+    /// Reads a content that is larger than a page.
+    async fn large(
+        &self,
+        content: &str,
+        table: &str,
+        id: &[u8; 32],
+        length: usize,
+    ) -> StoreResult<Vec<u8>> {
+        let sql = format!(
+            "SELECT substring({content} FROM $3 FOR $4) FROM {{s}}.{table} \
+             WHERE repo = $1 AND hash = $2"
+        );
+        let mut bytes = Vec::with_capacity(length.min(MAX_BYTES));
+        while bytes.len() < length {
+            let at = i32::try_from(bytes.len() + 1).unwrap_or(i32::MAX);
+            let most = i32::try_from(PAGE_BYTES).unwrap_or(i32::MAX);
+            let args = Args::new().int(self.number).id(id).with(at, Type::INT4);
+            let rows = self.snapshot.read(&sql, args.with(most, Type::INT4)).await?;
+            let portion = rows.first().map(|row| column::<&[u8]>(OP, row, 0)).transpose()?;
+            match portion.filter(|portion| !portion.is_empty()) {
+                Some(portion) => bytes.extend_from_slice(portion),
+                None => break,
+            }
+        }
+        Ok(bytes)
     }
 
     async fn blobs(&mut self) -> StoreResult<()> {
         let mut after = Vec::new();
         loop {
-            let rows = self.page("hash, data", "blobs", &after).await?;
-            let Some(last) = rows.last() else { return Ok(()) };
-            after = column::<&[u8]>(OP, last, 0)?.to_vec();
-            for row in &rows {
+            let page = self.page("data", "", "blobs", &after).await?;
+            let Some(last) = &page.last else { return Ok(()) };
+            after.clone_from(last);
+            for row in &page.rows {
                 let id = BlobId::from_bytes(id_column(OP, row, 0)?);
-                let data: &[u8] = column(OP, row, 1)?;
-                if tract_core::hash::blob(data) != id {
+                if tract_core::hash::blob(page.content(row)?) != id {
                     self.found(Some(ObjectId::Blob(id)), false, "its bytes do not hash to its id");
                 }
                 self.blobs.insert(id);
@@ -101,13 +171,13 @@ impl Check<'_> {
     async fn toolsets(&mut self) -> StoreResult<()> {
         let mut after = Vec::new();
         loop {
-            let rows = self.page("hash, data", "toolsets", &after).await?;
-            let Some(last) = rows.last() else { return Ok(()) };
-            after = column::<&[u8]>(OP, last, 0)?.to_vec();
-            for row in &rows {
+            let page = self.page("data", "", "toolsets", &after).await?;
+            let Some(last) = &page.last else { return Ok(()) };
+            after.clone_from(last);
+            for row in &page.rows {
                 let id = ToolsetId::from_bytes(id_column(OP, row, 0)?);
                 let object = Some(ObjectId::Toolset(id));
-                match Toolset::decode(id, column(OP, row, 1)?) {
+                match Toolset::decode(id, page.content(row)?) {
                     None => self.found(object, false, "its bytes do not hash to its id"),
                     Some(toolset) => {
                         let missing: Vec<BlobId> = toolset
@@ -129,14 +199,14 @@ impl Check<'_> {
     async fn commits(&mut self) -> StoreResult<()> {
         let mut after = Vec::new();
         loop {
-            let rows = self.page("hash, rec, seg, pos", "commits", &after).await?;
-            self.records += rows.len();
-            let Some(last) = rows.last() else { return Ok(()) };
-            after = column::<&[u8]>(OP, last, 0)?.to_vec();
-            for row in &rows {
+            let page = self.page("rec", ", seg, pos", "commits", &after).await?;
+            self.records += page.rows.len();
+            let Some(last) = &page.last else { return Ok(()) };
+            after.clone_from(last);
+            for row in &page.rows {
                 let id = CommitId::from_bytes(id_column(OP, row, 0)?);
                 let object = Some(ObjectId::Commit(id));
-                let Ok(commit) = Commit::decode(id, column(OP, row, 1)?) else {
+                let Ok(commit) = Commit::decode(id, page.content(row)?) else {
                     self.found(object, false, "its record does not hash to its id");
                     continue;
                 };
@@ -147,7 +217,7 @@ impl Check<'_> {
                 self.links.extend(blobs.chain(parents).chain(toolsets).map(|link| (id, link)));
                 let node = Node {
                     parent: commit.parent(),
-                    place: (column(OP, row, 2)?, column(OP, row, 3)?),
+                    place: (column(OP, row, 3)?, column(OP, row, 4)?),
                     toolset: commit.toolset,
                     created_at: commit.created_at.unwrap_or_default(),
                 };
@@ -178,7 +248,7 @@ impl Check<'_> {
     /// its parent, and a segment begins after the parent of its first commit.
     async fn places(&mut self) -> StoreResult<()> {
         let sql = "SELECT seg, parent_seg, parent_pos FROM {s}.segments WHERE repo = $1";
-        let rows = self.link.read(OP, self.repo, sql, Args::new().int(self.number)).await?;
+        let rows = self.snapshot.read(sql, Args::new().int(self.number)).await?;
         let mut segments: HashMap<i64, Option<(i64, i64)>> = HashMap::new();
         for row in &rows {
             let from: (Option<i64>, Option<i64>) = (column(OP, row, 1)?, column(OP, row, 2)?);
@@ -208,7 +278,7 @@ impl Check<'_> {
         }
         let sql = "SELECT count(*) FROM {s}.derived d WHERE repo = $1 AND NOT EXISTS \
                    (SELECT 1 FROM {s}.commits c WHERE c.repo = $1 AND c.seg = d.seg AND c.pos = d.pos)";
-        let rows = self.link.read(OP, self.repo, sql, Args::new().int(self.number)).await?;
+        let rows = self.snapshot.read(sql, Args::new().int(self.number)).await?;
         if let Some(row) = rows.first() {
             let orphans: i64 = column(OP, row, 0)?;
             if orphans > 0 {
@@ -234,7 +304,7 @@ impl Check<'_> {
 
     async fn tools(&mut self) -> StoreResult<()> {
         let sql = "SELECT hash, schema, data, name_key FROM {s}.tools WHERE repo = $1";
-        let rows = self.link.read(OP, self.repo, sql, Args::new().int(self.number)).await?;
+        let rows = self.snapshot.read(sql, Args::new().int(self.number)).await?;
         let mut indexed = HashSet::new();
         for row in &rows {
             let (id, read) = tools::decode(OP, row)?;
@@ -263,7 +333,7 @@ impl Check<'_> {
     /// Checks the refs, and that the log from nothing gives them.
     async fn refs(&mut self) -> StoreResult<()> {
         let sql = "SELECT name, target, sum FROM {s}.refs WHERE repo = $1 ORDER BY name";
-        let rows = self.link.read(OP, self.repo, sql, Args::new().int(self.number)).await?;
+        let rows = self.snapshot.read(sql, Args::new().int(self.number)).await?;
         let mut refs: BTreeMap<RefName, RefTarget> = BTreeMap::new();
         for row in &rows {
             match log::ref_row(OP, self.repo, row)? {
@@ -302,7 +372,7 @@ impl Check<'_> {
         let mut after = i64::MIN;
         loop {
             let args = Args::new().int(self.number).int(after);
-            let rows = self.link.read(OP, self.repo, &sql, args).await?;
+            let rows = self.snapshot.read(&sql, args).await?;
             let Some(last) = rows.last() else { return Ok(refs) };
             after = column(OP, last, 0)?;
             for row in &rows {
@@ -325,12 +395,31 @@ impl Check<'_> {
     }
 }
 
+/// Rows of one page, in the order of hashes.
+#[derive(Default)]
+struct Page {
+    rows: Vec<Row>,
+    /// The content of the only row, where it is larger than a page.
+    large: Option<Vec<u8>>,
+    /// The hash of the last row; `None` behind the last page.
+    last: Option<Vec<u8>>,
+}
+
+impl Page {
+    fn content<'p>(&'p self, row: &'p Row) -> StoreResult<&'p [u8]> {
+        match &self.large {
+            Some(bytes) => Ok(bytes),
+            None => Ok(column::<Option<&[u8]>>(OP, row, 1)?.unwrap_or_default()),
+        }
+    }
+}
+
 /// Reads one blob as a schema text, where it is sound.
 pub(crate) async fn schema_text(check: &Check<'_>, id: BlobId) -> StoreResult<Option<Blob>> {
-    match crate::read::blobs(check.link, check.repo, &[id]).await {
-        Ok(found) => Ok(found.into_iter().flatten().next()),
-        // A damaged schema has no name to give; the damage itself is reported.
-        Err(error) if matches!(error.kind, tract_core::StoreErrorKind::Corrupt { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
+    let sql = "SELECT data FROM {s}.blobs WHERE repo = $1 AND hash = $2";
+    let args = Args::new().int(check.number).id(id.as_bytes());
+    let rows = check.snapshot.read(sql, args).await?;
+    let data = rows.first().map(|row| column::<&[u8]>(OP, row, 0)).transpose()?;
+    // A damaged schema has no name to give; the damage itself is reported.
+    Ok(data.and_then(|data| Blob::check(id, Bytes::copy_from_slice(data))))
 }

@@ -32,6 +32,16 @@ impl Failed {
         }
     }
 
+    /// Changes the error, not what it means for the next try.
+    pub(crate) fn map(self, change: impl FnOnce(StoreError) -> StoreError) -> Self {
+        match self {
+            Self::Final(error) => Self::Final(change(error)),
+            Self::Again(error) => Self::Again(change(error)),
+            Self::Unreached(error) => Self::Unreached(change(error)),
+            Self::Lost(error) => Self::Lost(change(error)),
+        }
+    }
+
     pub(crate) fn into_error(self) -> StoreError {
         match self {
             Self::Final(error)

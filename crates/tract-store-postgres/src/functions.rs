@@ -10,13 +10,15 @@ use tract_core::StoreResult;
 
 use crate::error::failed;
 use crate::link::{Link, Scope};
+use crate::migrate;
 
 const FUNCTIONS: &str = include_str!("functions.sql");
-const APPEND: [&str; 2] = [include_str!("append.sql"), include_str!("group.sql")];
+const APPEND: [&str; 3] =
+    [include_str!("append.sql"), include_str!("group.sql"), include_str!("chain.sql")];
 
 /// The edition of the functions that this build brings. Those of each edition can be called by
 /// builds that know another.
-pub(crate) const EDITION: i32 = 3;
+pub(crate) const EDITION: i32 = 4;
 
 /// The edition that a store bears: a remark on the function `apply`; the first bore none.
 pub(crate) const FIND_EDITION: &str = "(SELECT coalesce(max(substring(\
@@ -50,7 +52,12 @@ pub(crate) fn script(partitions: u16, row_security: bool) -> String {
 
 /// Gives a store the functions of this build; `false` where this role may not, or not now.
 pub(crate) async fn renew(link: &Link, partitions: u16, row_security: bool) -> StoreResult<bool> {
-    let script = link.sql(&script(partitions, row_security));
+    let mut script = script(partitions, row_security);
+    if row_security {
+        // Stores of earlier editions protect tables as wholes alone.
+        script.push_str(&migrate::protect_partitions(partitions));
+    }
+    let script = link.sql(&script);
     let lock = format!("tract {}", link.schema);
     let renewed = link
         .transaction("open", &Scope::Own, async |object| {

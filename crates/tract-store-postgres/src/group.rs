@@ -1,289 +1,175 @@
-//! Batches that come while others are under way: they wait for each other, and go together, as one
-//! statement, one transaction and one flush.
-//!
-//! What comes while nothing is under way goes at once. What comes meanwhile goes when that is answered,
-//! or when it has waited for long enough, so that nothing that is slow holds others up: a lock, a large
-//! batch, a server far away.
+//! Sends what goes together, and answers each batch for itself.
 
-use std::collections::{HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::Instant;
 
-use tokio::sync::oneshot::{Receiver, Sender, channel};
-use tract_core::{RepoName, StoreError, StoreErrorKind, StoreResult};
+use tract_core::{Applied, Conflict, Expect, StoreErrorKind, StoreResult};
 
-use crate::append::{self, Line};
-use crate::apply::Answer;
-use crate::error::{Failed, damaged, new};
-use crate::link::{Link, Place, Scope};
+use crate::append::{self, Line, Place};
+use crate::apply::{self, Answer};
+use crate::error::Failed;
+use crate::link::Scope;
+use crate::queue::{Job, Slot, Target, Write};
 
 const OP: &str = "apply";
-/// How long a batch waits for what is under way before it goes beside it.
-const PATIENCE: Duration = Duration::from_millis(2);
-/// How many batches go into one statement at most.
-const BATCHES: usize = 64;
-/// How many bytes go into one statement at most, a single larger batch apart.
-const BYTES: usize = 1 << 20;
 
 /// What became of a batch that went the short way.
-pub(crate) enum Sent {
+enum Sent {
     /// It is written.
     Written,
     /// It is not as it should be: what the long way said in the same statement.
     Answered(Answer),
-    /// Nothing of it is written, and it was not said why: it is to go the long way.
-    LeftOut,
 }
 
-type Outcome = Result<Sent, Failed>;
-
-/// A batch that waits.
-struct Waiting {
-    line: Line,
-    answer: Sender<Outcome>,
+/// Sends a job, and answers all its batches.
+pub(crate) async fn run(mut slot: Slot, job: Job) {
+    let target = slot.target().clone();
+    match (job, target.writers.place()) {
+        (Job::One(write), place) => one(&target, place.as_deref(), write).await,
+        (Job::Chain(chain), Some(place)) => together(&target, &place, chain).await,
+        (Job::Group(group), Some(place)) => {
+            let outcome = group_written(&target, &place, &group).await;
+            for (write, n) in group.into_iter().zip(1..) {
+                match &outcome {
+                    Ok(written) if written.contains(&n) => write.answer(Ok(Applied::Done)),
+                    outcome => {
+                        // One of them may be to blame; by itself each is told what is its own.
+                        let tried = outcome.as_ref().err().and_then(doubtful);
+                        let name = write.batch.refs.first().map(|edit| edit.name.clone());
+                        let slot = slot.split(name.as_ref().map_or("", |name| name.as_str()));
+                        target.link.runtime.spawn(async move {
+                            let target = slot.target().clone();
+                            long(&target, write, tried).await;
+                        });
+                    }
+                }
+            }
+        }
+        // The way became unknown after they were taken.
+        (Job::Chain(writes) | Job::Group(writes), None) => in_order(&target, writes, None).await,
+    }
 }
 
-#[derive(Default)]
-struct State {
-    /// How many statements are under way.
-    statements: usize,
-    /// The refs that they move: of each, one batch at a time is under way.
-    moving: HashSet<String>,
-    waiting: VecDeque<Waiting>,
+/// What a failure of several says of each of them.
+fn doubtful(failed: &Failed) -> Option<Failed> {
+    (!matches!(failed, Failed::Final(_))).then(|| failed.told())
 }
 
-impl State {
-    /// Takes what may go together now, the first that came first: one batch of each ref, and one that
-    /// continues each commit, for the second begins a segment, which the long way makes. Returns them
-    /// in the order of names, in which everybody locks refs.
-    fn take(&mut self) -> Vec<Waiting> {
-        let (mut group, mut bytes): (Vec<Waiting>, usize) = (Vec::new(), 0);
-        let mut parents = HashSet::new();
-        let mut index = 0;
-        while let Some(next) = self.waiting.get(index)
-            && group.len() < BATCHES
+fn forget_where_unknown(target: &Target, failed: &Failed) {
+    // The schema may have been made again, with other partitions.
+    if matches!(failed, Failed::Final(error) if error.kind == StoreErrorKind::Engine) {
+        target.writers.set_place(None);
+    }
+}
+
+/// Writes one batch: the short way, where it has the usual shape.
+async fn one(target: &Target, place: Option<&Place>, write: Write) {
+    let mut tried = None;
+    if let (Some(place), Some(line)) = (place, &write.line) {
+        match alone(target, place, line, write.deadline).await {
+            Ok(Sent::Written) => return write.answer(Ok(Applied::Done)),
+            Ok(Sent::Answered(answer)) => {
+                let applied = apply::applied(target, &write.batch, answer);
+                return write.answer(applied);
+            }
+            Err(failed) => {
+                forget_where_unknown(target, &failed);
+                tried = doubtful(&failed);
+                if let Failed::Final(error) = failed
+                    && error.kind != StoreErrorKind::Engine
+                {
+                    return write.answer(Err(error));
+                }
+            }
+        }
+    }
+    long(target, write, tried).await;
+}
+
+async fn long(target: &Target, write: Write, tried: Option<Failed>) {
+    let answer = apply::long(target, &write.batch, tried, write.deadline).await;
+    write.answer(answer);
+}
+
+/// Writes batches of one ref, one after another, each by itself.
+async fn in_order(target: &Target, writes: Vec<Write>, tried: Option<Failed>) {
+    let mut lost: Option<Conflict> = None;
+    for write in writes {
+        // What expects a batch to be written that has just found its ref elsewhere finds it there too.
+        let expect = write.batch.refs.first().map(|edit| &edit.expect);
+        if let (Some(lost), Some(Expect::Is(expected)), None) = (&lost, expect, &tried)
+            && lost.found.as_ref() != Some(expected)
         {
-            let fits = group.is_empty() || bytes + next.line.bytes() <= BYTES;
-            if fits
-                && !parents.contains(next.line.parent())
-                && self.moving.insert(next.line.name().to_owned())
-            {
-                bytes += next.line.bytes();
-                parents.insert(next.line.parent().clone());
-                group.extend(self.waiting.remove(index));
-            } else {
-                index += 1;
-            }
+            let conflict = Conflict { expected: Expect::Is(expected.clone()), ..lost.clone() };
+            write.answer(Ok(Applied::Conflict(conflict)));
+            continue;
         }
-        group.sort_by(|one, other| one.line.name().cmp(other.line.name()));
-        group
+        let tried = tried.as_ref().map(Failed::told);
+        let answer = apply::long(target, &write.batch, tried, write.deadline).await;
+        lost = match &answer {
+            Ok(Applied::Conflict(conflict)) => Some(conflict.clone()),
+            _ => None,
+        };
+        write.answer(answer);
     }
 }
 
-/// Who writes to a repository the short way, and who waits to.
-#[derive(Default)]
-pub(crate) struct Writers(Mutex<State>);
-
-impl Writers {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The way to a repository, as those who write to it hold it.
-#[derive(Clone)]
-struct Way {
-    link: Arc<Link>,
-    repo: RepoName,
-    place: Arc<Place>,
-}
-
-impl Way {
-    /// Sends what waits, as far as it goes together. One connection is left to readers.
-    fn send(&self, mut state: MutexGuard<'_, State>) {
-        let most = self.link.options.pool_size.saturating_sub(1).max(1);
-        let group = if state.statements < most { state.take() } else { Vec::new() };
-        if !group.is_empty() {
-            state.statements += 1;
-            drop(state);
-            let names = group.iter().map(|waiting| waiting.line.name().to_owned()).collect();
-            let slot = Slot { way: self.clone(), names };
-            self.link.runtime.spawn(together(slot, group));
-        }
-    }
-}
-
-/// A place among the statements that are under way; what waits goes when it is dropped.
-struct Slot {
-    way: Way,
-    names: Vec<String>,
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        let mut state = self.way.place.writers.state();
-        state.statements -= 1;
-        for name in &self.names {
-            state.moving.remove(name);
-        }
-        // Beside others what waits is patient: so what goes together stays together.
-        if state.statements == 0 {
-            self.way.send(state);
-        }
-    }
-}
-
-/// Writes a batch the short way: at once, or together with others.
-pub(crate) async fn write(
-    link: &Arc<Link>,
-    repo: &RepoName,
-    place: Arc<Place>,
-    line: Line,
-) -> Outcome {
-    let way = Way { link: Arc::clone(link), repo: repo.clone(), place };
-    if let Some(slot) = begin(&way, line.name()) {
-        return alone(&slot.way, &line).await;
-    }
-    let mut answer = queue(&way, line);
-    loop {
-        match tokio::time::timeout(PATIENCE, &mut answer).await {
-            Ok(Ok(outcome)) => return outcome,
-            Ok(Err(_)) => {
-                let message = "the statement that it was part of was given up";
-                return Err(Failed::Lost(new(StoreErrorKind::Unavailable, OP, message)));
-            }
-            Err(_) => way.send(way.place.writers.state()),
-        }
-    }
-}
-
-/// Takes the place of a batch that goes at once, where nothing is under way.
-fn begin(way: &Way, name: &str) -> Option<Slot> {
-    let mut state = way.place.writers.state();
-    if state.statements > 0 {
-        return None;
-    }
-    state.statements = 1;
-    state.moving.insert(name.to_owned());
-    Some(Slot { way: way.clone(), names: vec![name.to_owned()] })
-}
-
-fn queue(way: &Way, line: Line) -> Receiver<Outcome> {
-    let (answer, receiver) = channel();
-    let mut state = way.place.writers.state();
-    state.waiting.push_back(Waiting { line, answer });
-    if state.statements == 0 || state.waiting.len() >= BATCHES {
-        way.send(state);
-    }
-    receiver
-}
-
-async fn alone(way: &Way, line: &Line) -> Outcome {
-    let Way { link, repo, place } = way;
-    let args = line.alone(link, repo, place.number);
-    let rows = link.once(OP, &Scope::Own, &place.alone, &args).await?;
+async fn alone(
+    target: &Target,
+    place: &Place,
+    line: &Line,
+    deadline: Instant,
+) -> Result<Sent, Failed> {
+    let args = line.alone(&target.link, &target.repo, place.number);
+    let link = &target.link;
+    let rows = link.once(OP, &Scope::Own, &place.alone, &args, Some(deadline)).await?;
     let read = || -> StoreResult<Sent> {
-        let row = rows.first().ok_or_else(unanswered)?;
+        let row = rows.first().ok_or_else(apply::unanswered)?;
         Ok(append::answer(row)?.map_or(Sent::Written, Sent::Answered))
     };
     read().map_err(Failed::Final)
 }
 
-fn unanswered() -> StoreError {
-    damaged(OP, "expected one answer to a write, found none")
+fn lines(writes: &[Write]) -> Vec<&Line> {
+    writes.iter().filter_map(|write| write.line.as_ref()).collect()
 }
 
-/// Writes a group, and tells each what became of it.
-async fn together(slot: Slot, mut group: Vec<Waiting>) {
-    if let [_] = group.as_slice()
-        && let Some(Waiting { line, answer }) = group.pop()
-    {
-        // Whoever asked may have gone.
-        let _ = answer.send(alone(&slot.way, &line).await);
-        return;
-    }
-    let outcome = written(&slot.way, &group).await;
-    for (waiting, n) in group.into_iter().zip(1..) {
-        let outcome = match &outcome {
-            Ok(written) if written.contains(&n) => Ok(Sent::Written),
-            Ok(_) => Ok(Sent::LeftOut),
-            // One of them may be to blame; by itself each is told what is its own.
-            Err(Failed::Final(error)) if error.kind != StoreErrorKind::Engine => Ok(Sent::LeftOut),
-            Err(failed) => Err(failed.told()),
-        };
-        let _ = waiting.answer.send(outcome);
-    }
+/// When the first of several has to be answered.
+fn earliest(writes: &[Write]) -> Option<Instant> {
+    writes.iter().map(|write| write.deadline).min()
 }
 
 /// Writes a group; gives the numbers, from 1, of those that are written.
-async fn written(way: &Way, group: &[Waiting]) -> Result<Vec<i32>, Failed> {
-    let Way { link, repo, place } = way;
-    let lines: Vec<&Line> = group.iter().map(|waiting| &waiting.line).collect();
-    let args = append::group(link, repo, place.number, &lines);
-    let rows = link.once(OP, &Scope::Own, &place.group, &args).await?;
-    let row = rows.first().ok_or_else(|| Failed::Final(unanswered()))?;
+async fn group_written(
+    target: &Target,
+    place: &Arc<Place>,
+    group: &[Write],
+) -> Result<Vec<i32>, Failed> {
+    let Target { link, repo, .. } = target;
+    let args = append::group(link, repo, place.number, &lines(group));
+    let rows = link.once(OP, &Scope::Own, &place.group, &args, earliest(group)).await;
+    let rows = rows.inspect_err(|failed| forget_where_unknown(target, failed))?;
+    let row = rows.first().ok_or_else(|| Failed::Final(apply::unanswered()))?;
     append::written(row).map_err(Failed::Final)
 }
 
-#[cfg(test)]
-mod tests {
-    use tract_core::CommitId;
-    use tract_testkit::fixtures::{advance, batch, push};
-
-    use super::*;
-
-    fn root() -> CommitId {
-        push(&mut batch("root"), None, "it begins").id()
-    }
-
-    /// Queues a batch that puts a commit with a text on a parent, and moves a branch.
-    fn queue(state: &mut State, branch: &str, parent: CommitId, text: &str) {
-        let mut writing = batch("commit");
-        let next = push(&mut writing, Some(parent), text).id();
-        writing.refs.push(advance(branch, Some(parent), next));
-        let line = Line::of(&RepoName::default(), &writing).expect("the usual shape");
-        let (answer, _) = channel();
-        state.waiting.push_back(Waiting { line, answer });
-    }
-
-    fn names(group: &[Waiting]) -> Vec<&str> {
-        group.iter().map(|waiting| waiting.line.name()).collect()
-    }
-
-    #[test]
-    fn of_a_ref_and_of_a_commit_one_batch_goes_at_a_time() {
-        let mut state = State::default();
-        let shared = root();
-        queue(&mut state, "a", shared, "x");
-        queue(&mut state, "a", root(), "x");
-        queue(&mut state, "b", shared, "y");
-        queue(&mut state, "d", root(), "x");
-        queue(&mut state, "c", root(), "x");
-        assert_eq!(names(&state.take()), ["heads/a", "heads/c", "heads/d"]);
-        // The first of `a` is under way still.
-        assert_eq!(names(&state.take()), ["heads/b"]);
-        assert_eq!(names(&state.take()), [""; 0]);
-        state.moving.remove("heads/a");
-        assert_eq!(names(&state.take()), ["heads/a"]);
-        assert!(state.waiting.is_empty());
-    }
-
-    #[test]
-    fn a_group_ends_at_so_many_batches_or_bytes() {
-        let mut state = State::default();
-        for n in 0..=BATCHES {
-            queue(&mut state, &format!("b{n}"), root(), "x");
+/// Writes a chain: all of it, or each batch by itself.
+async fn together(target: &Target, place: &Arc<Place>, chain: Vec<Write>) {
+    let Target { link, repo, .. } = target;
+    let args = append::chain(link, repo, place.number, &lines(&chain));
+    let rows = link.once(OP, &Scope::Own, &place.chain, &args, earliest(&chain)).await;
+    let written = rows.and_then(|rows| {
+        let row = rows.first().ok_or_else(|| Failed::Final(apply::unanswered()))?;
+        append::chain_written(row).map_err(Failed::Final)
+    });
+    match written {
+        Ok(true) => {
+            chain.into_iter().for_each(|write| write.answer(Ok(Applied::Done)));
         }
-        assert_eq!([state.take().len(), state.take().len()], [BATCHES, 1]);
-        let large = "x".repeat(BYTES / 2);
-        for n in 0..3 {
-            queue(&mut state, &format!("l{n}"), root(), &large);
+        Ok(false) => in_order(target, chain, None).await,
+        Err(failed) => {
+            forget_where_unknown(target, &failed);
+            in_order(target, chain, doubtful(&failed)).await;
         }
-        queue(&mut state, "s", root(), "x");
-        assert_eq!(names(&state.take()), ["heads/l0", "heads/s"]);
-        queue(&mut state, "m", root(), &"x".repeat(BYTES * 2));
-        assert_eq!(names(&state.take()), ["heads/l1"]);
-        assert_eq!(names(&state.take()), ["heads/l2"]);
-        assert_eq!(names(&state.take()), ["heads/m"], "a larger one goes by itself");
     }
 }

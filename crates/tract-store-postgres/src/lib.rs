@@ -13,6 +13,7 @@ mod log;
 mod migrate;
 mod options;
 mod portions;
+mod queue;
 mod read;
 mod repair;
 mod schema;

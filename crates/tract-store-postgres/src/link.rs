@@ -1,13 +1,13 @@
 //! The way to the server: a pool, timeouts, and trying again.
 //!
 //! A connection goes back to the pool only after its statement was answered to the end; one that
-//! timed out, broke, or was given up half way is closed.
+//! timed out, broke, or was given up half way is closed, whatever it was given up for.
 
 use std::collections::HashMap;
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::{
@@ -17,13 +17,14 @@ use tokio::runtime::Handle;
 use tokio_postgres::Row;
 use tokio_postgres::error::Error;
 use tokio_postgres::types::Type;
-use tract_core::{RepoName, StoreErrorKind, StoreResult};
+use tract_core::{Batch, RepoName, StoreErrorKind, StoreResult};
 
 use crate::PostgresOptions;
 use crate::args::Args;
 use crate::error::{Failed, failed, new, unreached};
-use crate::group::Writers;
 use crate::options::Target;
+use crate::portions;
+use crate::queue::Writers;
 use crate::schema::in_schema;
 
 /// The first pause before another try, and the longest; a try waits for a random part of it.
@@ -46,34 +47,30 @@ pub(crate) struct Link {
     pool: Pool,
     pub(crate) options: PostgresOptions,
     pub(crate) schema: String,
+    /// Where the server is, for messages.
+    server: String,
     /// The store enforces the border between repositories by itself.
     row_security: AtomicBool,
     closed: AtomicBool,
     /// Numbers of repositories; they never change.
     repos: Mutex<HashMap<RepoName, i64>>,
-    /// The ways to repositories that were written to.
-    places: Mutex<HashMap<RepoName, Arc<Place>>>,
-    /// The store has the functions that those ways go through.
+    /// The repositories that were written to.
+    writers: Mutex<HashMap<RepoName, Arc<Writers>>>,
+    /// The store has the functions of this build's edition.
     appends: AtomicBool,
     /// What drives the connections.
     pub(crate) runtime: Handle,
 }
 
-/// The short way of a write to a repository.
-pub(crate) struct Place {
-    pub(crate) number: i64,
-    /// The call of its partition's function for one batch.
-    pub(crate) alone: String,
-    /// The call of its partition's function for several.
-    pub(crate) group: String,
-    pub(crate) writers: Writers,
-}
+/// Of how many repositories a handle keeps what it knows. Beyond that it forgets those that are at
+/// rest, and learns of them again.
+const REPOSITORIES: usize = 1_024;
 
 /// A connection in use.
-struct Lease(Option<Object>);
+pub(crate) struct Lease(Option<Arc<Object>>);
 
 impl Lease {
-    fn object(&self) -> &Object {
+    fn object(&self) -> &Arc<Object> {
         self.0.as_ref().expect("it is held until it is given back")
     }
 
@@ -84,8 +81,9 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // What is left open on it, nobody else must find.
-        if let Some(object) = self.0.take() {
+        // What is left open on it, nobody else must find: after an error, a panic, or where the
+        // future that used it was dropped.
+        if let Some(object) = self.0.take().and_then(Arc::into_inner) {
             drop(Object::take(object));
         }
     }
@@ -96,7 +94,7 @@ impl Link {
     pub(crate) fn new(target: Target) -> StoreResult<Self> {
         let options = target.options.clone();
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let schema = target.schema.clone();
+        let (schema, server) = (target.schema.clone(), target.server());
         let manager = manager(target, recycling)?;
         let pool = Pool::builder(manager)
             .max_size(options.pool_size)
@@ -111,10 +109,11 @@ impl Link {
             pool,
             options,
             schema,
+            server,
             row_security: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             repos: Mutex::default(),
-            places: Mutex::default(),
+            writers: Mutex::default(),
             appends: AtomicBool::new(false),
             runtime: Handle::current(),
         })
@@ -137,29 +136,27 @@ impl Link {
         self.appends.store(there, Ordering::Relaxed);
     }
 
-    fn places(&self) -> MutexGuard<'_, HashMap<RepoName, Arc<Place>>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn has_appends(&self) -> bool {
+        self.appends.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn place(&self, repo: &RepoName) -> Option<Arc<Place>> {
-        self.places().get(repo).cloned()
-    }
-
-    pub(crate) fn learn_place(&self, repo: &RepoName, place: Place) {
-        if !self.appends.load(Ordering::Relaxed) {
-            return;
+    /// Returns the queues of a repository's writers.
+    pub(crate) fn writers(&self, repo: &RepoName) -> Arc<Writers> {
+        let mut known = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(writers) = known.get(repo) {
+            return Arc::clone(writers);
         }
-        let mut places = self.places();
-        // Who waits on the way that is known already stays on it.
-        let is_same =
-            |known: &Arc<Place>| (known.number, &known.alone) == (place.number, &place.alone);
-        if !places.get(repo).is_some_and(is_same) {
-            places.insert(repo.clone(), Arc::new(place));
+        if known.len() >= REPOSITORIES {
+            // Whoever holds one may be about to write there.
+            known.retain(|_, writers| Arc::strong_count(writers) > 1 || !writers.are_at_rest());
         }
+        Arc::clone(known.entry(repo.clone()).or_default())
     }
 
-    pub(crate) fn forget_place(&self, repo: &RepoName) {
-        self.places().remove(repo);
+    /// How long a write may take, waiting and further tries included: one limit of a statement for
+    /// each message that its contents go in.
+    pub(crate) fn write_limit(&self, batch: &Batch) -> Duration {
+        self.options.statement_timeout.saturating_mul(portions::messages(batch))
     }
 
     /// How long a write may wait for a lock: milliseconds, for none is no limit.
@@ -172,20 +169,24 @@ impl Link {
         self.pool.close();
     }
 
-    async fn lease(&self, op: &'static str) -> Result<Lease, Failed> {
+    async fn lease(&self, op: &'static str, deadline: Option<Instant>) -> Result<Lease, Failed> {
         if self.closed.load(Ordering::Acquire) {
             let error = new(StoreErrorKind::Unavailable, op, "the store is closed");
             return Err(Failed::Final(error));
         }
         let unavailable =
             |message: String| Failed::Unreached(new(StoreErrorKind::Unavailable, op, message));
-        match self.pool.get().await {
-            Ok(object) => Ok(Lease(Some(object))),
-            Err(PoolError::Backend(error)) => Err(unreached(op, error)),
-            Err(PoolError::Timeout(_)) => Err(unavailable(format!(
-                "expected a connection within {:?}, found none",
-                self.options.connect_timeout
-            ))),
+        let limit = time_left(self.options.connect_timeout, deadline);
+        let got = match tokio::time::timeout(limit, self.pool.get()).await {
+            Ok(got) => got,
+            Err(_) => return Err(unavailable(self.no_connection(limit))),
+        };
+        match got {
+            Ok(object) => Ok(Lease(Some(Arc::new(object)))),
+            Err(PoolError::Backend(error)) => Err(self.not_connected(unreached(op, error))),
+            Err(PoolError::Timeout(_)) => {
+                Err(unavailable(self.no_connection(self.options.connect_timeout)))
+            }
             Err(PoolError::Closed) => {
                 let error = new(StoreErrorKind::Unavailable, op, "the store is closed");
                 Err(Failed::Final(error))
@@ -194,15 +195,28 @@ impl Link {
         }
     }
 
-    /// Runs one statement in one round trip, once.
+    /// Names the server in a failure to connect to it.
+    fn not_connected(&self, failed: Failed) -> Failed {
+        failed.map(|mut error| {
+            error.message = format!("cannot connect to {}: {}", self.server, error.message);
+            error
+        })
+    }
+
+    fn no_connection(&self, limit: Duration) -> String {
+        format!("expected a connection to {} within {limit:?}, found none", self.server)
+    }
+
+    /// Runs one statement in one round trip, once, and before a deadline.
     pub(crate) async fn once(
         &self,
         op: &'static str,
         scope: &Scope,
         sql: &str,
         args: &Args,
+        deadline: Option<Instant>,
     ) -> Result<Vec<Row>, Failed> {
-        let lease = self.lease(op).await?;
+        let lease = self.lease(op, deadline).await?;
         let scope = if self.has_row_security() { scope } else { &Scope::Own };
         let object = lease.object();
         let answer = async {
@@ -214,7 +228,7 @@ impl Link {
                 Scope::Names => self.scoped(object, "tract.list", "on", sql, args).await,
             }
         };
-        match self.in_time(op, answer).await {
+        match self.in_time(op, deadline, answer).await {
             Ok(rows) => {
                 lease.give_back();
                 Ok(rows)
@@ -228,20 +242,23 @@ impl Link {
         }
     }
 
-    /// Waits for the answer to a statement, as long as one may take.
+    /// Waits for the answer to a statement, as long as one may take, and not beyond a deadline.
     pub(crate) async fn in_time<T>(
         &self,
         op: &'static str,
+        deadline: Option<Instant>,
         answer: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Failed> {
-        let limit = self.options.statement_timeout;
+        let limit = time_left(self.options.statement_timeout, deadline);
         match tokio::time::timeout(limit, answer).await {
             Ok(answer) => answer.map_err(|error| failed(op, error)),
-            Err(_) => {
-                let message = format!("expected an answer within {limit:?}");
-                Err(Failed::Lost(new(StoreErrorKind::Busy, op, message)))
-            }
+            Err(_) => Err(self.unanswered(op, limit)),
         }
+    }
+
+    fn unanswered(&self, op: &'static str, limit: Duration) -> Failed {
+        let message = format!("expected an answer of {} within {limit:?}", self.server);
+        Failed::Lost(new(StoreErrorKind::Busy, op, message))
     }
 
     async fn send(&self, object: &Object, sql: &str, args: &Args) -> Result<Vec<Row>, Error> {
@@ -292,35 +309,24 @@ impl Link {
         args: &Args,
         writes: bool,
     ) -> StoreResult<Vec<Row>> {
-        self.query_after(None, op, scope, sql, args, writes).await
+        self.until_answered(None, writes, None, || self.once(op, scope, sql, args, None)).await
     }
 
-    /// Runs a statement like [`Self::query`], where another statement with the same effect may have
-    /// been tried first, and failed.
-    pub(crate) async fn query_after(
-        &self,
-        tried: Option<Failed>,
-        op: &'static str,
-        scope: &Scope,
-        sql: &str,
-        args: &Args,
-        writes: bool,
-    ) -> StoreResult<Vec<Row>> {
-        self.until_answered(tried, writes, || self.once(op, scope, sql, args)).await
-    }
-
-    /// Tries something until it is answered, or time is up; a write must be one that happens at
-    /// most once however often it is tried.
+    /// Tries something until it is answered, or time is up, at the latest at a deadline; a write
+    /// must be one that happens at most once however often it is tried. Another statement with the
+    /// same effect may have been tried first, and failed.
     pub(crate) async fn until_answered<T, F>(
         &self,
         mut tried: Option<Failed>,
         writes: bool,
+        deadline: Option<Instant>,
         mut once: impl FnMut() -> F,
     ) -> StoreResult<T>
     where
         F: Future<Output = Result<T, Failed>>,
     {
         let end = Instant::now() + self.options.retry_for;
+        let end = deadline.map_or(end, |deadline| deadline.min(end));
         let (mut in_doubt, mut pause) = (false, PAUSE);
         loop {
             let failed = match tried.take() {
@@ -365,7 +371,11 @@ impl Link {
         let rows = self.read(op, name, sql, Args::new().text(name.as_str())).await?;
         let number = rows.first().map(|row| column(op, row, 0)).transpose()?;
         if let Some(number) = number {
-            known().insert(name.clone(), number);
+            let mut known = known();
+            if known.len() >= REPOSITORIES {
+                known.clear();
+            }
+            known.insert(name.clone(), number);
         }
         Ok(number)
     }
@@ -380,45 +390,111 @@ impl Link {
     where
         F: Future<Output = Result<T, Failed>>,
     {
-        self.steps(op, scope, steps).await.map_err(Failed::into_error)
+        self.steps(op, scope, None, steps).await.map_err(Failed::into_error)
     }
 
-    /// Runs steps like [`Self::transaction`], and tells what a failure means for another try.
+    /// Runs steps like [`Self::transaction`], from its begin to its end before a deadline, and
+    /// tells what a failure means for another try.
     pub(crate) async fn steps<T, F>(
         &self,
         op: &'static str,
         scope: &Scope,
+        deadline: Option<Instant>,
         steps: impl FnOnce(Arc<Object>) -> F,
     ) -> Result<T, Failed>
     where
         F: Future<Output = Result<T, Failed>>,
     {
-        let mut lease = self.lease(op).await?;
-        let object = Arc::new(lease.0.take().expect("it was just taken"));
+        let lease = self.lease(op, deadline).await?;
         let run = async {
-            object.batch_execute("BEGIN").await.map_err(|error| failed(op, error))?;
-            let (setting, value) = match scope {
-                Scope::Own => ("tract.repo", ""),
-                Scope::Repo(name) => ("tract.repo", name.as_str()),
-                Scope::Names => ("tract.list", "on"),
-            };
-            let set = [(&setting as _, Type::TEXT), (&value as _, Type::TEXT)];
-            let sql = "SELECT set_config($1, $2, true)";
-            object.query_typed(sql, &set).await.map_err(|error| failed(op, error))?;
-            let answer = steps(Arc::clone(&object)).await?;
+            let object = lease.object();
+            self.begin(op, object, "BEGIN", scope).await?;
+            let answer = steps(Arc::clone(object)).await?;
             object.batch_execute("COMMIT").await.map_err(|error| failed(op, error))?;
             Ok(answer)
         };
-        let answer = run.await;
+        let answer = match deadline {
+            None => run.await,
+            Some(deadline) => match tokio::time::timeout_at(deadline.into(), run).await {
+                Ok(answer) => answer,
+                Err(_) => Err(self.unanswered(op, time_left(Duration::MAX, Some(deadline)))),
+            },
+        };
         // Back to the pool when it is clean; else it is closed, and the server rolls back.
-        if let Ok(object) = Arc::try_unwrap(object) {
-            match answer.is_ok() {
-                true => Lease(Some(object)).give_back(),
-                false => drop(Lease(Some(object))),
-            }
+        if answer.is_ok() {
+            lease.give_back();
         }
         answer
     }
+
+    async fn begin(
+        &self,
+        op: &'static str,
+        object: &Object,
+        begin: &str,
+        scope: &Scope,
+    ) -> Result<(), Failed> {
+        object.batch_execute(begin).await.map_err(|error| failed(op, error))?;
+        let (setting, value) = match scope {
+            Scope::Own => ("tract.repo", ""),
+            Scope::Repo(name) => ("tract.repo", name.as_str()),
+            Scope::Names => ("tract.list", "on"),
+        };
+        let set = [(&setting as _, Type::TEXT), (&value as _, Type::TEXT)];
+        let sql = "SELECT set_config($1, $2, true)";
+        object.query_typed(sql, &set).await.map_err(|error| failed(op, error))?;
+        Ok(())
+    }
+
+    /// Begins to read one state of a repository, whatever others write meanwhile.
+    pub(crate) async fn snapshot(
+        &self,
+        op: &'static str,
+        repo: &RepoName,
+    ) -> StoreResult<Snapshot<'_>> {
+        let once = async || {
+            let lease = self.lease(op, None).await?;
+            let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+            let scope = Scope::Repo(repo.clone());
+            let begun = self.begin(op, lease.object(), begin, &scope);
+            match tokio::time::timeout(self.options.statement_timeout, begun).await {
+                Ok(begun) => begun.map(|()| lease),
+                Err(_) => Err(self.unanswered(op, self.options.statement_timeout)),
+            }
+        };
+        let lease = self.until_answered(None, false, None, once).await?;
+        Ok(Snapshot { link: self, op, lease })
+    }
+}
+
+/// One state of a repository. Its connection is closed unless it [ends](Self::end).
+pub(crate) struct Snapshot<'l> {
+    link: &'l Link,
+    op: &'static str,
+    lease: Lease,
+}
+
+impl Snapshot<'_> {
+    /// Reads from it. It cannot be tried again: a state that is lost does not come back.
+    pub(crate) async fn read(&self, sql: &str, args: Args) -> StoreResult<Vec<Row>> {
+        let sql = self.link.sql(sql);
+        let lent = args.lend();
+        let answer = self.lease.object().query_typed(&sql, &lent);
+        self.link.in_time(self.op, None, answer).await.map_err(Failed::into_error)
+    }
+
+    /// Gives its connection back.
+    pub(crate) async fn end(self) -> StoreResult<()> {
+        let ended = self.link.in_time(self.op, None, self.lease.object().batch_execute("COMMIT"));
+        ended.await.map_err(Failed::into_error)?;
+        self.lease.give_back();
+        Ok(())
+    }
+}
+
+/// How long something may take that has a limit of its own, and a deadline.
+fn time_left(limit: Duration, deadline: Option<Instant>) -> Duration {
+    deadline.map_or(limit, |deadline| limit.min(deadline.saturating_duration_since(Instant::now())))
 }
 
 #[cfg(feature = "tls")]
@@ -463,4 +539,68 @@ pub(crate) fn id_column(op: &'static str, row: &Row, index: usize) -> StoreResul
         let message = format!("expected an id of 32 bytes, found {}", bytes.len());
         crate::error::damaged(op, message)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use tokio::runtime::{Builder, Runtime};
+
+    use super::*;
+    use crate::options::target;
+    use crate::server;
+
+    const OP: &str = "test";
+
+    fn runtime() -> Runtime {
+        Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
+    }
+
+    fn linked(url: &str, options: &PostgresOptions) -> Arc<Link> {
+        Arc::new(Link::new(target(url, options).expect("a url")).expect("a link"))
+    }
+
+    #[test]
+    fn steps_that_panic_or_are_dropped_leave_no_transaction_open() {
+        let Some(url) = server::shared() else { return };
+        runtime().block_on(async {
+            let link = linked(url, &PostgresOptions::new().pool_size(1));
+            let scope = Scope::Repo(RepoName::new("left open").expect("a name"));
+            let setting = async || {
+                let sql = "SELECT coalesce(current_setting('tract.repo', true), '')";
+                let rows = link.query(OP, &Scope::Own, sql, &Args::new(), false).await;
+                rows.expect("an answer")[0].get::<_, String>(0)
+            };
+            assert_eq!(setting().await, "");
+            let panics = {
+                let (link, scope) = (Arc::clone(&link), scope.clone());
+                let steps = async move {
+                    let broken = async |_| panic!("a step is broken");
+                    link.transaction::<(), _>(OP, &scope, broken).await
+                };
+                tokio::spawn(steps).await
+            };
+            assert!(panics.expect_err("it panics").is_panic());
+            assert_eq!(setting().await, "", "after a panic");
+            let dropped = link.transaction(OP, &scope, async |_| pending::<Result<(), _>>().await);
+            tokio::time::timeout(Duration::from_millis(200), dropped).await.expect_err("no end");
+            assert_eq!(setting().await, "", "after it was dropped");
+        });
+    }
+
+    #[test]
+    fn what_is_known_of_repositories_is_bounded() {
+        let runtime = runtime();
+        let _within = runtime.enter();
+        let link = linked("postgres://db/agents", &PostgresOptions::new());
+        let held = link.writers(&RepoName::new("held").expect("a name"));
+        for n in 0..3 * REPOSITORIES {
+            link.writers(&RepoName::new(format!("repo-{n}")).expect("a name"));
+        }
+        let known = link.writers.lock().expect("no panic").len();
+        assert!(known <= REPOSITORIES + 1, "{known}");
+        let again = link.writers(&RepoName::new("held").expect("a name"));
+        assert!(Arc::ptr_eq(&held, &again), "its queue is in use");
+    }
 }

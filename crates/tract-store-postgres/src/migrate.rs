@@ -19,8 +19,13 @@ const ROW_SECURITY: &str = include_str!("row_security.sql");
 
 /// Checks the server and the format, and makes the tables where they are missing and wanted.
 pub(crate) async fn open(link: &Link) -> StoreResult<()> {
-    check_server(link).await?;
-    match find(link).await? {
+    let bypasses = check_server(link).await?;
+    let found = find(link).await?;
+    // A store that is protected is protected from whoever opens it, whatever the options say.
+    if bypasses && found.as_ref().is_some_and(|found| found.row_security) {
+        return Err(bypassing());
+    }
+    match found {
         Some(found) if (1..FORMAT).contains(&found.format) => {
             let way = (found.format, FORMAT);
             steps::upgrade(link, steps::STEPS, way, found.row_security).await?;
@@ -41,7 +46,8 @@ pub(crate) async fn open(link: &Link) -> StoreResult<()> {
     }
 }
 
-async fn check_server(link: &Link) -> StoreResult<()> {
+/// Checks what the server is. Returns whether row-level security does not hold this role.
+async fn check_server(link: &Link) -> StoreResult<bool> {
     let sql = "SELECT current_setting('server_version_num')::int, \
                current_setting('server_encoding'), current_setting('fsync'), \
                current_setting('full_page_writes'), current_setting('synchronous_commit'), \
@@ -75,16 +81,16 @@ async fn check_server(link: &Link) -> StoreResult<()> {
             return Err(new(StoreErrorKind::Unsupported, OP, message));
         }
     }
-    let bypasses: Option<bool> = column(OP, row, 5)?;
-    if link.options.row_security && bypasses != Some(false) {
+    let bypasses = column::<Option<bool>>(OP, row, 5)? != Some(false);
+    if link.options.row_security && bypasses {
         return Err(bypassing());
     }
-    Ok(())
+    Ok(bypasses)
 }
 
 fn bypassing() -> tract_core::StoreError {
-    let message = "expected a role that row-level security holds, found one that it does not: \
-                   connect as a role that is no superuser and has no BYPASSRLS";
+    let message = "the store has row-level security, and this role would bypass it: connect as a \
+                   role that is no superuser and has no BYPASSRLS";
     new(StoreErrorKind::Unsupported, OP, message)
 }
 
@@ -225,15 +231,9 @@ fn script(link: &Link) -> String {
     script.push_str(&functions::script(partitions, link.options.row_security));
     if link.options.row_security {
         script.push_str(ROW_SECURITY);
-        for table in CUT.into_iter().chain(WHOLE) {
-            let _ = writeln!(
-                script,
-                "ALTER TABLE {{s}}.{table} ENABLE ROW LEVEL SECURITY; \
-                 ALTER TABLE {{s}}.{table} FORCE ROW LEVEL SECURITY; \
-                 CREATE POLICY this_repo ON {{s}}.{table} \
-                 USING (repo = {{s}}.this_repo()) WITH CHECK (repo = {{s}}.this_repo());"
-            );
-        }
+        let whole = CUT.into_iter().chain(WHOLE).map(str::to_owned);
+        whole.for_each(|table| protect(&mut script, &table));
+        script.push_str(&protect_partitions(partitions));
     }
     let _ = writeln!(
         script,
@@ -242,4 +242,26 @@ fn script(link: &Link) -> String {
         link.options.row_security
     );
     in_schema(&script, &link.schema)
+}
+
+/// Adds what hides the rows of other repositories in a table.
+fn protect(script: &mut String, table: &str) {
+    let _ = writeln!(
+        script,
+        "ALTER TABLE {{s}}.{table} ENABLE ROW LEVEL SECURITY; \
+         ALTER TABLE {{s}}.{table} FORCE ROW LEVEL SECURITY; \
+         DROP POLICY IF EXISTS this_repo ON {{s}}.{table}; \
+         CREATE POLICY this_repo ON {{s}}.{table} \
+         USING (repo = {{s}}.this_repo()) WITH CHECK (repo = {{s}}.this_repo());"
+    );
+}
+
+/// Returns what protects the partitions: a statement that names one is not subject to the policies
+/// of the table that it is a part of.
+pub(crate) fn protect_partitions(partitions: u16) -> String {
+    let mut script = String::new();
+    for table in CUT {
+        (0..partitions).for_each(|n| protect(&mut script, &format!("{table}_{n}")));
+    }
+    script
 }

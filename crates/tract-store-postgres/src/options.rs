@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use tokio_postgres::Config;
-use tokio_postgres::config::{SslMode, TargetSessionAttrs};
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tract_core::{StoreErrorKind, StoreResult};
 
 use crate::error::new;
@@ -82,7 +82,7 @@ impl PostgresOptions {
     }
 
     /// Sets how long connecting may take, and how long a call waits for a free connection: 10
-    /// seconds by default.
+    /// seconds by default; `?connect_timeout=SECONDS` in the url overrides it.
     #[must_use]
     pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
@@ -90,7 +90,9 @@ impl PostgresOptions {
     }
 
     /// Sets how long the answer to a statement may take before its connection is given up: 60
-    /// seconds by default.
+    /// seconds by default; `?statement_timeout=SECONDS` in the url overrides it. A write has this
+    /// time for all of it, from its begin to its end, waiting for earlier writes and further tries
+    /// included, and once more for every 8 MiB of content.
     #[must_use]
     pub const fn statement_timeout(mut self, timeout: Duration) -> Self {
         self.statement_timeout = timeout;
@@ -98,7 +100,7 @@ impl PostgresOptions {
     }
 
     /// Sets how long a write waits for another write of the same ref before it fails with `Busy`:
-    /// 10 seconds by default.
+    /// 10 seconds by default; `?lock_timeout=SECONDS` in the url overrides it.
     #[must_use]
     pub const fn lock_timeout(mut self, timeout: Duration) -> Self {
         self.lock_timeout = timeout;
@@ -106,7 +108,7 @@ impl PostgresOptions {
     }
 
     /// Sets for how long a call is tried again when the server is away, restarts, or rolls it back
-    /// for what others did: 10 seconds by default.
+    /// for what others did: 10 seconds by default; `?retry_for=SECONDS` in the url overrides it.
     #[must_use]
     pub const fn retry_for(mut self, time: Duration) -> Self {
         self.retry_for = time;
@@ -175,6 +177,66 @@ pub(crate) struct Target {
     pub(crate) root_certificates: Option<String>,
 }
 
+impl Target {
+    /// Names the server, for messages: without user and password.
+    pub(crate) fn server(&self) -> String {
+        let ports = self.config.get_ports();
+        let port = |n: usize| ports.get(n).or(ports.first()).copied().unwrap_or(5432);
+        let host = |(n, host): (usize, &Host)| match host {
+            Host::Tcp(name) => format!("{name}:{}", port(n)),
+            #[cfg(unix)]
+            Host::Unix(path) => format!("{}:{}", path.display(), port(n)),
+        };
+        let hosts: Vec<String> = self.config.get_hosts().iter().enumerate().map(host).collect();
+        hosts.join(",")
+    }
+}
+
+/// Reads seconds, with a fraction where there is one.
+fn seconds(name: &str, value: &str) -> StoreResult<Duration> {
+    let seconds = value.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or_else(|| {
+        let message = format!("expected seconds as {name} in the url, found something else");
+        new(StoreErrorKind::Invalid, "open", message)
+    })
+}
+
+/// Adds what the environment says of the server where the url says nothing, as PostgreSQL's own
+/// programs do: `PGHOST`, `PGPORT`, `PGUSER`, `PGPASSWORD`, `PGDATABASE`.
+fn add_environment(config: &mut Config, read: impl Fn(&str) -> Option<String>) -> StoreResult<()> {
+    let read = |name| read(name).filter(|value| !value.is_empty());
+    if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+        let hosts = read("PGHOST").unwrap_or_else(|| "localhost".to_owned());
+        hosts.split(',').for_each(|host| _ = config.host(host));
+    }
+    if config.get_ports().is_empty()
+        && let Some(ports) = read("PGPORT")
+    {
+        for port in ports.split(',') {
+            config.port(port.parse().map_err(|_| {
+                let message = format!("expected a number as PGPORT, found {ports:?}");
+                new(StoreErrorKind::Invalid, "open", message)
+            })?);
+        }
+    }
+    if config.get_user().is_none()
+        && let Some(user) = read("PGUSER")
+    {
+        config.user(user);
+    }
+    if config.get_password().is_none()
+        && let Some(password) = read("PGPASSWORD")
+    {
+        config.password(password);
+    }
+    if config.get_dbname().is_none()
+        && let Some(name) = read("PGDATABASE")
+    {
+        config.dbname(name);
+    }
+    Ok(())
+}
+
 fn number<N: FromStr>(name: &str, value: &str) -> StoreResult<N> {
     value.parse().map_err(|_| {
         let message = format!("expected a number as {name} in the url, found something else");
@@ -195,6 +257,16 @@ pub(crate) fn target(url: &str, options: &PostgresOptions) -> StoreResult<Target
             Some(("partitions", value)) => options.partitions = number("partitions", value)?,
             Some(("pool_size", value)) => options = options.pool_size(number("pool_size", value)?),
             Some(("row_security", "on")) => options.row_security = true,
+            Some(("connect_timeout", value)) => {
+                options.connect_timeout = seconds("connect_timeout", value)?;
+            }
+            Some(("statement_timeout", value)) => {
+                options.statement_timeout = seconds("statement_timeout", value)?;
+            }
+            Some(("lock_timeout", value)) => {
+                options.lock_timeout = seconds("lock_timeout", value)?;
+            }
+            Some(("retry_for", value)) => options.retry_for = seconds("retry_for", value)?,
             Some(("sslrootcert", path)) => root_certificates = Some(path.replace("%2F", "/")),
             Some(("sslmode", "verify-full" | "verify-ca")) => verified = true,
             _ => rest.push(pair),
@@ -213,9 +285,8 @@ pub(crate) fn target(url: &str, options: &PostgresOptions) -> StoreResult<Target
     if verified || root_certificates.is_some() {
         config.ssl_mode(SslMode::Require);
     }
-    if config.get_connect_timeout().is_none() {
-        config.connect_timeout(options.connect_timeout);
-    }
+    add_environment(&mut config, |name| std::env::var(name).ok())?;
+    config.connect_timeout(options.connect_timeout);
     if config.get_application_name().is_none() {
         config.application_name("tract");
     }
@@ -244,6 +315,48 @@ mod tests {
         assert_eq!(read.schema, "tract");
         let read = target("postgres://db/a?sslmode=verify-full", &options).expect("a good url");
         assert_eq!(read.config.get_ssl_mode(), SslMode::Require);
+    }
+
+    #[test]
+    fn the_environment_says_what_the_url_leaves_out() {
+        let read = |name: &str| match name {
+            "PGHOST" => Some("db.example,other".to_owned()),
+            "PGPORT" => Some("6543".to_owned()),
+            "PGUSER" => Some("agent".to_owned()),
+            "PGPASSWORD" => Some("secret".to_owned()),
+            _ => None,
+        };
+        let config = |url: &str| {
+            let mut config = Config::from_str(url).expect("a url");
+            add_environment(&mut config, read).expect("it is sound");
+            config
+        };
+        let bare = config("postgres:///agents");
+        assert_eq!(bare.get_hosts().len(), 2);
+        assert_eq!((bare.get_ports(), bare.get_user()), (&[6543][..], Some("agent")));
+        assert_eq!(bare.get_password(), Some(&b"secret"[..]));
+        let full = config("postgres://me:own@here:1/agents");
+        assert_eq!((full.get_ports(), full.get_user()), (&[1][..], Some("me")));
+        assert_eq!((full.get_password(), full.get_hosts().len()), (Some(&b"own"[..]), 1));
+        let mut config = Config::new();
+        add_environment(&mut config, |name| (name == "PGPORT").then(|| "many".to_owned()))
+            .expect_err("no number");
+    }
+
+    #[test]
+    fn a_url_may_say_how_long_things_may_take() {
+        let url =
+            "postgres://db/a?connect_timeout=2&statement_timeout=1.5&lock_timeout=3&retry_for=0";
+        let read = target(url, &PostgresOptions::new()).expect("a good url");
+        let options = read.options;
+        let times = [options.connect_timeout, options.statement_timeout, options.lock_timeout];
+        assert_eq!(times.map(|time| time.as_millis()), [2000, 1500, 3000]);
+        assert_eq!(options.retry_for, Duration::ZERO);
+        assert_eq!(read.config.get_connect_timeout(), Some(&Duration::from_secs(2)));
+        for value in ["-1", "x", "inf", ""] {
+            let url = format!("postgres://db/a?statement_timeout={value}");
+            target(&url, &PostgresOptions::new()).err().expect(&url);
+        }
     }
 
     #[test]

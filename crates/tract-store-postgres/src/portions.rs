@@ -1,6 +1,8 @@
 //! Contents too large for one message: sent and read in portions, so that a client never holds a
 //! second copy of them.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -56,6 +58,12 @@ impl Portion {
     }
 }
 
+/// In how many messages the contents of a batch go, at least one.
+pub(crate) fn messages(batch: &Batch) -> u32 {
+    let bytes = batch.blobs.iter().map(|blob| blob.bytes().len()).sum::<usize>();
+    u32::try_from(bytes / PORTION).unwrap_or(u32::MAX).saturating_add(1)
+}
+
 /// Runs a statement that takes these contents by [`SENT`], once.
 pub(crate) async fn once(
     link: &Link,
@@ -63,9 +71,11 @@ pub(crate) async fn once(
     blobs: &[&Blob],
     sql: &str,
     args: &Args,
+    deadline: Instant,
 ) -> Result<Vec<Row>, Failed> {
-    link.steps(op, &Scope::Own, async |object| {
-        link.in_time(op, object.batch_execute(TABLE)).await?;
+    let deadline = Some(deadline);
+    link.steps(op, &Scope::Own, deadline, async |object| {
+        link.in_time(op, deadline, object.batch_execute(TABLE)).await?;
         let mut portion = Portion::default();
         for (number, blob) in (0..).zip(blobs) {
             let mut rest = blob.bytes().clone();
@@ -74,7 +84,7 @@ pub(crate) async fn once(
                 portion.put(number, part, rest.split_to(rest.len().min(room)));
                 if portion.bytes == PORTION {
                     let args = std::mem::take(&mut portion).args();
-                    link.in_time(op, object.query_typed(SEND, &args.lend())).await?;
+                    link.in_time(op, deadline, object.query_typed(SEND, &args.lend())).await?;
                 }
                 if rest.is_empty() {
                     break;
@@ -82,8 +92,8 @@ pub(crate) async fn once(
             }
         }
         let last = portion.args();
-        link.in_time(op, object.query_typed(SEND, &last.lend())).await?;
-        link.in_time(op, object.query_typed(sql, &args.lend())).await
+        link.in_time(op, deadline, object.query_typed(SEND, &last.lend())).await?;
+        link.in_time(op, deadline, object.query_typed(sql, &args.lend())).await
     })
     .await
 }

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use tokio_postgres::types::Type;
-use tract_core::{CommitId, StoreErrorKind, StoreResult, ToolRow, ToolSchema};
+use tract_core::{CommitId, RepoName, StoreErrorKind, StoreResult, ToolRow, ToolSchema};
 
 use crate::args::{Args, Raw};
 use crate::check::{Check, OP, schema_text};
 use crate::error::{Failed, failed, new};
-use crate::link::{Scope, column};
+use crate::link::{Link, Scope, column};
 use crate::schema::name_key;
 use crate::tools;
 
@@ -62,11 +62,28 @@ async fn tool_rows(check: &Check<'_>) -> StoreResult<Vec<ToolRow>> {
     Ok(rows)
 }
 
-pub(crate) async fn repair(check: &Check<'_>) -> StoreResult<()> {
-    let rows = tool_rows(check).await?;
-    let laid = lay(check);
-    let link = check.link;
-    let number = check.number;
+/// What is derived, as it should be.
+pub(crate) struct Rebuilt {
+    tools: Vec<ToolRow>,
+    laid: Laid,
+    /// How many records it was made of.
+    records: usize,
+}
+
+impl Rebuilt {
+    /// Makes it of what a check has read.
+    pub(crate) async fn from(check: &Check<'_>) -> StoreResult<Self> {
+        Ok(Self { tools: tool_rows(check).await?, laid: lay(check), records: check.records })
+    }
+
+    /// Puts it in the place of what is stored.
+    pub(crate) async fn store(&self, link: &Link, repo: &RepoName, number: i64) -> StoreResult<()> {
+        store(link, repo, number, self).await
+    }
+}
+
+async fn store(link: &Link, repo: &RepoName, number: i64, rebuilt: &Rebuilt) -> StoreResult<()> {
+    let Rebuilt { tools: rows, laid, records } = rebuilt;
     let one = || Args::new().int(number);
     let index = one()
         .ids(rows.iter().map(|row| *row.id.as_bytes()))
@@ -74,7 +91,7 @@ pub(crate) async fn repair(check: &Check<'_>) -> StoreResult<()> {
         .with(rows.iter().map(|row| name_key(&row.name)).collect::<Vec<_>>(), Type::INT8_ARRAY)
         .raws(rows.iter().map(|row| Raw::from(tools::encode(row))).collect());
     let count = Args::new().int(i64::try_from(laid.segments.len()).unwrap_or(i64::MAX));
-    link.transaction(OP, &Scope::Repo(check.repo.clone()), async |object| {
+    link.transaction(OP, &Scope::Repo(repo.clone()), async |object| {
         let run = async |sql: &str, args: &Args| {
             let answer = object.query_typed(&link.sql(sql), &args.lend()).await;
             answer.map_err(|error| failed(OP, error))
@@ -85,7 +102,7 @@ pub(crate) async fn repair(check: &Check<'_>) -> StoreResult<()> {
         }
         let rows = run("SELECT count(*) FROM {s}.commits WHERE repo = $1", &one()).await?;
         let stored = rows.first().map(|row| column::<i64>(OP, row, 0)).transpose();
-        if stored.map_err(Failed::Final)? != i64::try_from(check.records).ok() {
+        if stored.map_err(Failed::Final)? != i64::try_from(*records).ok() {
             let message = "others wrote while the check read: run it again";
             return Err(Failed::Final(new(StoreErrorKind::Busy, OP, message)));
         }
@@ -98,7 +115,7 @@ pub(crate) async fn repair(check: &Check<'_>) -> StoreResult<()> {
         let rows = run(sql, &count).await?;
         let numbers = rows.iter().map(|row| column::<i64>(OP, row, 0)).collect::<StoreResult<_>>();
         let numbers: Vec<i64> = numbers.map_err(Failed::Final)?;
-        let (segments, places) = arguments(number, &laid, &numbers);
+        let (segments, places) = arguments(number, laid, &numbers);
         let sql = "INSERT INTO {s}.segments SELECT $1, u.n, u.f, u.p \
                    FROM unnest($2, $3, $4) AS u (n, f, p)";
         run(sql, &segments).await?;

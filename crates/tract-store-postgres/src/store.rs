@@ -2,14 +2,11 @@
 
 use std::fmt;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Runtime};
 use tract_core::store::{
     BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectRepository,
     RefRepository, StoreStats, ToolRepository, Walk, WalkPage,
@@ -55,10 +52,6 @@ pub async fn open(url: &str, options: &PostgresOptions) -> StoreResult<PostgresS
     Ok(PostgresStore { link, runtime })
 }
 
-/// Of a batch with no more objects and bytes, whoever waits for the answer also sends it.
-const DRIVEN: usize = 64;
-const DRIVEN_BYTES: usize = 1 << 20;
-
 /// A runtime that ends in the background: its owner may be dropped on another runtime's thread,
 /// which must not be kept waiting.
 struct Owned(Option<Runtime>);
@@ -83,45 +76,6 @@ async fn run_on<T: Send + 'static>(
             Err(error) => Err(ended(format!("the call was cut off: {error}"))),
         },
         None => Err(ended("the store's threads have ended".to_owned())),
-    }
-}
-
-/// A call that whoever waits for it drives, with the runtime at hand, and that the runtime carries
-/// through when nobody waits for it any more. It saves two hand-overs between threads.
-struct Driven<T: Send + 'static> {
-    work: Option<Pin<Box<dyn Future<Output = StoreResult<T>> + Send>>>,
-    begun: bool,
-    runtime: Handle,
-    op: &'static str,
-}
-
-impl<T: Send + 'static> Future for Driven<T> {
-    type Output = StoreResult<T>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        let ended = |message: &str| new(StoreErrorKind::Engine, this.op, message);
-        let Some(mut work) = this.work.take() else {
-            return Poll::Ready(Err(ended("the call has ended")));
-        };
-        this.begun = true;
-        let _at_hand = this.runtime.enter();
-        match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
-            Ok(Poll::Pending) => {
-                this.work = Some(work);
-                Poll::Pending
-            }
-            Ok(ready) => ready,
-            Err(_) => Poll::Ready(Err(ended("the call was cut off: it panicked"))),
-        }
-    }
-}
-
-impl<T: Send + 'static> Drop for Driven<T> {
-    fn drop(&mut self) {
-        if let Some(work) = self.work.take().filter(|_| self.begun) {
-            self.runtime.spawn(work);
-        }
     }
 }
 
@@ -152,23 +106,6 @@ impl PostgresStore {
         F: Future<Output = StoreResult<T>> + Send + 'static,
     {
         run_on(&self.runtime, op, work(Arc::clone(&self.link))).await
-    }
-
-    /// Runs what keeps a thread busy for so short that whoever waits may drive it.
-    async fn drive<T, F>(
-        &self,
-        op: &'static str,
-        work: impl FnOnce(Arc<Link>) -> F,
-    ) -> StoreResult<T>
-    where
-        T: Send + 'static,
-        F: Future<Output = StoreResult<T>> + Send + 'static,
-    {
-        let Some(runtime) = &self.runtime.0 else {
-            return Err(new(StoreErrorKind::Engine, op, "the store's threads have ended"));
-        };
-        let work = Some(Box::pin(work(Arc::clone(&self.link))) as _);
-        Driven { work, begun: false, runtime: runtime.handle().clone(), op }.await
     }
 }
 
@@ -296,14 +233,12 @@ impl Store for PostgresStore {
     }
 
     async fn apply(&self, repo: &RepoName, batch: Batch) -> StoreResult<Applied> {
-        let repo = repo.clone();
-        let small = batch.commits.len() + batch.blobs.len() <= DRIVEN
-            && batch.blobs.iter().map(|blob| blob.bytes().len()).sum::<usize>() <= DRIVEN_BYTES;
-        let work = |link: Arc<Link>| async move { apply::apply(&link, &repo, batch).await };
-        match small {
-            true => self.drive("apply", work).await,
-            false => self.run("apply", work).await,
-        }
+        // Taken in at the first poll; from there on it runs on tasks of its own.
+        let answer = apply::submit(&self.link, repo, batch)?;
+        answer.await.unwrap_or_else(|_| {
+            let message = "the statement that it was part of was given up";
+            Err(new(StoreErrorKind::Unknown, "apply", message))
+        })
     }
 
     async fn repos(&self) -> StoreResult<Vec<RepoName>> {

@@ -387,8 +387,8 @@ mod tests {
             .into();
         assert_eq!(
             format!("{error:?}"),
-            "[busy] sqlite: apply: locked\n  note: another process is writing; try again, or \
-             raise the timeout\n  cause: disk I/O error"
+            "[busy] sqlite: apply: locked\n  note: another process is writing; try again when it \
+             is done\n  cause: disk I/O error"
         );
         assert!(error.is_store_failure());
     }

@@ -136,14 +136,24 @@ impl StoreError {
 
     /// Returns what to do about it, where something helps.
     pub fn notes(&self) -> Vec<String> {
+        // A server has neither files of the caller's nor their permissions.
+        let is_server = self.backend == "postgres";
         let note = match &self.kind {
+            StoreErrorKind::Busy if is_server => {
+                "try again, or give it more time in the url: ?lock_timeout=SECONDS, \
+                 ?statement_timeout=SECONDS"
+            }
+            StoreErrorKind::ReadOnly if is_server => {
+                "the role needs USAGE on the schema and SELECT, INSERT, UPDATE and DELETE on its \
+                 tables (CREATE on the database to make one); a standby takes no writes"
+            }
             StoreErrorKind::Corrupt { .. } => {
                 "`tract verify` names all that is damaged; restore it from a copy or an export"
             }
             StoreErrorKind::NoStore => "`tract init` makes one",
             StoreErrorKind::NotAStore => "check the path; a store is made with `tract init`",
             StoreErrorKind::TooNew { .. } => "open it with a newer tract",
-            StoreErrorKind::Busy => "another process is writing; try again, or raise the timeout",
+            StoreErrorKind::Busy => "another process is writing; try again when it is done",
             StoreErrorKind::ReadOnly => "check the permissions of the file and of its folder",
             StoreErrorKind::Full => "free some space; nothing acknowledged is lost",
             StoreErrorKind::Poisoned => "close the store and open it again",

@@ -16,3 +16,4 @@ mod tenants;
 mod tls;
 mod trips;
 mod waiting;
+mod writers;

@@ -15,6 +15,10 @@ struct Shared {
     lose_answer: AtomicBool,
     /// Cut the connection instead of passing on the next request.
     lose_request: AtomicBool,
+    /// Pass on nothing, and keep all connections.
+    silent: AtomicBool,
+    /// The most bytes that answered one request.
+    largest: AtomicUsize,
 }
 
 /// A proxy that lives as long as the process.
@@ -71,6 +75,18 @@ impl Proxy {
     }
 }
 
+impl Proxy {
+    /// Passes on nothing from now on: the server neither answers nor goes away.
+    pub(crate) fn fall_silent(&self) {
+        self.shared.silent.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns the most bytes that answered one request since it was last asked.
+    pub(crate) fn largest_answer(&self) -> usize {
+        self.shared.largest.swap(0, Ordering::SeqCst)
+    }
+}
+
 fn pass(shared: &Arc<Shared>, client: TcpStream, server: TcpStream) {
     // Small messages both ways: without this each waits for the other's acknowledgement.
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
@@ -79,8 +95,12 @@ fn pass(shared: &Arc<Shared>, client: TcpStream, server: TcpStream) {
         let (shared, answered) = (Arc::clone(shared), Arc::clone(&answered));
         std::thread::spawn(move || {
             let mut buffer = vec![0; 1 << 16];
+            let mut answer = 0;
             loop {
                 let read = from.read(&mut buffer).unwrap_or(0);
+                if read > 0 && shared.silent.load(Ordering::SeqCst) {
+                    continue;
+                }
                 let lose = if is_request { &shared.lose_request } else { &shared.lose_answer };
                 let lost = read > 0 && lose.swap(false, Ordering::SeqCst);
                 if is_request {
@@ -88,7 +108,11 @@ fn pass(shared: &Arc<Shared>, client: TcpStream, server: TcpStream) {
                         shared.trips.fetch_add(1, Ordering::SeqCst);
                     }
                 } else {
-                    answered.store(true, Ordering::SeqCst);
+                    if !answered.swap(true, Ordering::SeqCst) {
+                        answer = 0;
+                    }
+                    answer += read;
+                    shared.largest.fetch_max(answer, Ordering::SeqCst);
                 }
                 let bytes = buffer.get(..read).filter(|bytes| !bytes.is_empty() && !lost);
                 if bytes.is_none_or(|bytes| to.write_all(bytes).is_err()) {

@@ -232,3 +232,73 @@ fn a_statement_that_forgets_to_ask_sees_its_own_rows() {
         assert_eq!((stats.commits, stats.refs, stats.log_entries), (commits, commits, commits));
     }
 }
+
+/// Counts the rows of all repositories that a role finds in the partitions.
+fn rows_in_partitions(url: &str, schema: &str) -> i64 {
+    let count = |table: &str| {
+        let sql = format!("SELECT count(*) FROM {schema}.{table}");
+        support::ask(url, &sql)[0].get::<_, i64>(0)
+    };
+    let tables = ["blobs", "commits", "segments", "derived", "ref_log"];
+    tables.iter().flat_map(|table| (0..2).map(move |n| count(&format!("{table}_{n}")))).sum()
+}
+
+#[test]
+fn partitions_hide_what_their_tables_hide() {
+    let Some(url) = server::shared() else { return };
+    let (tenant, schema) = (support::tenant_url(url), server::schema());
+    let with_schema = server::with_schema(&tenant, &schema);
+    let options = support::options().row_security(true);
+    let store = block_on(open(&with_schema, &options)).expect("it opens");
+    let tenants = ["one", "two"].map(|name| RepoName::new(name).expect("a name"));
+    for repo in &tenants {
+        let mut writing = batch("commit");
+        push_with_tools(&mut writing, None, "a secret", &schemas(&[]));
+        let commit = writing.commits[0].id();
+        writing.refs.push(advance("main", None, commit));
+        assert_eq!(block_on(store.apply(repo, writing)).expect("it is written"), Applied::Done);
+    }
+    drop(store);
+    assert!(rows_in_partitions(url, &schema) > 0, "a superuser sees them");
+    assert_eq!(rows_in_partitions(&tenant, &schema), 0);
+
+    // A store of an earlier edition, whose partitions had no policies, is given them.
+    for table in ["blobs", "commits", "segments", "derived", "ref_log"] {
+        for n in 0..2 {
+            let sql = format!(
+                "DROP POLICY this_repo ON {schema}.{table}_{n}; \
+                 ALTER TABLE {schema}.{table}_{n} DISABLE ROW LEVEL SECURITY"
+            );
+            support::execute(url, &sql);
+        }
+    }
+    let older = format!(
+        "DO $body$ DECLARE it oid; BEGIN FOR it IN SELECT oid FROM pg_catalog.pg_proc \
+         WHERE pronamespace = '{schema}'::regnamespace AND proname = 'apply' LOOP \
+         EXECUTE format('COMMENT ON FUNCTION %s IS %L', it::regprocedure, 'edition 3'); \
+         END LOOP; END $body$;"
+    );
+    support::execute(url, &older);
+    assert!(rows_in_partitions(&tenant, &schema) > 0);
+    let store = block_on(open(&with_schema, &support::options())).expect("it opens");
+    assert_eq!(rows_in_partitions(&tenant, &schema), 0);
+    for repo in &tenants {
+        assert_eq!(block_on(store.check(repo, false)).expect("it is checked"), []);
+    }
+}
+
+#[test]
+fn a_protected_store_refuses_a_role_that_would_bypass_the_protection() {
+    let Some(url) = server::shared() else { return };
+    let (tenant, schema) = (support::tenant_url(url), server::schema());
+    let options = support::options().row_security(true);
+    drop(block_on(open(&server::with_schema(&tenant, &schema), &options)).expect("it is made"));
+    // Neither the options nor the url say that it is protected: the store itself does.
+    let superuser = server::with_schema(url, &schema);
+    let error = block_on(open(&superuser, &support::options())).expect_err("a superuser");
+    assert_eq!(error.kind, tract_core::StoreErrorKind::Unsupported, "{error}");
+    drop(
+        block_on(open(&server::with_schema(&tenant, &schema), &support::options()))
+            .expect("it opens"),
+    );
+}

@@ -1,0 +1,425 @@
+//! Writes that move one ref, in order: of each ref one statement is under way at a time, and what
+//! comes meanwhile waits for it, and for each other. Batches that continue each other on one ref go
+//! together, and so do batches of different refs: as one statement, one transaction and one flush.
+//!
+//! What comes while nothing is under way goes at once. What comes meanwhile goes when that is
+//! answered, or when it has waited for long enough, so that nothing that is slow holds others up: a
+//! lock, a large batch, a server far away. Statements run on tasks of their own: whether somebody
+//! polls for the answer does not matter to others.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot::{Receiver, Sender, channel};
+use tract_core::{Applied, Batch, RepoName, StoreErrorKind, StoreResult};
+
+use crate::append::{Line, Place};
+use crate::error::new;
+use crate::group;
+use crate::link::Link;
+use crate::portions;
+
+const OP: &str = "apply";
+/// How long a batch waits for statements of other refs before it goes next to them.
+const PATIENCE: Duration = Duration::from_millis(2);
+/// How many batches go into one statement at most.
+const BATCHES: usize = 64;
+/// How many bytes go into one statement at most, a single larger batch apart.
+const BYTES: usize = 1 << 20;
+
+/// A batch that waits, or is under way.
+pub(crate) struct Write {
+    pub(crate) batch: Batch,
+    /// What it says, where it has the usual shape.
+    pub(crate) line: Option<Line>,
+    pub(crate) deadline: Instant,
+    answer: Sender<StoreResult<Applied>>,
+}
+
+impl Write {
+    pub(crate) fn answer(self, answer: StoreResult<Applied>) {
+        // The caller may have gone.
+        let _ = self.answer.send(answer);
+    }
+
+    fn bytes(&self) -> usize {
+        self.line.as_ref().map_or(0, Line::bytes)
+    }
+
+    /// Whether it begins with what another one of the same ref ends with.
+    fn follows(&self, other: &Self) -> bool {
+        match (&self.line, &other.line) {
+            (Some(line), Some(other)) => line.follows(other),
+            _ => false,
+        }
+    }
+}
+
+/// What goes to the server at once.
+pub(crate) enum Job {
+    /// One batch.
+    One(Write),
+    /// Batches of different refs, in the order of names, in which everybody locks refs.
+    Group(Vec<Write>),
+    /// Batches of one ref, each of which continues the one before it.
+    Chain(Vec<Write>),
+}
+
+/// The batches that wait for one ref.
+#[derive(Default)]
+struct RefQueue {
+    waiting: VecDeque<Write>,
+    moving: bool,
+}
+
+impl RefQueue {
+    /// How many of the first continue each other, as many as one statement may have.
+    fn chain(&self) -> usize {
+        let (mut length, mut bytes, mut last) = (0, 0, None::<&Write>);
+        for write in self.waiting.iter().take(BATCHES) {
+            bytes += write.bytes();
+            let fits = last.is_none_or(|last| write.follows(last) && bytes <= BYTES);
+            if write.line.is_none() || !fits {
+                break;
+            }
+            (length, last) = (length + 1, Some(write));
+        }
+        length
+    }
+}
+
+#[derive(Default)]
+struct State {
+    /// How many statements are under way.
+    statements: usize,
+    refs: HashMap<String, RefQueue>,
+    /// The refs of which nothing is under way and something waits, in order of arrival.
+    ready: VecDeque<String>,
+    /// Whether somebody comes back when the patience of what is ready is over.
+    timed: bool,
+}
+
+impl State {
+    fn push(&mut self, name: &str, write: Write) {
+        let queue = self.refs.entry(name.to_owned()).or_default();
+        queue.waiting.push_back(write);
+        if !queue.moving && queue.waiting.len() == 1 {
+            self.ready.push_back(name.to_owned());
+        }
+    }
+
+    /// Answers what waited for too long at a ref. Returns whether anything still waits.
+    fn expire(&mut self, name: &str) -> bool {
+        let Some(queue) = self.refs.get_mut(name) else { return false };
+        let now = Instant::now();
+        while let Some(write) = queue.waiting.pop_front() {
+            if write.deadline > now {
+                queue.waiting.push_front(write);
+                return true;
+            }
+            let message = format!("earlier writes of {name} took all the time that a write has");
+            write.answer(Err(new(StoreErrorKind::Busy, OP, message)));
+        }
+        if !queue.moving {
+            self.refs.remove(name);
+        }
+        false
+    }
+
+    /// Takes what goes together now, the first that came first; `None` when nothing is ready. With
+    /// `grouped` unset each goes by itself.
+    fn take(&mut self, grouped: bool) -> Option<(Job, Vec<String>)> {
+        let first = loop {
+            let name = self.ready.pop_front()?;
+            if self.expire(&name) {
+                break name;
+            }
+        };
+        let chain = self.refs.get(&first).map_or(0, RefQueue::chain);
+        let queue = self.refs.get_mut(&first)?;
+        queue.moving = true;
+        if chain == 0 || !grouped {
+            return Some((Job::One(queue.waiting.pop_front()?), vec![first]));
+        }
+        // As a chain, where more go together so than with those of other refs.
+        if chain > self.ready.len() + 1 {
+            let chain = queue.waiting.drain(..chain).collect();
+            return Some((Job::Chain(chain), vec![first]));
+        }
+        let write = queue.waiting.pop_front()?;
+        let mut bytes = write.bytes();
+        // One that continues each commit: the second begins a segment, which `apply` makes.
+        let mut parents: HashSet<_> = write.line.iter().map(|line| line.parent().clone()).collect();
+        let mut group = vec![(first, write)];
+        let mut left = VecDeque::new();
+        while group.len() < BATCHES
+            && let Some(name) = self.ready.pop_front()
+        {
+            if !self.expire(&name) {
+                continue;
+            }
+            let Some(queue) = self.refs.get_mut(&name) else { continue };
+            let line = queue.waiting.front().and_then(|write| write.line.as_ref());
+            let fits = line.is_some_and(|line| {
+                bytes + line.bytes() <= BYTES && parents.insert(line.parent().clone())
+            });
+            match fits.then(|| queue.waiting.pop_front()).flatten() {
+                Some(write) => {
+                    bytes += write.bytes();
+                    queue.moving = true;
+                    group.push((name, write));
+                }
+                None => left.push_back(name),
+            }
+        }
+        left.append(&mut self.ready);
+        self.ready = left;
+        group.sort_by(|one, other| one.0.cmp(&other.0));
+        let (names, mut group): (Vec<_>, Vec<_>) = group.into_iter().unzip();
+        match group.len() {
+            1 => Some((Job::One(group.pop()?), names)),
+            _ => Some((Job::Group(group), names)),
+        }
+    }
+
+    /// Takes in that the statements of these refs are answered.
+    fn settle(&mut self, names: &[String]) {
+        for name in names {
+            if let Some(queue) = self.refs.get_mut(name) {
+                queue.moving = false;
+                match queue.waiting.is_empty() {
+                    true => _ = self.refs.remove(name),
+                    false => self.ready.push_back(name.clone()),
+                }
+            }
+        }
+    }
+}
+
+/// What writes to a repository, and what waits to.
+#[derive(Default)]
+pub(crate) struct Writers {
+    state: Mutex<State>,
+    /// The short way to it, once a write has told.
+    place: Mutex<Option<Arc<Place>>>,
+}
+
+impl Writers {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn place(&self) -> Option<Arc<Place>> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_place(&self, place: Option<Place>) {
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place.map(Arc::new);
+    }
+
+    /// Whether nothing is under way, and nothing waits.
+    pub(crate) fn are_at_rest(&self) -> bool {
+        let state = self.state();
+        state.statements == 0 && state.refs.is_empty()
+    }
+}
+
+/// A repository as those who write to it hold it.
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub(crate) link: Arc<Link>,
+    pub(crate) repo: RepoName,
+    pub(crate) writers: Arc<Writers>,
+}
+
+/// When something that is ready is sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Send {
+    /// When nothing is under way, or a whole group is ready.
+    Patiently,
+    Now,
+}
+
+impl Target {
+    /// Sends what is ready. One connection is left to readers.
+    fn send(&self, mut state: MutexGuard<'_, State>, how: Send) {
+        let most = self.link.options.pool_size.saturating_sub(1).max(1);
+        let grouped = self.writers.place().is_some();
+        let mut how = how;
+        while state.statements < most && !state.ready.is_empty() {
+            let waits = state.statements > 0 && state.ready.len() < BATCHES;
+            if waits && how == Send::Patiently {
+                break;
+            }
+            how = Send::Patiently;
+            let Some((job, names)) = state.take(grouped) else { break };
+            state.statements += 1;
+            let slot = Slot { target: self.clone(), names, is_statement: true };
+            self.link.runtime.spawn(group::run(slot, job));
+        }
+        if !state.ready.is_empty() && state.statements < most && !state.timed {
+            state.timed = true;
+            let target = self.clone();
+            self.link.runtime.spawn(async move {
+                tokio::time::sleep(PATIENCE).await;
+                let mut state = target.writers.state();
+                state.timed = false;
+                target.send(state, Send::Now);
+            });
+        }
+    }
+}
+
+/// A place among the statements that are under way, and the refs that they move; what waits goes
+/// when it is dropped.
+pub(crate) struct Slot {
+    target: Target,
+    names: Vec<String>,
+    is_statement: bool,
+}
+
+impl Slot {
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Splits off one ref, whose batch goes by itself.
+    pub(crate) fn split(&mut self, name: &str) -> Self {
+        self.names.retain(|known| known != name);
+        Self { target: self.target.clone(), names: vec![name.to_owned()], is_statement: false }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut state = self.target.writers.state();
+        state.statements -= usize::from(self.is_statement);
+        state.settle(&self.names);
+        self.target.send(state, Send::Patiently);
+    }
+}
+
+/// Queues a batch that moves one ref; the answer comes whether or not it is waited for.
+pub(crate) fn submit(
+    link: &Arc<Link>,
+    repo: &RepoName,
+    batch: Batch,
+) -> Receiver<StoreResult<Applied>> {
+    let (answer, receiver) = channel();
+    let name = batch.refs.first().map(|edit| edit.name.as_str().to_owned()).unwrap_or_default();
+    let line = if portions::is_large(&batch) { None } else { Line::of(repo, &batch) };
+    let deadline = Instant::now() + link.write_limit(&batch);
+    let writers = link.writers(repo);
+    let target = Target { link: Arc::clone(link), repo: repo.clone(), writers };
+    let mut state = target.writers.state();
+    state.push(&name, Write { batch, line, deadline, answer });
+    target.send(state, Send::Patiently);
+    receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use tract_core::CommitId;
+    use tract_testkit::fixtures::{advance, batch, push};
+
+    use super::*;
+
+    fn root() -> CommitId {
+        push(&mut batch("root"), None, "it begins").id()
+    }
+
+    /// Queues a batch that puts a commit with a text on a parent, and moves a branch.
+    fn queue(state: &mut State, branch: &str, parent: CommitId, text: &str) -> CommitId {
+        let mut batch = batch("commit");
+        let next = push(&mut batch, Some(parent), text).id();
+        batch.refs.push(advance(branch, Some(parent), next));
+        let line = Line::of(&RepoName::default(), &batch);
+        assert!(line.is_some(), "the usual shape");
+        let deadline = Instant::now() + Duration::from_secs(60);
+        state
+            .push(&format!("heads/{branch}"), Write { batch, line, deadline, answer: channel().0 });
+        next
+    }
+
+    /// Takes a job; gives its kind and the names of its refs, one for each batch.
+    fn take(state: &mut State) -> (&'static str, Vec<String>) {
+        let name = |write: &Write| write.batch.refs[0].name.as_str().to_owned();
+        match state.take(true) {
+            None => ("none", Vec::new()),
+            Some((Job::One(write), _)) => ("one", vec![name(&write)]),
+            Some((Job::Group(writes), _)) => ("group", writes.iter().map(name).collect()),
+            Some((Job::Chain(writes), _)) => ("chain", writes.iter().map(name).collect()),
+        }
+    }
+
+    #[test]
+    fn of_a_ref_and_of_a_commit_one_batch_goes_at_a_time() {
+        let mut state = State::default();
+        let shared = root();
+        queue(&mut state, "a", shared, "x");
+        queue(&mut state, "a", root(), "y");
+        queue(&mut state, "b", shared, "y");
+        let other = push(&mut batch("other"), None, "it begins elsewhere").id();
+        queue(&mut state, "d", other, "x");
+        let names = |names: &[&str]| names.iter().map(|name| format!("heads/{name}")).collect();
+        assert_eq!(take(&mut state), ("group", names(&["a", "d"])));
+        // The first of `a` is still under way.
+        assert_eq!(take(&mut state), ("one", names(&["b"])));
+        assert_eq!(take(&mut state).0, "none");
+        state.settle(&["heads/a".to_owned()]);
+        assert_eq!(take(&mut state), ("one", names(&["a"])));
+        state.settle(&["a", "b", "d"].map(|name| format!("heads/{name}")));
+        assert!(state.refs.is_empty() && state.ready.is_empty());
+    }
+
+    #[test]
+    fn batches_that_continue_each_other_on_a_ref_go_as_one_chain() {
+        let mut state = State::default();
+        let mut head = root();
+        for n in 0..3 {
+            head = queue(&mut state, "a", head, &format!("{n}"));
+        }
+        queue(&mut state, "a", root(), "not on top of it");
+        assert_eq!(take(&mut state), ("chain", vec!["heads/a".to_owned(); 3]));
+        assert_eq!(take(&mut state).0, "none");
+        state.settle(&["heads/a".to_owned()]);
+        assert_eq!(take(&mut state).0, "one");
+    }
+
+    #[test]
+    fn a_statement_ends_at_so_many_batches_or_bytes() {
+        let mut state = State::default();
+        for n in 0..=BATCHES {
+            let parent = push(&mut batch("root"), None, &format!("{n}")).id();
+            queue(&mut state, &format!("b{n}"), parent, "x");
+        }
+        assert_eq!([take(&mut state).1.len(), take(&mut state).1.len()], [BATCHES, 1]);
+        let mut head = root();
+        for n in 0..=BATCHES {
+            head = queue(&mut state, "c", head, &format!("{n}"));
+        }
+        assert_eq!(take(&mut state).1.len(), BATCHES);
+        let mut head = root();
+        let large = "x".repeat(BYTES / 2);
+        for n in 0..3 {
+            head = queue(&mut state, "l", head, &format!("{n}{large}"));
+        }
+        assert_eq!(take(&mut state), ("one", vec!["heads/l".to_owned()]));
+    }
+
+    #[test]
+    fn what_waited_for_too_long_is_answered_and_not_sent() {
+        let mut state = State::default();
+        let mut batch = batch("commit");
+        let next = push(&mut batch, None, "late").id();
+        batch.refs.push(advance("a", None, next));
+        let (answer, mut receiver) = channel();
+        let deadline = Instant::now();
+        state.push("heads/a", Write { batch, line: None, deadline, answer });
+        assert_eq!(take(&mut state).0, "none");
+        let error = receiver.try_recv().expect("it is answered").expect_err("it was too late");
+        assert_eq!(error.kind, StoreErrorKind::Busy);
+        assert!(state.refs.is_empty());
+    }
+}
