@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 
 use serde::Serialize;
+use tract::store::hide_passwords;
 
 use crate::escape;
 use crate::style::{BAD, BOLD, GOOD, Styled};
@@ -54,7 +55,7 @@ impl Failure {
         Self {
             exit,
             code,
-            message: message.into(),
+            message: hide_passwords(&message.into()),
             notes: Vec::new(),
             causes: Vec::new(),
             silent: false,
@@ -120,7 +121,7 @@ impl Failure {
     /// Adds a way out.
     #[must_use]
     pub(crate) fn note(mut self, note: impl Into<String>) -> Self {
-        self.notes.push(note.into());
+        self.notes.push(hide_passwords(&note.into()));
         self
     }
 
@@ -202,7 +203,7 @@ impl From<tract::Error> for Failure {
             let text = cause.to_string();
             // Many errors repeat their cause in their own sentence.
             if !error.to_string().contains(&text) {
-                causes.push(text);
+                causes.push(hide_passwords(&text));
             }
             source = cause.source();
         }

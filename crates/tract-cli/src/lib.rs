@@ -18,6 +18,7 @@ mod verb;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tract::store::hide_anywhere;
 
 use crate::args::Cli;
 use crate::context::Context;
@@ -56,11 +57,15 @@ pub fn main() -> ExitCode {
 fn refused(error: &clap::Error) -> ExitCode {
     let asks_for_help = !error.use_stderr();
     let json = std::env::args_os().any(|argument| argument == "--json");
-    if asks_for_help || !json {
+    if asks_for_help {
         // A reader that closed its end has seen enough of the help.
         let _ = error.print();
+    } else if !json {
+        // A url in the wrong place is repeated without its password.
+        let styled = hide_anywhere(&error.render().ansi().to_string());
+        anstream::eprint!("{styled}");
     } else {
-        let text = error.to_string();
+        let text = hide_anywhere(&error.to_string());
         let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         let message = lines.next().unwrap_or("wrong command line");
         let failure = Failure::usage(message.trim_start_matches("error: "));

@@ -36,6 +36,7 @@ mod log;
 #[cfg(feature = "engine")]
 mod open;
 #[cfg(feature = "engine")]
+mod password;
 mod pending;
 #[cfg(all(feature = "engine", feature = "tools"))]
 mod pins;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::Error;
 use crate::error::Result;
+pub use crate::password::{hide_anywhere, hide_passwords};
 pub use tract_core::store::*;
 
 /// A scheme that urls may have: its feature, and whether this build has it.
@@ -283,11 +284,8 @@ fn place(url: &str) -> Result<Place> {
 }
 
 fn no_such_store(url: &str, scheme: &str) -> Error {
-    // Such a url may hold a password, and errors end up in logs.
-    let url = match url.split_once('@').filter(|_| scheme.starts_with("postgres")) {
-        Some((_, place)) => format!("{scheme}://…@{place}"),
-        None => url.to_owned(),
-    };
+    // A url may hold a password, and errors end up in logs.
+    let url = hide_anywhere(url);
     let built: Vec<&str> = SCHEMES.iter().filter(|s| s.built).map(|s| s.name).collect();
     let has = match built.split_last() {
         Some((last, others)) if !others.is_empty() => {

@@ -31,16 +31,17 @@ pub(crate) async fn run(context: &mut Context<'_>, _init: Init) -> Outcome<()> {
     let created = !store.repos().await?.contains(&repo);
     let tract = context.open_repo(store, true).await?;
     let branch = tract.branch_name().to_owned();
+    let shown = tract::store::hide_passwords(&url);
     if context.out.is_json() {
         let repo = &context.global.repo;
-        return context.out.json(&Made { store: &url, repo, branch: &branch, created });
+        return context.out.json(&Made { store: &shown, repo, branch: &branch, created });
     }
     let what = match created {
         true => "made",
         false => "there already:",
     };
     let branch = Styled(REF, branch);
-    context.out.line(format_args!("{what} {url}, on branch {branch}"))?;
+    context.out.line(format_args!("{what} {shown}, on branch {branch}"))?;
     context.out.line(format_args!(
         "{}",
         Styled(DIM, "next: tract import FILE, or tract commit user \"Hello\"")

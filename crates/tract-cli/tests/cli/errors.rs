@@ -278,3 +278,37 @@ fn one_flipped_byte_is_an_error_and_is_named() {
     // What is not damaged can still be read.
     place.ok(&["compile", "tau-airline-12-3"]);
 }
+
+#[test]
+fn a_password_in_a_url_is_never_printed() {
+    let place = Place::empty();
+    let urls = [
+        // The port is one that nothing listens on, where this build has PostgreSQL at all.
+        "postgres://u:SECRET@127.0.0.1:1/db?connect_timeout=1&retry_for=0",
+        "postgresql://u:SECRET@127.0.0.1:1/db?connect_timeout=1&retry_for=0",
+        "postgres://u:SE/CRET@SECRET@127.0.0.1:1/db?retry_for=0",
+        "postgres://127.0.0.1:1/db?user=u&password=SECRET&retry_for=0",
+        "postgres:u:SECRET@127.0.0.1/db",
+        "u:SECRET@127.0.0.1/db",
+    ];
+    for url in urls {
+        for arguments in [
+            vec!["--store", url, "init"],
+            vec![url, "init"],
+            vec!["init", url],
+            vec!["--store", url, "log"],
+            vec!["copy", "--from", url, "--to", "sqlite:a.db"],
+            vec!["bench", "--store", url],
+            vec!["conformance", "--store", url],
+        ] {
+            for json in [&[][..], &["--json"]] {
+                let mut arguments = arguments.clone();
+                arguments.extend(json);
+                let ran = place.run(&arguments);
+                assert_ne!(ran.code, Some(0), "{arguments:?}");
+                let printed = format!("{}{}", ran.stdout, ran.stderr);
+                assert!(!printed.contains("SECRET"), "{arguments:?}: {printed}");
+            }
+        }
+    }
+}
