@@ -78,5 +78,8 @@ mod translation;
 // Concurrent callers on one branch, and one history on all stores.
 mod together;
 
+// Many writers of one branch.
+mod writers;
+
 // Stores, imports and bodies, for all of them.
 mod walks;

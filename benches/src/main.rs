@@ -22,6 +22,7 @@ mod size;
 mod stores;
 mod table;
 mod warm;
+mod writers;
 
 use table::Table;
 
@@ -45,6 +46,7 @@ const SECTIONS: &[(&str, Section)] = &[
     ("json", json::run),
     ("select", select::run),
     ("sessions", sessions::run),
+    ("writers", writers::run),
 ];
 
 /// Those that run only when they are named.
