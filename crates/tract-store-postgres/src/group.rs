@@ -25,7 +25,7 @@ enum Sent {
 pub(crate) async fn run(mut slot: Slot, job: Job) {
     let target = slot.target().clone();
     match (job, target.writers.place()) {
-        (Job::One(write), place) => one(&target, place.as_deref(), write).await,
+        (Job::One(write), place) => one(&target, place.as_deref(), *write).await,
         (Job::Chain(chain), Some(place)) => together(&target, &place, chain).await,
         (Job::Group(group), Some(place)) => {
             let outcome = group_written(&target, &place, &group).await;

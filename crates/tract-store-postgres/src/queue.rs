@@ -59,7 +59,7 @@ impl Write {
 /// What goes to the server at once.
 pub(crate) enum Job {
     /// One batch.
-    One(Write),
+    One(Box<Write>),
     /// Batches of different refs, in the order of names, in which everybody locks refs.
     Group(Vec<Write>),
     /// Batches of one ref, each of which continues the one before it.
@@ -140,7 +140,7 @@ impl State {
         let queue = self.refs.get_mut(&first)?;
         queue.moving = true;
         if chain == 0 || !grouped {
-            return Some((Job::One(queue.waiting.pop_front()?), vec![first]));
+            return Some((Job::One(Box::new(queue.waiting.pop_front()?)), vec![first]));
         }
         // As a chain, where more go together so than with those of other refs.
         if chain > self.ready.len() + 1 {
@@ -178,7 +178,7 @@ impl State {
         group.sort_by(|one, other| one.0.cmp(&other.0));
         let (names, mut group): (Vec<_>, Vec<_>) = group.into_iter().unzip();
         match group.len() {
-            1 => Some((Job::One(group.pop()?), names)),
+            1 => Some((Job::One(Box::new(group.pop()?)), names)),
             _ => Some((Job::Group(group), names)),
         }
     }
