@@ -3,11 +3,10 @@
 
 use std::collections::HashSet;
 
-use tract::core::Draft;
 use tract::core::step::Step;
 use tract::engine::{ApplyOptions, StreamLine, apply_stream};
 use tract::store::LogQuery;
-use tract::{OpenOptions, Tract, block_on};
+use tract::{OpenOptions, RefName, Tract, block_on};
 
 use crate::backends;
 
@@ -20,7 +19,8 @@ fn texts(tract: &Tract) -> HashSet<String> {
     let texts: Vec<String> = compiled.messages().map(|message| message.content.text()).collect();
     let found: HashSet<String> = texts.iter().cloned().collect();
     assert_eq!(found.len(), texts.len());
-    let query = LogQuery { name: Some(tract.branch_ref().clone()), ..LogQuery::default() };
+    let name = RefName::branch(tract.branch_name()).unwrap();
+    let query = LogQuery { name: Some(name), ..LogQuery::default() };
     let log = block_on(tract.store().ref_log(tract.repo().name(), &query)).unwrap();
     assert_eq!(log.len(), texts.len());
     found
