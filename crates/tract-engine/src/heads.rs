@@ -227,7 +227,7 @@ impl Turn {
 
     /// Gives the turn on once the write is with the store: the next one plans on top of where it
     /// leaves the branch.
-    pub(crate) fn pass_on(self, stand: Option<Stand>) -> UnderWay {
+    pub(crate) fn pass_on(self, stand: Option<Stand>) -> SubmittedWrite {
         let mut epoch = 0;
         self.heads.change(&self.name, |branch| {
             branch.tip = stand;
@@ -235,7 +235,7 @@ impl Turn {
             epoch = branch.epoch;
             None
         });
-        UnderWay { heads: self.heads.clone(), name: self.name.clone(), epoch, done: false }
+        SubmittedWrite { heads: self.heads.clone(), name: self.name.clone(), epoch, done: false }
     }
 }
 
@@ -254,21 +254,21 @@ impl Drop for Turn {
 /// A write that is with the store. When it ends in any other way than by [`done`](Self::done),
 /// nothing is known of the branch.
 #[derive(Debug)]
-pub(crate) struct UnderWay {
+pub(crate) struct SubmittedWrite {
     heads: Heads,
     name: RefName,
     epoch: u64,
     done: bool,
 }
 
-impl UnderWay {
+impl SubmittedWrite {
     /// Takes in that the write is stored.
     pub(crate) fn done(mut self) {
         self.done = true;
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for SubmittedWrite {
     fn drop(&mut self) {
         self.heads.change(&self.name, |branch| {
             if branch.epoch != self.epoch {

@@ -108,7 +108,7 @@ impl Repo {
         loop {
             let mut txn = Txn::new(self)?;
             txn.reserve(requests.len());
-            // A handler may take long, and may write to the branch itself: nobody waits for it.
+            // A handler may take long, and may write to the branch itself: no turn is held meanwhile.
             let asks = asked.len() < requests.len() && self.may_ask(&requests);
             let mut turn = match options.expect.is_none() && !asks {
                 true => Some(self.heads().turn(branch).await),
@@ -173,7 +173,7 @@ impl Repo {
         }
     }
 
-    /// Whether somebody may be asked about requests.
+    /// Whether handlers, or a summarizer, may be asked about requests.
     fn may_ask(&self, requests: &[Request]) -> bool {
         let hooks = self.hooks();
         let is_result = |request: &Request| {

@@ -1,8 +1,8 @@
 -- Writes several batches of the shape that `append` writes, of one ref, each of which continues the one
 -- before it: one transaction and one flush for all, and an entry of the log for each.
 --
--- Answers whether they are written. Else nothing of them is, and each is to go by itself. What somebody
--- else did meanwhile is a unique violation, and takes all back.
+-- Answers whether they are written. Else nothing of them is, and each is to go by itself. What
+-- others did meanwhile is a unique violation, which rolls all of it back.
 --
 -- What it takes, answers and does stays: another way of writing gets another name.
 CREATE OR REPLACE FUNCTION {s}.append_chain{cut}(

@@ -15,7 +15,7 @@ use tract_core::{
 use crate::args::Args;
 use crate::link::{Link, Snapshot, column, id_column};
 use crate::portions::PORTION;
-use crate::repair::Rebuilt;
+use crate::repair::DerivedTables;
 use crate::schema::{MAX_BYTES, target_object};
 use crate::{log, tools};
 
@@ -69,15 +69,15 @@ pub(crate) async fn check(link: &Link, repo: &RepoName, repair: bool) -> StoreRe
     check.places().await?;
     check.tools().await?;
     check.refs().await?;
-    let rebuilt = match repair {
-        true => Some(Rebuilt::from(&check).await?),
+    let derived = match repair {
+        true => Some(DerivedTables::from(&check).await?),
         false => None,
     };
     let damage = check.damage;
     // Its connection may be the only one that the pool has.
     snapshot.end().await?;
-    if let Some(rebuilt) = rebuilt {
-        rebuilt.store(link, repo, number).await?;
+    if let Some(derived) = derived {
+        derived.store(link, repo, number).await?;
     }
     Ok(damage)
 }

@@ -81,8 +81,8 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // What is left open on it, nobody else must find: after an error, a panic, or where the
-        // future that used it was dropped.
+        // Closed, so that the next caller does not find what is open on it: after an error, a panic,
+        // or where the future that used it was dropped.
         if let Some(object) = self.0.take().and_then(Arc::into_inner) {
             drop(Object::take(object));
         }
@@ -147,7 +147,7 @@ impl Link {
             return Arc::clone(writers);
         }
         if known.len() >= REPOSITORIES {
-            // Whoever holds one may be about to write there.
+            // A caller that holds one may be about to write there.
             known.retain(|_, writers| Arc::strong_count(writers) > 1 || !writers.are_at_rest());
         }
         Arc::clone(known.entry(repo.clone()).or_default())

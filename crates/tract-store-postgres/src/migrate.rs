@@ -21,7 +21,7 @@ const ROW_SECURITY: &str = include_str!("row_security.sql");
 pub(crate) async fn open(link: &Link) -> StoreResult<()> {
     let bypasses = check_server(link).await?;
     let found = find(link).await?;
-    // A store that is protected is protected from whoever opens it, whatever the options say.
+    // The store itself says that it is protected; the options need not.
     if bypasses && found.as_ref().is_some_and(|found| found.row_security) {
         return Err(bypassing());
     }

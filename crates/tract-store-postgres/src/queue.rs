@@ -4,8 +4,8 @@
 //!
 //! What comes while nothing is under way goes at once. What comes meanwhile goes when that is
 //! answered, or when it has waited for long enough, so that nothing that is slow holds others up: a
-//! lock, a large batch, a server far away. Statements run on tasks of their own: whether somebody
-//! polls for the answer does not matter to others.
+//! lock, a large batch, a server far away. Statements run on tasks of their own: a caller
+//! that does not poll for its answer holds no other up.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -96,7 +96,7 @@ struct State {
     refs: HashMap<String, RefQueue>,
     /// The refs of which nothing is under way and something waits, in order of arrival.
     ready: VecDeque<String>,
-    /// Whether somebody comes back when the patience of what is ready is over.
+    /// Whether a task sends what is ready when its patience is over.
     timed: bool,
 }
 
@@ -233,9 +233,9 @@ pub(crate) struct Target {
     pub(crate) writers: Arc<Writers>,
 }
 
-/// When something that is ready is sent.
+/// When batches that are ready are sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Send {
+enum Dispatch {
     /// When nothing is under way, or a whole group is ready.
     Patiently,
     Now,
@@ -243,16 +243,16 @@ enum Send {
 
 impl Target {
     /// Sends what is ready. One connection is left to readers.
-    fn send(&self, mut state: MutexGuard<'_, State>, how: Send) {
+    fn send(&self, mut state: MutexGuard<'_, State>, how: Dispatch) {
         let most = self.link.options.pool_size.saturating_sub(1).max(1);
         let grouped = self.writers.place().is_some();
         let mut how = how;
         while state.statements < most && !state.ready.is_empty() {
             let waits = state.statements > 0 && state.ready.len() < BATCHES;
-            if waits && how == Send::Patiently {
+            if waits && how == Dispatch::Patiently {
                 break;
             }
-            how = Send::Patiently;
+            how = Dispatch::Patiently;
             let Some((job, names)) = state.take(grouped) else { break };
             state.statements += 1;
             let slot = Slot { target: self.clone(), names, is_statement: true };
@@ -265,7 +265,7 @@ impl Target {
                 tokio::time::sleep(PATIENCE).await;
                 let mut state = target.writers.state();
                 state.timed = false;
-                target.send(state, Send::Now);
+                target.send(state, Dispatch::Now);
             });
         }
     }
@@ -296,7 +296,7 @@ impl Drop for Slot {
         let mut state = self.target.writers.state();
         state.statements -= usize::from(self.is_statement);
         state.settle(&self.names);
-        self.target.send(state, Send::Patiently);
+        self.target.send(state, Dispatch::Patiently);
     }
 }
 
@@ -314,7 +314,7 @@ pub(crate) fn submit(
     let target = Target { link: Arc::clone(link), repo: repo.clone(), writers };
     let mut state = target.writers.state();
     state.push(&name, Write { batch, line, deadline, answer });
-    target.send(state, Send::Patiently);
+    target.send(state, Dispatch::Patiently);
     receiver
 }
 

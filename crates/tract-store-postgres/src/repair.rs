@@ -63,14 +63,14 @@ async fn tool_rows(check: &Check<'_>) -> StoreResult<Vec<ToolRow>> {
 }
 
 /// What is derived, as it should be.
-pub(crate) struct Rebuilt {
+pub(crate) struct DerivedTables {
     tools: Vec<ToolRow>,
     laid: Laid,
     /// How many records it was made of.
     records: usize,
 }
 
-impl Rebuilt {
+impl DerivedTables {
     /// Makes it of what a check has read.
     pub(crate) async fn from(check: &Check<'_>) -> StoreResult<Self> {
         Ok(Self { tools: tool_rows(check).await?, laid: lay(check), records: check.records })
@@ -82,8 +82,13 @@ impl Rebuilt {
     }
 }
 
-async fn store(link: &Link, repo: &RepoName, number: i64, rebuilt: &Rebuilt) -> StoreResult<()> {
-    let Rebuilt { tools: rows, laid, records } = rebuilt;
+async fn store(
+    link: &Link,
+    repo: &RepoName,
+    number: i64,
+    derived: &DerivedTables,
+) -> StoreResult<()> {
+    let DerivedTables { tools: rows, laid, records } = derived;
     let one = || Args::new().int(number);
     let index = one()
         .ids(rows.iter().map(|row| *row.id.as_bytes()))

@@ -144,3 +144,39 @@ fn callers_need_no_runtime_of_ours() {
     let walked = block_on(store.walk_all(&repo, head.expect("two were written")));
     assert_eq!(walked.expect("it is walked").len(), 2);
 }
+
+#[test]
+fn a_missing_grant_is_told_as_one() {
+    let Some(url) = server::shared() else { return };
+    let schema = server::schema();
+    drop(block_on(open(&server::with_schema(url, &schema), &support::options())).expect("made"));
+    // Another role's schema, without any grant.
+    let tenant = server::with_schema(&support::tenant_url(url), &schema);
+    let error = block_on(open(&tenant, &support::options())).expect_err("nothing is granted");
+    assert_eq!(error.kind, StoreErrorKind::ReadOnly, "{error}");
+    let notes = error.notes().join(" ");
+    assert!(notes.contains("USAGE on the schema"), "{notes}");
+    assert!(!notes.contains("file"), "{notes}");
+}
+
+#[test]
+fn advice_to_wait_longer_names_the_parameter_for_it() {
+    let Some(url) = server::shared() else { return };
+    let schema = server::schema();
+    let plain = server::with_schema(url, &schema);
+    let store = block_on(open(&plain, &support::options())).expect("it is made");
+    let mut writing = batch("commit");
+    let one = push(&mut writing, None, "one").id();
+    writing.refs.push(advance("main", None, one));
+    done(block_on(store.apply(&RepoName::default(), writing))).expect("it is written");
+    let held = support::hold(url, &format!("SELECT 1 FROM {schema}.refs FOR UPDATE"));
+    let hasty = block_on(open(&format!("{plain}&lock_timeout=0.1"), &support::options()));
+    let mut writing = batch("commit");
+    let two = push(&mut writing, Some(one), "two").id();
+    writing.refs.push(advance("main", Some(one), two));
+    let answer = block_on(hasty.expect("it opens").apply(&RepoName::default(), writing));
+    let error = answer.expect_err("it waits too long");
+    assert_eq!(error.kind, StoreErrorKind::Busy, "{error}");
+    assert!(error.notes().join(" ").contains("?lock_timeout="), "{:?}", error.notes());
+    held.release();
+}
