@@ -1,7 +1,8 @@
 //! Our side of a connection: what the server tells us unasked.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::RoleClient;
@@ -27,6 +28,18 @@ struct Sinks {
 
 /// How many early lines are kept, and how many lines of one call may wait.
 const KEPT: usize = 64;
+
+/// How many bytes of a line of progress are kept.
+const KEPT_BYTES: usize = 1 << 10;
+
+/// The beginning of a text.
+fn beginning(text: &str) -> Cow<'_, str> {
+    if text.len() <= KEPT_BYTES {
+        return Cow::Borrowed(text);
+    }
+    let cut = (0..=KEPT_BYTES).rev().find(|cut| text.is_char_boundary(*cut)).unwrap_or(0);
+    Cow::Owned(format!("{}…", text.get(..cut).unwrap_or_default()))
+}
 
 impl Board {
     fn lock(&self) -> MutexGuard<'_, Sinks> {
@@ -71,7 +84,8 @@ impl Board {
 pub(crate) struct Client {
     pub(crate) board: Arc<Board>,
     pub(crate) listener: Listener,
-    pub(crate) tools_changed: Arc<AtomicBool>,
+    /// How often the server said that its tools changed, or was started again.
+    pub(crate) changes: Arc<AtomicU64>,
 }
 
 impl ClientHandler for Client {
@@ -91,7 +105,7 @@ impl ClientHandler for Client {
             None => told.progress.to_string(),
         };
         let line = match told.message {
-            Some(message) => format!("{so_far}: {message}"),
+            Some(message) => format!("{so_far}: {}", beginning(&message)),
             None => so_far,
         };
         self.board.tell(told.progress_token.0, line);
@@ -113,7 +127,7 @@ impl ClientHandler for Client {
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.tools_changed.store(true, Ordering::Release);
+        self.changes.fetch_add(1, Ordering::AcqRel);
         self.listener.tell(McpEvent::ToolsChanged);
     }
 }

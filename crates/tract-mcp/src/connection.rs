@@ -1,8 +1,7 @@
 //! One life of a server: from its start to its end.
 
 use std::collections::VecDeque;
-use std::process::Stdio;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,7 +15,6 @@ use rmcp::service::{
 };
 use rmcp::service::{Peer, RunningService, serve_client};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
-use tokio::process::{Child, Command};
 
 use crate::answers::Answers;
 use crate::client::{Board, Client};
@@ -25,6 +23,7 @@ use crate::error::{McpError, Result};
 use crate::http::{Http, ServerUrl};
 use crate::lines::Lines;
 use crate::options::{ServerCommand, ServerOptions};
+use crate::program::{Program, Streams};
 
 /// The end of what a program wrote to its error stream.
 #[derive(Clone, Debug, Default)]
@@ -51,7 +50,7 @@ impl Stderr {
 /// A running server.
 pub(crate) struct Connection {
     service: RunningService<RoleClient, Client>,
-    child: Option<Child>,
+    program: Option<Program>,
     pub(crate) answers: Arc<Answers>,
     pub(crate) board: Arc<Board>,
     pub(crate) stderr: Stderr,
@@ -63,28 +62,10 @@ impl Connection {
         label: &str,
         command: &ServerCommand,
         options: &ServerOptions,
-        tools_changed: &Arc<AtomicBool>,
+        changes: &Arc<AtomicU64>,
     ) -> Result<Self> {
-        let mut program = Command::new(&command.program);
-        program
-            .args(&command.args)
-            .envs(&command.env)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
-        if let Some(folder) = &command.folder {
-            program.current_dir(folder);
-        }
-        let mut child = program.spawn().map_err(|source| McpError::Start {
-            program: command.program.to_string_lossy().into_owned(),
-            source,
-        })?;
-        let (Some(stdin), Some(stdout), Some(mut errors)) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take())
-        else {
-            unreachable!("all three streams are piped")
-        };
+        let (program, streams) = Program::start(command)?;
+        let Streams { stdin, stdout, stderr: mut errors } = streams;
         let stderr = Stderr::default();
         let kept = stderr.clone();
         tokio::spawn(async move {
@@ -94,7 +75,7 @@ impl Connection {
                 kept.push(bytes.get(..read).unwrap_or_default());
             }
         });
-        Self::over(label, stdout, stdin, Some(child), stderr, options, tools_changed).await
+        Self::over(label, stdout, stdin, Some(program), stderr, options, changes).await
     }
 
     /// Shakes hands over two streams.
@@ -102,17 +83,17 @@ impl Connection {
         label: &str,
         reader: R,
         writer: W,
-        child: Option<Child>,
+        program: Option<Program>,
         stderr: Stderr,
         options: &ServerOptions,
-        tools_changed: &Arc<AtomicBool>,
+        changes: &Arc<AtomicU64>,
     ) -> Result<Self>
     where
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
     {
         let answers = Arc::new(Answers::default());
-        let (client, board) = client(options, tools_changed);
+        let (client, board) = client(options, changes);
         let listener = options.listener.clone();
         let limit = options.max_line_bytes;
         let lines = Lines::new(reader, writer, limit, Arc::clone(&answers), listener);
@@ -134,7 +115,7 @@ impl Connection {
                 return Err(failed(format!("no answer within {timeout_ms} ms")));
             }
         };
-        Ok(Self { service, child, answers, board, stderr })
+        Ok(Self { service, program, answers, board, stderr })
     }
 
     /// Shakes hands with a server behind a url: as most do, and where it does not know that any more,
@@ -144,14 +125,14 @@ impl Connection {
         label: &str,
         server: &ServerUrl,
         options: &ServerOptions,
-        tools_changed: &Arc<AtomicBool>,
+        changes: &Arc<AtomicU64>,
     ) -> Result<Self> {
-        let first = Self::greet(label, server, options, tools_changed, Initialize).await;
+        let first = Self::greet(label, server, options, changes, Initialize).await;
         match first {
             Err(error) if is_of_stateless(&error) => {
                 let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
                 let lifecycle = ClientLifecycleMode::Discover { preferred_versions };
-                let second = Self::greet(label, server, options, tools_changed, lifecycle).await;
+                let second = Self::greet(label, server, options, changes, lifecycle).await;
                 // What the usual way met says more of a server that knows neither.
                 second.map_err(|_| error)
             }
@@ -164,11 +145,11 @@ impl Connection {
         label: &str,
         server: &ServerUrl,
         options: &ServerOptions,
-        tools_changed: &Arc<AtomicBool>,
+        changes: &Arc<AtomicU64>,
         lifecycle: ClientLifecycleMode,
     ) -> Result<Self> {
         let answers = Arc::new(Answers::default());
-        let (client, board) = client(options, tools_changed);
+        let (client, board) = client(options, changes);
         let http = Http::new(label, server, options, Arc::clone(&answers))?;
         let hello = serve_client_with_lifecycle(client, http, lifecycle);
         let timeout = options.handshake_timeout;
@@ -179,7 +160,7 @@ impl Connection {
             ClientInitializeError::TransportError { error, .. } => own(error.error, label),
             other => answers.take_any_failure().unwrap_or_else(|| not_greeted(other, label)),
         })?;
-        Ok(Self { service, child: None, answers, board, stderr: Stderr::default() })
+        Ok(Self { service, program: None, answers, board, stderr: Stderr::default() })
     }
 
     pub(crate) fn peer(&self) -> Peer<RoleClient> {
@@ -190,24 +171,23 @@ impl Connection {
         self.service.is_closed() || self.service.peer().is_transport_closed()
     }
 
-    /// Closes the streams and waits for the program to leave; one that stays is killed.
+    /// Closes the streams and waits for the program to leave; one that stays is killed, with all that it
+    /// has started.
     pub(crate) async fn close(self) {
         // How the service ended does not matter any more.
         let _ = self.service.cancel().await;
-        if let Some(mut child) = self.child
-            && tokio::time::timeout(LEAVING, child.wait()).await.is_err()
-        {
-            let _ = child.kill().await;
+        if let Some(program) = self.program {
+            program.leave().await;
         }
     }
 }
 
-fn client(options: &ServerOptions, tools_changed: &Arc<AtomicBool>) -> (Client, Arc<Board>) {
+fn client(options: &ServerOptions, changes: &Arc<AtomicU64>) -> (Client, Arc<Board>) {
     let board = Arc::new(Board::default());
     let client = Client {
         board: Arc::clone(&board),
         listener: options.listener.clone(),
-        tools_changed: Arc::clone(tools_changed),
+        changes: Arc::clone(changes),
     };
     (client, board)
 }
@@ -240,7 +220,5 @@ fn is_of_stateless(error: &McpError) -> bool {
     )
 }
 
-/// How long a program may take to leave after its input ended.
-const LEAVING: Duration = Duration::from_secs(2);
 /// How long is waited for the last words of a program that failed.
 const LAST_WORDS: Duration = Duration::from_millis(50);

@@ -125,6 +125,26 @@ pub enum McpError {
         /// The limit.
         limit_bytes: usize,
     },
+    /// After a restart, or after it said so, it lists another definition of a tool than before. The
+    /// tool was not called.
+    #[error("the definition of tool {tool:?} changed since server {server:?} listed it first")]
+    ToolChanged {
+        /// The server.
+        server: String,
+        /// The server's own name of the tool.
+        tool: String,
+        /// How the definitions differ.
+        changes: Vec<String>,
+    },
+    /// After a restart, or after it said so, it does not list a tool that it listed before. The tool
+    /// was not called.
+    #[error("server {server:?} no longer lists tool {tool:?}")]
+    ToolGone {
+        /// The server.
+        server: String,
+        /// The server's own name of the tool.
+        tool: String,
+    },
     /// The arguments of the call are no JSON object.
     #[error("expected arguments as a JSON object: {0}")]
     Arguments(tract_core::json::JsonError),
@@ -152,6 +172,8 @@ impl McpError {
             Self::SessionLost { .. } => "mcp_session_lost",
             Self::Cut { .. } => "mcp_cut",
             Self::TooLarge { .. } => "mcp_too_large",
+            Self::ToolChanged { .. } => "mcp_tool_changed",
+            Self::ToolGone { .. } => "mcp_tool_gone",
             Self::Arguments(_) => "mcp_arguments",
         }
     }
@@ -203,6 +225,12 @@ impl McpError {
                 ]
             }
             Self::TooLarge { .. } => vec!["ask for less, or allow longer messages".to_owned()],
+            Self::ToolChanged { changes, .. } => {
+                let mut notes = changes.clone();
+                notes.push("look at it, then list the tools again and approve them".to_owned());
+                notes
+            }
+            Self::ToolGone { .. } => vec!["list the tools again".to_owned()],
             Self::Cancelled
             | Self::Refused { .. }
             | Self::Protocol { .. }
@@ -221,6 +249,9 @@ impl McpError {
             Self::Arguments(_) => ToolError::validation(message),
             Self::Timeout { .. } => {
                 ToolError::other(message).note("ask for less in one call, or try another way")
+            }
+            Self::ToolChanged { .. } | Self::ToolGone { .. } => {
+                ToolError::other(message).note("it was not called; use another tool")
             }
             _ => ToolError::other(message),
         };

@@ -1,5 +1,10 @@
 //! What a server listed.
 
+use std::collections::HashSet;
+
+use tract_core::ToolSchema;
+
+use crate::server::McpServer;
 use crate::tool::McpTool;
 
 /// The tools that a server listed.
@@ -9,19 +14,51 @@ pub struct Listing {
     /// The tools, in the server's order.
     pub tools: Vec<McpTool>,
     /// Definitions that are none, with the reason: no JSON with a canonical form, no name, no
-    /// schema, or a name that came before.
+    /// schema that calls can be checked against, or a name that came before. They are left out, and
+    /// the others work.
     pub refused: Vec<(String, String)>,
 }
 
-impl Listing {
-    pub(crate) fn add(&mut self, tool: Result<McpTool, (String, String)>) {
-        match tool {
-            Ok(tool) if self.tools.iter().any(|known| known.origin() == tool.origin()) => {
-                let why = format!("a second tool of the name {:?}", tool.origin());
-                self.refused.push((tool.definition().text().to_owned(), why));
-            }
-            Ok(tool) => self.tools.push(tool),
-            Err(refused) => self.refused.push(refused),
+/// How many definitions a listing may have, those that are none included.
+pub(crate) const MOST_TOOLS: usize = 10_000;
+
+/// A listing that is being read.
+#[derive(Default)]
+pub(crate) struct Reading {
+    listing: Listing,
+    names: HashSet<String>,
+    bytes: usize,
+}
+
+impl Reading {
+    /// Counts a page; says which limit all pages together are over.
+    pub(crate) fn count(&mut self, page: &str, limit_bytes: usize) -> Result<(), String> {
+        self.bytes = self.bytes.saturating_add(page.len());
+        match self.bytes > limit_bytes {
+            true => Err(format!("its tools take more than {limit_bytes} bytes")),
+            false => Ok(()),
         }
+    }
+
+    /// Adds a definition; says which limit is reached.
+    pub(crate) fn add(&mut self, server: &McpServer, text: &str) -> Result<(), String> {
+        if self.listing.tools.len() + self.listing.refused.len() >= MOST_TOOLS {
+            return Err(format!("it lists more than {MOST_TOOLS} tools"));
+        }
+        let read = ToolSchema::parse(text).map_err(|error| error.to_string());
+        let tool = read.and_then(|definition| McpTool::new(server, definition));
+        let tool = tool.and_then(|tool| match self.names.insert(tool.origin().to_owned()) {
+            true => Ok(tool),
+            false => Err(format!("a second tool of the name {:?}", tool.origin())),
+        });
+        match tool {
+            Ok(tool) => self.listing.tools.push(tool),
+            Err(why) => self.listing.refused.push((text.to_owned(), why)),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn done(self) -> Listing {
+        self.listing
     }
 }

@@ -1,14 +1,53 @@
 //! How to reach a server, and what it may do.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::event::{Listener, McpEvent};
 
+/// The variables of our environment that every program gets, with `LC_*`: what it takes to find
+/// programs, folders and the language. Proxies are not among them: their urls contain passwords.
+const INHERITED: &[&str] = &[
+    "HOME",
+    "LANG",
+    "LANGUAGE",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "TEMP",
+    "TERM",
+    "TMP",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
+    // Windows does not start a program without some of these.
+    "APPDATA",
+    "COMSPEC",
+    "HOMEDRIVE",
+    "HOMEPATH",
+    "LOCALAPPDATA",
+    "PATHEXT",
+    "PROCESSOR_ARCHITECTURE",
+    "PROGRAMFILES",
+    "SYSTEMDRIVE",
+    "SYSTEMROOT",
+    "USERNAME",
+    "USERPROFILE",
+    "WINDIR",
+];
+
 /// The program of a server that speaks on its standard streams.
+///
+/// It does not inherit our environment, which contains keys: it gets `PATH`, `HOME`, the user's
+/// name, the locale and the folders for temporary files, and what [`env`](Self::env) and
+/// [`inherit`](Self::inherit) name.
 ///
 /// ```
 /// use tract_mcp::ServerCommand;
@@ -18,14 +57,21 @@ use crate::event::{Listener, McpEvent};
 pub struct ServerCommand {
     pub(crate) program: OsString,
     pub(crate) args: Vec<OsString>,
-    pub(crate) env: BTreeMap<OsString, OsString>,
+    env: BTreeMap<OsString, OsString>,
+    inherited: BTreeSet<OsString>,
     pub(crate) folder: Option<PathBuf>,
 }
 
 impl ServerCommand {
     /// Names the program.
     pub fn new(program: impl Into<OsString>) -> Self {
-        Self { program: program.into(), args: Vec::new(), env: BTreeMap::new(), folder: None }
+        Self {
+            program: program.into(),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            inherited: BTreeSet::new(),
+            folder: None,
+        }
     }
 
     /// Adds arguments.
@@ -35,11 +81,31 @@ impl ServerCommand {
         self
     }
 
-    /// Sets a variable of its environment, which is otherwise ours.
+    /// Sets a variable of its environment.
     #[must_use]
     pub fn env(mut self, key: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.insert(key.into(), value.into());
         self
+    }
+
+    /// Passes a variable of our environment on, where it is set.
+    #[must_use]
+    pub fn inherit(mut self, key: impl Into<OsString>) -> Self {
+        self.inherited.insert(key.into());
+        self
+    }
+
+    /// Returns all variables that the program gets: of ours those that are inherited, then those
+    /// that were set.
+    pub(crate) fn environment(&self) -> BTreeMap<OsString, OsString> {
+        let is_inherited = |name: &OsStr| {
+            let text = name.to_str().unwrap_or_default();
+            INHERITED.contains(&text) || text.starts_with("LC_") || self.inherited.contains(name)
+        };
+        let mut all: BTreeMap<OsString, OsString> =
+            std::env::vars_os().filter(|(name, _)| is_inherited(name)).collect();
+        all.extend(self.env.iter().map(|(name, value)| (name.clone(), value.clone())));
+        all
     }
 
     /// Sets the folder that it runs in.
@@ -88,14 +154,15 @@ impl ServerOptions {
         self
     }
 
-    /// Sets how long one request may take; a call's own deadline may be shorter.
+    /// Sets how long one request may take; a call's own deadline may be shorter. A listing may take
+    /// that long with all its pages together.
     #[must_use]
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.call_timeout = timeout;
         self
     }
 
-    /// Sets how long one message may be.
+    /// Sets how long one message may be, and all pages of a listing together.
     #[must_use]
     pub fn max_line_bytes(mut self, bytes: usize) -> Self {
         self.max_line_bytes = bytes;

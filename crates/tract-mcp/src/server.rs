@@ -1,30 +1,31 @@
 //! A server and its tools: list them, call them, start it again when it has ended.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use rmcp::RoleClient;
-use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, PaginatedRequestParams};
-use rmcp::model::{ListToolsRequest, RequestId};
-use rmcp::service::{Peer, PeerRequestOptions, ServiceError};
+use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams};
+use rmcp::service::Peer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Mutex;
-use tract_core::json::{self, Escapes};
+use tract_core::json;
 use tract_core::{ToolContext, ToolSchema};
+use tract_schema::diff;
 
 use crate::answers::Answers;
 use crate::client::Board;
-use crate::connection::{Connection, Stderr, own};
+use crate::connection::{Connection, Stderr};
 use crate::error::{McpError, Result};
 use crate::event::McpEvent;
 #[cfg(feature = "http")]
 use crate::http::ServerUrl;
-use crate::listing::Listing;
+use crate::listing::{Listing, Reading};
 use crate::options::{ServerCommand, ServerOptions};
 use crate::result::CallResult;
+#[cfg(doc)]
 use crate::tool::McpTool;
-use crate::wire::RawArguments;
 
 /// A server of tools. Clones are the same server.
 ///
@@ -32,7 +33,11 @@ use crate::wire::RawArguments;
 /// - Needs a tokio runtime with time and I/O, in which it was connected.
 /// - A server that has ended is started again by the next request. A call that was under way when
 ///   it ended failed and is not repeated: nobody knows how far it came.
-/// - Dropping the last clone ends the program; [`McpServer::close`] waits for it.
+/// - A [`McpTool`] is called only while the server lists it with the definition that it was made
+///   of: after every start, and after the server said that its tools changed, they are listed and
+///   compared first.
+/// - Dropping the last clone ends the program and what it has started; [`McpServer::close`] waits
+///   for it.
 #[derive(Clone)]
 pub struct McpServer(Arc<Inner>);
 
@@ -41,7 +46,19 @@ struct Inner {
     options: ServerOptions,
     way: Way,
     life: Mutex<Life>,
-    tools_changed: Arc<AtomicBool>,
+    /// How often the tools may have become others: the server said so, or was started again.
+    changes: Arc<AtomicU64>,
+    listed: std::sync::Mutex<Listed>,
+    /// Held by a listing that calls wait for, so that they wait for the same one.
+    listing: Mutex<()>,
+}
+
+/// What the server listed last.
+#[derive(Default)]
+struct Listed {
+    /// Which of the changes it has seen; `None` before the first listing.
+    changes: Option<u64>,
+    definitions: HashMap<String, ToolSchema>,
 }
 
 /// How a server is reached again.
@@ -62,13 +79,15 @@ struct Life {
 }
 
 /// What one request needs of a connection.
-struct Reach {
-    peer: Peer<RoleClient>,
-    answers: Arc<Answers>,
-    board: Arc<Board>,
-    stderr: Stderr,
+pub(crate) struct Reach {
+    pub(crate) peer: Peer<RoleClient>,
+    pub(crate) answers: Arc<Answers>,
+    pub(crate) board: Arc<Board>,
+    pub(crate) stderr: Stderr,
     /// Which of the server's lives it is of.
-    life: u64,
+    pub(crate) life: u64,
+    /// How many changes of the tools there were.
+    changes: u64,
 }
 
 impl McpServer {
@@ -83,9 +102,9 @@ impl McpServer {
         options: ServerOptions,
     ) -> Result<Self> {
         let label = label.into();
-        let tools_changed = Arc::default();
-        let connection = Connection::start(&label, &command, &options, &tools_changed).await?;
-        Ok(Self::of(label, options, Way::Program(command), connection, tools_changed))
+        let changes = Arc::default();
+        let connection = Connection::start(&label, &command, &options, &changes).await?;
+        Ok(Self::of(label, options, Way::Program(command), connection, changes))
     }
 
     /// Connects to a server behind a url (streamable HTTP).
@@ -107,9 +126,9 @@ impl McpServer {
         options: ServerOptions,
     ) -> Result<Self> {
         let label = label.into();
-        let tools_changed = Arc::default();
-        let connection = Connection::at(&label, &url, &options, &tools_changed).await?;
-        Ok(Self::of(label, options, Way::Url(url), connection, tools_changed))
+        let changes = Arc::default();
+        let connection = Connection::at(&label, &url, &options, &changes).await?;
+        Ok(Self::of(label, options, Way::Url(url), connection, changes))
     }
 
     /// Speaks with a server over two streams: one of this process, or over a socket.
@@ -127,12 +146,11 @@ impl McpServer {
         W: AsyncWrite + Unpin + Send + 'static,
     {
         let label = label.into();
-        let tools_changed = Arc::default();
+        let changes = Arc::default();
         let stderr = Stderr::default();
         let connection =
-            Connection::over(&label, reader, writer, None, stderr, &options, &tools_changed)
-                .await?;
-        Ok(Self::of(label, options, Way::Streams, connection, tools_changed))
+            Connection::over(&label, reader, writer, None, stderr, &options, &changes).await?;
+        Ok(Self::of(label, options, Way::Streams, connection, changes))
     }
 
     fn of(
@@ -140,10 +158,11 @@ impl McpServer {
         options: ServerOptions,
         way: Way,
         connection: Connection,
-        tools_changed: Arc<AtomicBool>,
+        changes: Arc<AtomicU64>,
     ) -> Self {
         let life = Mutex::new(Life { connection: Some(connection), number: 0, restarts: 0 });
-        Self(Arc::new(Inner { label, options, way, life, tools_changed }))
+        let (listed, listing) = Default::default();
+        Self(Arc::new(Inner { label, options, way, life, changes, listed, listing }))
     }
 
     /// Returns the label.
@@ -151,9 +170,15 @@ impl McpServer {
         &self.0.label
     }
 
-    /// Returns whether the server said that its tools changed since they were listed last.
+    /// Returns whether the server said that its tools changed since they were listed last, or was
+    /// started again.
     pub fn tools_changed(&self) -> bool {
-        self.0.tools_changed.load(Ordering::Acquire)
+        self.listed().changes.unwrap_or(0) != self.0.changes.load(Ordering::Acquire)
+    }
+
+    fn listed(&self) -> std::sync::MutexGuard<'_, Listed> {
+        // It is replaced as a whole, so a panic leaves it usable.
+        self.0.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn trusts_annotations(&self) -> bool {
@@ -169,8 +194,8 @@ impl McpServer {
     }
 
     /// Returns what a request needs, starting the server again when it has ended.
-    async fn reach(&self) -> Result<Reach> {
-        let Inner { label, options, way, tools_changed, .. } = &*self.0;
+    pub(crate) async fn reach(&self) -> Result<Reach> {
+        let Inner { label, options, way, changes, .. } = &*self.0;
         let mut life = self.0.life.lock().await;
         let ended = life.connection.as_ref().is_none_or(Connection::has_ended);
         if ended {
@@ -183,12 +208,12 @@ impl McpServer {
             let started = match way {
                 Way::Program(command) => {
                     life.restarts += 1;
-                    Connection::start(label, command, options, tools_changed).await?
+                    Connection::start(label, command, options, changes).await?
                 }
                 // A server that cannot be reached has not begun to live.
                 #[cfg(feature = "http")]
                 Way::Url(url) => {
-                    let connection = Connection::at(label, url, options, tools_changed).await?;
+                    let connection = Connection::at(label, url, options, changes).await?;
                     life.restarts += 1;
                     connection
                 }
@@ -197,7 +222,7 @@ impl McpServer {
             life.connection = Some(started);
             life.number += 1;
             // Another life may have other tools.
-            tools_changed.store(true, Ordering::Release);
+            changes.fetch_add(1, Ordering::AcqRel);
             options.listener.tell(McpEvent::Restarted);
         }
         let number = life.number;
@@ -208,15 +233,16 @@ impl McpServer {
             board: Arc::clone(&connection.board),
             stderr: connection.stderr.clone(),
             life: number,
+            changes: changes.load(Ordering::Acquire),
         })
     }
 
     /// Gives a connection up after a failure that ends it, unless another took its place already. Of a
     /// program, that it has ended may not have been noticed yet where the next call looks.
-    async fn abandon_after(&self, error: &McpError, number: u64) {
+    pub(crate) async fn abandon_after(&self, error: &McpError, number: u64) {
         let ends = match error {
             McpError::SessionLost { .. } => true,
-            McpError::Ended { .. } => matches!(self.0.way, Way::Program(_)),
+            McpError::Ended { .. } => self.is_program(),
             _ => false,
         };
         if ends {
@@ -231,41 +257,104 @@ impl McpServer {
     ///
     /// # Behavior
     /// - A definition that is no tool does not hide the others: see [`Listing::refused`].
+    /// - All pages together may take as long as one request, and have as many bytes as one message.
     ///
     /// # Errors
-    /// [`McpError`] when the server ends, is late, refuses, or repeats a page.
+    /// [`McpError`] when the server ends, is late, refuses, repeats a page, or lists too much.
     pub async fn tools(&self) -> Result<Listing> {
-        self.0.tools_changed.store(false, Ordering::Release);
         let context = ToolContext::new("tools/list");
-        let mut listing = Listing::default();
-        let mut cursors: Vec<String> = Vec::new();
+        let list = async || self.list(&self.reach().await?, &context).await;
+        let listing = match list().await {
+            Err(McpError::SessionLost { .. }) => list().await,
+            done => done,
+        }?;
+        self.has_answered().await;
+        Ok(listing)
+    }
+
+    /// Lists the tools of one life of the server, and keeps their definitions to compare with.
+    async fn list(&self, reach: &Reach, context: &ToolContext) -> Result<Listing> {
+        let deadline = self.deadline(context)?;
+        let limit_bytes = self.0.options.max_line_bytes;
+        let over = |why: String| self.broke(&why);
+        let mut reading = Reading::default();
+        let mut cursors: HashSet<String> = HashSet::new();
+        let mut cursor: Option<String> = None;
         loop {
-            let params = PaginatedRequestParams::default().with_cursor(cursors.last().cloned());
+            let params = PaginatedRequestParams::default().with_cursor(cursor.take());
             let list = ListToolsRequest { params: Some(params), ..Default::default() };
             let request = ClientRequest::ListToolsRequest(list);
-            let raw = self.request(request, &context, "tools/list").await?;
+            let raw = self.send(reach, request, context, "tools/list", deadline).await?;
+            reading.count(&raw, limit_bytes).map_err(over)?;
             let page = self.members(&raw)?;
             let member =
                 |key: &str| page.iter().rev().find(|(name, _)| name == key).map(|(_, raw)| *raw);
             let tools = member("tools").and_then(|raw| json::split_array(raw).ok());
             let tools = tools.ok_or_else(|| self.broke("expected a list \"tools\""))?;
             for text in tools {
-                match ToolSchema::parse(text) {
-                    Ok(definition) => listing.add(McpTool::new(self, definition)),
-                    Err(error) => listing.refused.push((text.to_owned(), error.to_string())),
-                }
+                reading.add(self, text).map_err(over)?;
             }
             let next = member("nextCursor").and_then(|raw| serde_json::from_str(raw).ok());
-            let Some(next) = next else { return Ok(listing) };
-            if cursors.contains(&next) || cursors.len() >= MAX_PAGES {
+            let Some(next): Option<String> = next else { break };
+            if cursors.len() >= MAX_PAGES || !cursors.insert(next.clone()) {
                 return Err(self.broke("expected a new page of tools, found one seen before"));
             }
-            cursors.push(next);
+            cursor = Some(next);
+        }
+        let listing = reading.done();
+        let definitions = listing.tools.iter().map(|tool| {
+            let definition = tool.definition().clone();
+            (definition.name().to_owned(), definition)
+        });
+        let mut listed = self.listed();
+        // A listing that took longer may be the older one.
+        if listed.changes.is_none_or(|changes| changes <= reach.changes) {
+            *listed = Listed { changes: Some(reach.changes), definitions: definitions.collect() };
+        }
+        drop(listed);
+        Ok(listing)
+    }
+
+    /// As [`reach`](Self::reach), for a tool that must be listed there with this definition.
+    pub(crate) async fn reach_bound(
+        &self,
+        bound: &ToolSchema,
+        context: &ToolContext,
+    ) -> Result<Reach> {
+        for _ in 0..MOST_LISTINGS {
+            let reach = self.reach().await?;
+            let listing = self.0.listing.lock().await;
+            let is_current = self.listed().changes == Some(reach.changes);
+            if !is_current {
+                self.list(&reach, context).await?;
+            }
+            drop(listing);
+            self.compare(bound)?;
+            // The server may have said meanwhile that they changed again.
+            if self.0.changes.load(Ordering::Acquire) == reach.changes {
+                return Ok(reach);
+            }
+        }
+        Err(self.broke("its tools change faster than they are listed"))
+    }
+
+    fn compare(&self, bound: &ToolSchema) -> Result<()> {
+        let (server, tool) = (self.0.label.clone(), bound.name().to_owned());
+        let listed = self.listed();
+        match listed.definitions.get(&tool) {
+            Some(found) if found.id() == bound.id() => Ok(()),
+            Some(found) => {
+                let changes = diff(bound.text(), found.text()).unwrap_or_default();
+                let changes = changes.iter().map(ToString::to_string).collect();
+                Err(McpError::ToolChanged { server, tool, changes })
+            }
+            None => Err(McpError::ToolGone { server, tool }),
         }
     }
 
     /// Calls a tool by the server's own name for it, with arguments as JSON text, which go out as
-    /// they are.
+    /// they are. The tool is the one that has the name now, whatever was listed before: to call the
+    /// one that was listed, see [`McpTool::call`].
     ///
     /// # Errors
     /// [`McpError`]. That the tool failed is no error: see [`CallResult::is_error`].
@@ -275,171 +364,37 @@ impl McpServer {
         arguments: &str,
         context: &ToolContext,
     ) -> Result<CallResult> {
-        let arguments = match arguments.trim() {
-            "" => "{}",
-            text => text,
-        };
-        json::split_object(arguments).map_err(McpError::Arguments)?;
-        // A message is a line.
-        let arguments = match arguments.contains(['\n', '\r']) {
-            true => json::canonical(arguments, Escapes::Raw).map_err(McpError::Arguments)?,
-            false => arguments.to_owned(),
-        };
-        let mut call = CallToolRequest::new(CallToolRequestParams::new(name.to_owned()));
-        call.extensions.insert(RawArguments(arguments.into()));
-        let request = ClientRequest::CallToolRequest(call);
-        let raw = self.request(request, context, "tools/call").await?;
-        // Newer servers may answer with a question of theirs.
-        let kind = self.members(&raw)?.into_iter().find(|(key, _)| key == "resultType");
-        if let Some((_, kind)) = kind.filter(|(_, kind)| *kind != "\"complete\"") {
-            return Err(self.broke(&format!("expected a complete result, found {kind}")));
-        }
-        CallResult::parse(raw.into()).ok_or_else(|| self.broke("expected a result of a call"))
+        self.call_as(name, None, arguments, context).await
     }
 
-    /// Sends a request and returns the text of its result; once more where the server did not know
-    /// the session and so did not look at it.
-    async fn request(
+    /// Calls a tool that must be listed with this definition.
+    pub(crate) async fn call_bound(
         &self,
-        request: ClientRequest,
+        bound: &ToolSchema,
+        arguments: &str,
         context: &ToolContext,
-        what: &str,
-    ) -> Result<Box<str>> {
-        let again = request.clone();
-        match self.request_once(request, context, what).await {
-            Err(McpError::SessionLost { .. }) => self.request_once(again, context, what).await,
-            done => done,
-        }
+    ) -> Result<CallResult> {
+        self.call_as(bound.name(), Some(bound), arguments, context).await
     }
 
-    async fn request_once(
-        &self,
-        request: ClientRequest,
-        context: &ToolContext,
-        what: &str,
-    ) -> Result<Box<str>> {
-        if context.is_cancelled() {
-            return Err(McpError::Cancelled);
-        }
-        let usual = self.0.options.call_timeout;
-        let timeout = context.remaining().map_or(usual, |left| left.min(usual));
-        if timeout.is_zero() {
-            return Err(self.late(timeout));
-        }
-        let reach = self.reach().await?;
-        let options = PeerRequestOptions::no_options();
-        let sent = reach.peer.send_cancellable_request(request, options).await;
-        let mut handle = match sent {
-            Ok(handle) => handle,
-            Err(error) => {
-                let error = self.failed(error, &reach);
-                self.abandon_after(&error, reach.life).await;
-                return Err(error);
-            }
-        };
-        let id = handle.id.clone();
-        let key = key_of(&id);
-        let token = handle.progress_token.0.clone();
-        let mut progress = reach.board.listen(token.clone());
-        let mut cancelled = context.cancellation().cancelled();
-        let late = tokio::time::sleep(timeout);
-        tokio::pin!(late);
-        let outcome = loop {
-            tokio::select! {
-                biased;
-                answer = &mut handle.rx => break Some(answer),
-                Some(line) = progress.recv() => context.progress(format_args!("{line}")),
-                () = &mut cancelled => break None,
-                () = &mut late => break None,
-            }
-        };
-        reach.board.forget(&token);
-        while let Ok(line) = progress.try_recv() {
-            context.progress(format_args!("{line}"));
-        }
-        let done = match outcome {
-            Some(Ok(Ok(_))) => match reach.answers.take(&key) {
-                Some(raw) => Ok(raw),
-                None => Err(self.broke(&format!("expected the result of {what}"))),
-            },
-            Some(Ok(Err(error))) => {
-                let failure = reach.answers.take_failure(&key);
-                Err(failure.unwrap_or_else(|| self.failed(error, &reach)))
-            }
-            Some(Err(_)) => Err(self.ended(&reach).await),
-            None => {
-                let (error, why) = match context.is_cancelled() {
-                    true => (McpError::Cancelled, "cancelled"),
-                    false => (self.late(timeout), "timeout"),
-                };
-                // Told on a best-effort basis: a server that hangs may not take it.
-                let told = handle.cancel(Some(why.to_owned()));
-                let _ = tokio::time::timeout(TELLING, told).await;
-                Err(error)
-            }
-        };
-        reach.answers.forget(&key);
-        if let Err(error) = &done {
-            self.abandon_after(error, reach.life).await;
-        }
-        if matches!(done, Ok(_) | Err(McpError::Refused { .. })) {
-            self.0.life.lock().await.restarts = 0;
-        }
-        done
+    /// Ends the row of restarts without an answer.
+    pub(crate) async fn has_answered(&self) {
+        self.0.life.lock().await.restarts = 0;
     }
 
-    fn members<'a>(&self, raw: &'a str) -> Result<Vec<(String, &'a str)>> {
-        json::split_object(raw).map_err(|error| self.broke(&format!("no result: {error}")))
+    pub(crate) fn call_timeout(&self) -> Duration {
+        self.0.options.call_timeout
     }
 
-    fn broke(&self, what: &str) -> McpError {
-        McpError::Protocol { server: self.0.label.clone(), what: what.to_owned() }
-    }
-
-    fn late(&self, timeout: Duration) -> McpError {
-        McpError::Timeout { server: self.0.label.clone(), timeout }
-    }
-
-    async fn ended(&self, reach: &Reach) -> McpError {
-        // Its last words may still be on their way.
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        McpError::Ended { server: self.0.label.clone(), stderr: reach.stderr.text() }
-    }
-
-    fn failed(&self, error: ServiceError, reach: &Reach) -> McpError {
-        let server = self.0.label.clone();
-        match error {
-            ServiceError::McpError(error) => McpError::Refused {
-                server,
-                code: error.code.0,
-                message: error.message.into_owned(),
-            },
-            ServiceError::TransportSend(error) if error.error.is::<McpError>() => {
-                own(error.error, &server)
-            }
-            ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
-                McpError::Ended { server, stderr: reach.stderr.text() }
-            }
-            other => McpError::Protocol { server, what: other.to_string() },
-        }
+    pub(crate) fn is_program(&self) -> bool {
+        matches!(self.0.way, Way::Program(_))
     }
 }
 
-/// How long telling a server to stop may take.
-const TELLING: Duration = Duration::from_millis(200);
 /// How many pages of tools a server may have.
 const MAX_PAGES: usize = 10_000;
-
-fn key_of(id: &RequestId) -> String {
-    match id {
-        RequestId::Number(number) => number.to_string(),
-        RequestId::String(text) => {
-            let mut key = String::new();
-            json::write_string(&mut key, text, Escapes::Raw);
-            key
-        }
-    }
-}
+/// How often the tools are listed for one call when the server says each time that they changed.
+const MOST_LISTINGS: u32 = 3;
 
 impl std::fmt::Debug for McpServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

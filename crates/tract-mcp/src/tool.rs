@@ -9,6 +9,7 @@ use tract_core::{
     ToolTraits,
 };
 use tract_schema::ToolView;
+use tract_tools::Registry;
 use tract_tools::pin::{PinPolicy, Pins};
 
 use crate::error::McpError;
@@ -28,6 +29,8 @@ pub struct McpTool {
     parameters: String,
     traits: ToolTraits,
     refused: Option<String>,
+    /// Whether it may have changed since it was listed.
+    may_change: bool,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -39,19 +42,20 @@ struct Hints {
 }
 
 impl McpTool {
-    /// Reads a definition; what is none comes back with the reason.
-    pub(crate) fn new(
-        server: &McpServer,
-        definition: ToolSchema,
-    ) -> Result<Self, (String, String)> {
-        let refuse = |why: &str| Err((definition.text().to_owned(), why.to_owned()));
-        let Ok(view) = ToolView::parse(definition.text()) else { return refuse("no JSON object") };
+    /// Reads a definition; of what is none, says why.
+    pub(crate) fn new(server: &McpServer, definition: ToolSchema) -> Result<Self, String> {
+        let Ok(view) = ToolView::parse(definition.text()) else {
+            return Err("no JSON object".to_owned());
+        };
         if view.name.is_empty() {
-            return refuse("expected a name, found none");
+            return Err("expected a name, found none".to_owned());
         }
         let Some(parameters) = view.parameters.filter(|raw| raw.starts_with('{')) else {
-            return refuse("expected \"inputSchema\" as an object, found none");
+            return Err("expected \"inputSchema\" as an object, found none".to_owned());
         };
+        // What no registry takes would keep all others from being used.
+        let registry = Registry::builder().definition(definition.text()).build();
+        registry.map_err(|error| error.to_string())?;
         let description = view.description.and_then(|raw| serde_json::from_str(raw).ok());
         let hints = view.other("annotations").and_then(|raw| serde_json::from_str(raw).ok());
         Ok(Self {
@@ -61,6 +65,7 @@ impl McpTool {
             traits: traits(hints.unwrap_or_default(), server.trusts_annotations()),
             server: server.clone(),
             refused: None,
+            may_change: false,
             definition,
         })
     }
@@ -98,19 +103,28 @@ impl McpTool {
     pub fn pinned(mut self, pins: &Pins, policy: PinPolicy) -> Self {
         let standing = pins.standing(self.server.label(), &self.definition);
         self.refused = policy.refusal(&standing);
+        self.may_change = policy == PinPolicy::TellOnly;
         self
     }
 
     /// Calls it and gives all that the server answered.
     ///
+    /// # Behavior
+    /// - Where the server was started again, or said that its tools changed, it lists them first. A
+    ///   tool whose definition is not the one that was listed to us before is not called, unless it is
+    ///   [pinned](Self::pinned) under [`PinPolicy::TellOnly`].
+    ///
     /// # Errors
-    /// [`McpError`].
+    /// [`McpError`]; [`McpError::ToolChanged`] and [`McpError::ToolGone`], when nothing was called.
     pub async fn call(
         &self,
         arguments: &str,
         context: &ToolContext,
     ) -> Result<crate::CallResult, McpError> {
-        self.server.call(self.origin(), arguments, context).await
+        match self.may_change {
+            true => self.server.call(self.origin(), arguments, context).await,
+            false => self.server.call_bound(&self.definition, arguments, context).await,
+        }
     }
 }
 
@@ -174,15 +188,27 @@ impl DynTool for McpTool {
 /// `label__name`, and those that still share one get a number.
 ///
 /// A tool's own name stays in [`McpTool::origin`], so a call finds its way back.
-pub fn distinct_names(mut tools: Vec<McpTool>) -> Vec<McpTool> {
+pub fn distinct_names(tools: Vec<McpTool>) -> Vec<McpTool> {
+    distinct_names_besides(tools, [])
+}
+
+/// As [`distinct_names`], in a program that has tools of its own with these names.
+pub fn distinct_names_besides<'a>(
+    mut tools: Vec<McpTool>,
+    own: impl IntoIterator<Item = &'a str>,
+) -> Vec<McpTool> {
     let mut times: HashMap<String, usize> = HashMap::new();
     for tool in &tools {
         *times.entry(tool.name.clone()).or_default() += 1;
     }
-    let mut taken: HashSet<String> =
-        times.iter().filter(|(_, times)| **times == 1).map(|(name, _)| name.clone()).collect();
+    let own: HashSet<&str> = own.into_iter().collect();
+    let is_free = |name: &str, times: &HashMap<String, usize>| {
+        times.get(name) == Some(&1) && !own.contains(name)
+    };
+    let mut taken: HashSet<String> = times.keys().cloned().collect();
+    taken.extend(own.iter().map(|name| (*name).to_owned()));
     for tool in &mut tools {
-        if times.get(&tool.name) == Some(&1) {
+        if is_free(&tool.name, &times) {
             continue;
         }
         let long = format!("{}__{}", tool.server.label(), tool.name);

@@ -46,6 +46,11 @@ pub(crate) fn received(
             Kept::Unknown => {}
         }
     }
+    // Of what is no answer many may wait to be read.
+    if line.len() > UNASKED_BYTES && !is_answer(line) {
+        listener.tell(McpEvent::Oversized { limit_bytes: UNASKED_BYTES });
+        return None;
+    }
     match serde_json::from_str(line) {
         Ok(message) => Some(message),
         Err(_) => {
@@ -55,6 +60,20 @@ pub(crate) fn received(
         }
     }
 }
+/// How long a message may be that answers no request.
+const UNASKED_BYTES: usize = 1 << 20;
+
+/// Whether a message is an answer to whatever request, and no request or notification.
+fn is_answer(line: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Envelope {
+        #[serde(rename = "id")]
+        _id: serde::de::IgnoredAny,
+        method: Option<serde::de::IgnoredAny>,
+    }
+    matches!(serde_json::from_str(line), Ok(Envelope { method: None, .. }))
+}
+
 /// How many characters of a malformed line are shown.
 const SHOWN: usize = 200;
 

@@ -20,6 +20,8 @@ const MOST_TRIES: u32 = 5;
 /// How long is waited before that where the server does not say, and at most.
 const USUAL_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// How long is waited at least: a server that says 0 would be asked without pause.
+const SHORTEST_WAIT: Duration = Duration::from_millis(250);
 
 impl Exchange {
     pub(super) async fn read(&self, mut response: Response, limit: usize) -> Result<Vec<u8>> {
@@ -184,5 +186,23 @@ fn content_type(response: &Response) -> String {
 }
 
 fn wait(events: &Events) -> Duration {
-    events.retry().unwrap_or(USUAL_WAIT).min(LONGEST_WAIT)
+    events.retry().unwrap_or(USUAL_WAIT).clamp(SHORTEST_WAIT, LONGEST_WAIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_never_asked_again_without_pause() {
+        let waits = |said: &str| {
+            let mut events = Events::new(1024);
+            events.push(said.as_bytes()).unwrap();
+            wait(&events)
+        };
+        assert_eq!(waits("retry: 0\n\n"), SHORTEST_WAIT);
+        assert_eq!(waits("retry: 700\n\n"), Duration::from_millis(700));
+        assert_eq!(waits("retry: 99999999\n\n"), LONGEST_WAIT);
+        assert_eq!(waits("\n"), USUAL_WAIT);
+    }
 }

@@ -7,6 +7,13 @@ mod misbehaving;
 // The real servers of the protocol's authors, where Node is present.
 mod live;
 
+// What a program of a server gets from us, and what is left of it.
+#[cfg(unix)]
+mod program;
+
+// A server that changes its tools behind the back of who bound them.
+mod rebound;
+
 // Approved tools, and those that changed since.
 mod pinning;
 

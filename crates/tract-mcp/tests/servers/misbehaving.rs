@@ -178,3 +178,41 @@ async fn a_program_that_is_no_server_is_told_of() {
     let error = McpServer::start("x", other, ServerOptions::new()).await.unwrap_err();
     assert_eq!(error.code(), "mcp_handshake", "{error}");
 }
+
+#[tokio::test]
+async fn a_listing_without_end_is_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = || ServerOptions::new().max_line_bytes(64 << 10);
+    let page =
+        format!(r#"[{{"name":"a","description":"{}","inputSchema":{{}}}}]"#, "x".repeat(9_000));
+    let server = start(&folder, &["endless", &page], options()).await;
+    let error = server.tools().await.unwrap_err();
+    assert!(error.to_string().contains("65536 bytes"), "{error}");
+    server.close().await;
+    // Small definitions count, too.
+    let page = format!("[{}]", vec!["1"; 3_000].join(","));
+    let server = start(&folder, &["endless", &page], options().max_line_bytes(1 << 20)).await;
+    let error = server.tools().await.unwrap_err();
+    assert!(error.to_string().contains("10000 tools"), "{error}");
+    server.close().await;
+}
+
+#[tokio::test]
+async fn a_line_of_progress_is_cut_to_what_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let (options, events) = options();
+    let server = start(&folder, NONE, options).await;
+    let longest = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&longest);
+    let sink = move |_: &str, line: std::fmt::Arguments<'_>| {
+        heard.lock().unwrap().push(line.to_string().len());
+    };
+    let listening = context().with_progress(Arc::new(sink));
+    assert_eq!(server.call("loud", "{}", &listening).await.unwrap().text(), "done");
+    let heard = longest.lock().unwrap().clone();
+    assert_eq!(heard.len(), 1, "one is too long to be read at all");
+    assert!(heard[0] <= 4 << 10, "{heard:?}");
+    let oversized = |event: &McpEvent| matches!(event, McpEvent::Oversized { .. });
+    assert!(events.lock().unwrap().iter().any(oversized));
+    server.close().await;
+}

@@ -102,6 +102,11 @@ fn serve() {
                 let pages: Vec<&str> = pages.lines().collect();
                 let cursor = params.and_then(|params| params.cursor);
                 let at: usize = cursor.map_or(0, |cursor| cursor.parse().unwrap());
+                if pages[0] == "endless" {
+                    let page = pages[1];
+                    answer(id, &format!(r#"{{"tools":{page},"nextCursor":"{}"}}"#, at + 1));
+                    continue;
+                }
                 let next = match pages.get(at + 1) {
                     Some(&"again") => format!(r#","nextCursor":"{at}""#),
                     Some(_) => format!(r#","nextCursor":"{}""#, at + 1),
@@ -117,6 +122,7 @@ fn serve() {
     std::process::exit(0);
 }
 
+#[allow(clippy::zombie_processes, reason = "what a server leaves behind is what is tested")]
 fn call(id: &str, params: &Params<'_>, cancelled: u32) {
     match params.name.as_str() {
         "echo" => {
@@ -147,6 +153,20 @@ fn call(id: &str, params: &Params<'_>, cancelled: u32) {
             answer(id, &text("first"));
             answer(id, &text("second"));
         }
+        "environment" => {
+            let names = std::env::vars_os().map(|(name, _)| name.into_string().unwrap());
+            answer(id, &text(&names.collect::<Vec<_>>().join(" ")));
+        }
+        "spawn" => {
+            let child = std::process::Command::new("sleep")
+                .arg("600")
+                .stdin(std::process::Stdio::null())
+                .stdout(std::process::Stdio::null())
+                .stderr(std::process::Stdio::null())
+                .spawn()
+                .unwrap();
+            answer(id, &text(&child.id().to_string()));
+        }
         "huge" => answer(id, &text(&"x".repeat(200_000))),
         "nonsense" => answer(id, "[1]"),
         "progress" => {
@@ -154,6 +174,16 @@ fn call(id: &str, params: &Params<'_>, cancelled: u32) {
             for done in 1..=2 {
                 say(&format!(
                     r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{done},"total":2,"message":"step"}}}}"#
+                ));
+            }
+            answer(id, &text("done"));
+        }
+        "loud" => {
+            let token = &params.meta["progressToken"];
+            for length in [100_000, 2_000_000] {
+                let message = "x".repeat(length);
+                say(&format!(
+                    r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1,"message":"{message}"}}}}"#
                 ));
             }
             answer(id, &text("done"));

@@ -1,0 +1,74 @@
+use std::time::Duration;
+
+use tract_core::ToolContext;
+use tract_mcp::{McpServer, ServerOptions};
+
+use crate::script::{command, start};
+
+const NONE: &[&str] = &["[]"];
+
+async fn environment(server: &McpServer) -> Vec<String> {
+    let result = server.call("environment", "{}", &ToolContext::new("c1")).await.unwrap();
+    result.text().split(' ').map(str::to_owned).collect()
+}
+
+/// Cargo sets variables for its tests; they are no business of a server.
+#[tokio::test]
+async fn a_server_gets_only_the_variables_that_it_needs_or_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(std::env::var_os("CARGO_PKG_NAME").is_some(), "run by cargo");
+    let server = start(&folder, NONE, ServerOptions::new()).await;
+    let names = environment(&server).await;
+    let of_cargo: Vec<&String> = names.iter().filter(|name| name.starts_with("CARGO")).collect();
+    assert!(of_cargo.is_empty(), "{of_cargo:?}");
+    assert!(names.iter().any(|name| name == "PATH"), "{names:?}");
+    server.close().await;
+
+    let file = folder.path().join("pages.jsonl");
+    let command =
+        command(&file).inherit("CARGO_PKG_NAME").inherit("NOT_SET_ANYWHERE").env("OWN", "1");
+    let server = McpServer::start("script", command, ServerOptions::new()).await.unwrap();
+    let names = environment(&server).await;
+    for wanted in ["CARGO_PKG_NAME", "OWN"] {
+        assert!(names.iter().any(|name| name == wanted), "{wanted}: {names:?}");
+    }
+    for absent in ["CARGO_PKG_VERSION", "NOT_SET_ANYWHERE"] {
+        assert!(!names.iter().any(|name| name == absent), "{absent}: {names:?}");
+    }
+    server.close().await;
+}
+
+/// Whether a process runs; one that has ended and was not waited for does not.
+fn runs(pid: &str) -> bool {
+    let status =
+        std::process::Command::new("ps").args(["-o", "stat=", "-p", pid]).output().unwrap();
+    let status = String::from_utf8(status.stdout).unwrap();
+    !status.trim().is_empty() && !status.trim().starts_with('Z')
+}
+
+async fn ends(pid: &str) -> bool {
+    for _ in 0..200 {
+        if !runs(pid) {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    false
+}
+
+#[tokio::test]
+async fn what_a_server_has_started_ends_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let context = ToolContext::new("c1");
+    for way in ["closed", "dropped", "crashed"] {
+        let server = start(&folder, NONE, ServerOptions::new()).await;
+        let pid = server.call("spawn", "{}", &context).await.unwrap().text();
+        assert!(runs(&pid), "{way}");
+        match way {
+            "closed" => server.close().await,
+            "dropped" => drop(server),
+            _ => drop(server.call("crash", "{}", &context).await.unwrap_err()),
+        }
+        assert!(ends(&pid).await, "{way}: process {pid} survives");
+    }
+}
