@@ -10,7 +10,7 @@ use super::journal::CallKey;
 use super::turn::{Served, Turn};
 use crate::budget::BudgetTracker;
 use crate::event::{Event, EventType, SessionState};
-use crate::fs::{CallFs, Filesystem};
+use crate::fs::{CallFs, Filesystem, Views};
 use crate::panics::guarded;
 use crate::prompt::{Prompt, RenderedPrompt};
 use crate::resource::CallResources;
@@ -23,6 +23,7 @@ pub struct CallScope {
     alive: Arc<AtomicBool>,
     read_only: bool,
     resources: CallResources,
+    files: Arc<Views>,
     budget: Option<Arc<BudgetTracker>>,
     evaluation: Arc<str>,
     served: Option<Arc<Served>>,
@@ -59,6 +60,7 @@ impl CallScope {
             alive: Arc::new(AtomicBool::new(true)),
             read_only,
             resources: CallResources::new(turn.resources.clone()),
+            files: Arc::clone(&turn.files),
             budget: turn.budget.clone(),
             evaluation: Arc::clone(&turn.evaluation),
             served: turn.served.clone(),
@@ -183,7 +185,15 @@ impl CallContext for ToolContext {
 
     fn filesystem(&self) -> Result<Arc<dyn Filesystem>, ToolError> {
         let scope = scope(self)?;
-        let inner = scope.resources.get::<dyn Filesystem>()?;
+        let shared = scope.resources.get::<dyn Filesystem>()?;
+        // One that was made for the call alone ends with it, and a reader changes nothing.
+        let is_viewed = !scope.read_only && scope.resources.is_singleton::<dyn Filesystem>();
+        let inner = match is_viewed {
+            true => scope.files.of(shared).map_err(|error| {
+                ToolError::other("the files cannot be used now").operator(error.to_string())
+            })?,
+            false => shared,
+        };
         Ok(Arc::new(CallFs::new(inner, Arc::clone(&scope.alive), scope.read_only)))
     }
 

@@ -14,6 +14,7 @@ pub(super) struct Before(Vec<(Part, Saved)>);
 enum Part {
     Session,
     Resources,
+    Files,
     Own(usize),
 }
 
@@ -21,6 +22,7 @@ fn part(turn: &Turn, part: Part) -> Option<&dyn Snapshot> {
     Some(match part {
         Part::Session => turn.session.as_deref()?,
         Part::Resources => turn.resources.as_deref()?,
+        Part::Files => &*turn.files,
         Part::Own(place) => &**turn.state.get(place)?,
     })
 }
@@ -29,7 +31,7 @@ fn part(turn: &Turn, part: Part) -> Option<&dyn Snapshot> {
 pub(super) fn snapshot(turn: &Turn) -> Result<Before, String> {
     let own = (0..turn.state.len()).map(Part::Own);
     let mut before = Vec::new();
-    for which in [Part::Session, Part::Resources].into_iter().chain(own) {
+    for which in [Part::Session, Part::Resources, Part::Files].into_iter().chain(own) {
         let Some(state) = part(turn, which) else { continue };
         match guarded(|| state.snapshot()) {
             Ok(saved) => before.push((which, saved)),

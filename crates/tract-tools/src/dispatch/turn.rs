@@ -9,6 +9,7 @@ use tract_core::{CommitId, ToolContext};
 use super::journal::{Approvals, Journal};
 use crate::budget::BudgetTracker;
 use crate::event::SessionState;
+use crate::fs::Views;
 use crate::policy::PastCalls;
 use crate::resource::Resources;
 use crate::snapshot::Snapshot;
@@ -40,6 +41,7 @@ pub struct Turn {
     pub(super) session: Option<Arc<dyn SessionState>>,
     pub(super) state: Vec<Arc<dyn Snapshot>>,
     pub(super) resources: Option<Arc<Resources>>,
+    pub(super) files: Arc<Views>,
     pub(super) budget: Option<Arc<BudgetTracker>>,
     pub(super) evaluation: Arc<str>,
     pub(super) journal: Option<Arc<dyn Journal>>,
@@ -74,6 +76,7 @@ impl Turn {
             session: None,
             state: Vec::new(),
             resources: None,
+            files: Arc::default(),
             budget: None,
             evaluation: "main".into(),
             journal: None,

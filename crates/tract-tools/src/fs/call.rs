@@ -53,6 +53,10 @@ impl Filesystem for CallFs {
     fn list(&self, directory: &FsPath) -> Result<Vec<Entry>, FsError> {
         self.open()?.list(directory)
     }
+
+    fn max_file_bytes(&self) -> u64 {
+        self.inner.max_file_bytes()
+    }
 }
 
 impl Snapshot for CallFs {

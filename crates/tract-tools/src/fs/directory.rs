@@ -5,18 +5,19 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use rustix::fs::{self as sys, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::undo::{Log, Mark, Undo};
-use super::{Entry, Filesystem, FsError, FsPath};
+use super::undo::{self, Change, Log, Mark, Shared, State};
+use super::{Entry, FILE_LIMIT, Filesystem, FsError, FsPath};
 use crate::snapshot::{BoxError, Saved, Snapshot};
 
-/// Bytes of a file that is read, written or replaced, where nobody says otherwise.
-const LIMIT: u64 = 16 << 20;
+/// How many names are tried for a new file before it is moved to its place.
+const TRIES: u32 = 16;
+/// The bits of a mode by which a program runs as another user or group.
+const SET_ID: u32 = 0o6000;
 
 /// A directory of the host, as the root of a filesystem.
 ///
@@ -26,14 +27,17 @@ const LIMIT: u64 = 16 << 20;
 ///   makes links at the same time.
 /// - A file is written beside its place and then moved there: it is the old one or the new one.
 /// - What was changed through it is undone on [`restore`](Snapshot::restore), file by file, from
-///   what was there before; what somebody else changed is left alone.
+///   what was there before. A file that does not hold what was written through it is left alone: it
+///   was changed since through another [view](Filesystem::view) or by another program.
+/// - A file whose content is replaced keeps its mode, but for the bits that let it run as another
+///   user or group.
 /// - Links and special files are not listed.
 pub struct DirectoryFs {
-    name: String,
-    root: OwnedFd,
+    name: Arc<str>,
+    root: Arc<OwnedFd>,
     limit: u64,
-    log: Arc<Mutex<Log>>,
-    temporary: AtomicU64,
+    log: Shared,
+    owner: u64,
 }
 
 impl fmt::Debug for DirectoryFs {
@@ -64,8 +68,9 @@ impl DirectoryFs {
         let flags = OPEN_DIRECTORY.difference(OFlags::NOFOLLOW);
         let opened = sys::open(root, flags, Mode::empty());
         let opened = opened.map_err(|errno| failed(&name, "opened", errno))?;
-        let (log, temporary) = (Arc::default(), AtomicU64::new(0));
-        Ok(Self { name, root: opened, limit: LIMIT, log, temporary })
+        let log = Shared::default();
+        let owner = undo::lock(&log).owner();
+        Ok(Self { name: name.into(), root: Arc::new(opened), limit: FILE_LIMIT, log, owner })
     }
 
     /// Sets how many bytes a file may have that is read, written or replaced; 16 MiB by default.
@@ -76,9 +81,7 @@ impl DirectoryFs {
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
-        // An entry is added before its change is made, and undoing what did not happen does
-        // nothing; so a panic leaves it usable.
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        undo::lock(&self.log)
     }
 
     /// Opens the directory that a path is in.
@@ -87,7 +90,11 @@ impl DirectoryFs {
     }
 
     fn directory(&self, path: &FsPath) -> Result<OwnedFd, FsError> {
-        let mut at = self.root.try_clone().map_err(|error| io(path.as_str(), "opened", error))?;
+        let mut at = self
+            .root
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(|error| io(path.as_str(), "opened", error))?;
         let mut here = FsPath::root();
         for step in path.steps() {
             here = here.join(step);
@@ -98,7 +105,11 @@ impl DirectoryFs {
 
     /// Opens the directory that a path is in, making what is missing.
     fn made_parent(&self, path: &FsPath, log: &mut Log) -> Result<OwnedFd, FsError> {
-        let mut at = self.root.try_clone().map_err(|error| io(path.as_str(), "opened", error))?;
+        let mut at = self
+            .root
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(|error| io(path.as_str(), "opened", error))?;
         let mut here = FsPath::root();
         let parent = path.parent().unwrap_or(FsPath::root());
         for step in parent.steps() {
@@ -106,7 +117,7 @@ impl DirectoryFs {
             at = match opened(&at, step, &here) {
                 Err(FsError::NotFound { .. }) => {
                     match sys::mkdirat(&at, step, Mode::from_raw_mode(0o777)) {
-                        Ok(()) => log.add(Undo::MadeDirectory(here.clone())),
+                        Ok(()) => log.add(self.owner, Change::MadeDirectory(here.clone())),
                         Err(Errno::EXIST) => {}
                         Err(errno) => return Err(failed(here.as_str(), "made", errno)),
                     }
@@ -152,67 +163,132 @@ impl DirectoryFs {
         }
     }
 
-    /// Puts bytes at a place, by a name beside it that nobody else has.
-    fn place(
-        &self,
-        at: &OwnedFd,
-        path: &FsPath,
-        bytes: &[u8],
-        mode: Option<Mode>,
-    ) -> Result<(), FsError> {
-        let name = path.name().ok_or_else(|| FsError::IsDirectory { path: path.to_string() })?;
-        let number = self.temporary.fetch_add(1, Ordering::Relaxed);
-        let beside = format!(".tract-{}-{number}", std::process::id());
+    /// Opens a new file in a directory, by a name that no other file has.
+    fn temporary(at: &OwnedFd, path: &FsPath) -> Result<(OwnedFd, String), FsError> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        for _ in 0..TRIES {
+            // Not the process's id: in a container it may be the same each time, and a file may be
+            // left of a process that was killed.
+            let mut random = [0; 8];
+            getrandom::fill(&mut random).map_err(|error| {
+                io(path.as_str(), "written", std::io::Error::other(error.to_string()))
+            })?;
+            let name = format!(".tract-{:016x}", u64::from_ne_bytes(random));
+            match sys::openat(at, &*name, flags, Mode::from_raw_mode(0o666)) {
+                Err(Errno::EXIST) => {}
+                opened => {
+                    let opened = opened.map_err(|errno| failed(path.as_str(), "written", errno))?;
+                    return Ok((opened, name));
+                }
+            }
+        }
+        Err(failed(path.as_str(), "written", Errno::EXIST))
+    }
+
+    /// Puts bytes at a place, by a name in the same directory that no other file has.
+    fn place(at: &OwnedFd, path: &FsPath, bytes: &[u8], mode: Option<Mode>) -> Result<(), FsError> {
+        let name = path.name().ok_or_else(|| FsError::IsDirectory { path: path.to_string() })?;
         let wrong = |errno: Errno| failed(path.as_str(), "written", errno);
-        let opened = sys::openat(at, &*beside, flags, Mode::from_raw_mode(0o666)).map_err(wrong)?;
-        let written = mode
-            .map_or(Ok(()), |mode| sys::fchmod(&opened, mode).map_err(wrong))
-            .and_then(|()| {
-                let mut file = File::from(opened);
-                let all = file.write_all(bytes);
-                all.map_err(|error| io(path.as_str(), "written", error))
-            })
-            .and_then(|()| sys::renameat(at, &*beside, at, name).map_err(wrong));
+        let (opened, temporary) = Self::temporary(at, path)?;
+        let mut file = File::from(opened);
+        let written = file
+            .write_all(bytes)
+            .map_err(|error| io(path.as_str(), "written", error))
+            // After the content: writing takes some bits off.
+            .and_then(|()| mode.map_or(Ok(()), |mode| sys::fchmod(&file, mode).map_err(wrong)))
+            .and_then(|()| sys::renameat(at, &*temporary, at, name).map_err(wrong));
         if written.is_err() {
-            // It is of no use; where it cannot be removed either, that is told by what failed.
-            let _left = sys::unlinkat(at, &*beside, AtFlags::empty());
+            // It is of no use; where it cannot be removed either, what failed says so.
+            let _left = sys::unlinkat(at, &*temporary, AtFlags::empty());
         }
         written
     }
 
-    fn undo(&self, step: Undo) -> Result<(), FsError> {
-        let there = |path: &FsPath| -> Result<Option<(OwnedFd, Status)>, FsError> {
-            match self.parent(path) {
-                Ok(at) => Ok(status(&at, path)?.map(|status| (at, status))),
-                Err(FsError::NotFound { .. }) => Ok(None),
-                Err(error) => Err(error),
-            }
+    /// Returns what is at the place of a file, with its directory; `None` when that is neither a
+    /// file that can be read nor nothing.
+    fn state(&self, path: &FsPath) -> Result<Option<(OwnedFd, State)>, FsError> {
+        let Some(name) = path.name() else { return Ok(None) };
+        let at = match self.parent(path) {
+            Err(FsError::NotADirectory { .. } | FsError::Special { .. }) => return Ok(None),
+            at => at?,
         };
-        let gone = |path: &FsPath, at: &OwnedFd, flags| match path.name() {
-            Some(name) => sys::unlinkat(at, name, flags)
-                .map_err(|errno| failed(path.as_str(), "removed", errno)),
-            None => Ok(()),
-        };
-        match step {
-            Undo::MadeFile(path) => match there(&path)? {
-                Some((at, _)) => gone(&path, &at, AtFlags::empty()),
-                None => Ok(()),
-            },
-            Undo::MadeDirectory(path) => match there(&path)? {
-                // What somebody else has put there stays, and so does the directory.
-                Some((at, _)) => match gone(&path, &at, AtFlags::REMOVEDIR) {
-                    Err(_) if self.list(&path).is_ok_and(|entries| !entries.is_empty()) => Ok(()),
-                    gone => gone,
-                },
-                None => Ok(()),
-            },
-            Undo::ChangedFile { path, bytes, mode } => {
-                let at = self.made_parent(&path, &mut Log::default())?;
-                self.place(&at, &path, &bytes, Some(Mode::from_raw_mode(mode)))
+        match status(&at, path)? {
+            None => Ok(Some((at, State::Absent))),
+            Some(Status { kind: FileType::RegularFile, mode, .. }) => {
+                match self.read_at(&at, name, path) {
+                    Ok(bytes) => Ok(Some((at, State::file(bytes.into(), mode.as_raw_mode())))),
+                    Err(FsError::TooLarge { .. } | FsError::Special { .. }) => Ok(None),
+                    Err(FsError::NotFound { .. }) => Ok(Some((at, State::Absent))),
+                    Err(error) => Err(error),
+                }
             }
-            Undo::RemovedDirectory(path) => {
-                let at = self.made_parent(&path, &mut Log::default())?;
+            Some(_) => Ok(None),
+        }
+    }
+
+    /// Undoes one change, as long as what it made is there. That is looked at right before; another
+    /// program that changes the file at this very moment is not seen.
+    fn undo(&self, change: Change) -> Result<(), FsError> {
+        match change {
+            Change::File { path, before, after } => {
+                let found = match self.state(&path) {
+                    // Its directory is gone.
+                    Err(FsError::NotFound { .. }) => Some((None, State::Absent)),
+                    found => found?.map(|(at, state)| (Some(at), state)),
+                };
+                let Some((at, found)) =
+                    found.filter(|(_, state)| state.mark().has_content_of(&after))
+                else {
+                    tracing::info!(target: "tract::fs", %path, "left as it is: changed since");
+                    return Ok(());
+                };
+                match (before, found, at) {
+                    (State::Absent, State::File { .. }, Some(at)) => {
+                        let name = path.name().unwrap_or(".");
+                        sys::unlinkat(&at, name, AtFlags::empty())
+                            .map_err(|errno| failed(path.as_str(), "removed", errno))
+                    }
+                    (State::Absent, ..) => Ok(()),
+                    (State::File { bytes, mode, .. }, found, at) => {
+                        let at = match at {
+                            Some(at) => at,
+                            None => self.made_parent(&path, &mut Log::default())?,
+                        };
+                        // A mode that was set since is kept.
+                        let mode = match (found, after) {
+                            (
+                                State::File { mode: found, .. },
+                                undo::StateMark::File { mode: set, .. },
+                            ) if found != set => found,
+                            _ => mode,
+                        };
+                        Self::place(&at, &path, &bytes, Some(Mode::from_raw_mode(mode)))
+                    }
+                }
+            }
+            Change::MadeDirectory(path) => {
+                let Some(name) = path.name() else { return Ok(()) };
+                let at = match self.parent(&path) {
+                    Err(
+                        FsError::NotFound { .. }
+                        | FsError::NotADirectory { .. }
+                        | FsError::Special { .. },
+                    ) => return Ok(()),
+                    at => at?,
+                };
+                match sys::unlinkat(&at, name, AtFlags::REMOVEDIR) {
+                    // What others have put there stays, and so does the directory.
+                    Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::NOTEMPTY | Errno::EXIST) => {
+                        Ok(())
+                    }
+                    Err(errno) => Err(failed(path.as_str(), "removed", errno)),
+                }
+            }
+            Change::RemovedDirectory(path) => {
+                let at = match self.made_parent(&path, &mut Log::default()) {
+                    Err(FsError::NotADirectory { .. } | FsError::Special { .. }) => return Ok(()),
+                    at => at?,
+                };
                 match sys::mkdirat(&at, path.name().unwrap_or("."), Mode::from_raw_mode(0o777)) {
                     Ok(()) | Err(Errno::EXIST) => Ok(()),
                     Err(errno) => Err(failed(path.as_str(), "made", errno)),
@@ -289,24 +365,26 @@ impl Filesystem for DirectoryFs {
         let mut log = self.log();
         let at = self.made_parent(path, &mut log)?;
         let mode = match status(&at, path)? {
-            None => {
-                log.add(Undo::MadeFile(path.clone()));
-                None
-            }
-            Some(Status { kind: FileType::RegularFile, mode, .. }) => {
-                if log.is_kept() {
-                    let bytes = self.read_at(&at, name, path)?;
-                    let (path, mode) = (path.clone(), mode.as_raw_mode());
-                    log.add(Undo::ChangedFile { path, bytes, mode });
-                }
-                Some(mode)
-            }
+            None => None,
+            Some(Status { kind: FileType::RegularFile, mode, .. }) => Some(mode),
             Some(Status { kind: FileType::Directory, .. }) => {
                 return Err(FsError::IsDirectory { path: path.to_string() });
             }
             Some(Status { kind, .. }) => return Err(special(path, kind)),
         };
-        self.place(&at, path, bytes, mode)
+        let kept = mode.map(|mode| Mode::from_raw_mode(mode.as_raw_mode() & !SET_ID));
+        if log.is_kept(self.owner) {
+            let before = match mode {
+                None => State::Absent,
+                Some(mode) => {
+                    State::file(self.read_at(&at, name, path)?.into(), mode.as_raw_mode())
+                }
+            };
+            let mode = kept.map_or(0, Mode::as_raw_mode);
+            let after = State::file(bytes.into(), mode).mark();
+            log.add(self.owner, Change::File { path: path.clone(), before, after });
+        }
+        Self::place(&at, path, bytes, kept)
     }
 
     fn remove(&self, path: &FsPath) -> Result<(), FsError> {
@@ -318,10 +396,11 @@ impl Filesystem for DirectoryFs {
         let flags = match status(&at, path)? {
             None => return Err(FsError::NotFound { path: path.to_string() }),
             Some(Status { kind: FileType::RegularFile, mode, .. }) => {
-                if log.is_kept() {
+                if log.is_kept(self.owner) {
                     let bytes = self.read_at(&at, name, path)?;
-                    let (path, mode) = (path.clone(), mode.as_raw_mode());
-                    log.add(Undo::ChangedFile { path, bytes, mode });
+                    let before = State::file(bytes.into(), mode.as_raw_mode());
+                    let (path, after) = (path.clone(), State::Absent.mark());
+                    log.add(self.owner, Change::File { path, before, after });
                 }
                 AtFlags::empty()
             }
@@ -330,7 +409,7 @@ impl Filesystem for DirectoryFs {
         };
         sys::unlinkat(&at, name, flags).map_err(|errno| failed(path.as_str(), "removed", errno))?;
         if flags == AtFlags::REMOVEDIR {
-            log.add(Undo::RemovedDirectory(path.clone()));
+            log.add(self.owner, Change::RemovedDirectory(path.clone()));
         }
         Ok(())
     }
@@ -368,6 +447,16 @@ impl Filesystem for DirectoryFs {
         entries.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(entries)
     }
+
+    fn max_file_bytes(&self) -> u64 {
+        self.limit
+    }
+
+    fn view(&self) -> Option<Arc<dyn Filesystem>> {
+        let owner = self.log().owner();
+        let (name, root) = (Arc::clone(&self.name), Arc::clone(&self.root));
+        Some(Arc::new(Self { name, root, limit: self.limit, log: Arc::clone(&self.log), owner }))
+    }
 }
 
 fn entry(path: &FsPath, status: Status) -> Option<Entry> {
@@ -385,18 +474,22 @@ impl Snapshot for DirectoryFs {
     }
 
     fn snapshot(&self) -> Result<Saved, BoxError> {
-        Ok(Saved::new(Mark::set(&self.log)))
+        Ok(Saved::new(Mark::set(&self.log, self.owner)))
     }
 
     fn restore(&self, saved: Saved) -> Result<(), BoxError> {
         let mark: Mark = saved.take()?;
+        mark.check(&self.log)?;
         let mut failed = Vec::new();
-        for step in mark.since() {
-            if let Err(error) = self.undo(step) {
+        // Held to the end: other views must not write between a look and a change.
+        let mut log = self.log();
+        for change in log.take_since(&mark) {
+            if let Err(error) = self.undo(change) {
                 let cause = std::error::Error::source(&error);
                 failed.push(cause.map_or(error.to_string(), |why| format!("{error}: {why}")));
             }
         }
+        drop(log);
         match failed.is_empty() {
             true => Ok(()),
             false => Err(failed.join("; ").into()),

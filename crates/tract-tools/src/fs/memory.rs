@@ -4,21 +4,81 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Entry, Filesystem, FsError, FsPath};
+use super::undo::{self, Change, Mark, Shared, State};
+use super::{Entry, FILE_LIMIT, Filesystem, FsError, FsPath};
 use crate::snapshot::{BoxError, Saved, Snapshot};
+
+/// Bytes of all files and paths together, where nothing else is said.
+const TOTAL_LIMIT: u64 = 256 << 20;
+/// What a file counts for besides its path and content.
+const ENTRY_BYTES: u64 = 64;
 
 /// Files by path; directories are there as long as something is in them.
 type Files = BTreeMap<FsPath, Arc<[u8]>>;
 
+#[derive(Default)]
+struct Memory {
+    files: Files,
+    bytes: u64,
+}
+
+impl Memory {
+    fn set(&mut self, path: &FsPath, content: Option<Arc<[u8]>>) {
+        self.bytes = self.bytes_with(path, content.as_ref().map(|bytes| bytes.len() as u64));
+        match content {
+            Some(bytes) => self.files.insert(path.clone(), bytes),
+            None => self.files.remove(path),
+        };
+    }
+
+    /// Returns how many bytes there are with a file of this size, or without it.
+    fn bytes_with(&self, path: &FsPath, size: Option<u64>) -> u64 {
+        let cost = |size: u64| size + path.as_str().len() as u64 + ENTRY_BYTES;
+        let before = self.files.get(path).map_or(0, |bytes| cost(bytes.len() as u64));
+        self.bytes.saturating_sub(before).saturating_add(size.map_or(0, cost))
+    }
+
+    fn state(&self, path: &FsPath) -> State {
+        match self.files.get(path) {
+            Some(bytes) => State::file(Arc::clone(bytes), 0),
+            None => State::Absent,
+        }
+    }
+
+    /// Returns the file that is where a directory of a path would be.
+    fn file_above(&self, path: &FsPath) -> Option<FsPath> {
+        let mut parents = std::iter::successors(path.parent(), FsPath::parent);
+        parents.find(|parent| self.files.contains_key(parent))
+    }
+}
+
 /// A filesystem in memory. A snapshot copies nothing.
 ///
-/// Directories are not kept: one exists while a file is in it.
-#[derive(Default)]
-pub struct MemoryFs(Mutex<Arc<Files>>);
+/// # Behavior
+/// - Directories are not kept: one exists while a file is in it.
+/// - A file has at most 16 MiB, and all of them together 256 MiB, unless other limits are set.
+/// - [`restore`](Snapshot::restore) undoes what was changed through this view and still is there;
+///   what others have changed since is left alone.
+pub struct MemoryFs {
+    memory: Arc<Mutex<Memory>>,
+    log: Shared,
+    owner: u64,
+    limit: u64,
+    total_limit: u64,
+}
+
+impl Default for MemoryFs {
+    fn default() -> Self {
+        let log = Shared::default();
+        let owner = undo::lock(&log).owner();
+        let (limit, total_limit) = (FILE_LIMIT, TOTAL_LIMIT);
+        Self { memory: Arc::default(), log, owner, limit, total_limit }
+    }
+}
 
 impl fmt::Debug for MemoryFs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryFs").field("files", &self.files().len()).finish()
+        f.debug_struct("MemoryFs").field("files", &self.memory().files.len()).finish()
     }
 }
 
@@ -31,7 +91,7 @@ impl MemoryFs {
     /// Makes one of paths and texts.
     ///
     /// # Errors
-    /// [`FsError`] when a path is none, or one is in another that is a file.
+    /// [`FsError`] when a path is none, or one is in another that is a file, or there is too much.
     pub fn of<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, FsError> {
         let made = Self::new();
         for (path, text) in files {
@@ -40,9 +100,24 @@ impl MemoryFs {
         Ok(made)
     }
 
-    fn files(&self) -> MutexGuard<'_, Arc<Files>> {
+    /// Sets how many bytes a file may have; 16 MiB by default.
+    #[must_use]
+    pub fn limit(mut self, bytes: u64) -> Self {
+        self.limit = bytes;
+        self
+    }
+
+    /// Sets how many bytes all files may have together, their paths and some 64 bytes for each
+    /// included; 256 MiB by default.
+    #[must_use]
+    pub fn total_limit(mut self, bytes: u64) -> Self {
+        self.total_limit = bytes;
+        self
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
         // Each change is one step, so a panic leaves it usable.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -73,10 +148,10 @@ fn below<'a>(
 
 impl Filesystem for MemoryFs {
     fn read(&self, path: &FsPath) -> Result<Vec<u8>, FsError> {
-        let files = self.files();
-        match files.get(path) {
+        let memory = self.memory();
+        match memory.files.get(path) {
             Some(bytes) => Ok(bytes.to_vec()),
-            None if is_directory(&files, path) => {
+            None if is_directory(&memory.files, path) => {
                 Err(FsError::IsDirectory { path: path.to_string() })
             }
             None => Err(FsError::NotFound { path: path.to_string() }),
@@ -84,50 +159,72 @@ impl Filesystem for MemoryFs {
     }
 
     fn write(&self, path: &FsPath, bytes: &[u8]) -> Result<(), FsError> {
-        let mut files = self.files();
-        if is_directory(&files, path) {
+        let found = bytes.len() as u64;
+        if found > self.limit {
+            return Err(FsError::TooLarge { path: path.to_string(), limit: self.limit, found });
+        }
+        let mut log = undo::lock(&self.log);
+        let mut memory = self.memory();
+        if is_directory(&memory.files, path) {
             return Err(FsError::IsDirectory { path: path.to_string() });
         }
-        let parents = std::iter::successors(path.parent(), FsPath::parent);
-        if let Some(file) = parents.into_iter().find(|parent| files.contains_key(parent)) {
+        if let Some(file) = memory.file_above(path) {
             return Err(FsError::NotADirectory { path: file.to_string() });
         }
-        Arc::make_mut(&mut files).insert(path.clone(), bytes.into());
+        let total = memory.bytes_with(path, Some(found));
+        if total > self.total_limit && total > memory.bytes {
+            let (path, limit) = (path.to_string(), self.total_limit);
+            return Err(FsError::Full { path, limit, found: total });
+        }
+        let bytes: Arc<[u8]> = bytes.into();
+        if log.is_kept(self.owner) {
+            let before = memory.state(path);
+            let after = State::file(Arc::clone(&bytes), 0).mark();
+            log.add(self.owner, Change::File { path: path.clone(), before, after });
+        }
+        memory.set(path, Some(bytes));
         Ok(())
     }
 
     fn remove(&self, path: &FsPath) -> Result<(), FsError> {
-        let mut files = self.files();
-        if Arc::make_mut(&mut files).remove(path).is_some() {
+        let mut log = undo::lock(&self.log);
+        let mut memory = self.memory();
+        if memory.files.contains_key(path) {
+            if log.is_kept(self.owner) {
+                let (before, after) = (memory.state(path), State::Absent.mark());
+                log.add(self.owner, Change::File { path: path.clone(), before, after });
+            }
+            memory.set(path, None);
             return Ok(());
         }
-        Err(match is_directory(&files, path) {
+        Err(match is_directory(&memory.files, path) {
             true => FsError::IsDirectory { path: path.to_string() },
             false => FsError::NotFound { path: path.to_string() },
         })
     }
 
     fn entry(&self, path: &FsPath) -> Result<Option<Entry>, FsError> {
-        let files = self.files();
+        let memory = self.memory();
         let entry =
             |is_directory, size_bytes| Entry { path: path.to_string(), is_directory, size_bytes };
-        Ok(match files.get(path) {
+        Ok(match memory.files.get(path) {
             Some(bytes) => Some(entry(false, bytes.len() as u64)),
-            None => is_directory(&files, path).then(|| entry(true, 0)),
+            None => is_directory(&memory.files, path).then(|| entry(true, 0)),
         })
     }
 
     fn list(&self, directory: &FsPath) -> Result<Vec<Entry>, FsError> {
-        let files = self.files();
+        let memory = self.memory();
+        let files = &memory.files;
         if files.contains_key(directory) {
             return Err(FsError::NotADirectory { path: directory.to_string() });
         }
-        if !is_directory(&files, directory) {
+        if !is_directory(files, directory) {
             return Err(FsError::NotFound { path: directory.to_string() });
         }
         let depth = directory.steps().count();
         let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
-        for (path, bytes) in below(&files, directory) {
+        for (path, bytes) in below(files, directory) {
             let Some(name) = path.steps().nth(depth) else { continue };
             let is_directory = path.steps().count() > depth + 1;
             let size_bytes = if is_directory { 0 } else { bytes.len() as u64 };
@@ -137,6 +234,17 @@ impl Filesystem for MemoryFs {
         }
         Ok(entries.into_values().collect())
     }
+
+    fn max_file_bytes(&self) -> u64 {
+        self.limit
+    }
+
+    fn view(&self) -> Option<Arc<dyn Filesystem>> {
+        let owner = undo::lock(&self.log).owner();
+        let (memory, log) = (Arc::clone(&self.memory), Arc::clone(&self.log));
+        let (limit, total_limit) = (self.limit, self.total_limit);
+        Some(Arc::new(Self { memory, log, owner, limit, total_limit }))
+    }
 }
 
 impl Snapshot for MemoryFs {
@@ -145,11 +253,28 @@ impl Snapshot for MemoryFs {
     }
 
     fn snapshot(&self) -> Result<Saved, BoxError> {
-        Ok(Saved::new(Arc::clone(&self.files())))
+        Ok(Saved::new(Mark::set(&self.log, self.owner)))
     }
 
     fn restore(&self, saved: Saved) -> Result<(), BoxError> {
-        *self.files() = saved.take()?;
+        let mark: Mark = saved.take()?;
+        mark.check(&self.log)?;
+        let mut log = undo::lock(&self.log);
+        let mut memory = self.memory();
+        for change in log.take_since(&mark) {
+            let Change::File { path, before, after } = change else { continue };
+            if !memory.state(&path).mark().has_content_of(&after) {
+                continue;
+            }
+            match before {
+                State::Absent => memory.set(&path, None),
+                State::File { .. }
+                    if is_directory(&memory.files, &path) || memory.file_above(&path).is_some() => {
+                }
+                State::File { bytes, .. } => memory.set(&path, Some(bytes)),
+            }
+        }
+        drop((memory, log));
         Ok(())
     }
 }

@@ -10,8 +10,8 @@ mod directory;
 mod memory;
 mod path;
 mod tools;
-#[cfg(unix)]
 mod undo;
+mod views;
 
 use std::sync::Arc;
 
@@ -27,6 +27,7 @@ pub use self::tools::{
     Edited, Editing, Entries, FileText, FsEdit, FsList, FsRead, FsRemove, FsWrite, Listing,
     Reading, Removing, Writing, add_fs_tools,
 };
+pub(crate) use self::views::Views;
 use crate::resource::Binding;
 use crate::snapshot::{BoxError, Snapshot};
 
@@ -90,6 +91,16 @@ pub enum FsError {
         /// How many there are.
         found: u64,
     },
+    /// There is no room for more.
+    #[error("no room for {path}: all files together would take {found} bytes (limit {limit})")]
+    Full {
+        /// The path that was to be written.
+        path: String,
+        /// The limit of all files together.
+        limit: u64,
+        /// How many bytes they would take.
+        found: u64,
+    },
     /// It may only be read here.
     #[error("expected no change of {path}: it can only be read here")]
     ReadOnly {
@@ -121,6 +132,7 @@ impl FsError {
             Self::NotADirectory { .. } => "not_a_directory",
             Self::Special { .. } => "special_file",
             Self::TooLarge { .. } => "too_large",
+            Self::Full { .. } => "full",
             Self::ReadOnly { .. } => "read_only",
             Self::CallOver => "call_over",
             Self::Io { .. } => "io",
@@ -135,6 +147,7 @@ impl FsError {
             Self::IsDirectory { .. } => Some("list a directory; read and write files"),
             Self::Special { .. } => Some("symbolic links are not followed"),
             Self::TooLarge { .. } => Some("read or write less at once"),
+            Self::Full { .. } => Some("remove what is not needed"),
             Self::ReadOnly { .. } => Some("the tool promises to change nothing"),
             Self::NotADirectory { .. } | Self::CallOver | Self::Io { .. } => None,
         }
@@ -191,7 +204,23 @@ pub trait Filesystem: Snapshot {
     /// # Errors
     /// [`FsError`] when it is none.
     fn list(&self, directory: &FsPath) -> Result<Vec<Entry>, FsError>;
+
+    /// Returns how many bytes a file may have that is read or written; 16 MiB unless said.
+    fn max_file_bytes(&self) -> u64 {
+        FILE_LIMIT
+    }
+
+    /// Returns the same files as a view of its own: its [`restore`](Snapshot::restore) undoes what
+    /// was changed through it, and leaves alone what was changed otherwise, whether through another
+    /// view or by another program. Each turn of calls works with a view of its own, where there is
+    /// one. A filesystem without views, which is the default, must be lent to one turn at a time.
+    fn view(&self) -> Option<Arc<dyn Filesystem>> {
+        None
+    }
 }
+
+/// Bytes of a file, where nothing else is said.
+const FILE_LIMIT: u64 = 16 << 20;
 
 /// Binds a filesystem as a resource that is put back when a call fails.
 ///

@@ -181,6 +181,74 @@ fn undoing_leaves_alone_what_others_did() {
 }
 
 #[test]
+fn what_a_killed_process_left_does_not_keep_files_from_being_written() {
+    let directory = tempfile::tempdir().unwrap();
+    for number in 0..3 {
+        let left = format!(".tract-{}-{number}", std::process::id());
+        std::fs::write(directory.path().join(left), "half of a file").unwrap();
+    }
+    let files = DirectoryFs::open(directory.path()).unwrap();
+    files.write(&path("a"), b"1").unwrap();
+    assert_eq!(files.read(&path("a")).unwrap(), b"1");
+}
+
+#[test]
+fn a_program_that_runs_as_another_user_loses_that_with_its_content() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("program");
+    let mode = || std::fs::metadata(&program).unwrap().permissions().mode() & 0o7777;
+    let files = DirectoryFs::open(directory.path()).unwrap();
+    for bits in [0o4755, 0o2755, 0o6755] {
+        std::fs::write(&program, "1").unwrap();
+        std::fs::set_permissions(&program, PermissionsExt::from_mode(bits)).unwrap();
+        let saved = files.snapshot().unwrap();
+        files.write(&path("program"), b"2").unwrap();
+        assert_eq!(mode(), 0o755, "{bits:o}");
+        files.restore(saved).unwrap();
+        assert_eq!(mode(), bits, "with its content it has it again");
+    }
+}
+
+#[test]
+fn files_in_memory_have_limits() {
+    let files = MemoryFs::new().limit(100).total_limit(900);
+    assert_eq!(files.write(&path("a"), &[0; 101]).unwrap_err().code(), "too_large");
+    for name in ["a", "b", "c", "d", "e"] {
+        files.write(&path(name), &[0; 100]).unwrap();
+    }
+    let full = files.write(&path("f"), &[0; 100]).unwrap_err();
+    assert_eq!(full.code(), "full", "{full}");
+    assert!(full.to_string().contains("limit 900"), "{full}");
+    // What makes room is not refused.
+    files.write(&path("a"), &[0; 10]).unwrap();
+    files.remove(&path("b")).unwrap();
+    files.write(&path("f"), &[0; 100]).unwrap();
+    let many =
+        (0..100).map(|n| files.write(&path(&format!("empty-{n}")), b"")).find_map(Result::err);
+    assert_eq!(many.expect("empty files count as well").code(), "full");
+    assert_eq!(
+        MemoryFs::new().write(&path("a"), &vec![0; 17 << 20]).unwrap_err().code(),
+        "too_large"
+    );
+}
+
+#[test]
+fn what_failed_does_not_come_back_when_a_later_writer_fails_too() {
+    let files = MemoryFs::of([("a", "before")]).unwrap();
+    let (first, second) = (files.view().unwrap(), files.view().unwrap());
+    let (of_first, of_second) = (first.snapshot().unwrap(), second.snapshot().unwrap());
+    first.write(&path("a"), b"first").unwrap();
+    second.write(&path("a"), b"second").unwrap();
+    first.restore(of_first).unwrap();
+    assert_eq!(files.read(&path("a")).unwrap(), b"second");
+    second.restore(of_second).unwrap();
+    assert_eq!(files.read(&path("a")).unwrap(), b"before");
+    let another = MemoryFs::new();
+    assert!(another.restore(files.snapshot().unwrap()).is_err(), "the snapshot of another");
+}
+
+#[test]
 fn tools_need_a_dispatcher_and_say_so() {
     let error = block_on(FsList.run("{}", &ToolContext::new("c1"))).unwrap_err();
     assert!(error.operator_text().contains("not run by a dispatcher"), "{error:?}");
@@ -231,6 +299,78 @@ proptest! {
         while let Some((snapshot, before)) = saved.pop() {
             files.restore(snapshot).unwrap();
             prop_assert_eq!(all(&*files), before);
+        }
+    }
+}
+
+/// Two views that write in turn, with a person between them; which of them is undone first.
+fn writers() -> impl Strategy<Value = (Vec<(u8, &'static str, Option<u8>)>, bool)> {
+    let name = prop::sample::select(vec!["a", "b", "c"]);
+    let step = (0..5_u8, name, prop::option::of(0..3_u8));
+    (prop::collection::vec(step, 1..16), any::<bool>())
+}
+
+fn content_of(files: &[(String, Vec<u8>)], name: &str) -> Option<Vec<u8>> {
+    files.iter().find(|(at, _)| at == name).map(|(_, bytes)| bytes.clone())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// However two views and a person write: what the person wrote last stays, and what only views
+    /// wrote is as it was when both are undone, in either order.
+    #[test]
+    fn views_undo_their_own_changes_alone((steps, second_first) in writers()) {
+        let directory = tempfile::tempdir().unwrap();
+        let on_disk = DirectoryFs::open(directory.path()).unwrap();
+        let in_memory = MemoryFs::new();
+        let kinds: [&dyn Filesystem; 2] = [&in_memory, &on_disk];
+        for files in kinds {
+            files.write(&path("a"), b"before").unwrap();
+            let views = [files.view().unwrap(), files.view().unwrap()];
+            let mut saved: Vec<_> =
+                views.iter().map(|view| (Arc::clone(view), view.snapshot().unwrap())).collect();
+            let before = all(files);
+            let mut of_a_person: Vec<&str> = Vec::new();
+            let mut last_by_a_person: Vec<&str> = Vec::new();
+            for (n, (who, name, content)) in steps.iter().enumerate() {
+                let writer: &dyn Filesystem = match *who {
+                    0 | 1 => &*views[0],
+                    2 | 3 => &*views[1],
+                    _ => files,
+                };
+                let done = match content {
+                    // What no other step writes, so that each content has one writer.
+                    Some(byte) => writer.write(&path(name), &[*byte, u8::try_from(n).unwrap()]),
+                    None => writer.remove(&path(name)),
+                };
+                if done.is_err() {
+                    continue;
+                }
+                last_by_a_person.retain(|other| other != name);
+                if *who == 4 {
+                    of_a_person.push(name);
+                    // That nothing is there does not say who removed it.
+                    if content.is_some() {
+                        last_by_a_person.push(name);
+                    }
+                }
+            }
+            let written = all(files);
+            if second_first {
+                saved.reverse();
+            }
+            for (view, saved) in saved {
+                view.restore(saved).unwrap();
+            }
+            let after = all(files);
+            for name in ["a", "b", "c"] {
+                if !of_a_person.contains(&name) {
+                    prop_assert_eq!(content_of(&after, name), content_of(&before, name));
+                } else if last_by_a_person.contains(&name) {
+                    prop_assert_eq!(content_of(&after, name), content_of(&written, name));
+                }
+            }
         }
     }
 }

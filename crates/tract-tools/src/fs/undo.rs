@@ -1,78 +1,189 @@
-//! What has to be done to undo changes, for as long as somebody may want to.
+//! What undoes changes, by who made them.
+//!
+//! A filesystem has one log. Each view of it is an owner, and an owner's changes are undone without
+//! those of others: of a file that somebody else has changed since, nothing is undone, and where that
+//! was another owner of the log, the content that is to be undone is also taken out of what that one
+//! would put back.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tract_core::{BlobId, hash};
 
 use super::FsPath;
+use crate::snapshot::BoxError;
 
-/// What takes one change back.
-#[derive(Debug)]
-pub(super) enum Undo {
-    /// A file was made.
-    MadeFile(FsPath),
-    /// A directory was made.
-    MadeDirectory(FsPath),
-    /// A file was replaced or removed, which held this.
-    ChangedFile { path: FsPath, bytes: Vec<u8>, mode: u32 },
-    /// An empty directory was removed.
-    RemovedDirectory(FsPath),
+/// What is at the place of a file.
+#[derive(Clone, Debug)]
+pub(super) enum State {
+    Absent,
+    File { bytes: Arc<[u8]>, mode: u32, id: BlobId },
 }
 
-/// Changes in order, kept while a mark is set.
-#[derive(Debug, Default)]
-pub(super) struct Log {
-    entries: Vec<Undo>,
-    marks: BTreeMap<u64, usize>,
-    next: u64,
-}
-
-impl Log {
-    /// Whether somebody may want to undo what comes.
-    pub(super) fn is_kept(&self) -> bool {
-        !self.marks.is_empty()
+impl State {
+    pub(super) fn file(bytes: Arc<[u8]>, mode: u32) -> Self {
+        let id = hash::blob(&bytes);
+        Self::File { bytes, mode, id }
     }
 
-    pub(super) fn add(&mut self, undo: Undo) {
-        if self.is_kept() {
-            self.entries.push(undo);
+    pub(super) fn mark(&self) -> StateMark {
+        match self {
+            Self::Absent => StateMark::Absent,
+            Self::File { mode, id, .. } => StateMark::File { mode: *mode, id: *id },
         }
     }
 }
 
-/// A place in the log. Dropping it says that it is not needed any more.
+/// By what a [`State`] is told from others.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum StateMark {
+    Absent,
+    File { mode: u32, id: BlobId },
+}
+
+impl StateMark {
+    /// Whether a file is there with this content. A mode may differ: it is not what a call writes.
+    pub(super) fn has_content_of(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Absent, Self::Absent) => true,
+            (Self::File { id, .. }, Self::File { id: other, .. }) => id == other,
+            _ => false,
+        }
+    }
+}
+
+/// One change.
+#[derive(Clone, Debug)]
+pub(super) enum Change {
+    /// A file was made, replaced or removed.
+    File {
+        path: FsPath,
+        before: State,
+        after: StateMark,
+    },
+    MadeDirectory(FsPath),
+    /// An empty directory was removed.
+    RemovedDirectory(FsPath),
+}
+
+#[derive(Debug)]
+struct Entry {
+    owner: u64,
+    number: u64,
+    change: Change,
+}
+
+/// Changes in order, each kept while its owner has a mark set.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    entries: Vec<Entry>,
+    /// Owner and the first change of it that a mark covers.
+    marks: BTreeMap<u64, (u64, u64)>,
+    next: u64,
+}
+
+pub(super) type Shared = Arc<Mutex<Log>>;
+
+pub(super) fn lock(log: &Shared) -> MutexGuard<'_, Log> {
+    // An entry is added before its change is made, and undoing what did not happen does nothing; so
+    // a panic leaves it usable.
+    log.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Log {
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// Returns an id for a further owner.
+    pub(super) fn owner(&mut self) -> u64 {
+        self.number()
+    }
+
+    /// Whether what an owner changes may have to be undone.
+    pub(super) fn is_kept(&self, owner: u64) -> bool {
+        self.marks.values().any(|(of, _)| *of == owner)
+    }
+
+    pub(super) fn add(&mut self, owner: u64, change: Change) {
+        if self.is_kept(owner) {
+            let number = self.number();
+            self.entries.push(Entry { owner, number, change });
+        }
+    }
+
+    /// Takes out an owner's changes since a mark, the last first. Those left out are superseded by
+    /// another owner's change of the same file.
+    pub(super) fn take_since(&mut self, mark: &Mark) -> Vec<Change> {
+        let Some((owner, first)) = self.marks.get(&mark.id).copied() else { return Vec::new() };
+        let entries = std::mem::take(&mut self.entries);
+        let mut taken = Vec::new();
+        // What the next change of a file, in the order of time, says that it found there.
+        let mut later: BTreeMap<FsPath, usize> = BTreeMap::new();
+        let mut kept: Vec<Entry> = Vec::new();
+        for entry in entries.into_iter().rev() {
+            let is_taken = entry.owner == owner && entry.number >= first;
+            match (is_taken, &entry.change) {
+                (false, change) => {
+                    if let Change::File { path, .. } = change {
+                        later.insert(path.clone(), kept.len());
+                    }
+                    kept.push(entry);
+                }
+                (true, Change::File { path, before, after }) => {
+                    match later.get(path).and_then(|place| kept.get_mut(*place)) {
+                        Some(Entry { change: Change::File { before: found, .. }, .. }) => {
+                            if found.mark().has_content_of(after) {
+                                *found = before.clone();
+                            }
+                        }
+                        _ => taken.push(entry.change),
+                    }
+                }
+                (true, _) => taken.push(entry.change),
+            }
+        }
+        kept.reverse();
+        self.entries = kept;
+        taken
+    }
+}
+
+/// A place in the log. Dropping it says that what follows need not be undone.
 #[derive(Debug)]
 pub(super) struct Mark {
-    log: Arc<Mutex<Log>>,
+    log: Shared,
     id: u64,
 }
 
 impl Mark {
-    pub(super) fn set(log: &Arc<Mutex<Log>>) -> Self {
-        let mut inner = log.lock().unwrap_or_else(PoisonError::into_inner);
-        let (id, place) = (inner.next, inner.entries.len());
-        inner.next += 1;
-        inner.marks.insert(id, place);
+    pub(super) fn set(log: &Shared, owner: u64) -> Self {
+        let mut inner = lock(log);
+        let id = inner.number();
+        inner.marks.insert(id, (owner, id));
         drop(inner);
         Self { log: Arc::clone(log), id }
     }
 
-    /// Takes out what was done since, the last first.
-    pub(super) fn since(&self) -> Vec<Undo> {
-        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(place) = log.marks.get(&self.id).copied() else { return Vec::new() };
-        let place = place.min(log.entries.len());
-        let mut since = log.entries.split_off(place);
-        since.reverse();
-        since
+    /// Checks that it was set in this log.
+    pub(super) fn check(&self, log: &Shared) -> Result<(), BoxError> {
+        match Arc::ptr_eq(&self.log, log) {
+            true => Ok(()),
+            false => Err("expected a snapshot of this filesystem, found that of another".into()),
+        }
     }
 }
 
 impl Drop for Mark {
     fn drop(&mut self) {
-        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        log.marks.remove(&self.id);
-        if log.marks.is_empty() {
-            log.entries.clear();
-        }
+        let mut log = lock(&self.log);
+        let Some((owner, _)) = log.marks.remove(&self.id) else { return };
+        // What no mark covers cannot be asked for any more.
+        let first =
+            log.marks.values().filter(|(of, _)| *of == owner).map(|(_, first)| *first).min();
+        log.entries.retain(|entry| {
+            entry.owner != owner || first.is_some_and(|first| entry.number >= first)
+        });
     }
 }

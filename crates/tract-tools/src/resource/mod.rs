@@ -426,6 +426,12 @@ impl CallResources {
         optional(self.get::<T>())
     }
 
+    /// Whether the resource of a type, which was made, is there for all calls.
+    pub(crate) fn is_singleton<T: ?Sized + 'static>(&self) -> bool {
+        let made = self.resources.as_ref().map(|resources| lock(&resources.made));
+        made.is_some_and(|made| made.get(TypeId::of::<T>()).is_some())
+    }
+
     /// Closes what was made for the call alone, in the reverse order of its making. Returns what
     /// failed.
     pub fn close(&self) -> Vec<ResourceError> {

@@ -1,9 +1,14 @@
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use tract_core::block_on;
-use tract_tools::fs::{DirectoryFs, Filesystem, FsPath, add_fs_tools, bind};
+use tract_tools::dispatch::CallContext;
+use tract_tools::fs::{DirectoryFs, Filesystem, FsPath, MemoryFs, add_fs_tools, bind};
 use tract_tools::resource::Resources;
-use tract_tools::{Call, Dispatcher, Registry, Turn};
+use tract_tools::{
+    Call, Dispatcher, DynTool, Registry, RenderedValue, ToolContext, ToolError, ToolResult,
+    ToolSpec, Turn,
+};
 
 fn run(files: &Arc<dyn Filesystem>, calls: &[(&str, &str)]) -> Vec<(bool, String)> {
     let resources = Resources::builder().bind(bind(Arc::clone(files))).build().unwrap();
@@ -97,4 +102,117 @@ fn a_long_file_is_cut_and_says_so() {
     let done = run(&files, &calls);
     assert!(done[0].1.ends_with("line 2000\n[lines 1 to 2000 of 3000]"));
     assert!(done[1].1.contains("[the rest of the line is left out]"), "{}", done[1].1.len());
+}
+
+/// A tool that does what a test says with the files, and fails.
+struct Failing<F>(F);
+
+#[async_trait]
+impl<F: Fn(&dyn Filesystem) + Send + Sync + 'static> DynTool for Failing<F> {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("failing", "Fails.", r#"{"type":"object"}"#)
+    }
+
+    async fn run(
+        &self,
+        _: &str,
+        context: &ToolContext,
+    ) -> Result<ToolResult<RenderedValue>, ToolError> {
+        (self.0)(&*context.filesystem()?);
+        Err(ToolError::other("it failed"))
+    }
+}
+
+/// Runs one call of a tool that fails, as a turn of its own.
+fn fail<F: Fn(&dyn Filesystem) + Send + Sync + 'static>(files: &Arc<dyn Filesystem>, deed: F) {
+    let resources = Resources::builder().bind(bind(Arc::clone(files))).build().unwrap();
+    let turn = Turn::new().resources(Arc::new(resources));
+    let registry = Registry::builder().dyn_tool(Arc::new(Failing(deed))).build().unwrap();
+    let call = Call::new("c1", "failing", "{}");
+    let done = block_on(Dispatcher::new(Arc::new(registry)).run(vec![call], &turn));
+    assert!(done.ended.is_none(), "{:?}", done.ended);
+    assert!(done.answers[0].is_error);
+}
+
+fn write(files: &dyn Filesystem, name: &str, text: &str) {
+    files.write(&FsPath::parse(name).unwrap(), text.as_bytes()).unwrap();
+}
+
+fn read(files: &dyn Filesystem, name: &str) -> Option<String> {
+    let path = FsPath::parse(name).unwrap();
+    files.read(&path).ok().map(|bytes| String::from_utf8(bytes).unwrap())
+}
+
+#[test]
+fn a_failed_call_undoes_nothing_that_another_turn_wrote_meanwhile() {
+    let directory = tempfile::tempdir().unwrap();
+    let kinds: [Arc<dyn Filesystem>; 2] =
+        [Arc::new(MemoryFs::new()), Arc::new(DirectoryFs::open(directory.path()).unwrap())];
+    for files in kinds {
+        write(&*files, "shared", "before");
+        write(&*files, "ours", "before");
+        let others = Arc::clone(&files);
+        fail(&files, move |mine| {
+            for name in ["ours", "shared", "both", "new"] {
+                write(mine, name, "failing");
+            }
+            let calls = ["shared", "both", "theirs"]
+                .map(|name| format!(r#"{{"path":"{name}","text":"another"}}"#));
+            let calls: Vec<(&str, &str)> = calls.iter().map(|call| ("fs_write", &**call)).collect();
+            assert!(run(&others, &calls).iter().all(|(success, _)| *success));
+            write(mine, "new", "failing again");
+        });
+        let found = ["shared", "both", "theirs", "ours", "new"].map(|name| read(&*files, name));
+        let found = found.map(Option::unwrap_or_default);
+        assert_eq!(found, ["another", "another", "another", "before", ""], "{}", files.name());
+    }
+}
+
+#[test]
+fn a_failed_call_undoes_nothing_that_a_person_wrote_meanwhile() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().to_owned();
+    for name in ["edited", "removed", "ours", "now_a_folder"] {
+        std::fs::write(root.join(name), "before").unwrap();
+    }
+    let files: Arc<dyn Filesystem> = Arc::new(DirectoryFs::open(&root).unwrap());
+    let at = root.clone();
+    fail(&files, move |mine| {
+        for name in ["edited", "removed", "ours", "made", "deep/er/file"] {
+            write(mine, name, "failing");
+        }
+        mine.remove(&FsPath::parse("now_a_folder").unwrap()).unwrap();
+        std::fs::write(at.join("edited"), "a person").unwrap();
+        std::fs::write(at.join("made"), "a person").unwrap();
+        std::fs::remove_file(at.join("removed")).unwrap();
+        std::fs::create_dir(at.join("now_a_folder")).unwrap();
+        std::os::unix::fs::symlink("ours", at.join("deep/er/link")).unwrap();
+    });
+    let found = ["edited", "made", "ours"].map(|name| read(&*files, name).unwrap_or_default());
+    assert_eq!(found, ["a person", "a person", "before"]);
+    assert!(!root.join("removed").exists(), "the person removed it");
+    assert!(root.join("now_a_folder").is_dir());
+    assert!(!root.join("deep/er/file").exists() && root.join("deep/er/link").is_symlink());
+}
+
+#[test]
+fn an_edit_that_would_grow_without_bound_is_refused_before_it_is_built() {
+    let directory = tempfile::tempdir().unwrap();
+    let kinds: [Arc<dyn Filesystem>; 2] =
+        [Arc::new(MemoryFs::new()), Arc::new(DirectoryFs::open(directory.path()).unwrap())];
+    for files in kinds {
+        write(&*files, "bomb", "aaaaaaaaaaaaaaaaaaaa");
+        // Each multiplies what is there by 1,000: 20 kB, 20 MB, 20 GB.
+        let edit = |find: &str, text: &str| {
+            let text = text.repeat(1_000);
+            format!(r#"{{"path":"bomb","find":"{find}","replace":"{text}","everywhere":true}}"#)
+        };
+        let (edit, same) = (edit("a", "a"), edit("a", "a"));
+        let done = run(&files, &[("fs_edit", &edit), ("fs_edit", &same), ("fs_edit", &same)]);
+        assert!(done[0].0, "{}", done[0].1);
+        for (success, text) in &done[1..] {
+            assert!(!success && text.contains("16777216 bytes"), "{text}");
+        }
+        assert_eq!(read(&*files, "bomb").unwrap().len(), 20_000);
+    }
 }
