@@ -1,5 +1,7 @@
 //! From a compiled context to a provider's form.
 
+use std::collections::HashSet;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -294,6 +296,9 @@ pub fn compile_form(
     if let (Body::Object(members), false) = (&mut params.body, tools.is_empty()) {
         members.push(("tools".to_owned(), raw::array(tools)));
     }
+    if form.is_request() {
+        crate::parameters::settle_limit(&mut params, dialect);
+    }
     Ok(params)
 }
 
@@ -314,6 +319,7 @@ fn tools(
 ) -> Result<(Vec<String>, RequestMap), FormError> {
     let mut tools = Vec::new();
     let mut map = Vec::new();
+    let mut taken = HashSet::new();
     let provider = sheet.dialect.provider();
     let mut allowance = StrictAllowance::new(provider);
     for (index, tool) in sheet.compiled.tools().iter().enumerate() {
@@ -355,6 +361,13 @@ fn tools(
                 }
             }
         };
+        // Anthropic refuses a request with two tools of one name.
+        let lowered = lowered.and_then(|(text, sent): (String, SentTool)| {
+            match provider != Provider::Anthropic || taken.insert(sent.sent_name.clone()) {
+                true => Ok((text, sent)),
+                false => Err((sent.sent_name, "a tool before it has the same name".to_owned())),
+            }
+        });
         match lowered {
             Ok((text, sent)) => {
                 sheet.blocks.push(Origin::Tool { index, name: tool.name.clone() }, &text);

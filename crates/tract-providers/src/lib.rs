@@ -13,6 +13,7 @@ mod form;
 mod ids;
 mod import;
 mod neutral;
+mod parameters;
 mod params;
 mod prefix;
 mod raw;

@@ -70,6 +70,21 @@ impl Params {
         }
     }
 
+    /// Gives a member another name; where that one is there already, it stays as it is.
+    pub(crate) fn rename(&mut self, from: &str, to: &str) {
+        let Body::Object(members) = &mut self.body else { return };
+        let is_there = members.iter().any(|(name, _)| name == to);
+        match members.iter().position(|(name, _)| name == from) {
+            Some(place) if is_there => drop(members.remove(place)),
+            Some(place) => {
+                if let Some((name, _)) = members.get_mut(place) {
+                    to.clone_into(name);
+                }
+            }
+            None => {}
+        }
+    }
+
     /// Returns the text of a member.
     pub fn get(&self, key: &str) -> Option<&str> {
         match &self.body {

@@ -4,20 +4,23 @@ use std::collections::HashSet;
 
 use tract_compile::{Compiled, Row, TokenCount, View};
 use tract_core::json::{self, JsonError};
-use tract_core::{CommitId, Message, ModelRequest};
+use tract_core::{CommitId, JsonText, Message, ModelRequest};
 
 use crate::dialect::Dialect;
 use crate::error::FormError;
 use crate::form::{Form, FormOptions, compile_form};
+use crate::parameters;
 use crate::params::Params;
-use crate::raw::{self, Object};
 
 /// Makes a provider's request of a neutral one.
 ///
 /// # Behavior
 /// - The messages go out as [`compile_form`] writes those of the same compiled context.
-/// - `max_tokens`, `stop` and, for Ollama, sampling parameters are put where the dialect has them;
-///   every other parameter goes into the body under its own name.
+/// - Parameters in the words of Chat Completions, such as `max_tokens`, `stop`, `tool_choice` or
+///   `response_format`, are put where the dialect has them. One that only other dialects have is left
+///   out, and [`Params::repairs`] says so; every other goes into the body under its own name.
+/// - The limit of tokens is the request's alone: what an earlier request had, as its commit says, does
+///   not count.
 ///
 /// ```
 /// use tract_core::{JsonText, ModelRequest};
@@ -54,9 +57,10 @@ pub fn params_of_with(
     if let Some(parameters) = &request.parameters {
         let members = json::split_object(parameters.as_str()).map_err(damaged)?;
         for (key, value) in members {
-            set(&mut params, dialect, &key, value);
+            parameters::set(&mut params, dialect, &key, value);
         }
     }
+    parameters::settle_limit(&mut params, dialect);
     Ok(params)
 }
 
@@ -69,6 +73,8 @@ fn compiled(request: &ModelRequest) -> Compiled {
     let mut slots = HashSet::new();
     let mut messages: Vec<Message> = request.messages.to_vec();
     for (place, message) in messages.iter_mut().enumerate() {
+        // Parameters of earlier requests are theirs; of the model, the name still says something.
+        message.generation_config = message.generation_config.as_ref().and_then(only_model);
         // Messages that were never committed may all bear the same name.
         if !slots.insert(message.slot) {
             message.slot = made_up(place);
@@ -97,103 +103,90 @@ fn compiled(request: &ModelRequest) -> Compiled {
     Compiled::new(request.head, view, messages, request.tools.clone(), tokens, next)
 }
 
+fn only_model(config: &JsonText) -> Option<JsonText> {
+    let members = json::split_object(config.as_str()).ok()?;
+    let (_, model) = members.into_iter().rev().find(|(key, _)| key == "model")?;
+    JsonText::new(&format!(r#"{{"model":{model}}}"#)).ok()
+}
+
 fn made_up(place: usize) -> CommitId {
     let name = format!("message {place} of a request");
     CommitId::from_bytes(*tract_core::hash::blob(name.as_bytes()).as_bytes())
 }
 
-/// What Ollama takes within `options`, by the names that others have for it.
-const OLLAMA_OPTIONS: [(&str, &str); 12] = [
-    ("frequency_penalty", "frequency_penalty"),
-    ("max_tokens", "num_predict"),
-    ("min_p", "min_p"),
-    ("num_ctx", "num_ctx"),
-    ("num_predict", "num_predict"),
-    ("presence_penalty", "presence_penalty"),
-    ("repeat_penalty", "repeat_penalty"),
-    ("seed", "seed"),
-    ("stop", "stop"),
-    ("temperature", "temperature"),
-    ("top_k", "top_k"),
-    ("top_p", "top_p"),
-];
-
-fn set(params: &mut Params, dialect: Dialect, key: &str, value: &str) {
-    match dialect {
-        Dialect::OpenAi => {}
-        Dialect::Responses if key == "max_tokens" => {
-            return params.set("max_output_tokens", value.to_owned());
-        }
-        Dialect::Anthropic if key == "stop" => {
-            let list = match value.starts_with('[') {
-                true => value.to_owned(),
-                false => raw::array([value]),
-            };
-            return params.set("stop_sequences", list);
-        }
-        Dialect::Ollama => {
-            if let Some((_, inner)) = OLLAMA_OPTIONS.iter().find(|(name, _)| *name == key) {
-                return option(params, inner, value);
-            }
-        }
-        Dialect::Responses | Dialect::Anthropic => {}
-    }
-    params.set(key, value.to_owned());
-}
-
-/// Sets one member of `options`; the others stay.
-fn option(params: &mut Params, key: &str, value: &str) {
-    let options = params.get("options").unwrap_or("{}").to_owned();
-    let mut out = Object::new();
-    for (name, raw) in json::split_object(&options).unwrap_or_default() {
-        if name != key {
-            out.raw(&name, raw);
-        }
-    }
-    out.raw(key, value);
-    params.set("options", out.end());
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use tract_core::JsonText;
+    use tract_core::{ActiveTool, Blob, Content, Priority, Role, ToolSchema};
 
-    #[track_caller]
-    fn check(dialect: Dialect, parameters: &str, expected: &str) {
-        let parameters = JsonText::new(parameters).expect("it is JSON");
-        let request = ModelRequest::default().parameters(parameters);
-        let params = params_of(&request, dialect).expect("it compiles");
-        let body = params.to_json();
-        let members = json::split_object(&body).expect("an object");
-        let said: Vec<String> = members
-            .into_iter()
-            .filter(|(key, _)| !matches!(key.as_str(), "messages" | "input"))
-            .map(|(key, raw)| format!("{key}={raw}"))
-            .collect();
-        assert_eq!(said.join(" "), expected);
+    use super::*;
+
+    fn message(content: Content, role: Role) -> Message {
+        let nowhere = CommitId::from_bytes([0; 32]);
+        Message {
+            commit: nowhere,
+            slot: nowhere,
+            content,
+            role,
+            priority: Priority::Normal,
+            answers: None,
+            joins: None,
+            form: None,
+            verbatim: None,
+            generation_config: None,
+            token_count: 0,
+        }
     }
 
     #[test]
-    fn parameters_go_where_the_dialect_has_them() {
-        let given =
-            r#"{"max_tokens":7,"model":"m","stop":"x","temperature":0.20,"tool_choice":"auto"}"#;
-        let rest = r#"temperature=0.2 tool_choice="auto""#;
-        check(Dialect::OpenAi, given, &format!(r#"max_tokens=7 model="m" stop="x" {rest}"#));
-        check(
-            Dialect::Responses,
-            given,
-            &format!(r#"max_output_tokens=7 model="m" stop="x" {rest}"#),
-        );
-        check(
-            Dialect::Anthropic,
-            given,
-            &format!(r#"max_tokens=7 model="m" stop_sequences=["x"] {rest}"#),
-        );
-        check(
-            Dialect::Ollama,
-            given,
-            r#"options={"num_predict":7,"stop":"x","temperature":0.2} model="m" tool_choice="auto""#,
-        );
+    fn a_turn_that_anthropics_own_tools_interrupted_goes_back_as_it_is() {
+        let user = message(Content::user("Look."), Role::User);
+        let paused = |blocks: &str| {
+            let mut message = message(Content::assistant("Searching."), Role::Assistant);
+            let bytes = format!(r#"{{"role":"assistant","content":[{blocks}]}}"#);
+            message.form = Some(Dialect::Anthropic.form().to_owned());
+            message.verbatim = Some(Blob::seal(bytes));
+            message
+        };
+        let used =
+            r#"{"type":"server_tool_use","id":"s1","name":"web_search","input":{"query":"x"}}"#;
+        let found = r#"{"type":"web_search_tool_result","tool_use_id":"s1","content":[]}"#;
+        let open = ModelRequest::new(vec![user.clone(), paused(used)]);
+        let params = params_of(&open, Dialect::Anthropic).expect("it compiles");
+        let body = params.to_json();
+        assert!(body.ends_with(&format!("[{used}]}}]}}")), "{body}");
+        assert!(params.repairs.is_empty(), "{:?}", params.repairs);
+        // One whose tools are done is closed.
+        let done = ModelRequest::new(vec![user, paused(&format!("{used},{found}"))]);
+        let params = params_of(&done, Dialect::Anthropic).expect("it compiles");
+        assert!(params.to_json().contains("Continue."), "{}", params.to_json());
+    }
+
+    #[test]
+    fn of_two_tools_of_one_name_anthropic_gets_the_first() {
+        let tool = |says: &str| {
+            let text = format!(r#"{{"name":"a","description":"{says}","input_schema":{{}}}}"#);
+            let tool = ToolSchema::parse(&*text).expect("a tool");
+            ActiveTool { name: "a".into(), id: tool.id(), schema: text.into() }
+        };
+        let mut request = ModelRequest::default();
+        request.tools = vec![tool("first"), tool("second")].into();
+        let params = params_of(&request, Dialect::Anthropic).expect("it compiles");
+        let tools = params.get("tools").expect("tools");
+        assert!(tools.contains("first") && !tools.contains("second"), "{tools}");
+        let said = params.repairs.iter().any(|repair| repair.text.contains("same name"));
+        assert!(said, "{:?}", params.repairs);
+    }
+
+    #[test]
+    fn the_limit_of_an_earlier_request_is_not_sent_again() {
+        let mut earlier = message(Content::user("Be short."), Role::User);
+        let config = r#"{"max_tokens":5,"model":"m"}"#;
+        earlier.generation_config = Some(JsonText::new(config).expect("it is JSON"));
+        let request = ModelRequest::new(vec![earlier]);
+        for dialect in [Dialect::OpenAi, Dialect::Responses, Dialect::Anthropic, Dialect::Ollama] {
+            let params = params_of(&request, dialect).expect("it compiles");
+            let body = params.to_json();
+            assert!(!body.contains(":5") && body.contains(r#""model":"m""#), "{body}");
+        }
     }
 }

@@ -233,10 +233,33 @@ fn in_order(turn: &mut Turn<'_>, repairs: &mut Vec<Repair>) {
     turn.received = None;
 }
 
+/// Whether a tool of Anthropic's own is at work: such a turn goes back as it is, and the model
+/// continues it (`pause_turn`).
+fn is_paused(turn: &Turn<'_>) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Used {
+        #[serde(rename = "type")]
+        kind: String,
+        id: Option<String>,
+        tool_use_id: Option<String>,
+    }
+    let used = turn.blocks.iter().filter_map(|(_, block)| serde_json::from_str(&block.text).ok());
+    let mut open: Vec<String> = Vec::new();
+    for Used { kind, id, tool_use_id } in used {
+        match (kind.as_str(), id, tool_use_id) {
+            ("server_tool_use" | "mcp_tool_use", Some(id), _) => open.push(id),
+            (_, _, Some(answered)) => open.retain(|id| *id != answered),
+            _ => {}
+        }
+    }
+    !open.is_empty()
+}
+
 /// A conversation that ends with the model's words would have it go on in the middle of them.
 fn close(sheet: &mut Sheet<'_>, turns: &mut Vec<Turn<'_>>) {
     let last = turns.iter().rev().find(|turn| turn.role != "system");
     let found = match last {
+        Some(turn) if turn.role == "assistant" && is_paused(turn) => return,
         Some(turn) if turn.role == "assistant" => "the conversation ends with the assistant",
         // Instructions alone are no conversation; where nothing is shown, there is nothing to say.
         None if sheet.compiled.message_count() > 0 => "there is nothing to answer",

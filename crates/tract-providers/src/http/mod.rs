@@ -120,10 +120,11 @@ impl HttpModel {
             let members = tract_core::json::split_object(parameters.as_str()).unwrap_or_default();
             members.iter().any(|(key, raw)| key == "model" && *raw != "null")
         });
-        let params = match named {
+        let mut params = match named {
             true => params,
             false => params.with("model", &self.inner.model),
         };
+        crate::parameters::settle_limit(&mut params, self.inner.provider.dialect());
         Ok(match self.inner.provider {
             Provider::Anthropic if params.get("max_tokens").is_none() => {
                 params.with("max_tokens", provider::ANTHROPIC_MAX_TOKENS)
