@@ -36,12 +36,16 @@ impl Position {
         if let Some(open) = caller.and_then(|message| open_calls(compiled, message)) {
             return Self::Calls(open);
         }
-        let said = compiled.messages().rev().find(|message| !is_instruction(&message.role));
-        match said.map(|message| &message.role) {
+        match Self::last(compiled).map(|message| &message.role) {
             None => Self::Nothing,
             Some(Role::Assistant) => Self::Person,
             Some(_) => Self::Model,
         }
+    }
+
+    /// Returns the last message that is no instruction.
+    pub(crate) fn last(compiled: &Compiled) -> Option<&Message> {
+        compiled.messages().rev().find(|message| !is_instruction(&message.role))
     }
 }
 

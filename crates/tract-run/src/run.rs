@@ -2,8 +2,9 @@
 
 use std::sync::PoisonError;
 
+use serde::Deserialize;
 use tract_compile::Compiled;
-use tract_core::{CommitId, Content, Draft, Usage};
+use tract_core::{CommitId, Content, Draft, StopReason, Usage};
 use tract_engine::{Asked, Decided, unanswered};
 use tract_tools::Call;
 use tract_tools::budget::BudgetExceeded;
@@ -34,6 +35,10 @@ pub enum Stop {
     Cancelled,
     /// A condition of the caller's holds.
     Condition(String),
+    /// The model's last reply was cut off by the limit of tokens.
+    Truncated,
+    /// The model, or a filter of its provider, refused.
+    Refused,
     /// A call ended it.
     Ended {
         /// The stable word.
@@ -55,9 +60,18 @@ impl Stop {
             Self::Budget(_) => "budget_exceeded",
             Self::Cancelled => "cancelled",
             Self::Condition(_) => "condition",
+            Self::Truncated => "truncated",
+            Self::Refused => "refused",
             Self::Ended { code, .. } => code,
         }
     }
+}
+
+/// What a reply's commit says besides the reply.
+#[derive(Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    stop_reason: Option<String>,
 }
 
 /// What came of a run.
@@ -196,7 +210,9 @@ impl Agent {
                 return Ok(Stop::Steps(most));
             }
             let Some(done) = self.step(stored, compiled, report.steps + 1).await? else {
-                return Ok(Stop::Answered);
+                let compiled = self.standing().await?;
+                let reason = self.last_stop_reason(&compiled).await?;
+                return Ok(said_all(reason.as_deref()).unwrap_or(Stop::Answered));
             };
             if let Some(stop) = self.after(&done, report) {
                 return Ok(stop);
@@ -224,7 +240,7 @@ impl Agent {
                 plus(report.usage.reasoning_tokens, usage.reasoning_tokens);
         }
         let ended = match &done.end {
-            TurnEnd::Said => Some(Stop::Answered),
+            TurnEnd::Said => said_all(done.stop_reason.as_ref().map(StopReason::as_str)),
             TurnEnd::Waiting => Some(Stop::Waiting),
             TurnEnd::Cancelled => Some(Stop::Cancelled),
             TurnEnd::Ended(error) => Some(Stop::Ended {
@@ -264,13 +280,29 @@ impl Agent {
     ) -> Result<Option<TurnDone>> {
         match Position::of(&compiled) {
             Position::Nothing => return Err(RunError::NothingToAnswer),
-            Position::Person => return Ok(None),
+            Position::Person => {
+                let reason = self.last_stop_reason(&compiled).await?;
+                if said_all(reason.as_deref()).is_some() {
+                    return Ok(None);
+                }
+            }
             Position::Model | Position::Calls(_) => {}
         }
         if self.say(stored, &compiled, None).await? {
             compiled = self.standing().await?;
         }
         self.ask(stored, &compiled, step).await.map(Some)
+    }
+
+    /// Reads why the model stopped in the last message, as its commit says.
+    async fn last_stop_reason(&self, compiled: &Compiled) -> Result<Option<String>> {
+        let Some(said) = Position::last(compiled) else { return Ok(None) };
+        let commit = self.repo.commit(said.commit).await?;
+        let metadata = commit.and_then(|commit| commit.metadata.clone());
+        let members = metadata.and_then(|metadata| {
+            serde_json::from_str::<Metadata>(metadata.as_str()).ok()?.stop_reason
+        });
+        Ok(members)
     }
 
     /// Answers the calls that are open; nothing when there are none.
@@ -336,6 +368,20 @@ impl Agent {
         Ok(calls)
     }
 }
+
+/// Why a run stops where a reply without calls ended for this reason; nothing when the model only
+/// paused, and goes on where it is asked again with what it said.
+fn said_all(reason: Option<&str>) -> Option<Stop> {
+    match reason {
+        Some(PAUSED) => None,
+        Some(reason) if reason == StopReason::MaxTokens.as_str() => Some(Stop::Truncated),
+        Some(reason) if reason == StopReason::Refusal.as_str() => Some(Stop::Refused),
+        _ => Some(Stop::Answered),
+    }
+}
+
+/// Anthropic's word for a reply that its own tools interrupted: it is to be sent back as it is.
+const PAUSED: &str = "pause_turn";
 
 /// The calls of a context that succeeded.
 fn past_calls(compiled: &Compiled) -> PastCalls {

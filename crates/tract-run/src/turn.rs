@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use tract_compile::Compiled;
-use tract_core::{By, CommitId, Draft, ModelError, Piece, ProgressSink, Reply, ToolCall, Usage};
+use tract_core::{
+    By, CommitId, Draft, ModelError, Piece, ProgressSink, Reply, StopReason, ToolCall, Usage,
+};
 use tract_engine::plan::Request;
 use tract_engine::{
     DeferredCall, Pending, TurnAnswer, TurnRecord, WriteOptions, broken_off, generation_config,
@@ -69,6 +71,8 @@ pub struct TurnDone {
     pub reply: Option<CommitId>,
     /// What it said.
     pub text: String,
+    /// Why the model stopped, as its provider said.
+    pub stop_reason: Option<StopReason>,
     /// What it cost.
     pub usage: Option<Usage>,
     /// The calls that were answered, in order.
@@ -84,6 +88,7 @@ impl TurnDone {
         Self {
             reply: None,
             text: String::new(),
+            stop_reason: None,
             usage: None,
             answers: Vec::new(),
             pending: Vec::new(),
@@ -155,6 +160,7 @@ impl Agent {
         done.reply = Some(commit.id());
         done.text = reply.text();
         done.usage = reply.usage;
+        done.stop_reason = reply.stop_reason;
         Ok(done)
     }
 

@@ -20,4 +20,7 @@ mod remembered;
 mod resume;
 // Tools that the model has to look for.
 mod searching;
+// Why a run stops after a reply without calls.
+mod stops;
+
 mod support;

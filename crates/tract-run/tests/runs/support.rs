@@ -3,7 +3,8 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use tract_core::{
-    ChatModel, Content, Draft, Message, ModelError, ModelRequest, RefName, Reply, Store, Usage,
+    ChatModel, Content, Draft, Message, ModelError, ModelRequest, RefName, Reply, StopReason,
+    Store, Usage,
 };
 use tract_engine::{Repo, RepoOptions};
 
@@ -30,7 +31,17 @@ impl ChatModel for Script {
         self.asked.lock().unwrap().push(request.clone());
         let next = self.says.lock().unwrap().pop_front();
         let draft = next.ok_or_else(|| ModelError::other("the script is at its end"))?;
-        Ok(Reply::new(draft.content).usage(Usage::new(10, 5)).model("scripted-1"))
+        let mut reply = Reply::new(draft.content).usage(Usage::new(10, 5)).model("scripted-1");
+        reply.stop_reason = draft.metadata.as_ref().and_then(|metadata| {
+            let metadata: serde_json::Value = serde_json::from_str(metadata.as_str()).unwrap();
+            Some(match metadata["stop_reason"].as_str()? {
+                "max_tokens" => StopReason::MaxTokens,
+                "refusal" => StopReason::Refusal,
+                "end_turn" => StopReason::EndTurn,
+                other => StopReason::Other(other.to_owned()),
+            })
+        });
+        Ok(reply)
     }
 }
 
