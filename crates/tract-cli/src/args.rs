@@ -49,6 +49,11 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "NAME", default_value = "default")]
     #[arg(help_heading = "Everywhere", hide_default_value = true)]
     pub(crate) repo: String,
+    /// A program that writes summaries: the text on its standard input, the summary on its standard
+    /// output. `tract chat` and `tract run` ask their model where none is named.
+    #[arg(long, global = true, env = "TRACT_SUMMARIZER", value_name = "COMMAND")]
+    #[arg(help_heading = "Everywhere", hide_env_values = true)]
+    pub(crate) summarizer: Option<String>,
     /// Answer in JSON, on stdout: one document, or one line for each item.
     #[arg(long, global = true, help_heading = "Everywhere")]
     pub(crate) json: bool,
@@ -135,6 +140,8 @@ pub(crate) enum Command {
     Select(verb::select::Select),
     /// List tool turns: calls, and the results that answer them.
     Turns(verb::turns::Turns),
+    /// Make the results of tool calls shorter, each by a summary of its own.
+    CompressToolCalls(verb::compress_tool_calls::CompressToolCalls),
     /// Hash everything again and check that it fits together.
     Verify(verb::verify::Verify),
     /// Count what the repository holds.
@@ -190,6 +197,7 @@ impl Command {
             | Self::Revert(_)
             | Self::Merge(_)
             | Self::Compress(_)
+            | Self::CompressToolCalls(_)
             | Self::Copy(_)
             | Self::Apply(_)
             | Self::Import(_)

@@ -4,11 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tract::store::{StoreOptions, WriteMode};
+#[cfg(feature = "http")]
+use tract::{ChatModel, hooks::ModelSummarizer};
 use tract::{OpenOptions, Store, Tract};
 
 use crate::args::Global;
 use crate::failure::{Failure, Outcome};
 use crate::out::Out;
+use crate::summarize::CommandSummarizer;
 
 /// Where the store lies when nobody says otherwise, from the folder that holds it.
 const DEFAULT: [&str; 2] = [".tract", "tract.db"];
@@ -75,7 +78,24 @@ impl<'a> Context<'a> {
     /// Opens the repository in a store.
     pub(crate) async fn open_repo(&self, store: Arc<dyn Store>, create: bool) -> Outcome<Tract> {
         let options = OpenOptions::new().repo(&self.global.repo).create(create).who("cli");
-        Ok(options.open_store(store).await?)
+        let tract = options.open_store(store).await?;
+        Ok(match &self.global.summarizer {
+            Some(command) => {
+                let hooks = tract.repo().hooks().clone();
+                tract.with_hooks(hooks.summarizer(CommandSummarizer::new(command)))
+            }
+            None => tract,
+        })
+    }
+
+    /// Lets a model write the summaries of a repository, where no program was named for that.
+    #[cfg(feature = "http")]
+    pub(crate) fn summarized_by(&self, tract: Tract, model: Arc<dyn ChatModel>) -> Tract {
+        if self.global.summarizer.is_some() {
+            return tract;
+        }
+        let hooks = tract.repo().hooks().clone();
+        tract.with_hooks(hooks.summarizer(ModelSummarizer::new(model)))
     }
 
     /// Returns the url that `init` makes a store at: the named one, else the default here.

@@ -5,6 +5,7 @@
 
 mod args;
 mod context;
+mod definitions;
 mod escape;
 mod failure;
 mod input;

@@ -2,15 +2,16 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 
 use clap::Args;
 use serde::Serialize;
 use tract::models::HttpModel;
-use tract::{Answer, CancellationToken, ChatOptions, Draft, JsonText, Piece, Tract};
+use tract::{Answer, CancellationToken, ChatModel, ChatOptions, Draft, JsonText, Piece, Tract};
 
-use super::commit::schemas;
 use crate::context::Context;
+use crate::definitions;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
 use crate::input;
@@ -69,16 +70,21 @@ pub(super) struct Model {
 impl Model {
     /// Makes its client.
     pub(super) fn client(&self) -> Outcome<HttpModel> {
-        let usage = |error: tract::ModelError| {
-            let failure = Failure::usage(error.to_string());
-            error.notes().into_iter().fold(failure, Failure::note)
-        };
-        let mut builder = HttpModel::builder(&self.model).map_err(usage)?;
-        if let Some(url) = &self.base_url {
-            builder = builder.base_url(url);
-        }
-        builder.from_env().build().map_err(usage)
+        client(&self.model, self.base_url.as_deref())
     }
+}
+
+/// Makes the client of a model.
+pub(super) fn client(model: &str, base_url: Option<&str>) -> Outcome<HttpModel> {
+    let usage = |error: tract::ModelError| {
+        let failure = Failure::usage(error.to_string());
+        error.notes().into_iter().fold(failure, Failure::note)
+    };
+    let mut builder = HttpModel::builder(model).map_err(usage)?;
+    if let Some(url) = base_url {
+        builder = builder.base_url(url);
+    }
+    builder.from_env().build().map_err(usage)
 }
 
 /// Who is asked, and how.
@@ -111,16 +117,17 @@ pub(crate) async fn generate(context: &mut Context<'_>, generate: Generate) -> O
 
 async fn ask(context: &mut Context<'_>, asked: Asked, question: Option<Draft>) -> Outcome<()> {
     let runtime = network()?;
-    let model = asked.model.client()?;
+    let model = Arc::new(asked.model.client()?);
     let (cancellation, pieces, options) = options(&asked, &runtime)?;
     let tract = context.open().await?;
+    let tract = context.summarized_by(tract, Arc::clone(&model) as Arc<dyn ChatModel>);
     let work = runtime.spawn({
         let tract = tract.clone();
         async move {
             // Dropping the options closes the channel of pieces, which ends the printing.
             match question {
-                Some(question) => tract.chat_with(&model, question, &options).await,
-                None => tract.generate_with(&model, &options).await,
+                Some(question) => tract.chat_with(&*model, question, &options).await,
+                None => tract.generate_with(&*model, &options).await,
             }
         }
     });
@@ -177,7 +184,7 @@ fn options(asked: &Asked, runtime: &tokio::runtime::Runtime) -> Outcome<Set> {
         options = options.parameter(key, value)?;
     }
     if let Some(path) = &asked.tools {
-        options = options.tools(schemas(&input::read_text(path)?)?)?;
+        options = options.tools(definitions::read_to_send(path)?)?;
     }
     stop_on_interrupt(runtime, &cancellation);
     Ok((cancellation, pieces, options))

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use tract::core::json;
-use tract::{Draft, JsonText, Priority, ToolSchema};
+use tract::{Draft, JsonText, Priority};
 
 use super::Said;
 use crate::context::Context;
+use crate::definitions;
 use crate::failure::{Failure, Outcome};
 use crate::input;
 use crate::render;
@@ -126,21 +126,7 @@ fn draft(commit: Commit) -> Outcome<Draft> {
     draft.created_at = details.created_at;
     draft.generation_config = commit.config;
     if let Some(path) = commit.tools {
-        draft.tools = Some(schemas(&input::read_text(&path)?)?);
+        draft.tools = Some(definitions::read_to_send(&path)?);
     }
     Ok(draft)
-}
-
-/// Reads a JSON list of tool schemas, one schema, or one a line, each kept byte for byte.
-pub(crate) fn schemas(text: &str) -> Outcome<Vec<ToolSchema>> {
-    let text = text.trim();
-    if text.starts_with('{') {
-        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
-        return match lines.peek().is_some_and(|first| json::split_object(first).is_ok()) {
-            true => lines.map(|line| Ok(ToolSchema::parse(line)?)).collect(),
-            false => Ok(vec![ToolSchema::parse(text)?]),
-        };
-    }
-    let list = json::split_array(text)?;
-    list.into_iter().map(|raw| Ok(ToolSchema::parse(raw)?)).collect()
 }

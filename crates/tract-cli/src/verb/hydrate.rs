@@ -1,7 +1,7 @@
 //! `tract hydrate`
 
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -14,6 +14,7 @@ use tract::tools::{
 use tract::{JsonText, RequestMap, SentTool};
 
 use crate::context::Context;
+use crate::definitions;
 use crate::escape;
 use crate::failure::{Failure, Outcome, note_line};
 use crate::input::{self, Documents};
@@ -192,41 +193,6 @@ impl Catalog {
     }
 }
 
-/// Reads the tools of a file, one a document or in lists.
-pub(crate) fn tool_texts(path: &Path) -> Outcome<Vec<(usize, String)>> {
-    let mut documents = Documents::new(input::open(path)?)?;
-    let mut texts = Vec::new();
-    while let Some(document) = documents.next()? {
-        let text = document.text.map_err(|at| {
-            Failure::no("not_utf8", format!("line {}: byte {at} is not UTF-8", document.line))
-        })?;
-        let text = text.trim();
-        match listed(text) {
-            Some(items) => texts.extend(items.into_iter().map(|item| (document.line, item))),
-            None => texts.push((document.line, text.to_owned())),
-        }
-    }
-    Ok(texts)
-}
-
-/// The tools of a list, of a request, or of what an MCP server lists.
-fn listed(text: &str) -> Option<Vec<String>> {
-    let owned = |items: Vec<&str>| items.into_iter().map(str::to_owned).collect();
-    if text.starts_with('[') {
-        return json::split_array(text).ok().map(owned);
-    }
-    let members = json::split_object(text).ok()?;
-    let member =
-        |key: &str| members.iter().rev().find(|(name, _)| name == key).map(|(_, raw)| *raw);
-    if member("name").is_some() || member("function").is_some() {
-        return None;
-    }
-    match member("tools").filter(|raw| raw.starts_with('[')) {
-        Some(tools) => json::split_array(tools).ok().map(owned),
-        None => member("result").filter(|raw| raw.starts_with('{')).and_then(listed),
-    }
-}
-
 fn text_member(text: &str, keys: &[&str]) -> Option<String> {
     let members = json::split_object(text).ok()?;
     keys.iter().find_map(|key| {
@@ -255,7 +221,7 @@ async fn catalog(context: &mut Context<'_>, asked: &Hydrate) -> Outcome<Catalog>
     let mut refused = HashMap::new();
     let mut seen = HashSet::new();
     let mut definitions = Vec::new();
-    for (line, text) in tool_texts(&asked.tools)? {
+    for (line, text) in definitions::texts(&asked.tools)? {
         match Definition::parse(&text) {
             Ok(definition) => {
                 let id = text_member(&text, &["tool_id", "id"]);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use tract::core::ToolContext;
 use tract::engine::Request;
-use tract::mcp::{McpError, ServerOptions};
+use tract::mcp::{Listing, McpError, ServerOptions};
 use tract::{CancellationToken, ToolSchema};
 
 use super::Said;
@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
 use crate::input;
-use crate::render::{self, count};
+use crate::render;
 use crate::style::{BOLD, DIM, ID, Styled};
 
 /// Ask an MCP server for its tools, and call them.
@@ -24,6 +24,7 @@ use crate::style::{BOLD, DIM, ID, Styled};
 Examples:
   tract mcp tools -- npx -y @modelcontextprotocol/server-memory
   tract mcp tools --url https://example.com/mcp --token-env EXAMPLE_TOKEN
+  tract mcp tools --env GITHUB_TOKEN -- npx -y @modelcontextprotocol/server-github
   tract mcp import -- npx -y @modelcontextprotocol/server-filesystem .
   tract mcp call read_graph '{}' -- npx -y @modelcontextprotocol/server-memory
   tract tools pin --server memory -- npx -y @modelcontextprotocol/server-memory")]
@@ -88,17 +89,21 @@ impl From<McpError> for Failure {
     }
 }
 
-/// Lists the tools of a server.
+/// Lists the tools of a server; a definition that is no tool is reported and left out.
 pub(crate) fn definitions(label: &str, server: &Place) -> Outcome<Vec<ToolSchema>> {
     let options = ServerOptions::new();
     let listing = server.ask(label, options, async |server| Ok(server.tools().await?))?;
-    if let Some((text, why)) = listing.refused.first() {
-        let text: String = text.chars().take(80).collect();
-        let failed = listing.refused.len();
-        let message = format!("{} the server lists: {why}: {text}", count(failed, "tool"));
-        return Err(Failure::no("bad_tool", message));
-    }
+    report_refused("the server", &listing);
     Ok(listing.tools.iter().map(|tool| tool.definition().clone()).collect())
+}
+
+/// Reports the definitions that are left out.
+pub(super) fn report_refused(server: &str, listing: &Listing) {
+    for (text, why) in &listing.refused {
+        let shown: String = text.chars().take(80).collect();
+        let line = format!("left out of what {server} lists: {why}: {shown}");
+        anstream::eprintln!("{}", escape::line(&line));
+    }
 }
 
 fn call(

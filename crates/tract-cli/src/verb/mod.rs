@@ -11,6 +11,7 @@ pub(crate) mod commit;
 pub(crate) mod compile;
 pub(crate) mod completions;
 pub(crate) mod compress;
+pub(crate) mod compress_tool_calls;
 #[cfg(feature = "conformance")]
 pub(crate) mod conformance;
 pub(crate) mod copy;
@@ -134,6 +135,7 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Tools(tools) => tools::run(context, tools).await,
         Command::Select(select) => select::run(context, select).await,
         Command::Turns(turns) => turns::run(context, turns).await,
+        Command::CompressToolCalls(asked) => compress_tool_calls::run(context, asked).await,
         Command::Verify(verify) => verify::run(context, verify).await,
         Command::Stats => stats::run(context).await,
         Command::Undo(undo) => undo::run(context, undo).await,

@@ -11,7 +11,7 @@ use tract::{CommitId, Tract};
 
 use crate::context::Context;
 use crate::escape;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::input;
 use crate::render::{count, short};
 use crate::style::{DIM, Styled};
@@ -66,9 +66,10 @@ enum What {
     Summarise {
         /// Its name, or the beginning of it.
         id: String,
-        /// A program that reads the text on standard input and writes the summary.
-        #[arg(long, value_name = "COMMAND", env = "TRACT_SUMMARIZER")]
-        command: String,
+        /// A program that reads the text on standard input and writes the summary; the one that
+        /// --summarizer or TRACT_SUMMARIZER names when absent.
+        #[arg(long, value_name = "COMMAND")]
+        command: Option<String>,
         /// What has to be kept.
         #[arg(long, value_name = "TEXT")]
         instructions: Option<String>,
@@ -130,6 +131,10 @@ pub(crate) async fn run(context: &mut Context<'_>, pending: Pending) -> Outcome<
             tract.edit_pending(&id, text).await?
         }
         What::Summarise { id, command, instructions, keep, timeout } => {
+            let Some(command) = command.or_else(|| context.global.summarizer.clone()) else {
+                return Err(Failure::usage("expected a program that writes the summary")
+                    .note("name it with --command, --summarizer or TRACT_SUMMARIZER"));
+            };
             let mut how = Summarize::new();
             how.instructions = instructions;
             how.must_keep = keep;

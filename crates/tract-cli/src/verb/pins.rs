@@ -1,19 +1,18 @@
 //! `tract tools pin|trust|check`
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use tract::core::json;
 use tract::tools::pin::{Pin, PinPolicy, Pins, Standing};
 use tract::{ToolId, ToolSchema};
 
 use super::server::Place;
 use crate::context::Context;
+use crate::definitions;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
-use crate::input;
 use crate::style::{BAD, BOLD, DIM, ID, Styled};
 
 /// Definitions of tools, from a file or from a server.
@@ -55,7 +54,7 @@ struct Line<'a> {
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, source: Source, deed: Deed) -> Outcome<()> {
-    let found = definitions(&source)?;
+    let found = found(&source)?;
     let tract = match deed {
         Deed::Check => context.open().await?,
         Deed::Pin | Deed::Trust => context.open_or_create().await?,
@@ -167,9 +166,9 @@ fn tell(
     Ok(())
 }
 
-fn definitions(source: &Source) -> Outcome<Vec<ToolSchema>> {
+fn found(source: &Source) -> Outcome<Vec<ToolSchema>> {
     let mut found = match &source.file {
-        Some(file) => read(file)?,
+        Some(file) => definitions::read(file)?,
         None => asked(source)?,
     };
     for name in &source.tools {
@@ -208,34 +207,4 @@ fn asked(source: &Source) -> Outcome<Vec<ToolSchema>> {
 #[cfg(not(feature = "mcp"))]
 fn asked(_: &Source) -> Outcome<Vec<ToolSchema>> {
     Err(Failure::usage("this build cannot ask MCP servers").note("build it with feature \"mcp\""))
-}
-
-/// Reads a list, lines, or an answer of a server: `{"tools"}`, also under `result`.
-fn read(file: &Path) -> Outcome<Vec<ToolSchema>> {
-    let text = input::read_text(file)?;
-    let text = text.trim();
-    if let Some(list) = listed(text) {
-        return list.into_iter().map(|raw| Ok(ToolSchema::parse(raw)?)).collect();
-    }
-    match json::split_array(text) {
-        Ok(list) => list.into_iter().map(|raw| Ok(ToolSchema::parse(raw)?)).collect(),
-        Err(_) => {
-            let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-            lines
-                .map(|(place, line)| {
-                    ToolSchema::parse(line)
-                        .map_err(|error| Failure::from(error).at_line(file, place + 1))
-                })
-                .collect()
-        }
-    }
-}
-
-fn listed(text: &str) -> Option<Vec<&str>> {
-    let member = |text, key: &str| {
-        let members = json::split_object(text).ok()?;
-        members.into_iter().rev().find(|(name, _)| name == key).map(|(_, raw)| raw)
-    };
-    let tools = |text| json::split_array(member(text, "tools")?).ok();
-    tools(text).or_else(|| tools(member(text, "result")?))
 }

@@ -11,10 +11,10 @@ use tract::run::{OnResume, Report, Stop};
 use tract::tools::budget::{Budget, BudgetTracker};
 use tract::tools::policy::ApprovalRequired;
 use tract::tools::{Session, Strategy};
-use tract::{CancellationToken, Draft, JsonText, Tract};
+use tract::{CancellationToken, ChatModel, Draft, JsonText, Tract};
 
 use self::printed::{Printer, Told};
-use self::tools::Tools;
+use self::tools::{Commands, Tools};
 use super::ask::{Model, empty_question, network, stop_on_interrupt};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
@@ -30,6 +30,7 @@ use crate::input;
 Examples:
   tract run --model openai/gpt-5.5 --fs . 'Write a summary of README.md to SUMMARY.md'
   tract run --model anthropic/claude-opus-4-7 --mcp 'npx -y @modelcontextprotocol/server-memory' 'Remember that I like tea'
+  tract run --model openai/gpt-5.5 --mcp 'gh=npx -y @modelcontextprotocol/server-github' --mcp-env gh:GITHUB_TOKEN 'List my issues'
   tract run --model ollama/llama3 --branch attempt-2 --max-steps 20 'Try again'
   tract pending approve p-7c1e02aa && tract run --model openai/gpt-5.5
 
@@ -48,6 +49,12 @@ pub(crate) struct Run {
     #[cfg(feature = "mcp")]
     #[arg(long, value_name = "[LABEL=]CMD")]
     mcp: Vec<String>,
+    /// A variable for the servers, or for the one with a label: NAME passes ours on, NAME=VALUE sets
+    /// it; may be given several times. A server gets PATH, HOME and the like, and no other variable
+    /// of ours.
+    #[cfg(feature = "mcp")]
+    #[arg(long, value_name = "[LABEL:]NAME[=VALUE]", requires = "mcp")]
+    mcp_env: Vec<String>,
     /// Keeps the tools of the servers back until the model has looked for them, with one tool more,
     /// `search_tools`: for servers of many tools.
     #[cfg(feature = "mcp")]
@@ -132,6 +139,7 @@ pub(crate) async fn run(context: &mut Context<'_>, run: Run) -> Outcome<()> {
             None => tract.on(name)?,
         };
     }
+    let tract = context.summarized_by(tract, Arc::clone(&model) as Arc<dyn ChatModel>);
     let cancellation = CancellationToken::new();
     stop_on_interrupt(&network, &cancellation);
     let (sender, told) = mpsc::channel();
@@ -170,9 +178,9 @@ async fn worked(
     let session = Session::new();
     let instructions = run.instructions.as_deref().map(input::read_text).transpose()?;
     #[cfg(feature = "mcp")]
-    let commands = run.mcp.as_slice();
+    let commands = Commands { commands: &run.mcp, variables: &run.mcp_env };
     #[cfg(not(feature = "mcp"))]
-    let commands = &[];
+    let commands = Commands::default();
     let strategy = run.plan.strategy();
     let tools = Tools::start(&session, strategy, run.fs.as_deref(), commands, instructions).await?;
     let mut agent = tract

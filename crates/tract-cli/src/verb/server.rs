@@ -25,9 +25,26 @@ pub(crate) struct Place {
     /// The environment variable that holds a bearer token for the url's server.
     #[arg(long, value_name = "VARIABLE", requires = "url")]
     token_env: Option<String>,
+    /// A variable for the command: NAME passes ours on, NAME=VALUE sets it; may be given several
+    /// times. A server gets PATH, HOME and the like, and no other variable of ours.
+    #[arg(long, value_name = "NAME[=VALUE]", requires = "command")]
+    env: Vec<String>,
     /// The command that starts a server.
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// Gives a command a variable, which `NAME` passes on from our environment and `NAME=VALUE` sets.
+#[cfg(feature = "mcp")]
+pub(super) fn with_variable(command: ServerCommand, variable: &str) -> Outcome<ServerCommand> {
+    match variable.split_once('=') {
+        Some(("", _)) => Err(Failure::usage(format!("expected NAME=VALUE, found {variable:?}"))),
+        Some((name, value)) => Ok(command.env(name, value)),
+        None if std::env::var_os(variable).is_some() => Ok(command.inherit(variable)),
+        None => Err(Failure::usage(format!(
+            "expected the variable {variable:?} in the environment, found none"
+        ))),
+    }
 }
 
 #[cfg(feature = "mcp")]
@@ -60,7 +77,10 @@ impl Place {
             "" => program.to_string_lossy().into_owned(),
             label => label.to_owned(),
         };
-        let command = ServerCommand::new(program).args(args);
+        let mut command = ServerCommand::new(program).args(args);
+        for variable in &self.env {
+            command = with_variable(command, variable)?;
+        }
         Ok(McpServer::start(label, command, options).await?)
     }
 

@@ -9,14 +9,17 @@ use crate::failure::{Failure, Outcome};
 
 /// Show or say which tool results are summarised automatically.
 ///
-/// A tool that is listed is summarised whatever its size, others above the threshold. What is said
-/// here holds for every program that opens the repository with a summariser.
+/// A tool that is listed is summarised whatever its size, others above the threshold. The summaries
+/// are written by the model of `tract chat` and `tract run`, and by the program that --summarizer or
+/// TRACT_SUMMARIZER names, whatever the command; where there is neither, a result is recorded as it
+/// came.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   tract summarization                                      what holds now
   tract summarization --tool 'grep=keep file names' --threshold 800
-  tract summarization --off")]
+  tract summarization --off
+  tract commit tool-result --call-id c1 --summarizer 'head -c 400' < output.txt")]
 pub(crate) struct Summarization {
     /// A tool, and what has to be kept of its results; may be given several times.
     #[arg(long, value_name = "NAME=TEXT")]
@@ -75,6 +78,12 @@ pub(crate) async fn run(context: &mut Context<'_>, asked: Summarization) -> Outc
         config.must_keep = asked.keep;
         config.with_context = asked.with_context;
         tract.configure_tool_summarization(config).await?;
+        if context.global.summarizer.is_none() {
+            context.out.say(
+                "summaries are written by the model of `tract chat` and `tract run`; for other \
+                 commands, name a program with --summarizer or TRACT_SUMMARIZER",
+            );
+        }
     }
     let config = tract.tool_summarization().await?;
     if context.out.is_json() {

@@ -11,11 +11,12 @@ use tract::engine::Request;
 use tract::{CommitId, ToolId, ToolSchema, Tract};
 
 use super::pins::{self, Deed, Source};
-use super::{Said, commit, diff};
+use super::{Said, diff};
 use tract::schema::Target;
 use tract::tools::pin::PinPolicy;
 
 use crate::context::Context;
+
 use crate::escape;
 use crate::failure::{Failure, Outcome};
 use crate::input;
@@ -102,7 +103,10 @@ tell-only        all")]
         #[arg(value_parser = pin_policy)]
         policy: Option<PinPolicy>,
     },
-    /// Set the tools in force from here on: a JSON list of schemas, or one a line.
+    /// Set the tools in force from here on.
+    ///
+    /// A JSON list of definitions, one a line, a request, or what an MCP server lists. Each needs a
+    /// name of its own; what providers will refuse is reported.
     #[command(after_help = "\
 Examples:
   tract tools set tools.json
@@ -380,9 +384,10 @@ async fn compare(context: &mut Context<'_>, before: &str, after: &str) -> Outcom
 async fn set(context: &mut Context<'_>, file: Option<PathBuf>, said: Said) -> Outcome<()> {
     let tract = context.open().await?;
     let tools = match file {
-        Some(file) => commit::schemas(&input::read_text(&file)?)?,
+        Some(file) => crate::definitions::read_to_send(&file)?,
         None => Vec::new(),
     };
+    crate::definitions::report_limits(context.out, &tools);
     let made = tract.record(Request::Tools { tools, details: said.details()? }).await?;
     render::committed(context.out, &tract, &made).await
 }

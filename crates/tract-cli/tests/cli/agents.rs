@@ -6,7 +6,7 @@ use crate::chat::{Server, event, run};
 use crate::support::Place;
 
 /// A streamed reply that asks for one call.
-fn calls(id: &str, name: &str, arguments: &Value) -> String {
+pub(crate) fn calls(id: &str, name: &str, arguments: &Value) -> String {
     let call = json!({"role": "assistant", "tool_calls": [{
         "index": 0, "id": id, "type": "function",
         "function": {"name": name, "arguments": arguments.to_string()},
@@ -14,7 +14,7 @@ fn calls(id: &str, name: &str, arguments: &Value) -> String {
     event(&call.to_string(), "null") + &event("{}", "\"tool_calls\"") + "data: [DONE]\n\n"
 }
 
-fn says(text: &str) -> String {
+pub(crate) fn says(text: &str) -> String {
     let delta = json!({"role": "assistant", "content": text}).to_string();
     event(&delta, "null") + &event("{}", "\"stop\"") + "data: [DONE]\n\n"
 }
@@ -155,4 +155,70 @@ fn a_servers_tools_are_kept_back_until_the_model_has_found_them() {
     assert!(place.ok(&["tools", "of", "--json"]).contains(tool), "which the model saw");
     let calls = std::fs::read_to_string(place.path("calls.log")).unwrap();
     assert_eq!(calls.lines().count(), 1);
+}
+
+/// A reply to a request that is not streamed.
+fn whole(text: &str) -> String {
+    json!({"id": "r1", "model": "m-1", "choices": [{
+        "index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text},
+    }]})
+    .to_string()
+}
+
+#[test]
+fn a_run_summarizes_results_by_its_own_model() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("desk")).expect("a folder");
+    place.write("desk/notes.txt", "buy milk, and then a very long list of other things to buy\n");
+    place.ok(&["summarization", "--tool", "fs_read=keep what to buy"]);
+    let answers = vec![
+        calls("c1", "fs_read", &json!({"path": "notes.txt"})),
+        whole("milk and more"),
+        says("Milk."),
+    ];
+    let server = Server::start(answers, false);
+    let with = ["--model", "openai/some", "--base-url", &server.url];
+    let ran = run(
+        &place,
+        &[&["run", "What is to buy?", "--fs", "desk", "--plan", "none"], &with[..]].concat(),
+    );
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let asked = server.served.join().expect("it served");
+    let last = asked[2]["messages"].as_array().expect("messages").last().expect("one");
+    assert_eq!((&last["role"], &last["content"]), (&json!("tool"), &json!("milk and more")));
+
+    // So are the results that are there already, by a verb.
+    let other =
+        place.run(&["compress-tool-calls", "--summarizer", "head -c 4", "--json"]).expect(0);
+    assert_eq!(other.lines()[0]["edits"].as_array().map(Vec::len), Some(1), "{other:?}");
+    let server = Server::start(vec![whole("m")], false);
+    let with = ["--model", "openai/some", "--base-url", &server.url];
+    let by_model = run(&place, &[&["compress-tool-calls", "--json"], &with[..]].concat());
+    assert_eq!(by_model.code, Some(0), "{by_model:?}");
+    server.served.join().expect("it served");
+    place.ok(&["verify"]);
+}
+
+#[test]
+fn a_reply_that_was_cut_off_is_no_success() {
+    let place = Place::new();
+    let cut = event(&json!({"role": "assistant", "content": "half of"}).to_string(), "null")
+        + &event("{}", "\"length\"")
+        + "data: [DONE]\n\n";
+    let server = Server::start(vec![cut], false);
+    let with = ["--model", "openai/some", "--base-url", &server.url, "--set", "max_tokens=3"];
+    let ran = run(&place, &[&["run", "All of it.", "--json"], &with[..]].concat());
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let end = ran.lines().pop().expect("the end");
+    assert_eq!((&end["stop"], &end["text"]), (&json!("truncated"), &json!("half of")));
+    server.served.join().expect("it served");
+
+    // What one request was allowed is not what the next one is.
+    let server = Server::start(vec![says("All of it.")], false);
+    let with = ["--model", "openai/gpt-5.5", "--base-url", &server.url];
+    let ran = run(&place, &[&["run", "Again."], &with[..]].concat());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let asked = server.served.join().expect("it served");
+    assert!(asked[0].get("max_tokens").is_none(), "{}", asked[0]);
+    assert!(asked[0].get("max_completion_tokens").is_none(), "{}", asked[0]);
 }

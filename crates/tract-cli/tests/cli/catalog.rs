@@ -127,3 +127,57 @@ fn approved_tools_are_bound_to_their_definitions() {
     place.refused(&["tools", "trust", "tools.json", "--tool", "wrte"], 1, "unknown_tool", "wrte");
     place.is_clean();
 }
+
+#[test]
+fn tools_are_set_from_every_shape_that_lists_them() {
+    let place = Place::new();
+    let tool = r#"{"name":"a","inputSchema":{"type":"object"},"x":1.50}"#;
+    for listing in [
+        format!(r#"{{"tools":[{tool}],"nextCursor":null}}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"tools":[{tool}]}}}}"#),
+        format!("[{tool}]"),
+        tool.to_owned(),
+        format!("{{\"tools\":\n[{tool}]\n}}"),
+    ] {
+        place.write("tools.json", &listing);
+        place.ok(&["tools", "set", "tools.json"]);
+        assert_eq!(place.ok(&["tools", "of", "--json"]).trim(), format!("[{tool}]"), "{listing}");
+    }
+    // A tool that a provider runs itself needs no name.
+    place.write("tools.json", r#"[{"type":"web_search"}]"#);
+    place.ok(&["tools", "set", "tools.json"]);
+    place.write("tools.json", "[]");
+    place.ok(&["tools", "set", "tools.json"]);
+    assert_eq!(place.ok(&["tools", "of", "--json"]).trim(), "[]");
+}
+
+#[test]
+fn what_is_no_tool_is_not_set() {
+    let place = Place::new();
+    place.ok(&["commit", "user", "Hi"]);
+    let tool = r#"{"name":"a","input_schema":{"type":"object"}}"#;
+    let odd = r#"{"name":"a","description":"Another."}"#;
+    for (text, code, says) in [
+        (r#"{"nonsense":1}"#.to_owned(), "no_name", "nonsense"),
+        (format!(r#"[{tool},{{"description":"x"}}]"#), "no_name", "description"),
+        (format!("[{tool},{odd}]"), "duplicate_name", "\"a\""),
+        (format!("{tool}\n{tool}"), "duplicate_name", "\"a\""),
+        (String::new(), "no_tools", "found nothing"),
+    ] {
+        place.write("tools.json", text);
+        place.refused(&["tools", "set", "tools.json"], 1, code, says);
+        let commit = ["commit", "user", "Hi", "--tools", "tools.json"];
+        place.refused(&commit, 1, code, says);
+    }
+    assert_eq!(place.ok(&["tools", "of", "--json"]).trim(), "[]");
+    // What providers refuse is reported, and stored: another one may take it.
+    place.write("tools.json", r#"{"name":"a.b","input_schema":{"type":"object"}}"#);
+    let set = place.run(&["tools", "set", "tools.json"]).expect(0);
+    assert!(set.stderr.contains("a.b: "), "{set:?}");
+    let many: Vec<String> = (0..129)
+        .map(|n| format!(r#"{{"name":"t{n}","input_schema":{{"type":"object"}}}}"#))
+        .collect();
+    place.write("tools.json", many.join("\n"));
+    let set = place.run(&["tools", "set", "tools.json"]).expect(0);
+    assert!(set.stderr.contains("at most 128"), "{set:?}");
+}

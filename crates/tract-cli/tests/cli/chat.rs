@@ -53,7 +53,13 @@ impl Server {
                 let (mut stream, _) = listener.accept().expect("a client");
                 asked.push(request(&stream));
                 if !answer.starts_with("HTTP/1.1 ") {
-                    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+                    let kind = match answer.starts_with('{') {
+                        true => "application/json",
+                        false => "text/event-stream",
+                    };
+                    let head = format!(
+                        "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n"
+                    );
                     stream.write_all(head.as_bytes()).expect("the client listens");
                 }
                 stream.write_all(answer.as_bytes()).expect("the client listens");

@@ -32,6 +32,9 @@ mod hydrate;
 // Servers of tools behind a url, and approval.
 #[cfg(all(feature = "http", feature = "mcp"))]
 mod servers;
+// Servers of tools that are programs.
+#[cfg(all(unix, feature = "run", feature = "mcp"))]
+mod stdio;
 // The shapes that scripts rely on.
 mod json_shapes;
 // Databases of the Python original.

@@ -131,3 +131,67 @@ fn automatic_summaries_are_said_and_shown() {
     place.ok(&["summarization", "--off"]);
     assert_eq!(place.json(&["summarization", "--json"]), [serde_json::Value::Null]);
 }
+
+const LONG: &str =
+    "src/lib.rs:7: fn main is called here, and then there are many more words about it";
+
+/// A call that has no answer.
+fn with_call() -> Place {
+    let place = Place::new();
+    place.ok(&["commit", "user", "Look."]);
+    place.ok(&["commit", "assistant", "", "--call", "c1", "grep", "{}"]);
+    place
+}
+
+#[test]
+fn a_configured_result_is_summarized_by_the_program_that_is_named() {
+    let place = with_call();
+    let configured = place.run(&["summarization", "--tool", "grep=keep file names"]).expect(0);
+    assert!(configured.stderr.contains("--summarizer"), "who writes them is said: {configured:?}");
+    let quiet = ["summarization", "--tool", "grep=x", "--summarizer", "head -c 13"];
+    assert!(!place.run(&quiet).expect(0).stderr.contains("--summarizer"));
+    let commit = ["commit", "tool-result", LONG, "--call-id", "c1", "--name", "grep"];
+    place.ok(&[&commit[..], &["--summarizer", "head -c 13"]].concat());
+    let compiled = place.ok(&["compile", "--to", "messages"]);
+    assert!(compiled.contains("src/lib.rs:7:") && !compiled.contains("many more"), "{compiled}");
+    // A stream does the same; the variable names the program as well.
+    let place = with_call();
+    place.ok(&["summarization", "--tool", "grep=keep file names"]);
+    let line = format!(r#"{{"op":"tool_result","call_id":"c1","name":"grep","content":"{LONG}"}}"#);
+    place.write("stream.jsonl", line);
+    let mut apply = place.command(&["apply", "stream.jsonl"]);
+    let output = apply.env("TRACT_SUMMARIZER", "head -c 13").output().expect("the binary runs");
+    assert!(output.status.success(), "{output:?}");
+    let compiled = place.ok(&["compile", "--to", "messages"]);
+    assert!(!compiled.contains("many more"), "{compiled}");
+    place.is_clean();
+}
+
+#[test]
+fn results_are_made_shorter_by_a_verb() {
+    let place = with_call();
+    place.ok(&["commit", "tool-result", LONG, "--call-id", "c1", "--name", "grep"]);
+    let source = place.id("HEAD");
+    place.refused(&["compress-tool-calls"], 2, "usage", "--model");
+    let done = place.json(&[
+        "compress-tool-calls",
+        "--name",
+        "grep",
+        "--summarizer",
+        "head -c 13",
+        "--json",
+    ]);
+    assert_eq!(done[0]["sources"], serde_json::json!([source]));
+    assert_eq!(done[0]["tool_names"], serde_json::json!(["grep"]));
+    assert_eq!(
+        (&done[0]["turns"], done[0]["edits"].as_array().map(Vec::len)),
+        (&1.into(), Some(1))
+    );
+    assert!(done[0]["tokens_after"].as_u64() < done[0]["tokens_before"].as_u64(), "{done:?}");
+    let compiled = place.ok(&["compile", "--to", "messages"]);
+    assert!(compiled.contains("src/lib.rs:7:") && !compiled.contains("many more"), "{compiled}");
+    // What its summary would not make shorter stays.
+    let done = place.json(&["compress-tool-calls", "HEAD", "--summarizer", "cat", "--json"]);
+    assert_eq!(done[0]["left"].as_array().map(Vec::len), Some(1), "{done:?}");
+    place.is_clean();
+}

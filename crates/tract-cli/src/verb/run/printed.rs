@@ -204,6 +204,13 @@ fn said(report: &Report) -> (Option<String>, Vec<String>) {
         ),
         Stop::Budget(exceeded) => (Some(exceeded.to_string()), vec![again()]),
         Stop::Cancelled => (Some("interrupted".to_owned()), vec![again()]),
+        Stop::Truncated => (
+            Some("the reply was cut off by the limit of tokens".to_owned()),
+            vec![
+                "allow more with --set max_tokens=N, and say in a task how to continue".to_owned(),
+            ],
+        ),
+        Stop::Refused => (Some("the model refused to continue".to_owned()), Vec::new()),
         Stop::Ended { message, notes, .. } => (Some(message.clone()), notes.clone()),
         other => (Some(other.code().to_owned()), vec![again()]),
     }

@@ -1,12 +1,14 @@
 //! What an agent of the command line may use, and how it is told.
 
+#[cfg(feature = "mcp")]
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 #[cfg(feature = "mcp")]
 use std::sync::RwLock;
 
 #[cfg(feature = "mcp")]
-use tract::mcp::{McpServer, ServerCommand, ServerOptions, distinct_names};
+use tract::mcp::{McpServer, ServerCommand, ServerOptions, distinct_names_besides};
 use tract::run::Agent;
 use tract::tools::fs::{self, DirectoryFs, Filesystem};
 use tract::tools::policy::ReadBeforeWrite;
@@ -18,6 +20,8 @@ use tract::tools::{
 };
 
 use crate::failure::{Failure, Outcome};
+#[cfg(feature = "mcp")]
+use crate::verb::{mcp::report_refused, server::with_variable};
 
 const ROLE: &str = "\
 You work on a task by yourself, with the tools that you are given. Look before you change \
@@ -38,6 +42,16 @@ pub(super) struct Tools {
     of_servers: Registry,
 }
 
+/// The MCP servers that the command line names.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Commands<'a> {
+    /// `[LABEL=]CMD`.
+    pub(super) commands: &'a [String],
+    /// `[LABEL:]NAME[=VALUE]`.
+    #[cfg(feature = "mcp")]
+    pub(super) variables: &'a [String],
+}
+
 fn no(code: &'static str) -> impl Fn(String) -> Failure {
     move |message| Failure::no(code, message)
 }
@@ -48,7 +62,7 @@ impl Tools {
         session: &Session,
         strategy: Option<Strategy>,
         folder: Option<&Path>,
-        commands: &[String],
+        commands: Commands<'_>,
         instructions: Option<String>,
     ) -> Outcome<Self> {
         let role = instructions.as_deref().unwrap_or(ROLE).replace("${", "$${");
@@ -77,9 +91,9 @@ impl Tools {
         }
         let prompt = prompt.build().map_err(|error| no("prompt")(error.to_string()))?;
         #[cfg(feature = "mcp")]
-        let (servers, builder) = servers(commands).await?;
+        let (servers, builder) = servers(commands, &prompt).await?;
         #[cfg(not(feature = "mcp"))]
-        let builder = match commands {
+        let builder = match commands.commands {
             [] => Registry::builder(),
             _ => return Err(Failure::usage("this build knows no MCP servers")),
         };
@@ -141,11 +155,15 @@ fn registry(builder: RegistryBuilder) -> Outcome<Registry> {
     builder.build().map_err(|error| no("tools")(error.to_string()))
 }
 
-/// Starts servers and takes their tools; names that several have are told apart.
+/// Starts servers and takes their tools; names that several have, or that the prompt's own tools
+/// have, are told apart.
 #[cfg(feature = "mcp")]
-async fn servers(commands: &[String]) -> Outcome<(Vec<McpServer>, RegistryBuilder)> {
-    let mut servers = Vec::new();
-    let mut tools = Vec::new();
+async fn servers(
+    Commands { commands, variables }: Commands<'_>,
+    prompt: &Prompt,
+) -> Outcome<(Vec<McpServer>, RegistryBuilder)> {
+    let mut planned: BTreeMap<String, ServerCommand> = BTreeMap::new();
+    let mut order = Vec::new();
     for command in commands {
         let (label, command) = labelled(command);
         let words = words(command)?;
@@ -155,12 +173,31 @@ async fn servers(commands: &[String]) -> Outcome<(Vec<McpServer>, RegistryBuilde
         let stem = Path::new(program).file_stem().and_then(|stem| stem.to_str());
         let label = label.or(stem).unwrap_or("server").to_owned();
         let command = ServerCommand::new(program).args(arguments);
-        let server = McpServer::start(label, command, ServerOptions::new()).await?;
-        tools.extend(server.tools().await?.tools);
+        order.push(label.clone());
+        // What is approved is approved for a label.
+        if planned.insert(label.clone(), command).is_some() {
+            return Err(Failure::usage(format!("two servers have the label {label:?}"))
+                .note("give each a label of its own: --mcp 'LABEL=COMMAND'"));
+        }
+    }
+    for variable in variables {
+        give_variable(&mut planned, variable)?;
+    }
+    let mut servers = Vec::new();
+    let mut tools = Vec::new();
+    for label in order {
+        let Some(command) = planned.remove(&label) else { continue };
+        let server = McpServer::start(&*label, command, ServerOptions::new()).await?;
+        let listing = server.tools().await?;
+        report_refused(&label, &listing);
+        tools.extend(listing.tools);
         servers.push(server);
     }
-    let builder = distinct_names(tools).into_iter().fold(Registry::builder(), |builder, tool| {
-        // What the server wrote, but for a name that another server's tool has too.
+    let specs = prompt.tools().iter().map(|tool| tool.spec().name).collect::<Vec<_>>();
+    let own = specs.iter().map(String::as_str).chain(["search_tools"]);
+    let tools = distinct_names_besides(tools, own);
+    let builder = tools.into_iter().fold(Registry::builder(), |builder, tool| {
+        // What the server wrote, but for a name that another tool has too.
         let definition = match tool.name() == tool.origin() {
             true => tool.definition().text().to_owned(),
             false => tract::core::DynTool::spec(&tool).definition(),
@@ -168,6 +205,27 @@ async fn servers(commands: &[String]) -> Outcome<(Vec<McpServer>, RegistryBuilde
         builder.definition_with(&definition, Arc::new(tool))
     });
     Ok((servers, builder))
+}
+
+/// Gives a variable to all servers, or to the one whose label stands before it.
+#[cfg(feature = "mcp")]
+fn give_variable(planned: &mut BTreeMap<String, ServerCommand>, variable: &str) -> Outcome<()> {
+    let name_ends = variable.find('=').unwrap_or(variable.len());
+    let label = variable.find(':').filter(|colon| *colon < name_ends);
+    let Some(colon) = label else {
+        for command in planned.values_mut() {
+            *command = with_variable(command.clone(), variable)?;
+        }
+        return Ok(());
+    };
+    let (label, rest) = variable.split_at(colon);
+    let Some(command) = planned.get_mut(label) else {
+        let known: Vec<&str> = planned.keys().map(String::as_str).collect();
+        return Err(Failure::usage(format!("no server has the label {label:?}"))
+            .note(format!("the labels are: {}", known.join(", "))));
+    };
+    *command = with_variable(command.clone(), rest.trim_start_matches(':'))?;
+    Ok(())
 }
 
 /// Takes `LABEL=` off a command.

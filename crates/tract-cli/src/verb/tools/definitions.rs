@@ -7,11 +7,11 @@ use serde_json::value::RawValue;
 use tract::schema::{Finding, Level, LintOptions, Loss, Target, ToolView};
 
 use crate::context::Context;
+use crate::definitions;
 use crate::escape;
 use crate::failure::{Failure, Outcome, note_line};
 use crate::render::count;
 use crate::style::{BAD, BOLD, DIM, Styled};
-use crate::verb::hydrate::tool_texts;
 
 #[derive(Serialize)]
 struct LintLine<'a> {
@@ -36,7 +36,7 @@ pub(super) fn lint(context: &mut Context<'_>, file: &Path, own: bool) -> Outcome
         options = options.own();
     }
     let (mut tools, mut errors, mut others) = (0, 0, 0);
-    for (line, text) in tool_texts(file)? {
+    for (line, text) in definitions::texts(file)? {
         let findings = tract::schema::lint_with(&text, &options);
         let name = ToolView::parse(&text).map(|view| view.name).unwrap_or_default();
         tools += 1;
@@ -84,7 +84,7 @@ pub(super) fn translate(
     strict: bool,
 ) -> Outcome<()> {
     let mut refused = 0;
-    for (line, text) in tool_texts(file)? {
+    for (line, text) in definitions::texts(file)? {
         let made = tract::schema::translate(&text, to, strict)?;
         refused += usize::from(made.text.is_none());
         let tool = made.text.as_deref();

@@ -1,0 +1,123 @@
+//! Tool definitions in files: every shape that tools are listed in.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use tract::ToolSchema;
+use tract::core::json;
+use tract::schema::{Level, ToolView};
+
+use crate::escape;
+use crate::failure::{Failure, Outcome};
+use crate::input::{self, Documents};
+use crate::out::Out;
+
+/// How many tools OpenAI takes in one request.
+const OPENAI_TOOLS: usize = 128;
+/// How many findings are printed.
+const SHOWN: usize = 20;
+
+/// Reads the texts of the tools of a file, with their lines: one a document, or in lists, also of a
+/// request or of what an MCP server lists.
+pub(crate) fn texts(path: &Path) -> Outcome<Vec<(usize, String)>> {
+    Ok(documents(path)?.0)
+}
+
+/// The texts of the tools of a file, and how many documents it has.
+fn documents(path: &Path) -> Outcome<(Vec<(usize, String)>, usize)> {
+    let mut documents = Documents::new(input::open(path)?)?;
+    let (mut texts, mut count) = (Vec::new(), 0);
+    while let Some(document) = documents.next()? {
+        count += 1;
+        let text = document.text.map_err(|at| {
+            Failure::no("not_utf8", format!("line {}: byte {at} is not UTF-8", document.line))
+        })?;
+        let text = text.trim();
+        match listed(text) {
+            Some(items) => texts.extend(items.into_iter().map(|item| (document.line, item))),
+            None => texts.push((document.line, text.to_owned())),
+        }
+    }
+    Ok((texts, count))
+}
+
+/// The tools of a list, of a request, or of what an MCP server lists.
+fn listed(text: &str) -> Option<Vec<String>> {
+    let owned = |items: Vec<&str>| items.into_iter().map(str::to_owned).collect();
+    if text.starts_with('[') {
+        return json::split_array(text).ok().map(owned);
+    }
+    let members = json::split_object(text).ok()?;
+    let member =
+        |key: &str| members.iter().rev().find(|(name, _)| name == key).map(|(_, raw)| *raw);
+    if member("name").is_some() || member("function").is_some() {
+        return None;
+    }
+    match member("tools").filter(|raw| raw.starts_with('[')) {
+        Some(tools) => json::split_array(tools).ok().map(owned),
+        None => member("result").filter(|raw| raw.starts_with('{')).and_then(listed),
+    }
+}
+
+/// Reads the tools of a file, each kept byte for byte.
+pub(crate) fn read(path: &Path) -> Outcome<Vec<ToolSchema>> {
+    let (texts, count) = documents(path)?;
+    if count == 0 {
+        let message = format!("expected tools in {}, found nothing", path.display());
+        return Err(Failure::no("no_tools", message).note("an empty list is written []"));
+    }
+    let parsed = texts.into_iter().map(|(line, text)| {
+        ToolSchema::parse(&text).map_err(|error| Failure::from(error).at_line(path, line))
+    });
+    parsed.collect()
+}
+
+/// Reads the tools of a file that are to be sent to models: each has a name of its own.
+pub(crate) fn read_to_send(path: &Path) -> Outcome<Vec<ToolSchema>> {
+    let tools = read(path)?;
+    let mut names = HashSet::new();
+    for tool in &tools {
+        let view = ToolView::parse(tool.text())?;
+        if view.name.is_empty() {
+            if is_of_a_provider(&view) {
+                continue;
+            }
+            let shown: String = tool.text().chars().take(80).collect();
+            let message = format!("expected a tool with a name, found {}", escape::line(&shown));
+            return Err(Failure::no("no_name", message).note("see all of them: tract tools lint"));
+        }
+        if !names.insert(view.name.clone()) {
+            let message = format!("two tools have the name {:?}", view.name);
+            return Err(Failure::no("duplicate_name", message).note("rename one, or leave it out"));
+        }
+    }
+    Ok(tools)
+}
+
+/// Whether it is a tool that a provider runs itself, which needs a type only.
+fn is_of_a_provider(view: &ToolView<'_>) -> bool {
+    let kind = view.other("type").and_then(|raw| serde_json::from_str::<String>(raw).ok());
+    kind.is_some_and(|kind| !matches!(kind.as_str(), "function" | "custom" | "object"))
+}
+
+/// Reports on stderr what providers will refuse.
+pub(crate) fn report_limits(out: &mut Out, tools: &[ToolSchema]) {
+    if tools.len() > OPENAI_TOOLS {
+        out.say(format_args!(
+            "{} tools: OpenAI takes at most {OPENAI_TOOLS} in one request",
+            tools.len()
+        ));
+    }
+    let findings = tools.iter().flat_map(|tool| {
+        let findings = tract::schema::lint(tool.text());
+        let serious = findings.into_iter().filter(|finding| finding.level != Level::Hint);
+        serious.map(|finding| (tool.name().to_owned(), finding))
+    });
+    let findings: Vec<_> = findings.collect();
+    for (name, finding) in findings.iter().take(SHOWN) {
+        out.say(format_args!("{}", escape::line(&format!("{name}: {finding}"))));
+    }
+    if findings.len() > SHOWN {
+        out.say(format_args!("{} more findings: tract tools lint", findings.len() - SHOWN));
+    }
+}

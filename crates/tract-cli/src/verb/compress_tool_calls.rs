@@ -1,0 +1,153 @@
+//! `tract compress-tool-calls`
+
+use clap::Args;
+use serde::Serialize;
+use tract::hooks::Summarize;
+use tract::{CommitId, Tract, engine};
+
+use crate::context::Context;
+use crate::escape;
+use crate::failure::{Failure, Outcome};
+use crate::render::{count, number, short};
+use crate::style::{DIM, Styled};
+
+/// Make the results of tool calls shorter, each by a summary of its own.
+///
+/// Each summary is an edit of its result, all of them one durable write: which call a result answers,
+/// and whether the tool failed, stays, and `tract revert` brings a result back. A result without a
+/// summary that does stays as it is.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tract compress-tool-calls --summarizer 'head -c 400'             every result of the branch
+  tract compress-tool-calls --name grep --model openai/gpt-5.5 --instructions 'keep file names'
+  tract compress-tool-calls 3f9a21c4 --summarizer ./shorten.sh     of this turn, or this result")]
+pub(crate) struct CompressToolCalls {
+    /// Exactly these results, or all results of a message with calls [default: all of the branch]
+    #[arg(value_name = "REV", conflicts_with_all = ["name", "after"])]
+    targets: Vec<String>,
+    /// Only turns with a call of this tool; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    name: Vec<String>,
+    /// Only turns after this commit of the branch.
+    #[arg(long, value_name = "REV")]
+    after: Option<String>,
+    /// What has to be kept.
+    #[arg(long, value_name = "TEXT")]
+    instructions: Option<String>,
+    /// How long each summary should be, in tokens.
+    #[arg(long, value_name = "TOKENS")]
+    target: Option<u64>,
+    /// A pattern whose matches every summary must contain; may be given several times.
+    #[arg(long, value_name = "REGEX")]
+    keep: Vec<String>,
+    /// The model that writes the summaries where --summarizer names no program: openai/NAME,
+    /// responses/NAME, anthropic/NAME or ollama/NAME.
+    #[cfg(feature = "http")]
+    #[arg(long, value_name = "PROVIDER/NAME", env = "TRACT_MODEL", hide_env_values = true)]
+    model: Option<String>,
+    /// Base URL of a server with the provider's API.
+    #[cfg(feature = "http")]
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    edits: Vec<CommitId>,
+    sources: &'a [CommitId],
+    left: Vec<Left<'a>>,
+    tokens_before: u64,
+    tokens_after: u64,
+    tool_names: Vec<&'a str>,
+    turns: usize,
+}
+
+#[derive(Serialize)]
+struct Left<'a> {
+    commit: CommitId,
+    reason: &'a str,
+}
+
+pub(crate) async fn run(context: &mut Context<'_>, asked: CompressToolCalls) -> Outcome<()> {
+    let tract = context.open().await?;
+    let mut options = engine::CompressToolCalls::new();
+    options.query.names.clone_from(&asked.name);
+    options.query.after = tract.resolve_optional(asked.after.as_deref()).await?;
+    if !asked.targets.is_empty() {
+        options = options.commits(tract.resolve_all(&asked.targets).await?);
+    }
+    let mut how = Summarize::new();
+    how.instructions.clone_from(&asked.instructions);
+    how.target_tokens = asked.target;
+    how.must_keep.clone_from(&asked.keep);
+    let done = summarized(context, tract, &asked, options.how(how)).await?;
+    if context.out.is_json() {
+        return context.out.json(&Document {
+            edits: done.edits.iter().map(tract::Commit::id).collect(),
+            sources: &done.sources,
+            left: done
+                .left
+                .iter()
+                .map(|(commit, reason)| Left { commit: *commit, reason })
+                .collect(),
+            tokens_before: done.tokens_before,
+            tokens_after: done.tokens_after,
+            tool_names: done.tool_names.iter().map(String::as_str).collect(),
+            turns: done.turn_count,
+        });
+    }
+    for (edit, source) in done.edits.iter().zip(&done.sources) {
+        context.out.line(format_args!("{}  for {}", short(edit.id()), short(*source)))?;
+    }
+    for (commit, reason) in &done.left {
+        context.out.say(format_args!("{} stays: {}", short(*commit), escape::line(reason)));
+    }
+    let tokens = format!("{} → {} tok", number(done.tokens_before), number(done.tokens_after));
+    let results = count(done.edits.len(), "result");
+    context.out.say(Styled(DIM, format!("{results}, {tokens}")));
+    Ok(())
+}
+
+#[cfg(feature = "http")]
+async fn summarized(
+    context: &Context<'_>,
+    tract: Tract,
+    asked: &CompressToolCalls,
+    options: engine::CompressToolCalls,
+) -> Outcome<engine::CompressedToolCalls> {
+    let (None, Some(model)) = (&context.global.summarizer, &asked.model) else {
+        return by_program(context, &tract, &options).await;
+    };
+    let model = super::ask::client(model, asked.base_url.as_deref())?;
+    let tract = context.summarized_by(tract, std::sync::Arc::new(model));
+    let runtime = super::ask::network()?;
+    let work = runtime.spawn(async move { tract.compress_tool_calls(&options).await });
+    let done = work
+        .await
+        .map_err(|error| Failure::no("runtime", format!("the request failed: {error}")))?;
+    Ok(done?)
+}
+
+#[cfg(not(feature = "http"))]
+async fn summarized(
+    context: &Context<'_>,
+    tract: Tract,
+    _: &CompressToolCalls,
+    options: engine::CompressToolCalls,
+) -> Outcome<engine::CompressedToolCalls> {
+    by_program(context, &tract, &options).await
+}
+
+async fn by_program(
+    context: &Context<'_>,
+    tract: &Tract,
+    options: &engine::CompressToolCalls,
+) -> Outcome<engine::CompressedToolCalls> {
+    if context.global.summarizer.is_none() {
+        return Err(Failure::usage("expected a program or a model that writes the summaries")
+            .note("name a program with --summarizer or TRACT_SUMMARIZER")
+            .note("or a model with --model or TRACT_MODEL"));
+    }
+    Ok(tract.compress_tool_calls(options).await?)
+}
