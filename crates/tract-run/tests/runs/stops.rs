@@ -50,8 +50,8 @@ fn a_paused_reply_is_sent_back_and_continued() {
             said(&messages(&repo).await),
             ["user: Look.", "assistant: searching", "assistant: found"]
         );
-        let asked = model.asked.lock().unwrap();
-        assert_eq!(asked[1].messages.last().unwrap().content.text(), "searching");
+        let sent_back = model.asked.lock().unwrap()[1].messages.last().unwrap().content.text();
+        assert_eq!(sent_back, "searching");
 
         // So it is by a process that continues after the first one ended.
         let store = memory();
