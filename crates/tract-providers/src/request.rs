@@ -165,7 +165,7 @@ mod tests {
     fn of_two_tools_of_one_name_anthropic_gets_the_first() {
         let tool = |says: &str| {
             let text = format!(r#"{{"name":"a","description":"{says}","input_schema":{{}}}}"#);
-            let tool = ToolSchema::parse(&*text).expect("a tool");
+            let tool = ToolSchema::parse(&text).expect("a tool");
             ActiveTool { name: "a".into(), id: tool.id(), schema: text.into() }
         };
         let mut request = ModelRequest::default();

@@ -303,8 +303,11 @@ proptest! {
     }
 }
 
+/// Who writes, which file, and what; nothing removes it.
+type Turn = (u8, &'static str, Option<u8>);
+
 /// Two views that write in turn, with a person between them; which of them is undone first.
-fn writers() -> impl Strategy<Value = (Vec<(u8, &'static str, Option<u8>)>, bool)> {
+fn writers() -> impl Strategy<Value = (Vec<Turn>, bool)> {
     let name = prop::sample::select(vec!["a", "b", "c"]);
     let step = (0..5_u8, name, prop::option::of(0..3_u8));
     (prop::collection::vec(step, 1..16), any::<bool>())
