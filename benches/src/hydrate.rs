@@ -1,5 +1,5 @@
 //! Hydration of a valid call of nine fields, beside parsing and validating done bare with the same
-//! crates; and a definition's translation, first and again.
+//! crates; a definition's translation, first and again; and how soon hostile arguments are refused.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -47,6 +47,55 @@ fn compared(
     (median(floors), median(ours), ratio)
 }
 
+/// What asks for as much work as it may, with a name: a schema of arguments, and arguments.
+fn hostile() -> [(&'static str, String, String); 4] {
+    let list = |items: &str| {
+        format!(r#"{{"type":"object","properties":{{"xs":{{"type":"array","items":{items}}}}}}}"#)
+    };
+    let texts = |count: usize, text: &str| {
+        format!(r#"{{"xs":[{}]}}"#, vec![format!("{text:?}"); count].join(","))
+    };
+    let constants: Vec<String> = (0..1_000).map(|n| format!(r#"{{"const":{n}}}"#)).collect();
+    let forms = vec![r#"{"type":"string","maxLength":0}"#; 2_000].join(",");
+    let patterns: Vec<String> =
+        (0..500).map(|n| format!(r#"{{"pattern":"(\\pL{{40}}){{5}}{n}"}}"#)).collect();
+    [
+        (
+            "3,000 texts against a thousand constants",
+            list(&format!(r#"{{"anyOf":[{}]}}"#, constants.join(","))),
+            texts(3_000, "x"),
+        ),
+        (
+            "20,000 texts against 2,000 forms of which the last fits",
+            list(&format!(r#"{{"anyOf":[{forms},{{"type":"string"}}]}}"#)),
+            texts(20_000, "x"),
+        ),
+        (
+            "200 KB against a pattern of 4,000 choices",
+            list(r#"{"pattern":"^(x?){4000}y$"}"#),
+            texts(1, &"x".repeat(200_000)),
+        ),
+        (
+            "500 patterns that compile to very much",
+            list(&format!(r#"{{"allOf":[{}]}}"#, patterns.join(","))),
+            texts(1, "x"),
+        ),
+    ]
+}
+
+/// How long it takes until hostile arguments, or a hostile schema, are refused.
+fn refusals(table: &mut Table) {
+    for (what, schema, arguments) in hostile() {
+        let tool = format!(r#"{{"name":"f","parameters":{schema}}}"#);
+        let start = Instant::now();
+        let registry = Registry::builder().definition(&tool).build().unwrap();
+        let refused = !hydrate(Call::new("c", "f", arguments), &registry)[0].success();
+        let took = start.elapsed();
+        let ours = format!("{:.0} ms until refused", took.as_secs_f64() * 1e3);
+        table.limit(what, ours, "10 s, the deadline", refused && took.as_secs() < 10);
+    }
+}
+
 pub(crate) fn run(table: &mut Table, quick: bool) {
     let (rounds, each) = if quick { (5, 2_000) } else { (31, 10_000) };
     let registry = Registry::builder().definition(TOOL).build().unwrap();
@@ -86,4 +135,5 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
     });
     let ours = format!("{:.2} µs, again {again:.0} ns", translated / 1e3);
     table.limit("translation of its definition", ours, "cached", again * 10.0 < translated);
+    refusals(table);
 }

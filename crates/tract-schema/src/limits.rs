@@ -9,11 +9,13 @@
 
 mod graph;
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use self::graph::Graph;
 
-/// What a schema may cost.
+/// What a schema may cost, and what holding arguments against it may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchemaLimits {
     /// Bytes of the schema; 1 MiB by default.
@@ -27,11 +29,36 @@ pub struct SchemaLimits {
     /// Subschemas that are applied to one value of the arguments, or below it, on any one way
     /// down; 100,000 by default.
     pub work: u64,
+    /// Bytes of all patterns together, as they are written; 32 KiB by default.
+    pub pattern_text: usize,
+    /// Bytes of what all patterns together are compiled to; 1 MiB by default.
+    pub pattern_bytes: usize,
+    /// Steps of holding the arguments of one call against the schema: one for each value that a
+    /// keyword looks at, and one for each byte of text and eight states of the schema's largest
+    /// pattern that it is matched with; 20,000,000 by default, which takes about a second.
+    pub steps: u64,
+    /// Bytes of the errors that are collected when arguments do not fit, before the first few are
+    /// put into words; 16 MiB by default.
+    pub error_bytes: u64,
+    /// How long holding the arguments of one call against the schema may take; 10 seconds by
+    /// default.
+    pub time: Duration,
 }
 
 impl Default for SchemaLimits {
     fn default() -> Self {
-        Self { bytes: 1 << 20, depth: 64, nodes: 100_000, chain: 500, work: 100_000 }
+        Self {
+            bytes: 1 << 20,
+            depth: 64,
+            nodes: 100_000,
+            chain: 500,
+            work: 100_000,
+            pattern_text: 32 << 10,
+            pattern_bytes: 1 << 20,
+            steps: 20_000_000,
+            error_bytes: 16 << 20,
+            time: Duration::from_secs(10),
+        }
     }
 }
 

@@ -5,6 +5,10 @@
 mod describe;
 #[cfg(feature = "validate")]
 mod engine;
+#[cfg(feature = "validate")]
+mod meter;
+#[cfg(feature = "validate")]
+mod pattern;
 
 use std::fmt;
 use std::sync::Arc;
@@ -70,8 +74,14 @@ pub trait SchemaCompiler: Send + Sync {
 pub trait Validator: Send + Sync {
     /// Checks a value.
     ///
+    /// # Behavior
+    /// - The work is bounded, whatever schema and value are: a value that costs more to check than
+    ///   [`SchemaLimits::steps`] or takes longer than [`SchemaLimits::time`] is refused, with the
+    ///   keyword `work` or `deadline`.
+    ///
     /// # Errors
-    /// All that is wrong, in the order of the schema; a few of them where there are very many.
+    /// All that is wrong, in the order of the schema; a few of them where there are very many, each
+    /// in a few words.
     fn validate(&self, value: &Value) -> Result<(), Vec<Invalid>>;
 
     /// Returns what was put right to read the schema, such as an unknown `$schema`.

@@ -1,6 +1,6 @@
 //! Whether arguments fit a schema in normal form.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use serde_json::{Map, Number, Value};
@@ -50,7 +50,14 @@ impl fmt::Display for Mismatch {
 }
 
 pub(super) fn admit(root: &Node, arguments: &mut Value) -> Result<(), Vec<Mismatch>> {
-    let mut judge = Judge { root, path: String::new(), references: 0, faults: Vec::new() };
+    let mut judge = Judge {
+        root,
+        path: String::new(),
+        references: 0,
+        faults: Vec::new(),
+        tries: 0,
+        tried: HashMap::new(),
+    };
     match judge.judge(root, arguments) {
         true => Ok(()),
         false => Err(judge.faults),
@@ -62,6 +69,12 @@ struct Judge<'a> {
     path: String,
     references: u32,
     faults: Vec<Mismatch>,
+    /// How many alternatives are being tried, one within the other: nothing is changed and nothing
+    /// reported then.
+    tries: u32,
+    /// What came of tries, by schema and value: alternatives that nest would otherwise be tried
+    /// again at every level, in twice the time for each.
+    tried: HashMap<(usize, usize), bool>,
 }
 
 impl<'a> Judge<'a> {
@@ -75,7 +88,7 @@ impl<'a> Judge<'a> {
         found: impl Into<String>,
         note: Option<String>,
     ) -> bool {
-        if self.faults.len() < MOST_FAULTS {
+        if self.tries == 0 && self.faults.len() < MOST_FAULTS {
             self.faults.push(Mismatch {
                 path: self.path.clone(),
                 expected: expected.into(),
@@ -99,7 +112,31 @@ impl<'a> Judge<'a> {
         fits
     }
 
+    /// Whether a value fits, without changing it.
+    fn try_out(&mut self, schema: &'a Node, value: &mut Value) -> bool {
+        self.tries += 1;
+        let fits = self.judge(schema, value);
+        self.tries -= 1;
+        fits
+    }
+
     fn judge(&mut self, schema: &'a Node, value: &mut Value) -> bool {
+        if self.tries == 0 || !matches!(value, Value::Array(_) | Value::Object(_)) {
+            return self.judge_now(schema, value);
+        }
+        // Values stay where they are while they are judged.
+        let key = (std::ptr::from_ref(schema).addr(), std::ptr::from_ref(&*value).addr());
+        if let Some(fits) = self.tried.get(&key) {
+            return *fits;
+        }
+        // Alternatives that lead back to themselves end here.
+        self.tried.insert(key, false);
+        let fits = self.judge_now(schema, value);
+        self.tried.insert(key, fits);
+        fits
+    }
+
+    fn judge_now(&mut self, schema: &'a Node, value: &mut Value) -> bool {
         let members = schema.members();
         if let Some(reference) = get(members, "$ref").and_then(Node::as_text) {
             return self.refer(reference, value);
@@ -113,7 +150,7 @@ impl<'a> Judge<'a> {
                 let names: Vec<String> = names.iter().map(|name| article(name)).collect();
                 return self.fault(names.join(" or "), shown(value));
             }
-            if !names.contains(&"number") {
+            if self.tries == 0 && !names.contains(&"number") {
                 settle_integer(value);
             }
         }
@@ -158,21 +195,19 @@ impl<'a> Judge<'a> {
     }
 
     fn any(&mut self, branches: &'a [Node], value: &mut Value) -> bool {
-        let before = self.faults.len();
         for branch in branches {
-            let mut copy = value.clone();
-            if self.judge(branch, &mut copy) {
-                self.faults.truncate(before);
-                *value = copy;
-                return true;
+            if self.try_out(branch, value) {
+                return self.tries > 0 || self.judge(branch, value);
             }
-            self.faults.truncate(before);
+        }
+        if self.tries > 0 {
+            return false;
         }
         // The branch that was meant says best what is wrong.
         let meant: Vec<&Node> =
             branches.iter().filter(|branch| self.is_meant(branch, value)).collect();
         if let [only] = meant[..] {
-            return self.judge(only, &mut value.clone());
+            return self.judge(only, value);
         }
         let forms: Vec<String> = branches.iter().map(|branch| self.form(branch)).collect();
         self.fault(forms.join(" or "), shown(value))

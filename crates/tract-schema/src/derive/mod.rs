@@ -3,7 +3,7 @@
 //! A derived schema says more than a model needs (titles, formats that no standard knows) and
 //! less than deserializing insists on (nested objects stay open, integers have no bounds). The
 //! normal form says what is parsed: closed at every level, every integer with the bounds of its
-//! type, alternatives as `anyOf`, documented enums as `enum` with the texts in the description.
+//! type (those of 64 bits are judged and not said), alternatives as `anyOf`, documented enums as `enum` with the texts in the description.
 //! It is pure over JSON text, and stable byte for byte.
 //!
 //! ```
@@ -33,6 +33,8 @@ use tract_core::json::JsonError;
 
 pub use self::admit::Mismatch;
 use self::node::Node;
+#[cfg(feature = "validate")]
+pub(crate) use self::values::unique;
 
 /// Why a derived schema cannot be advertised.
 #[derive(Debug, thiserror::Error)]
@@ -92,7 +94,8 @@ impl Derived {
     ///
     /// # Behavior
     /// - `title`, `$schema` and formats that no standard knows go; the bounds that a format such
-    ///   as `uint32` stands for come in its place.
+    ///   as `uint32` stands for come in its place. Those of 64 bits are judged and not said: JSON
+    ///   does not carry such numbers exactly, and some providers refuse schemas with them.
     /// - Every object with named properties is closed; maps stay open.
     /// - `oneOf` becomes `anyOf`, which is what an enum's parser does: the first that fits.
     /// - An enum of constants with texts becomes `enum`, its texts part of the description.
@@ -105,7 +108,7 @@ impl Derived {
     /// [`DeriveError`] when the text is no JSON, no object's schema, or refers outside itself.
     pub fn new(schema: &str) -> Result<Self, DeriveError> {
         let root = normal::normalize(Node::parse(schema)?)?;
-        Ok(Self { text: root.to_json(), root })
+        Ok(Self { text: normal::advertised(root.clone())?.to_json(), root })
     }
 
     /// Returns the schema as JSON text.
@@ -117,6 +120,10 @@ impl Derived {
     /// says integer, which JSON Schema takes for one and parsers do not.
     ///
     /// `pattern` and `format` are not judged here: that is for a full validator.
+    ///
+    /// # Complexity
+    /// Each part of the arguments is held against each part of the schema at most twice, however
+    /// deep alternatives nest.
     ///
     /// # Errors
     /// All that does not fit, in the order of the arguments, at most 16 entries.

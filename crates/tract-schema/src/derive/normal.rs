@@ -222,6 +222,30 @@ fn bound(members: &mut Members) {
     }
 }
 
+/// Bounds that are judged and not advertised: they are those of 64 bits, wider than what JSON carries
+/// exactly, and some providers refuse schemas with such numbers.
+const UNSAID: &[&str] = &["-9223372036854775808", "9223372036854775807", "18446744073709551615"];
+
+/// A schema as it is advertised: without the bounds of 64 bits.
+pub(super) fn advertised(node: Node) -> Result<Node, DeriveError> {
+    let Node::Object(mut members) = node else { return Ok(node) };
+    members.retain(|(key, value)| {
+        let unsaid = matches!(value, Node::Number(raw) if UNSAID.contains(&raw.as_str()));
+        !(unsaid && matches!(key.as_str(), "minimum" | "maximum"))
+    });
+    let rewritten = members.into_iter().map(|(key, value)| {
+        let value = match (key.as_str(), value) {
+            ("$defs", Node::Object(named)) => {
+                let defs = named.into_iter().map(|(name, def)| Ok((name, advertised(def)?)));
+                Node::Object(defs.collect::<Result<_, DeriveError>>()?)
+            }
+            (key, value) => parts(key, value, &mut advertised)?,
+        };
+        Ok((key, value))
+    });
+    Ok(Node::Object(rewritten.collect::<Result<_, DeriveError>>()?))
+}
+
 /// Writes alternatives that are texts only as one `enum`, with what they say in the description.
 fn fold_constants(members: &mut Members) {
     let branches = get(members, "anyOf").map(Node::as_list).unwrap_or_default();

@@ -30,10 +30,7 @@ fn titles_and_foreign_formats_go_and_bounds_come() {
         with(json!({"type": "integer", "format": "uint32", "minimum": 1})),
         with(json!({"type": "integer", "minimum": 1, "maximum": 4294967295_u32})),
     );
-    check(
-        with(json!({"type": "integer", "format": "int64"})),
-        with(json!({"type": "integer", "minimum": i64::MIN, "maximum": i64::MAX})),
-    );
+    check(with(json!({"type": "integer", "format": "int64"})), with(json!({"type": "integer"})));
     check(with(json!({"type": "number", "format": "double"})), with(json!({"type": "number"})));
     check(with(json!(true)), with(json!({})));
 }

@@ -80,7 +80,7 @@ pub(super) fn equal(word: &Node, value: &Value) -> bool {
 }
 
 /// A text that is equal for equal values.
-pub(super) fn unique(value: &Value) -> String {
+pub(crate) fn unique(value: &Value) -> String {
     match value {
         Value::Number(number) if !number.is_i64() && !number.is_u64() => {
             let mut settled = value.clone();
@@ -130,6 +130,11 @@ pub(super) fn shown(value: &Value) -> String {
                     format!("an object with `{}`{more}", names.join("`, `"))
                 }
             };
+        }
+        // The rest of a long text is not shown, so it is not written.
+        Value::String(text) => {
+            let end = text.char_indices().nth(MOST_SHOWN).map_or(text.len(), |(at, _)| at);
+            Value::from(&text[..end]).to_string()
         }
         other => other.to_string(),
     };

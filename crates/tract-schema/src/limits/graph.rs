@@ -71,7 +71,16 @@ impl<'a> Graph<'a> {
             }
         }
         let resolver = Resolver { root, index: &index, identified, anchors };
+        // Each reference may mean a place in every subschema with an `$id`, so their number can be
+        // the square of the schema's size.
+        let mut meant = 0;
         for node in 0..graph.values.len() {
+            if let Some(Value::Object(members)) = graph.values.get(node) {
+                meant += resolver.places_of_references(members);
+                if meant > limits.nodes {
+                    return Err(too_large("places that references may mean", limits.nodes, meant));
+                }
+            }
             let (in_place, inside, factor) = match graph.values.get(node) {
                 Some(Value::Object(members)) => resolver.edges(members, &graph.values)?,
                 _ => (Vec::new(), Inside::default(), 1),
@@ -208,6 +217,14 @@ struct Resolver<'a, 'i> {
 }
 
 impl<'a> Resolver<'a, '_> {
+    /// How many places are looked at to resolve the references of one subschema.
+    fn places_of_references(&self, members: &Map<String, Value>) -> usize {
+        let references = ["$ref", "$dynamicRef", "$recursiveRef"];
+        let count = references.iter().filter(|key| members.contains_key(**key)).count();
+        let anchored = self.anchors.values().map(Vec::len).max().unwrap_or(0);
+        count * (1 + self.identified.len().max(anchored))
+    }
+
     fn edges(
         &self,
         members: &'a Map<String, Value>,

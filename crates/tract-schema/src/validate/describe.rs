@@ -1,5 +1,7 @@
 //! What is wrong with a value, in words that a model can act on.
 
+use std::fmt;
+
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError};
 use serde_json::Value;
@@ -13,20 +15,77 @@ const SHOWN: usize = 60;
 /// How many choices are listed.
 const LISTED: usize = 12;
 
+/// The most that is said of one value.
+const MOST: usize = 32;
+
+/// How many names are compared to find the one that was meant.
+const COMPARED: usize = 200;
+
 pub(super) fn schema(error: &ValidationError<'_>) -> SchemaError {
     let path = path_of(error);
+    let instance: &Value = error.instance();
     let message = match error.kind() {
         ValidationErrorKind::Format { format } if format == "regex" => {
-            format!("expected a regex that runs in linear time, found {}", shown(error.instance()))
+            format!("expected a regex that runs in linear time, found {}", shown(instance))
         }
-        ValidationErrorKind::Referencing(referencing) => referencing.to_string(),
+        ValidationErrorKind::Referencing(referencing) => capped(referencing),
         _ => {
-            let mut found = Vec::new();
-            self::error(error, &Value::Null, &mut found);
-            found.first().map_or_else(|| error.to_string(), Invalid::to_string)
+            let mut described = Described::new(&Value::Null, &Value::Null);
+            described.add_of(error, instance);
+            described.out.first().map_or_else(|| capped(error), Invalid::to_string)
         }
     };
     SchemaError::Schema { path, message }
+}
+
+/// Bytes of the longest text of a schema that its errors hold copies of.
+pub(super) fn longest_text(schema: &Value) -> u64 {
+    fn walk(value: &Value, longest: &mut usize) -> usize {
+        match value {
+            Value::String(text) => text.len(),
+            Value::Array(items) => items.iter().map(|item| 16 + walk(item, longest)).sum(),
+            Value::Object(members) => {
+                let mut sum = 0;
+                for (key, member) in members {
+                    let size = walk(member, longest);
+                    match (key.as_str(), member) {
+                        ("not" | "pattern" | "format", _) => *longest = size.max(*longest),
+                        ("required", Value::Array(names)) => {
+                            let names = names.iter().filter_map(Value::as_str).map(str::len);
+                            *longest = names.max().unwrap_or(0).max(*longest);
+                        }
+                        _ => {}
+                    }
+                    sum += 48 + key.len() + size;
+                }
+                sum
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        }
+    }
+    let mut longest = 0;
+    walk(schema, &mut longest);
+    u64::try_from(longest).unwrap_or(u64::MAX)
+}
+
+/// Bytes of the longest path to a value.
+pub(super) fn longest_path(value: &Value) -> u64 {
+    let length = |key: &str| u64::try_from(key.len()).unwrap_or(u64::MAX);
+    match value {
+        Value::Array(items) => items.iter().map(|item| 8 + longest_path(item)).max().unwrap_or(0),
+        Value::Object(members) => {
+            let below = members.iter().map(|(key, value)| 1 + length(key) + longest_path(value));
+            below.max().unwrap_or(0)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+/// What is wrong with arguments, put into words one by one and only as many as are said.
+pub(super) struct Described<'a> {
+    arguments: &'a Value,
+    schema: &'a Value,
+    out: Vec<Invalid>,
 }
 
 fn path_of(error: &ValidationError<'_>) -> String {
@@ -36,132 +95,165 @@ fn path_of(error: &ValidationError<'_>) -> String {
     }
 }
 
-/// Adds what an error says; of `anyOf` and `oneOf` what the branch says that comes nearest.
-pub(super) fn error(error: &ValidationError<'_>, schema: &Value, out: &mut Vec<Invalid>) {
-    let instance: &Value = error.instance();
-    let path = path_of(error);
-    let kind = error.kind();
-    let mut nearest_name = None;
-    let (expected, found) = match kind {
-        ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
-            if let Some(branch) = best(context, error.instance_path().as_str()) {
-                let before = out.len();
-                for inner in branch {
-                    self::error(inner, schema, out);
+impl<'a> Described<'a> {
+    pub(super) fn new(arguments: &'a Value, schema: &'a Value) -> Self {
+        Self { arguments, schema, out: Vec::new() }
+    }
+
+    pub(super) fn into_invalid(self) -> Vec<Invalid> {
+        self.out
+    }
+
+    /// Adds what an error says; of `anyOf` and `oneOf` what the branch says that comes nearest.
+    pub(super) fn add(&mut self, error: &ValidationError<'_>) {
+        // Errors hold no part of the arguments, only where it is.
+        let found = self.arguments.pointer(error.instance_path().as_str());
+        self.add_of(error, found.unwrap_or(&Value::Null));
+    }
+
+    fn add_of(&mut self, error: &ValidationError<'_>, instance: &Value) {
+        if self.out.len() >= MOST {
+            return;
+        }
+        let path = path_of(error);
+        let kind = error.kind();
+        let mut nearest_name = None;
+        let (expected, found) = match kind {
+            ValidationErrorKind::AnyOf { context }
+            | ValidationErrorKind::OneOfNotValid { context } => {
+                if let Some(branch) = best(context, error.instance_path().as_str()) {
+                    let before = self.out.len();
+                    for inner in branch {
+                        self.add(inner);
+                    }
+                    if self.out.len() > before {
+                        return;
+                    }
                 }
-                if out.len() > before {
+                let types = branch_types(context);
+                ("one of several forms".to_owned() + &types, shown(instance))
+            }
+            ValidationErrorKind::Type { kind } => (types(kind), shown(instance)),
+            ValidationErrorKind::Required { property } => {
+                let name = property.as_str().unwrap_or_default();
+                let keys = keys(instance);
+                nearest_name =
+                    nearest(name, keys.iter().copied().take(COMPARED)).map(str::to_owned);
+                let found = match keys.is_empty() {
+                    true => "no properties".to_owned(),
+                    false => {
+                        format!("only {}", listed(keys.iter().map(|key| format!("{:?}", cut(key)))))
+                    }
+                };
+                // A key that is nearly right is what has to be renamed.
+                if let Some(near) = nearest_name.take() {
+                    let found = format!("{near:?}, which is no name for it");
+                    self.out.push(Invalid::new(
+                        "required",
+                        path,
+                        format!("the property {:?}", cut(name)),
+                        found,
+                    ));
                     return;
                 }
+                (format!("the property {:?}", cut(name)), found)
             }
-            let types = branch_types(context);
-            ("one of several forms".to_owned() + &types, shown(instance))
-        }
-        ValidationErrorKind::Type { kind } => (types(kind), shown(instance)),
-        ValidationErrorKind::Required { property } => {
-            let name = property.as_str().unwrap_or_default();
-            let keys = keys(instance);
-            nearest_name = nearest(name, keys.iter().copied()).map(str::to_owned);
-            let found = match keys.is_empty() {
-                true => "no properties".to_owned(),
-                false => format!("only {}", listed(keys.iter().map(|key| format!("{key:?}")))),
-            };
-            // A key that is nearly right is what has to be renamed.
-            if let Some(near) = nearest_name.take() {
-                let found = format!("{near:?}, which is no name for it");
-                out.push(Invalid::new("required", path, format!("the property {name:?}"), found));
-                return;
+            ValidationErrorKind::AdditionalProperties { unexpected }
+            | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
+                let names = listed(unexpected.iter().map(|name| format!("{:?}", cut(name))));
+                let known = known_properties(error, self.schema);
+                if let [only] = unexpected.as_slice() {
+                    nearest_name =
+                        nearest(only, known.iter().copied().take(COMPARED)).map(str::to_owned);
+                }
+                let expected = match known.is_empty() {
+                    true => "no other properties".to_owned(),
+                    false => format!(
+                        "only {}",
+                        listed(known.iter().map(|name| format!("{:?}", cut(name))))
+                    ),
+                };
+                (expected, names)
             }
-            (format!("the property {name:?}"), found)
-        }
-        ValidationErrorKind::AdditionalProperties { unexpected }
-        | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
-            let names = listed(unexpected.iter().map(|name| format!("{name:?}")));
-            let known = known_properties(error, schema);
-            if let [only] = unexpected.as_slice() {
-                nearest_name = nearest(only, known.iter().copied()).map(str::to_owned);
+            ValidationErrorKind::Enum { options } => {
+                let options = options.as_array().map(Vec::as_slice).unwrap_or_default();
+                if let Some(text) = instance.as_str() {
+                    let texts = options.iter().filter_map(Value::as_str).take(COMPARED);
+                    nearest_name = nearest(text, texts).map(str::to_owned);
+                }
+                (format!("one of {}", listed(options.iter().map(plain))), shown(instance))
             }
-            let expected = match known.is_empty() {
-                true => "no other properties".to_owned(),
-                false => format!("only {}", listed(known.iter().map(|name| format!("{name:?}")))),
-            };
-            (expected, names)
-        }
-        ValidationErrorKind::Enum { options } => {
-            let options = options.as_array().map(Vec::as_slice).unwrap_or_default();
-            if let Some(text) = instance.as_str() {
-                let texts = options.iter().filter_map(Value::as_str);
-                nearest_name = nearest(text, texts).map(str::to_owned);
+            ValidationErrorKind::Constant { expected_value } => {
+                (plain(expected_value), shown(instance))
             }
-            (format!("one of {}", listed(options.iter().map(plain))), shown(instance))
-        }
-        ValidationErrorKind::Constant { expected_value } => {
-            (plain(expected_value), shown(instance))
-        }
-        ValidationErrorKind::Maximum { limit } => (format!("at most {limit}"), shown(instance)),
-        ValidationErrorKind::Minimum { limit } => (format!("at least {limit}"), shown(instance)),
-        ValidationErrorKind::ExclusiveMaximum { limit } => {
-            (format!("less than {limit}"), shown(instance))
-        }
-        ValidationErrorKind::ExclusiveMinimum { limit } => {
-            (format!("more than {limit}"), shown(instance))
-        }
-        ValidationErrorKind::MultipleOf { multiple_of } => {
-            (format!("a multiple of {multiple_of}"), shown(instance))
-        }
-        ValidationErrorKind::MaxItems { limit } => {
-            (format!("at most {limit} items"), size(instance))
-        }
-        ValidationErrorKind::MinItems { limit } => {
-            (format!("at least {limit} items"), size(instance))
-        }
-        ValidationErrorKind::MaxLength { limit } => {
-            (format!("at most {limit} characters"), size(instance))
-        }
-        ValidationErrorKind::MinLength { limit } => {
-            (format!("at least {limit} characters"), size(instance))
-        }
-        ValidationErrorKind::MaxProperties { limit } => {
-            (format!("at most {limit} properties"), size(instance))
-        }
-        ValidationErrorKind::MinProperties { limit } => {
-            (format!("at least {limit} properties"), size(instance))
-        }
-        ValidationErrorKind::Pattern { pattern } => {
-            (format!("a string that matches {}", cut(pattern)), shown(instance))
-        }
-        ValidationErrorKind::Format { format } => {
-            (format!("a string in the format {format:?}"), shown(instance))
-        }
-        ValidationErrorKind::UniqueItems => ("items that differ".to_owned(), shown(instance)),
-        ValidationErrorKind::AdditionalItems { limit } => {
-            (format!("at most {limit} items"), size(instance))
-        }
-        ValidationErrorKind::UnevaluatedItems { unexpected } => {
-            ("no more items".to_owned(), listed(unexpected.iter().map(|item| cut(item))))
-        }
-        ValidationErrorKind::Contains => ("an item that fits".to_owned(), shown(instance)),
-        ValidationErrorKind::FalseSchema => ("nothing here".to_owned(), shown(instance)),
-        ValidationErrorKind::OneOfMultipleValid { .. } => (
-            "exactly one of several forms".to_owned(),
-            format!("{}, which is more than one", shown(instance)),
-        ),
-        ValidationErrorKind::Not { schema } => {
-            (format!("something else than {}", cut(&schema.to_string())), shown(instance))
-        }
-        ValidationErrorKind::PropertyNames { error } => {
-            (format!("other names of properties ({})", cut(&error.to_string())), shown(instance))
-        }
-        other => (format!("a value that fits {:?}", other.keyword()), shown(instance)),
-    };
-    let mut invalid = Invalid::new(kind.keyword(), path, expected, found);
-    if let ValidationErrorKind::Type { kind } = kind {
-        invalid.types = match kind {
-            TypeKind::Single(kind) => vec![bare(*kind)],
-            TypeKind::Multiple(kinds) => kinds.iter().map(bare).collect(),
+            ValidationErrorKind::Maximum { limit } => (format!("at most {limit}"), shown(instance)),
+            ValidationErrorKind::Minimum { limit } => {
+                (format!("at least {limit}"), shown(instance))
+            }
+            ValidationErrorKind::ExclusiveMaximum { limit } => {
+                (format!("less than {limit}"), shown(instance))
+            }
+            ValidationErrorKind::ExclusiveMinimum { limit } => {
+                (format!("more than {limit}"), shown(instance))
+            }
+            ValidationErrorKind::MultipleOf { multiple_of } => {
+                (format!("a multiple of {multiple_of}"), shown(instance))
+            }
+            ValidationErrorKind::MaxItems { limit } => {
+                (format!("at most {limit} items"), size(instance))
+            }
+            ValidationErrorKind::MinItems { limit } => {
+                (format!("at least {limit} items"), size(instance))
+            }
+            ValidationErrorKind::MaxLength { limit } => {
+                (format!("at most {limit} characters"), size(instance))
+            }
+            ValidationErrorKind::MinLength { limit } => {
+                (format!("at least {limit} characters"), size(instance))
+            }
+            ValidationErrorKind::MaxProperties { limit } => {
+                (format!("at most {limit} properties"), size(instance))
+            }
+            ValidationErrorKind::MinProperties { limit } => {
+                (format!("at least {limit} properties"), size(instance))
+            }
+            ValidationErrorKind::Pattern { pattern } => {
+                (format!("a string that matches {}", cut(pattern)), shown(instance))
+            }
+            ValidationErrorKind::Format { format } => {
+                (format!("a string in the format {:?}", cut(format)), shown(instance))
+            }
+            ValidationErrorKind::UniqueItems => ("items that differ".to_owned(), shown(instance)),
+            ValidationErrorKind::AdditionalItems { limit } => {
+                (format!("at most {limit} items"), size(instance))
+            }
+            ValidationErrorKind::UnevaluatedItems { unexpected } => {
+                ("no more items".to_owned(), listed(unexpected.iter().map(|item| cut(item))))
+            }
+            ValidationErrorKind::Contains => ("an item that fits".to_owned(), shown(instance)),
+            ValidationErrorKind::FalseSchema => ("nothing here".to_owned(), shown(instance)),
+            ValidationErrorKind::OneOfMultipleValid { .. } => (
+                "exactly one of several forms".to_owned(),
+                format!("{}, which is more than one", shown(instance)),
+            ),
+            ValidationErrorKind::Not { schema } => {
+                (format!("something else than {}", capped(schema)), shown(instance))
+            }
+            ValidationErrorKind::PropertyNames { error } => {
+                (format!("other names of properties ({})", capped(error)), shown(instance))
+            }
+            other => (format!("a value that fits {:?}", other.keyword()), shown(instance)),
         };
+        let mut invalid = Invalid::new(kind.keyword(), path, expected, found);
+        if let ValidationErrorKind::Type { kind } = kind {
+            invalid.types = match kind {
+                TypeKind::Single(kind) => vec![bare(*kind)],
+                TypeKind::Multiple(kinds) => kinds.iter().map(bare).collect(),
+            };
+        }
+        invalid.nearest = nearest_name;
+        self.out.push(invalid);
     }
-    invalid.nearest = nearest_name;
-    out.push(invalid);
 }
 
 /// The branch that comes nearest: one that got past the value itself before it failed, then the
@@ -260,8 +352,30 @@ fn plain(value: &Value) -> String {
     match value {
         // A long text is cut before it is written.
         Value::String(text) => format!("{:?}", cut(text)),
-        value => cut(&value.to_string()),
+        value => capped(value),
     }
+}
+
+/// The beginning of what is written: the rest is never made.
+fn capped(value: &dyn fmt::Display) -> String {
+    struct Cap(String, usize);
+    impl fmt::Write for Cap {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            for c in text.chars() {
+                if self.1 == SHOWN {
+                    self.0.push('…');
+                    return Err(fmt::Error);
+                }
+                self.0.push(c);
+                self.1 += 1;
+            }
+            Ok(())
+        }
+    }
+    let mut cap = Cap(String::new(), 0);
+    // It fails when there is more than is shown, which the text says by then.
+    let _ = fmt::Write::write_fmt(&mut cap, format_args!("{value}"));
+    cap.0
 }
 
 fn size(value: &Value) -> String {

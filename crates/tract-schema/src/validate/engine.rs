@@ -6,18 +6,27 @@ use std::sync::Arc;
 use jsonschema::{Draft, PatternOptions};
 use serde_json::Value;
 
-use super::describe;
+use super::describe::{self, Described};
+use super::meter::{self, Allowance, Metered, MeteredJson, Stop};
+use super::pattern::{self, Patterns};
 use super::{Invalid, SchemaCompiler, SchemaError, ValidateOptions, Validator};
-use crate::limits::{self, LimitError};
+use crate::limits::{self, LimitError, SchemaLimits};
 
 /// Bytes that one compiled pattern may take.
 const PATTERN_BYTES: usize = 1 << 20;
 
-/// The most that is said of one value.
-const MOST: usize = 32;
+/// Bytes of texts that one error may hold. Past it no errors are collected: forms that were begun when
+/// the allowance is used up still make one each.
+const MOST_HELD: u64 = 4 << 10;
+
+/// What is said where no error says more.
+fn unfit() -> Invalid {
+    Invalid::new("schema", "/", "a value that fits", "one that does not")
+}
 
 /// Makes validators with the `jsonschema` crate: patterns run in linear time, so they know no
-/// look-around, and nothing is fetched from the network or read from files.
+/// look-around, and nothing is fetched from the network or read from files. What they may cost is
+/// bounded by [`SchemaLimits`], by step and not by schema alone.
 ///
 /// ```
 /// use tract_schema::{JsonSchema, SchemaCompiler};
@@ -54,13 +63,16 @@ impl SchemaCompiler for JsonSchema {
         let mut value: Value = serde_json::from_str(schema)
             .map_err(|error| SchemaError::Json { message: error.to_string() })?;
         let measured = limits::measure(&value, &options.limits)?;
+        let patterns = pattern::measure(&value, &options.limits)?;
         let (draft, notes) = draft(&mut value);
-        let patterns = PatternOptions::regex().size_limit(PATTERN_BYTES);
-        let build = jsonschema::options()
+        let engine = PatternOptions::regex()
+            .size_limit(PATTERN_BYTES)
+            .dfa_size_limit(patterns.cache_bytes());
+        let build = jsonschema::options_for::<MeteredJson>()
             .with_draft(draft)
             .should_validate_formats(options.formats)
             .should_ignore_unknown_formats(true)
-            .with_pattern_options(patterns)
+            .with_pattern_options(engine)
             .offline();
         // Schemas come from anywhere: a defect of the crate must not take the process along.
         let built = catch_unwind(AssertUnwindSafe(|| build.build(&value)));
@@ -72,7 +84,9 @@ impl SchemaCompiler for JsonSchema {
                 return Err(SchemaError::Schema { path: "/".to_owned(), message });
             }
         };
-        Ok(Arc::new(Compiled { inner, schema: value, depth: measured.arguments_depth, notes }))
+        let texts = describe::longest_text(&value);
+        let (schema, limits, depth) = (value, options.limits, measured.arguments_depth);
+        Ok(Arc::new(Compiled { inner, schema, limits, patterns, texts, depth, notes }))
     }
 }
 
@@ -102,11 +116,70 @@ fn draft(schema: &mut Value) -> (Draft, Vec<String>) {
 }
 
 struct Compiled {
-    inner: jsonschema::Validator,
+    inner: jsonschema::Validator<MeteredJson>,
     /// For what stands beside a keyword that does not hold.
     schema: Value,
+    limits: SchemaLimits,
+    patterns: Patterns,
+    /// Bytes of the longest text of the schema that an error holds.
+    texts: u64,
     depth: Option<usize>,
     notes: Vec<String>,
+}
+
+impl Compiled {
+    fn allowance(&self) -> Allowance {
+        Allowance {
+            steps: self.limits.steps,
+            time: self.limits.time,
+            pattern_states: self.patterns.states,
+            errors: None,
+        }
+    }
+
+    fn check(&self, value: &Value) -> Vec<Invalid> {
+        let (valid, stop) =
+            meter::metered(self.allowance(), || self.inner.is_valid(Metered::new(value)));
+        match stop {
+            None if valid => return Vec::new(),
+            None => {}
+            Some(stop) => return vec![self.stopped(stop)],
+        }
+        // An error holds where it is: the names on the way down to it.
+        let held = self.texts.saturating_add(describe::longest_path(value));
+        if held > MOST_HELD {
+            return vec![unfit()];
+        }
+        // Every form that fails is looked at once more for its errors, also within others.
+        let steps = self.limits.steps.saturating_mul(4);
+        let errors = Some((self.limits.error_bytes, held));
+        let collecting = Allowance { steps, errors, ..self.allowance() };
+        let (errors, _) = meter::metered(collecting, || {
+            let errors = self.inner.iter_errors(Metered::new(value));
+            // Those that were made after the allowance was used up say nothing.
+            errors.filter(meter::is_true).collect::<Vec<_>>()
+        });
+        let mut described = Described::new(value, &self.schema);
+        for error in &errors {
+            described.add(error);
+        }
+        let mut invalid = described.into_invalid();
+        if invalid.is_empty() {
+            invalid.push(unfit());
+        }
+        invalid
+    }
+
+    fn stopped(&self, stop: Stop) -> Invalid {
+        let SchemaLimits { steps, time, .. } = self.limits;
+        let (keyword, expected) = match stop {
+            Stop::Steps | Stop::Bytes => {
+                ("work", format!("arguments that take at most {steps} steps to check"))
+            }
+            Stop::Time => ("deadline", format!("arguments that are checked within {time:?}")),
+        };
+        Invalid::new(keyword, "/", expected, "some that take more with this schema")
+    }
 }
 
 impl Validator for Compiled {
@@ -119,23 +192,7 @@ impl Validator for Compiled {
             }
         }
         // As above; the crate says itself that some patterns make the regex engine panic.
-        let checked = catch_unwind(AssertUnwindSafe(|| {
-            if self.inner.is_valid(value) {
-                return Vec::new();
-            }
-            let mut invalid = Vec::new();
-            for error in self.inner.iter_errors(value) {
-                describe::error(&error, &self.schema, &mut invalid);
-                if invalid.len() >= MOST {
-                    break;
-                }
-            }
-            if invalid.is_empty() {
-                invalid.push(Invalid::new("schema", "/", "a value that fits", "one that does not"));
-            }
-            invalid
-        }));
-        match checked {
+        match catch_unwind(AssertUnwindSafe(|| self.check(value))) {
             Ok(invalid) if invalid.is_empty() => Ok(()),
             Ok(invalid) => Err(invalid),
             Err(_) => {

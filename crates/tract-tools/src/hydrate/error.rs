@@ -91,7 +91,13 @@ impl StageError {
     pub(super) fn is_of_arguments(&self) -> bool {
         !matches!(
             self.code.as_str(),
-            "no_schema" | "no_validator" | "bad_schema" | "too_large" | "depth"
+            "no_schema"
+                | "no_validator"
+                | "bad_schema"
+                | "too_large"
+                | "depth"
+                | "work"
+                | "deadline"
         )
     }
 

@@ -11,7 +11,7 @@ use proptest::test_runner::{Config, TestRunner};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use tract_core::ToolParams;
+use tract_core::{ToolError, ToolParams};
 use tract_tools::Args;
 use tract_tools::typed::parse;
 
@@ -199,6 +199,20 @@ fn agree<T: DeserializeOwned + JsonSchema + Send + 'static>(same_in_drafts: bool
             }
             let text_of_value = value.to_string();
             let parsed = parse::<T>(&text_of_value);
+            // The bounds of 64 bits are judged and not said.
+            let unsaid = |error: &ToolError| {
+                let text = error.model_text();
+                [
+                    "least -9223372036854775808",
+                    "most 9223372036854775807",
+                    "most 18446744073709551615",
+                ]
+                .iter()
+                .any(|bound| text.contains(bound))
+            };
+            if parsed.as_ref().err().is_some_and(unsaid) {
+                return Ok(());
+            }
             prop_assert_eq!(
                 parsed.is_ok(),
                 expected,

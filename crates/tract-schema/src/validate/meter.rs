@@ -1,0 +1,429 @@
+//! Counts what holding arguments against a schema costs, and stops it when it costs too much.
+//!
+//! The validator reads arguments through [`Metered`] nodes. Each read costs steps, and each error
+//! costs bytes. When an allowance is used up, every node looks like `null` without content, so that
+//! all loops over the arguments end at once; whatever is concluded after that is discarded. A
+//! keyword cannot go uncounted: without reading a node it can do nothing.
+//!
+//! The counters belong to the thread, because nodes for the names of properties are made without
+//! any context. A check starts and ends on one thread and runs no code of callers.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::slice;
+use std::time::{Duration, Instant};
+
+use jsonschema::JsonType;
+use jsonschema::json::{Array, Json, Node, NodeIdentity, Object, SerdeJson, cmp};
+use jsonschema_value::LazyInstance;
+use serde_json::{Map, Number, Value, map};
+
+/// What stands for a value in an error: errors are cloned into those of `anyOf`, so they hold no
+/// part of the arguments. Where the value is, the error's path says.
+const PRESENT: &Value = &Value::Null;
+
+/// What stands for the value in errors that were made after an allowance was used up.
+const STOPPED: &Value = &Value::Bool(true);
+
+/// Bytes that one error takes without its texts.
+const ERROR_BYTES: u64 = 512;
+
+/// Pattern states that cost one step for each byte of text.
+const STATES_PER_STEP: u64 = 8;
+
+/// How often the clock is read: once in so many steps.
+const STEPS_PER_LOOK: u64 = 1 << 12;
+
+/// Why a check ended early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    Steps,
+    Bytes,
+    Time,
+}
+
+/// What one check may cost.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Allowance {
+    pub(super) steps: u64,
+    pub(super) time: Duration,
+    /// States of the largest pattern that texts are matched with; 0 without patterns.
+    pub(super) pattern_states: u64,
+    /// Bytes that errors may take, and bytes of texts that each of them holds; `None` where none
+    /// are made.
+    pub(super) errors: Option<(u64, u64)>,
+}
+
+#[derive(Default)]
+struct Meter {
+    steps: Cell<u64>,
+    bytes: Cell<u64>,
+    pattern_states: Cell<u64>,
+    error_bytes: Cell<u64>,
+    makes_errors: Cell<bool>,
+    until: Cell<Option<Instant>>,
+    stop: Cell<Option<Stop>>,
+}
+
+thread_local! {
+    static METER: Meter = Meter::default();
+}
+
+/// Runs a check within an allowance, and tells why it was stopped if it was.
+pub(super) fn metered<T>(allowance: Allowance, check: impl FnOnce() -> T) -> (T, Option<Stop>) {
+    METER.with(|meter| {
+        meter.steps.set(allowance.steps);
+        meter.pattern_states.set(allowance.pattern_states);
+        meter.until.set(Instant::now().checked_add(allowance.time));
+        meter.stop.set(None);
+        let (bytes, texts) = allowance.errors.unwrap_or((u64::MAX, 0));
+        meter.bytes.set(bytes);
+        meter.error_bytes.set(texts.saturating_add(ERROR_BYTES));
+        meter.makes_errors.set(allowance.errors.is_some());
+    });
+    let checked = check();
+    (checked, METER.with(|meter| meter.stop.get()))
+}
+
+/// Returns whether an error was made while the allowance lasted: all others say nothing.
+pub(super) fn is_true(error: &jsonschema::ValidationError<'_>) -> bool {
+    let instance: &Value = error.instance();
+    instance != STOPPED
+}
+
+impl Meter {
+    fn spend(&self, steps: u64) -> bool {
+        if self.stop.get().is_some() {
+            return false;
+        }
+        let before = self.steps.get();
+        let Some(left) = before.checked_sub(steps) else {
+            self.stop.set(Some(Stop::Steps));
+            return false;
+        };
+        self.steps.set(left);
+        let look = before / STEPS_PER_LOOK != left / STEPS_PER_LOOK;
+        if look && self.until.get().is_some_and(|until| Instant::now() >= until) {
+            self.stop.set(Some(Stop::Time));
+            return false;
+        }
+        true
+    }
+
+    fn take(&self, bytes: u64) -> bool {
+        if self.stop.get().is_some() {
+            return false;
+        }
+        match self.bytes.get().checked_sub(bytes) {
+            Some(left) => {
+                self.bytes.set(left);
+                true
+            }
+            None => {
+                self.stop.set(Some(Stop::Bytes));
+                false
+            }
+        }
+    }
+}
+
+fn spend(steps: u64) -> bool {
+    METER.with(|meter| meter.spend(steps))
+}
+
+fn is_stopped() -> bool {
+    METER.with(|meter| meter.stop.get().is_some())
+}
+
+fn length(text: &str) -> u64 {
+    u64::try_from(text.len()).unwrap_or(u64::MAX)
+}
+
+/// Steps of a comparison, or of a copy.
+fn steps_of(text: &str) -> u64 {
+    1 + length(text) / 64
+}
+
+/// Steps of a text that patterns may be matched with.
+fn spend_on_match(text: &str) -> bool {
+    METER.with(|meter| {
+        let of_pattern = length(text).saturating_mul(meter.pattern_states.get());
+        meter.spend(steps_of(text).saturating_add(of_pattern / STATES_PER_STEP))
+    })
+}
+
+/// Values and text of a value, for what copies it.
+fn weight(value: &Value) -> u64 {
+    let inner = match value {
+        Value::String(text) => length(text),
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(members) => members.iter().map(|(key, one)| length(key) + weight(one)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    };
+    inner.saturating_add(16)
+}
+
+/// JSON that is read step by step.
+pub(super) struct MeteredJson;
+
+/// A value of the arguments, or a name of a property.
+#[derive(Clone, Copy)]
+pub(super) struct Metered<'a> {
+    value: &'a Value,
+    is_name: bool,
+}
+
+impl<'a> Metered<'a> {
+    pub(super) fn new(value: &'a Value) -> Self {
+        Self { value, is_name: false }
+    }
+
+    /// The value, at the cost of a step.
+    fn read(&self) -> &'a Value {
+        match spend(1) {
+            true => self.value,
+            false => PRESENT,
+        }
+    }
+}
+
+impl Json for MeteredJson {
+    type Node<'a> = Metered<'a>;
+    type PreparedKey = String;
+    type StringBuffer = Value;
+
+    const KEYS_PER_LOOKUP: usize = SerdeJson::KEYS_PER_LOOKUP;
+
+    fn prepare_key(key: &str) -> String {
+        key.to_owned()
+    }
+
+    fn with_string_node<T>(
+        buffer: &mut Value,
+        string: &str,
+        run: impl FnOnce(Metered<'_>) -> T,
+    ) -> T {
+        spend(steps_of(string));
+        SerdeJson::with_string_node(buffer, string, |value| run(Metered { value, is_name: true }))
+    }
+}
+
+impl<'a> Node<'a, MeteredJson> for Metered<'a> {
+    type Object = Members<'a>;
+    type Array = Items<'a>;
+    type Number = &'a Number;
+
+    fn as_object(&self) -> Option<Members<'a>> {
+        self.read().as_object().map(Members)
+    }
+
+    fn as_array(&self) -> Option<Items<'a>> {
+        self.read().as_array().map(|items| Items(items))
+    }
+
+    fn as_string(&self) -> Option<Cow<'a, str>> {
+        let text = self.read().as_str()?;
+        spend_on_match(text).then_some(Cow::Borrowed(text))
+    }
+
+    fn as_number(&self) -> Option<&'a Number> {
+        self.read().as_number()
+    }
+
+    fn as_boolean(&self) -> Option<bool> {
+        self.read().as_bool()
+    }
+
+    fn is_null(&self) -> bool {
+        self.read().is_null()
+    }
+
+    fn json_type(&self) -> JsonType {
+        Node::json_type(&self.read())
+    }
+
+    fn string_length(&self) -> Option<u64> {
+        let value = self.read();
+        spend(steps_of(value.as_str()?)).then(|| Node::string_length(&value)).flatten()
+    }
+
+    fn equals_value(&self, expected: &Value) -> bool {
+        equal(self.value, expected)
+    }
+
+    fn to_value(&self) -> Cow<'a, Value> {
+        let copied = |meter: &Meter| {
+            let weight = weight(self.value);
+            meter.spend(weight / 16) && (!meter.makes_errors.get() || meter.take(weight))
+        };
+        Cow::Borrowed(if METER.with(copied) { self.value } else { PRESENT })
+    }
+
+    fn lazy_value(&self) -> LazyInstance<'a> {
+        let name = if self.is_name { weight(self.value) } else { 0 };
+        let taken = METER.with(|meter| meter.take(meter.error_bytes.get().saturating_add(name)));
+        let instance = match (taken, self.is_name) {
+            (false, _) => STOPPED,
+            (true, true) => self.value,
+            (true, false) => PRESENT,
+        };
+        instance.into()
+    }
+
+    fn identity(&self) -> Option<NodeIdentity> {
+        Node::identity(&self.value)
+    }
+}
+
+/// Compares as JSON Schema does: `1.0` is `1`.
+fn equal(value: &Value, expected: &Value) -> bool {
+    match (value, expected) {
+        _ if !spend(1) => false,
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len()
+                && a.iter()
+                    .all(|(key, a)| spend(steps_of(key)) && b.get(key).is_some_and(|b| equal(a, b)))
+        }
+        (Value::String(a), Value::String(b)) => a.len() == b.len() && spend(steps_of(a)) && a == b,
+        _ => cmp::equal(value, expected),
+    }
+}
+
+/// The members of an object.
+pub(super) struct Members<'a>(&'a Map<String, Value>);
+
+impl<'a> Object<'a, MeteredJson> for Members<'a> {
+    type Node = Metered<'a>;
+    type MemberName = &'a str;
+    type MembersIter = MemberSteps<'a>;
+
+    fn len(&self) -> usize {
+        if is_stopped() { 0 } else { self.0.len() }
+    }
+
+    fn get(&self, key: &String) -> Option<Metered<'a>> {
+        if !spend(steps_of(key)) {
+            return None;
+        }
+        self.0.get(key).map(Metered::new)
+    }
+
+    fn members(&self) -> MemberSteps<'a> {
+        MemberSteps(self.0.iter())
+    }
+}
+
+pub(super) struct MemberSteps<'a>(map::Iter<'a>);
+
+impl<'a> Iterator for MemberSteps<'a> {
+    type Item = (&'a str, Metered<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (key, value) = self.0.next()?;
+        // What is made of names in errors are copies of them.
+        let kept = |meter: &Meter| !meter.makes_errors.get() || meter.take(length(key) + 48);
+        (spend_on_match(key) && METER.with(kept)).then_some((key.as_str(), Metered::new(value)))
+    }
+}
+
+/// The items of an array.
+pub(super) struct Items<'a>(&'a [Value]);
+
+impl<'a> Array<'a, MeteredJson> for Items<'a> {
+    type Node = Metered<'a>;
+    type ElementsIter = ItemSteps<'a>;
+
+    fn len(&self) -> usize {
+        if is_stopped() { 0 } else { self.0.len() }
+    }
+
+    fn elements(&self) -> ItemSteps<'a> {
+        ItemSteps(self.0.iter())
+    }
+
+    // By whole texts: a hash over the leaves alone is the same for many different values, and
+    // finding one among them takes as many comparisons.
+    fn is_unique(&self) -> bool {
+        let mut seen = HashSet::with_capacity(self.0.len());
+        self.0
+            .iter()
+            .all(|item| spend(weight(item) / 8) && seen.insert(crate::derive::unique(item)))
+    }
+}
+
+pub(super) struct ItemSteps<'a>(slice::Iter<'a, Value>);
+
+impl<'a> Iterator for ItemSteps<'a> {
+    type Item = Metered<'a>;
+
+    fn next(&mut self) -> Option<Metered<'a>> {
+        let item = self.0.next()?;
+        spend(1).then(|| Metered::new(item))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The steps that a check takes.
+    fn steps(schema: &Value, value: &Value) -> u64 {
+        let validator = jsonschema::options_for::<MeteredJson>().build(schema).unwrap();
+        let allowance =
+            Allowance { steps: u64::MAX, time: Duration::MAX, pattern_states: 8, errors: None };
+        let (valid, stop) = metered(allowance, || validator.is_valid(Metered::new(value)));
+        assert!(valid && stop.is_none());
+        u64::MAX - METER.with(|meter| meter.steps.get())
+    }
+
+    #[test]
+    fn steps_grow_with_schema_times_arguments() {
+        let schema = |n: u64| json!({"items": {"anyOf": (0..n).map(|k| json!({"const": k})).collect::<Vec<_>>()}});
+        let value =
+            |n: u64, last: u64| Value::Array(vec![json!(last); usize::try_from(n).unwrap()]);
+        let small = steps(&schema(10), &value(10, 9));
+        assert!(small >= 100, "{small}");
+        let large = steps(&schema(100), &value(100, 99));
+        assert!((90..=110).contains(&(large / small)), "{small} {large}");
+    }
+
+    #[test]
+    fn a_text_costs_its_length_times_the_pattern() {
+        let schema = json!({"pattern": "^[ab]*$"});
+        let cost = |length: usize| steps(&schema, &json!("a".repeat(length)));
+        assert!(cost(10_000) >= 10_000);
+        assert!(cost(20_000) <= 2 * cost(10_000) + 10);
+    }
+
+    #[test]
+    fn what_is_stopped_ends_and_says_so() {
+        let schema = json!({"items": {"anyOf": [{"const": 1}, {"items": {"type": "string"}}]}});
+        let validator = jsonschema::options_for::<MeteredJson>().build(&schema).unwrap();
+        let value = Value::Array(vec![json!(["a"]); 1_000]);
+        let allowance = |steps, errors| Allowance {
+            steps,
+            time: Duration::from_secs(60),
+            pattern_states: 0,
+            errors,
+        };
+        let check = || validator.is_valid(Metered::new(&value));
+        assert_eq!(metered(allowance(100, None), check).1, Some(Stop::Steps));
+        let past = Allowance { time: Duration::ZERO, ..allowance(u64::MAX, None) };
+        let many = Value::Array(vec![json!(["a"]); 10_000]);
+        let check = || validator.is_valid(Metered::new(&many));
+        assert_eq!(metered(past, check).1, Some(Stop::Time));
+        let value = Value::Array(vec![json!([1]); 1_000]);
+        let (errors, stop) = metered(allowance(u64::MAX, Some((10_000, 0))), || {
+            validator.iter_errors(Metered::new(&value)).collect::<Vec<_>>()
+        });
+        assert_eq!(stop, Some(Stop::Bytes));
+        let true_ones = errors.iter().filter(|error| is_true(error)).count();
+        assert!((1..20).contains(&true_ones), "{true_ones} of {}", errors.len());
+    }
+}
