@@ -27,6 +27,7 @@ mod lower;
 mod name;
 mod param;
 mod raise;
+mod raw;
 mod shape;
 mod strict;
 mod translate;
@@ -43,6 +44,7 @@ pub use crate::lower::{Lowered, lower, lower_as};
 pub use crate::name::{Aliases, MAX_NAME, accepts, alias, suggestion};
 pub use crate::param::{Param, ParamKind, params};
 pub use crate::raise::{Raised, raise};
+pub use crate::raw::RawJson;
 pub use crate::shape::{Provider, Shape, ToolView};
 pub use crate::strict::{Strict, to_strict};
 pub use crate::translate::{

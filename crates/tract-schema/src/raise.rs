@@ -1,8 +1,10 @@
 //! Arguments of a strict call, brought back to what the schema as given means.
 
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
 use tract_core::json::JsonError;
 
-use crate::strict::takes_null;
 use crate::tree::Node;
 
 /// Arguments as the schema as given means them.
@@ -18,111 +20,334 @@ pub struct Raised {
 /// Brings arguments of a strict call back to the schema as given: null where a property is optional
 /// and takes no null means that it was left out. All else stays as written.
 ///
-/// The work is bounded by the sizes of both texts together, whatever the schema refers to.
+/// # Behavior
+/// - Of the branches of `anyOf` and `oneOf` those count that the value can be an answer to: the
+///   strict form of each has all its properties. Null stays where one of them takes it.
+/// - The work is bounded by the sizes of both texts together, whatever the schema refers to. What
+///   would take more stays as written.
 ///
 /// # Errors
 /// [`JsonError`] when one of the texts is no JSON.
 pub fn raise(parameters: &str, arguments: &str) -> Result<Raised, JsonError> {
     let root = Node::parse(parameters)?;
-    let mut value = Node::parse(arguments)?;
-    let mut work = Work { root: &root, left_out: Vec::new() };
-    work.value(&root, &mut value, &mut Vec::new(), "");
-    let arguments = match work.left_out.is_empty() {
-        true => arguments.to_owned(),
-        false => value.write(),
-    };
-    Ok(Raised { arguments, left_out: work.left_out })
+    let value = Node::parse(arguments)?;
+    let mut work = Work::new(&root);
+    let absent = work.absent(&root, &value);
+    let unchanged = || Raised { arguments: arguments.to_owned(), left_out: Vec::new() };
+    if absent.is_empty() || work.steps == 0 {
+        return Ok(unchanged());
+    }
+    let mut left_out = Vec::new();
+    let better = without(&value, &absent, &mut String::new(), &mut left_out);
+    Ok(Raised { arguments: better.write(), left_out })
+}
+
+/// How many pairs of a schema and a value are looked at, and how many nulls are carried along.
+const MOST_STEPS: usize = 4_000_000;
+
+/// Nulls that mean absent, by where they are in memory.
+type Absent = Rc<HashSet<usize>>;
+
+fn place(node: &Node) -> usize {
+    std::ptr::from_ref(node).addr()
+}
+
+/// A copy without the nulls that mean absent, which are listed: of each object first its own.
+fn without(
+    node: &Node,
+    absent: &HashSet<usize>,
+    path: &mut String,
+    left_out: &mut Vec<String>,
+) -> Node {
+    let length = path.len();
+    match node {
+        Node::Scalar(raw) => Node::Scalar(raw.clone()),
+        Node::Array(items) => {
+            let mut copy = Vec::with_capacity(items.len());
+            for (n, item) in items.iter().enumerate() {
+                path.push_str(&format!("/{n}"));
+                copy.push(without(item, absent, path, left_out));
+                path.truncate(length);
+            }
+            Node::Array(copy)
+        }
+        Node::Object(members) => {
+            let step = |name: &str| format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+            let is_absent = |value: &Node| absent.contains(&place(value));
+            let dropped = members.iter().filter(|(_, value)| is_absent(value));
+            left_out.extend(dropped.map(|(name, _)| format!("{path}{}", step(name))));
+            let mut copy = Vec::with_capacity(members.len());
+            for (name, value) in members.iter().filter(|(_, value)| !is_absent(value)) {
+                path.push_str(&step(name));
+                copy.push((name.clone(), without(value, absent, path, left_out)));
+                path.truncate(length);
+            }
+            Node::Object(copy)
+        }
+    }
+}
+
+/// How closely a value is compared with a branch.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum View {
+    /// As an answer in strict mode: an object has all properties of the schema and no others.
+    Strict,
+    /// As any value: what is missing is not looked at.
+    Loose,
+}
+
+/// What a schema says of objects.
+struct Rules<'a> {
+    properties: HashMap<&'a str, &'a Node>,
+    required: HashSet<String>,
+    others: Option<&'a Node>,
 }
 
 struct Work<'a> {
     root: &'a Node,
-    left_out: Vec<String>,
+    steps: usize,
+    absent: HashMap<(usize, usize), Absent>,
+    accepts: HashMap<(usize, usize, View), bool>,
+    rules: HashMap<usize, Rc<Rules<'a>>>,
 }
 
 impl<'a> Work<'a> {
-    /// Holds a value against a schema; `seen` are the schemas that it was held against already, for
-    /// references may go round.
-    fn value(
-        &mut self,
-        schema: &'a Node,
-        value: &mut Node,
-        seen: &mut Vec<*const Node>,
-        path: &str,
-    ) {
-        if seen.len() > MOST_AT_ONE_PLACE || seen.contains(&std::ptr::from_ref(schema)) {
-            return;
+    fn new(root: &'a Node) -> Self {
+        Self {
+            root,
+            steps: MOST_STEPS,
+            absent: HashMap::new(),
+            accepts: HashMap::new(),
+            rules: HashMap::new(),
         }
-        seen.push(schema);
-        if let Some(target) = schema
-            .get("$ref")
-            .and_then(Node::as_text)
-            .and_then(|reference| self.root.resolve(&reference))
-        {
-            self.value(target, value, seen, path);
+    }
+
+    fn spend(&mut self, steps: usize) -> bool {
+        self.steps = self.steps.saturating_sub(steps);
+        self.steps > 0
+    }
+
+    fn target(&self, schema: &'a Node) -> Option<&'a Node> {
+        let reference = schema.get("$ref").and_then(Node::as_text)?;
+        self.root.resolve(&reference)
+    }
+
+    fn rules(&mut self, schema: &'a Node) -> Rc<Rules<'a>> {
+        if let Some(known) = self.rules.get(&place(schema)) {
+            return Rc::clone(known);
         }
-        for key in ["anyOf", "oneOf", "allOf"] {
-            for branch in schema.get(key).map(Node::items).unwrap_or_default() {
-                self.value(branch, value, seen, path);
+        let listed = |key| schema.get(key).map(Node::members).unwrap_or_default();
+        let required = schema.get("required").map(Node::items).unwrap_or_default();
+        let rules = Rc::new(Rules {
+            properties: listed("properties").iter().map(|(name, part)| (&**name, part)).collect(),
+            required: required.iter().filter_map(Node::as_text).collect(),
+            others: schema.get("additionalProperties"),
+        });
+        self.steps = self.steps.saturating_sub(rules.properties.len());
+        self.rules.insert(place(schema), Rc::clone(&rules));
+        rules
+    }
+
+    /// The nulls within a value that mean absent, by a schema.
+    fn absent(&mut self, schema: &'a Node, value: &Node) -> Absent {
+        let key = (place(schema), place(value));
+        if let Some(known) = self.absent.get(&key) {
+            return Rc::clone(known);
+        }
+        let none = Absent::default();
+        if matches!(value, Node::Scalar(_)) || !schema.is_object() || !self.spend(1) {
+            return none;
+        }
+        // References that lead round find this.
+        self.absent.insert(key, Rc::clone(&none));
+        let mut all = HashSet::new();
+        let parts = schema.get("allOf").map(Node::items).unwrap_or_default();
+        for part in self.target(schema).into_iter().chain(parts) {
+            all.extend(self.absent(part, value).iter());
+        }
+        for key in ["anyOf", "oneOf"] {
+            if let Some(branches) = schema.get(key) {
+                all.extend(self.absent_of_any(branches.items(), value));
             }
         }
         match value {
-            Node::Object(members) => self.members(schema, members, path),
+            Node::Object(members) => self.absent_members(schema, members, &mut all),
             Node::Array(items) => {
                 if let Some(schema) = schema.get("items") {
-                    for (n, item) in items.iter_mut().enumerate() {
-                        self.value(schema, item, &mut Vec::new(), &format!("{path}/{n}"));
+                    for item in items {
+                        all.extend(self.absent(schema, item).iter());
                     }
                 }
             }
             Node::Scalar(_) => {}
         }
+        self.spend(all.len());
+        let all = Rc::new(all);
+        self.absent.insert(key, Rc::clone(&all));
+        all
     }
 
-    fn members(&mut self, schema: &'a Node, members: &mut Vec<(String, Node)>, path: &str) {
-        let Some(properties) = schema.get("properties") else { return };
-        let required = schema.get("required").map(Node::items).unwrap_or_default();
-        let here = |name: &str| format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
-        members.retain(|(name, value)| {
-            let Some(property) = properties.get(name).filter(|_| value.is_null()) else {
-                return true;
-            };
-            let is_required = required.iter().any(|item| item.as_text().as_ref() == Some(name));
-            let means_absent = !is_required && refuses_null(self.meant(property));
-            if means_absent {
-                self.left_out.push(here(name));
-            }
-            !means_absent
-        });
+    fn absent_members(
+        &mut self,
+        schema: &'a Node,
+        members: &[(String, Node)],
+        all: &mut HashSet<usize>,
+    ) {
+        let rules = self.rules(schema);
         for (name, value) in members {
-            if let Some(property) = properties.get(name) {
-                self.value(property, value, &mut Vec::new(), &here(name));
+            let Some(property) = rules.properties.get(name.as_str()) else { continue };
+            if !value.is_null() {
+                all.extend(self.absent(property, value).iter());
+            } else if !rules.required.contains(name) && !self.accepts(property, value, View::Loose)
+            {
+                all.insert(place(value));
             }
         }
     }
 
-    /// What a chain of references ends at.
-    fn meant(&self, mut schema: &'a Node) -> &'a Node {
-        for _ in 0..LONGEST_CHAIN {
-            let reference = schema.get("$ref").and_then(Node::as_text);
-            match reference.and_then(|reference| self.root.resolve(&reference)) {
-                Some(target) => schema = target,
-                None => break,
+    /// What means absent by every branch that the value can be an answer to.
+    fn absent_of_any(&mut self, branches: &'a [Node], value: &Node) -> HashSet<usize> {
+        for view in [View::Strict, View::Loose] {
+            let mut common: Option<HashSet<usize>> = None;
+            for branch in branches {
+                if self.accepts(branch, value, view) && !self.leads_round(branch, value) {
+                    let absent = self.absent(branch, value);
+                    self.spend(absent.len());
+                    common = Some(match common {
+                        None => absent.iter().copied().collect(),
+                        Some(common) => common.intersection(&absent).copied().collect(),
+                    });
+                }
+            }
+            if let Some(common) = common {
+                return common;
             }
         }
-        schema
+        HashSet::new()
+    }
+
+    /// Whether a branch is a reference back to what is being looked at.
+    fn leads_round(&self, branch: &'a Node, value: &Node) -> bool {
+        self.target(branch)
+            .and_then(|target| self.absent.get(&(place(target), place(value))))
+            .is_some_and(|known| known.is_empty() && Rc::strong_count(known) > 1)
+    }
+
+    /// Whether a value can be an answer to a schema; what it is held against already counts as
+    /// fitting, for references may lead round.
+    fn accepts(&mut self, schema: &'a Node, value: &Node, view: View) -> bool {
+        match schema {
+            Node::Scalar(raw) => return raw != "false",
+            Node::Array(_) => return true,
+            Node::Object(_) => {}
+        }
+        let key = (place(schema), place(value), view);
+        if let Some(known) = self.accepts.get(&key) {
+            return *known;
+        }
+        if !self.spend(1) {
+            return true;
+        }
+        self.accepts.insert(key, true);
+        let accepts = self.fits(schema, value, view);
+        self.accepts.insert(key, accepts);
+        accepts
+    }
+
+    fn fits(&mut self, schema: &'a Node, value: &Node, view: View) -> bool {
+        let list = |key| schema.get(key).map(Node::items);
+        let names = crate::strict::type_names(schema);
+        if !names.is_empty() && !names.iter().any(|name| has_type(name, value)) {
+            return false;
+        }
+        self.spend(list("enum").map_or(0, <[Node]>::len));
+        if list("enum").is_some_and(|words| !words.iter().any(|word| same(word, value)))
+            || schema.get("const").is_some_and(|only| !same(only, value))
+        {
+            return false;
+        }
+        if let Some(target) = self.target(schema)
+            && !self.accepts(target, value, view)
+        {
+            return false;
+        }
+        if !list("allOf").unwrap_or_default().iter().all(|part| self.accepts(part, value, view)) {
+            return false;
+        }
+        for key in ["anyOf", "oneOf"] {
+            if let Some(branches) = list(key)
+                && !branches.iter().any(|branch| self.accepts(branch, value, view))
+            {
+                return false;
+            }
+        }
+        match value {
+            Node::Object(members) => self.fits_members(schema, members, view),
+            Node::Array(items) => schema
+                .get("items")
+                .is_none_or(|schema| items.iter().all(|item| self.accepts(schema, item, view))),
+            Node::Scalar(_) => true,
+        }
+    }
+
+    fn fits_members(&mut self, schema: &'a Node, members: &[(String, Node)], view: View) -> bool {
+        let rules = self.rules(schema);
+        let closed = match rules.others {
+            Some(Node::Scalar(raw)) => raw == "false",
+            Some(_) => false,
+            None => view == View::Strict && !rules.properties.is_empty(),
+        };
+        let mut present = 0;
+        for (name, value) in members {
+            let fits = match rules.properties.get(name.as_str()) {
+                Some(property) => {
+                    present += 1;
+                    value.is_null() && !rules.required.contains(name)
+                        || self.accepts(property, value, view)
+                }
+                None => {
+                    !closed && rules.others.is_none_or(|others| self.accepts(others, value, view))
+                }
+            };
+            if !fits {
+                return false;
+            }
+        }
+        view == View::Loose || present == rules.properties.len()
     }
 }
 
-/// How many schemas one value is held against at most.
-const MOST_AT_ONE_PLACE: usize = 256;
-/// How many references in a row are followed.
-const LONGEST_CHAIN: usize = 32;
+fn has_type(name: &str, value: &Node) -> bool {
+    let raw = match value {
+        Node::Object(_) => return name == "object",
+        Node::Array(_) => return name == "array",
+        Node::Scalar(raw) => raw.as_str(),
+    };
+    match raw.as_bytes().first() {
+        Some(b'"') => name == "string",
+        Some(b't' | b'f') => name == "boolean",
+        Some(b'n') => name == "null",
+        _ => name == "number" || name == "integer" && number(raw).is_some_and(is_whole),
+    }
+}
 
-/// Whether a schema says what it takes, and null is none of it.
-fn refuses_null(schema: &Node) -> bool {
-    let says = ["type", "enum", "anyOf", "oneOf"].iter().any(|key| schema.get(key).is_some());
-    let only = schema.get("const").is_some_and(|only| !only.is_null());
-    only || says && !takes_null(schema)
+fn number(raw: &str) -> Option<f64> {
+    raw.parse().ok()
+}
+
+fn is_whole(number: f64) -> bool {
+    number.fract() == 0.0
+}
+
+fn same(a: &Node, b: &Node) -> bool {
+    match (a, b) {
+        (Node::Scalar(x), Node::Scalar(y)) => {
+            x == y
+                || a.as_text().is_some_and(|text| b.as_text() == Some(text))
+                || number(x).is_some_and(|number| self::number(y) == Some(number))
+        }
+        _ => a == b,
+    }
 }
 
 #[cfg(test)]
@@ -154,6 +379,43 @@ mod tests {
             r#"{"list":[{"n":1,"next":{"n":2}},{"n":null}]}"#,
             &["/a~1b", "/k", "/list/0/next/next", "/list/1/next"],
         );
+    }
+
+    /// Two forms of an object, told apart by a tag: one takes null, the other does not.
+    const FORMS: &str = r##"{"properties":{"x":{"anyOf":[
+        {"type":"object","properties":{"kind":{"const":"move"},"to":{"type":"string"}},"required":["kind"]},
+        {"type":"object","properties":{"kind":{"const":"drop"},"to":{"type":["string","null"]}},"required":["kind","to"]}]}}}"##;
+
+    #[test]
+    fn null_stays_where_the_form_that_is_meant_takes_it() {
+        let needed = r#"{"x":{"kind":"drop","to":null}}"#;
+        check(FORMS, needed, needed, &[]);
+        check(FORMS, r#"{"x":{"kind":"move","to":null}}"#, r#"{"x":{"kind":"move"}}"#, &["/x/to"]);
+        // Forms without a tag are told apart by their properties.
+        let untagged = r##"{"properties":{"x":{"oneOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/b"}]}},"$defs":{
+            "a":{"properties":{"n":{"type":"integer"},"m":{"type":"number"}}},
+            "b":{"properties":{"n":{"type":["integer","null"]}},"required":["n"]}}}"##;
+        let needed = r#"{"x":{"n":null}}"#;
+        check(untagged, needed, needed, &[]);
+        check(untagged, r#"{"x":{"n":null,"m":1.50}}"#, r#"{"x":{"m":1.50}}"#, &["/x/n"]);
+    }
+
+    #[test]
+    fn null_stays_where_only_a_reference_says_that_it_is_taken() {
+        let given = r##"{"properties":{"x":{"anyOf":[{"$ref":"#/$defs/x"},{"type":"string"}]}},
+            "$defs":{"x":{"type":["integer","null"]}}}"##;
+        let arguments = r#"{"x":null}"#;
+        check(given, arguments, arguments, &[]);
+    }
+
+    #[test]
+    fn forms_within_forms_cost_their_product_and_no_power() {
+        let deep = r##"{"$ref":"#/$defs/t","$defs":{"t":{"anyOf":[
+            {"type":"object","properties":{"x":{"$ref":"#/$defs/t"}}},
+            {"type":"object","properties":{"x":{"$ref":"#/$defs/t"},"n":{"type":"integer"}}}]}}}"##;
+        let value = r#"{"x":"#.repeat(100) + r#"{"x":null,"n":null}"# + &"}".repeat(100);
+        let raised = raise(deep, &value).unwrap();
+        assert_eq!(raised.left_out.len(), 2);
     }
 
     #[test]

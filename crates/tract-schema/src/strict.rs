@@ -248,6 +248,9 @@ impl Work {
             node.set("enum", Node::Array(vec![only]));
             self.changed(&here("const"), "written as an enum of one");
         }
+        if self.null_for_absent {
+            self.typed(node, path);
+        }
         if let Some(branches) = node.remove("oneOf") {
             if node.get("anyOf").is_some() {
                 self.fatal(&here("oneOf"), "beside anyOf");
@@ -288,6 +291,30 @@ impl Work {
                 _ => {}
             }
         }
+    }
+
+    /// OpenAI's strict mode wants a type of every value: it is said where the schema implies one.
+    fn typed(&mut self, node: &mut Node, path: &str) {
+        let says = ["type", "anyOf", "oneOf", "$ref"];
+        if says.iter().any(|key| node.get(key).is_some()) {
+            return;
+        }
+        let implied = match node.get("enum") {
+            Some(words) => types_of(words.items()),
+            None if node.get("properties").is_some() => vec!["object"],
+            None if node.get("items").is_some() => vec!["array"],
+            None => Vec::new(),
+        };
+        let kind = match implied[..] {
+            [] => {
+                let place = if path.is_empty() { "/" } else { path };
+                return self.fatal(place, "a schema that takes anything");
+            }
+            [only] => Node::text(only),
+            [..] => Node::Array(implied.into_iter().map(Node::text).collect()),
+        };
+        node.set("type", kind);
+        self.changed(&format!("{path}/type"), "added");
     }
 
     fn object(&mut self, node: &mut Node, path: &str, level: usize) {
@@ -333,7 +360,7 @@ impl Work {
     }
 }
 
-fn type_names(node: &Node) -> Vec<String> {
+pub(crate) fn type_names(node: &Node) -> Vec<String> {
     match node.get("type") {
         Some(Node::Array(names)) => names.iter().filter_map(Node::as_text).collect(),
         Some(name) => name.as_text().into_iter().collect(),
@@ -341,7 +368,7 @@ fn type_names(node: &Node) -> Vec<String> {
     }
 }
 
-pub(crate) fn takes_null(schema: &Node) -> bool {
+fn takes_null(schema: &Node) -> bool {
     if let Some(list) = schema.get("enum") {
         return list.items().iter().any(Node::is_null);
     }
@@ -349,6 +376,28 @@ pub(crate) fn takes_null(schema: &Node) -> bool {
         return branches.items().iter().any(takes_null);
     }
     type_names(schema).iter().any(|name| name == "null")
+}
+
+/// The types of values, each once; none when there is one that strict mode has no type for.
+fn types_of(words: &[Node]) -> Vec<&'static str> {
+    let mut types = Vec::new();
+    for word in words {
+        let Node::Scalar(raw) = word else { return Vec::new() };
+        let kind = match raw.as_bytes().first() {
+            Some(b'"') => "string",
+            Some(b't' | b'f') => "boolean",
+            Some(b'n') => "null",
+            _ if raw.contains(['.', 'e', 'E']) => "number",
+            _ => "integer",
+        };
+        if !types.contains(&kind) {
+            types.push(kind);
+        }
+    }
+    if types.contains(&"number") {
+        types.retain(|kind| *kind != "integer");
+    }
+    types
 }
 
 fn make_nullable(schema: &mut Node) {
@@ -387,7 +436,7 @@ mod tests {
         else {
             panic!()
         };
-        let expected = r##"{"type":"object","properties":{"s":{"type":["string","null"]},"k":{"enum":[1.50]},"e":{"type":["string","null"],"enum":["a",null]},"r":{"anyOf":[{"$ref":"#/$defs/r"},{"type":"null"}]},"o":{"anyOf":[{"type":"string"},{"type":"integer"},{"type":"null"}]}},"required":["s","k","e","r","o"],"$defs":{"r":{"type":"object","properties":{"n":{"type":["integer","null"]}},"required":["n"],"additionalProperties":false}},"additionalProperties":false}"##;
+        let expected = r##"{"type":"object","properties":{"s":{"type":["string","null"]},"k":{"enum":[1.50],"type":"number"},"e":{"type":["string","null"],"enum":["a",null]},"r":{"anyOf":[{"$ref":"#/$defs/r"},{"type":"null"}]},"o":{"anyOf":[{"type":"string"},{"type":"integer"},{"type":"null"}]}},"required":["s","k","e","r","o"],"$defs":{"r":{"type":"object","properties":{"n":{"type":["integer","null"]}},"required":["n"],"additionalProperties":false}},"additionalProperties":false}"##;
         assert_eq!(parameters, expected);
         let paths: Vec<&str> = losses.iter().map(|loss| loss.path.as_str()).collect();
         for path in [
@@ -406,11 +455,34 @@ mod tests {
     }
 
     #[test]
+    fn an_enum_without_a_type_gets_the_type_of_its_values() {
+        let given = r#"{"type":"object","properties":{"a":{"enum":["x","y"]},"b":{"const":true},
+            "c":{"enum":[1,2.5]},"d":{"enum":["x",3,null]},"o":{"properties":{}},"l":{"items":{"type":"string"}}},
+            "required":["a","b","c","d","o","l"]}"#;
+        let Strict::Schema { parameters, .. } = to_strict(given, Provider::OpenAi).unwrap() else {
+            panic!("it can be said")
+        };
+        let expected = r#"{"type":"object","properties":{"a":{"enum":["x","y"],"type":"string"},"b":{"enum":[true],"type":"boolean"},"c":{"enum":[1,2.5],"type":"number"},"d":{"enum":["x",3,null],"type":["string","integer","null"]},"o":{"properties":{},"type":"object","additionalProperties":false,"required":[]},"l":{"items":{"type":"string"},"type":"array"}},"required":["a","b","c","d","o","l"],"additionalProperties":false}"#;
+        let sorted = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(sorted(&parameters), sorted(expected));
+        // Optional ones take null like any other.
+        let optional = r#"{"type":"object","properties":{"a":{"enum":["x"]}}}"#;
+        let Strict::Schema { parameters, .. } = to_strict(optional, Provider::OpenAi).unwrap()
+        else {
+            panic!("it can be said")
+        };
+        let a = &sorted(&parameters)["properties"]["a"];
+        assert_eq!(*a, serde_json::json!({"type": ["string", "null"], "enum": ["x", null]}));
+    }
+
+    #[test]
     fn what_would_mean_something_else_is_not_strict() {
         for given in [
             r#"{"type":"object","additionalProperties":{"type":"string"}}"#,
             r#"{"type":"object","properties":{"a":{"type":"object"}}}"#,
             r#"{"type":"object","properties":{"a":true}}"#,
+            r#"{"type":"object","properties":{"a":{"description":"Anything."}}}"#,
+            r#"{"type":"object","properties":{"a":{"enum":[{"b":1}]}}}"#,
             r#"{"anyOf":[{"type":"object"}]}"#,
             r#"{"type":"object","properties":{},"allOf":[{}]}"#,
         ] {

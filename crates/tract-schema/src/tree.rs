@@ -10,6 +10,11 @@ pub(crate) enum Node {
     Object(Vec<(String, Node)>),
 }
 
+/// The steps of a JSON pointer.
+fn steps(pointer: &str) -> impl Iterator<Item = String> {
+    pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"))
+}
+
 impl Node {
     pub(crate) fn parse(text: &str) -> Result<Self, JsonError> {
         let text = text.trim();
@@ -91,14 +96,25 @@ impl Node {
 
     /// The node that a local reference means: a pointer from the root.
     pub(crate) fn resolve(&self, reference: &str) -> Option<&Self> {
-        let pointer = reference.strip_prefix('#')?;
-        pointer.split('/').skip(1).try_fold(self, |node, step| {
-            let step = step.replace("~1", "/").replace("~0", "~");
-            match node {
-                Self::Object(_) => node.get(&step),
-                Self::Array(items) => step.parse::<usize>().ok().and_then(|n| items.get(n)),
-                Self::Scalar(_) => None,
+        self.at(reference.strip_prefix('#')?)
+    }
+
+    /// The value that a JSON pointer leads to.
+    pub(crate) fn at(&self, pointer: &str) -> Option<&Self> {
+        steps(pointer).try_fold(self, |node, step| match node {
+            Self::Object(_) => node.get(&step),
+            Self::Array(items) => items.get(step.parse::<usize>().ok()?),
+            Self::Scalar(_) => None,
+        })
+    }
+
+    pub(crate) fn at_mut(&mut self, pointer: &str) -> Option<&mut Self> {
+        steps(pointer).try_fold(self, |node, step| match node {
+            Self::Object(members) => {
+                members.iter_mut().rev().find(|(name, _)| *name == step).map(|(_, node)| node)
             }
+            Self::Array(items) => items.get_mut(step.parse::<usize>().ok()?),
+            Self::Scalar(_) => None,
         })
     }
 
