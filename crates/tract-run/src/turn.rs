@@ -278,11 +278,7 @@ impl Agent {
         rendered: Option<&Arc<RenderedPrompt>>,
         journal: BranchJournal,
     ) -> Turn {
-        let mut context = self
-            .context
-            .clone()
-            .with_cancellation(self.cancellation.child())
-            .with_resource(self.session.clone());
+        let mut context = self.context.clone().with_cancellation(self.cancellation.child());
         if let (Some((prompt, _)), Some(rendered)) = (&self.prompt, rendered) {
             context = context
                 .with_shared_resource(Arc::clone(prompt))
@@ -299,6 +295,7 @@ impl Agent {
         let mut turn = Turn::new()
             .context(context)
             .session(Arc::new(self.session.clone()))
+            .model(Arc::clone(&self.model))
             .journal(Arc::new(journal))
             .approvals(approvals)
             .evaluation(MAIN)

@@ -45,6 +45,17 @@ impl NoSchema {
         }
     }
 
+    /// Returns what both modes allow.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Refuse, _) | (_, Self::Refuse) => Self::Refuse,
+            (Self::HumanApproval, _) | (_, Self::HumanApproval) => Self::HumanApproval,
+            (Self::ReadOnly, _) | (_, Self::ReadOnly) => Self::ReadOnly,
+            (Self::Full, Self::Full) => Self::Full,
+        }
+    }
+
     /// Returns the mode that a word names.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Refuse, Self::ReadOnly, Self::HumanApproval, Self::Full]
@@ -106,7 +117,8 @@ impl Registered {
     }
 
     /// Returns what it promises about its effects: what the callable says, else the definition's
-    /// own hints.
+    /// own hints. A definition that hints at destruction counts as destructive whatever the callable
+    /// says: hints can only restrict.
     pub fn traits(&self) -> ToolTraits {
         self.traits
     }
@@ -185,6 +197,9 @@ pub struct Registry {
     by_name: HashMap<String, Vec<usize>>,
     by_id: HashMap<String, usize>,
     aliases: Aliases,
+    shared_names: bool,
+    strict: bool,
+    most_without_schema: NoSchema,
     pub(crate) compiler: Option<Arc<dyn SchemaCompiler>>,
     pub(crate) options: ValidateOptions,
     pub(crate) policies: Arc<[Arc<dyn Policy>]>,

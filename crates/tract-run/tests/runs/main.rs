@@ -24,3 +24,5 @@ mod searching;
 mod stops;
 
 mod support;
+// A validator of the registry's own.
+mod validators;

@@ -266,8 +266,7 @@ impl<'a> Run<'a> {
         };
         let token: CancellationToken = turn.context.cancellation().child();
         let mut context = turn
-            .context
-            .for_call(call.id())
+            .lent(call.id())
             .with_cancellation(token.clone())
             .with_shared_resource(Arc::clone(&scope));
         if let (Some(own), now_us) = (bounds.own, turn.context.clock().now_us()) {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tract_core::{ToolContext, ToolError, Usage};
+use tract_core::{ChatModel, ToolContext, ToolError, Usage};
 
 use super::journal::CallKey;
 use super::turn::{Served, Turn};
@@ -142,8 +142,12 @@ pub trait CallContext {
     /// [`ToolError::Other`] when none is bound, or it could not be made.
     fn filesystem(&self) -> Result<Arc<dyn Filesystem>, ToolError>;
 
-    /// Returns what the tools of the conversation remember, where an agent or a host lends it.
+    /// Returns what the tools of the conversation remember, where a turn has it.
     fn session(&self) -> Option<&Session>;
+
+    /// Returns the model that answered with the call, where a turn has it. What asking it costs is
+    /// counted by [`spend`](Self::spend).
+    fn model(&self) -> Option<&dyn ChatModel>;
 
     /// Returns the prompt that the agent works by, where it has one.
     fn prompt(&self) -> Option<&Prompt>;
@@ -198,6 +202,10 @@ impl CallContext for ToolContext {
     }
 
     fn session(&self) -> Option<&Session> {
+        self.optional_resource()
+    }
+
+    fn model(&self) -> Option<&dyn ChatModel> {
         self.optional_resource()
     }
 

@@ -1,10 +1,11 @@
 //! What the calls of one turn share.
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use tract_core::{CommitId, ToolContext};
+use tract_core::{ChatModel, CommitId, ToolContext};
 
 use super::journal::{Approvals, Journal};
 use crate::budget::BudgetTracker;
@@ -12,6 +13,7 @@ use crate::event::SessionState;
 use crate::fs::Views;
 use crate::policy::PastCalls;
 use crate::resource::Resources;
+use crate::session::Session;
 use crate::snapshot::Snapshot;
 
 /// Who answered with the calls: provider and model, as they call themselves.
@@ -39,6 +41,9 @@ impl Served {
 pub struct Turn {
     pub(super) context: ToolContext,
     pub(super) session: Option<Arc<dyn SessionState>>,
+    /// The session as what tools know it by.
+    pub(super) lent_session: Option<Session>,
+    pub(super) model: Option<Arc<dyn ChatModel>>,
     pub(super) state: Vec<Arc<dyn Snapshot>>,
     pub(super) resources: Option<Arc<Resources>>,
     pub(super) files: Arc<Views>,
@@ -74,6 +79,8 @@ impl Turn {
         Self {
             context: ToolContext::new(""),
             session: None,
+            lent_session: None,
+            model: None,
             state: Vec::new(),
             resources: None,
             files: Arc::default(),
@@ -96,11 +103,33 @@ impl Turn {
         self
     }
 
-    /// Sets the session: it takes in what tools publish, and is put back when a call fails.
+    /// Sets the session: it takes in what tools publish, and is put back when a call fails. A
+    /// [`Session`] is also lent to each call.
     #[must_use]
-    pub fn session(mut self, session: Arc<dyn SessionState>) -> Self {
+    pub fn session<S: SessionState + 'static>(mut self, session: Arc<S>) -> Self {
+        let any: &dyn Any = &*session;
+        self.lent_session = any.downcast_ref::<Session>().cloned();
         self.session = Some(session);
         self
+    }
+
+    /// Sets the model that answered, which is lent to each call: a tool may ask it too.
+    #[must_use]
+    pub fn model(mut self, model: Arc<dyn ChatModel>) -> Self {
+        self.model = Some(model);
+        self
+    }
+
+    /// What the context of a call starts from, with what the turn lends.
+    pub(super) fn lent(&self, call_id: &str) -> ToolContext {
+        let mut context = self.context.for_call(call_id);
+        if let Some(session) = &self.lent_session {
+            context = context.with_resource(session.clone());
+        }
+        if let Some(model) = &self.model {
+            context = context.with_shared_resource(Arc::clone(model));
+        }
+        context
     }
 
     /// Adds state that is put back when a call fails.

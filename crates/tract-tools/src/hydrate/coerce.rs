@@ -1,81 +1,130 @@
 //! The coercion profile: values of a wrong type that can be read as the right one without loss.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
-use tract_schema::Invalid;
+use tract_schema::{Invalid, RawJson};
 
 use super::provenance::Edit;
 
-/// Changes what can be changed at the places that are wrong, and lists what it did.
-///
-/// Text becomes a number, a boolean or null where it spells one; numbers and booleans become text;
-/// a single value becomes a list of one. Never: a fraction to an integer, an object to text, a
-/// boolean to a number.
-pub(super) fn coerce(value: &mut Value, invalid: &[Invalid]) -> Vec<Edit> {
-    let mut edits = Vec::new();
-    for wrong in invalid.iter().filter(|wrong| !wrong.types.is_empty()) {
-        let pointer = if wrong.path == "/" { "" } else { &wrong.path };
-        let Some(place) = value.pointer_mut(pointer) else { continue };
-        let Some(better) = wrong.types.iter().find_map(|kind| read_as(place, kind)) else {
-            continue;
-        };
-        edits.push(Edit {
-            profile: "coercion",
-            kind: "type",
-            offset: None,
-            path: Some(wrong.path.clone()),
-            before: super::tolerant::cut(&place.to_string()),
-            after: super::tolerant::cut(&better.to_string()),
-        });
-        *place = better;
-    }
-    edits
+/// How often arguments are changed and held against the schema again: a single value becomes a list
+/// before the item of the list is looked at.
+const MOST_PASSES: usize = 16;
+
+/// How many changes are made to the arguments of one call.
+const MOST_EDITS: usize = 1000;
+
+/// What was changed of the arguments of one call.
+#[derive(Default)]
+pub(super) struct Coercion {
+    passes: usize,
+    edits: usize,
+    /// What was read as which type: two keywords that want different types must not take turns.
+    read: BTreeSet<(String, &'static str)>,
 }
 
-fn read_as(value: &Value, kind: &str) -> Option<Value> {
-    match (kind, value) {
-        ("integer" | "number", Value::String(text)) => {
+impl Coercion {
+    /// Changes what can be changed at the places that are wrong, and lists what it did; `None` when
+    /// there is nothing to change. Everything else stays as it was written.
+    ///
+    /// Text becomes a number, a boolean or null where it spells one; numbers and booleans become
+    /// text; a single value becomes a list of one. Never: a fraction to an integer, an object to
+    /// text, a boolean to a number.
+    pub(super) fn pass(&mut self, text: &str, invalid: &[Invalid]) -> Option<(String, Vec<Edit>)> {
+        self.passes += 1;
+        if self.passes > MOST_PASSES {
+            return None;
+        }
+        let mut json = RawJson::parse(text).ok()?;
+        let mut edits = Vec::new();
+        for wrong in invalid.iter().filter(|wrong| !wrong.types.is_empty()) {
+            if self.edits == MOST_EDITS {
+                break;
+            }
+            let pointer = if wrong.path == "/" { "" } else { &wrong.path };
+            let Some(before) = json.get(pointer) else { continue };
+            let better = |kind: &&'static str| Some((*kind, read_as(&before, kind)?));
+            let Some((kind, after)) = wrong.types.iter().find_map(better) else { continue };
+            if !self.read.insert((wrong.path.clone(), kind)) {
+                continue;
+            }
+            if !json.replace(pointer, &after).is_ok_and(|replaced| replaced) {
+                continue;
+            }
+            self.edits += 1;
+            edits.push(Edit {
+                profile: "coercion",
+                kind: "type",
+                offset: None,
+                path: Some(wrong.path.clone()),
+                before: super::tolerant::cut(&before),
+                after: super::tolerant::cut(&after),
+            });
+        }
+        (!edits.is_empty()).then(|| (json.to_text(), edits))
+    }
+}
+
+/// A value as another type, both as JSON text.
+fn read_as(raw: &str, kind: &str) -> Option<String> {
+    let text = || serde_json::from_str::<String>(raw).ok();
+    let is_scalar = !raw.starts_with(['{', '[']) && raw != "null";
+    match kind {
+        "integer" | "number" => {
+            let text = text()?;
             let number: Value = serde_json::from_str(text.trim()).ok()?;
             let whole = number.is_i64() || number.is_u64();
-            (number.is_number() && (whole || kind == "number")).then_some(number)
+            let reads = number.is_number() && (whole || kind == "number");
+            reads.then(|| text.trim().to_owned())
         }
-        ("boolean", Value::String(text)) => match text.trim().to_ascii_lowercase().as_str() {
-            "true" => Some(Value::Bool(true)),
-            "false" => Some(Value::Bool(false)),
+        "boolean" => match text()?.trim().to_ascii_lowercase().as_str() {
+            "true" => Some("true".to_owned()),
+            "false" => Some("false".to_owned()),
             _ => None,
         },
-        ("null", Value::String(text)) => {
-            matches!(text.trim(), "" | "null" | "None").then_some(Value::Null)
-        }
-        ("string", Value::Number(_) | Value::Bool(_)) => Some(Value::String(value.to_string())),
-        ("array", Value::String(_) | Value::Number(_) | Value::Bool(_)) => {
-            Some(Value::Array(vec![value.clone()]))
-        }
+        "null" => matches!(text()?.trim(), "" | "null" | "None").then(|| "null".to_owned()),
+        "string" if is_scalar && !raw.starts_with('"') => Some(Value::from(raw).to_string()),
+        "array" if is_scalar => Some(format!("[{raw}]")),
         _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
     fn only_what_loses_nothing_is_read_as_another_type() {
         for (value, kind, expected) in [
-            (json!("7"), "integer", Some(json!(7))),
-            (json!("7.5"), "number", Some(json!(7.5))),
-            (json!("7.5"), "integer", None),
-            (json!(1.9), "integer", None),
-            (json!("yes"), "boolean", None),
-            (json!("False"), "boolean", Some(json!(false))),
-            (json!(true), "integer", None),
-            (json!(7), "string", Some(json!("7"))),
-            (json!({"a": 1}), "string", None),
-            (json!("x"), "array", Some(json!(["x"]))),
-            (json!(""), "null", Some(Value::Null)),
+            (r#""7""#, "integer", Some("7")),
+            (r#"" 7.50 ""#, "number", Some("7.50")),
+            (r#""7.5""#, "integer", None),
+            ("1.9", "integer", None),
+            (r#""yes""#, "boolean", None),
+            (r#""False""#, "boolean", Some("false")),
+            ("true", "integer", None),
+            ("1.50", "string", Some(r#""1.50""#)),
+            (r#"{"a":1}"#, "string", None),
+            ("null", "array", None),
+            (r#""x""#, "array", Some(r#"["x"]"#)),
+            (r#""""#, "null", Some("null")),
         ] {
-            assert_eq!(read_as(&value, kind), expected, "{value} as {kind}");
+            assert_eq!(read_as(value, kind).as_deref(), expected, "{value} as {kind}");
         }
+    }
+
+    #[test]
+    fn two_keywords_that_want_different_types_do_not_take_turns() {
+        let wants = |kind| {
+            let mut invalid = Invalid::new("type", "/a", "another type", "this one");
+            invalid.types = vec![kind];
+            invalid
+        };
+        let mut coercion = Coercion::default();
+        let (text, _) = coercion.pass(r#"{"a":1}"#, &[wants("string")]).unwrap();
+        assert_eq!(text, r#"{"a":"1"}"#);
+        let (text, _) = coercion.pass(&text, &[wants("integer")]).unwrap();
+        assert_eq!(text, r#"{"a":1}"#);
+        assert!(coercion.pass(&text, &[wants("string")]).is_none());
     }
 }

@@ -19,6 +19,7 @@ pub use self::call::{Call, IntoCalls, Source, sent_in};
 pub use self::error::{Stage, StageError};
 pub use self::provenance::{Edit, Json, NameMapping, Provenance, Repaired, ValidatorUsed};
 pub use self::repair::{Repair, RepairRequest, hydrate_repairing};
+use crate::panics::guarded;
 use crate::policy::{Decision, PolicyRequest};
 use crate::registry::{Lookup, NoSchema, Registered, Registry};
 
@@ -364,13 +365,14 @@ impl<'r> Work<'r> {
         });
         let mut text = text;
         let mut checked = compiled.validator.validate(&value);
-        if let (Err(invalid), true) = (&checked, options.coercion) {
-            let edits = coerce::coerce(&mut value, invalid);
-            if !edits.is_empty() {
-                checked = compiled.validator.validate(&value);
-                text = Json::parsed(value.to_string());
-                self.provenance.edits.extend(edits);
-            }
+        let mut coercion = coerce::Coercion::default();
+        while let (Err(invalid), true) = (&checked, options.coercion) {
+            let Some((better, edits)) = coercion.pass(text.as_str(), invalid) else { break };
+            let Ok(read) = serde_json::from_str(&better) else { break };
+            self.provenance.edits.extend(edits);
+            value = read;
+            text = Json::parsed(better);
+            checked = compiled.validator.validate(&value);
         }
         match checked {
             Err(invalid) => Err(invalid.iter().map(StageError::of_invalid).collect()),
@@ -397,10 +399,26 @@ impl<'r> Work<'r> {
                 arguments.as_str(),
             )
         };
-        let policies = registry.policies.iter();
-        let said = policies.map(|policy| policy.decide(&request));
-        let mut decision = said.fold(Decision::Allow, Decision::and);
-        let nobody_asked = registry.policies.is_empty();
+        let mut decision = Decision::Allow;
+        let mut is_vouched = false;
+        for policy in registry.policies.iter() {
+            let said = guarded(|| Ok((policy.decide(&request), policy.vouches_for(&request))));
+            match said {
+                Ok((said, vouches)) => {
+                    decision = decision.and(said);
+                    is_vouched |= vouches;
+                }
+                Err(error) => {
+                    tracing::error!(
+                        tool = tool.name(),
+                        call = self.call.id,
+                        "a policy failed: {error}"
+                    );
+                    decision = decision
+                        .and(Decision::deny("the call did not run: a policy could not be asked"));
+                }
+            }
+        }
         if !validated {
             decision = match tool.no_schema() {
                 NoSchema::Refuse => decision.and(Decision::deny("the tool has no schema")),
@@ -408,13 +426,13 @@ impl<'r> Work<'r> {
                 NoSchema::ReadOnly if !tool.traits().read_only => decision.and(Decision::deny(
                     "without a schema it may only read, and it does not promise to",
                 )),
-                NoSchema::ReadOnly | NoSchema::Full if nobody_asked => {
+                NoSchema::ReadOnly | NoSchema::Full if !is_vouched => {
                     decision.and(Decision::NeedsApproval)
                 }
                 NoSchema::ReadOnly | NoSchema::Full => decision,
             };
         }
-        if self.provenance.repaired && nobody_asked {
+        if self.provenance.repaired && !is_vouched {
             decision = decision.and(Decision::NeedsApproval);
         }
         self.decision = decision;

@@ -1,8 +1,10 @@
 //! From the text of the arguments to a value: strict, or by the tolerant profile.
 
+use std::fmt;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
 
 use super::provenance::{Edit, Json};
 use super::{Stage, StageError, tolerant};
@@ -26,7 +28,7 @@ pub(super) fn strict(raw: &Arc<str>, limit: usize) -> Result<Parsed, StageError>
         return Ok(Parsed { value, text: Json::parsed("{}"), edits: Vec::new() });
     }
     match serde_json::from_str(trimmed) {
-        Ok(value) => {
+        Ok(Unique(value)) => {
             let text: Arc<str> = match trimmed.len() == raw.len() {
                 true => Arc::clone(raw),
                 false => trimmed.into(),
@@ -42,6 +44,11 @@ fn refused(text: &str, error: &serde_json::Error) -> StageError {
     if said.contains("recursion limit") {
         let message = format!("expected at most 128 levels of arguments, found more ({said})");
         return StageError::new(Stage::Parse, "too_deep", "/", message);
+    }
+    if said.starts_with(TWICE) {
+        let message = format!("expected each property once, found a {said}");
+        return StageError::new(Stage::Parse, "duplicate_property", "/", message)
+            .note("readers differ in which of them counts: send one");
     }
     let message = format!("expected one JSON object, found text that is no JSON: {said}");
     let refusal = StageError::new(Stage::Parse, "invalid_json", "/", message);
@@ -78,8 +85,83 @@ pub(super) fn tolerantly(raw: &Arc<str>, limit: usize) -> Result<Parsed, StageEr
         Ok(mended) => mended,
         Err(why) => return Err(first.note(format!("the tolerant profile gave up: {why}"))),
     };
-    match serde_json::from_str::<Value>(&mended.text) {
-        Ok(value) => Ok(Parsed { value, text: Json::parsed(mended.text), edits: mended.edits }),
+    match serde_json::from_str(&mended.text) {
+        Ok(Unique(value)) => {
+            Ok(Parsed { value, text: Json::parsed(mended.text), edits: mended.edits })
+        }
+        Err(error) if error.to_string().starts_with(TWICE) => Err(refused(&mended.text, &error)),
         Err(_) => Err(first.note("the tolerant profile could not make JSON of it either")),
+    }
+}
+
+/// What the reader says of a name that an object has twice.
+const TWICE: &str = "duplicate property";
+
+/// A value in which no object has a name twice: what is checked here is the last of them, and a
+/// server that the text goes to may read the first.
+struct Unique(Value);
+
+impl<'de> Deserialize<'de> for Unique {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Values).map(Self)
+    }
+}
+
+struct Values;
+
+impl<'de> Visitor<'de> for Values {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(Unique(item)) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some(name) = members.next_key::<String>()? {
+            if object.contains_key(&name) {
+                let name = super::tolerant::cut(&name);
+                return Err(A::Error::custom(format_args!("{TWICE} {name:?}")));
+            }
+            let Unique(value) = members.next_value()?;
+            object.insert(name, value);
+        }
+        Ok(Value::Object(object))
     }
 }

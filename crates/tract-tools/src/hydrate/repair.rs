@@ -39,7 +39,8 @@ pub trait Repair: Send + Sync {
 ///
 /// # Behavior
 /// - A call that a repair mended is marked: [`Provenance::repaired`](super::Provenance::repaired)
-///   is true, it is not trusted, and it needs approval unless a policy of the registry allows it.
+///   is true, it is not trusted, and it needs approval unless a policy of the registry
+///   [vouches](crate::Policy::vouches_for) for it: that others allow it is not enough.
 /// - A call that it did not mend keeps its first errors.
 pub async fn hydrate_repairing(
     calls: impl IntoCalls,

@@ -161,15 +161,13 @@ impl<'a> Pass<'a> {
                 c => body.push(c),
             }
         }
-        let ended = end.is_some();
-        let end = end.unwrap_or(rest.len());
+        // A string that was cut off is another value than the one that was meant.
+        let Some(end) = end else { return Err("a string that does not end") };
         body.push('"');
         let raw = rest.get(..end).unwrap_or(rest);
         let at = self.start + begin;
         if quote == '\'' {
             self.edit("single_quotes", raw, &body, at)?;
-        } else if !ended {
-            self.edit("unclosed_string", raw, &body, at)?;
         } else if raw != body {
             self.edit("raw_line_break", raw, &body, at)?;
         }
@@ -222,6 +220,10 @@ impl<'a> Pass<'a> {
             // What the value would have been is not known.
             return Err("the end before a value");
         }
+        if self.ends_with_number() {
+            // The digits that would have followed are not known either.
+            return Err("the end within a number");
+        }
         let mut closers = String::new();
         while let Some(open) = self.open.pop() {
             closers.push(if open == Open::Object { '}' } else { ']' });
@@ -229,6 +231,15 @@ impl<'a> Pass<'a> {
         self.edit("missing_end", "", &closers, self.start + self.text.len())?;
         self.out.push_str(&closers);
         Ok(())
+    }
+
+    /// Whether the text ends with a number, which may be the beginning of another.
+    fn ends_with_number(&self) -> bool {
+        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '+' | '.' | '$');
+        let start = self.out.rfind(|c| !is_word(c)).map_or(0, |at| at + 1);
+        let word = self.out.get(start..).unwrap_or_default();
+        // Past these words nothing can follow.
+        !word.is_empty() && !matches!(word, "true" | "false" | "null") && !word.ends_with('"')
     }
 
     /// Whether the text ends with a key that has no value.
@@ -267,13 +278,13 @@ mod tests {
         check("{'a': \"it's\"}", "{\"a\": \"it's\"}", &["single_quotes"]);
         check(r#"{'a': 'say "hi"'}"#, r#"{"a": "say \"hi\""}"#, &["single_quotes"; 2]);
         check("{\"a\": [1, 2,], }", "{\"a\": [1, 2]}", &["trailing_comma"; 2]);
-        check("{\"a\": {\"b\": [1", "{\"a\": {\"b\": [1]}}", &["missing_end"]);
+        check("{\"a\": {\"b\": [1]", "{\"a\": {\"b\": [1]}}", &["missing_end"]);
+        check("{\"a\": [true, \"x\"", "{\"a\": [true, \"x\"]}", &["missing_end"]);
         check(
             "{a: True, b: None}",
             "{\"a\": true, \"b\": null}",
             &["bare_key", "python_literal", "bare_key", "python_literal"],
         );
-        check("{\"a\": \"x", "{\"a\": \"x\"}", &["unclosed_string", "missing_end"]);
         check("{\"a\": \"x\ny\"}", "{\"a\": \"x\\ny\"}", &["raw_line_break"]);
     }
 
@@ -288,6 +299,9 @@ mod tests {
 
     #[test]
     fn what_is_not_nearly_json_is_given_up() {
+        for raw in ["{\"a\": \"x", "{'a': 'x", "{\"a\": 1", "{\"a\": [1, 2", "{\"a\": -"] {
+            assert!(mend(raw).is_err(), "{raw}: a value that was cut off is not known");
+        }
         for raw in ["{\"a\": 1} {\"b\": 2}", "{]", "{\"a\":", "{\"a\"", "{\"a\": <b>}"] {
             assert!(mend(raw).is_err(), "{raw}");
         }

@@ -310,3 +310,13 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_session_that_is_bound_twice_adds_each_step_once() {
+    let desk = Desk::new();
+    let [setup, add, ..] = Planning::new(&desk.session).unwrap().tools();
+    for (tool, arguments) in [(setup, r#"{"objective":"ship"}"#), (add, r#"{"steps":["test"]}"#)] {
+        block_on(tool.run(arguments, &desk.context)).unwrap();
+    }
+    assert_eq!(desk.planning.plan().unwrap().steps.len(), 1);
+}

@@ -10,6 +10,9 @@ use super::plan::{AddStep, Plan, PlanError, SetupPlan, UpdateStep};
 use crate::session::{Session, SessionError, SessionItem, SliceOp};
 use crate::typed::Args;
 
+/// Who registers the reducers of a plan.
+const OWNER: &str = "planning";
+
 /// The planning tools of one session.
 #[derive(Clone, Debug)]
 pub struct Planning {
@@ -17,7 +20,8 @@ pub struct Planning {
 }
 
 impl Planning {
-    /// Binds the tools to a session, and registers what their events make of its plan.
+    /// Binds the tools to a session, and registers what their events make of its plan: once, however
+    /// often the session is bound.
     ///
     /// # Errors
     /// [`SessionError`] when another type has the name of the plan's slice.
@@ -27,9 +31,11 @@ impl Planning {
         fn reduced(plan: Result<Plan, PlanError>) -> SliceOp<Plan> {
             plan.map_or(SliceOp::Keep, |plan| SliceOp::Replace(vec![plan]))
         }
-        session.on(|_: &[Plan], setup: &SetupPlan| reduced(Plan::setup(setup)))?;
-        session.on(|plans: &[Plan], add: &AddStep| reduced(Plan::add(plans.last(), add)))?;
-        session.on(|plans: &[Plan], update: &UpdateStep| {
+        session.on_once(OWNER, |_: &[Plan], setup: &SetupPlan| reduced(Plan::setup(setup)))?;
+        session.on_once(OWNER, |plans: &[Plan], add: &AddStep| {
+            reduced(Plan::add(plans.last(), add))
+        })?;
+        session.on_once(OWNER, |plans: &[Plan], update: &UpdateStep| {
             reduced(Plan::update(plans.last(), update))
         })?;
         Ok(Self { session: session.clone() })

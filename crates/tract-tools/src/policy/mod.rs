@@ -9,6 +9,7 @@ mod files;
 mod order;
 mod past;
 mod pinned;
+mod untrusted;
 
 use std::fmt;
 
@@ -20,6 +21,7 @@ pub use self::files::ReadBeforeWrite;
 pub use self::order::Sequential;
 pub use self::past::{PastCall, PastCalls};
 pub use self::pinned::PinRequired;
+pub use self::untrusted::AllowUntrusted;
 
 /// What a policy says of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -144,6 +146,15 @@ pub trait Policy: Send + Sync {
 
     /// Decides on one call.
     fn decide(&self, call: &PolicyRequest<'_>) -> Decision;
+
+    /// Returns whether a call may run without the approval of a person although its arguments are
+    /// not trusted: a repair made them, or the tool has no schema. Only policies of a registry are
+    /// asked. A policy that [allows](Decision::Allow) a call says nothing about that, so the
+    /// default is `false`; [`AllowUntrusted`] says it.
+    fn vouches_for(&self, call: &PolicyRequest<'_>) -> bool {
+        let _ = call;
+        false
+    }
 }
 
 impl<F: Fn(&PolicyRequest<'_>) -> Decision + Send + Sync> Policy for F {

@@ -76,6 +76,12 @@ pub enum PromptFault {
         /// What was expected and what was found.
         why: String,
     },
+    /// An example was given before any tool of its section.
+    #[error("section {path}: expected a tool before an example, found none")]
+    StrayExample {
+        /// The section.
+        path: String,
+    },
     /// An example does not fit its tool.
     #[error("section {path}: an example of {tool:?} does not fit: {why}")]
     BadExample {

@@ -206,6 +206,9 @@ fn checked(mut section: Section, above: &str, faults: &mut Vec<PromptFault>) -> 
     let body = section.template.clone();
     let body = read(&section, &path, &body, faults);
     let summary = section.summary.clone().map(|text| read(&section, &path, &text, faults));
+    if section.stray_examples > 0 {
+        faults.push(PromptFault::StrayExample { path: path.clone() });
+    }
     for tool in &section.tools {
         faults.extend(tool.faults(&path));
     }

@@ -7,11 +7,13 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tract_core::{DynTool, JsonText};
+use tract_core::{DynTool, JsonText, ToolSpec};
 
 use super::bindings::Bindings;
 use super::error::PromptFault;
+use crate::hydrate::{Call, hydrate};
 use crate::policy::Policy;
+use crate::registry::Registry;
 use crate::strict;
 
 /// How much of a section is shown.
@@ -85,7 +87,9 @@ impl SectionTool {
 
     /// What is wrong with the tool and its examples.
     pub(crate) fn faults(&self, path: &str) -> Vec<PromptFault> {
-        let name = self.tool.spec().name;
+        let spec = self.tool.spec();
+        let judged = Judged::of(&spec.parameters, !self.examples.is_empty());
+        let name = spec.name;
         let mut faults = Vec::new();
         if !tract_schema::accepts(tract_schema::Provider::OpenAi, &name) {
             faults.push(PromptFault::ToolName {
@@ -105,9 +109,38 @@ impl SectionTool {
             }
             if let Err(error) = self.tool.check_arguments(example.input.as_str()) {
                 bad(error.to_string());
+            } else if let Some(why) = judged.misfit(example.input.as_str()) {
+                bad(why);
             }
         }
         faults
+    }
+}
+
+/// The schema that the inputs of examples are held against. Tools with a type of their own judge
+/// them too; those of servers have the schema alone.
+#[derive(Default)]
+struct Judged(Option<Registry>);
+
+/// The name under which a schema is held in a registry of one.
+const EXAMPLE: &str = "example";
+
+impl Judged {
+    fn of(parameters: &str, is_asked: bool) -> Self {
+        if !is_asked {
+            return Self::default();
+        }
+        let definition = ToolSpec::new(EXAMPLE, "", parameters).definition();
+        // A tool that is none is refused by the registry that it goes into.
+        let registry = Registry::builder().definition(&definition).build().ok();
+        Self(registry.filter(|registry| registry.validator().is_some()))
+    }
+
+    /// Why an input does not fit.
+    fn misfit(&self, input: &str) -> Option<String> {
+        let call = Call::new(EXAMPLE, EXAMPLE, input);
+        let hydrated = hydrate(call, self.0.as_ref()?).into_iter().next()?;
+        (!hydrated.success()).then(|| hydrated.error_text())
     }
 }
 
@@ -139,6 +172,8 @@ pub struct Section {
     pub(crate) policies: Vec<Arc<dyn Policy>>,
     pub(crate) children: Vec<Section>,
     pub(crate) accepts_overrides: bool,
+    /// Examples that were given before any tool.
+    pub(crate) stray_examples: usize,
 }
 
 impl fmt::Debug for Section {
@@ -180,6 +215,7 @@ impl Section {
             policies: Vec::new(),
             children: Vec::new(),
             accepts_overrides: true,
+            stray_examples: 0,
         }
     }
 
@@ -228,10 +264,12 @@ impl Section {
         self
     }
 
-    /// Adds an example to the tool that was added last.
+    /// Adds an example to the tool that was added last. Without one before it, the prompt is refused
+    /// when it is built.
     pub fn example(mut self, example: impl Into<ExampleText>) -> Self {
-        if let Some(last) = self.tools.last_mut() {
-            last.examples.push(example.into());
+        match self.tools.last_mut() {
+            Some(last) => last.examples.push(example.into()),
+            None => self.stray_examples += 1,
         }
         self
     }

@@ -272,3 +272,45 @@ fn overrides_count_only_for_what_they_were_written_for() {
     assert_eq!((faults.len(), faults[0].name.as_str()), (1, "one"));
     assert_eq!(faults[0].fault.to_string(), "it accepts no overrides");
 }
+
+/// A tool of a server: it has a schema, and no type.
+struct Remote;
+
+#[async_trait::async_trait]
+impl tract_core::DynTool for Remote {
+    fn spec(&self) -> tract_core::ToolSpec {
+        let schema = r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}"#;
+        tract_core::ToolSpec::new("remote", "Is elsewhere.", schema)
+    }
+
+    async fn run(
+        &self,
+        _: &str,
+        _: &tract_core::ToolContext,
+    ) -> Result<tract_core::ToolResult<tract_core::RenderedValue>, tract_core::ToolError> {
+        Ok(tract_core::ToolResult::done("done"))
+    }
+}
+
+#[cfg(feature = "validate")]
+#[test]
+fn examples_of_a_tool_without_a_type_are_held_against_its_schema() {
+    let built = |input: serde_json::Value| {
+        let example = ExampleText::new("An example.", &input, "done").expect("it is JSON");
+        let section = Section::new("s", "S", "Text.").tool(Remote).example(example);
+        Prompt::builder("tests", "examples").section(section).build()
+    };
+    assert!(built(serde_json::json!({"n": 1})).is_ok());
+    let error = built(serde_json::json!({"n": "one"})).expect_err("it is no integer");
+    assert!(matches!(&error.0[..], [PromptFault::BadExample { .. }]), "{error}");
+    assert!(error.to_string().contains("expected an integer"), "{error}");
+}
+
+#[test]
+fn an_example_before_any_tool_is_an_error() {
+    let example = ExampleText::new("An example.", &serde_json::json!({}), "done").expect("JSON");
+    let section = Section::new("s", "S", "Text.").example(example).tool(Remote);
+    let error =
+        Prompt::builder("tests", "stray").section(section).build().expect_err("no tool yet");
+    assert_eq!(error.0, [PromptFault::StrayExample { path: "s".to_owned() }]);
+}

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use tract_core::DynTool;
+use tract_core::{DynTool, ToolSpec, ToolTraits};
 use tract_schema::{
     Aliases, Definition, DefinitionError, Provider, SchemaCompiler, SchemaError, ValidateOptions,
 };
@@ -27,6 +27,7 @@ pub struct RegistryBuilder {
     given: Vec<Given>,
     shared_names: bool,
     strict: bool,
+    most_without_schema: NoSchema,
     compiler: Option<Arc<dyn SchemaCompiler>>,
     options: ValidateOptions,
     policies: Vec<Arc<dyn Policy>>,
@@ -46,6 +47,7 @@ impl Default for RegistryBuilder {
             given: Vec::new(),
             shared_names: false,
             strict: false,
+            most_without_schema: NoSchema::Refuse,
             compiler: built_in(),
             options: ValidateOptions::default(),
             policies: Vec::new(),
@@ -89,7 +91,8 @@ impl RegistryBuilder {
         self
     }
 
-    /// Adds all tools of a registry, and its policies.
+    /// Adds all tools of a registry, and its policies, and takes over what makes its validators, how
+    /// it reads schemas, and its rules for names. What is set after that counts.
     pub fn registry(mut self, registry: &Registry) -> Self {
         for tool in registry.iter() {
             self.push(
@@ -101,6 +104,13 @@ impl RegistryBuilder {
             self = self.no_schema(tool.no_schema());
         }
         self.policies.extend(registry.policies.iter().cloned());
+        self.compiler.clone_from(&registry.compiler);
+        self.options = registry.options;
+        self.shared_names |= registry.shared_names;
+        self.strict |= registry.strict;
+        if registry.most_without_schema != NoSchema::Refuse {
+            self.most_without_schema = registry.most_without_schema;
+        }
         self
     }
 
@@ -109,6 +119,15 @@ impl RegistryBuilder {
         if let Some(last) = self.given.last_mut() {
             last.no_schema = mode;
         }
+        self
+    }
+
+    /// Heeds what definitions themselves say in `allowNoSchema` and `noSchemaMode` (a word of
+    /// [`NoSchema::parse`]; `human-approval` when there is none), up to this mode. By default they
+    /// are not heeded, because a definition may come from anywhere; a mode that was set for the tool
+    /// by [`no_schema`](Self::no_schema) counts alone.
+    pub fn definitions_without_schema(mut self, most: NoSchema) -> Self {
+        self.most_without_schema = most;
         self
     }
 
@@ -172,7 +191,7 @@ impl RegistryBuilder {
     pub fn build(self) -> Result<Registry, RegistryError> {
         let mut errors = Vec::new();
         let mut tools: Vec<Registered> = Vec::new();
-        for (n, given) in self.given.into_iter().enumerate() {
+        for (n, mut given) in self.given.into_iter().enumerate() {
             let definition = match given.definition {
                 Ok(definition) => definition,
                 Err(source) => {
@@ -180,6 +199,9 @@ impl RegistryBuilder {
                     continue;
                 }
             };
+            if given.no_schema == NoSchema::Refuse {
+                given.no_schema = own_mode(&definition).and(self.most_without_schema);
+            }
             let name = definition.name();
             if given.native && !tract_schema::accepts(Provider::OpenAi, name) {
                 let suggestion = tract_schema::suggestion(name);
@@ -198,7 +220,7 @@ impl RegistryBuilder {
             tools.push(Registered {
                 id: given.id.unwrap_or_else(|| definition.id().to_string()).into(),
                 timeout: spec.as_ref().and_then(|spec| spec.timeout),
-                traits: spec.as_ref().map_or_else(|| definition.traits(), |spec| spec.traits),
+                traits: traits(&definition, spec.as_ref()),
                 origin: spec.and_then(|spec| spec.origin).map(Arc::new),
                 callable: given.callable,
                 no_schema: given.no_schema,
@@ -241,11 +263,39 @@ impl RegistryBuilder {
             by_name,
             aliases,
             tools: tools.into(),
+            shared_names: self.shared_names,
+            strict: self.strict,
+            most_without_schema: self.most_without_schema,
             compiler: self.compiler,
             options: self.options,
             policies: self.policies.into(),
         })
     }
+}
+
+/// What a definition says may be done without a schema.
+fn own_mode(definition: &Definition) -> NoSchema {
+    if definition.other("allowNoSchema").map(str::trim) != Some("true") {
+        return NoSchema::Refuse;
+    }
+    let word = definition.other("noSchemaMode");
+    let word = word.map(|raw| serde_json::from_str::<String>(raw).unwrap_or_default());
+    match word {
+        None => NoSchema::HumanApproval,
+        Some(word) => NoSchema::parse(&word.replace('_', "-")).unwrap_or_default(),
+    }
+}
+
+/// What a tool promises: its callable's word, within what the definition hints at.
+fn traits(definition: &Definition, spec: Option<&ToolSpec>) -> ToolTraits {
+    let hints = definition.traits();
+    let Some(spec) = spec else { return hints };
+    let mut traits = spec.traits;
+    if hints.destructive {
+        traits.destructive = true;
+        traits.read_only = false;
+    }
+    traits
 }
 
 /// Tools with the same schema have one validator.

@@ -89,13 +89,17 @@ impl CatalogEntry {
         }
     }
 
-    /// Makes an entry of a tool that can be run; the id is its name.
+    /// Makes an entry of a tool that can be run; the id is its name. One that says of itself that
+    /// it is destructive is declared unsafe.
     ///
     /// # Errors
     /// When its parameters are no JSON object.
     pub fn of(tool: &dyn DynTool) -> Result<Self, EntryError> {
         let spec = tool.spec();
-        Self::new(spec.name.clone(), spec.name, spec.description).parameters(&spec.parameters)
+        let mut entry = Self::new(spec.name.clone(), spec.name, spec.description)
+            .parameters(&spec.parameters)?;
+        entry.declared_unsafe = spec.traits.destructive;
+        Ok(entry)
     }
 
     /// Reads a tool in the shape of any provider, or a line of a catalog:

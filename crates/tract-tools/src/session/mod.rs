@@ -36,7 +36,7 @@ mod snapshot;
 mod state;
 
 use std::any::{Any, TypeId};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -91,6 +91,8 @@ pub struct Session(Arc<Mutex<State>>);
 struct State {
     slices: BTreeMap<&'static str, Slice>,
     reducers: HashMap<TypeId, Vec<Arc<dyn Reducer>>>,
+    /// Who has registered a reducer once, and for which event.
+    owners: HashSet<(&'static str, TypeId)>,
     /// Slots of values: the tool's name, and what takes its value.
     routes: HashMap<String, Vec<Route>>,
     /// Slices that were restored and that no type has claimed yet.
@@ -156,6 +158,25 @@ impl Session {
         state.slice::<T>()?;
         let reducer = Typed::new(reducer);
         state.reducers.entry(TypeId::of::<E>()).or_default().push(Arc::new(reducer));
+        Ok(())
+    }
+
+    /// Registers a reducer like [`on`](Self::on), unless its owner has registered one for this event
+    /// with this session before: two of them would change the slice twice.
+    ///
+    /// # Errors
+    /// As [`log`](Self::log).
+    pub fn on_once<T: SessionItem, E: Send + Sync + 'static>(
+        &self,
+        owner: &'static str,
+        reducer: impl Fn(&[T], &E) -> SliceOp<T> + Send + Sync + 'static,
+    ) -> Result<()> {
+        let mut state = self.lock();
+        state.slice::<T>()?;
+        if state.owners.insert((owner, TypeId::of::<E>())) {
+            let reducer = Typed::new(reducer);
+            state.reducers.entry(TypeId::of::<E>()).or_default().push(Arc::new(reducer));
+        }
         Ok(())
     }
 

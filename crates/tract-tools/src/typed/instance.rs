@@ -67,6 +67,10 @@ impl<T: ToolInstance> DynTool for Instance<T> {
         spec
     }
 
+    fn check_arguments(&self, arguments: &str) -> Result<(), ToolError> {
+        self.instantiate(arguments).map(drop)
+    }
+
     async fn run(
         &self,
         arguments: &str,

@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 use tract_core::{RequestMap, SentTool, ToolError, block_on};
-use tract_schema::{Definition, JsonSchema, Provider, SchemaCompiler, ValidateOptions};
+use tract_schema::{
+    Definition, JsonSchema, Provider, SchemaCompiler, SchemaLimits, ValidateOptions,
+};
 use tract_tools::{
     Call, HydrateOptions, Registry, Repair, RepairRequest, hydrate, hydrate_repairing,
     hydrate_with, sent_in,
@@ -11,7 +13,12 @@ fn options() -> HydrateOptions {
 }
 
 fn registry() -> Registry {
+    registry_within(SchemaLimits::default())
+}
+
+fn registry_within(limits: SchemaLimits) -> Registry {
     Registry::builder()
+        .options(ValidateOptions::default().limits(limits))
         .definition(
             r##"{"name":"f","parameters":{"type":"object","properties":{"s":{"type":"string","pattern":"^(a|a)*$"},
             "n":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":["object","null"],"properties":{"n":{"$ref":"#/$defs/n"}}}}}}"##,
@@ -97,8 +104,11 @@ fn a_hundred_megabytes_are_an_error() {
     assert!(JsonSchema.compile(&text, &ValidateOptions::default()).is_err());
     // Whoever allows that much gets an answer, too.
     let allowed = options().arguments_bytes(usize::MAX);
-    let one =
-        |text: String| hydrate_with(Call::new("c", "f", text), &registry(), &allowed).remove(0);
+    let limits = SchemaLimits { steps: 1 << 30, ..SchemaLimits::default() };
+    let registry_of_more = registry_within(limits);
+    let one = |text: String| {
+        hydrate_with(Call::new("c", "f", text), &registry_of_more, &allowed).remove(0)
+    };
     let held = one(text.clone());
     assert_eq!(held.errors[0].code, "pattern");
     assert!(held.errors[0].message.len() < 1000, "what is said is short");

@@ -9,7 +9,11 @@ mod cassettes;
 // What becomes of calls that may run.
 mod dispatch;
 // Hostile text, hostile schemas.
+// What asks for very much in few words.
+mod exhaustion;
 mod hostile;
 // What a call meets on its way: stages, modes, policies, repairs, provenance.
 mod stages;
 mod support;
+// What may run without being asked about.
+mod trust;

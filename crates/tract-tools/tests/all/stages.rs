@@ -8,6 +8,7 @@ use tract_core::{
     Body, Content, DynTool, Part, Reply, RequestMap, SentTool, Tool, ToolCall, ToolContext,
     ToolError, ToolParams, ToolResult, ToolTraits, block_on,
 };
+use tract_tools::policy::AllowUntrusted;
 use tract_tools::{
     Call, Decision, HydrateOptions, NoSchema, PolicyRequest, Registry, Repair, RepairRequest,
     Stage, hydrate, hydrate_repairing, hydrate_with, sent_in,
@@ -161,10 +162,11 @@ fn without_a_schema_a_mode_and_a_policy_decide() {
     let with = |mode, policy: Option<Decision>| {
         let mut builder = Registry::builder().definition(bare).no_schema(mode);
         if let Some(decision) = policy {
-            builder = builder.policy(move |call: &PolicyRequest<'_>| {
-                assert!(!call.validated);
-                decision.clone()
-            });
+            builder =
+                builder.policy(AllowUntrusted::all()).policy(move |call: &PolicyRequest<'_>| {
+                    assert!(!call.validated);
+                    decision.clone()
+                });
         }
         one(&builder.build().unwrap(), "bare", r#"{"any":1}"#)
     };

@@ -8,6 +8,8 @@ mod deciding;
 mod faults;
 // The tools for files.
 mod files;
+// What a turn lends to its calls.
+mod lent;
 // How many run at a time, over turns and dispatchers.
 mod limits;
 // One row for each way in which a call ends.

@@ -1,0 +1,59 @@
+//! Calls whose arguments are not trusted.
+
+use std::collections::BTreeSet;
+
+use super::{Decision, Policy, PolicyRequest};
+
+/// Lets calls run without approval although their arguments are not trusted: a repair made them, or
+/// the tool has no schema to hold them against. Other policies may still forbid them.
+///
+/// ```
+/// use tract_tools::policy::AllowUntrusted;
+/// use tract_tools::{Call, Decision, NoSchema, Registry, hydrate};
+/// let registry = Registry::builder()
+///     .definition(r#"{"name":"search"}"#)
+///     .no_schema(NoSchema::Full)
+///     .policy(AllowUntrusted::new().tool("search"))
+///     .build()?;
+/// let call = hydrate(Call::new("c1", "search", r#"{"for":"x"}"#), &registry).remove(0);
+/// assert_eq!(call.decision, Decision::Allow);
+/// # Ok::<(), tract_tools::RegistryError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AllowUntrusted {
+    names: BTreeSet<String>,
+    all: bool,
+}
+
+impl AllowUntrusted {
+    /// Allows such calls of the tools that are named later.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Allows such calls of all tools.
+    pub fn all() -> Self {
+        Self { all: true, ..Self::default() }
+    }
+
+    /// Allows such calls of a tool.
+    #[must_use]
+    pub fn tool(mut self, name: impl Into<String>) -> Self {
+        self.names.insert(name.into());
+        self
+    }
+}
+
+impl Policy for AllowUntrusted {
+    fn name(&self) -> &str {
+        "allow_untrusted"
+    }
+
+    fn decide(&self, _: &PolicyRequest<'_>) -> Decision {
+        Decision::Allow
+    }
+
+    fn vouches_for(&self, call: &PolicyRequest<'_>) -> bool {
+        self.all || self.names.contains(call.name)
+    }
+}

@@ -1,0 +1,379 @@
+//! What may run without being asked about: rules that hold whatever else a registry says.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use tract_core::{
+    Body, Content, DynTool, Part, RenderedValue, Reply, ToolCall, ToolContext, ToolError,
+    ToolResult, ToolSpec, ToolTraits, block_on,
+};
+use tract_schema::{
+    Invalid, SchemaCompiler, SchemaError, ValidateOptions, Validator as SchemaValidator,
+};
+use tract_tools::policy::ApprovalRequired;
+use tract_tools::select::CatalogEntry;
+use tract_tools::{
+    Call, Decision, HydrateOptions, Hydrated, NoSchema, PolicyRequest, Registry, Repair,
+    RepairRequest, Stage, hydrate, hydrate_repairing, hydrate_with, tool,
+};
+
+const PAY: &str = r#"{"name":"pay","parameters":{"type":"object","properties":{"sum":{"type":"integer"}},"required":["sum"]}}"#;
+
+struct Mend;
+
+#[async_trait]
+impl Repair for Mend {
+    fn name(&self) -> &str {
+        "test"
+    }
+
+    async fn repair(&self, _: &RepairRequest<'_>) -> Result<Option<String>, ToolError> {
+        Ok(Some(r#"{"sum":1000}"#.to_owned()))
+    }
+}
+
+#[test]
+fn a_policy_that_allows_a_call_does_not_vouch_for_a_repair() {
+    let unrelated = |_: &PolicyRequest<'_>| Decision::Allow;
+    let registry = Registry::builder().definition(PAY).policy(unrelated).build().unwrap();
+    let call = Call::new("c1", "pay", r#"{"sum":"1"}"#);
+    let options = HydrateOptions::new();
+    let repaired = block_on(hydrate_repairing(call, &registry, &options, &Mend)).remove(0);
+    assert!(repaired.provenance.repaired);
+    assert_eq!(repaired.decision, Decision::NeedsApproval);
+}
+
+struct Named(ToolTraits);
+
+#[async_trait]
+impl DynTool for Named {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("wipe", "Wipes a disk.", r#"{"type":"object"}"#).traits(self.0)
+    }
+
+    async fn run(&self, _: &str, _: &ToolContext) -> Result<ToolResult<RenderedValue>, ToolError> {
+        Ok(ToolResult::done("done"))
+    }
+}
+
+#[test]
+fn a_definition_that_hints_at_destruction_is_asked_about_whatever_runs_it_says() {
+    let hints =
+        r#"{"name":"wipe","annotations":{"destructiveHint":true},"inputSchema":{"type":"object"}}"#;
+    for said in [ToolTraits::new(), ToolTraits::new().read_only()] {
+        let registry = Registry::builder()
+            .definition_with(hints, Arc::new(Named(said)))
+            .policy(ApprovalRequired::of_destructive())
+            .build()
+            .unwrap();
+        let one = hydrate(Call::new("c1", "wipe", "{}"), &registry).remove(0);
+        assert_eq!(one.decision, Decision::NeedsApproval, "{said:?}");
+        assert!(!registry.iter().next().unwrap().traits().read_only);
+    }
+}
+
+#[test]
+fn a_destructive_tool_is_not_selected_without_leave() {
+    assert!(!CatalogEntry::of(&Named(ToolTraits::new().destructive())).unwrap().is_safe());
+    assert!(CatalogEntry::of(&Named(ToolTraits::new())).unwrap().is_safe());
+}
+
+fn tolerantly(arguments: &str) -> Hydrated {
+    let any = r#"{"name":"f","parameters":{"type":"object"}}"#;
+    let registry = Registry::builder().definition(any).build().unwrap();
+    let options = HydrateOptions::new().tolerant();
+    hydrate_with(Call::new("c", "f", arguments), &registry, &options).remove(0)
+}
+
+#[test]
+fn a_value_that_was_cut_off_is_refused_and_not_closed() {
+    for cut in [
+        r#"{"cmd":"rm -rf /tmp/x"#,
+        r#"{'cmd':'rm -rf /tmp/x"#,
+        r#"{"n":10"#,
+        r#"{"n":[1,-2.5e3"#,
+        r#"{"cmd":"rm -rf /tmp\"#,
+    ] {
+        let one = tolerantly(cut);
+        assert!(!one.success(), "{cut}: {:?}", one.arguments);
+        assert_eq!(one.errors[0].stage, Stage::Parse);
+    }
+    // What is whole is closed: the profile is for that.
+    assert!(tolerantly(r#"{"n":[10,20]"#).success());
+    assert!(tolerantly(r#"{"n":"ten""#).success());
+}
+
+#[test]
+fn a_property_that_is_given_twice_is_refused() {
+    let registry = Registry::builder().definition(PAY).build().unwrap();
+    let twice = r#"{"sum":"all of it","sum":1}"#;
+    let one = hydrate(Call::new("c", "pay", twice), &registry).remove(0);
+    assert_eq!(one.errors[0].code, "duplicate_property", "{:?}", one.arguments);
+    assert!(one.error_text().contains(r#""sum""#), "{}", one.error_text());
+    // At every depth, under another spelling of the name, in what is mended too.
+    for twice in [r#"{"a":[{"b":1,"\u0062":2}]}"#, "{'a': 1, a: 2}", r#""{\"a\":1,\"a\":2}""#] {
+        assert!(!tolerantly(twice).success(), "{twice}");
+    }
+    assert!(tolerantly(r#"{"a":[{"b":1},{"b":2}]}"#).success());
+}
+
+/// A number that is even: no schema of its own says so.
+struct Even;
+
+impl<'de> Deserialize<'de> for Even {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match u32::deserialize(deserializer)? % 2 {
+            0 => Ok(Self),
+            _ => Err(serde::de::Error::custom("expected an even number")),
+        }
+    }
+}
+
+impl JsonSchema for Even {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Even".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        u32::json_schema(generator)
+    }
+}
+
+/// Halves a number.
+#[tool]
+struct Halve {
+    /// The number.
+    #[allow(dead_code)]
+    number: Even,
+}
+
+impl Halve {
+    async fn run(self) -> &'static str {
+        "half"
+    }
+}
+
+#[test]
+fn arguments_that_the_type_of_a_struct_tool_refuses_are_not_trusted() {
+    let registry = Registry::builder().tool(Halve::tool()).build().unwrap();
+    let one = |arguments: &str| hydrate(Call::new("c", "halve", arguments), &registry).remove(0);
+    let odd = one(r#"{"number":3}"#);
+    assert!(!odd.success() && !odd.is_trusted() && odd.bound.is_none());
+    assert_eq!(odd.errors[0].stage, Stage::Instantiate);
+    assert!(odd.error_text().contains("even"), "{}", odd.error_text());
+    assert!(one(r#"{"number":4}"#).is_trusted());
+}
+
+/// A validator that refuses all, and says what it was told.
+struct Mine;
+
+impl SchemaCompiler for Mine {
+    fn name(&self) -> &str {
+        "mine"
+    }
+
+    fn version(&self) -> &str {
+        "1"
+    }
+
+    fn compile(
+        &self,
+        _: &str,
+        options: &ValidateOptions,
+    ) -> Result<Arc<dyn SchemaValidator>, SchemaError> {
+        Ok(Arc::new(Refuses(options.formats)))
+    }
+}
+
+struct Refuses(bool);
+
+impl SchemaValidator for Refuses {
+    fn validate(&self, _: &Value) -> Result<(), Vec<Invalid>> {
+        Err(vec![Invalid::new("mine", "/", format!("formats {}", self.0), "nothing")])
+    }
+}
+
+#[test]
+fn a_registry_within_another_keeps_its_validator_its_options_and_its_names() {
+    let inner = Registry::builder()
+        .definition(PAY)
+        .import(Some("second".to_owned()), tract_schema::Definition::parse(PAY).unwrap(), None)
+        .shared_names()
+        .strict()
+        .compiler(Arc::new(Mine))
+        .options(ValidateOptions::default().formats())
+        .build()
+        .unwrap();
+    let outer = Registry::builder().registry(&inner).build().unwrap();
+    let call = Call::new("c", "pay", r#"{"sum":1}"#).tool_id("second");
+    let one = hydrate(call, &outer).remove(0);
+    assert_eq!(one.error_text(), "expected formats true, found nothing");
+    assert_eq!(outer.validator(), Some(("mine", "1")));
+    let loud = Named(ToolTraits::new());
+    assert!(Registry::builder().registry(&inner).tool(loud).build().is_ok());
+    struct Loud;
+    #[async_trait]
+    impl DynTool for Loud {
+        fn spec(&self) -> ToolSpec {
+            ToolSpec::new("LOUD", "Shouts.", r#"{"type":"object"}"#)
+        }
+        async fn run(
+            &self,
+            _: &str,
+            _: &ToolContext,
+        ) -> Result<ToolResult<RenderedValue>, ToolError> {
+            Ok(ToolResult::done("done"))
+        }
+    }
+    assert!(Registry::builder().registry(&inner).tool(Loud).build().is_err(), "names are strict");
+    let none = Registry::builder().definition(PAY).without_compiler().build().unwrap();
+    assert_eq!(Registry::builder().registry(&none).build().unwrap().validator(), None);
+}
+
+#[test]
+fn a_policy_that_panics_refuses_its_call_and_no_other() {
+    let panics = |call: &PolicyRequest<'_>| match call.call_id {
+        "c2" => panic!("no such thing"),
+        _ => Decision::Allow,
+    };
+    let registry = Registry::builder().definition(PAY).policy(panics).build().unwrap();
+    let calls = ["c1", "c2", "c3"].map(|id| Call::new(id, "pay", r#"{"sum":1}"#));
+    let hydrated = hydrate(&calls[..], &registry);
+    let went: Vec<bool> = hydrated.iter().map(Hydrated::success).collect();
+    assert_eq!(went, [true, false, true]);
+    assert_eq!(hydrated[1].errors[0].stage, Stage::Policy);
+    assert!(hydrated[1].bound.is_none());
+    assert!(!hydrated[1].error_text().contains("no such thing"), "{}", hydrated[1].error_text());
+}
+
+#[test]
+fn coercion_repeats_until_nothing_is_wrong_and_rewrites_nothing_else() {
+    let tool = r#"{"name":"f","parameters":{"type":"object","properties":{
+        "xs":{"type":"array","items":{"type":"integer"}},"price":{"type":"number"},
+        "ys":{"type":"array","items":{"type":"boolean"}},"label":{"type":"string"}}}}"#;
+    let registry = Registry::builder().definition(tool).build().unwrap();
+    let options = HydrateOptions::new().coercion();
+    let one = |text: &str| hydrate_with(Call::new("c", "f", text), &registry, &options).remove(0);
+    let nested = one(r#"{"xs":"5","price":1.50,"label":2.50}"#);
+    assert!(nested.success(), "{:?}", nested.errors);
+    let arguments = nested.arguments.as_ref().unwrap().as_str();
+    assert_eq!(arguments, r#"{"xs":[5],"price":1.50,"label":"2.50"}"#);
+    let edits: Vec<_> =
+        nested.provenance.edits.iter().map(|e| e.path.as_deref().unwrap()).collect();
+    assert_eq!(edits, ["/xs", "/label", "/xs/0"]);
+    // More of them than are reported at once.
+    let many = format!(r#"{{"ys":[{}"true"]}}"#, r#""true","#.repeat(99));
+    let many = one(&many);
+    assert!(many.success(), "{:?}", many.errors);
+    assert_eq!(many.provenance.edits.len(), 100);
+}
+
+/// A tree, with a tag at every level.
+#[derive(Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Tree {
+    Leaf {
+        #[allow(dead_code)]
+        value: u8,
+    },
+    Branch {
+        #[allow(dead_code)]
+        below: Box<Tree>,
+    },
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Plant {
+    #[allow(dead_code)]
+    tree: Tree,
+}
+
+#[test]
+fn alternatives_within_alternatives_are_judged_once_each() {
+    let arguments = |leaf: &str| {
+        let (open, close) = (r#"{"kind":"branch","below":"#.repeat(60), "}".repeat(60));
+        format!(r#"{{"tree":{open}{{"kind":"leaf","value":{leaf}}}{close}}}"#)
+    };
+    let error = tract_tools::typed::parse::<Plant>(&arguments("300")).err().unwrap();
+    assert!(error.model_text().contains("at most 255, found 300"), "{}", error.model_text());
+    assert!(tract_tools::typed::parse::<Plant>(&arguments("3.0")).is_ok());
+}
+
+#[test]
+fn a_definition_that_allows_no_schema_is_heeded_up_to_the_registrys_mode() {
+    let tool =
+        |members: &str| format!(r#"{{"name":"f","annotations":{{"readOnlyHint":true}}{members}}}"#);
+    let mode = |members: &str, most: Option<NoSchema>| {
+        let mut builder = Registry::builder().definition(&tool(members));
+        if let Some(most) = most {
+            builder = builder.definitions_without_schema(most);
+        }
+        builder.build().unwrap().iter().next().unwrap().no_schema()
+    };
+    let full = r#","allowNoSchema":true,"noSchemaMode":"full""#;
+    assert_eq!(mode(full, None), NoSchema::Refuse, "a definition alone opens nothing");
+    assert_eq!(mode(full, Some(NoSchema::Full)), NoSchema::Full);
+    assert_eq!(mode(full, Some(NoSchema::HumanApproval)), NoSchema::HumanApproval);
+    let asks = r#","allowNoSchema":true"#;
+    assert_eq!(mode(asks, Some(NoSchema::Full)), NoSchema::HumanApproval);
+    let reads = r#","allowNoSchema":true,"noSchemaMode":"read_only""#;
+    assert_eq!(mode(reads, Some(NoSchema::Full)), NoSchema::ReadOnly);
+    for closed in [
+        "",
+        r#","allowNoSchema":false,"noSchemaMode":"full""#,
+        r#","allowNoSchema":true,"noSchemaMode":"wide""#,
+    ] {
+        assert_eq!(mode(closed, Some(NoSchema::Full)), NoSchema::Refuse, "{closed}");
+    }
+    let registry =
+        Registry::builder().definition(&tool(asks)).definitions_without_schema(NoSchema::Full);
+    let one = hydrate(Call::new("c", "f", "{}"), &registry.build().unwrap()).remove(0);
+    assert_eq!(
+        (one.success(), one.is_trusted(), one.decision),
+        (true, false, Decision::NeedsApproval)
+    );
+}
+
+#[test]
+fn a_hydrated_call_says_which_reply_it_came_in() {
+    let registry = Registry::builder().definition(PAY).build().unwrap();
+    let part = Part::ToolCall(ToolCall {
+        id: "c1".to_owned(),
+        name: "pay".to_owned(),
+        arguments: r#"{"sum":1}"#.to_owned(),
+    });
+    let body = Body { parts: vec![part], name: None };
+    let mut reply = Reply::new(Content::Assistant(body));
+    reply.id = Some("r-7".to_owned());
+    reply.model = Some("model-1".to_owned());
+    reply.form = Some("anthropic-1".to_owned());
+    let one = hydrate(&reply, &registry).remove(0);
+    let source = one.provenance.source.as_ref().unwrap();
+    let said = (source.reply.as_deref(), source.model.as_deref(), source.form.as_deref());
+    assert_eq!(said, (Some("r-7"), Some("model-1"), Some("anthropic-1")));
+    let written: Value = serde_json::from_str(one.provenance.to_json().unwrap().as_str()).unwrap();
+    assert_eq!(written["source"]["reply"], "r-7");
+}
+
+#[test]
+fn nothing_that_is_done_with_a_definition_changes_it() {
+    use tract_schema::Provider;
+    let text = r#"{"name":"f", "parameters":{"type":"object","properties":{"n":{"type":"integer","default":1.0}}}}"#;
+    let registry = Registry::builder().definition(text).build().unwrap();
+    let tool = registry.iter().next().unwrap();
+    let (id, shared) = (tool.definition().id(), tool.definition().clone());
+    registry.compile_all().unwrap();
+    for provider in [Provider::OpenAi, Provider::Responses, Provider::Anthropic, Provider::Ollama] {
+        assert_ne!(tool.sent_to(provider).text.as_deref(), Some(text), "a copy is sent");
+        let strict = tract_schema::Target::Provider(provider);
+        assert!(tract_schema::translate(tool.definition().schema().text(), strict, true).is_ok());
+    }
+    let mut call = Call::new("c", "f", r#"{"n":null}"#);
+    call.null_for_absent = true;
+    assert!(hydrate(call, &registry).remove(0).success());
+    assert_eq!((tool.definition().schema().text(), tool.definition().id()), (text, id));
+    assert_eq!(shared.schema().text(), text);
+}
