@@ -1,4 +1,4 @@
-//! `#[tool]` on an async function.
+//! `#[tool]` on a function, async or not.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -204,7 +204,10 @@ fn implementation(
         Place::Context { by_value: false } => quote!(#context),
         Place::Context { by_value: true } => quote!(::core::clone::Clone::clone(#context)),
     });
-    let (output, answer) = answer(private, &sig.output, quote!(#ident(#(#handed),*).await));
+    // A plain function is called on the thread that polls the call: one that blocks for long uses
+    // `blocking`, as an async one does.
+    let wait = sig.asyncness.map(|_| quote!(.await));
+    let (output, answer) = answer(private, &sig.output, quote!(#ident(#(#handed),*)#wait));
     let traits = options.traits(private);
     let timeout = options.timeout().map(|timeout| {
         quote! {
@@ -233,6 +236,12 @@ fn implementation(
             }
 
             #timeout
+
+            fn render(&self, value: &Self::Output) -> ::core::option::Option<::std::string::String> {
+                #[allow(unused_imports)]
+                use #private::{RenderedAsJson as _, RenderedByItself as _};
+                (&&#private::Shown(value)).rendered()
+            }
 
             #[allow(unused_variables)]
             async fn call(

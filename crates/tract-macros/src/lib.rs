@@ -17,9 +17,9 @@ use proc_macro::TokenStream;
 use quote::ToTokens;
 use syn::Item;
 
-/// Makes a tool of an async function or of a struct.
+/// Makes a tool of a function or of a struct.
 ///
-/// # On an async function
+/// # On a function, async or not
 /// `async fn get_weather(..)` stays as it is, and beside it stand `GetWeather`, which implements
 /// `Tool`, and `GetWeatherParams`, its arguments.
 /// - Every parameter is an argument: any type that derives `Deserialize` and `JsonSchema` (see
@@ -73,7 +73,7 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
             )),
             other => Err(syn::Error::new_spanned(
                 other,
-                "expected an `async fn` or a `struct`: write `#[tool]` on one of these",
+                "expected a `fn` or a `struct`: write `#[tool]` on one of these",
             )),
         }
     });

@@ -23,12 +23,6 @@ pub(crate) enum Place {
 }
 
 pub(crate) fn check_signature(sig: &Signature) -> Result<()> {
-    if sig.asyncness.is_none() {
-        return Err(Error::new(
-            sig.fn_token.span,
-            format!("a tool is asynchronous: write `async fn {}`", sig.ident),
-        ));
-    }
     if let Some(parameter) = sig.generics.params.first() {
         return Err(Error::new_spanned(
             parameter,
@@ -39,7 +33,7 @@ pub(crate) fn check_signature(sig: &Signature) -> Result<()> {
         return Err(Error::new_spanned(&sig.safety, "a model calls a tool: it cannot be `unsafe`"));
     }
     if let Some(abi) = &sig.abi {
-        return Err(Error::new_spanned(abi, "a tool is a plain `async fn`: drop the ABI"));
+        return Err(Error::new_spanned(abi, "a tool is a plain function: drop the ABI"));
     }
     if let Some(variadic) = &sig.variadic {
         return Err(Error::new_spanned(

@@ -84,7 +84,7 @@ pub(crate) fn expand(options: &Options, structure: ItemStruct) -> Result<TokenSt
                 #[allow(unused_imports)]
                 use #private::{Answered as _, Run as _};
                 ::std::boxed::Box::pin(async move {
-                    (&&&&#private::Given::new(#entered)).answer()
+                    (&&&&&&&&#private::Given::new(#entered)).answer()
                 })
             }
         }

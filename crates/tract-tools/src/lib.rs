@@ -30,6 +30,7 @@ mod strict;
 pub mod typed;
 
 pub use async_trait::async_trait;
+pub use schemars::JsonSchema;
 pub use tract_core::{
     DynTool, NoParams, RenderedValue, Tool, ToolContext, ToolError, ToolParams, ToolResult,
     ToolSpec, ToolTraits,

@@ -74,7 +74,7 @@ impl<T> Holds for ToolResult<T> {
 }
 
 /// What `run` gave, to be answered with by what it is: the method that is found first counts
-/// (`(&&&&Given::new(value)).answer()`).
+/// (`(&&&&&&&&Given::new(value)).answer()`).
 pub struct Given<R>(Cell<Option<R>>);
 
 impl<R> Given<R> {
@@ -98,6 +98,87 @@ pub trait Answered {
     /// # Errors
     /// What `run` failed with, or that the value has no JSON form.
     fn answer(&self) -> Answer;
+}
+
+/// A value of a tool that says itself how a model reads it; others are shown as JSON. What `#[tool]`
+/// makes heeds it, on functions and on structs.
+///
+/// ```
+/// use tract_tools::typed::RenderableResult;
+/// use tract_tools::{DynTool, ToolContext, tool};
+/// #[derive(serde::Serialize)]
+/// struct Score { points: u32 }
+/// impl RenderableResult for Score {
+///     fn render(&self) -> String { format!("{} points", self.points) }
+/// }
+/// /// Counts the points.
+/// #[tool]
+/// fn count() -> Score { Score { points: 3 } }
+/// let answer = tract_core::block_on(Count.run("{}", &ToolContext::new("c1")))?;
+/// assert_eq!(answer.model_text(), "3 points");
+/// # Ok::<(), tract_core::ToolError>(())
+/// ```
+pub trait RenderableResult {
+    /// Returns what a model reads.
+    fn render(&self) -> String;
+}
+
+/// A value that is to be shown: the method that is found first counts
+/// (`(&&Shown(value)).rendered()`).
+pub struct Shown<'a, T>(pub &'a T);
+
+/// Shows a value by its own word.
+pub trait RenderedByItself {
+    /// Returns what a model reads.
+    fn rendered(&self) -> Option<String>;
+}
+
+/// Shows a value as JSON.
+pub trait RenderedAsJson {
+    /// Returns nothing: the JSON is what a model reads.
+    fn rendered(&self) -> Option<String>;
+}
+
+impl<T: RenderableResult> RenderedByItself for &Shown<'_, T> {
+    fn rendered(&self) -> Option<String> {
+        Some(self.0.render())
+    }
+}
+
+impl<T> RenderedAsJson for Shown<'_, T> {
+    fn rendered(&self) -> Option<String> {
+        None
+    }
+}
+
+fn shown<T: Serialize + RenderableResult>(result: ToolResult<T>) -> Answer {
+    result.try_map(|value| Ok(RenderedValue::of(&value)?.shown_as(value.render())))
+}
+
+impl<T: Serialize + RenderableResult, E: Failure> Answered
+    for &&&&&&&Given<Result<ToolResult<T>, E>>
+{
+    fn answer(&self) -> Answer {
+        shown(self.taken()?.map_err(failed)?)
+    }
+}
+
+impl<T: Serialize + RenderableResult, E: Failure> Answered for &&&&&&Given<Result<T, E>> {
+    fn answer(&self) -> Answer {
+        shown(ToolResult::ok(self.taken()?.map_err(failed)?))
+    }
+}
+
+impl<T: Serialize + RenderableResult> Answered for &&&&&Given<ToolResult<T>> {
+    fn answer(&self) -> Answer {
+        shown(self.taken()?)
+    }
+}
+
+impl<T: Serialize + RenderableResult> Answered for &&&&Given<T> {
+    fn answer(&self) -> Answer {
+        shown(ToolResult::ok(self.taken()?))
+    }
 }
 
 fn rendered<T: Serialize>(result: ToolResult<T>) -> Answer {

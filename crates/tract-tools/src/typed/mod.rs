@@ -1,6 +1,6 @@
 //! From Rust to a tool: an async function, a struct, or [`Tool`](tract_core::Tool) by hand.
 //!
-//! The attribute [`tool`] makes a tool of an async function (its parameters are the arguments) or
+//! The attribute [`tool`] makes a tool of a function (its parameters are the arguments) or
 //! of a struct (its fields are, and `async fn run(self, ..)` is its entry); [`tool_type`] derives
 //! what a type inside of arguments needs. Whoever writes a tool by hand takes [`Args`] as its
 //! parameters. All three advertise exactly what they parse: the schema is derived once, brought
@@ -9,13 +9,15 @@
 
 mod answer;
 mod args;
+mod closure;
 mod instance;
 
 #[doc(inline)]
 pub use tract_macros::{tool, tool_type};
 
-pub use self::answer::Failure;
+pub use self::answer::{Failure, RenderableResult};
 pub use self::args::{Args, derived, parse};
+pub use self::closure::ClosureTool;
 pub use self::instance::{Instance, ToolInstance};
 
 /// What the code that the attributes write refers to. Nothing here is promised.
@@ -28,7 +30,9 @@ pub mod __private {
         RenderedValue, Tool, ToolContext, ToolError, ToolResult, ToolSpec, ToolTraits,
     };
 
-    pub use super::answer::{Answered, Fallible, Given, Holds, failed};
+    pub use super::answer::{
+        Answered, Fallible, Given, Holds, RenderedAsJson, RenderedByItself, Shown, failed,
+    };
     pub use super::args::Args;
     pub use super::instance::{Entry, Instance, Run, ToolInstance, enter};
 }

@@ -57,6 +57,49 @@ async fn params(given: u8, context: u8, params: u8, mut r#type: u8) -> ToolResul
     ToolResult::ok(r#type).exclude_value_from_context()
 }
 
+/// How much of something there is.
+#[derive(serde::Serialize)]
+struct Amount {
+    grams: u32,
+}
+
+impl tract_tools::typed::RenderableResult for Amount {
+    fn render(&self) -> String {
+        format!("{} g", self.grams)
+    }
+}
+
+/// Weighs, without waiting for anything.
+#[tool]
+fn weigh(grams: u32) -> Result<Amount, String> {
+    match grams {
+        0 => Err("nothing to weigh".to_owned()),
+        grams => Ok(Amount { grams }),
+    }
+}
+
+/// Weighs.
+#[tool]
+struct Scale {
+    grams: u32,
+}
+
+impl Scale {
+    async fn run(self) -> ToolResult<Amount> {
+        ToolResult::ok(Amount { grams: self.grams })
+    }
+}
+
+#[test]
+fn a_plain_function_is_a_tool_and_results_render_themselves() {
+    let context = ToolContext::new("c1");
+    let weighed = block_on(Weigh.run(r#"{"grams":3}"#, &context)).unwrap();
+    assert_eq!(weighed.model_text(), "3 g");
+    assert!(block_on(Weigh.run(r#"{"grams":0}"#, &context)).is_err());
+    let weighed = block_on(Scale::tool().run(r#"{"grams":4}"#, &context)).unwrap();
+    assert_eq!(weighed.model_text(), "4 g");
+}
+
 /// Searches notes.
 #[tool(read_only)]
 #[derive(Debug, PartialEq)]
