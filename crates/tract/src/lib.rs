@@ -112,12 +112,14 @@ pub mod models {
 #[cfg(any(feature = "engine", feature = "tools"))]
 pub use tract_schema as schema;
 
+#[cfg(feature = "tools")]
+pub use tract_core::{Tool, ToolContext, ToolError, ToolResult};
 /// Tools: typed ones from functions and structs, registries, and the way of a model's call from its
 /// bytes to validated arguments.
 #[cfg(feature = "tools")]
 pub use tract_tools as tools;
 #[cfg(feature = "tools")]
-pub use tract_tools::{tool, tool_type};
+pub use tract_tools::{JsonSchema, tool, tool_type};
 
 #[cfg(feature = "engine")]
 pub use tract_providers::{Params, RequestForms};

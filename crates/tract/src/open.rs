@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tract_core::{Clock, Limits, RefName, RepoName, Store};
+use tract_core::{Clock, Limits, RefName, RepoName, Store, TokenCounter};
 use tract_engine::{Repo, RepoOptions};
 
 use crate::error::{Error, Result};
@@ -51,6 +51,7 @@ pub struct OpenOptions {
     who: String,
     limits: Limits,
     clock: Option<Arc<dyn Clock>>,
+    counter: Option<Arc<dyn TokenCounter>>,
     hooks: Option<Hooks>,
 }
 
@@ -64,6 +65,7 @@ impl Default for OpenOptions {
             who: String::new(),
             limits: Limits::default(),
             clock: None,
+            counter: None,
             hooks: None,
         }
     }
@@ -135,6 +137,14 @@ impl OpenOptions {
         self
     }
 
+    /// Sets what counts tokens: an estimate by length when nothing is said. Its name is kept with
+    /// counts that are stored, which are counted again by another.
+    #[must_use]
+    pub fn counter(mut self, counter: Arc<dyn TokenCounter>) -> Self {
+        self.counter = Some(counter);
+        self
+    }
+
     /// Sets the handlers that are asked before something is written.
     #[must_use]
     pub fn hooks(mut self, hooks: Hooks) -> Self {
@@ -166,6 +176,9 @@ impl OpenOptions {
         let mut options = RepoOptions::new().name(name).limits(self.limits).who(self.who.clone());
         if let Some(clock) = &self.clock {
             options = options.clock(Arc::clone(clock));
+        }
+        if let Some(counter) = &self.counter {
+            options = options.counter(Arc::clone(counter));
         }
         if let Some(hooks) = &self.hooks {
             options = options.hooks(hooks.clone());

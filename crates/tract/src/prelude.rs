@@ -3,3 +3,5 @@
 pub use crate::{
     Commit, CommitId, Compiled, Draft, Params, Priority, RequestForms, Revision, Tract,
 };
+#[cfg(feature = "tools")]
+pub use crate::{JsonSchema, Tool, ToolContext, ToolError, ToolResult};

@@ -1,6 +1,6 @@
 //! What a handle records: messages, edits, priorities, summaries, tools.
 
-use tract_core::{Commit, CommitId, Draft, Priority};
+use tract_core::{Commit, CommitId, Draft, Priority, ToolSchema};
 use tract_engine::WriteOptions;
 use tract_engine::plan::{Request, Selection};
 
@@ -199,6 +199,15 @@ impl Tract {
         tools: impl IntoIterator<Item = T>,
     ) -> Result<Commit> {
         Ok(self.repo().set_tools(self.branch_ref(), schemas::all(tools)?).await?)
+    }
+
+    /// Sets no tools: those that were active are so no more. As [`set_tools`](Self::set_tools) with
+    /// none.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn clear_tools(&self) -> Result<Commit> {
+        self.set_tools(std::iter::empty::<ToolSchema>()).await
     }
 
     /// Carries out any request on this handle's branch.

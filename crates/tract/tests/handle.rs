@@ -161,3 +161,42 @@ fn a_file_keeps_what_was_committed() {
         Ok(())
     });
 }
+
+/// Counts a token for each letter.
+struct Letters;
+
+impl tract::core::TokenCounter for Letters {
+    fn name(&self) -> &str {
+        "letters"
+    }
+
+    fn count(&self, text: &str) -> u64 {
+        text.chars().count() as u64
+    }
+}
+
+#[test]
+fn tokens_are_counted_by_the_counter_that_was_set() {
+    tract::block_on(async {
+        let counted = |options: tract::OpenOptions| async move {
+            let tract = options.open("memory:").await.unwrap();
+            tract.user("one hundred and one").await.unwrap();
+            tract.compile().await.unwrap().token_count().count
+        };
+        let estimated = counted(tract::OpenOptions::new()).await;
+        let counter = std::sync::Arc::new(Letters);
+        let exact = counted(tract::OpenOptions::new().counter(counter)).await;
+        assert!(exact >= 19 && exact > estimated, "{exact} {estimated}");
+    });
+}
+
+#[test]
+fn cleared_tools_are_no_longer_in_force() {
+    tract::block_on(async {
+        let tract = tract::open("memory:").await.unwrap();
+        tract.set_tools([r#"{"name":"f","parameters":{"type":"object"}}"#]).await.unwrap();
+        assert_eq!(tract.tools().await.unwrap().len(), 1);
+        tract.clear_tools().await.unwrap();
+        assert!(tract.tools().await.unwrap().is_empty());
+    });
+}
