@@ -100,7 +100,14 @@ impl ServerCommand {
     pub(crate) fn environment(&self) -> BTreeMap<OsString, OsString> {
         let is_inherited = |name: &OsStr| {
             let text = name.to_str().unwrap_or_default();
-            INHERITED.contains(&text) || text.starts_with("LC_") || self.inherited.contains(name)
+            // There `PATH` is spelled `Path`.
+            let is_listed = |known: &&str| match cfg!(windows) {
+                true => known.eq_ignore_ascii_case(text),
+                false => *known == text,
+            };
+            INHERITED.iter().any(is_listed)
+                || text.starts_with("LC_")
+                || self.inherited.contains(name)
         };
         let mut all: BTreeMap<OsString, OsString> =
             std::env::vars_os().filter(|(name, _)| is_inherited(name)).collect();
