@@ -21,7 +21,7 @@ use crate::verb;
 #[command(subcommand_required = true, arg_required_else_help = true)]
 #[command(after_help = "\
 Start with:
-  tract demo                              real conversations in, edited, compiled, verified
+  tract demo                              conversations in, edited, compiled, verified
   tract init && tract import chats.jsonl  your own
 
 A revision (REV) is a branch, a tag, HEAD, or 4 or more digits of a commit's id, and then any of:
@@ -150,7 +150,7 @@ pub(crate) enum Command {
     Undo(verb::undo::Undo),
     /// Write completions for a shell.
     Completions(verb::completions::Completions),
-    /// Show what tract does, on recorded conversations, in a store of its own.
+    /// Show what tract does, on conversations of a workshop, in a store of its own.
     Demo(verb::demo::Demo),
 }
 

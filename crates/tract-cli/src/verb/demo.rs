@@ -15,7 +15,7 @@ use crate::render::{count, number};
 use crate::style::{BOLD, DIM, GOOD, Styled};
 use crate::verb;
 
-/// Show what tract does, on recorded conversations, in a store of its own.
+/// Show what tract does, on conversations of a workshop, in a store of its own.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The store is tract-demo/tract.db (or the next free tract-demo-2, …), or what --store names.
@@ -25,11 +25,11 @@ pub(crate) struct Demo {}
 const CONVERSATIONS: &str = include_str!("../../demo/conversations.jsonl");
 const ANTHROPIC: &str = include_str!("../../demo/anthropic.json");
 
-/// The branch that the recording of Anthropic becomes.
-const FAMILY: &str = "pydantic-ai__test_anthropic_test_multiple_parallel_tool_calls__1";
+/// The branch that the exchange with Anthropic becomes.
+const BOATS: &str = "four-boats-at-the-bridge";
 
-const SUMMARY: &str = "Looked up: the customer is omar_davis_3817. JG7FMM and 2FBBAH are upcoming \
-                       and in business class; LQ940Q is not.";
+const SUMMARY: &str = "Looked up: Ines Lindqvist (K-1042), cargo bike B-3310, service J-8841 on \
+                       Thursday. Spokes are on the shelf, the rotor RT-160-6B (349 kr) is not.";
 
 /// A step: what is said before it, and the commands, whose words are separated by `|`.
 struct Chapter {
@@ -40,39 +40,39 @@ struct Chapter {
 /// Times are stated, so that the ids come out alike wherever the demo runs.
 const CHAPTERS: &[Chapter] = &[
     Chapter {
-        says: "Recordings go in: a branch for each, what they begin with alike is stored once.",
+        says: "Conversations go in: a branch for each, and what they begin with alike is stored once.",
         commands: &["import|conversations.jsonl", "import|anthropic.json", "branch"],
     },
     Chapter {
         says: "Fork where the customer asks what was saved, and ask in other words.",
         commands: &[
-            "branch|terse|--from|tau-airline-2-0#20|--checkout",
-            "edit|HEAD#20|How much did I save? One sentence.|--at|2026-01-31T09:30:01Z",
+            "branch|terse|--from|workshop-cargo-bike#33|--checkout",
+            "edit|HEAD#33|What do I save? One sentence.|--at|2026-01-31T09:30:01Z",
         ],
     },
     Chapter {
-        says: "Leave small talk out, and put one summary in the place of eight messages.",
+        says: "Leave small talk out, and put one summary in the place of thirteen messages.",
         commands: &[
             "annotate|HEAD#3|--priority|skip|--reason|small talk|--at|2026-01-31T09:30:02Z",
-            "compress|--from|HEAD#4|--to|HEAD#11|--content|{summary}|--at|2026-01-31T09:30:03Z",
+            "compress|--from|HEAD#4|--to|HEAD#16|--content|{summary}|--at|2026-01-31T09:30:03Z",
         ],
     },
     Chapter {
-        says: "Other tools from here on; then an answer, taken back, and a better one.",
+        says: "Other tools from here on; then an answer, undone, and a better one.",
         commands: &[
             "tools|set|tools.json|--at|2026-01-31T09:30:04Z",
-            "commit|assistant|You saved $10,591.|--at|2026-01-31T09:30:05Z",
+            "commit|assistant|You save 505 kr.|--at|2026-01-31T09:30:05Z",
             "undo",
-            "commit|assistant|You saved $10,519.|--at|2026-01-31T09:30:06Z",
+            "commit|assistant|You save 550 kr.|--at|2026-01-31T09:30:06Z",
         ],
     },
     Chapter {
-        says: "What there is now: two lines, and where they part.",
-        commands: &["log|--graph|--limit|12|tau-airline-2-0|terse", "status"],
+        says: "What there is now: two branches, and where they part.",
+        commands: &["log|--graph|--limit|12|workshop-cargo-bike|terse", "status"],
     },
     Chapter {
         says: "Which tools differ, and what that does to the provider's prompt cache.",
-        commands: &["tools|diff|tau-airline-2-0|terse", "why-miss|tau-airline-2-0|terse"],
+        commands: &["tools|diff|workshop-cargo-bike|terse", "why-miss|workshop-cargo-bike|terse"],
     },
 ];
 
@@ -160,7 +160,7 @@ async fn type_in(context: &mut Context<'_>, folder: &Path, command: &str) -> Out
     Box::pin(verb::run(context, cli.command)).await
 }
 
-/// Shows the beginnings of two requests, and that a recording comes back as it was.
+/// Shows the beginnings of two requests, and that a request comes back as it was.
 async fn requests(context: &mut Context<'_>) -> Outcome<()> {
     let tract = context.open().await?;
     let compiled = tract.compile_at("terse").await?;
@@ -191,35 +191,35 @@ async fn requests(context: &mut Context<'_>) -> Outcome<()> {
         );
         context.out.done(Styled(DIM, said))?;
     }
-    say(context, "A recorded request goes back to its provider as it was.")?;
-    let compiled = tract.compile_at(FAMILY).await?;
+    say(context, "A request goes back to its provider as it was.")?;
+    let compiled = tract.compile_at(BOATS).await?;
     let params = tract::forms::compile_form(&compiled, Form::AnthropicParams, &options)?;
     let recorded = json::split_object(ANTHROPIC)?;
     let request = recorded.into_iter().find(|(key, _)| key == "request").map(|(_, raw)| raw);
     let request = json::split_object(request.unwrap_or("{}"))?;
-    let branch = escape::cut(FAMILY, 24);
+    let branch = escape::cut(BOATS, 24);
     for key in ["system", "messages", "tools"] {
         let sent = params.get(key).unwrap_or("null");
         let was = request.iter().find(|(name, _)| name == key).map_or("null", |(_, raw)| *raw);
         if !json::equal(sent, was)? {
             return Err(Failure::no(
                 "changed",
-                format!("{key} of {branch} is not what was recorded"),
+                format!("{key} of {branch} is not what was sent"),
             ));
         }
     }
-    let said = format!("{branch}: system, messages and tools are equal to the recording");
+    let said = format!("{branch}: system, messages and tools are equal to what was sent");
     context.out.done(Styled(GOOD, said))
 }
 
-/// The tools of the airline's conversation without one, and with another one changed.
+/// The workshop's tools without one, and with another one changed.
 fn other_tools() -> Outcome<String> {
     let first = CONVERSATIONS.lines().next().unwrap_or("{}");
     let members = json::split_object(first)?;
     let tools = members.iter().find(|(key, _)| key == "tools").map_or("[]", |(_, raw)| *raw);
     let kept = json::split_array(tools)?
         .into_iter()
-        .filter(|tool| !tool.contains("\"transfer_to_human_agents\""))
+        .filter(|tool| !tool.contains("\"hand_over\""))
         .map(|tool| match tool.contains("\"name\": \"calculate\"") {
             true => tool.replacen(
                 "\"properties\": {",
@@ -236,9 +236,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_recordings_are_what_the_demo_says() {
-        assert!(CONVERSATIONS.contains("tau-airline-2-0"));
-        assert!(ANTHROPIC.contains(FAMILY));
+    fn the_conversations_are_those_of_the_demo() {
+        assert!(CONVERSATIONS.contains("workshop-cargo-bike"));
+        assert!(ANTHROPIC.contains(BOATS));
         let tools = other_tools().expect("the tools are JSON");
         let tools = json::split_array(&tools).expect("a list");
         assert_eq!(tools.len(), 13);

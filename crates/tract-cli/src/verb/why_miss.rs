@@ -17,7 +17,7 @@ use crate::style::{DIM, GOOD, Styled, WARN};
 #[command(after_help = "\
 Examples:
   tract why-miss main~1 main
-  tract why-miss tau-airline-2-0 terse --to openai-params")]
+  tract why-miss workshop-cargo-bike terse --to openai-params")]
 pub(crate) struct WhyMiss {
     /// What was sent before.
     #[arg(value_name = "A")]

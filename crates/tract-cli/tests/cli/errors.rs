@@ -260,12 +260,12 @@ fn one_flipped_byte_is_an_error_and_is_named() {
     let place = Place::new();
     place.ok(&["import", text(&bundled("conversations.jsonl"))]);
     place.is_clean();
-    let needle = b"I really appreciate your help with this.";
+    let needle = b"See you on Thursday, and please keep";
     let mut file = std::fs::read(place.store()).expect("it is read");
     let at = file.windows(needle.len()).position(|w| w == needle).expect("the text is stored");
     file[at] ^= 1;
     std::fs::write(place.store(), file).expect("it is written");
-    place.refused(&["compile", "tau-airline-2-0"], 3, "corrupt", "tract verify");
+    place.refused(&["compile", "workshop-cargo-bike"], 3, "corrupt", "tract verify");
     let ran = place.run(&["verify", "--json"]).expect(1);
     let report = &ran.lines()[0];
     assert_eq!(report["clean"], false);
@@ -276,7 +276,7 @@ fn one_flipped_byte_is_an_error_and_is_named() {
     let people = place.run(&["verify"]).expect(1);
     assert!(people.stdout.contains("not clean"), "{people:?}");
     // What is not damaged can still be read.
-    place.ok(&["compile", "tau-airline-12-3"]);
+    place.ok(&["compile", "workshop-refund"]);
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn importing_again_changes_nothing() {
         keys.sort_unstable();
         assert_eq!(keys, ["anomalies", "branch", "commits", "id", "reused", "status"]);
     }
-    // Both conversations of the airline begin with the same instructions and tools.
+    // Both conversations of the workshop begin with the same instructions and tools.
     assert_eq!(first[1]["reused"], 2);
     let stats = place.json(&["stats", "--json"]);
     for line in place.json(&arguments) {

@@ -55,7 +55,7 @@ fn an_export_applied_elsewhere_is_the_same_repository() {
     copy.feed(&["apply", "-"], export.as_bytes()).expect(0);
     assert_eq!(copy.ok(&["export"]), export);
     copy.is_clean();
-    for branch in ["main", "lyon", "tau-airline-2-0"] {
+    for branch in ["main", "lyon", "workshop-cargo-bike"] {
         let compiled = |place: &Place| place.ok(&["compile", branch, "--to", "anthropic-params"]);
         assert_eq!(compiled(&copy), compiled(&place), "{branch}");
     }

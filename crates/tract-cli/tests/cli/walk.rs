@@ -4,31 +4,32 @@ use crate::support::{Place, bundled, text};
 fn a_day_with_one_conversation() {
     let place = Place::new();
     place.ok(&["import", text(&bundled("conversations.jsonl"))]);
-    place.ok(&["branch", "terse", "--from", "tau-airline-2-0#20", "--checkout"]);
-    place.ok(&["edit", "HEAD#20", "How much did I save? One sentence."]);
+    place.ok(&["branch", "terse", "--from", "workshop-cargo-bike#33", "--checkout"]);
+    place.ok(&["edit", "HEAD#33", "What do I save? One sentence."]);
     let edit = place.id("HEAD");
     let shown = place.ok(&["show"]);
-    assert!(shown.contains("- Thank you for handling that."), "{shown}");
-    assert!(shown.contains("+ How much did I save? One sentence."), "{shown}");
-    place.ok(&["commit", "assistant", "You saved $10,519."]);
+    assert!(shown.contains("- Perfect, thank you for being so quick."), "{shown}");
+    assert!(shown.contains("+ What do I save? One sentence."), "{shown}");
+    place.ok(&["commit", "assistant", "You save 550 kr."]);
     let compiled = || place.json(&["compile", "--to", "openai"])[0].clone();
-    assert_eq!(compiled()[19]["content"], "How much did I save? One sentence.");
+    assert_eq!(compiled()[32]["content"], "What do I save? One sentence.");
     place.ok(&["revert", &edit]);
-    let original = "Thank you for handling that. Can you confirm how much I've saved in total?";
-    assert_eq!(compiled()[19]["content"], original);
+    let original = "Perfect, thank you for being so quick. How much do I save altogether, with the \
+                    voucher and the shared visit?";
+    assert_eq!(compiled()[32]["content"], original);
     place.ok(&["undo"]);
-    assert_eq!(compiled()[19]["content"], "How much did I save? One sentence.");
+    assert_eq!(compiled()[32]["content"], "What do I save? One sentence.");
     place.ok(&["undo"]);
     place.ok(&["undo"]);
-    assert_eq!(compiled()[19]["content"], original);
+    assert_eq!(compiled()[32]["content"], original);
     place.ok(&["undo", "--redo"]);
     assert_eq!(place.id("HEAD"), edit);
-    let diff = place.ok(&["diff", "tau-airline-2-0", "terse"]);
-    assert!(diff.contains("+ How much did I save? One sentence."), "{diff}");
-    place.ok(&["checkout", "tau-airline-2-0"]);
+    let diff = place.ok(&["diff", "workshop-cargo-bike", "terse"]);
+    assert!(diff.contains("+ What do I save? One sentence."), "{diff}");
+    place.ok(&["checkout", "workshop-cargo-bike"]);
     place.ok(&["merge", "terse"]);
-    assert_eq!(compiled()[19]["content"], "How much did I save? One sentence.");
-    assert_eq!(compiled().as_array().map(Vec::len), Some(24));
+    assert_eq!(compiled()[32]["content"], "What do I save? One sentence.");
+    assert_eq!(compiled().as_array().map(Vec::len), Some(37));
     place.is_clean();
 }
 
