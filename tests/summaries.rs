@@ -256,7 +256,7 @@ fn results_are_summarised_as_they_come() {
     };
     let most = if all { usize::MAX } else { 10 };
     let (mut count, mut changed, mut before, mut after) = (0, 0, 0, 0);
-    for conversation in of("tau-").take(most).chain(of("openhands-")) {
+    for conversation in of("tau-").take(most).chain(of("openhands-")).chain(of("workshop-")) {
         let (results, plain, automatic) = summarised_as_they_come(conversation);
         count += 1;
         changed += results;

@@ -6,7 +6,7 @@ use tract_core::json::{self, Escapes};
 
 use crate::table::{Table, median, timed};
 
-const BUNDLED: &str = include_str!("../../tests/data/trajectories/sample.jsonl");
+const BUNDLED: &str = include_str!("../../tests/data/trajectories/conversations.jsonl");
 
 /// Reads the lines of the recorded files of a folder of `TRACT_DATA` (by default `../shared/data`
 /// beside the repository).

@@ -17,7 +17,7 @@ fn folder() -> PathBuf {
         true => whole,
         false => {
             eprintln!("  no catalog at {}: the bundled part is used", whole.display());
-            PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../crates/tract-tools/tests/data")
+            PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/data/toolcatalog")
         }
     }
 }

@@ -134,6 +134,33 @@ fn python_agrees() {
     assert!((500..documents.len() - 4000).contains(&refused), "{refused} documents were refused");
 }
 
+/// Every tool and message of the recordings, where they are: Python writes them alike.
+#[test]
+fn python_agrees_on_recordings() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let data = std::env::var_os("TRACT_DATA").map_or(root.join("../shared/data"), PathBuf::from);
+    let data = if data.is_dir() { data } else { root.join("tests/data") };
+    let mut documents = Vec::new();
+    for file in std::fs::read_dir(data.join("trajectories")).expect("a folder") {
+        let text = std::fs::read_to_string(file.expect("a file").path()).expect("text");
+        for (_, list) in text.lines().flat_map(|line| split_object(line).expect("an object")) {
+            let items = if list.starts_with('[') { split_array(list) } else { Ok(Vec::new()) };
+            documents
+                .extend(items.expect("a list").into_iter().map(|item| item.as_bytes().to_vec()));
+        }
+    }
+    assert!(documents.len() > 100, "{} documents", documents.len());
+    let Some(answers) = ask_python(&documents) else { return };
+    for (document, answer) in documents.iter().zip(&answers) {
+        let (ascii, raw) = answer.split_once(' ').expect("two texts");
+        for (escapes, python) in RULES.into_iter().zip([ascii, raw]) {
+            let ours = canonical_bytes(document, escapes).expect("a recording is JSON");
+            assert!(ours.as_bytes() == unhex(python), "{}", String::from_utf8_lossy(document));
+        }
+    }
+    println!("{} documents", documents.len());
+}
+
 /// `None` when there is no Python, which is an error where `CI` is set.
 fn ask_python(documents: &[Vec<u8>]) -> Option<Vec<String>> {
     let child = Command::new("python3")

@@ -171,7 +171,7 @@ fn arguments_are_whole_or_it_is_an_error() {
 
 #[test]
 fn numbers_of_streamed_arguments_stay_as_written() {
-    let exchange = exchanges().into_iter().find(|e| e.file == "responses/own_tool_call_stream");
+    let exchange = exchanges().into_iter().find(|e| e.file == "responses/tool_call_stream");
     let params = params(Dialect::Responses);
     let (_, reply, _) = assemble(&params, exchange.unwrap().body().as_bytes(), []);
     let reply = reply.unwrap();

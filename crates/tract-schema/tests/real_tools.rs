@@ -20,7 +20,7 @@ fn data(folder: &str) -> PathBuf {
     }
     assert!(std::env::var_os("CI").is_none(), "no tools at {}: set TRACT_DATA", all.display());
     println!("no tools at {}: the bundled ones are used", all.display());
-    root.join("tests/data").join(folder)
+    root.join("../../tests/data").join(folder)
 }
 
 fn member<'a>(text: &'a str, key: &str) -> &'a str {

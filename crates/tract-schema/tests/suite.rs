@@ -19,7 +19,7 @@ fn data(folder: &str) -> PathBuf {
     }
     assert!(std::env::var_os("CI").is_none(), "no {folder} at {}: set TRACT_DATA", all.display());
     println!("no {folder} at {}: the bundled cases are used", all.display());
-    root.join("tests/data").join(folder)
+    root.join("../../tests/data").join(folder)
 }
 
 fn check(draft: &str, least: usize) {

@@ -134,13 +134,8 @@ fn every_recorded_definition_goes_to_every_other_shape_and_back_or_the_report_sa
 #[test]
 fn all_mcp_tools_import_with_nothing_lost() {
     let mut count = 0;
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
-    let folder = match data("cassettes").parent().map(|all| all.join("mcp")) {
-        Some(all) if all.is_dir() => all,
-        _ => folder.join("mcp"),
-    };
     let mut paths = Vec::new();
-    files(&folder, &mut paths);
+    files(&data("mcp"), &mut paths);
     for path in paths {
         let text = std::fs::read_to_string(path).unwrap();
         for tool in split_array(member(member(&text, "result").unwrap(), "tools").unwrap()).unwrap()

@@ -151,7 +151,7 @@ fn nothing_acknowledged_is_lost(quick_repair: bool) {
     let repo = RepoName::default();
     // After so many steps of the disk this was the head that somebody was told of.
     let mut told: Vec<(usize, Option<CommitId>)> = vec![(begun, None)];
-    let texts = tract_testkit::data::conversations().swap_remove(0).messages;
+    let texts = tract_testkit::data::recorded().swap_remove(0).messages;
     for text in texts.iter().cycle().take(60) {
         let parent = told.last().and_then(|(_, head)| *head);
         let (batch, id) = appending(parent, &format!("{text} {}", told.len()));

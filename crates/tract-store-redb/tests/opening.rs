@@ -54,7 +54,7 @@ fn appending(parent: Option<CommitId>, text: &str) -> (Batch, CommitId) {
 
 /// Appends every recorded message of one conversation, one write each.
 fn append(store: &dyn Store) -> Vec<CommitId> {
-    let conversation = tract_testkit::data::conversations().swap_remove(0);
+    let conversation = tract_testkit::data::recorded().swap_remove(0);
     let mut commits = Vec::new();
     for text in &conversation.messages {
         let (batch, id) = appending(commits.last().copied(), text);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tract_core::json;
 
-const BUNDLED: &str = include_str!("../../../tests/data/trajectories/sample.jsonl");
+const BUNDLED: &str = include_str!("../../../tests/data/trajectories/conversations.jsonl");
 
 /// One recorded conversation: each message and each tool as the JSON text that was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]

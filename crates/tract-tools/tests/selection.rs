@@ -28,7 +28,7 @@ fn data() -> (PathBuf, bool) {
     }
     assert!(std::env::var_os("CI").is_none(), "no catalog at {}: set TRACT_DATA", all.display());
     println!("no catalog at {}: the bundled part is used", all.display());
-    (root.join("tests/data"), false)
+    (root.join("../../tests/data/toolcatalog"), false)
 }
 
 fn catalog(folder: &Path) -> Vec<CatalogEntry> {

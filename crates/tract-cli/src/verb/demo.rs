@@ -202,10 +202,7 @@ async fn requests(context: &mut Context<'_>) -> Outcome<()> {
         let sent = params.get(key).unwrap_or("null");
         let was = request.iter().find(|(name, _)| name == key).map_or("null", |(_, raw)| *raw);
         if !json::equal(sent, was)? {
-            return Err(Failure::no(
-                "changed",
-                format!("{key} of {branch} is not what was sent"),
-            ));
+            return Err(Failure::no("changed", format!("{key} of {branch} is not what was sent")));
         }
     }
     let said = format!("{branch}: system, messages and tools are equal to what was sent");

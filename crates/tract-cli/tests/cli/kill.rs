@@ -144,8 +144,8 @@ fn a_killed_importing_process_on_redb_can_go_on() {
 fn importing_killed(engine: &str, kills: usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Store { engine, folder: folder.path() };
-    let sample =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/trajectories/sample.jsonl");
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/data/trajectories/conversations.jsonl");
     let sample = std::fs::read_to_string(sample).expect("the bundled recordings");
     // The same conversations under many ids, so that there is something to interrupt.
     let many = folder.path().join("many.jsonl");

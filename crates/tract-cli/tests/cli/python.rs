@@ -119,10 +119,12 @@ const MIGRATIONS: [(u32, &str); 6] = [
 fn versions_between_the_recorded_ones_read_like_those_before_them() {
     let folder = tempfile::tempdir().expect("a folder");
     for (from, versions) in [("v6", 7..=7), ("v8", 9..=13)] {
-        let recorded = std::fs::read_to_string(file(&format!("{from}.expected.json")));
-        let mut expected: Value = serde_json::from_str(&recorded.expect("a file")).expect("JSON");
-        let path = folder.path().join(format!("{from}.db"));
-        std::fs::copy(file(&format!("{from}.db")), &path).expect("a copy");
+        let name = format!("{from}.db");
+        let is_it = |path: &Path| path.file_name().is_some_and(|found| *found == *name);
+        let recorded = files().into_iter().find(|(path, _)| is_it(path));
+        let (recorded, mut expected) = recorded.expect("a file of this version");
+        let path = folder.path().join(&name);
+        std::fs::copy(recorded, &path).expect("a copy");
         for version in versions {
             if version == 10 {
                 // From here on the original tells less of calls: what it compiled of this very file
@@ -267,21 +269,20 @@ fn what_no_branch_holds_and_what_bears_a_tag_is_named() {
     place.ok(&["import", "--format", "python-tract", text(&file("v13.db"))]);
     let tags = place.ok(&["--json", "tag"]);
     for name in [
-        "research-agent/unreferenced-e0cc93b9",
-        "research-agent/unreferenced-55f57447",
+        "river-agent/unreferenced-9a9b389a",
         "b2/HEAD",
-        "research-agent/числа/0c038f27",
-        "research-agent/source/57775b47",
+        "river-agent/числа/cba0b20f",
+        "river-agent/source/b60c9adb",
     ] {
         assert!(tags.contains(name), "{name} in {tags}");
     }
     assert!(!tags.contains("tool_call"), "tags that the original gives by itself: {tags}");
     // The old hashes lead to the commits.
     let log = place.ok(&["--json", "log", "b2/HEAD"]);
-    assert!(log.contains("fbe8a53965b318520101e6a1b10e56250ff5614f6377f734777c6da8e83e3eaa"));
+    assert!(log.contains("222762c61065400863760c13a1581ce73dc1b82fc6e44177a75e4e12204c4041"));
     // At the time of the whole second its own message is the last one.
-    let at = "2026-11-21T21:42:49Z";
-    let then = place.json(&["compile", "--json", "research-agent/main", "--at", at]);
+    let at = "2026-03-19T21:42:49Z";
+    let then = place.json(&["compile", "--json", "river-agent/main", "--at", at]);
     let messages = then[0]["messages"].as_array().expect("a list");
     assert_eq!(messages.last().expect("some")["content"], "on the whole second");
 }
@@ -315,13 +316,13 @@ fn a_branch_that_went_on_is_forwarded_and_damage_is_named() {
     set("refs/heads/main", &head);
     let lines = place.json(&arguments);
     assert!(
-        branches(&lines).contains(&("code-agent/main".into(), "forwarded".into())),
+        branches(&lines).contains(&("pilot-agent/main".into(), "forwarded".into())),
         "{lines:?}"
     );
     // A payload changed on disk, which the original compiles happily.
     connection
         .execute(
-            "UPDATE blobs SET payload_json = replace(payload_json, 'Return 200', 'Return 500')",
+            "UPDATE blobs SET payload_json = replace(payload_json, 'gauge to 200', 'gauge to 500')",
             [],
         )
         .expect("it is changed");
@@ -330,7 +331,7 @@ fn a_branch_that_went_on_is_forwarded_and_damage_is_named() {
     let refused: Vec<Value> =
         ran.lines().into_iter().filter(|line| line["error"].is_object()).collect();
     let ids: Vec<&str> = refused.iter().filter_map(|line| line["id"].as_str()).collect();
-    assert_eq!(ids, ["code-agent/fix", "code-agent/main"], "{refused:?}");
+    assert_eq!(ids, ["pilot-agent/fix", "pilot-agent/main"], "{refused:?}");
     assert!(refused[0]["error"]["message"].as_str().expect("text").contains("damaged"));
     place.is_clean();
 }

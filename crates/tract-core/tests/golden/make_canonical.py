@@ -2,15 +2,14 @@
 """Writes canonical.jsonl: awkward JSON documents and what CPython makes of them.
 
     python3 make_canonical.py                 # writes the table again
-    python3 make_canonical.py --real DATA     # also collects the real documents again
+    python3 make_canonical.py --real          # also collects the documents of tests/data again
     python3 make_canonical.py --answer        # answers documents on standard input, see answer()
 
 A line of the table has `name`, `text` (or `base64`, when the bytes are not UTF-8), and either
 `ascii_sha256` and `raw_sha256` or `refused` with the reason.
 
-Real documents are kept from the table as it is. They are tool schemas of MCP servers
-(@modelcontextprotocol/*, MIT or Apache-2.0; @playwright/mcp, Apache-2.0) and messages of
-conversations in sierra-research/tau-bench and SWE-agent/SWE-agent (MIT).
+Real documents are kept from the table as it is. They are tools and messages of this repository's
+tests/data.
 """
 
 import base64
@@ -270,30 +269,22 @@ def kept_documents():
 
 
 def real_documents(data):
-    for server, names in REAL_TOOLS.items():
+    for server in ("harbor", "odd"):
         listing = json.loads((data / "mcp" / f"{server}.json").read_text("utf-8"))
-        tools = {tool["name"]: tool for tool in listing["result"]["tools"]}
-        for name in names:
-            yield f"real/mcp/{server}/{name}", json.dumps(tools[name], indent=1, ensure_ascii=False)
-    for file, wanted in REAL_MESSAGES.items():
-        lines = (data / "trajectories" / file).read_text("utf-8").splitlines()
-        conversation = json.loads(lines[0])
-        for number in wanted:
+        for tool in listing["result"]["tools"]:
+            yield f"real/mcp/{server}/{tool['name']}", json.dumps(tool, indent=1, ensure_ascii=False)
+    for line in (data / "trajectories/conversations.jsonl").read_text("utf-8").split("\n")[:-1]:
+        conversation = json.loads(line)
+        for number in REAL_MESSAGES.get(conversation["id"], []):
             message = conversation["messages"][number]
             yield f"real/{conversation['id']}/{number}", json.dumps(message, ensure_ascii=False)
 
 
-REAL_TOOLS = {
-    "playwright-mcp": ["browser_click", "browser_fill_form", "browser_take_screenshot"],
-    "server-everything": ["get-annotated-message", "get-resource-reference", "get-sum"],
-    "server-filesystem": ["edit_file", "read_text_file", "directory_tree"],
-    "server-github": ["create_or_update_file", "create_pull_request_review", "search_code"],
-    "server-memory": ["create_entities", "open_nodes"],
-    "server-sequential-thinking": ["sequentialthinking"],
-}
 REAL_MESSAGES = {
-    "tau_airline_gpt4o.jsonl": [0, 1, 4, 5, 6, 7, 8, 9],
-    "swe_agent.jsonl": [0, 1, 2, 3, 4, 5],
+    "workshop-cargo-bike": [0, 1, 4, 5, 6, 8, 9, 12, 14, 19, 21],
+    "code-midnight": [1, 2, 5, 26],
+    "parts-of-many-kinds": [1, 2, 3, 5],
+    "pump-reused-ids": [14],
 }
 
 
@@ -316,7 +307,8 @@ def entry(name, document):
 def main():
     if sys.argv[1:] == ["--answer"]:
         return answer()
-    real = list(real_documents(Path(sys.argv[2])) if sys.argv[1:2] == ["--real"] else kept_documents())
+    data = Path(__file__).resolve().parents[4] / "tests/data"
+    real = list(real_documents(data) if sys.argv[1:] == ["--real"] else kept_documents())
     lines = [entry(name, document) for name, document in [*documents(), *real]]
     assert len({line["name"] for line in lines}) == len(lines), "names are unique"
     TABLE.write_text("".join(json.dumps(line) + "\n" for line in lines), "ascii")

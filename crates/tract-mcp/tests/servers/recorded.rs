@@ -18,7 +18,7 @@ fn recorded() -> (Vec<PathBuf>, bool) {
         assert!(std::env::var_os("CI").is_none(), "no tools at {}: set TRACT_DATA", all.display());
         println!("no tools at {}: the bundled ones are used", all.display());
     }
-    let folder = if whole { all } else { root.join("../tract-schema/tests/data/mcp") };
+    let folder = if whole { all } else { root.join("../../tests/data/mcp") };
     let mut files: Vec<PathBuf> =
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));

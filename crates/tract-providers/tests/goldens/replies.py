@@ -1,9 +1,9 @@
 """Writes replies.jsonl: what the vendors' own SDKs make of recorded answers.
 
     python -m venv venv && venv/bin/pip install -r requirements.txt
-    venv/bin/python replies.py CASSETTES [BUNDLED…]
+    venv/bin/python replies.py CASSETTES tests/data/cassettes
 
-CASSETTES is the folder of all recordings, BUNDLED the folders of those in this repository. Each
+CASSETTES is the folder of all recordings, the other one that of this repository. Each
 answer is served to the SDK's own client as it was recorded; streams go through the SDK's own
 accumulator (Ollama's SDK has none: there the parts are put together as its documentation does).
 A line holds the SHA-256 of the canonical JSON of what came out, and for bundled recordings that

@@ -94,9 +94,14 @@ pub(crate) fn data(folder: &str) -> (PathBuf, bool) {
         return (all, true);
     }
     assert!(std::env::var_os("CI").is_none(), "no recordings at {}: set TRACT_DATA", all.display());
-    let bundled = root.join("tests/data").join(folder);
+    let bundled = own(folder);
     println!("no recordings at {}: the bundled ones are used", all.display());
     (bundled, false)
+}
+
+/// The recordings that the repository contains.
+pub(crate) fn own(folder: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data").join(folder)
 }
 
 /// The lines of all trajectories, with their names.

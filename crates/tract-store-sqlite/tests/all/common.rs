@@ -25,8 +25,9 @@ pub(crate) fn conversations() -> Vec<Conversation> {
         Ok(text) => text,
         Err(error) => {
             assert!(std::env::var_os("CI").is_none(), "no data in {}: {error}", data.display());
-            eprintln!("no data in {}: using the bundled conversation", data.display());
-            std::fs::read_to_string(home.join("tests/data/conversation.jsonl")).unwrap()
+            eprintln!("no data in {}: using the bundled conversations", data.display());
+            let bundled = home.join("../../tests/data/trajectories/conversations.jsonl");
+            std::fs::read_to_string(bundled).unwrap()
         }
     };
     let texts = |value: &serde_json::Value| -> Vec<String> {

@@ -12,7 +12,12 @@ pub(crate) fn data(file: &str) -> PathBuf {
     }
     assert!(std::env::var_os("CI").is_none(), "no {file} at {}: set TRACT_DATA", all.display());
     println!("no {file} at {}: the bundled one is used", all.display());
-    root.join("tests/data").join(file)
+    own(file)
+}
+
+/// The data that the repository contains.
+pub(crate) fn own(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data").join(file)
 }
 
 pub(crate) fn lines(file: &str) -> Vec<String> {

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Records what Python's jsonschema says of every client-side call in the recorded exchanges.
 
-python3 verdicts.py FOLDER-OF-CASSETTES > verdicts.jsonl      (jsonschema 4.26, Draft 2020-12)
+python3 verdicts.py ALL-CASSETTES tests/data/cassettes > verdicts.jsonl   (jsonschema 4.26, Draft 2020-12)
 
-A line is a call: {"cassette","place","id","name","arguments","streamed","valid","errors"}. `valid`
-is null where the arguments are no strict JSON, and absent where the request has no such tool, or
-the tool no schema. Streams are put together here.
+A line is a call: {"cassette","place","call","streamed","valid","errors"}. `call` is the SHA-256, its
+first 16 digits, of name, a line break, and the arguments as canonical JSON or, where they are none, as
+they are; of exchanges that this repository contains there are `name` and `arguments` too. `valid` is
+null where the arguments are no strict JSON, and absent where the request has no such tool, or the tool
+no schema. Streams are put together here.
 """
 import glob
+import hashlib
 import json
 import sys
 
@@ -117,17 +120,32 @@ def verdict(schema, arguments):
     return not said, said
 
 
-for path in sorted(glob.glob(sys.argv[1] + "/*/*.json")):
+def hashed(name, arguments):
+    text = arguments
+    try:
+        value = strict(text.strip() or "{}")
+        text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    except ValueError:
+        pass
+    return hashlib.sha256(f"{name}\n{text}".encode()).hexdigest()[:16]
+
+
+ALL, OWN = sys.argv[1:]
+for path in sorted(glob.glob(ALL + "/*/*.json")) + sorted(glob.glob(OWN + "/*/*.json")):
     exchange = json.load(open(path))
     if exchange["status"] != 200:
         continue
+    if '"type":"response.failed"' in str(exchange["response"]):
+        continue  # a stream that failed is no answer
     route = exchange["path"]
     read = {"ollama": ollama, "anthropic": anthropic, "anthropic_compat": anthropic}.get(exchange["provider"], openai)
     if route.endswith("/responses"):
         read = responses
     for place, (call_id, name, arguments) in enumerate(read(exchange["response"])):
-        line = {"cassette": path.split("/")[-2] + "/" + path.split("/")[-1], "place": place, "id": call_id,
-                "name": name, "arguments": arguments, "streamed": isinstance(exchange["response"], str)}
+        line = {"cassette": path.split("/")[-2] + "/" + path.split("/")[-1], "place": place, "call": hashed(name, arguments),
+                "streamed": isinstance(exchange["response"], str)}
+        if path.startswith(OWN):
+            line.update(name=name, arguments=arguments)
         schema = schema_of(exchange["request"].get("tools"), name)
         if isinstance(schema, dict):
             line["valid"], line["errors"] = verdict(schema, arguments)

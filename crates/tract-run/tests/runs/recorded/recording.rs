@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tract_core::{Content, JsonText, Message};
-use tract_testkit::data::{Conversation, conversations};
+use tract_testkit::data::{Conversation, recorded};
 
 /// One message: role, text, calls or the call answered.
 #[derive(Clone, Debug, PartialEq)]
@@ -166,12 +166,13 @@ pub(crate) fn scale() -> usize {
     std::env::var("TRACT_SCALE").ok().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// The recorded airline conversations that can be driven, in the order of the recording, at most so
-/// many; those that are bundled where there are no others.
+/// The recorded conversations with an airline that can be driven, in the order of the recording, at
+/// most so many; those at a ferry's desk, which the repository contains, where there are no others.
 pub(crate) fn airline(most: usize) -> Vec<Arc<Recording>> {
-    let airline: Vec<Recording> = conversations()
+    let of_a_desk = |id: &str| id.starts_with("tau-airline") || id.starts_with("ferry-");
+    let airline: Vec<Recording> = recorded()
         .into_iter()
-        .filter(|conversation| conversation.id.starts_with("tau-airline"))
+        .filter(|conversation| of_a_desk(&conversation.id))
         .map(Recording::of)
         .collect();
     let recorded = airline.len();
@@ -183,7 +184,7 @@ pub(crate) fn airline(most: usize) -> Vec<Arc<Recording>> {
         }
     }
     let refused = recorded - drivable.len();
-    println!("{recorded} airline conversations were recorded, {refused} cannot be driven");
+    println!("{recorded} conversations were recorded, {refused} cannot be driven");
     // The recordings have a hundred; a few are bundled.
     assert!(drivable.len() >= 4 && (recorded < 50 || drivable.len() >= 50), "{}", drivable.len());
     drivable.truncate(most);
