@@ -11,7 +11,7 @@ use proptest::test_runner::{Config, TestRunner};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use tract_core::{ToolError, ToolParams};
+use tract_core::ToolParams;
 use tract_tools::Args;
 use tract_tools::typed::parse;
 
@@ -200,17 +200,7 @@ fn agree<T: DeserializeOwned + JsonSchema + Send + 'static>(same_in_drafts: bool
             let text_of_value = value.to_string();
             let parsed = parse::<T>(&text_of_value);
             // The bounds of 64 bits are judged and not said.
-            let unsaid = |error: &ToolError| {
-                let text = error.model_text();
-                [
-                    "least -9223372036854775808",
-                    "most 9223372036854775807",
-                    "most 18446744073709551615",
-                ]
-                .iter()
-                .any(|bound| text.contains(bound))
-            };
-            if parsed.as_ref().err().is_some_and(unsaid) {
+            if expected && parsed.is_err() && is_wide(&value) {
                 return Ok(());
             }
             prop_assert_eq!(
@@ -228,6 +218,18 @@ fn agree<T: DeserializeOwned + JsonSchema + Send + 'static>(same_in_drafts: bool
         .unwrap_or_else(|error| panic!("{}: {error}", std::any::type_name::<T>()));
     let (fits, refused) = (fits.get(), refused.get());
     assert!(fits > 100 && refused > 100, "{fits} fit, {refused} do not: too few of one");
+}
+
+/// Whether a value holds a number that 64 bits may not.
+fn is_wide(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => {
+            number.as_f64().is_some_and(|number| number.abs() >= 2_f64.powi(63))
+        }
+        Value::Array(items) => items.iter().any(is_wide),
+        Value::Object(members) => members.values().any(is_wide),
+        Value::Null | Value::Bool(_) | Value::String(_) => false,
+    }
 }
 
 #[test]
