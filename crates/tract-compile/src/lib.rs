@@ -38,5 +38,5 @@ pub use crate::pair::{
 };
 pub use crate::shape::{BadShape, Changed, shape};
 pub use crate::tokens::count_content;
-pub use crate::verify::SnapshotCheck;
+pub use crate::verify::{FoldedLine, SnapshotCheck};
 pub use crate::view::{Row, RowKey, View};

@@ -83,6 +83,21 @@ impl<V> Places<V> {
         self.recent.iter()
     }
 
+    /// Returns the places whose value differs from the one in an earlier map, and all that either
+    /// has beside its tree. Nodes that both trees share are not visited.
+    pub(crate) fn changed_since<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = RowKey> + 'a
+    where
+        V: PartialEq,
+    {
+        use imbl::ordmap::DiffItem;
+        let in_trees = before.tree.diff(&self.tree).map(|item| match item {
+            DiffItem::Add(place, _) | DiffItem::Remove(place, _) => *place,
+            DiffItem::Update { new: (place, _), .. } => *place,
+        });
+        let beside = before.recent.iter().chain(self.recent.iter()).map(|(place, _)| *place);
+        in_trees.chain(beside)
+    }
+
     fn find_recent(&self, place: &RowKey) -> Result<usize, usize> {
         self.recent.binary_search_by(|(at, _)| at.cmp(place))
     }

@@ -1,11 +1,18 @@
 //! Whether a snapshot says what its commit's line says.
 
-use tract_core::{CommitId, DerivedKind};
+use std::collections::HashSet;
+use std::sync::Arc;
 
+use bytes::Bytes;
+use tract_core::{Commit, CommitId, DerivedKind};
+
+use crate::chain::Chain;
 use crate::compiler::Compiler;
 use crate::error::{CompileError, Result};
-use crate::ids::IdMap;
+use crate::ids::{IdMap, SharedIdMap};
+use crate::snapshot;
 use crate::state::{State, Stop};
+use crate::view::{Row, View};
 
 /// What became of a snapshot that was looked into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,9 +28,167 @@ pub enum SnapshotCheck {
     Wrong,
 }
 
+/// A line folded from its root, with what the snapshots passed on the way hold apart.
+///
+/// Snapshots of one line are compared in the order of their commits: each costs what changed since
+/// the one before, not the length of the history. A clone shares all structure.
+#[derive(Clone, Debug, Default)]
+pub struct FoldedLine {
+    state: Arc<State>,
+    last: LastSnapshot,
+}
+
+/// The snapshot that was compared last on a line.
+#[derive(Clone, Debug, Default)]
+enum LastSnapshot {
+    #[default]
+    None,
+    /// It cannot be read, and neither can those that build on it.
+    Unreadable(CommitId),
+    Read(Arc<ReadSnapshot>),
+}
+
+#[derive(Debug)]
+struct ReadSnapshot {
+    commit: CommitId,
+    /// Whether it agrees with the line: then only rows that changed since can disagree.
+    is_sound: bool,
+    /// The whole view at its commit, as folded.
+    view: View,
+    /// The rows that it holds itself.
+    main: View,
+    apart: ApartRows,
+}
+
+/// The rows that a snapshot and those before it hold apart, the newest word on each slot.
+type ApartRows = SharedIdMap<CommitId, Option<Row>>;
+
+impl FoldedLine {
+    /// Returns the newest commit; `None` at the root.
+    pub fn head(&self) -> Option<CommitId> {
+        self.state.head
+    }
+}
+
 impl Compiler {
+    /// Folds commits onto a line, oldest first; each must continue the one before.
+    ///
+    /// # Errors
+    /// As [`line`](Self::line).
+    pub async fn fold_onto_line(
+        &self,
+        line: &FoldedLine,
+        commits: &[Commit],
+    ) -> Result<FoldedLine> {
+        let steps = commits.iter().map(|commit| (commit.clone(), None)).collect();
+        self.folded_onto(line, Chain { base: line.state.clone(), steps }).await
+    }
+
+    async fn folded_onto(&self, line: &FoldedLine, chain: Chain) -> Result<FoldedLine> {
+        let mut state = match self.follow(&chain, &IdMap::default()).await? {
+            Ok(reached) => reached.waiting(),
+            Err(Stop::Invalid(invalid)) => return Err(CompileError::Change(invalid)),
+            Err(Stop::Partial) => self.whole_from_root(&chain, &IdMap::default()).await?,
+        };
+        // No message is loaded here, and nothing is snapshotted: neither list may grow.
+        state.unloaded = imbl::Vector::new();
+        state.since.gone = imbl::OrdSet::new();
+        Ok(FoldedLine { state: Arc::new(state), last: line.last.clone() })
+    }
+
+    /// Compares the snapshot at the head of a line with the line, rows held apart included.
+    ///
+    /// # Errors
+    /// The store's, where a snapshot that it builds on was not compared before and has to be read.
+    pub async fn check_snapshot(
+        &self,
+        line: &mut FoldedLine,
+        bytes: &Bytes,
+    ) -> Result<SnapshotCheck> {
+        let Some(commit) = line.state.head else { return Ok(SnapshotCheck::Absent) };
+        let (last, check) = self.compare(commit, line, bytes).await?;
+        line.last = last;
+        Ok(check)
+    }
+
+    async fn compare(
+        &self,
+        commit: CommitId,
+        line: &FoldedLine,
+        bytes: &Bytes,
+    ) -> Result<(LastSnapshot, SnapshotCheck)> {
+        let unreadable = (LastSnapshot::Unreadable(commit), SnapshotCheck::Damaged);
+        let Some(partial) = snapshot::decode(commit, bytes) else { return Ok(unreadable) };
+        let (view, main) = (&line.state.view, partial.view.clone());
+        let (apart, agree) = match partial.is_partial() {
+            false => (ApartRows::default(), main == *view),
+            true => {
+                let Some(own) = snapshot::apart(commit, bytes) else { return Ok(unreadable) };
+                let known = match (&line.last, own.previous) {
+                    (_, None) => None,
+                    (LastSnapshot::Unreadable(last), Some(previous)) if *last == previous => {
+                        return Ok(unreadable);
+                    }
+                    (LastSnapshot::Read(last), Some(previous)) if last.commit == previous => {
+                        Some(Arc::clone(last))
+                    }
+                    _ => None,
+                };
+                let mut apart = match (&known, own.previous) {
+                    (Some(last), _) => last.apart.clone(),
+                    (None, None) => ApartRows::default(),
+                    (None, Some(previous)) => match self.rows_apart(previous).await? {
+                        Some(rows) => rows,
+                        None => return Ok(unreadable),
+                    },
+                };
+                let slots: Vec<CommitId> = own.rows.iter().map(|(slot, _)| *slot).collect();
+                apart.extend(own.rows);
+                let suspects: Vec<CommitId> = match known.filter(|last| last.is_sound) {
+                    // What neither changed nor was held elsewhere agreed then, and does now.
+                    Some(last) => {
+                        let held_there = last.main.rows().map(|row| row.slot);
+                        slots
+                            .into_iter()
+                            .chain(view.slots_changed_since(&last.view))
+                            .chain(held_there)
+                            .collect()
+                    }
+                    None => view.rows().map(|row| row.slot).chain(apart.keys().copied()).collect(),
+                };
+                let own_rows = main.rows().map(|row| row.slot);
+                let agree = agrees(view, &main, &apart, suspects.into_iter().chain(own_rows));
+                (apart, agree)
+            }
+        };
+        let is_sound = agree && same(&partial, &line.state);
+        let read = ReadSnapshot { commit, is_sound, view: view.clone(), main, apart };
+        let check = if is_sound { SnapshotCheck::Sound } else { SnapshotCheck::Wrong };
+        Ok((LastSnapshot::Read(Arc::new(read)), check))
+    }
+
+    /// Reads what a snapshot and those before it hold apart; `None` when one of them is damaged.
+    async fn rows_apart(&self, commit: CommitId) -> Result<Option<ApartRows>> {
+        let mut rows = ApartRows::default();
+        let mut next = Some(commit);
+        let mut seen = HashSet::new();
+        while let Some(at) = next {
+            let found = self.store().derived(self.repo(), DerivedKind::Snapshot, &[at]).await?;
+            let Some(bytes) = found.into_iter().flatten().next() else { return Ok(None) };
+            let Some(apart) = snapshot::apart(at, &bytes).filter(|_| seen.insert(at)) else {
+                return Ok(None);
+            };
+            for (slot, row) in apart.rows {
+                rows.entry(slot).or_insert(row);
+            }
+            next = apart.previous;
+        }
+        Ok(Some(rows))
+    }
+
     /// Folds a commit's line from its root and compares it with the snapshot there, rows held
-    /// apart included. Linear in the history.
+    /// apart included. Linear in the history; to check many snapshots of one line, fold it once
+    /// with [`fold_onto_line`](Self::fold_onto_line).
     ///
     /// # Errors
     /// As [`line`](Self::line): a line that does not fold is not the snapshot's fault.
@@ -33,24 +198,24 @@ impl Compiler {
         let Some(bytes) = found.into_iter().flatten().next() else {
             return Ok(SnapshotCheck::Absent);
         };
-        let partial = self.read_snapshot(commit, &bytes, false).await?;
-        let whole = self.read_snapshot(commit, &bytes, true).await?;
-        let (Some(partial), Some(whole)) = (partial, whole) else {
-            return Ok(SnapshotCheck::Damaged);
-        };
-        let folded = self.folded(commit).await?;
-        let sound = same(&partial, &folded) && same(&whole, &folded) && whole.view == folded.view;
-        Ok(if sound { SnapshotCheck::Sound } else { SnapshotCheck::Wrong })
-    }
-
-    async fn folded(&self, commit: CommitId) -> Result<State> {
         let chain = self.chain_from_root(commit).await?;
-        match self.follow(&chain, &IdMap::default()).await? {
-            Ok(reached) => Ok(reached.waiting()),
-            Err(Stop::Invalid(invalid)) => Err(CompileError::Change(invalid)),
-            Err(Stop::Partial) => unreachable!("a state that begins at the root is whole"),
-        }
+        let mut line = self.folded_onto(&FoldedLine::default(), chain).await?;
+        self.check_snapshot(&mut line, &bytes).await
     }
+}
+
+/// Whether these slots have the same row in a view as in a snapshot: in its own rows, or else in
+/// those held apart. Own rows are compared with more than the view elsewhere.
+fn agrees(
+    view: &View,
+    main: &View,
+    apart: &ApartRows,
+    slots: impl IntoIterator<Item = CommitId>,
+) -> bool {
+    slots.into_iter().all(|slot| match main.get(slot) {
+        Some(row) => view.get(slot) == Some(row),
+        None => view.get(slot) == apart.get(&slot).and_then(Option::as_ref),
+    })
 }
 
 /// Compares all that counts for what is compiled.
@@ -133,5 +298,66 @@ mod tests {
             lie(&mut state);
             assert_eq!(put(3 + n as u8, &state), SnapshotCheck::Wrong, "lie {n}");
         }
+    }
+
+    /// What a snapshot holds apart is only read for the sake of the rows in it: each is compared.
+    #[test]
+    fn rows_held_apart_that_lie_are_named_by_every_snapshot_that_builds_on_them() {
+        let store: Arc<dyn Store> = Arc::new(memory());
+        let repo = RepoName::default();
+        let note = LogNote {
+            operation: OperationId::from_bytes([9; 16]),
+            what: String::new(),
+            who: String::new(),
+            why: None,
+            undoes: None,
+            at: 0,
+        };
+        let batch = |number: u8| Batch::new(BatchId::from_bytes([number; 16]), note.clone());
+        let compiler = Compiler::new(store.clone(), repo.clone(), Arc::new(ApproxCounter));
+        let (mut line, mut commits) = (block_on(compiler.line(None)).unwrap(), Vec::new());
+        for n in 0..6u8 {
+            let blob = Blob::seal(Content::user(n.to_string()).to_blob().unwrap());
+            let priority = (n % 2 == 0).then_some(Priority::Skip);
+            let op = Op::Append { slot: None, answers: None, priority, retention: None };
+            let mut record = CommitRecord::new(op, By::User);
+            (record.content, record.kind) = (Some(blob.id()), Some(tract_core::Kind::User));
+            record.parents.extend(line.head());
+            let commit = Commit::seal(record).unwrap();
+            line = block_on(compiler.advance(&line, &[commit.clone()], &[blob.clone()])).unwrap();
+            let mut write = batch(n);
+            (write.blobs, write.commits) = (vec![blob], vec![commit.clone()]);
+            // Every commit has a snapshot; the third of them lies about a row that it holds apart.
+            let (row, after) = match n {
+                2 => {
+                    let mut lying = State::clone(&line.state);
+                    lying.view.remove(commits[0]);
+                    lying.since.gone.insert(commits[0]);
+                    let (row, _) = snapshot::take(&lying).unwrap();
+                    (row, snapshot::take(&line.state).unwrap().1)
+                }
+                _ => snapshot::take(&line.state).unwrap(),
+            };
+            line.state = Arc::new(after);
+            write.derived = vec![row];
+            let _ = block_on(store.apply(&repo, write)).unwrap();
+            commits.push(commit.id());
+        }
+        let chain = block_on(store.commits(&repo, &commits)).unwrap();
+        let mut folded = FoldedLine::default();
+        let mut found = Vec::new();
+        for commit in chain.into_iter().flatten() {
+            folded = block_on(compiler.fold_onto_line(&folded, &[commit.clone()])).unwrap();
+            let ids = [commit.id()];
+            let row = store.derived(&repo, DerivedKind::Snapshot, &ids);
+            let bytes = block_on(row).unwrap().remove(0).unwrap();
+            let along = block_on(compiler.check_snapshot(&mut folded, &bytes)).unwrap();
+            let alone = block_on(compiler.verify_snapshot(commit.id())).unwrap();
+            assert_eq!(along, alone, "{} commits", found.len() + 1);
+            found.push(along);
+        }
+        let (sound, wrong) = (SnapshotCheck::Sound, SnapshotCheck::Wrong);
+        // Those that build on it hold the same lie.
+        assert_eq!(found, [sound, sound, wrong, wrong, wrong, wrong]);
     }
 }

@@ -136,6 +136,12 @@ impl View {
         self.next
     }
 
+    /// Returns the slots whose row differs from the one in an earlier view, perhaps some others
+    /// too. What both views share is not visited.
+    pub(crate) fn slots_changed_since(&self, before: &Self) -> Vec<CommitId> {
+        self.rows.changed_since(&before.rows).map(|place| place.slot).collect()
+    }
+
     #[cfg(test)]
     pub(crate) fn clone_with_next(&self, next: u64) -> Self {
         Self { next, ..self.clone() }

@@ -9,10 +9,10 @@ use common::{History, Snap, compiler, said, snapshots};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use std::sync::Arc;
-use tract_compile::{Compiled, Compiler, SnapshotCheck, View, fold, inverse, resolved};
+use tract_compile::{Compiled, Compiler, FoldedLine, SnapshotCheck, View, fold, inverse, resolved};
 use tract_core::{
-    ApproxCounter, Blob, CallRef, Change, Changes, CommitId, Content, JsonText, Op, Part, Priority,
-    RepoName, This, block_on,
+    ApproxCounter, Blob, CallRef, Change, Changes, CommitId, Content, DerivedKind, JsonText, Op,
+    Part, Priority, RepoName, StoreExt, This, block_on,
 };
 
 #[derive(Clone, Debug)]
@@ -197,6 +197,19 @@ proptest! {
         for id in snapshots(&history) {
             let check = block_on(compiler(&store).verify_snapshot(id)).unwrap();
             prop_assert_eq!(check, SnapshotCheck::Sound);
+            // So it is when the line is folded once and all snapshots on it are compared on the way.
+            let (uncached, repo) = (compiler(&store), RepoName::default());
+            let mut chain = block_on(store.walk_all(&repo, id)).unwrap();
+            chain.reverse();
+            let mut folded = FoldedLine::default();
+            for commit in chain {
+                folded = block_on(uncached.fold_onto_line(&folded, &[commit.clone()])).unwrap();
+                let ids = [commit.id()];
+                let row = store.derived(&repo, DerivedKind::Snapshot, &ids);
+                let Some(bytes) = block_on(row).unwrap().remove(0) else { continue };
+                let check = block_on(uncached.check_snapshot(&mut folded, &bytes)).unwrap();
+                prop_assert_eq!(check, SnapshotCheck::Sound);
+            }
         }
         block_on(store.drop_derived(&RepoName::default())).unwrap();
         prop_assert_eq!(snapshots(&history).len(), 0);

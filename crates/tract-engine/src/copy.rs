@@ -213,7 +213,7 @@ struct Carrier<'a> {
     from: &'a Repo,
     to: &'a Repo,
     operation: OperationId,
-    /// When the commits of the last write count as made: what follows them asks for it.
+    /// When the commits count as made that do not say so: what follows them asks for it.
     times: HashMap<CommitId, i64>,
 }
 
@@ -310,7 +310,6 @@ impl Carrier<'_> {
         let blobs: HashMap<BlobId, &Blob> =
             batch.blobs.iter().map(|blob| (blob.id(), blob)).collect();
         let mut rows = Vec::new();
-        let mut times = HashMap::new();
         for commit in commits {
             let stored = match commit.parent() {
                 Some(id) if !records.contains_key(&id) => Some(self.from.require_commit(id).await?),
@@ -318,14 +317,20 @@ impl Carrier<'_> {
             };
             let parent = commit.parent().and_then(|id| records.get(&id).copied());
             let parent = parent.or(stored.as_ref());
-            let known =
-                parent.and_then(|parent| times.get(&parent.id()).or(self.times.get(&parent.id())));
+            let known = parent.and_then(|parent| {
+                parent.created_at.or_else(|| self.times.get(&parent.id()).copied())
+            });
             let at = match (commit.created_at, known) {
                 (Some(at), _) => at,
-                (None, Some(at)) => *at,
-                (None, None) => time_of(self.from, commit).await?,
+                (None, known) => {
+                    let at = match known {
+                        Some(at) => at,
+                        None => time_of(self.from, commit).await?,
+                    };
+                    self.times.insert(commit.id(), at);
+                    at
+                }
             };
-            times.insert(commit.id(), at);
             let set =
                 commit.toolset.filter(|id| parent.and_then(|parent| parent.toolset) != Some(*id));
             let mut seen = HashSet::new();
@@ -351,7 +356,6 @@ impl Carrier<'_> {
                 });
             }
         }
-        self.times = times;
         Ok(rows)
     }
 

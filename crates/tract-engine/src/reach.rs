@@ -1,7 +1,10 @@
 //! What is reachable from given commits: the links that closure, export and verify follow.
 
-use std::collections::{HashMap, HashSet};
+mod order;
 
+use std::collections::HashMap;
+
+use tract_compile::IdMap;
 use tract_core::store::{Damage, StoreError, StoreErrorKind, StoreResult, Walk};
 use tract_core::{
     Blob, BlobId, Change, Changes, Commit, CommitId, ObjectId, Op, RepoName, Store, This,
@@ -89,26 +92,39 @@ pub(crate) fn damage(object: ObjectId, what: impl Into<String>) -> Damage {
     Damage { object: Some(object), what: what.into(), derived: false }
 }
 
-#[derive(Debug)]
-struct Node {
-    parent: Option<CommitId>,
-    links: Vec<CommitId>,
+/// What is known of a commit that something links to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    /// Something links to it; it was not read yet.
+    Name,
+    Read,
+    /// It could not be read.
+    Lost,
 }
 
-/// The commits that can be reached, without their records: ids and links alone.
+/// The commits that can be reached, without their records: ids and links alone, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Reach {
-    nodes: HashMap<CommitId, Node>,
+    numbers: IdMap<CommitId, u32>,
+    ids: Vec<CommitId>,
+    known: Vec<Known>,
+    /// The first parent of each; `NONE` at a root.
+    parents: Vec<u32>,
+    /// What a commit links to after its first parent, for those that link to more.
+    links: HashMap<u32, Vec<u32>>,
     /// Where reading began, in that order.
-    roots: Vec<CommitId>,
-    /// Commits that are linked to and could not be read.
-    lost: HashSet<CommitId>,
+    roots: Vec<u32>,
     /// What was found wrong on the way.
     pub(crate) damage: Vec<Damage>,
 }
 
+/// No commit's number.
+const NONE: u32 = u32::MAX;
+
 /// Commits asked for in one page of a walk: short for the many short forks, long for long lines.
 const PAGES: [usize; 2] = [32, 4096];
+
+pub(crate) use self::order::{FoldOrder, Leading};
 
 impl Reach {
     /// Reads everything that `root` leads to and was not reached before.
@@ -121,7 +137,8 @@ impl Reach {
         repo: &RepoName,
         root: CommitId,
     ) -> StoreResult<()> {
-        self.roots.push(root);
+        let number = self.number(root)?;
+        self.roots.push(number);
         let mut open = vec![root];
         while let Some(id) = open.pop() {
             self.line(store, repo, id, &mut open).await?;
@@ -200,7 +217,8 @@ impl Reach {
             Err(error) => harm(object, error)?,
         };
         self.damage.push(lost);
-        self.lost.insert(id);
+        let number = self.number(id)?;
+        self.set(number, Known::Lost);
         Ok(None)
     }
 
@@ -221,52 +239,60 @@ impl Reach {
         let links = links(commit, &changes);
         let parent = commit.parent();
         open.extend(links.iter().filter(|id| Some(**id) != parent && !self.knows(**id)));
-        self.nodes.insert(commit.id(), Node { parent, links });
+        let number = self.number(commit.id())?;
+        let first = match parent {
+            Some(parent) => self.number(parent)?,
+            None => NONE,
+        };
+        let others = links.into_iter().filter(|id| Some(*id) != parent);
+        let others: Vec<u32> = others.map(|id| self.number(id)).collect::<StoreResult<_>>()?;
+        if !others.is_empty() {
+            self.links.insert(number, others);
+        }
+        if let Some(slot) = self.parents.get_mut(number as usize) {
+            *slot = first;
+        }
+        self.set(number, Known::Read);
         Ok(parent)
     }
 
+    /// Returns the number of a commit, which it gets when it is first named.
+    fn number(&mut self, id: CommitId) -> StoreResult<u32> {
+        if let Some(number) = self.numbers.get(&id) {
+            return Ok(*number);
+        }
+        let number = u32::try_from(self.ids.len()).ok().filter(|number| *number != NONE);
+        let number = number.ok_or_else(|| {
+            let what = format!("too many commits: more than {} (limit {NONE})", self.ids.len());
+            StoreError::new(StoreErrorKind::TooLarge, "engine", "reach", what)
+        })?;
+        self.numbers.insert(id, number);
+        self.ids.push(id);
+        self.known.push(Known::Name);
+        self.parents.push(NONE);
+        Ok(number)
+    }
+
+    fn set(&mut self, number: u32, known: Known) {
+        if let Some(slot) = self.known.get_mut(number as usize) {
+            *slot = known;
+        }
+    }
+
+    fn state(&self, number: u32) -> Known {
+        self.known.get(number as usize).copied().unwrap_or(Known::Name)
+    }
+
+    fn parent(&self, number: u32) -> Option<u32> {
+        self.parents.get(number as usize).copied().filter(|parent| *parent != NONE)
+    }
+
     fn knows(&self, id: CommitId) -> bool {
-        self.nodes.contains_key(&id) || self.lost.contains(&id)
+        self.numbers.get(&id).is_some_and(|number| self.state(*number) != Known::Name)
     }
 
     /// Returns whether the commit was reached and could be read.
     pub(crate) fn holds(&self, id: CommitId) -> bool {
-        self.nodes.contains_key(&id)
-    }
-
-    /// Returns of how many of the commits each one is the first parent.
-    pub(crate) fn continued(&self) -> HashMap<CommitId, usize> {
-        let mut counts = HashMap::new();
-        for parent in self.nodes.values().filter_map(|node| node.parent) {
-            *counts.entry(parent).or_default() += 1;
-        }
-        counts
-    }
-
-    /// Returns the commits so that each stands behind all that it links to, lines together.
-    pub(crate) fn parents_first(&self) -> Vec<CommitId> {
-        enum Visit {
-            Enter(CommitId),
-            Leave(CommitId),
-        }
-        let mut entered: HashSet<CommitId> = HashSet::with_capacity(self.nodes.len());
-        let mut order = Vec::with_capacity(self.nodes.len());
-        for root in &self.roots {
-            let mut open = vec![Visit::Enter(*root)];
-            while let Some(visit) = open.pop() {
-                match visit {
-                    Visit::Leave(id) => order.push(id),
-                    Visit::Enter(id) => {
-                        let Some(node) = self.nodes.get(&id) else { continue };
-                        if !entered.insert(id) {
-                            continue;
-                        }
-                        open.push(Visit::Leave(id));
-                        open.extend(node.links.iter().rev().map(|link| Visit::Enter(*link)));
-                    }
-                }
-            }
-        }
-        order
+        self.numbers.get(&id).is_some_and(|number| self.state(*number) == Known::Read)
     }
 }

@@ -1,20 +1,19 @@
 //! Re-hashes, replays and folds everything, and says what is damaged.
 
-mod history;
+mod lines;
 mod objects;
 mod refs;
 
 use std::fmt;
 use std::sync::Arc;
 
-use tract_compile::{CompileError, Compiler, SnapshotCheck};
-use tract_core::store::{Damage, StoreResult};
-use tract_core::{ApproxCounter, CommitId, DerivedKind, ObjectId};
+use tract_core::store::{Damage, StoreError, StoreErrorKind, StoreResult};
+use tract_core::{CommitId, ObjectId, RepoName, Store};
 
-use self::history::History;
+use self::lines::Lines;
 use self::objects::Objects;
 use crate::error::Result;
-use crate::reach::{Reach, damage, harm};
+use crate::reach::{Reach, damage};
 use crate::repo::Repo;
 
 /// How far a verification has come.
@@ -138,16 +137,17 @@ async fn once(repo: &Repo, options: &VerifyOptions) -> Result<VerifyReport> {
     for root in roots.commits {
         reach.add(store, name, root).await?;
     }
+    for root in stored(store, name, &reach, roots.logged).await? {
+        reach.add(store, name, root).await?;
+    }
     report.damage.append(&mut reach.damage);
-    let order = reach.parents_first();
 
     let mut objects = Objects::new(store, name);
-    let mut history = History::new(store, name, &reach);
+    let mut lines = Lines::new(repo, &reach, &mut objects.damage).await?;
+    let order = lines.commits();
     for chunk in order.chunks(CHUNK) {
         let commits = objects.commits(chunk).await?;
-        history.fold(&commits, &mut objects.damage).await?;
-        snapshots(repo, chunk, &mut objects.damage).await?;
-        turn_rows(repo, chunk, &mut objects.damage).await?;
+        lines.fold(&commits, &mut objects.damage).await?;
         objects.linked(&commits).await?;
         report.commits += commits.len();
         if let Some(progress) = &options.progress {
@@ -158,7 +158,13 @@ async fn once(repo: &Repo, options: &VerifyOptions) -> Result<VerifyReport> {
     objects.tool_index().await?;
     (report.blobs, report.tools, report.toolsets) = objects.counts();
     report.damage.append(&mut objects.damage);
-    report.damage.extend(store.check(name, false).await?);
+    match store.check(name, false).await {
+        Ok(found) => report.damage.extend(found),
+        Err(StoreError { kind: StoreErrorKind::Corrupt { object }, message, .. }) => {
+            report.damage.push(Damage { object, what: message, derived: false });
+        }
+        Err(error) => return Err(error.into()),
+    }
 
     report.damage.sort_by_key(|damage| (damage.derived, damage.object));
     report.damage.dedup();
@@ -166,42 +172,30 @@ async fn once(repo: &Repo, options: &VerifyOptions) -> Result<VerifyReport> {
     Ok(report)
 }
 
-/// Compares the snapshots at these commits with their lines, folded from the root.
-async fn snapshots(repo: &Repo, commits: &[CommitId], found: &mut Vec<Damage>) -> StoreResult<()> {
-    let stored = repo.store().derived(repo.name(), DerivedKind::Snapshot, commits).await?;
-    let stored = commits.iter().zip(stored).filter(|(_, bytes)| bytes.is_some());
-    for (id, _) in stored {
-        // Without a cache, which could answer from what the write path remembered.
-        let counter = Arc::new(ApproxCounter);
-        let compiler =
-            Compiler::with_cache(Arc::clone(repo.store()), repo.name().clone(), counter, 0);
-        let what = match compiler.verify_snapshot(*id).await {
-            Ok(SnapshotCheck::Sound | SnapshotCheck::Absent) => continue,
-            Ok(SnapshotCheck::Damaged) => "its snapshot is damaged",
-            Ok(_) => "its snapshot differs from the view folded from the root",
-            Err(CompileError::Store(error)) => {
-                harm(ObjectId::Commit(*id), error)?;
-                continue;
+/// Returns those of the commits that log entries name which are stored and were not reached. What
+/// no ref holds any more may be gone; what is still there has to be whole.
+async fn stored(
+    store: &dyn Store,
+    repo: &RepoName,
+    reach: &Reach,
+    mut logged: Vec<CommitId>,
+) -> StoreResult<Vec<CommitId>> {
+    logged.retain(|id| !reach.holds(*id));
+    let mut found = Vec::new();
+    for chunk in logged.chunks(CHUNK) {
+        match store.commits(repo, chunk).await {
+            Ok(commits) => found.extend(commits.into_iter().flatten().map(|commit| commit.id())),
+            // One of them is damaged: it is named when it is reached.
+            Err(_) => {
+                for id in chunk {
+                    if !matches!(store.commits(repo, &[*id]).await.as_deref(), Ok([None])) {
+                        found.push(*id);
+                    }
+                }
             }
-            // A line that does not fold, or lacks something, was named where that lies.
-            Err(_) => continue,
-        };
-        found.push(derived(ObjectId::Commit(*id), what));
-    }
-    Ok(())
-}
-
-/// Compares the rows of the turn index at these commits with what their lines say.
-async fn turn_rows(repo: &Repo, commits: &[CommitId], found: &mut Vec<Damage>) -> StoreResult<()> {
-    let stored = repo.store().derived(repo.name(), DerivedKind::Turn, commits).await?;
-    for (id, bytes) in commits.iter().zip(stored) {
-        let Some(bytes) = bytes else { continue };
-        // A line that cannot be read was named where that lies.
-        if let Ok(false) = crate::turns::is_sound(repo, *id, &bytes).await {
-            found.push(derived(ObjectId::Commit(*id), "its row of the turn index is wrong"));
         }
     }
-    Ok(())
+    Ok(found)
 }
 
 /// Commits that are read, folded and compared together.

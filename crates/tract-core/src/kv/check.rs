@@ -135,8 +135,10 @@ impl View<'_> {
                 damage.push(derived(Some(ObjectId::Tool(pair.0)), what));
             }
         }
+        let indexed: HashSet<(&str, ToolId)> =
+            rows.iter().map(|((id, _), row)| (row.name.as_str(), *id)).collect();
         for (name, tool) in names {
-            if !rows.iter().any(|((id, _), row)| *id == tool && row.name == name) {
+            if !indexed.contains(&(name.as_str(), tool)) {
                 let what = format!("the tool index has it under the wrong name {name:?}");
                 damage.push(derived(Some(ObjectId::Tool(tool)), what));
             }

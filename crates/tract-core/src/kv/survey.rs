@@ -259,10 +259,11 @@ impl Survey {
     pub(super) fn tools_in_force(&self) -> BTreeMap<(ToolId, BlobId), (i64, CommitId)> {
         let by_id: HashMap<CommitId, &Commit> =
             self.commits.values().map(|seen| (seen.commit.id(), &seen.commit)).collect();
+        let mut times = Times { by_id: &by_id, known: HashMap::new() };
         let mut first: HashMap<ToolsetId, (i64, CommitId)> = HashMap::new();
         for seen in self.commits.values() {
             let Some(toolset) = seen.commit.toolset else { continue };
-            let sight = (made_at(&seen.commit, &by_id), seen.commit.id());
+            let sight = (times.of(&seen.commit), seen.commit.id());
             first.entry(toolset).and_modify(|known| *known = sight.min(*known)).or_insert(sight);
         }
         let mut tools: BTreeMap<(ToolId, BlobId), (i64, CommitId)> = BTreeMap::new();
@@ -276,16 +277,27 @@ impl Survey {
     }
 }
 
-/// Returns when a commit was made; one without a time counts as its parent, 0 at a root.
-fn made_at(commit: &Commit, by_id: &HashMap<CommitId, &Commit>) -> i64 {
-    let mut commit = commit;
-    loop {
-        if let Some(time) = commit.created_at {
-            return time;
-        }
-        match commit.parent().and_then(|parent| by_id.get(&parent)) {
-            Some(parent) => commit = parent,
-            None => return 0,
-        }
+/// When commits were made; one without a time counts as its parent, 0 at a root.
+struct Times<'a> {
+    by_id: &'a HashMap<CommitId, &'a Commit>,
+    /// Those that had to be looked for at a parent, so that no line is followed twice.
+    known: HashMap<CommitId, i64>,
+}
+
+impl Times<'_> {
+    fn of(&mut self, commit: &Commit) -> i64 {
+        let (mut at, mut passed) = (commit, Vec::new());
+        let time = loop {
+            if let Some(time) = at.created_at.or_else(|| self.known.get(&at.id()).copied()) {
+                break time;
+            }
+            passed.push(at.id());
+            match at.parent().and_then(|parent| self.by_id.get(&parent)) {
+                Some(parent) => at = parent,
+                None => break 0,
+            }
+        };
+        self.known.extend(passed.into_iter().map(|id| (id, time)));
+        time
     }
 }

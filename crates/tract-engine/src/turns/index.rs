@@ -5,8 +5,6 @@
 //! Rows may be missing anywhere: what they would say is read from the commits. Others may be put
 //! between: each row is right by itself.
 
-use std::collections::HashSet;
-
 use tract_core::store::Walk;
 use tract_core::{Batch, Commit, CommitId, DerivedKind, DerivedRow, LogNote, OperationId};
 
@@ -105,7 +103,7 @@ async fn read(repo: &Repo, commit: CommitId) -> Result<Option<TurnRow>> {
 }
 
 /// Counts the tokens of a row anew where another counter counted them.
-async fn counted(repo: &Repo, mut row: TurnRow) -> Result<TurnRow> {
+pub(super) async fn counted(repo: &Repo, mut row: TurnRow) -> Result<TurnRow> {
     if row.counter == repo.counter().name() {
         return Ok(row);
     }
@@ -188,18 +186,8 @@ async fn row_at(
     Ok(TurnRow { counter, before, entries: all })
 }
 
-/// Whether a stored row says what its commit's line says.
-pub(crate) async fn is_sound(repo: &Repo, commit: CommitId, bytes: &[u8]) -> Result<bool> {
-    let Some(row) = TurnRow::decode(commit, bytes) else { return Ok(false) };
-    if row.counter != repo.counter().name() {
-        // Its counts are another counter's business; the rest is compared all the same.
-        let counted = counted(repo, row.clone()).await?;
-        return same(repo, commit, &counted).await;
-    }
-    same(repo, commit, &row).await
-}
-
-async fn same(repo: &Repo, commit: CommitId, row: &TurnRow) -> Result<bool> {
+/// Whether a row says what its commit's line says, read from the row before it or the root on.
+pub(super) async fn same(repo: &Repo, commit: CommitId, row: &TurnRow) -> Result<bool> {
     let since = match row.before {
         Some(before) => match after(repo, commit, before).await {
             Err(Error::NotOnLine { .. }) => return Ok(false),
@@ -245,17 +233,15 @@ async fn rows_of(
     Ok(rows)
 }
 
-/// Reads the ids of a line's commits since the nearest row, oldest first, and that row; since the
-/// root when `anew`, whatever rows there are.
+/// Reads the ids of a line's commits since the nearest row, oldest first, and that row.
 async fn ids_since_row(
     repo: &Repo,
     head: CommitId,
-    anew: bool,
 ) -> Result<(Vec<CommitId>, Option<(CommitId, TurnRow)>)> {
     let (mut ids, mut row) = (Vec::new(), None);
     let mut next = Some(head);
     while let Some(at) = next {
-        let stop_at = (!anew).then_some(DerivedKind::Turn);
+        let stop_at = Some(DerivedKind::Turn);
         let page = repo.store().walk(repo.name(), Walk { stop_at, ..Walk::from(at) }).await?;
         ids.extend(page.steps.iter().map(|step| step.commit.id()));
         next = page.next;
@@ -275,13 +261,14 @@ async fn ids_since_row(
 /// Writes the rows that a line lacks behind its last one: commits that came from elsewhere
 /// brought none. Where that fails, queries do without.
 pub(crate) async fn catch_up(repo: &Repo, head: CommitId) {
-    let rows = async {
-        let (ids, row) = ids_since_row(repo, head, false).await?;
-        let before =
-            row.and_then(|(at, row)| if row.entries.is_empty() { row.before } else { Some(at) });
-        store(repo, rows_of(repo, &ids, before).await?).await
-    };
-    let _left_away = rows.await;
+    let _left_away = add_rows(repo, head).await;
+}
+
+async fn add_rows(repo: &Repo, head: CommitId) -> Result<()> {
+    let (ids, row) = ids_since_row(repo, head).await?;
+    let before =
+        row.and_then(|(at, row)| if row.entries.is_empty() { row.before } else { Some(at) });
+    store(repo, rows_of(repo, &ids, before).await?).await
 }
 
 /// Stores rows by themselves.
@@ -305,14 +292,11 @@ async fn store(repo: &Repo, rows: Vec<DerivedRow>) -> Result<()> {
     Ok(())
 }
 
-/// Builds the rows of all branches anew, each line from its root.
+/// Builds the rows of all branches once they were dropped. What branches share is read for the first
+/// of them only: the others come to its rows.
 pub(crate) async fn rebuild_all(repo: &Repo) -> Result<()> {
-    let mut known = HashSet::new();
     for branch in repo.branches().await? {
-        let (ids, _) = ids_since_row(repo, branch.head, true).await?;
-        let mut rows = rows_of(repo, &ids, None).await?;
-        rows.retain(|row| known.insert(row.commit));
-        store(repo, rows).await?;
+        add_rows(repo, branch.head).await?;
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Tool turns: which calls a line has, which results answer them.
 
+mod check;
 mod drop_failed;
 mod entry;
 mod index;
@@ -9,10 +10,11 @@ use std::collections::HashMap;
 
 use tract_core::{CallRef, CommitId};
 
+pub(crate) use self::check::{TurnsSinceRow, is_sound, said_by};
 pub use self::drop_failed::DroppedTurns;
-use self::entry::{Answered, Entry, Said};
-pub(crate) use self::entry::{AtHand, says_nothing};
-pub(crate) use self::index::{EVERY, NewRow, catch_up, due, is_sound, rebuild_all, silent_row};
+use self::entry::{Answered, Said};
+pub(crate) use self::entry::{AtHand, Entry, says_nothing};
+pub(crate) use self::index::{EVERY, NewRow, catch_up, due, rebuild_all, silent_row};
 use crate::error::Result;
 use crate::repo::Repo;
 

@@ -9,8 +9,10 @@ use super::VerifyReport;
 
 /// What refs and kept log entries lead to.
 pub(super) struct Roots {
-    /// Commits: those of refs, and those of log entries that are still stored.
+    /// Commits that refs point at.
     pub(super) commits: Vec<CommitId>,
+    /// Commits that only log entries name.
+    pub(super) logged: Vec<CommitId>,
     /// Blobs that refs point at.
     pub(super) blobs: Vec<BlobId>,
 }
@@ -18,19 +20,17 @@ pub(super) struct Roots {
 /// Entries of the log that are read together.
 const PAGE: usize = 4096;
 
+/// How often refs that do not fit their log are read again while others move them.
+const LOOKS: usize = 4;
+
 pub(super) async fn check(
     store: &dyn Store,
     repo: &RepoName,
     report: &mut VerifyReport,
 ) -> StoreResult<Roots> {
-    let refs = readable(store.list_refs(repo, "").await, report)?;
-    let log = readable(read(store, repo).await, report)?;
-    if let (Some(log), Some(refs)) = (&log, &refs) {
-        report.damage.extend(replay(log, refs));
-    }
-    let (refs, log) = (refs.unwrap_or_default(), log.unwrap_or_default());
-    report.ref_moves = log.len();
-
+    let mut roots = Roots { commits: Vec::new(), logged: Vec::new(), blobs: Vec::new() };
+    let before = readable(newest(store, repo, None).await, report)?;
+    let refs = readable(store.list_refs(repo, "").await, report)?.unwrap_or_default();
     let (mut commits, mut blobs) = (BTreeSet::new(), BTreeSet::new());
     for (_, target) in &refs {
         match target {
@@ -40,20 +40,53 @@ pub(super) async fn check(
             RefTarget::Ref(_) => {}
         }
     }
-    // What no ref holds any more may be gone; what is still there has to be whole.
-    let logged: BTreeSet<CommitId> = log
-        .iter()
-        .flat_map(|entry| [&entry.before, &entry.after])
-        .filter_map(|target| target.as_ref()?.commit())
-        .filter(|id| !commits.contains(id))
-        .collect();
-    for id in logged {
-        // A damaged commit is an error here, and is named when it is reached.
-        if !matches!(store.commits(repo, &[id]).await.as_deref(), Ok([None])) {
-            commits.insert(id);
+    let mut logged = BTreeSet::new();
+    if let Some(before) = before {
+        let mut replay = Replay::new(before, refs);
+        let whole = each_entry(store, repo, None, |entry| {
+            report.ref_moves += 1;
+            for target in [&entry.before, &entry.after].into_iter().flatten() {
+                logged.extend(target.commit().filter(|id| !commits.contains(id)));
+            }
+            replay.take(entry);
+        });
+        if readable(whole.await, report)?.is_some() {
+            let moved_meanwhile = replay.newest > before;
+            for (name, found) in replay.finish() {
+                let found = match (&name, moved_meanwhile) {
+                    (name, true) => again(store, repo, name, found).await?,
+                    (_, false) => found,
+                };
+                report.damage.extend(found);
+            }
         }
     }
-    Ok(Roots { commits: commits.into_iter().collect(), blobs: blobs.into_iter().collect() })
+    roots.commits = commits.into_iter().collect();
+    roots.logged = logged.into_iter().collect();
+    roots.blobs = blobs.into_iter().collect();
+    Ok(roots)
+}
+
+/// Looks at one ref and its log again: a store that cannot show both as of one moment may have
+/// shown a move in one of them only.
+async fn again(
+    store: &dyn Store,
+    repo: &RepoName,
+    name: &RefName,
+    mut found: Vec<Damage>,
+) -> StoreResult<Vec<Damage>> {
+    for _ in 0..LOOKS {
+        let before = newest(store, repo, Some(name)).await?;
+        let target = store.refs(repo, std::slice::from_ref(name)).await?.into_iter().flatten();
+        let refs = target.map(|target| (name.clone(), target)).collect();
+        let mut replay = Replay::new(before, refs);
+        each_entry(store, repo, Some(name), |entry| replay.take(entry)).await?;
+        found = replay.finish().into_values().flatten().collect();
+        if found.is_empty() {
+            break;
+        }
+    }
+    Ok(found)
 }
 
 /// Takes down what cannot be read because it is damaged: what is left is checked all the same.
@@ -61,64 +94,121 @@ fn readable<T>(read: StoreResult<T>, report: &mut VerifyReport) -> StoreResult<O
     match read {
         Ok(read) => Ok(Some(read)),
         Err(StoreError { kind: StoreErrorKind::Corrupt { object }, message, .. }) => {
-            report.damage.push(Damage { object, what: message, derived: false });
+            let damage = Damage { object, what: message, derived: false };
+            if !report.damage.contains(&damage) {
+                report.damage.push(damage);
+            }
             Ok(None)
         }
         Err(error) => Err(error),
     }
 }
 
-/// Reads the whole log, oldest first.
-async fn read(store: &dyn Store, repo: &RepoName) -> StoreResult<Vec<LogEntry>> {
-    let mut log: Vec<LogEntry> = Vec::new();
+/// Returns the number of the newest entry; 0 when there is none.
+async fn newest(store: &dyn Store, repo: &RepoName, name: Option<&RefName>) -> StoreResult<u64> {
+    let query = LogQuery { name: name.cloned(), limit: 1, ..LogQuery::default() };
+    Ok(store.ref_log(repo, &query).await?.first().map_or(0, |entry| entry.seq))
+}
+
+/// Reads the log, newest first, a page at a time.
+async fn each_entry(
+    store: &dyn Store,
+    repo: &RepoName,
+    name: Option<&RefName>,
+    mut take: impl FnMut(LogEntry),
+) -> StoreResult<()> {
+    let mut before = None;
     loop {
-        let before = log.last().map(|entry| entry.seq);
-        let query = LogQuery { before, limit: PAGE, ..LogQuery::default() };
+        let query = LogQuery { name: name.cloned(), before, limit: PAGE, ..LogQuery::default() };
         let page = store.ref_log(repo, &query).await?;
-        let done = page.len() < PAGE;
-        log.extend(page);
-        if done {
-            log.reverse();
-            return Ok(log);
+        before = page.last().map(|entry| entry.seq);
+        let is_last = page.len() < PAGE;
+        page.into_iter().for_each(&mut take);
+        if is_last {
+            return Ok(());
         }
     }
 }
 
-/// Replays a log, oldest first, from no refs at all, and compares where it ends with the refs.
-fn replay(log: &[LogEntry], refs: &[(RefName, RefTarget)]) -> Vec<Damage> {
-    let mut found = Vec::new();
-    let mut damaged = |what: String| found.push(Damage { object: None, what, derived: false });
-    let mut replayed: BTreeMap<&RefName, &RefTarget> = BTreeMap::new();
-    let said = |target: Option<&RefTarget>| {
-        target.map_or("nothing".to_owned(), |target| target.to_string())
-    };
-    for entry in log {
-        let before = replayed.get(&entry.name).copied();
-        if before != entry.before.as_ref() {
-            damaged(format!(
-                "entry {} of the ref log moves {} from {}, where it stood at {}",
-                entry.seq,
-                entry.name,
-                said(entry.before.as_ref()),
-                said(before),
+/// Follows a log backwards from the refs to no refs at all.
+///
+/// The refs were read while the log was at `settled` or later, and the log after them. So a ref is
+/// as an entry after `settled` left it, or as it was at `settled`: moves by others meanwhile are no
+/// damage.
+struct Replay {
+    settled: u64,
+    newest: u64,
+    traces: BTreeMap<RefName, Trace>,
+}
+
+/// What is known of one ref, as far back as the log was followed.
+#[derive(Default)]
+struct Trace {
+    /// Where the ref points.
+    stored: Option<RefTarget>,
+    /// Whether the log has led there.
+    reached: bool,
+    /// The entry met last, which is the next newer one, and what it says of the time before.
+    later: Option<(u64, Option<RefTarget>)>,
+    damage: Vec<Damage>,
+}
+
+fn named(target: Option<&RefTarget>) -> String {
+    target.map_or("nothing".to_owned(), |target| target.to_string())
+}
+
+impl Trace {
+    fn damaged(&mut self, what: String) {
+        self.damage.push(Damage { object: None, what, derived: false });
+    }
+
+    /// Goes back to a moment at which the ref was at a target, the log says.
+    fn was_at(&mut self, name: &RefName, target: Option<&RefTarget>, is_settled: bool) {
+        let later = self.later.take();
+        if let Some((seq, before)) = later
+            && before.as_ref() != target
+        {
+            self.damaged(format!(
+                "entry {seq} of the ref log moves {name} from {}, but it was at {}",
+                named(before.as_ref()),
+                named(target),
             ));
         }
-        match &entry.after {
-            Some(after) => replayed.insert(&entry.name, after),
-            None => replayed.remove(&entry.name),
-        };
-    }
-    let stored: BTreeMap<&RefName, &RefTarget> = refs.iter().map(|(n, t)| (n, t)).collect();
-    let names: BTreeSet<&RefName> = replayed.keys().chain(stored.keys()).copied().collect();
-    for name in names {
-        let (by_log, by_store) = (replayed.get(name).copied(), stored.get(name).copied());
-        if by_log != by_store {
-            damaged(format!(
+        if !self.reached && self.stored.as_ref() == target {
+            self.reached = true;
+        } else if !self.reached && is_settled {
+            self.reached = true;
+            self.damaged(format!(
                 "ref {name} points at {}, its log ends at {}",
-                said(by_store),
-                said(by_log),
+                named(self.stored.as_ref()),
+                named(target),
             ));
         }
     }
-    found
+}
+
+impl Replay {
+    fn new(settled: u64, refs: Vec<(RefName, RefTarget)>) -> Self {
+        let trace = |(name, target)| (name, Trace { stored: Some(target), ..Trace::default() });
+        Self { settled, newest: settled, traces: refs.into_iter().map(trace).collect() }
+    }
+
+    fn take(&mut self, entry: LogEntry) {
+        self.newest = self.newest.max(entry.seq);
+        let trace = self.traces.entry(entry.name.clone()).or_default();
+        trace.was_at(&entry.name, entry.after.as_ref(), entry.seq <= self.settled);
+        trace.later = Some((entry.seq, entry.before));
+    }
+
+    /// Returns what is wrong, by ref: before its first entry, every ref was at nothing.
+    fn finish(self) -> BTreeMap<RefName, Vec<Damage>> {
+        let mut found = BTreeMap::new();
+        for (name, mut trace) in self.traces {
+            trace.was_at(&name, None, true);
+            if !trace.damage.is_empty() {
+                found.insert(name, trace.damage);
+            }
+        }
+        found
+    }
 }

@@ -24,6 +24,8 @@ pub(crate) enum Fault {
     Ref(RefName, CommitId),
     /// An entry of the ref log is gone.
     Log(usize),
+    /// The ref log lacks its oldest entries, up to this one.
+    OldestLogEntries(u64),
     /// The tool index knows nothing.
     Index,
     /// The snapshots hold other bytes.
@@ -84,7 +86,16 @@ impl Watch for Fault {
                     *at = RefTarget::Commit(*to);
                 });
             }
-            (Self::Log(gone), Answer::RefLog(log)) => drop(log.remove(*gone)),
+            (Self::Ref(name, to), Answer::Refs(found)) => {
+                let Call::Refs { names, .. } = call else { return Ok(answer) };
+                for (_, at) in names.iter().zip(found).filter(|(n, _)| *n == name) {
+                    *at = Some(RefTarget::Commit(*to));
+                }
+            }
+            (Self::Log(gone), Answer::RefLog(log)) if log.len() > *gone => drop(log.remove(*gone)),
+            (Self::OldestLogEntries(kept), Answer::RefLog(log)) => {
+                log.retain(|entry| entry.seq > *kept);
+            }
             (Self::Index, Answer::Tools(found)) => found.fill(None),
             (Self::Snapshots, Answer::Derived(found)) => {
                 for bytes in found.iter_mut().flatten() {

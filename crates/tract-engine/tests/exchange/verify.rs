@@ -1,12 +1,13 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tract_core::{
     Applied, Batch, BatchId, Blob, By, Change, Changes, Commit, CommitId, CommitRecord, Content,
     Draft, Expect, Kind, LogNote, ObjectId, Op, OperationId, Priority, RefEdit, RefName, RefTarget,
-    RowFields, StoreExt, This, ToolEntry, ToolSchema, Toolset, block_on,
+    RowFields, Store, StoreExt, StoreResult, This, ToolEntry, ToolSchema, Toolset, block_on,
 };
-use tract_engine::{ApplyOptions, Repo, VerifyOptions, VerifyReport, verify};
-use tract_testkit::Watched;
+use tract_engine::{ApplyOptions, Repo, RepoOptions, VerifyOptions, VerifyReport, verify};
+use tract_testkit::{Answer, Call, Watch, Watched};
 
 use crate::broken::Fault;
 use crate::fixture::{EVERYTHING, done, import_all, recorded, repo, repo_in};
@@ -136,6 +137,98 @@ fn log_replays() {
         "{:?}",
         report.damage
     );
+}
+
+#[test]
+fn a_ref_log_without_its_oldest_entries_is_damage() {
+    let (report, _) = seen(|_| Fault::OldestLogEntries(4));
+    assert!(!report.clean);
+    let said: Vec<&str> = report.damage.iter().map(|damage| damage.what.as_str()).collect();
+    assert!(said.iter().any(|what| what.contains("but it was at nothing")), "{said:?}");
+}
+
+/// Others append before and after every look at the refs and at their log.
+struct Others {
+    repo: Repo,
+}
+
+#[async_trait::async_trait]
+impl Watch for Others {
+    async fn answer(&self, store: &dyn Store, call: Call<'_>) -> StoreResult<Answer> {
+        let looks = matches!(call, Call::ListRefs { .. } | Call::Refs { .. } | Call::RefLog { .. });
+        let busy = RefName::branch("busy").expect("a name");
+        if looks {
+            self.repo.append(&busy, Draft::user("before")).await.expect("it is written");
+        }
+        let answer = call.ask(store).await?;
+        if looks {
+            self.repo.append(&busy, Draft::user("after")).await.expect("it is written");
+        }
+        Ok(answer)
+    }
+}
+
+#[test]
+fn moves_by_others_while_it_is_verified_are_no_damage() {
+    let sound = repo();
+    done(&sound, EVERYTHING, &ApplyOptions::new());
+    let others = Others { repo: repo_in(Arc::clone(sound.store())) };
+    let watched = repo_in(Arc::new(Watched::new(Arc::clone(sound.store()), others)));
+    for _ in 0..3 {
+        let report = check(&watched);
+        assert_eq!(report.damage, []);
+    }
+    // A ref that nobody logged is damage all the same.
+    let to = line(&sound)[1].id();
+    let main = RefName::branch("main").expect("a name");
+    let broken = Arc::new(Watched::new(Arc::clone(sound.store()), Fault::Ref(main, to)));
+    let others = Others { repo: repo_in(Arc::clone(sound.store())) };
+    let report = check(&repo_in(Arc::new(Watched::new(broken, others))));
+    assert!(report.damage.iter().any(|damage| damage.what.contains("heads/main points at")));
+}
+
+/// Counts the commits that a store gives.
+#[derive(Default)]
+struct CommitsRead(AtomicUsize);
+
+#[async_trait::async_trait]
+impl Watch for CommitsRead {
+    async fn answer(&self, store: &dyn Store, call: Call<'_>) -> StoreResult<Answer> {
+        let answer = call.ask(store).await?;
+        let count = match &answer {
+            Answer::Commits(found) => found.iter().flatten().count(),
+            Answer::Walk(page) => page.steps.len(),
+            _ => 0,
+        };
+        self.0.fetch_add(count, Ordering::Relaxed);
+        Ok(answer)
+    }
+}
+
+#[test]
+fn verifying_reads_each_commit_a_few_times_however_many_snapshots_and_rows_there_are() {
+    for edits in [600, 2400] {
+        let store: Arc<dyn Store> = Arc::new(tract_core::memory());
+        // Rows of the turn index that have no entries: none of them names one before it.
+        let options = RepoOptions::new().turn_rows_every(64);
+        let repo = Repo::new(Arc::clone(&store), options);
+        let main = RefName::branch("main").expect("a name");
+        let first = block_on(repo.append(&main, Draft::user("0"))).expect("it is written");
+        let lines: String = (0..edits)
+            .map(|n| {
+                let target = first.id();
+                format!("{{\"op\":\"edit\",\"target\":\"{target}\",\"text\":\"{n}\"}}\n")
+            })
+            .collect();
+        done(&repo, &lines, &ApplyOptions::new().batch(50));
+        let derived = block_on(store.stats(repo.name())).expect("stats").derived;
+        assert!(derived > edits / 64, "{derived} derived rows");
+        let counted = Arc::new(Watched::new(store, CommitsRead::default()));
+        let report = check(&repo_in(Arc::clone(&counted) as Arc<dyn Store>));
+        assert_eq!(report.damage, []);
+        let read = counted.watch().0.load(Ordering::Relaxed);
+        assert!(read <= 4 * report.commits, "{read} commits read for {}", report.commits);
+    }
 }
 
 #[test]

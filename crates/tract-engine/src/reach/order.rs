@@ -1,0 +1,257 @@
+//! Orders of the commits that were reached: behind all links, or along first parents.
+
+use tract_core::CommitId;
+
+use super::{Known, NONE, Reach};
+
+/// The order in which every commit is folded onto its first parent.
+///
+/// Where a line branches, the smaller branches come first and the largest last. What is kept of a
+/// commit until the last commit that continues it is folded is then kept of few commits at once:
+/// each of those that wait has a branch at least as large as the one that is folded meanwhile, so
+/// n commits keep log2(n) waiting at most, whatever the shape of the history.
+#[derive(Debug)]
+pub(crate) struct FoldOrder {
+    /// The commits, each behind its first parent.
+    pub(crate) commits: Vec<CommitId>,
+    /// How many commits continue each, by number.
+    children: Vec<u32>,
+}
+
+impl Reach {
+    fn is_read(&self, number: u32) -> bool {
+        self.state(number) == Known::Read
+    }
+
+    fn count(&self) -> u32 {
+        // There are never as many as `NONE`.
+        u32::try_from(self.ids.len()).unwrap_or(NONE)
+    }
+
+    fn id(&self, number: u32) -> Option<CommitId> {
+        self.ids.get(number as usize).copied()
+    }
+
+    /// Returns the commits so that each stands behind all that it links to, lines together.
+    pub(crate) fn parents_first(&self) -> Vec<CommitId> {
+        enum Visit {
+            Enter(u32),
+            Leave(u32),
+        }
+        let mut entered = vec![false; self.ids.len()];
+        let mut order = Vec::with_capacity(self.ids.len());
+        for root in &self.roots {
+            let mut open = vec![Visit::Enter(*root)];
+            while let Some(visit) = open.pop() {
+                match visit {
+                    Visit::Leave(number) => order.extend(self.id(number)),
+                    Visit::Enter(number) => {
+                        let Some(entered) = entered.get_mut(number as usize) else { continue };
+                        if !self.is_read(number) || std::mem::replace(entered, true) {
+                            continue;
+                        }
+                        open.push(Visit::Leave(number));
+                        let others = self.links.get(&number).into_iter().flatten().rev();
+                        open.extend(others.map(|link| Visit::Enter(*link)));
+                        open.extend(self.parent(number).map(Visit::Enter));
+                    }
+                }
+            }
+        }
+        order
+    }
+
+    /// Returns the order to fold in.
+    pub(crate) fn fold_order(&self) -> FoldOrder {
+        let count = self.ids.len();
+        let (mut children, mut first, mut next) =
+            (vec![0; count], vec![NONE; count], vec![NONE; count]);
+        let mut roots = Vec::new();
+        for number in (0..self.count()).filter(|number| self.is_read(*number)) {
+            match self.parent(number) {
+                Some(parent) if self.is_read(parent) => {
+                    add(&mut children, parent, 1);
+                    set(&mut next, number, at(&first, parent));
+                    set(&mut first, parent, number);
+                }
+                Some(_) | None => roots.push(number),
+            }
+        }
+        let sizes = self.sizes(&children);
+        let mut commits = Vec::with_capacity(count);
+        let mut open = roots;
+        while let Some(number) = open.pop() {
+            commits.extend(self.id(number));
+            // What is pushed last comes first: the largest branch goes below the others.
+            let bottom = open.len();
+            let (mut child, mut largest) = (at(&first, number), bottom);
+            while child != NONE {
+                open.push(child);
+                if open.get(largest).is_some_and(|best| at(&sizes, child) > at(&sizes, *best)) {
+                    largest = open.len() - 1;
+                }
+                child = at(&next, child);
+            }
+            if bottom < open.len() {
+                open.swap(bottom, largest);
+            }
+        }
+        FoldOrder { commits, children }
+    }
+
+    /// Returns how many commits lead to each over first parents, itself included.
+    fn sizes(&self, children: &[u32]) -> Vec<u32> {
+        let mut left = children.to_vec();
+        let mut sizes = vec![1; left.len()];
+        let ends = (0..self.count()).filter(|end| self.is_read(*end) && at(&left, *end) == 0);
+        let mut open: Vec<u32> = ends.collect();
+        while let Some(number) = open.pop() {
+            let Some(parent) = self.parent(number).filter(|parent| self.is_read(*parent)) else {
+                continue;
+            };
+            let size = at(&sizes, number);
+            add(&mut sizes, parent, size);
+            if let Some(left) = left.get_mut(parent as usize) {
+                *left -= 1;
+                if *left == 0 {
+                    open.push(parent);
+                }
+            }
+        }
+        sizes
+    }
+
+    /// Returns, by number, whether one of some commits is the commit itself or continues it.
+    pub(crate) fn leading_to(&self, commits: impl IntoIterator<Item = CommitId>) -> Leading {
+        let mut leads = vec![false; self.ids.len()];
+        for id in commits {
+            let mut next = self.numbers.get(&id).copied();
+            while let Some(number) = next {
+                match leads.get_mut(number as usize) {
+                    Some(leads) if !*leads => *leads = true,
+                    Some(_) | None => break,
+                }
+                next = self.parent(number);
+            }
+        }
+        Leading(leads)
+    }
+
+    /// Returns whether a commit leads to one of some others.
+    pub(crate) fn leads(&self, id: CommitId, leading: &Leading) -> bool {
+        let number = self.numbers.get(&id);
+        number.and_then(|number| leading.0.get(*number as usize)).copied().unwrap_or_default()
+    }
+
+    /// Takes one off the commits that continue a commit and are still to come, and returns how many
+    /// are left.
+    pub(crate) fn continued_once(&self, order: &mut FoldOrder, id: CommitId) -> u32 {
+        let number = self.numbers.get(&id).copied().unwrap_or(NONE);
+        let Some(left) = order.children.get_mut(number as usize) else { return 0 };
+        *left = left.saturating_sub(1);
+        *left
+    }
+
+    /// Returns how many commits that are still to come continue a commit.
+    pub(crate) fn continuations(&self, order: &FoldOrder, id: CommitId) -> u32 {
+        self.numbers.get(&id).map_or(0, |number| at(&order.children, *number))
+    }
+}
+
+/// The commits that lead to some others.
+#[derive(Debug)]
+pub(crate) struct Leading(Vec<bool>);
+
+fn at(numbers: &[u32], place: u32) -> u32 {
+    numbers.get(place as usize).copied().unwrap_or(NONE)
+}
+
+fn set(numbers: &mut [u32], place: u32, value: u32) {
+    if let Some(slot) = numbers.get_mut(place as usize) {
+        *slot = value;
+    }
+}
+
+fn add(numbers: &mut [u32], place: u32, more: u32) {
+    if let Some(slot) = numbers.get_mut(place as usize) {
+        *slot += more;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn id(number: usize) -> CommitId {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&(number as u64).to_le_bytes());
+        CommitId::from_bytes(bytes)
+    }
+
+    /// Commits by their first parents, each of an earlier number.
+    fn reach(parents: &[Option<usize>]) -> Reach {
+        let mut reach = Reach::default();
+        // Heads are read before what they lead to.
+        for (number, parent) in parents.iter().enumerate().rev() {
+            let at = reach.number(id(number)).unwrap();
+            let parent = parent.map_or(NONE, |parent| reach.number(id(parent)).unwrap());
+            reach.parents[at as usize] = parent;
+            reach.set(at, Known::Read);
+        }
+        reach
+    }
+
+    /// Folds in order and returns how many commits were kept at once.
+    fn most_kept(parents: &[Option<usize>]) -> usize {
+        let reach = reach(parents);
+        let mut order = reach.fold_order();
+        let commits = std::mem::take(&mut order.commits);
+        assert_eq!(commits.len(), parents.len());
+        let numbers: std::collections::HashMap<CommitId, usize> =
+            (0..parents.len()).map(|number| (id(number), number)).collect();
+        let (mut kept, mut most) = (HashSet::new(), 0);
+        for commit in commits {
+            if let Some(parent) = parents[numbers[&commit]] {
+                assert!(kept.contains(&id(parent)), "a commit is folded before its parent");
+                if reach.continued_once(&mut order, id(parent)) == 0 {
+                    kept.remove(&id(parent));
+                }
+            }
+            if reach.continuations(&order, commit) > 0 {
+                kept.insert(commit);
+            }
+            most = most.max(kept.len());
+        }
+        assert!(kept.is_empty(), "nothing is kept to the end");
+        most
+    }
+
+    #[test]
+    fn a_line_keeps_one_commit_and_so_does_one_with_a_fork_at_each() {
+        let line: Vec<Option<usize>> = (0..1000usize).map(|n| n.checked_sub(1)).collect();
+        assert_eq!(most_kept(&line), 1);
+        // Even numbers are the line, odd ones forks of it.
+        let comb: Vec<Option<usize>> =
+            (0..1000usize).map(|n| n.checked_sub(1 + n % 2).map(|n| n / 2 * 2)).collect();
+        assert!(most_kept(&comb) <= 2);
+    }
+
+    proptest! {
+        #[test]
+        fn of_n_commits_few_are_kept_at_once(
+            picks in prop::collection::vec(any::<prop::sample::Index>(), 1..400),
+        ) {
+            let parents: Vec<Option<usize>> = picks
+                .iter()
+                .enumerate()
+                .map(|(n, pick)| (n > 0).then(|| pick.index(n)))
+                .collect();
+            let bound = parents.len().ilog2() as usize + 1;
+            prop_assert!(most_kept(&parents) <= bound);
+        }
+    }
+}
