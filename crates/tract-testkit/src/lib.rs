@@ -5,10 +5,11 @@
 //! notice; [`Watched`] is for faults of your own. [`differential`] plays one history on several
 //! stores, and [`linear`] judges what concurrent callers saw of refs. [`crash`] holds what writers
 //! were told against what is there after a crash, and [`damage`] what can be read of damaged files
-//! against what was stored.
+//! against what was stored. [`power`] cuts the power at any moment of what a process did to its files.
 //!
 //! The feature `proptest`, on by default, brings `strategies`, which make random objects and writes,
-//! and `machine`, a reference model for `proptest-state-machine`.
+//! and `machine`, a reference model for `proptest-state-machine`; both crates are exported again, since
+//! those modules name their types.
 //!
 //! ```
 //! use std::path::Path;
@@ -31,11 +32,17 @@ pub mod fixtures;
 pub mod linear;
 #[cfg(feature = "proptest")]
 pub mod machine;
+pub mod power;
 mod scale;
 #[cfg(feature = "proptest")]
 pub mod strategies;
 mod suite;
 mod watched;
+
+#[cfg(feature = "proptest")]
+pub use proptest;
+#[cfg(feature = "proptest")]
+pub use proptest_state_machine;
 
 pub use self::contract::cases;
 pub use self::faulty::{Fault, FaultyStore};

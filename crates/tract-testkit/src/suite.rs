@@ -128,6 +128,31 @@ impl Harness {
         (self.suite.open)(self.dir.path())
     }
 
+    /// Copies the folder as it lies to a new one, while stores in it are open: what is there when
+    /// the process is killed at this moment. A store on a server keeps its data elsewhere.
+    ///
+    /// # Errors
+    /// When a file cannot be copied.
+    pub fn as_killed(&self) -> StoreResult<Self> {
+        fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+            for entry in std::fs::read_dir(from)? {
+                let (entry, target) = (entry?, to);
+                let target = target.join(entry.file_name());
+                match entry.file_type()?.is_dir() {
+                    true => {
+                        std::fs::create_dir(&target)?;
+                        copy(&entry.path(), &target)?;
+                    }
+                    false => drop(std::fs::copy(entry.path(), target)?),
+                }
+            }
+            Ok(())
+        }
+        let copied = Self::new(&self.suite)?;
+        copy(self.dir.path(), copied.dir.path())?;
+        Ok(copied)
+    }
+
     /// Returns the folder.
     pub fn dir(&self) -> PathBuf {
         self.dir.path().to_owned()

@@ -12,7 +12,7 @@ use tract_core::{Applied, CommitId, RefTarget, Store, block_on};
 use tract_store_sqlite::{SqliteOptions, SqliteStore};
 
 use crate::common::*;
-use crate::power_loss::{Act, Step, library, tape};
+use crate::power_loss::{Act, Step, tape};
 
 const FOLDER: &str = "TRACT_TAPE_OF";
 const CHILD: &str = "TRACT_DISK_ERRORS";
@@ -146,7 +146,7 @@ fn the_kth_error_of_the_disk_is_told_and_loses_nothing() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let library = library(folder.path());
+    let library = tract_testkit::power::library(folder.path()).expect("cc builds the library");
     let whole = folder.path().join("whole");
     let record = folder.path().join("tape");
     let said = run(&library, &whole, &[("TRACT_TAPE", record.display().to_string())]);

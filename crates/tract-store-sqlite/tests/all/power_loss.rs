@@ -107,27 +107,13 @@ fn power_loss_child() {
     block_on(store.close()).expect("it closes");
 }
 
-/// Builds the library that is preloaded.
-pub(crate) fn library(folder: &Path) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/power_loss.c");
-    let library = folder.join("tape.so");
-    let built = Command::new("cc")
-        .args(["-shared", "-fPIC", "-O1", "-o"])
-        .arg(&library)
-        .arg(source)
-        .args(["-ldl", "-lpthread"])
-        .status();
-    assert!(built.is_ok_and(|status| status.success()), "cc builds the library");
-    library
-}
-
 /// Builds the library, and gives what a process did under it; `None` where that cannot be.
 fn recorded(folder: &Path, unsafely: bool) -> Option<Vec<Step>> {
     if !cfg!(target_os = "linux") {
         println!("left out: the loss of power under SQLite, which needs LD_PRELOAD");
         return None;
     }
-    let library = library(folder);
+    let library = tract_testkit::power::library(folder).expect("cc builds the library");
     let stores = folder.join("stores");
     std::fs::create_dir(&stores).expect("a folder");
     let mut child = Command::new(std::env::current_exe().expect("this program"));

@@ -1,12 +1,12 @@
 //! What a batch links to must be stored, or come with it.
 
 use tract_core::{
-    Batch, Blob, BlobId, Changes, CommitId, CommitRecord, ObjectId, StoreErrorKind, StoreExt,
-    StoreResult, ToolEntry, ToolId, Toolset,
+    Batch, Blob, BlobId, By, Changes, Commit, CommitId, CommitRecord, ObjectId, Op, StoreErrorKind,
+    StoreExt, StoreResult, ToolEntry, ToolId, Toolset,
 };
 
 use crate::Harness;
-use crate::fixtures::{batch, done, push, record, schemas, seal};
+use crate::fixtures::{batch, done, line, push, record, schemas, seal};
 
 async fn is_refused(harness: Harness, writing: Batch, missing: ObjectId) -> StoreResult<()> {
     let (store, repo) = (harness.open()?, harness.repo());
@@ -80,6 +80,25 @@ pub(super) async fn missing_parent_is_refused(harness: Harness) -> StoreResult<(
     let absent = CommitId::from_bytes([1; 32]);
     commit_is_refused(harness, ObjectId::Commit(absent), |record| record.parents = vec![absent])
         .await
+}
+
+pub(super) async fn missing_second_parent_is_refused(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let there = line(&*store, &repo, "main", None, &["one", "two"]).await?;
+    let stored: Vec<CommitId> = there.iter().map(Commit::id).collect();
+    for absent_at in [1, 2] {
+        let absent = CommitId::from_bytes([absent_at; 32]);
+        let mut parents = stored.clone();
+        parents.insert(usize::from(absent_at), absent);
+        let mut merge = CommitRecord::new(Op::Merge { sources: parents[1..].to_vec() }, By::User);
+        merge.parents = parents;
+        let merge = seal(merge);
+        let writing = Batch { commits: vec![merge.clone()], ..batch("merge") };
+        let error = store.apply(&repo, writing).await.expect_err("a parent is missing");
+        assert_eq!(error.kind, StoreErrorKind::Missing { object: ObjectId::Commit(absent) });
+        assert_eq!(store.commit(&repo, merge.id()).await?, None, "nothing is written");
+    }
+    Ok(())
 }
 
 pub(super) async fn missing_content_is_refused(harness: Harness) -> StoreResult<()> {

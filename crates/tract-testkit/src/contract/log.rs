@@ -105,6 +105,44 @@ pub(super) async fn log_keeps_what_was_said(harness: Harness) -> StoreResult<()>
     Ok(())
 }
 
+pub(super) async fn log_of_thousands_of_moves_is_whole(harness: Harness) -> StoreResult<()> {
+    const BRANCHES: usize = 250;
+    const ROUNDS: usize = 20;
+    let (store, repo) = (harness.open()?, harness.repo());
+    let mut import = batch("import");
+    let (mut parent, mut commits) = (None, Vec::new());
+    for round in 0..ROUNDS {
+        let next = push(&mut import, parent, &format!("message {round}")).id();
+        commits.push(next);
+        parent = Some(next);
+    }
+    done(store.apply(&repo, import).await)?;
+    let mut before = None;
+    for next in &commits {
+        let moves = (0..BRANCHES).map(|n| advance(&format!("b{n}"), before, *next));
+        done(store.apply(&repo, moving(moves.collect())).await)?;
+        before = Some(*next);
+    }
+    let entries = whole(&*store, &repo).await?;
+    assert_eq!(entries.len(), BRANCHES * ROUNDS);
+    assert!(entries.windows(2).all(|pair| pair[0].seq > pair[1].seq));
+    let oldest = &entries[entries.len() - BRANCHES..];
+    assert!(oldest.iter().all(|entry| entry.before.is_none()), "every ref begins at nothing");
+    // Pages by number give the same, and so does one ref's own log.
+    let (mut paged, mut page) = (0, LogQuery { limit: 700, ..LogQuery::default() });
+    loop {
+        let found = store.ref_log(&repo, &page).await?;
+        let Some(last) = found.last() else { break };
+        assert_eq!(found, entries[paged..paged + found.len()]);
+        (paged, page.before) = (paged + found.len(), Some(last.seq));
+    }
+    assert_eq!(paged, entries.len());
+    let one = LogQuery { name: Some(branch("b7")), ..LogQuery::default() };
+    assert_eq!(store.ref_log(&repo, &one).await?.len(), ROUNDS);
+    assert_eq!(store.stats(&repo).await?.log_entries, entries.len() as u64);
+    Ok(())
+}
+
 pub(super) async fn write_that_moves_nothing_logs_nothing(harness: Harness) -> StoreResult<()> {
     let (store, repo) = (harness.open()?, harness.repo());
     let mut writing = batch("put");

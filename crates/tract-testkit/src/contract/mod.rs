@@ -2,6 +2,7 @@
 
 mod apply;
 mod commits;
+mod handles;
 mod links;
 mod log;
 mod objects;
@@ -90,6 +91,7 @@ macro_rules! __contract {
                 log_is_newest_first "entries come newest first, with rising numbers"
                 log_can_be_asked_by_name_batch_and_number "a query narrows by name, batch, number and limit"
                 log_keeps_what_was_said "an entry has what the write said of itself"
+                log_of_thousands_of_moves_is_whole "no entry is ever dropped, nor the oldest"
                 write_that_moves_nothing_logs_nothing "a write that moved nothing logged nothing"
                 edit_already_there_succeeds_and_logs_nothing "an edit whose value is already there succeeds whatever it expects, and logs nothing"
                 import_twice_logs_nothing "writing all again changes nothing, nor the log"
@@ -111,6 +113,7 @@ macro_rules! __contract {
                 missing_required_is_refused "everything required is stored or in the batch"
                 required_in_the_batch_is_enough "what is required may be in the batch"
                 missing_parent_is_refused "`Missing` for a parent"
+                missing_second_parent_is_refused "`Missing` for any parent of a merge"
                 missing_content_is_refused "`Missing` for content"
                 missing_verbatim_is_refused "`Missing` for verbatim bytes"
                 missing_changes_are_refused "`Missing` for a blob of changes"
@@ -123,6 +126,11 @@ macro_rules! __contract {
                 racing_appends_lose_nothing "who lost may try again, and nothing is lost"
                 branches_do_not_conflict "writes of different refs never conflict"
                 readers_see_whole_batches "nobody sees half a batch"
+            }
+            handles {
+                two_handles_are_one_store [MultiProcess] "what one handle writes, another sees at once"
+                racing_handles_have_one_winner [MultiProcess] "expectations are compared across handles"
+                acknowledged_writes_outlive_a_kill [Durable] "what was acknowledged is there though nothing was closed"
             }
             whole {
                 repositories_are_apart "one repository never sees or changes another"

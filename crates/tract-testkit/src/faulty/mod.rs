@@ -155,6 +155,10 @@ faults! {
         missing_changes_are_refused missing_kept_blob_is_refused missing_toolset_is_refused
         missing_schema_is_refused
     ]
+    /// Acknowledges a merge with a parent that is not there.
+    ForgetsOtherParents breaks [missing_second_parent_is_refused]
+    /// Keeps no more than the newest 1,000 entries of the ref log.
+    CutsLog breaks [log_of_thousands_of_moves_is_whole]
     /// Acknowledges every seventh move and does not write it.
     LosesMoves breaks [racing_appends_lose_nothing]
     /// Says conflict now and then where there is none.

@@ -326,6 +326,12 @@ impl RefRepository for FaultyStore {
         let mut entries = self.store.ref_log(&self.repo(repo), query).await?;
         match self.fault {
             Fault::LogsBackwards => entries.reverse(),
+            Fault::CutsLog => {
+                let newest = LogQuery { limit: 1, ..LogQuery::default() };
+                let newest = self.store.ref_log(&self.repo(repo), &newest).await?;
+                let newest = newest.first().map_or(0, |entry| entry.seq);
+                entries.retain(|entry| entry.seq + 1000 > newest);
+            }
             Fault::ForgetsBefore => entries.iter_mut().for_each(|entry| entry.before = None),
             Fault::ForgetsReasons => entries.iter_mut().for_each(|entry| entry.note.why = None),
             _ => {}
@@ -382,7 +388,15 @@ impl Store for FaultyStore {
         if let Some(answer) = self.instead(&repo, &mut batch).await? {
             return Ok(answer);
         }
+        let merges = batch.commits.iter().any(|commit| commit.parents.len() > 1);
         match self.store.apply(&repo, batch).await {
+            Err(error)
+                if self.has(Fault::ForgetsOtherParents)
+                    && merges
+                    && matches!(error.kind, StoreErrorKind::Missing { .. }) =>
+            {
+                Ok(Applied::Done)
+            }
             Err(error)
                 if self.has(Fault::AcknowledgesMissing)
                     && matches!(error.kind, StoreErrorKind::Missing { .. }) =>

@@ -1,0 +1,122 @@
+//! Several handles on one store, and one that is never closed.
+
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use tract_core::{
+    Applied, Commit, CommitId, Expect, RefTarget, RepoName, Store, StoreExt, StoreResult, block_on,
+};
+
+use crate::Harness;
+use crate::fixtures::{advance, batch, branch, done, push};
+
+/// Appends a message to the main branch.
+async fn append(
+    store: &dyn Store,
+    repo: &RepoName,
+    parent: Option<CommitId>,
+    text: &str,
+) -> StoreResult<Commit> {
+    let mut writing = batch("commit");
+    let commit = push(&mut writing, parent, text);
+    writing.refs.push(advance("main", parent, commit.id()));
+    done(store.apply(repo, writing).await)?;
+    Ok(commit)
+}
+
+pub(super) async fn two_handles_are_one_store(harness: Harness) -> StoreResult<()> {
+    let (one, two, repo) = (harness.open()?, harness.open()?, harness.repo());
+    let first = append(&*one, &repo, None, "one").await?;
+    assert_eq!(two.commit(&repo, first.id()).await?.as_ref(), Some(&first), "what is new is seen");
+    let second = append(&*two, &repo, Some(first.id()), "two").await?;
+    // What the first handle has seen of the branch is not true any more.
+    let main = Some(RefTarget::Commit(second.id()));
+    assert_eq!(one.ref_target(&repo, &branch("main")).await?, main);
+    assert_eq!(one.ref_log(&repo, &Default::default()).await?.len(), 2);
+    let walked: Vec<CommitId> =
+        one.walk_all(&repo, second.id()).await?.iter().map(Commit::id).collect();
+    assert_eq!(walked, [second.id(), first.id()]);
+    let mut stale = batch("commit");
+    let third = push(&mut stale, Some(first.id()), "three").id();
+    stale.refs.push(advance("main", Some(first.id()), third));
+    let answer = one.apply(&repo, stale).await?;
+    let Applied::Conflict(conflict) = answer else { panic!("expected a conflict: {answer:?}") };
+    assert_eq!(
+        (conflict.found, conflict.expected),
+        (main, Expect::Is(RefTarget::Commit(first.id())))
+    );
+    // A batch that one of them applied, the other recognizes.
+    let mut again = batch("commit");
+    let third = push(&mut again, Some(second.id()), "three").id();
+    again.refs.push(advance("main", Some(second.id()), third));
+    done(one.apply(&repo, again.clone()).await)?;
+    assert_eq!(two.apply(&repo, again).await?, Applied::Already);
+    one.close().await?;
+    append(&*two, &repo, Some(third), "four").await?;
+    assert_eq!(two.check(&repo, false).await?, []);
+    Ok(())
+}
+
+pub(super) async fn racing_handles_have_one_winner(harness: Harness) -> StoreResult<()> {
+    const HANDLES: usize = 3;
+    let stores: Vec<Arc<dyn Store>> =
+        (0..HANDLES).map(|_| harness.open()).collect::<StoreResult<_>>()?;
+    let (repo, main) = (harness.repo(), branch("main"));
+    let mut head = None;
+    for round in 0..12 {
+        let barrier = Barrier::new(HANDLES);
+        let answers: Vec<(CommitId, StoreResult<Applied>)> = thread::scope(|scope| {
+            let writers: Vec<_> = stores
+                .iter()
+                .enumerate()
+                .map(|(writer, store)| {
+                    let (repo, barrier) = (&repo, &barrier);
+                    scope.spawn(move || {
+                        let mut writing = batch("commit");
+                        let next = push(&mut writing, head, &format!("{writer} in {round}")).id();
+                        writing.refs.push(advance("main", head, next));
+                        barrier.wait();
+                        (next, block_on(store.apply(repo, writing)))
+                    })
+                })
+                .collect();
+            writers.into_iter().map(|writer| writer.join().expect("no panic")).collect()
+        });
+        let mut winners = Vec::new();
+        for (next, answer) in answers {
+            match answer? {
+                Applied::Done => winners.push(next),
+                Applied::Conflict(_) => {}
+                Applied::Already => panic!("no batch was applied before"),
+            }
+        }
+        assert_eq!(winners.len(), 1, "round {round}");
+        head = winners.pop();
+        for store in &stores {
+            assert_eq!(store.ref_target(&repo, &main).await?, head.map(RefTarget::Commit));
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn acknowledged_writes_outlive_a_kill(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let mut told: Vec<CommitId> = Vec::new();
+    for n in 0..5 {
+        let text = format!("message {n}");
+        let next = append(&*store, &repo, told.last().copied(), &text).await?;
+        told.push(next.id());
+        let killed = harness.as_killed()?;
+        let left = killed.open()?;
+        let head = left.ref_target(&repo, &branch("main")).await?;
+        assert_eq!(head, told.last().copied().map(RefTarget::Commit), "after {} writes", n + 1);
+        let found = left.walk_all(&repo, next.id()).await?;
+        assert!(found.iter().rev().map(Commit::id).eq(told.iter().copied()));
+        let content = next.content.expect("a message has content");
+        assert!(left.blob(&repo, content).await?.is_some());
+        assert_eq!(left.ref_log(&repo, &Default::default()).await?.len(), told.len());
+        assert_eq!(left.check(&repo, false).await?, []);
+    }
+    drop(store);
+    Ok(())
+}

@@ -1,0 +1,267 @@
+//! The loss of power: what was not flushed is on the disk or not, in any mixture.
+//!
+//! A [`Tape`] holds what was done to files and what was acknowledged meanwhile. It comes from an
+//! engine that does its input and output through a [`Recorder`], or, on Linux, from a process that
+//! [`record`] runs: every write and flush of its C library is taken down. [`losses`] cuts the power
+//! at many moments, makes an [`Image`] of the disk for each, and compares what a store finds there
+//! with what was acknowledged.
+//!
+//! The process that is recorded appends with [`crash::append`](crate::crash::append) and reports each
+//! acknowledged commit to [`Acknowledged`]; the test that starts it is most often the same program:
+//!
+//! ```no_run
+//! # use std::path::Path;
+//! # use std::process::Command;
+//! # use std::sync::Arc;
+//! # use tract_core::{RepoName, Store, StoreResult};
+//! # use tract_testkit::{crash, power};
+//! # fn open(folder: &Path) -> StoreResult<Arc<dyn Store>> { Ok(Arc::new(tract_core::memory())) }
+//! # fn child(folder: &Path) -> std::io::Result<()> {
+//! // In the child.
+//! let store = open(folder).expect("it opens");
+//! let mut acknowledged = power::Acknowledged::create(folder)?;
+//! let repo = RepoName::default();
+//! crash::append(&*store, &repo, 0, 60, |id| acknowledged.add(0, id).expect("a line"))
+//!     .expect("it is written");
+//! # Ok(())
+//! # }
+//! # fn parent() -> std::io::Result<()> {
+//! // In the test.
+//! let folder = tempfile::tempdir()?;
+//! let mut command = Command::new(std::env::current_exe()?);
+//! command.args(["--exact", "child"]);
+//! if let Some(tape) = power::record(&mut command, folder.path())? {
+//!     let images = tempfile::tempdir()?;
+//!     let open = |image: &power::Image| {
+//!         let place = image.number().to_string();
+//!         let place = images.path().join(place);
+//!         image.write_to(&place)?;
+//!         open(&place)
+//!     };
+//!     power::losses(&tape, &mut tract_testkit::rounds(1000, 60), open).expect("nothing is lost");
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod record;
+mod recorder;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tract_core::{CommitId, RepoName, Store, StoreResult};
+
+pub use self::record::{Acknowledged, library, record};
+pub use self::recorder::Recorder;
+use crate::Rounds;
+use crate::crash::{Loss, Told};
+
+/// The file that acknowledged commits are reported to.
+const ACKNOWLEDGED: &str = "acknowledged";
+
+/// What was done to a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Bytes were written at an offset.
+    Write(u64, Vec<u8>),
+    /// The file was cut or made longer, to this length.
+    Length(u64),
+    /// What had been done to the file was flushed.
+    Flush,
+}
+
+/// One thing that was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The file, within the folder that was recorded.
+    pub file: PathBuf,
+    /// What was done to it.
+    pub act: Act,
+}
+
+/// What was done to the files of a folder, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tape {
+    /// The steps.
+    pub steps: Vec<Step>,
+}
+
+/// Pseudo-random numbers from a fixed seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % most.max(1)
+    }
+}
+
+fn carry_out(bytes: &mut Vec<u8>, act: &Act) {
+    match act {
+        Act::Write(offset, data) => {
+            let (from, to) = (*offset as usize, *offset as usize + data.len());
+            if bytes.len() < to {
+                bytes.resize(to, 0);
+            }
+            bytes[from..to].copy_from_slice(data);
+        }
+        Act::Length(length) => bytes.resize(*length as usize, 0),
+        Act::Flush => {}
+    }
+}
+
+/// The files of a folder as they may be after the power went.
+#[derive(Clone, Debug, Default)]
+pub struct Image {
+    number: usize,
+    files: BTreeMap<PathBuf, Vec<u8>>,
+}
+
+impl Image {
+    /// Returns the number of the image, which no other of the same run has.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Returns the bytes of a file; empty where there is none.
+    pub fn file(&self, name: impl AsRef<Path>) -> &[u8] {
+        self.files.get(name.as_ref()).map_or(&[], Vec::as_slice)
+    }
+
+    /// Writes the files into a folder, which is made.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn write_to(&self, folder: &Path) -> io::Result<()> {
+        std::fs::create_dir_all(folder)?;
+        for (name, bytes) in &self.files {
+            let path = folder.join(name);
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent)?;
+            }
+            std::fs::write(path, bytes)?;
+        }
+        Ok(())
+    }
+}
+
+impl Tape {
+    /// Makes the files as they may be when the power goes before a step: what was flushed is there;
+    /// what was not is lost, there, or torn.
+    fn image(&self, cut: usize, dice: &mut Dice) -> Image {
+        let steps = self.steps.get(..cut).unwrap_or(&self.steps);
+        let mut flushed: BTreeMap<&Path, usize> = BTreeMap::new();
+        for (place, step) in steps.iter().enumerate() {
+            if step.act == Act::Flush {
+                flushed.insert(&step.file, place);
+            }
+        }
+        let mut image = Image::default();
+        for (place, step) in steps.iter().enumerate() {
+            if step.file == Path::new(ACKNOWLEDGED) {
+                continue;
+            }
+            let file = image.files.entry(step.file.clone()).or_default();
+            let is_flushed = flushed.get(step.file.as_path()).is_some_and(|last| *last >= place);
+            match (dice.below(3), &step.act) {
+                _ if is_flushed => carry_out(file, &step.act),
+                (0, _) => {}
+                (1, Act::Write(offset, data)) => {
+                    let torn = data[..dice.below(data.len())].to_vec();
+                    carry_out(file, &Act::Write(*offset, torn));
+                }
+                (_, act) => carry_out(file, act),
+            }
+        }
+        image
+    }
+
+    /// Returns what was acknowledged, with the step that reported it.
+    fn acknowledged(&self) -> Vec<(usize, usize, CommitId)> {
+        let mut found = Vec::new();
+        for (place, step) in self.steps.iter().enumerate() {
+            let Act::Write(_, line) = &step.act else { continue };
+            if step.file != Path::new(ACKNOWLEDGED) {
+                continue;
+            }
+            let text = std::str::from_utf8(line).unwrap_or_default().trim();
+            let parts = text.split_once(' ');
+            found
+                .extend(parts.and_then(|(writer, id)| {
+                    Some((place, writer.parse().ok()?, id.parse().ok()?))
+                }));
+        }
+        found
+    }
+}
+
+/// What became of the images of a tape from which nothing was lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Losses {
+    /// How many there were.
+    pub images: usize,
+    /// In how many a write was there that was not acknowledged yet.
+    pub in_flight: usize,
+}
+
+/// A loss of power that did what it must not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LossOfPower {
+    /// The number of the image.
+    pub image: usize,
+    /// Before which step the power went.
+    pub cut: usize,
+    /// What is lost.
+    pub loss: Loss,
+}
+
+impl fmt::Display for LossOfPower {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "image {}, power lost before step {}: {}", self.image, self.cut, self.loss)
+    }
+}
+
+impl std::error::Error for LossOfPower {}
+
+/// Cuts the power at as many moments as there are rounds, and compares what a store finds with what
+/// was acknowledged by then, as [`Told::judge`] does.
+///
+/// # Errors
+/// [`LossOfPower`] for the first image in which something acknowledged is lost, or that `open` or the
+/// store's check refuses.
+///
+/// # Panics
+/// When nothing was acknowledged on the tape: then there is nothing to lose.
+pub fn losses(
+    tape: &Tape,
+    rounds: &mut Rounds,
+    open: impl Fn(&Image) -> StoreResult<Arc<dyn Store>>,
+) -> Result<Losses, LossOfPower> {
+    let acknowledged = tape.acknowledged();
+    let begun = acknowledged.first().expect("something was acknowledged").0;
+    let writers = acknowledged.iter().map(|(_, writer, _)| writer + 1).max().unwrap_or_default();
+    let (mut dice, mut losses) = (Dice(11), Losses::default());
+    for number in rounds.by_ref() {
+        let cut = begun + dice.below(tape.steps.len() - begun + 1);
+        let image = Image { number, ..tape.image(cut, &mut dice) };
+        let mut told = Told::new(writers);
+        for (_, writer, id) in acknowledged.iter().filter(|(place, ..)| *place < cut) {
+            told.acknowledge(*writer, *id);
+        }
+        let known = told.clone();
+        let judged = open(&image)
+            .map_err(Loss::from)
+            .and_then(|store| told.judge(&*store, &RepoName::default()));
+        judged.map_err(|loss| LossOfPower { image: number, cut, loss })?;
+        losses.images += 1;
+        losses.in_flight += usize::from(told != known);
+    }
+    Ok(losses)
+}

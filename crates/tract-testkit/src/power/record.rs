@@ -1,0 +1,119 @@
+//! What a process does to its files, taken down by a small library that is loaded before it.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tract_core::CommitId;
+
+use super::{ACKNOWLEDGED, Act, Step, Tape};
+
+/// Where a recorded process reports what was acknowledged.
+#[derive(Debug)]
+pub struct Acknowledged(File);
+
+impl Acknowledged {
+    /// Begins in the folder that is recorded.
+    ///
+    /// # Errors
+    /// When the file cannot be made.
+    pub fn create(folder: &Path) -> io::Result<Self> {
+        File::create(folder.join(ACKNOWLEDGED)).map(Self)
+    }
+
+    /// Reports that a commit of a writer was acknowledged.
+    ///
+    /// # Errors
+    /// When the line cannot be written.
+    pub fn add(&mut self, writer: usize, commit: CommitId) -> io::Result<()> {
+        // One write each: that is what puts it at its place among the others.
+        self.0.write_all(format!("{writer} {}\n", commit.to_hex()).as_bytes())
+    }
+}
+
+/// Builds the library that takes down writes and flushes, or lets them fail, in a folder. Its source
+/// says which variables it obeys.
+///
+/// # Errors
+/// When there is no C compiler, or it fails.
+pub fn library(folder: &Path) -> io::Result<PathBuf> {
+    let (source, library) = (folder.join("tape.c"), folder.join("tape.so"));
+    std::fs::write(&source, include_str!("tape.c"))?;
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-O1", "-o"])
+        .arg(&library)
+        .arg(&source)
+        .args(["-ldl", "-lpthread"])
+        .status()?;
+    match built.success() {
+        true => Ok(library),
+        false => Err(io::Error::other("cc does not build the library")),
+    }
+}
+
+/// Runs a process to its end and returns what it did to the files of a folder; `None` where that
+/// cannot be taken down, which is everywhere but on Linux.
+///
+/// # Errors
+/// When the library cannot be built, or the process does not start or fails.
+pub fn record(command: &mut Command, folder: &Path) -> io::Result<Option<Tape>> {
+    if !cfg!(target_os = "linux") {
+        return Ok(None);
+    }
+    let own = tempfile::tempdir()?;
+    let (folder, tape) = (folder.canonicalize()?, own.path().join("tape"));
+    let output = command
+        .env("LD_PRELOAD", library(own.path())?)
+        .env("TRACT_TAPE_OF", &folder)
+        .env("TRACT_TAPE", &tape)
+        .output()?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stdout);
+        return Err(io::Error::other(format!("the recorded process failed: {said}")));
+    }
+    let mut tape = Tape::read(&std::fs::read(tape)?)?;
+    for step in &mut tape.steps {
+        if let Ok(within) = step.file.strip_prefix(&folder) {
+            step.file = within.to_owned();
+        }
+    }
+    Ok(Some(tape))
+}
+
+impl Tape {
+    /// Reads what the library wrote.
+    ///
+    /// # Errors
+    /// `InvalidData` when it is something else.
+    pub fn read(mut bytes: &[u8]) -> io::Result<Self> {
+        let mut steps = Vec::new();
+        while !bytes.is_empty() {
+            let mut number = || {
+                let (number, rest) = bytes.split_first_chunk::<8>()?;
+                bytes = rest;
+                Some(u64::from_le_bytes(*number))
+            };
+            let numbers = (number(), number(), number(), number());
+            let (Some(kind), Some(long), Some(offset), Some(length)) = numbers else {
+                return Err(io::ErrorKind::InvalidData.into());
+            };
+            let mut part = |length: u64| {
+                let (part, rest) = bytes.split_at_checked(usize::try_from(length).ok()?)?;
+                bytes = rest;
+                Some(part)
+            };
+            let (Some(path), Some(data)) = (part(long), part(length)) else {
+                return Err(io::ErrorKind::InvalidData.into());
+            };
+            let act = match kind {
+                1 => Act::Write(offset, data.to_vec()),
+                2 => Act::Length(offset),
+                _ => Act::Flush,
+            };
+            let path = std::str::from_utf8(path).map_err(|_| io::ErrorKind::InvalidData)?;
+            steps.push(Step { file: PathBuf::from(path), act });
+        }
+        Ok(Self { steps })
+    }
+}
