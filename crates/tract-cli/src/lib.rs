@@ -31,6 +31,13 @@ use crate::out::{Color, Out};
 ///
 /// Interrupting the process leaves nothing half-done: a write is one durable batch or none.
 pub fn main() -> ExitCode {
+    let print = std::panic::take_hook();
+    // A panic of an engine on a damaged file is reported as the error that it becomes.
+    std::panic::set_hook(Box::new(move |panic| {
+        if !tract::core::is_contained() {
+            print(panic);
+        }
+    }));
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return refused(&error),

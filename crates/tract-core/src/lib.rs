@@ -11,6 +11,7 @@
 pub mod batch;
 mod block_on;
 pub mod commit;
+mod contained;
 pub mod content;
 pub mod draft;
 pub mod hash;
@@ -39,6 +40,7 @@ pub use crate::block_on::block_on;
 pub use crate::commit::{
     By, CallRef, Change, Changes, Commit, CommitRecord, Op, Origin, RecordError, RowFields, This,
 };
+pub use crate::contained::{contained, is_contained};
 pub use crate::content::{
     Artifact, Body, Content, ContentError, ImageSource, Kind, Part, Priority, Role, ToolAnswer,
     ToolCall,

@@ -6,7 +6,7 @@ use tract_compile::Changed;
 use tract_core::store::{LogQuery, Store};
 use tract_core::{
     Applied, Batch, BatchId, Commit, CommitId, Draft, Expect, OperationId, RefName, RefTarget,
-    StoreErrorKind, ToolSchema,
+    StoreError, StoreErrorKind, ToolSchema,
 };
 use tract_hooks::{BeforeCommit, BeforeCompress, RefMoved, ToolResultReceived};
 
@@ -354,16 +354,21 @@ pub(crate) fn check_shape(of: Changed<'_>, targets: &[Changed<'_>]) -> Result<()
 const RETRIES: usize = 3;
 
 /// Applies a batch. Where the outcome is unknown the same batch is tried again: it happens at
-/// most once.
+/// most once. A handle that then refuses all writes cannot tell either, so the answer is why the
+/// outcome became unknown.
 pub(crate) async fn apply_once(repo: &Repo, batch: &Batch) -> Result<Applied> {
     let store: &dyn Store = repo.store().as_ref();
-    for _ in 0..RETRIES {
-        match store.apply(repo.name(), batch.clone()).await {
-            Err(error) if error.kind == StoreErrorKind::Unknown => {}
-            outcome => return Ok(outcome?),
+    let mut unknown = None;
+    for _ in 0..=RETRIES {
+        match (store.apply(repo.name(), batch.clone()).await, &unknown) {
+            (Err(error), None) if error.kind == StoreErrorKind::Unknown => unknown = Some(error),
+            (Err(error), Some(_)) if error.kind == StoreErrorKind::Unknown => {}
+            (Err(error), Some(_)) if error.kind == StoreErrorKind::Poisoned => break,
+            (outcome, _) => return Ok(outcome?),
         }
     }
-    Ok(store.apply(repo.name(), batch.clone()).await?)
+    let never = || StoreError::new(StoreErrorKind::Unknown, store.backend(), "apply", "no answer");
+    Err(unknown.unwrap_or_else(never).into())
 }
 
 /// Tells the hooks what a write moved. It is done, whether its log can be read or not.

@@ -108,6 +108,16 @@ fn open(disk: Disk) -> tract_core::StoreResult<RedbStore> {
 /// Appends until the disk fails or so many are there; gives the commits that were acknowledged,
 /// and the one that was not.
 fn append(store: &RedbStore, many: usize, size: usize) -> (Vec<CommitId>, Option<CommitId>) {
+    let (told, refused) = append_until(store, many, size);
+    (told, refused.map(|(id, _)| id))
+}
+
+/// Appends, and says also why one was not acknowledged.
+fn append_until(
+    store: &RedbStore,
+    many: usize,
+    size: usize,
+) -> (Vec<CommitId>, Option<(CommitId, StoreErrorKind)>) {
     let repo = RepoName::default();
     let mut told: Vec<CommitId> = Vec::new();
     for n in 0..many {
@@ -116,7 +126,7 @@ fn append(store: &RedbStore, many: usize, size: usize) -> (Vec<CommitId>, Option
         match &store.apply_group(&[(repo.clone(), batch)])[..] {
             [Ok(Applied::Done)] => told.push(id),
             [Ok(other)] => panic!("nobody else writes: {other:?}"),
-            [Err(_)] => return (told, Some(id)),
+            [Err(error)] => return (told, Some((id, error.kind.clone()))),
             others => panic!("one write, one answer: {others:?}"),
         }
     }
@@ -195,8 +205,14 @@ fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
         let disk = Disk::new(Vec::new());
         disk.inner().fails = Some((k, Failing::Full));
         let store = open(disk.clone()).expect("there is room for an empty file");
-        let (told, in_flight) = append(&store, 400, 20_000);
-        let refused = in_flight.expect("400 messages of 20 kB do not fit");
+        let (told, in_flight) = append_until(&store, 400, 20_000);
+        let (refused, kind) = in_flight.expect("400 messages of 20 kB do not fit");
+        assert_eq!(kind, StoreErrorKind::Full, "the cause has its name");
+        let (batch, _) = appending(told.last().copied(), "after the error");
+        let again = store.apply_group(&[(RepoName::default(), batch)]).swap_remove(0);
+        let again = again.expect_err("the handle takes no more writes");
+        assert_eq!(again.kind, StoreErrorKind::Poisoned);
+        assert!(again.message.contains("I/O error"), "it says what failed first: {again}");
         drop(store);
         judge(&disk, &told, Some(refused), &format!("full from access {k} on"));
     }

@@ -1,7 +1,5 @@
 //! redb's failures as those of the store border.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use redb::StorageError;
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
 
@@ -48,15 +46,29 @@ fn kind(error: &redb::Error) -> StoreErrorKind {
         Error::ValueTooLarge(_) => StoreErrorKind::TooLarge,
         Error::PreviousIo => StoreErrorKind::Poisoned,
         Error::Io(error) => match error.kind() {
-            ErrorKind::NotFound => StoreErrorKind::NoStore,
-            ErrorKind::PermissionDenied => StoreErrorKind::Unavailable,
+            // Where there is no store, opening has said so before the engine is asked.
+            ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied => {
+                StoreErrorKind::Unavailable
+            }
             ErrorKind::ReadOnlyFilesystem => StoreErrorKind::ReadOnly,
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StoreErrorKind::Full,
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+                StoreErrorKind::Full
+            }
             // The file ends before a page that it should hold.
             ErrorKind::UnexpectedEof => StoreErrorKind::Corrupt { object: None },
             _ => StoreErrorKind::Engine,
         },
         _ => StoreErrorKind::Engine,
+    }
+}
+
+/// Names the place in an error that says that it cannot be opened, read or written.
+pub(crate) fn at(path: &std::path::Path) -> impl Fn(StoreError) -> StoreError {
+    move |mut error| {
+        if matches!(error.kind, StoreErrorKind::Unavailable | StoreErrorKind::ReadOnly) {
+            error.message = format!("{}: {}", path.display(), error.message);
+        }
+        error
     }
 }
 
@@ -67,10 +79,8 @@ pub(crate) fn contained<T>(
 ) -> StoreResult<T> {
     // What redb leaves behind it marks itself: a transaction that is dropped while unwinding
     // makes the next opening repair the file, and its own locks are poisoned.
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        let message = format!("the file is damaged: {}", text.unwrap_or("redb panicked"));
+    tract_core::contained(call).unwrap_or_else(|panic| {
+        let message = format!("the file is damaged: {panic}");
         Err(new(StoreErrorKind::Corrupt { object: None }, op, message))
     })
 }

@@ -8,6 +8,7 @@ mod engine;
 mod error;
 mod floor;
 mod header;
+mod leftovers;
 mod open;
 mod options;
 #[cfg(test)]

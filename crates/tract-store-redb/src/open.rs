@@ -10,8 +10,8 @@ use tract_core::{StoreError, StoreErrorKind, StoreResult};
 
 use crate::RedbOptions;
 use crate::engine::{File, RedbEngine, table};
-use crate::error::{contained, engine, new, storage};
-use crate::header;
+use crate::error::{at, contained, engine, new, storage};
+use crate::{header, leftovers};
 
 /// A store in one redb file.
 pub type RedbStore = KvStore<RedbEngine>;
@@ -22,7 +22,7 @@ pub type RedbStore = KvStore<RedbEngine>;
 /// `NoStore` when there is none, `NotAStore` for anything else that lies there, `TooNew` for a
 /// format of a later version, `Busy` when it is open elsewhere for longer than the timeout,
 /// `Corrupt` for a damaged file, `Unavailable` when the operating system refuses or when a file
-/// to be read only needs repair.
+/// to be read only needs repair. A file that may be read and not written is opened for reading.
 pub fn open(path: impl AsRef<Path>, options: &RedbOptions) -> StoreResult<Threaded<RedbStore>> {
     let engine = open_engine(path.as_ref(), options)?;
     Ok(Threaded::new(KvStore::new(engine)?, options.write_mode))
@@ -32,30 +32,54 @@ pub(crate) fn open_engine(path: &Path, options: &RedbOptions) -> StoreResult<Red
     let path = std::path::absolute(path).map_err(|error| {
         new(StoreErrorKind::Invalid, "open", "the path is empty").with_source(error)
     })?;
-    let exists = look(&path)?;
+    let opened = open_file(&path, options).map_err(at(&path));
+    Ok(RedbEngine::new(path.clone(), options.quick_repair, opened?))
+}
+
+fn open_file(path: &Path, options: &RedbOptions) -> StoreResult<File> {
+    let exists = look(path)?;
     if !exists && (!options.create || options.read_only) {
         let message = format!("there is no store at {}", path.display());
         return Err(new(StoreErrorKind::NoStore, "open", message));
     }
     let mut builder = Database::builder();
     builder.set_cache_size(options.cache_bytes);
-    let file = patiently(options.busy_timeout, || {
+    patiently(options.busy_timeout, || {
         contained("open", || {
             if options.read_only {
-                let file = builder.open_read_only(&path).map_err(engine("open"))?;
-                check_tables(&file)?;
-                return Ok(File::ReadOnly(file));
+                return read_only(&builder, path);
             }
             if exists {
-                check_foreign(&builder, &path)?;
-                let file = builder.open(&path).map_err(engine("open"))?;
+                check_foreign(&builder, path)?;
+                let file = match builder.open(path) {
+                    // It can be read all the same; writes are refused.
+                    Err(error) if is_unwritable(&error) => return read_only(&builder, path),
+                    opened => opened.map_err(engine("open"))?,
+                };
                 check_tables(&file)?;
+                leftovers::remove_links(path);
                 return Ok(File::Writable(file));
             }
-            create(&builder, &path)
+            create(&builder, path)
         })
-    })?;
-    Ok(RedbEngine::new(path, options.quick_repair, file))
+    })
+}
+
+fn read_only(builder: &Builder, path: &Path) -> StoreResult<File> {
+    let file = builder.open_read_only(path).map_err(engine("open"))?;
+    check_tables(&file)?;
+    Ok(File::ReadOnly(file))
+}
+
+/// Whether an error says that a file cannot be written.
+fn is_unwritable(error: &redb::DatabaseError) -> bool {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    match error {
+        redb::DatabaseError::Storage(redb::StorageError::Io(error)) => {
+            matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem)
+        }
+        _ => false,
+    }
 }
 
 /// Tries again while the file is open elsewhere: there is no way to wait for its lock.
@@ -113,10 +137,9 @@ fn look(path: &Path) -> StoreResult<bool> {
 fn create(builder: &Builder, path: &Path) -> StoreResult<File> {
     let folder = path.parent().unwrap_or(path);
     std::fs::create_dir_all(folder).map_err(io)?;
+    leftovers::remove(path);
     if !path.exists() {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.new", std::process::id()));
-        let beside = path.with_file_name(name);
+        let beside = leftovers::unfinished(path);
         let made = builder.create(&beside).map_err(engine("open"))?;
         made.close().map_err(engine("open"))?;
         let linked = std::fs::hard_link(&beside, path);

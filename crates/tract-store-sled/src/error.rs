@@ -1,8 +1,6 @@
 //! sled's failures as those of the store border.
 
 use std::io::ErrorKind;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
 
 pub(crate) const BACKEND: &str = "sled";
@@ -42,10 +40,14 @@ fn kind(error: &sled::Error) -> StoreErrorKind {
             StoreErrorKind::Engine
         }
         sled::Error::Io(error) => match error.kind() {
-            ErrorKind::NotFound => StoreErrorKind::NoStore,
-            ErrorKind::PermissionDenied => StoreErrorKind::Unavailable,
+            // Where there is no store, opening has said so before the engine is asked.
+            ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied => {
+                StoreErrorKind::Unavailable
+            }
             ErrorKind::ReadOnlyFilesystem => StoreErrorKind::ReadOnly,
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StoreErrorKind::Full,
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+                StoreErrorKind::Full
+            }
             ErrorKind::InvalidData | ErrorKind::UnexpectedEof => {
                 StoreErrorKind::Corrupt { object: None }
             }
@@ -56,16 +58,24 @@ fn kind(error: &sled::Error) -> StoreErrorKind {
     }
 }
 
+/// Names the place in an error that says that it cannot be opened, read or written.
+pub(crate) fn at(path: &std::path::Path) -> impl Fn(StoreError) -> StoreError {
+    move |mut error| {
+        if matches!(error.kind, StoreErrorKind::Unavailable | StoreErrorKind::ReadOnly) {
+            error.message = format!("{}: {}", path.display(), error.message);
+        }
+        error
+    }
+}
+
 /// Calls sled, which panics on many damaged files: that is an answer too.
 pub(crate) fn contained<T>(
     op: &'static str,
     call: impl FnOnce() -> StoreResult<T>,
 ) -> StoreResult<T> {
     // After a panic in a write the store writes no more; what is read is hashed.
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        let message = format!("the files are damaged: {}", text.unwrap_or("sled panicked"));
+    tract_core::contained(call).unwrap_or_else(|panic| {
+        let message = format!("the files are damaged: {panic}");
         Err(new(StoreErrorKind::Corrupt { object: None }, op, message))
     })
 }

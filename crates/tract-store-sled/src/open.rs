@@ -9,7 +9,7 @@ use tract_core::{StoreErrorKind, StoreResult};
 
 use crate::SledOptions;
 use crate::engine::{Folder, SledEngine};
-use crate::error::{contained, engine, io, new};
+use crate::error::{at, contained, engine, io, new};
 use crate::flush::Flush;
 
 /// A store in one sled folder.
@@ -36,12 +36,13 @@ pub(crate) fn open_engine(path: &Path, options: &SledOptions) -> StoreResult<Sle
     let path = std::path::absolute(path).map_err(|error| {
         new(StoreErrorKind::Invalid, "open", "the path is empty").with_source(error)
     })?;
-    if !look(&path)? && !options.create {
+    if !look(&path).map_err(at(&path))? && !options.create {
         let message = format!("there is no store at {}", path.display());
         return Err(new(StoreErrorKind::NoStore, "open", message));
     }
     let folder =
-        patiently(options.busy_timeout, || contained("open", || open_folder(&path, options)))?;
+        patiently(options.busy_timeout, || contained("open", || open_folder(&path, options)))
+            .map_err(at(&path))?;
     Ok(SledEngine::new(path, folder))
 }
 

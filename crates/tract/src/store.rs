@@ -102,17 +102,18 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
     open_with(url, &StoreOptions::new()).await
 }
 
-/// Opens the store that a url names.
+/// Opens the store that a url names. Engines whose opening blocks, for instance while another
+/// process keeps the file locked, are opened on a thread of their own.
 ///
 /// # Errors
 /// As [`open`]; with `create(false)` also when there is no store.
 pub async fn open_with(url: &str, options: &StoreOptions) -> Result<Arc<dyn Store>> {
     match place(url)? {
         Place::Memory => Ok(Arc::new(tract_core::memory())),
-        Place::Redb(path) => redb(url, path, options),
-        Place::Sled(path) => sled(url, path, options),
+        Place::Redb(path) => redb(url, path, options).await,
+        Place::Sled(path) => sled(url, path, options).await,
         Place::Postgres => postgres(url, options).await,
-        Place::Sqlite(path) => sqlite(url, path, options),
+        Place::Sqlite(path) => sqlite(url, path, options).await,
     }
 }
 
@@ -221,26 +222,28 @@ impl BareEngine {
 }
 
 #[cfg(feature = "redb")]
-fn redb(_url: &str, path: PathBuf, options: &StoreOptions) -> Result<Arc<dyn Store>> {
+async fn redb(_url: &str, path: PathBuf, options: &StoreOptions) -> Result<Arc<dyn Store>> {
     let redb =
         tract_store_redb::RedbOptions::new().create(options.create).write_mode(options.write_mode);
-    Ok(Arc::new(tract_store_redb::open(path, &redb)?))
+    let open = move || tract_store_redb::open(path, &redb);
+    Ok(Arc::new(off_thread("redb", "open", open).await?))
 }
 
 #[cfg(not(feature = "redb"))]
-fn redb(url: &str, _path: PathBuf, _options: &StoreOptions) -> Result<Arc<dyn Store>> {
+async fn redb(url: &str, _path: PathBuf, _options: &StoreOptions) -> Result<Arc<dyn Store>> {
     Err(no_such_store(url, "redb"))
 }
 
 #[cfg(feature = "sled")]
-fn sled(_url: &str, path: PathBuf, options: &StoreOptions) -> Result<Arc<dyn Store>> {
+async fn sled(_url: &str, path: PathBuf, options: &StoreOptions) -> Result<Arc<dyn Store>> {
     let sled =
         tract_store_sled::SledOptions::new().create(options.create).write_mode(options.write_mode);
-    Ok(Arc::new(tract_store_sled::open(path, &sled)?))
+    let open = move || tract_store_sled::open(path, &sled);
+    Ok(Arc::new(off_thread("sled", "open", open).await?))
 }
 
 #[cfg(not(feature = "sled"))]
-fn sled(url: &str, _path: PathBuf, _options: &StoreOptions) -> Result<Arc<dyn Store>> {
+async fn sled(url: &str, _path: PathBuf, _options: &StoreOptions) -> Result<Arc<dyn Store>> {
     Err(no_such_store(url, "sled"))
 }
 
@@ -256,15 +259,16 @@ async fn postgres(url: &str, _options: &StoreOptions) -> Result<Arc<dyn Store>> 
 }
 
 #[cfg(feature = "sqlite")]
-fn sqlite(_url: &str, path: PathBuf, options: &StoreOptions) -> Result<Arc<dyn Store>> {
+async fn sqlite(_url: &str, path: PathBuf, options: &StoreOptions) -> Result<Arc<dyn Store>> {
     let sqlite = tract_store_sqlite::SqliteOptions::new()
         .create(options.create)
         .write_mode(options.write_mode);
-    Ok(Arc::new(tract_store_sqlite::open(path, &sqlite)?))
+    let open = move || tract_store_sqlite::open(path, &sqlite);
+    Ok(Arc::new(off_thread("sqlite", "open", open).await?))
 }
 
 #[cfg(not(feature = "sqlite"))]
-fn sqlite(url: &str, _path: PathBuf, _options: &StoreOptions) -> Result<Arc<dyn Store>> {
+async fn sqlite(url: &str, _path: PathBuf, _options: &StoreOptions) -> Result<Arc<dyn Store>> {
     Err(no_such_store(url, "sqlite"))
 }
 
@@ -346,6 +350,22 @@ mod tests {
             let store = crate::block_on(open(&url)).expect(scheme);
             assert_eq!(store.backend(), scheme);
         }
+    }
+
+    #[cfg(feature = "redb")]
+    #[test]
+    fn waiting_for_a_locked_file_does_not_block_the_thread_that_polls() {
+        use std::future::Future as _;
+        use std::task::{Context, Poll, Waker};
+        let folder = tempfile::tempdir().expect("a folder");
+        let url = format!("redb:{}", folder.path().join("agent.redb").display());
+        let first = crate::block_on(open(&url)).expect("it is made");
+        let mut second = std::pin::pin!(open(&url));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(matches!(second.as_mut().poll(&mut context), Poll::Pending));
+        // This thread can give way to what the other waits for.
+        drop(first);
+        crate::block_on(second).expect("the file is free");
     }
 
     #[test]

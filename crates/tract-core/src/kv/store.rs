@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 
@@ -32,13 +32,14 @@ const ATTEMPTS: usize = 64;
 pub struct KvStore<E> {
     engine: E,
     recent: Mutex<Recent>,
-    poisoned: AtomicBool,
+    /// What failed when it became unknown what the engine holds.
+    poisoned: OnceLock<String>,
     closed: AtomicBool,
 }
 
 impl<E: KvEngine> fmt::Debug for KvStore<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let poisoned = self.poisoned.load(Ordering::Relaxed);
+        let poisoned = self.poisoned.get().is_some();
         f.debug_struct("KvStore")
             .field("engine", &E::NAME)
             .field("poisoned", &poisoned)
@@ -70,7 +71,7 @@ impl<E: KvEngine> KvStore<E> {
     /// Those of [`open`](Self::open).
     pub fn new(engine: E) -> StoreResult<Self> {
         migrate::migrate(&engine, migrate::STEPS, FORMAT)?;
-        let (poisoned, closed) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (poisoned, closed) = (OnceLock::new(), AtomicBool::new(false));
         Ok(Self { engine, recent: Mutex::default(), poisoned, closed })
     }
 
@@ -92,13 +93,12 @@ impl<E: KvEngine> KvStore<E> {
 
     fn check_writable(&self, op: &'static str) -> StoreResult<()> {
         self.check_open(op)?;
-        match self.poisoned.load(Ordering::Acquire) {
-            true => Err(self.error(
-                StoreErrorKind::Poisoned,
-                op,
-                "an earlier write failed to become durable",
-            )),
-            false => Ok(()),
+        match self.poisoned.get() {
+            Some(cause) => {
+                let message = format!("an earlier write failed to become durable: {cause}");
+                Err(self.error(StoreErrorKind::Poisoned, op, &message))
+            }
+            None => Ok(()),
         }
     }
 
@@ -190,13 +190,20 @@ impl<E: KvEngine> KvStore<E> {
 
     /// Judges a failed write: unless the engine says that nothing was written, nobody knows.
     fn failed(&self, op: &'static str, error: StoreError) -> StoreError {
-        use StoreErrorKind::{Busy, ReadOnly, TooLarge, Unsupported};
+        use StoreErrorKind::{
+            Busy, Corrupt, Full, Poisoned, ReadOnly, TooLarge, Unknown, Unsupported,
+        };
         if matches!(error.kind, Busy | ReadOnly | TooLarge | Unsupported) {
             return error;
         }
-        self.poisoned.store(true, Ordering::Release);
+        let _ = self.poisoned.set(error.message.clone());
+        // A cause that has a name of its own says more than that the outcome is unknown.
+        let kind = match &error.kind {
+            Full | Corrupt { .. } | Poisoned => error.kind.clone(),
+            _ => Unknown,
+        };
         let message = format!("the write may have happened or not: {}", error.message);
-        self.error(StoreErrorKind::Unknown, op, &message).with_source(error)
+        self.error(kind, op, &message).with_source(error)
     }
 }
 

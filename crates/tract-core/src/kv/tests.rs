@@ -378,7 +378,8 @@ impl KvEngine for Failing {
 
 #[test]
 fn a_failed_write_poisons_unless_nothing_was_written() {
-    for (kind, poisons) in [(StoreErrorKind::Engine, true), (StoreErrorKind::Busy, false)] {
+    use StoreErrorKind::{Busy, Engine, Full};
+    for (kind, poisons) in [(Engine, true), (Full, true), (Busy, false)] {
         let engine = MemoryEngine::new();
         let store =
             KvStore::new(Failing { engine, writes_left: 2.into(), kind: kind.clone() }).unwrap();
@@ -390,14 +391,18 @@ fn a_failed_write_poisons_unless_nothing_was_written() {
         append(&mut third, None, "conflicts");
         let group = [(repo.clone(), second), (repo.clone(), third)];
         let answers = store.apply_group(&group);
-        let expected = if poisons { StoreErrorKind::Unknown } else { kind };
+        let expected = if kind == Engine { StoreErrorKind::Unknown } else { kind };
         for answer in answers {
             assert_eq!(answer.unwrap_err().kind, expected, "conflicts wait for the flush as well");
         }
         store.engine().writes_left.store(9, Ordering::SeqCst);
         let again = store.apply_group(&group[..1]).remove(0);
         match poisons {
-            true => assert_eq!(again.unwrap_err().kind, StoreErrorKind::Poisoned),
+            true => {
+                let error = again.unwrap_err();
+                assert_eq!(error.kind, StoreErrorKind::Poisoned);
+                assert!(error.message.contains("no luck"), "it says what failed: {error}");
+            }
             false => assert_eq!(again.unwrap(), Applied::Done),
         }
     }

@@ -36,7 +36,8 @@ pub enum StoreErrorKind {
     Busy,
     /// The store can be read but not written.
     ReadOnly,
-    /// The disk is full.
+    /// The disk is full, or the file may grow no further. What was not acknowledged may be there
+    /// or not; a handle that cannot tell refuses further writes.
     Full,
     /// The engine cannot be reached, or refused the connection.
     Unavailable,
@@ -148,7 +149,7 @@ impl StoreError {
                  tables (CREATE on the database to make one); a standby takes no writes"
             }
             StoreErrorKind::Corrupt { .. } => {
-                "`tract verify` names all that is damaged; restore it from a copy or an export"
+                "`tract verify` names what is damaged; restore it from a copy or an export"
             }
             StoreErrorKind::NoStore => "`tract init` makes one",
             StoreErrorKind::NotAStore => "check the path; a store is made with `tract init`",
@@ -175,7 +176,9 @@ impl From<std::io::Error> for StoreError {
         let kind = match error.kind() {
             ErrorKind::NotFound => StoreErrorKind::NoStore,
             ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => StoreErrorKind::ReadOnly,
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StoreErrorKind::Full,
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+                StoreErrorKind::Full
+            }
             _ => StoreErrorKind::Engine,
         };
         Self::new(kind, "file", "io", error.to_string()).with_source(error)

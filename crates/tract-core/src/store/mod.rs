@@ -18,7 +18,7 @@ use bytes::Bytes;
 
 pub use self::blocking::{BlockingStore, Joining};
 pub use self::error::{StoreError, StoreErrorKind, StoreResult};
-pub use self::threaded::{Threaded, WriteMode};
+pub use self::threaded::{Threaded, WriteMode, off_thread};
 use crate::batch::{Applied, Batch, DerivedKind};
 use crate::commit::Commit;
 use crate::id::{BatchId, BlobId, CommitId, RepoName, ToolId, ToolsetId};

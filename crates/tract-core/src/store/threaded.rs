@@ -302,6 +302,26 @@ impl<S: BlockingStore> Shared<S> {
     }
 }
 
+/// Runs a call that blocks, such as opening a store that others keep locked, on a thread of its own,
+/// and waits for it without blocking the caller's thread. A caller that stops waiting drops what the
+/// call gives.
+///
+/// # Errors
+/// Those of the call; `Engine` when it panics or no thread can be had.
+pub async fn off_thread<T: Send + 'static>(
+    backend: &'static str,
+    op: &'static str,
+    call: impl FnOnce() -> StoreResult<T> + Send + 'static,
+) -> StoreResult<T> {
+    let failed = |message: String| StoreError::new(StoreErrorKind::Engine, backend, op, message);
+    let (sender, receiver) = oneshot::channel();
+    std::thread::Builder::new()
+        .name(format!("tract-{backend}-{op}"))
+        .spawn(move || sender.send(call()))
+        .map_err(|error| failed(format!("cannot start a thread: {error}")))?;
+    receiver.await.unwrap_or_else(|| Err(failed("it panicked".to_owned())))
+}
+
 impl<S: BlockingStore> Drop for Threaded<S> {
     fn drop(&mut self) {
         self.stop_thread();

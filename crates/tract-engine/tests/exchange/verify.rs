@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 use tract_core::{
     Applied, Batch, BatchId, Blob, By, Change, Changes, Commit, CommitId, CommitRecord, Content,
     Draft, Expect, Kind, LogNote, ObjectId, Op, OperationId, Priority, RefEdit, RefName, RefTarget,
-    RowFields, Store, StoreExt, StoreResult, This, ToolEntry, ToolSchema, Toolset, block_on,
+    RowFields, Store, StoreError, StoreErrorKind, StoreExt, StoreResult, This, ToolEntry,
+    ToolSchema, Toolset, block_on,
 };
 use tract_engine::{ApplyOptions, Repo, RepoOptions, VerifyOptions, VerifyReport, verify};
 use tract_testkit::{Answer, Call, Watch, Watched};
@@ -185,6 +186,34 @@ fn moves_by_others_while_it_is_verified_are_no_damage() {
     let others = Others { repo: repo_in(Arc::clone(sound.store())) };
     let report = check(&repo_in(Arc::new(Watched::new(broken, others))));
     assert!(report.damage.iter().any(|damage| damage.what.contains("heads/main points at")));
+}
+
+/// A handle that fails while it writes, and writes nothing more.
+#[derive(Default)]
+struct FailsOnce(AtomicUsize);
+
+#[async_trait::async_trait]
+impl Watch for FailsOnce {
+    async fn answer(&self, store: &dyn Store, call: Call<'_>) -> StoreResult<Answer> {
+        if !matches!(call, Call::Apply { .. }) {
+            return call.ask(store).await;
+        }
+        let (kind, message) = match self.0.fetch_add(1, Ordering::Relaxed) {
+            0 => (StoreErrorKind::Unknown, "the flush failed"),
+            _ => (StoreErrorKind::Poisoned, "an earlier write failed"),
+        };
+        Err(StoreError::new(kind, "failing", "apply", message))
+    }
+}
+
+#[test]
+fn a_write_whose_outcome_is_unknown_says_why_and_not_that_the_handle_is_spent() {
+    let store = Watched::new(Arc::new(tract_core::memory()), FailsOnce::default());
+    let repo = repo_in(Arc::new(store));
+    let main = RefName::branch("main").expect("a name");
+    let error = block_on(repo.append(&main, Draft::user("one"))).expect_err("it fails");
+    assert_eq!(error.code(), "outcome_unknown", "{error}");
+    assert!(error.to_string().contains("the flush failed"), "{error}");
 }
 
 /// Counts the commits that a store gives.

@@ -1,0 +1,71 @@
+//! Calls into libraries that panic on damaged data.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+thread_local! {
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Counts a call that is under way, also while it unwinds.
+struct Entered;
+
+impl Entered {
+    fn new() -> Self {
+        DEPTH.set(DEPTH.get() + 1);
+        Self
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        DEPTH.set(DEPTH.get() - 1);
+    }
+}
+
+/// Calls a library that may panic on damaged data, and returns the text of its panic as an error.
+///
+/// What the call leaves behind must not be used for writing any more.
+///
+/// # Errors
+/// The text of the panic.
+///
+/// ```
+/// let damaged: Result<(), String> = tract_core::contained(|| std::panic::panic_any("bad page"));
+/// assert_eq!(damaged, Err("bad page".to_owned()));
+/// ```
+pub fn contained<T>(call: impl FnOnce() -> T) -> Result<T, String> {
+    let entered = Entered::new();
+    let outcome = catch_unwind(AssertUnwindSafe(call));
+    drop(entered);
+    outcome.map_err(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        text.unwrap_or("it panicked").to_owned()
+    })
+}
+
+/// Whether this thread is inside of [`contained`], so that a panic becomes an error.
+///
+/// A program's panic hook may ask, and print nothing: the error is reported where it is handled.
+pub fn is_contained() -> bool {
+    DEPTH.get() > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_called_is_contained() {
+        assert!(!is_contained());
+        assert_eq!(contained(is_contained), Ok(true));
+        let text = contained(|| {
+            let _inner = contained(|| ());
+            assert!(is_contained());
+            std::panic::panic_any("page 7".to_owned())
+        });
+        assert_eq!(text, Err::<(), _>("page 7".to_owned()));
+        assert!(!is_contained());
+    }
+}
