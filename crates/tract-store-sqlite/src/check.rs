@@ -1,13 +1,14 @@
 //! Checking what only this store can: the engine's file, places, the tool index, refs and log.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
 use std::sync::Mutex;
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 use tract_core::store::Damage;
 use tract_core::{
-    BlobId, Commit, CommitId, ObjectId, StoreResult, ToolId, ToolRow, ToolSchema, Toolset,
-    ToolsetId,
+    BlobId, Commit, CommitId, ObjectId, StoreError, StoreErrorKind, StoreResult, ToolId, ToolRow,
+    ToolSchema, Toolset, ToolsetId,
 };
 
 use crate::error::engine;
@@ -18,8 +19,8 @@ use crate::schema::{
     DERIVED, DERIVED_LAST, REPO, TEXT, TOOL, TOOL_NAME, TOOLSET, blob_segment, bytes_of, place,
     prefix, segment_start, small_sum,
 };
-use crate::tools;
 use crate::write::{Tx, Writing};
+use crate::{tools, wal};
 
 const OP: &str = "check";
 
@@ -38,6 +39,17 @@ struct Check<'c> {
     /// Damaged rows of `small` that can be thrown away.
     broken: Vec<i64>,
     index_broken: bool,
+    /// Pages are damaged: rows are read as far as they can be.
+    pages_broken: bool,
+}
+
+/// A table as it is read from end to end.
+struct Table {
+    name: &'static str,
+    /// The columns behind the row's number.
+    columns: &'static str,
+    /// Which rows belong to the repository.
+    repos: &'static str,
 }
 
 struct Node {
@@ -69,14 +81,19 @@ pub(crate) fn check(
         tools: Vec::new(),
         broken: Vec::new(),
         index_broken: false,
+        pages_broken: false,
     };
+    check.kept_log();
     check.engine()?;
     check.blobs()?;
     check.commits()?;
     check.small()?;
-    check.links()?;
-    check.tool_index()?;
-    check.refs()?;
+    // What rows say of others that cannot be read is no damage of its own.
+    if !check.pages_broken {
+        check.links()?;
+        check.tool_index()?;
+    }
+    check.refs().or_else(|error| check.unreadable(error))?;
     if let Some(writing) = writing {
         check.repair(memory)?;
         writing.commit(OP)?;
@@ -89,6 +106,32 @@ impl Check<'_> {
         self.damage.push(Damage { object, what: what.into(), derived });
     }
 
+    /// Names a log that was set aside because it is damaged.
+    fn kept_log(&mut self) {
+        let Some(path) = self.connection.path().map(Path::new) else { return };
+        let kept = wal::kept(path);
+        if kept.exists() {
+            let shown = kept.display();
+            self.found(
+                None,
+                false,
+                format!(
+                    "{shown} is a damaged log with writes that are lost here; remove it once \
+                         it is of no more use"
+                ),
+            );
+        }
+    }
+
+    /// Names what cannot be read because it is damaged; other errors stay errors.
+    fn unreadable(&mut self, error: StoreError) -> StoreResult<()> {
+        match error.kind {
+            StoreErrorKind::Corrupt { object } => self.found(object, false, error.message),
+            _ => return Err(error),
+        }
+        Ok(())
+    }
+
     /// Lets SQLite check its file: pages, tables against indexes.
     fn engine(&mut self) -> StoreResult<()> {
         let lines = self
@@ -97,40 +140,93 @@ impl Check<'_> {
             .and_then(|mut check| {
                 check.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()
             })
-            .map_err(engine(OP))?;
+            .map_err(engine(OP));
+        let lines = match lines {
+            Ok(lines) => lines,
+            Err(error) => {
+                self.pages_broken = true;
+                return self.unreadable(error);
+            }
+        };
         for line in lines.into_iter().filter(|line| line != "ok") {
             // Only what an index lacks or has too much can be built anew.
             let derived = line.contains(" index ");
             self.index_broken |= derived;
+            self.pages_broken |= !derived;
             self.found(None, derived, format!("database file: {line}"));
         }
         Ok(())
     }
 
+    /// Reads the rows of a table, in any order. Where pages are damaged, those on others are read
+    /// all the same: a row that cannot be read is passed by in growing steps of its number.
+    fn rows(
+        &self,
+        table: &Table,
+        mut take: impl FnMut(&Row<'_>) -> StoreResult<()>,
+    ) -> StoreResult<()> {
+        let Table { name, columns, repos } = table;
+        if !self.pages_broken {
+            let sql = format!("SELECT id, {columns} FROM {name} WHERE {repos}");
+            let mut select = self.connection.prepare(&sql).map_err(engine(OP))?;
+            let mut rows = select.query(params![self.repo]).map_err(engine(OP))?;
+            while let Some(row) = rows.next().map_err(engine(OP))? {
+                take(row)?;
+            }
+            return Ok(());
+        }
+        let sql = format!(
+            "SELECT id, {columns} FROM {name} NOT INDEXED WHERE {repos} AND id > ?2 ORDER BY id"
+        );
+        let mut select = self.connection.prepare(&sql).map_err(engine(OP))?;
+        let (mut after, mut step) = (i64::MIN, 1i64);
+        loop {
+            let mut rows = select.query(params![self.repo, after]).map_err(engine(OP))?;
+            loop {
+                match rows.next() {
+                    Ok(None) => return Ok(()),
+                    Ok(Some(row)) => {
+                        after = row.get(0).map_err(engine(OP))?;
+                        step = 1;
+                        take(row)?;
+                    }
+                    Err(error) => {
+                        let error = engine(OP)(error);
+                        if !matches!(error.kind, StoreErrorKind::Corrupt { .. }) {
+                            return Err(error);
+                        }
+                        break;
+                    }
+                }
+            }
+            // What is passed by is read by its id elsewhere, and named when that fails.
+            let Some(next) = after.checked_add(step) else { return Ok(()) };
+            (after, step) = (next, step.saturating_mul(2));
+        }
+    }
+
     fn blobs(&mut self) -> StoreResult<()> {
-        let sql = "SELECT id, h, data FROM blobs WHERE repo = ?1";
-        let mut select = statement(self.connection, OP, sql)?;
-        let mut rows = select.query(params![self.repo]).map_err(engine(OP))?;
-        let mut bad = Vec::new();
-        while let Some(row) = rows.next().map_err(engine(OP))? {
+        let table = Table { name: "blobs", columns: "h, data", repos: "repo = ?1" };
+        let (mut bad, mut blobs) = (Vec::new(), HashMap::new());
+        self.rows(&table, |row| {
             let (at, h): (i64, i64) =
                 (row.get(0).map_err(engine(OP))?, row.get(1).map_err(engine(OP))?);
             let id = tract_core::hash::blob(bytes_of(row.get_ref(2).map_err(engine(OP))?));
             match prefix(id.as_bytes()) == h {
-                true => drop(self.blobs.insert(at, id)),
+                true => drop(blobs.insert(at, id)),
                 false => bad.push(format!("blob {:016x}… reads as {id}", h as u64)),
             }
-        }
+            Ok(())
+        })?;
+        self.blobs = blobs;
         bad.into_iter().for_each(|what| self.found(None, false, what));
         Ok(())
     }
 
     fn commits(&mut self) -> StoreResult<()> {
-        let sql = "SELECT id, h, content, rec FROM commits WHERE repo = ?1";
-        let mut select = statement(self.connection, OP, sql)?;
-        let mut rows = select.query(params![self.repo]).map_err(engine(OP))?;
-        let mut bad = Vec::new();
-        while let Some(row) = rows.next().map_err(engine(OP))? {
+        let table = Table { name: "commits", columns: "h, content, rec", repos: "repo = ?1" };
+        let (mut bad, mut commits) = (Vec::new(), BTreeMap::new());
+        self.rows(&table, |row| {
             let (at, h): (i64, i64) =
                 (row.get(0).map_err(engine(OP))?, row.get(1).map_err(engine(OP))?);
             let content: Option<i64> = row.get(2).map_err(engine(OP))?;
@@ -144,24 +240,27 @@ impl Check<'_> {
                         toolset: commit.toolset,
                         created_at: commit.created_at,
                     };
-                    self.commits.insert(at, node);
+                    commits.insert(at, node);
                 }
                 Ok(commit) => {
                     bad.push(format!("commit {:016x}… reads as {}", h as u64, commit.id()))
                 }
                 Err(error) => bad.push(format!("commit {:016x}…: {error}", h as u64)),
             }
-        }
+            Ok(())
+        })?;
+        self.commits = commits;
         bad.into_iter().for_each(|what| self.found(None, false, what));
         Ok(())
     }
 
     /// Reads all rows of `small` of this repository and the one that names it.
     fn small(&mut self) -> StoreResult<()> {
-        let sql = "SELECT id, repo, kind, key, data, sum FROM small WHERE repo IN (0, ?1)";
-        let mut select = statement(self.connection, OP, sql)?;
-        let mut rows = select.query(params![self.repo]).map_err(engine(OP))?;
-        while let Some(row) = rows.next().map_err(engine(OP))? {
+        let columns = "repo, kind, key, data, sum";
+        let table = Table { name: "small", columns, repos: "repo IN (0, ?1)" };
+        let (mut bad, mut broken) = (Vec::new(), Vec::new());
+        let (mut toolsets, mut index) = (HashMap::new(), Vec::new());
+        self.rows(&table, |row| {
             let numbers = |n: usize| row.get::<_, i64>(n).map_err(engine(OP));
             let (id, repo, kind, key) = (numbers(0)?, numbers(1)?, numbers(2)?, numbers(3)?);
             let data = bytes_of(row.get_ref(4).map_err(engine(OP))?);
@@ -177,32 +276,38 @@ impl Check<'_> {
                 kind == TOOL || kind == TOOL_NAME || (DERIVED..=DERIVED_LAST).contains(&kind);
             if small_sum(repo, kind, key, data) != sum {
                 if rebuilt {
-                    self.broken.push(id);
+                    broken.push(id);
                 }
-                self.found(None, rebuilt, format!("{named} (row {id}) is damaged"));
-                continue;
+                bad.push((rebuilt, format!("{named} (row {id}) is damaged")));
+                return Ok(());
             }
             match kind {
                 TOOLSET => match tools::decode_entries(data).map(Toolset::seal) {
                     Some(toolset) if prefix(toolset.id().as_bytes()) == key => {
-                        self.toolsets.insert(toolset.id(), toolset);
+                        toolsets.insert(toolset.id(), toolset);
                     }
-                    _ => self.found(None, false, format!("{named} (row {id}) is damaged")),
+                    _ => bad.push((false, format!("{named} (row {id}) is damaged"))),
                 },
                 TOOL => match tools::decode(data) {
-                    Some(tool) => self.tools.push(tool),
+                    Some(tool) => index.push(tool),
                     None => {
-                        self.broken.push(id);
-                        self.found(None, true, format!("{named} (row {id}) is damaged"));
+                        broken.push(id);
+                        bad.push((true, format!("{named} (row {id}) is damaged")));
                     }
                 },
-                DERIVED..=DERIVED_LAST if !self.commits.contains_key(&key) => {
-                    self.broken.push(id);
-                    self.found(None, true, format!("{named} (row {id}) is of no commit"));
+                DERIVED..=DERIVED_LAST
+                    if !self.pages_broken && !self.commits.contains_key(&key) =>
+                {
+                    broken.push(id);
+                    bad.push((true, format!("{named} (row {id}) is of no commit")));
                 }
                 _ => {}
             }
-        }
+            Ok(())
+        })?;
+        (self.toolsets, self.tools) = (toolsets, index);
+        self.broken.extend(broken);
+        bad.into_iter().for_each(|(rebuilt, what)| self.found(None, rebuilt, what));
         Ok(())
     }
 
@@ -244,6 +349,7 @@ impl Check<'_> {
         let by_id: HashMap<_, _> = self.commits.values().map(|node| (node.id, node)).collect();
         let rows: HashMap<_, _> = self.blobs.iter().map(|(row, id)| (*id, *row)).collect();
         let mut first: HashMap<(ToolId, BlobId), (i64, CommitId)> = HashMap::new();
+        let mut times = Times { by_id: &by_id, known: HashMap::new() };
         for node in self.commits.values() {
             let parent = node.parent.and_then(|parent| by_id.get(&parent));
             if parent.is_some_and(|parent| parent.toolset == node.toolset) {
@@ -252,7 +358,7 @@ impl Check<'_> {
             let Some(toolset) = node.toolset.and_then(|id| self.toolsets.get(&id)) else {
                 continue;
             };
-            let seen = (created_at(node, &by_id), node.id);
+            let seen = (times.of(node), node.id);
             for entry in toolset.entries() {
                 first
                     .entry((entry.tool, entry.schema))
@@ -366,14 +472,27 @@ impl Check<'_> {
     }
 }
 
-/// Returns when a commit was made: an import without times counts as its parent's, a root as 0.
-fn created_at(node: &Node, by_id: &HashMap<CommitId, &Node>) -> i64 {
-    let mut node = node;
-    loop {
-        match (node.created_at, node.parent.and_then(|parent| by_id.get(&parent))) {
-            (Some(at), _) => return at,
-            (None, Some(parent)) => node = parent,
-            (None, None) => return 0,
-        }
+/// When commits were made: one without a time counts as its parent's, a root as 0.
+struct Times<'a> {
+    by_id: &'a HashMap<CommitId, &'a Node>,
+    /// Those that had to be looked for at a parent, so that no line is followed twice.
+    known: HashMap<CommitId, i64>,
+}
+
+impl Times<'_> {
+    fn of(&mut self, node: &Node) -> i64 {
+        let (mut at, mut passed) = (node, Vec::new());
+        let time = loop {
+            if let Some(time) = at.created_at.or_else(|| self.known.get(&at.id).copied()) {
+                break time;
+            }
+            passed.push(at.id);
+            match at.parent.and_then(|parent| self.by_id.get(&parent)) {
+                Some(parent) => at = parent,
+                None => break 0,
+            }
+        };
+        self.known.extend(passed.into_iter().map(|id| (id, time)));
+        time
     }
 }

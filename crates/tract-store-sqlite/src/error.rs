@@ -13,9 +13,27 @@ pub(crate) fn engine(op: &'static str) -> impl Fn(rusqlite::Error) -> StoreError
                 "the database is locked by another process or connection".to_owned()
             }
             StoreErrorKind::NotAStore => "the file is no database".to_owned(),
-            _ => error.to_string(),
+            _ => match refused(&error) {
+                Some(what) => format!("{error}: {what}"),
+                None => error.to_string(),
+            },
         };
         StoreError::new(kind(&error), BACKEND, op, message).with_source(error)
+    }
+}
+
+/// What the operating system refused, where SQLite tells; not why: it keeps that to itself.
+fn refused(error: &rusqlite::Error) -> Option<&'static str> {
+    use rusqlite::ffi;
+    let rusqlite::Error::SqliteFailure(failure, _) = error else { return None };
+    match failure.extended_code {
+        ffi::SQLITE_IOERR_WRITE => {
+            Some("writing failed, on a failing disk or at a limit of the file's size")
+        }
+        ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC => Some("flushing failed"),
+        ffi::SQLITE_IOERR_READ | ffi::SQLITE_IOERR_SHORT_READ => Some("reading failed"),
+        ffi::SQLITE_IOERR_TRUNCATE => Some("cutting the file failed"),
+        _ => None,
     }
 }
 

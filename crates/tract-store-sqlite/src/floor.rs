@@ -40,7 +40,7 @@ impl BareSqlite {
     /// What SQLite says.
     pub fn create(path: &Path, content: usize, record: usize) -> StoreResult<Self> {
         let options = SqliteOptions::new().create(true);
-        let connection = migrate::connect(path, false, &options)?;
+        let connection = migrate::connect(path, migrate::Access::Write, &options)?;
         let fill = || {
             connection.pragma_update(None, "journal_mode", "WAL")?;
             TABLES.iter().try_for_each(|(_, sql)| connection.execute_batch(sql))?;

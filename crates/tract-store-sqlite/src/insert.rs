@@ -42,8 +42,10 @@ impl Fresh {
     /// Tells the handle.
     pub(crate) fn remember(self, memory: &Mutex<Memory>) {
         let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
-        memory.repos.extend(self.repos);
-        memory.next_entry.extend(self.next_entry);
+        self.repos.into_iter().for_each(|(name, repo)| memory.repos.insert(name, repo, 1));
+        self.next_entry
+            .into_iter()
+            .for_each(|(repo, next)| memory.next_entry.insert(repo, next, 1));
         self.places.into_iter().for_each(|(key, place)| memory.places.insert(key, place, 1));
         self.texts.into_iter().for_each(|(key, row)| memory.texts.insert(key, row, 1));
     }

@@ -20,6 +20,8 @@ mod stats;
 mod steps;
 mod store;
 mod tools;
+mod uri;
+mod wal;
 mod walk;
 mod write;
 

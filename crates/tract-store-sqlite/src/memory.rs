@@ -86,14 +86,17 @@ impl<K: Eq + Hash, V> Aging<K, V> {
     }
 }
 
+/// How many repositories are remembered, of those used lately: one file may hold any number.
+const REPOS: usize = 4 << 10;
+
 /// Where a repository's objects lie.
 #[derive(Debug)]
 pub(crate) struct Memory {
     /// Numbers of repositories, by name.
-    pub(crate) repos: HashMap<String, i64>,
+    pub(crate) repos: Aging<String, i64>,
     /// The row that the next entry of a repository's log takes, unless others wrote meanwhile:
     /// a guess, which the primary key settles.
-    pub(crate) next_entry: IdMap<i64, i64>,
+    pub(crate) next_entry: Aging<i64, i64>,
     /// Row numbers of objects.
     pub(crate) places: Aging<(i64, ObjectId), i64>,
     /// Row numbers of texts, by what [`name_text`] writes.
@@ -103,10 +106,29 @@ pub(crate) struct Memory {
 impl Memory {
     pub(crate) fn new() -> Self {
         Self {
-            repos: HashMap::new(),
-            next_entry: IdMap::default(),
+            repos: Aging::new(REPOS),
+            next_entry: Aging::new(REPOS),
             places: Aging::new(16 << 10),
             texts: Aging::new(1 << 10),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repositories_that_were_not_used_lately_are_forgotten() {
+        let mut memory = Memory::new();
+        for repo in 0..10 * REPOS as i64 {
+            memory.repos.insert(format!("tenant-{repo}"), repo, 1);
+            memory.next_entry.insert(repo, 7, 1);
+        }
+        let last = 10 * REPOS as i64 - 1;
+        assert_eq!(memory.repos.get(format!("tenant-{last}").as_str()), Some(&last));
+        assert_eq!(memory.repos.get("tenant-0"), None);
+        assert!(memory.repos.young.len() + memory.repos.old.len() <= 2 * REPOS);
+        assert!(memory.next_entry.young.len() + memory.next_entry.old.len() <= 2 * REPOS);
     }
 }

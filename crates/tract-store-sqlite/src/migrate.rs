@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
-use tract_core::{StoreErrorKind, StoreResult};
+use tract_core::{StoreError, StoreErrorKind, StoreResult};
 
 use crate::SqliteOptions;
 use crate::error::{damaged, engine, new};
 use crate::schema::{APPLICATION_ID, FORMAT, TABLES};
-use crate::steps;
+use crate::{steps, uri};
 
 /// Who reads comes to most pages once, and commits of others empty its cache: a small one keeps
 /// what a walk reads near the processor, which saves it a tenth of its time.
@@ -40,7 +40,8 @@ pub(crate) fn look(path: &Path, options: &SqliteOptions) -> StoreResult<()> {
             if options.create && !options.read_only {
                 let Some(folder) = path.parent() else { return Ok(()) };
                 return std::fs::create_dir_all(folder).map_err(|error| {
-                    let message = format!("the folder {} cannot be made", folder.display());
+                    let message =
+                        format!("the folder {} cannot be made: {error}", folder.display());
                     new(StoreErrorKind::Unavailable, "open", message).with_source(error)
                 });
             }
@@ -71,19 +72,57 @@ pub(crate) fn look(path: &Path, options: &SqliteOptions) -> StoreResult<()> {
     }
 }
 
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Write,
+    Read,
+    /// As it lies, without locks and side files: nobody can write it.
+    Immutable,
+}
+
+/// Opens a store's first connection and says how the file could be opened: SQLite reads where it
+/// may not write.
+pub(crate) fn opened(
+    path: &Path,
+    access: Access,
+    options: &SqliteOptions,
+) -> StoreResult<(Connection, Access)> {
+    let mut connection = connect(path, access, options)?;
+    let access = match access {
+        Access::Write if connection.is_readonly("main").map_err(engine("open"))? => Access::Read,
+        access => access,
+    };
+    prepare(&mut connection, path, options, access != Access::Write)?;
+    if access == Access::Write {
+        prepare_writer(&connection, options)?;
+    }
+    Ok((connection, access))
+}
+
+/// Whether an error may say that the file, or a file beside it, cannot be written.
+pub(crate) fn is_unwritable(error: &StoreError) -> bool {
+    matches!(error.kind, StoreErrorKind::ReadOnly | StoreErrorKind::Unavailable)
+}
+
 /// Opens a connection and sets what every connection needs.
 pub(crate) fn connect(
     path: &Path,
-    read_only: bool,
+    access: Access,
     options: &SqliteOptions,
 ) -> StoreResult<Connection> {
-    let access = match read_only {
-        true => OpenFlags::SQLITE_OPEN_READ_ONLY,
-        false => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
-    };
     let open = || {
-        let connection =
-            Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        let connection = match access {
+            Access::Immutable => uri::open_immutable(path)?,
+            Access::Read => {
+                let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+                Connection::open_with_flags(path, flags)?
+            }
+            Access::Write => {
+                let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+                Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?
+            }
+        };
         connection.busy_timeout(options.busy_timeout)?;
         connection.set_prepared_statement_cache_capacity(64);
         // Else a statement is prepared anew whenever a value is bound that its plan could lean on.
@@ -95,7 +134,15 @@ pub(crate) fn connect(
         cache(&connection, READER_KIB)?;
         Ok(connection)
     };
-    open().map_err(engine("open"))
+    open().map_err(engine("open")).map_err(|error| at(path, error))
+}
+
+/// Names the file in an error that says that it cannot be opened or written.
+fn at(path: &Path, mut error: StoreError) -> StoreError {
+    if is_unwritable(&error) {
+        error.message = format!("{}: {}", path.display(), error.message);
+    }
+    error
 }
 
 /// Sets what the one connection that writes needs.
@@ -182,7 +229,7 @@ pub(crate) fn prepare(
     options: &SqliteOptions,
     read_only: bool,
 ) -> StoreResult<()> {
-    let found = match inspect_at_once(connection, path)? {
+    let found = match inspect_at_once(connection, path).map_err(|error| at(path, error))? {
         Found::Older if read_only => {
             let message = format!(
                 "{} has an earlier format than {FORMAT}: open it for writing once, which brings it \

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use rusqlite::{Connection, params};
@@ -19,7 +20,7 @@ use tract_core::{
 
 use crate::error::{BACKEND, engine, new};
 use crate::memory::Memory;
-use crate::migrate::{READER_KIB, WRITER_KIB};
+use crate::migrate::{Access, READER_KIB, WRITER_KIB};
 use crate::read::{self, Snapshot, statement};
 use crate::schema::{DERIVED, DERIVED_LAST};
 use crate::write::Writing;
@@ -43,13 +44,16 @@ pub struct SqliteStore {
     path: PathBuf,
     options: SqliteOptions,
     read_only: bool,
+    /// How connections that read are opened.
+    reading: Access,
     writer: Mutex<Option<Connection>>,
     readers: [Mutex<Option<Connection>>; READERS],
     /// Which reader to wait for when all are busy.
     turn: AtomicUsize,
     memory: Mutex<Memory>,
     closed: AtomicBool,
-    poisoned: AtomicBool,
+    /// What failed when it became unknown what the disk holds.
+    poisoned: OnceLock<String>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -68,13 +72,17 @@ impl SqliteStore {
             new(StoreErrorKind::Invalid, "open", "the path is empty").with_source(error)
         })?;
         migrate::look(&path, options)?;
-        let mut connection = migrate::connect(&path, options.read_only, options)?;
-        let read_only =
-            options.read_only || connection.is_readonly("main").map_err(engine("open"))?;
-        migrate::prepare(&mut connection, &path, options, read_only)?;
-        if !read_only {
-            migrate::prepare_writer(&connection, options)?;
-        }
+        crate::wal::check(&path)?;
+        let first = if options.read_only { Access::Read } else { Access::Write };
+        let (connection, access) = match migrate::opened(&path, first, options) {
+            // A log's index can neither be made nor changed where nothing can be written. Without a
+            // log, nobody writes either: the file is whole as it lies.
+            Err(error) if migrate::is_unwritable(&error) && crate::uri::is_whole(&path) => {
+                migrate::opened(&path, Access::Immutable, options).map_err(|_| error)?
+            }
+            opened => opened?,
+        };
+        let read_only = access != Access::Write;
         let readers: [Mutex<Option<Connection>>; READERS] = Default::default();
         let (writer, reader) = match read_only {
             true => (None, Some(connection)),
@@ -87,12 +95,13 @@ impl SqliteStore {
             path,
             options: options.clone(),
             read_only,
+            reading: if access == Access::Immutable { access } else { Access::Read },
             writer: Mutex::new(writer),
             readers,
             turn: AtomicUsize::new(0),
             memory: Mutex::new(Memory::new()),
             closed: AtomicBool::new(false),
-            poisoned: AtomicBool::new(false),
+            poisoned: OnceLock::new(),
         })
     }
 
@@ -153,7 +162,7 @@ impl SqliteStore {
         }
         let connection = match reader {
             Some(connection) => connection,
-            empty => empty.insert(migrate::connect(&self.path, true, &self.options)?),
+            empty => empty.insert(migrate::connect(&self.path, self.reading, &self.options)?),
         };
         let _snapshot = Snapshot::begin(connection, op)?;
         read(connection)
@@ -165,7 +174,7 @@ impl SqliteStore {
         let repo = lock(&self.memory).repos.get(repo.as_str()).copied()?;
         let writer = self.writer.try_lock().ok()?;
         let connection = writer.as_ref().filter(|writer| writer.is_autocommit())?;
-        let fit = !self.closed.load(Ordering::Acquire) && !self.poisoned.load(Ordering::Acquire);
+        let fit = !self.closed.load(Ordering::Acquire) && self.poisoned.get().is_none();
         fit.then(|| log::target(connection, "refs", repo, name))
     }
 
@@ -184,7 +193,7 @@ impl SqliteStore {
             };
             let Some(repo) = repo else { return Ok(None) };
             if known.is_none() {
-                lock(&self.memory).repos.insert(name.as_str().to_owned(), repo);
+                lock(&self.memory).repos.insert(name.as_str().to_owned(), repo, 1);
             }
             read(connection, repo).map(Some)
         })
@@ -195,8 +204,8 @@ impl SqliteStore {
         op: &'static str,
         write: impl FnOnce(&Connection) -> StoreResult<T>,
     ) -> StoreResult<T> {
-        if self.poisoned.load(Ordering::Acquire) {
-            let message = "an earlier flush failed, so nothing more is written";
+        if let Some(cause) = self.poisoned.get() {
+            let message = format!("an earlier write failed, so nothing more is written: {cause}");
             return Err(new(StoreErrorKind::Poisoned, op, message));
         }
         match &*lock(&self.writer) {
@@ -217,8 +226,8 @@ impl SqliteStore {
     ) -> Vec<StoreResult<Applied>> {
         let written = self.write(write::OP, |connection| {
             let (answers, in_doubt) = write::group(connection, &self.memory, group, joining);
-            if in_doubt {
-                self.poisoned.store(true, Ordering::Release);
+            if let Some(cause) = in_doubt {
+                let _ = self.poisoned.set(cause);
             }
             Ok(answers)
         });
@@ -435,9 +444,11 @@ impl BlockingStore for SqliteStore {
         // Readers first, so that the log can be written back whole.
         self.readers.iter().for_each(|reader| drop(lock(reader).take()));
         let Some(writer) = lock(&self.writer).take() else { return Ok(()) };
-        // Others may be reading: then the last of them writes the log back.
+        // Others may be reading or writing: then the last of them writes the log back. Nothing waits
+        // for them here, for a checkpoint that waits for readers keeps writers out meanwhile.
         let written = writer
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+            .busy_timeout(Duration::ZERO)
+            .and_then(|()| writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())))
             .map_err(engine("close"));
         match written {
             Err(error) if error.kind != StoreErrorKind::Busy => Err(error),

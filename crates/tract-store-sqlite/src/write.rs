@@ -95,17 +95,20 @@ pub(crate) struct Tx<'a> {
     pub(crate) text_name: Vec<u8>,
 }
 
-/// Writes a group and those who join it; the second value says that its durability is in doubt.
+/// Writes a group and those who join it; the second value says why its durability is in doubt.
 pub(crate) fn group(
     connection: &Connection,
     memory: &Mutex<Memory>,
     group: &[(RepoName, Batch)],
     joining: Option<&mut Joining<'_>>,
-) -> (Vec<StoreResult<Applied>>, bool) {
+) -> (Vec<StoreResult<Applied>>, Option<String>) {
     let mut callers = group.len();
     match try_group(connection, memory, group, joining, &mut callers) {
-        Ok(answers) => (answers, false),
-        Err((error, in_doubt)) => ((0..callers).map(|_| Err(again(&error))).collect(), in_doubt),
+        Ok(answers) => (answers, None),
+        Err((error, in_doubt)) => {
+            let cause = in_doubt.then(|| error.message.clone());
+            ((0..callers).map(|_| Err(again(&error))).collect(), cause)
+        }
     }
 }
 

@@ -77,7 +77,8 @@ impl PythonError {
         match self {
             Self::File { .. } | Self::Value { .. } => Vec::new(),
             Self::Sqlite { .. } => vec![
-                "copy the file together with its -wal file to a folder that can be written to"
+                "copy the file together with its -wal or -journal file to a folder that can be written to, \
+                 and open the copy there once with SQLite"
                     .to_owned(),
             ],
             Self::NotTract { .. } => {

@@ -8,13 +8,14 @@ use tract_core::time::parse_rfc3339;
 
 use super::rows::{Annotation, Commit, Database, Event, Operation, RefRow, Spawn, Tag, Tool};
 use super::{NEWEST_VERSION, OLDEST_VERSION, PythonError, hash};
+use crate::uri;
 
 type Result<T> = std::result::Result<T, PythonError>;
 
 /// Reads all rows of a file of the Python original.
 ///
 /// # Behavior
-/// - The file is only read. Without a `-wal` file beside it, it is read as it lies, also where
+/// - The file is only read. Without a `-wal` or `-journal` file beside it, it is read as it lies, also where
 ///   its folder cannot be written to.
 /// - The hash of every commit, of its content and of every tool is computed again; a commit that
 ///   fails is there and says so in [`Commit::damage`].
@@ -83,32 +84,18 @@ pub fn read(path: &Path) -> Result<Database> {
 }
 
 /// Opens a file for reading alone. A file left in WAL mode wants side files, which may not be
-/// made in a folder that cannot be written to; without a log beside it, it is whole as it lies.
+/// made in a folder that cannot be written to; without a log or a journal beside it, it is whole as
+/// it lies. With one, SQLite has to bring both together, or to say that it cannot.
 fn open(path: &Path) -> Result<Connection> {
     let sqlite = |source| PythonError::Sqlite { path: path.to_owned(), source };
-    std::fs::File::open(path)
-        .map_err(|source| PythonError::File { path: path.to_owned(), source })?;
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    let logged = std::fs::metadata(Path::new(&log)).is_ok_and(|log| log.len() > 0);
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    match logged {
-        true => Connection::open_with_flags(path, flags).map_err(sqlite),
-        false => {
-            let absolute = std::path::absolute(path)
-                .map_err(|source| PythonError::File { path: path.to_owned(), source })?;
-            let mut uri = String::from("file:");
-            for byte in absolute.to_string_lossy().bytes() {
-                match byte {
-                    b'%' | b'?' | b'#' => uri.push_str(&format!("%{byte:02x}")),
-                    byte if byte.is_ascii() => uri.push(char::from(byte)),
-                    byte => uri.push_str(&format!("%{byte:02x}")),
-                }
-            }
-            uri.push_str("?mode=ro&immutable=1");
-            Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI).map_err(sqlite)
-        }
+    let file = |source| PythonError::File { path: path.to_owned(), source };
+    std::fs::File::open(path).map_err(file)?;
+    let absolute = std::path::absolute(path).map_err(file)?;
+    if uri::is_whole(&absolute) {
+        return uri::open_immutable(&absolute).map_err(sqlite);
     }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(absolute, flags).map_err(sqlite)
 }
 
 struct File<'a> {

@@ -140,3 +140,56 @@ fn the_faster_mode_says_that_it_is_not_durable() {
     assert!(!store.capabilities().durable);
     assert!(create(&folder.path().join("other.db")).capabilities().durable);
 }
+
+/// Who closes waits for no reader, and keeps no writer out meanwhile.
+#[test]
+fn closing_does_not_wait_for_readers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    let options = SqliteOptions::new().create(true).busy_timeout(Duration::from_secs(3600));
+    let store = tract_store_sqlite::open(&path, &options).unwrap();
+    append(&store, &branch("main"), None, messages().take(2));
+    let reader = rusqlite::Connection::open(&path).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM commits").unwrap();
+    append(&store, &branch("other"), None, messages().take(2));
+    let (closed, wait) = std::sync::mpsc::channel();
+    std::thread::spawn(move || closed.send(block_on(store.close())));
+    // With all the time that a busy machine may need: it would wait for an hour.
+    let answer = wait.recv_timeout(Duration::from_secs(120)).expect("it waits for the reader");
+    answer.unwrap();
+    reader.execute_batch("COMMIT").unwrap();
+    assert_eq!(create(&path).store().check(&repo(), false).unwrap(), []);
+}
+
+/// SQLite alone would drop acknowledged writes behind a flipped bit of its log in silence.
+#[test]
+fn a_flipped_bit_in_the_log_is_told_once_and_the_log_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    let killed = folder.path().join("killed");
+    std::fs::create_dir(&killed).unwrap();
+    let store = create(&path);
+    let line = append(&store, &branch("main"), None, messages().take(12));
+    for name in ["agent.db", "agent.db-wal"] {
+        std::fs::copy(folder.path().join(name), killed.join(name)).unwrap();
+    }
+    let log = killed.join("agent.db-wal");
+    let mut bytes = std::fs::read(&log).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 4;
+    std::fs::write(&log, &bytes).unwrap();
+    let path = killed.join("agent.db");
+    let error = tract_store_sqlite::open(&path, &SqliteOptions::new()).unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Corrupt { object: None });
+    assert!(error.message.contains("acknowledged writes behind it"), "{error}");
+    assert_eq!(std::fs::read(killed.join("agent.db-wal.damaged")).unwrap(), bytes);
+    // It goes on without what is lost, and the check says so until the copy is removed.
+    let left = tract_store_sqlite::open(&path, &SqliteOptions::new()).unwrap();
+    let found = left.store().commits(&repo(), &line).unwrap();
+    let there = found.iter().filter(|commit| commit.is_some()).count();
+    assert!(0 < there && there < line.len(), "{there} of {}", line.len());
+    let damage = left.store().check(&repo(), false).unwrap();
+    assert!(damage.len() == 1 && damage[0].what.contains("agent.db-wal.damaged"), "{damage:?}");
+    std::fs::remove_file(killed.join("agent.db-wal.damaged")).unwrap();
+    assert_eq!(left.store().check(&repo(), false).unwrap(), []);
+}

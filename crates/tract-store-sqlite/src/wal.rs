@@ -1,0 +1,233 @@
+//! Whether the write-ahead log lost writes that were acknowledged.
+//!
+//! SQLite reads its log up to the first frame whose checksum does not hold and drops the rest in
+//! silence: after a crash that is what was never acknowledged, after a flipped bit it is not. The
+//! difference can be told, because each checksum continues the one stored in the frame before it:
+//! frames behind a damaged one still hold. A transaction is written only when the one before it
+//! is flushed. So of what a crash left unfinished at most one transaction can hold behind a gap;
+//! where two do, the first of them was acknowledged.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use tract_core::StoreResult;
+
+use crate::error::{damaged, new};
+use crate::uri::beside;
+
+const HEADER: usize = 32;
+const FRAME_HEADER: usize = 24;
+/// The first word of a log, but for its last bit, which says how its checksums read words.
+const MAGIC: u32 = 0x377f_0682;
+
+type Sum = (u32, u32);
+
+/// What a log begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Header {
+    big_endian: bool,
+    page_size: usize,
+    salts: [u8; 8],
+    sum: Sum,
+}
+
+/// A gap in a log, with more than one transaction behind it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Gap {
+    /// Where the first frame begins that does not hold.
+    pub(crate) at: u64,
+    /// How many transactions end behind it.
+    pub(crate) transactions: u64,
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    let bytes = bytes.get(at..at + 4).and_then(|bytes| bytes.first_chunk::<4>());
+    bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes))
+}
+
+/// Continues a checksum over bytes, eight at a time.
+fn sum(big_endian: bool, (mut a, mut b): Sum, bytes: &[u8]) -> Sum {
+    let (chunks, _) = bytes.as_chunks::<8>();
+    for &[b0, b1, b2, b3, b4, b5, b6, b7] in chunks {
+        let (first, second) = ([b0, b1, b2, b3], [b4, b5, b6, b7]);
+        let (first, second) = match big_endian {
+            true => (u32::from_be_bytes(first), u32::from_be_bytes(second)),
+            false => (u32::from_le_bytes(first), u32::from_le_bytes(second)),
+        };
+        a = a.wrapping_add(first).wrapping_add(b);
+        b = b.wrapping_add(second).wrapping_add(a);
+    }
+    (a, b)
+}
+
+impl Header {
+    /// Reads a header; `None` where there is none that SQLite would accept.
+    fn read(file: &mut File) -> io::Result<Option<Self>> {
+        let mut bytes = Vec::with_capacity(HEADER);
+        file.seek(SeekFrom::Start(0))?;
+        file.take(HEADER as u64).read_to_end(&mut bytes)?;
+        let magic = word(&bytes, 0);
+        let (page_size, big_endian) = (word(&bytes, 8) as usize, magic & 1 == 1);
+        let (Some(start), Some(salts)) = (bytes.get(..24), bytes.get(16..24)) else {
+            return Ok(None);
+        };
+        let stored = (word(&bytes, 24), word(&bytes, 28));
+        let is_one = magic & !1 == MAGIC
+            && (512..=65536).contains(&page_size)
+            && page_size.is_power_of_two()
+            && sum(big_endian, (0, 0), start) == stored;
+        let salts = salts.first_chunk::<8>().copied().unwrap_or_default();
+        Ok(is_one.then_some(Self { big_endian, page_size, salts, sum: stored }))
+    }
+}
+
+/// Looks for a gap in a log. Reads it once from end to end.
+fn gap(path: &Path) -> io::Result<Option<Gap>> {
+    let mut file = File::open(path)?;
+    let Some(header) = Header::read(&mut file)? else { return Ok(None) };
+    let mut reader = BufReader::with_capacity(1 << 18, &file);
+    let mut frame = vec![0; FRAME_HEADER + header.page_size];
+    let (mut before, mut at) = (header.sum, HEADER as u64);
+    let mut found: Option<Gap> = None;
+    loop {
+        match reader.read_exact(&mut frame) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
+            Err(error) => return Err(error),
+        }
+        let stored = (word(&frame, 16), word(&frame, 20));
+        let (head, page) = frame.split_at(FRAME_HEADER);
+        let computed = sum(header.big_endian, before, head.get(..8).unwrap_or_default());
+        let holds = word(head, 0) != 0
+            && head.get(8..16) == Some(header.salts.as_slice())
+            && sum(header.big_endian, computed, page) == stored;
+        let ends_transaction = word(head, 4) != 0;
+        match (&mut found, holds) {
+            (None, false) => found = Some(Gap { at, transactions: 0 }),
+            (Some(gap), true) => gap.transactions += u64::from(ends_transaction),
+            (None, true) | (Some(_), false) => {}
+        }
+        before = stored;
+        at += frame.len() as u64;
+    }
+    // Whoever began the log anew meanwhile left old frames behind new ones.
+    let is_same = Header::read(&mut file)? == Some(header);
+    Ok(found.filter(|gap| is_same && gap.transactions > 1))
+}
+
+/// Where a damaged log is kept.
+pub(crate) fn kept(path: &Path) -> PathBuf {
+    beside(path, "-wal.damaged")
+}
+
+/// Refuses a store once whose log has a gap with acknowledged writes behind it, and keeps a copy of
+/// that log: to open it again is to go on without them.
+pub(crate) fn check(path: &Path) -> StoreResult<()> {
+    const OP: &str = "open";
+    let log = beside(path, "-wal");
+    let gap = match gap(&log) {
+        Ok(Some(gap)) => gap,
+        Ok(None) => return Ok(()),
+        // SQLite says what is wrong with a log that cannot be read.
+        Err(_) => return Ok(()),
+    };
+    let copy = kept(path);
+    let same = |a: &Path, b: &Path| {
+        let read = |path: &Path| Header::read(&mut File::open(path)?);
+        Ok::<_, io::Error>(read(a)? == read(b)?)
+    };
+    if same(&log, &copy).unwrap_or_default() {
+        return Ok(());
+    }
+    let Gap { at, transactions } = gap;
+    let shown = log.display();
+    let message = format!(
+        "{shown} is damaged at byte {at}, with {transactions} acknowledged writes behind it"
+    );
+    let copied = std::fs::copy(&log, &copy).and_then(|_| File::open(&copy)?.sync_all());
+    match copied {
+        Ok(()) => {
+            let kept = copy.display();
+            Err(damaged(
+                OP,
+                format!("{message}; a copy is at {kept}, and opening again goes on without them"),
+            ))
+        }
+        Err(error) => {
+            let kind = tract_core::StoreErrorKind::Corrupt { object: None };
+            Err(new(kind, OP, format!("{message}; it cannot be copied: {error}")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+
+    /// A log of so many transactions that no checkpoint has written back.
+    fn logged(folder: &Path, transactions: u32) -> (PathBuf, Vec<u8>) {
+        let live = folder.join("live.db");
+        let connection = Connection::open(&live).expect("it opens");
+        connection
+            .execute_batch(
+                "PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0; CREATE TABLE t (x)",
+            )
+            .expect("a table");
+        for n in 0..transactions {
+            connection.execute("INSERT INTO t VALUES (?1)", [n]).expect("a row");
+        }
+        let log = folder.join("copy.db-wal");
+        std::fs::copy(beside(&live, "-wal"), &log).expect("a copy");
+        (log.clone(), std::fs::read(&log).expect("a log"))
+    }
+
+    #[test]
+    fn a_flipped_bit_before_acknowledged_writes_is_found_and_a_torn_end_is_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (log, whole) = logged(folder.path(), 30);
+        assert_eq!(gap(&log).expect("it reads"), None);
+        let header = Header::read(&mut File::open(&log).unwrap()).unwrap().expect("a header");
+        let frame = FRAME_HEADER + header.page_size;
+        let frames = (whole.len() - HEADER) / frame;
+        // Any bit of a frame: numbers, salts, checksum, page.
+        for (n, within) in
+            (0..frames - 3).zip([0, 5, 9, 14, 17, 22, 24, 2000, 4000].into_iter().cycle())
+        {
+            let mut bytes = whole.clone();
+            bytes[HEADER + n * frame + within] ^= 1 << (n % 8);
+            std::fs::write(&log, &bytes).unwrap();
+            let found = gap(&log).unwrap().unwrap_or_else(|| panic!("frame {n}, byte {within}"));
+            assert_eq!(found.at, (HEADER + n * frame) as u64);
+            assert!(found.transactions > 1);
+        }
+        // What a crash leaves: an end that was never flushed, whole or with a gap.
+        for cut in (HEADER..whole.len()).step_by(frame / 3) {
+            std::fs::write(&log, &whole[..cut]).unwrap();
+            assert_eq!(gap(&log).unwrap(), None, "cut at {cut}");
+        }
+        let mut bytes = whole.clone();
+        let last = HEADER + (frames - 1) * frame;
+        bytes[last - frame..last].fill(0);
+        std::fs::write(&log, &bytes).unwrap();
+        assert_eq!(gap(&log).unwrap(), None, "one transaction behind a gap was perhaps under way");
+    }
+
+    #[test]
+    fn frames_of_an_earlier_round_of_the_log_are_no_gap() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let live = folder.path().join("live.db");
+        let connection = Connection::open(&live).expect("it opens");
+        connection.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t (x)").expect("a table");
+        for n in 0..20 {
+            connection.execute("INSERT INTO t VALUES (?1)", [n]).expect("a row");
+        }
+        connection
+            .query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(()))
+            .expect("it restarts");
+        connection.execute("INSERT INTO t VALUES (1)", []).expect("a row");
+        assert_eq!(gap(&beside(&live, "-wal")).expect("it reads"), None);
+    }
+}
