@@ -115,9 +115,13 @@ fn here() -> Outcome<PathBuf> {
 
 fn found_upwards(from: &Path) -> Outcome<String> {
     let candidate = |folder: &Path| folder.join(DEFAULT.iter().collect::<PathBuf>());
-    from.ancestors()
-        .map(candidate)
-        .find(|path| path.exists())
-        .map(|path| url_of(&path))
-        .ok_or_else(|| Failure::no_store(from))
+    let found = from.ancestors().map(candidate).enumerate().find(|(_, path)| path.exists());
+    let (above, path) = found.ok_or_else(|| Failure::no_store(from))?;
+    Ok(match path.to_str() {
+        Some(_) => url_of(&path),
+        // A url is text. The way there from here is, whatever the folders above are called.
+        None => {
+            url_of(&PathBuf::from("../".repeat(above)).join(DEFAULT.iter().collect::<PathBuf>()))
+        }
+    })
 }

@@ -125,6 +125,18 @@ impl Failure {
         self
     }
 
+    /// Takes back advice that names this very verb, which has just failed, for another.
+    #[must_use]
+    pub(crate) fn advise_other_than(mut self, verb: &str, instead: &str) -> Self {
+        let advised = self.notes.len();
+        let named = format!("`{verb}`");
+        self.notes.retain(|note| !note.contains(&named));
+        if self.notes.len() < advised {
+            self.notes.push(instead.to_owned());
+        }
+        self
+    }
+
     /// Says that somebody interrupted it.
     #[must_use]
     pub(crate) fn interrupted(self) -> Self {

@@ -27,7 +27,9 @@ struct Made<'a> {
 pub(crate) async fn run(context: &mut Context<'_>, _init: Init) -> Outcome<()> {
     let url = context.url_to_make();
     let repo = tract::RepoName::new(context.global.repo.clone())?;
-    let store = context.open_store(&url, true).await?;
+    let opened = context.open_store(&url, true).await;
+    let elsewhere = "choose another place: tract --store sqlite:PATH init";
+    let store = opened.map_err(|failure| failure.advise_other_than("tract init", elsewhere))?;
     let created = !store.repos().await?.contains(&repo);
     let tract = context.open_repo(store, true).await?;
     let branch = tract.branch_name().to_owned();

@@ -52,6 +52,12 @@ struct DamageLine {
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, verify: Verify) -> Outcome<()> {
+    let verified = verified(context, verify).await;
+    let restore = "nothing more can be told: restore the store from a copy or an export";
+    verified.map_err(|failure| failure.advise_other_than("tract verify", restore))
+}
+
+async fn verified(context: &mut Context<'_>, verify: Verify) -> Outcome<()> {
     let tract = context.open().await?;
     let bar = render::progress("verifying", "commits");
     let watched = bar.clone();

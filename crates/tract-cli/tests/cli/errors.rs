@@ -255,6 +255,219 @@ fn a_store_that_cannot_be_written() {
     assert_eq!(place.json(&["--json", "log"]).len(), 1);
 }
 
+/// A store that the user who reads it may not write, in a folder that is as little theirs.
+#[cfg(unix)]
+struct Unwritable {
+    place: Place,
+    folder: std::path::PathBuf,
+}
+
+#[cfg(unix)]
+impl Unwritable {
+    fn new(url: &str) -> Self {
+        use std::os::unix::fs::PermissionsExt;
+        let place = Place::empty();
+        place.ok(&["--store", url, "init"]);
+        for text in ["one", "two", "three"] {
+            place.ok(&["--store", url, "commit", "user", text]);
+        }
+        let folder = place.path("kept");
+        let mode = |path: &std::path::Path, mode| {
+            let permissions = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(path, permissions).expect("it is set");
+        };
+        for entry in std::fs::read_dir(&folder).expect("a folder") {
+            mode(&entry.expect("a file").path(), 0o444);
+        }
+        mode(&folder, 0o555);
+        mode(&place.path("."), 0o755);
+        Self { place, folder }
+    }
+
+    /// Runs as a user for whom permissions hold.
+    fn run(&self, arguments: &[&str]) -> std::process::Output {
+        use std::os::unix::process::CommandExt;
+        const NOBODY: u32 = 65_534;
+        let mut command = self.place.command(arguments);
+        let is_above = std::fs::File::create(self.folder.join("probe")).is_ok();
+        if is_above {
+            std::fs::remove_file(self.folder.join("probe")).expect("it is removed");
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command.output().expect("the binary starts")
+    }
+}
+
+#[cfg(unix)]
+impl Drop for Unwritable {
+    fn drop(&mut self) {
+        use std::os::unix::fs::PermissionsExt;
+        let writable = std::fs::Permissions::from_mode(0o755);
+        let _ = std::fs::set_permissions(&self.folder, writable);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_store_that_may_only_be_read_is_read() {
+    for url in ["sqlite:kept/agent.db", "redb:kept/agent.redb"] {
+        let store = Unwritable::new(url);
+        for verb in ["log", "compile", "verify", "status"] {
+            let ran = store.run(&["--store", url, verb]);
+            let said = String::from_utf8_lossy(&ran.stderr);
+            assert_eq!(ran.status.code(), Some(0), "{url} {verb}: {said}");
+        }
+        let ran = store.run(&["--store", url, "--json", "log"]);
+        assert_eq!(String::from_utf8_lossy(&ran.stdout).lines().count(), 3, "{url}");
+        let ran = store.run(&["--store", url, "commit", "user", "four"]);
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(3), "{url}: {said}");
+        assert!(said.contains("error[read_only]"), "{url}: {said}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_may_not_be_opened_is_named() {
+    use std::os::unix::fs::PermissionsExt;
+    for (url, file) in
+        [("sqlite:kept/agent.db", "agent.db"), ("redb:kept/agent.redb", "agent.redb")]
+    {
+        let store = Unwritable::new(url);
+        let path = store.folder.join(file);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).expect("it is set");
+        let ran = store.run(&["--store", url, "log"]);
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(3), "{said}");
+        assert!(said.contains("error[unavailable]") && said.contains(file), "{said}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_whose_name_is_no_text_holds_a_store() {
+    use std::os::unix::ffi::OsStrExt;
+    let place = Place::empty();
+    let folder = place.path(".").join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
+    std::fs::create_dir(&folder).expect("a folder");
+    for arguments in [&["init"][..], &["commit", "user", "Hi"], &["log"], &["verify"]] {
+        let ran = place.command(arguments).current_dir(&folder).output().expect("it starts");
+        assert!(ran.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    }
+    assert!(folder.join(".tract/tract.db").exists());
+}
+
+#[test]
+fn init_that_fails_does_not_advise_init() {
+    let place = Place::empty();
+    place.write("file", "no folder");
+    place.write("foreign.db", "something else that is long enough to be read as a header");
+    for url in [
+        "sqlite:file/agent.db",
+        "redb:file/agent.redb",
+        "redb:/proc/none/agent.redb",
+        "sqlite:/proc/none/agent.db",
+        "sqlite:foreign.db",
+        "redb:foreign.db",
+    ] {
+        let ran = place.run(&["--store", url, "init"]);
+        assert_eq!(ran.code, Some(3), "{url}: {ran:?}");
+        assert!(!ran.stderr.contains("tract init"), "{url}: {ran:?}");
+        assert!(!ran.stderr.contains("no_store"), "{url}: {ran:?}");
+    }
+}
+
+/// The size of a file is limited as a full disk or a quota limits it.
+#[cfg(unix)]
+#[test]
+fn a_write_for_which_there_is_no_room_says_so() {
+    for url in ["sqlite:agent.db", "redb:agent.redb"] {
+        let place = Place::empty();
+        place.ok(&["--store", url, "init"]);
+        place.ok(&["--store", url, "commit", "user", "there is room"]);
+        let lines: String = (0..200)
+            .map(|n| format!("{{\"op\":\"user\",\"text\":\"{n} {}\"}}\n", "x".repeat(20_000)))
+            .collect();
+        place.write("stream", lines);
+        let tract = env!("CARGO_BIN_EXE_tract");
+        let script =
+            format!("trap '' XFSZ; ulimit -f 1500; exec {tract} --store {url} apply stream");
+        let mut command = std::process::Command::new("bash");
+        let ran = command.args(["-c", &script]).current_dir(place.path(".")).output();
+        let ran = ran.expect("bash starts");
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(3), "{url}: {said}");
+        assert!(!said.contains("[poisoned]"), "{url}: {said}");
+        match url.starts_with("redb") {
+            true => assert!(said.contains("error[disk_full]"), "{said}"),
+            // SQLite keeps to itself why a write fails, not that it does.
+            false => assert!(said.contains("writing failed"), "{said}"),
+        }
+        // With room again all that was acknowledged is there.
+        let clean = place.json(&["--store", url, "verify", "--json"]);
+        assert_eq!(clean[0]["clean"], true, "{clean:?}");
+    }
+}
+
+#[test]
+fn verify_names_what_is_damaged_whichever_page_it_is_on() {
+    let place = Place::new();
+    let lines: String = (0..120)
+        .map(|n| format!("{{\"op\":\"user\",\"text\":\"message {n} {}\"}}\n", "x".repeat(500)))
+        .collect();
+    place.feed(&["apply", "-"], lines.as_bytes()).expect(0);
+    place.is_clean();
+    let whole = std::fs::read(place.store()).expect("it is read");
+    let pages = whole.len() / 4096;
+    let mut reports = 0;
+    for page in (1..pages).step_by((pages / 30).max(1)) {
+        let mut file = whole.clone();
+        file[page * 4096..][..64].fill(0xff);
+        std::fs::write(place.store(), file).expect("it is written");
+        let ran = place.run(&["verify", "--json"]);
+        let lines = ran.lines();
+        match ran.code {
+            Some(1) => {
+                let damage = lines[0]["damage"].as_array().expect("a list");
+                assert!(!damage.is_empty(), "page {page}: {lines:?}");
+                reports += 1;
+            }
+            // A page that nothing is read from.
+            Some(0) => {}
+            // The tables themselves are not known any more: then there is nothing to name.
+            Some(3) => {
+                let said = lines[0]["error"].to_string();
+                assert!(!said.contains("tract verify"), "page {page}: {said}");
+            }
+            other => panic!("page {page}: {other:?} {ran:?}"),
+        }
+    }
+    assert!(reports > 20, "{reports} reports for {pages} pages");
+}
+
+#[test]
+fn a_damaged_redb_file_is_an_error_and_no_panic() {
+    let place = Place::empty();
+    let url = "redb:agent.redb";
+    place.ok(&["--store", url, "init"]);
+    let lines: String = (0..60)
+        .map(|n| format!("{{\"op\":\"user\",\"text\":\"message {n} {}\"}}\n", "x".repeat(500)))
+        .collect();
+    place.feed(&["--store", url, "apply", "-"], lines.as_bytes()).expect(0);
+    let whole = std::fs::read(place.path("agent.redb")).expect("it is read");
+    let pages = whole.len() / 4096;
+    for page in (1..pages).step_by((pages / 30).max(1)) {
+        let mut file = whole.clone();
+        file[page * 4096..][..64].fill(0xff);
+        place.write("agent.redb", file);
+        for verb in ["log", "verify"] {
+            let ran = place.run(&["--store", url, verb]);
+            assert!(matches!(ran.code, Some(0 | 1 | 3)), "page {page}, {verb}: {ran:?}");
+            assert!(!ran.stderr.contains("panicked at"), "page {page}, {verb}: {ran:?}");
+        }
+    }
+}
+
 #[test]
 fn one_flipped_byte_is_an_error_and_is_named() {
     let place = Place::new();

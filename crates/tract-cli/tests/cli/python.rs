@@ -336,6 +336,43 @@ fn a_branch_that_went_on_is_forwarded_and_damage_is_named() {
     place.is_clean();
 }
 
+/// A transaction that broke off leaves pages of both sides of it in the file, and what the file was
+/// before in a journal beside it.
+#[test]
+fn a_file_with_a_journal_of_a_broken_transaction_is_not_read_as_it_lies() {
+    let place = Place::new();
+    let live = place.path("live.db");
+    std::fs::copy(file("v13.db"), &live).expect("it is copied");
+    let connection = Connection::open(&live).expect("it opens");
+    connection
+        .execute_batch(
+            "PRAGMA journal_mode = DELETE; PRAGMA cache_spill = 1; PRAGMA cache_size = 1; BEGIN; \
+             UPDATE commits SET message = hex(randomblob(2000)); DELETE FROM blobs;",
+        )
+        .expect("a transaction under way");
+    let journal = std::fs::metadata(place.path("live.db-journal")).expect("a journal");
+    assert!(journal.len() > 0);
+    for end in ["", "-journal"] {
+        let copy = place.path(&format!("old.db{end}"));
+        std::fs::copy(place.path(&format!("live.db{end}")), copy).expect("it is copied");
+    }
+    place.refused(
+        &["import", "--format", "python-tract", "old.db"],
+        1,
+        "python_sqlite",
+        "-journal",
+    );
+    // Once SQLite has rolled it back, it is what it was.
+    let rolled_back = Connection::open(place.path("old.db")).expect("it opens");
+    let count: i64 = rolled_back
+        .query_row("SELECT count(*) FROM blobs", [], |row| row.get(0))
+        .expect("it is rolled back");
+    assert!(count > 0);
+    drop(rolled_back);
+    place.ok(&["import", "--format", "python-tract", "old.db"]);
+    drop(connection);
+}
+
 #[test]
 fn other_files_are_refused_before_a_store_is_made() {
     let place = Place::empty();
