@@ -16,6 +16,8 @@ use tract_core::{
     ToolDefinition, ToolId, ToolRow, Toolset, ToolsetId,
 };
 
+use crate::write::apply_to_store_once;
+
 /// What is held back.
 #[derive(Debug, Default)]
 struct Pending {
@@ -70,17 +72,7 @@ impl Overlay {
             self.clear();
             return Ok((Applied::Done, None));
         };
-        let mut applied = self.below.apply(repo, batch.clone()).await;
-        // The outcome is unknown: the same batch again happens at most once.
-        for _ in 0..3 {
-            match &applied {
-                Err(error) if error.kind == StoreErrorKind::Unknown => {
-                    applied = self.below.apply(repo, batch.clone()).await;
-                }
-                Ok(_) | Err(_) => break,
-            }
-        }
-        let applied = applied?;
+        let applied = apply_to_store_once(self.below.as_ref(), repo, &batch).await?;
         if !matches!(applied, Applied::Conflict(_)) {
             self.clear();
         }

@@ -6,7 +6,7 @@ use tract_compile::Changed;
 use tract_core::store::{LogQuery, Store};
 use tract_core::{
     Applied, Batch, BatchId, Commit, CommitId, Draft, Expect, OperationId, RefName, RefTarget,
-    StoreError, StoreErrorKind, ToolSchema,
+    RepoName, StoreError, StoreErrorKind, StoreResult, ToolSchema,
 };
 use tract_hooks::{BeforeCommit, BeforeCompress, RefMoved, ToolResultReceived};
 
@@ -357,18 +357,26 @@ const RETRIES: usize = 3;
 /// most once. A handle that then refuses all writes cannot tell either, so the answer is why the
 /// outcome became unknown.
 pub(crate) async fn apply_once(repo: &Repo, batch: &Batch) -> Result<Applied> {
-    let store: &dyn Store = repo.store().as_ref();
+    Ok(apply_to_store_once(repo.store().as_ref(), repo.name(), batch).await?)
+}
+
+/// Does what [`apply_once`] does, below a repository.
+pub(crate) async fn apply_to_store_once(
+    store: &dyn Store,
+    repo: &RepoName,
+    batch: &Batch,
+) -> StoreResult<Applied> {
     let mut unknown = None;
     for _ in 0..=RETRIES {
-        match (store.apply(repo.name(), batch.clone()).await, &unknown) {
+        match (store.apply(repo, batch.clone()).await, &unknown) {
             (Err(error), None) if error.kind == StoreErrorKind::Unknown => unknown = Some(error),
             (Err(error), Some(_)) if error.kind == StoreErrorKind::Unknown => {}
             (Err(error), Some(_)) if error.kind == StoreErrorKind::Poisoned => break,
-            (outcome, _) => return Ok(outcome?),
+            (outcome, _) => return outcome,
         }
     }
     let never = || StoreError::new(StoreErrorKind::Unknown, store.backend(), "apply", "no answer");
-    Err(unknown.unwrap_or_else(never).into())
+    Err(unknown.unwrap_or_else(never))
 }
 
 /// Tells the hooks what a write moved. It is done, whether its log can be read or not.

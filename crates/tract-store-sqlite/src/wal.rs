@@ -111,7 +111,7 @@ fn gap(path: &Path) -> io::Result<Option<Gap>> {
         before = stored;
         at += frame.len() as u64;
     }
-    // Whoever began the log anew meanwhile left old frames behind new ones.
+    // A process that restarted the log meanwhile left old frames behind new ones.
     let is_same = Header::read(&mut file)? == Some(header);
     Ok(found.filter(|gap| is_same && gap.transactions > 1))
 }
@@ -151,7 +151,7 @@ pub(crate) fn check(path: &Path) -> StoreResult<()> {
             let kept = copy.display();
             Err(damaged(
                 OP,
-                format!("{message}; a copy is at {kept}, and opening again goes on without them"),
+                format!("{message}; a copy is at {kept}, and opening again continues without them"),
             ))
         }
         Err(error) => {

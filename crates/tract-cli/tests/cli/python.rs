@@ -346,7 +346,7 @@ fn a_file_with_a_journal_of_a_broken_transaction_is_not_read_as_it_lies() {
     let connection = Connection::open(&live).expect("it opens");
     connection
         .execute_batch(
-            "PRAGMA journal_mode = DELETE; PRAGMA cache_spill = 1; PRAGMA cache_size = 1; BEGIN; \
+            "PRAGMA foreign_keys = OFF; PRAGMA journal_mode = DELETE; PRAGMA cache_spill = 1; PRAGMA cache_size = 1; BEGIN; \
              UPDATE commits SET message = hex(randomblob(2000)); DELETE FROM blobs;",
         )
         .expect("a transaction under way");

@@ -260,7 +260,7 @@ impl<'a> Lines<'a> {
             SnapshotCheck::Damaged => "its snapshot is damaged",
             _ => "its snapshot differs from the view folded from the root",
         };
-        // Somebody may have dropped or replaced the snapshots meanwhile.
+        // Another process may have dropped or replaced the snapshots meanwhile.
         if self.snapshots.row(self.repo, id).await? == Some(bytes) {
             found.push(derived(ObjectId::Commit(id), what));
         }
