@@ -27,7 +27,7 @@ lock_schedule | Hours at which the canal lock opens on a day. | day:string! | Wh
 wind_forecast | Wind speed and gusts forecast for a sea area. | area:string! hours:integer unit:knots|ms | What wind and gusts are forecast for the northern sea area? | {"area": "north", "hours": 12, "unit": "ms"}
 bike_rent | Rent a bicycle at a station for some hours. | station:string! hours:number! helmet:boolean | Rent me a bicycle at the canal station for three hours, with a helmet. | {"station": "canal", "hours": 3, "helmet": true}
 tire.pressure | Pressure for a bicycle tire of a size under a weight. | size:string! weight_kg:number! | What pressure does a 55-406 tire need for 118 kg? | {"size": "55-406", "weight_kg": 118.5}
-repair_quote | Quote what repairs of a bicycle cost. | bike:string! work:[string]! voucher:string | Quote truing the wheel and a new rotor for bike B-3310. | {"bike": "B-3310", "work": ["true_wheel", "rotor"], "voucher": "HJUL26"}
+repair_quote | Quote what repairs of a bicycle cost. | bike:string! repairs:[string]! voucher:string | Quote truing the wheel and a new rotor for bike B-3310. | {"bike": "B-3310", "repairs": ["true_wheel", "rotor"], "voucher": "HJUL26"}
 spare_part_stock | How many of a spare part are in stock. | part:string! warehouse:string | Is spare part SP-184-20 in stock? | {"part": "SP-184-20"}
 library_search | Search the library's catalog for books by author, title or subject. | words:string! language:string available:boolean | Search the library for books on lighthouses. | {"words": "lighthouses", "available": true}
 loan_renew | Renew the loan of a book for some weeks. | loan:string! weeks:integer! | Renew my loan L-77 for another two weeks. | {"loan": "L-77", "weeks": 2}
