@@ -67,6 +67,6 @@ pub use crate::step::{Step, StepError, StepFields, StepOp};
 pub use crate::store::{Store, StoreError, StoreErrorKind, StoreExt, StoreResult};
 pub use crate::text::JsonText;
 pub use crate::tool::{
-    CancellationToken, DynTool, NoParams, ProgressSink, RenderedValue, Tool, ToolContext,
-    ToolError, ToolFailure, ToolOrigin, ToolParams, ToolResult, ToolSpec, ToolTraits,
+    BoundCall, CancellationToken, DynTool, NoParams, ProgressSink, RenderedValue, Tool,
+    ToolContext, ToolError, ToolFailure, ToolOrigin, ToolParams, ToolResult, ToolSpec, ToolTraits,
 };

@@ -51,10 +51,12 @@ pub use crate::import::{
 pub use crate::log::{LogLine, LogPage, describe, log, log_all, one_line};
 pub use crate::merge::{MergeOptions, Merged};
 pub use crate::pending::{
-    Asked, Decided, Deferred, DeferredCall, Pending, Rejected, TurnAnswer, TurnRecord, TurnRecorded,
+    Alongside, Asked, Decided, Deferred, DeferredCall, Pending, Rejected, TurnAnswer, TurnRecord,
+    TurnRecorded,
 };
 pub use crate::plan::Refusal;
 pub use crate::question::unanswered;
+pub use crate::races::Races;
 pub use crate::reply::{broken_off, generation_config, reply_draft};
 pub use crate::repo::{Repo, RepoOptions};
 pub use crate::revision::Marks;

@@ -15,7 +15,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 /// The races that one write lost. What bounds them is time: how often others win meanwhile says
 /// nothing about the next try.
 #[derive(Debug)]
-pub(crate) struct Races {
+pub struct Races {
     limit: Duration,
     first: Option<Instant>,
     lost: usize,
@@ -23,7 +23,7 @@ pub(crate) struct Races {
 
 impl Repo {
     /// Starts to count the races of a write.
-    pub(crate) fn races(&self) -> Races {
+    pub fn races(&self) -> Races {
         Races { limit: self.retry_for(), first: None, lost: 0 }
     }
 }
@@ -43,7 +43,7 @@ impl Races {
     ///
     /// # Errors
     /// [`Error::KeptMoving`] when the time is up.
-    pub(crate) async fn lose(&mut self) -> Result<()> {
+    pub async fn lose(&mut self) -> Result<()> {
         let first = *self.first.get_or_insert_with(Instant::now);
         self.lost += 1;
         if self.lost == 1 {

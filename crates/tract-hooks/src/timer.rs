@@ -1,43 +1,38 @@
 //! A clock that wakes whoever waits, without a runtime: one thread for the whole process.
 
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// Somebody to be woken at a time.
-struct Sleeper {
-    at: Instant,
-    waker: Waker,
-}
-
-impl PartialEq for Sleeper {
-    fn eq(&self, other: &Self) -> bool {
-        self.at == other.at
-    }
-}
-
-impl Eq for Sleeper {}
-
-impl PartialOrd for Sleeper {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Sleeper {
-    /// The earliest is the greatest, as a heap has it.
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        other.at.cmp(&self.at)
-    }
+/// Tasks to be woken, the earliest first. The number tells those of one time apart.
+#[derive(Default)]
+struct Sleepers {
+    wakers: BTreeMap<(Instant, u64), Waker>,
+    next: u64,
 }
 
 #[derive(Default)]
 struct Timer {
-    sleepers: Mutex<BinaryHeap<Sleeper>>,
+    sleepers: Mutex<Sleepers>,
     changed: Condvar,
+}
+
+/// A task that is woken at a time, unless this is dropped before.
+struct Asleep {
+    timer: &'static Timer,
+    key: (Instant, u64),
+    waker: Waker,
+}
+
+impl Drop for Asleep {
+    fn drop(&mut self) {
+        // What a waker holds is dropped without the lock.
+        let waker = self.timer.lock().wakers.remove(&self.key);
+        drop(waker);
+    }
 }
 
 fn timer() -> Option<&'static Timer> {
@@ -50,16 +45,22 @@ fn timer() -> Option<&'static Timer> {
 }
 
 impl Timer {
+    fn lock(&self) -> MutexGuard<'_, Sleepers> {
+        self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn run(&self) {
-        let mut sleepers = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sleepers = self.lock();
         loop {
             let now = Instant::now();
-            sleepers = match sleepers.peek().map(|next| next.at) {
+            sleepers = match sleepers.wakers.first_key_value().map(|((at, _), _)| *at) {
                 Some(at) if at <= now => {
-                    if let Some(due) = sleepers.pop() {
-                        due.waker.wake();
+                    let due = sleepers.wakers.pop_first();
+                    drop(sleepers);
+                    if let Some((_, waker)) = due {
+                        waker.wake();
                     }
-                    continue;
+                    self.lock()
                 }
                 Some(at) => {
                     let waited = self.changed.wait_timeout(sleepers, at - now);
@@ -70,9 +71,17 @@ impl Timer {
         }
     }
 
-    fn wake_at(&self, at: Instant, waker: Waker) {
-        self.sleepers.lock().unwrap_or_else(PoisonError::into_inner).push(Sleeper { at, waker });
-        self.changed.notify_one();
+    fn wake_at(&'static self, at: Instant, waker: Waker) -> Asleep {
+        let mut sleepers = self.lock();
+        let key = (at, sleepers.next);
+        sleepers.next = sleepers.next.wrapping_add(1);
+        let first = sleepers.wakers.first_key_value().is_none_or(|(next, _)| key < *next);
+        sleepers.wakers.insert(key, waker.clone());
+        drop(sleepers);
+        if first {
+            self.changed.notify_one();
+        }
+        Asleep { timer: self, key, waker }
     }
 }
 
@@ -81,10 +90,11 @@ impl Timer {
 pub(crate) async fn within<F: Future>(limit: Option<Duration>, future: F) -> Option<F::Output> {
     let mut future = std::pin::pin!(future);
     let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
-    let mut asleep: Option<Waker> = None;
+    let mut asleep: Option<Asleep> = None;
     std::future::poll_fn(move |context: &mut Context<'_>| {
         let future: Pin<&mut F> = future.as_mut();
         if let Poll::Ready(output) = future.poll(context) {
+            asleep = None;
             return Poll::Ready(Some(output));
         }
         let Some(deadline) = deadline else { return Poll::Pending };
@@ -92,13 +102,65 @@ pub(crate) async fn within<F: Future>(limit: Option<Duration>, future: F) -> Opt
             return Poll::Ready(None);
         }
         // Without a thread to wait on, the next wake of the future itself looks again.
-        if !asleep.as_ref().is_some_and(|waker| waker.will_wake(context.waker()))
+        if !asleep.as_ref().is_some_and(|asleep| asleep.waker.will_wake(context.waker()))
             && let Some(timer) = timer()
         {
-            timer.wake_at(deadline, context.waker().clone());
-            asleep = Some(context.waker().clone());
+            asleep = Some(timer.wake_at(deadline, context.waker().clone()));
         }
         Poll::Pending
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::task::Wake;
+
+    use super::*;
+
+    struct Task;
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    fn poll_once<F: Future>(task: &Arc<Task>, future: Pin<&mut F>) -> Poll<F::Output> {
+        let waker = Waker::from(Arc::clone(task));
+        future.poll(&mut Context::from_waker(&waker))
+    }
+
+    #[test]
+    fn a_task_that_no_longer_waits_is_let_go_at_once_and_not_at_its_limit() {
+        let hour = Some(Duration::from_secs(3600));
+        // Dropped before its time.
+        let task = Arc::new(Task);
+        {
+            let mut waits = Box::pin(within(hour, std::future::pending::<()>()));
+            assert!(poll_once(&task, waits.as_mut()).is_pending());
+            assert!(Arc::strong_count(&task) > 1, "the timer wakes it");
+        }
+        assert_eq!(Arc::strong_count(&task), 1);
+        // Answered before its time, and kept.
+        let mut polls = 0;
+        let answers = std::future::poll_fn(move |_| {
+            polls += 1;
+            if polls > 1 { Poll::Ready(7) } else { Poll::Pending }
+        });
+        let mut waits = Box::pin(within(hour, answers));
+        assert!(poll_once(&task, waits.as_mut()).is_pending());
+        assert_eq!(poll_once(&task, waits.as_mut()), Poll::Ready(Some(7)));
+        assert_eq!(Arc::strong_count(&task), 1);
+    }
+
+    #[test]
+    fn a_task_that_moved_is_woken_where_it_is_now() {
+        let (old, new) = (Arc::new(Task), Arc::new(Task));
+        let hour = Some(Duration::from_secs(3600));
+        let mut waits = Box::pin(within(hour, std::future::pending::<()>()));
+        assert!(poll_once(&old, waits.as_mut()).is_pending());
+        assert!(poll_once(&new, waits.as_mut()).is_pending());
+        assert_eq!(Arc::strong_count(&old), 1);
+        assert!(Arc::strong_count(&new) > 1);
+    }
 }

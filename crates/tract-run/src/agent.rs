@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tract_core::{CancellationToken, ChatModel, CommitId, JsonText, RefName, ToolContext};
 use tract_engine::Repo;
@@ -26,9 +27,13 @@ pub enum OnResume {
     /// They are answered as not executed; the model decides whether to ask again.
     #[default]
     Answer,
-    /// They are run: no call that may have had an effect is among them.
+    /// They are run, and so are calls of idempotent tools that no person approved: to run those
+    /// again changes nothing. No other call that may have had an effect is among them.
     Run,
 }
+
+/// How long a run waits for another one.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 type Tell = Arc<dyn Fn(&Progress<'_>) + Send + Sync>;
 type StopIf = Arc<dyn Fn(&TurnDone) -> Option<String> + Send + Sync>;
@@ -76,6 +81,7 @@ pub struct Agent {
     pub(crate) max_steps: Option<u32>,
     pub(crate) stop_if: Vec<StopIf>,
     pub(crate) on_resume: OnResume,
+    pub(crate) patience: Duration,
     pub(crate) keep_raw: bool,
     pub(crate) tell: Option<Tell>,
     pub(crate) keeps_tools: bool,
@@ -121,6 +127,7 @@ impl Agent {
             max_steps: None,
             stop_if: Vec::new(),
             on_resume: OnResume::default(),
+            patience: PATIENCE,
             keep_raw: true,
             tell: None,
             keeps_tools: false,
@@ -263,6 +270,15 @@ impl Agent {
     #[must_use]
     pub fn on_resume(mut self, on_resume: OnResume) -> Self {
         self.on_resume = on_resume;
+        self
+    }
+
+    /// Sets how long it waits for another run that works on the calls of the same message, on this
+    /// branch or a fork; 60 seconds by default. Then it ends with
+    /// [`RunError::Held`](crate::RunError::Held), which says who.
+    #[must_use]
+    pub fn wait_for_others(mut self, patience: Duration) -> Self {
+        self.patience = patience;
         self
     }
 

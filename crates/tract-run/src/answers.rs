@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tract_core::Part;
 use tract_core::{Blob, By, Content, Draft, JsonText, Origin, ToolAnswer, ToolCall};
-use tract_tools::dispatch::Answer;
+use tract_tools::dispatch::{Answer, Recorded};
 
 /// Makes the message that answers a call. How it ended, how long it took and what only the operator
 /// reads stand in its origin; where its arguments come from in a blob that it keeps.
@@ -34,6 +34,32 @@ pub(crate) fn draft(answer: &Answer) -> serde_json::Result<Option<Draft>> {
     };
     draft.keeps = keeps;
     Ok(Some(draft))
+}
+
+/// Makes the answer to a call that was answered earlier, on another branch or before an undo.
+pub(crate) fn recorded(call: &ToolCall, answer: &Recorded) -> serde_json::Result<Draft> {
+    let mut draft = Draft::new(Content::ToolResult(ToolAnswer {
+        call_id: call.id.clone(),
+        name: Some(call.name.clone()),
+        is_error: answer.is_error,
+        parts: vec![Part::text(&answer.text)],
+    }));
+    let mut detail = json!({ "call_id": call.id, "outcome": outcome_of(answer), "replayed": true });
+    if let (Value::Object(members), Some(value)) = (&mut detail, &answer.value)
+        && !answer.text.contains(value.as_str())
+    {
+        let value = Blob::seal(value.as_str().to_owned());
+        members.insert("value".to_owned(), json!(value.id().to_hex()));
+        draft.keeps.push(value);
+    }
+    let detail = JsonText::of(&detail)?;
+    draft.origin = Origin { id: Some(call.name.clone()), detail: Some(detail), ..By::Tool.into() };
+    Ok(draft)
+}
+
+/// Returns the word for how a recorded call ended.
+pub(crate) fn outcome_of(answer: &Recorded) -> &'static str {
+    if answer.is_error { "failed" } else { "succeeded" }
 }
 
 /// Makes the answer to a call that nobody will run any more.

@@ -58,6 +58,32 @@ pub enum RunError {
         /// What waits, by name.
         pending: Vec<String>,
     },
+    /// Another run works on the calls, and did not end while this one waited for it.
+    #[error("{by} works on the calls of this message, on {branch}")]
+    Held {
+        /// The other run.
+        by: String,
+        /// The ref of the branch that it works on.
+        branch: String,
+    },
+    /// A person approved a call of a tool that this run does not have. The call stays open.
+    #[error("call {call_id:?} of {tool:?} was approved, and this run has no tool of that name")]
+    ApprovedTool {
+        /// The call.
+        call_id: String,
+        /// The tool's name.
+        tool: String,
+        /// The server that it is of.
+        server: Option<String>,
+    },
+    /// The record of an effect cannot be read, so it is not known what may run.
+    #[error("{name}: expected the record of an effect: {why}")]
+    Effect {
+        /// The document.
+        name: String,
+        /// Why.
+        why: String,
+    },
     /// What stands on the branch is not what a run has written.
     #[error("expected {expected}, found something else in {commit}")]
     Unreadable {
@@ -81,6 +107,9 @@ impl RunError {
             Self::Pins { .. } => "pins",
             Self::NothingToAnswer => "nothing_to_answer",
             Self::CallsWait { .. } => "calls_wait",
+            Self::Held { .. } => "held",
+            Self::ApprovedTool { .. } => "approved_tool",
+            Self::Effect { .. } => "effect",
             Self::Unreadable { .. } => "unreadable",
         }
     }
@@ -98,12 +127,28 @@ impl RunError {
             Self::CallsWait { .. } => {
                 vec!["decide what waits, run again, and say it then".to_owned()]
             }
-            Self::Session(_)
+            Self::Held { .. } => {
+                vec!["wait for it, or stop it, and run again: what it did is recorded".to_owned()]
+            }
+            Self::ApprovedTool { server, .. } => vec![match server {
+                Some(server) => format!("run again with the tools of server {server:?}"),
+                None => "run again with the tools of the run that asked for it".to_owned(),
+            }],
+            Self::Effect { .. }
+            | Self::Session(_)
             | Self::Registry(_)
             | Self::Prompt(_)
             | Self::Json(_)
             | Self::Canonical(_)
             | Self::Unreadable { .. } => Vec::new(),
         }
+    }
+}
+
+/// Carries an error through the engine, which writes what a run adds to a batch.
+pub(crate) fn into_engine(error: RunError) -> tract_engine::Error {
+    match error {
+        RunError::Engine(error) => error,
+        other => tract_engine::Error::Damaged { object: None, what: other.to_string() },
     }
 }

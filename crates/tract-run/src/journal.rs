@@ -1,17 +1,19 @@
 //! What is written on the branch before calls take effect, and before somebody decides.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tract_compile::Line;
 use tract_core::store::Walk;
 use tract_core::{By, Commit, CommitId, Content, JsonText, Op, Origin, RefName};
+use tract_engine::Repo;
 use tract_engine::plan::{Details, Request};
-use tract_engine::{Repo, WriteOptions};
-use tract_tools::dispatch::{CallKey, CallStart, Journal, Recorded};
+use tract_tools::dispatch::{CallKey, CallStart, Journal, Recorded, Start};
 use tract_tools::snapshot::BoxError;
 
+use crate::effects::Effects;
 use crate::error::{Result, RunError};
 
 /// The origin of notes that mark calls as started.
@@ -134,32 +136,38 @@ fn key_of(commit: &Commit) -> Option<CallKey> {
     detail.idempotency_key.filter(|_| happened)
 }
 
-/// Marks calls as started, by a note on the branch: one durable write for all of a turn. Knows the
-/// answers that the calls of a message were given on other branches, so that a fork that is run
-/// again does not repeat what they did.
+/// Claims the effects of calls, each with a note on the branch in the same durable write. Knows as
+/// well the answers that the calls of a message were given on other branches, as older stores have
+/// them and imports.
 pub(crate) struct BranchJournal {
-    repo: Repo,
-    branch: RefName,
+    effects: Arc<Effects>,
     elsewhere: Elsewhere,
+    /// The place in the message of each call that is dispatched.
+    indices: Vec<u32>,
 }
 
 impl BranchJournal {
-    pub(crate) fn new(repo: &Repo, branch: &RefName, elsewhere: Elsewhere) -> Self {
-        Self { repo: repo.clone(), branch: branch.clone(), elsewhere }
+    pub(crate) fn new(effects: Arc<Effects>, elsewhere: Elsewhere, indices: Vec<u32>) -> Self {
+        Self { effects, elsewhere, indices }
+    }
+
+    fn index(&self, call: &CallStart) -> Result<u32, BoxError> {
+        let index = self.indices.get(call.place).copied();
+        index.ok_or_else(|| format!("call {:?} is of no message", call.call_id).into())
     }
 }
 
 #[async_trait]
 impl Journal for BranchJournal {
-    async fn started(&self, calls: &[CallStart]) -> Result<(), BoxError> {
-        let mark = |start: &CallStart| Mark {
-            call_id: start.call_id.clone(),
-            tool: start.tool_name.clone(),
-            key: start.key,
-        };
-        let request = note(STARTED, "start of", calls.iter().map(mark).collect())?;
-        let options = WriteOptions::new().what("start");
-        self.repo.write(&self.branch, &[request], &options).await?;
+    async fn start(&self, call: &CallStart) -> Result<Start, BoxError> {
+        let mark =
+            Mark { call_id: call.call_id.clone(), tool: call.tool_name.clone(), key: call.key };
+        let note = note(STARTED, "start of", vec![mark])?;
+        Ok(self.effects.start(self.index(call)?, call, &note).await?)
+    }
+
+    async fn finish(&self, call: &CallStart, answer: &Recorded) -> Result<(), BoxError> {
+        self.effects.finish(self.index(call)?, answer);
         Ok(())
     }
 

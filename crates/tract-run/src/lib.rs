@@ -8,6 +8,7 @@
 
 mod agent;
 mod answers;
+mod effects;
 mod error;
 mod instructions;
 mod journal;
@@ -15,6 +16,7 @@ mod pins;
 mod position;
 mod progress;
 mod replay;
+mod resume;
 mod run;
 mod session;
 mod turn;

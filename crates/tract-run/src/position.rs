@@ -25,8 +25,8 @@ pub(crate) struct Open {
     pub(crate) commit: CommitId,
     /// Its lasting name.
     pub(crate) slot: CommitId,
-    /// The calls, in order.
-    pub(crate) calls: Vec<ToolCall>,
+    /// The calls, each with its place in the message, in order.
+    pub(crate) calls: Vec<(u32, ToolCall)>,
 }
 
 impl Position {
@@ -58,8 +58,9 @@ fn open_calls(compiled: &Compiled, message: &Message) -> Option<Open> {
     let open = |(index, call): (usize, &ToolCall)| {
         let index = u32::try_from(index).ok()?;
         let call_ref = CallRef { slot: message.slot, index };
-        (!answered.contains(&call_ref)).then(|| call.clone())
+        (!answered.contains(&call_ref)).then(|| (index, call.clone()))
     };
-    let calls: Vec<ToolCall> = message.content.calls().enumerate().filter_map(open).collect();
+    let calls: Vec<(u32, ToolCall)> =
+        message.content.calls().enumerate().filter_map(open).collect();
     (!calls.is_empty()).then_some(Open { commit: message.commit, slot: message.slot, calls })
 }

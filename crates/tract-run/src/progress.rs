@@ -43,6 +43,13 @@ pub enum Progress<'a> {
         /// Why.
         reason: &'a str,
     },
+    /// Another run works on the calls that are open: this one waits for it.
+    Held {
+        /// The other run.
+        by: &'a str,
+        /// The ref of the branch that it works on.
+        branch: &'a str,
+    },
     /// The run ends.
     Stopped(&'a Stop),
 }

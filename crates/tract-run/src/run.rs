@@ -5,19 +5,16 @@ use std::sync::PoisonError;
 use serde::Deserialize;
 use tract_compile::Compiled;
 use tract_core::{CommitId, Content, Draft, StopReason, Usage};
-use tract_engine::{Asked, Decided, unanswered};
-use tract_tools::Call;
+use tract_engine::unanswered;
 use tract_tools::budget::BudgetExceeded;
-use tract_tools::dispatch::Approval;
 use tract_tools::policy::PastCalls;
 
-use crate::agent::{Agent, OnResume};
+use crate::agent::Agent;
 use crate::error::{Result, RunError};
-use crate::journal::{Elsewhere, Marked};
-use crate::position::{Open, Position};
+use crate::position::Position;
 use crate::progress::Progress;
 use crate::session::Stored;
-use crate::turn::{Calls, Then, TurnDone, TurnEnd};
+use crate::turn::{TurnDone, TurnEnd};
 
 /// Why a run stopped. The branch can be gone on with in every case.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -265,7 +262,7 @@ impl Agent {
     }
 
     /// Compiles what stands on the branch now.
-    async fn standing(&self) -> Result<Compiled> {
+    pub(crate) async fn standing(&self) -> Result<Compiled> {
         let head = self.repo.head_of(&self.branch).await?;
         Ok(self.repo.compile(head).await?)
     }
@@ -304,69 +301,6 @@ impl Agent {
         });
         Ok(members)
     }
-
-    /// Answers the calls that are open; nothing when there are none.
-    async fn settle_open(
-        &self,
-        stored: &mut Stored,
-        compiled: &Compiled,
-    ) -> Result<Option<TurnDone>> {
-        let Some(head) = compiled.head() else { return Ok(None) };
-        let Position::Calls(open) = Position::of(compiled) else { return Ok(None) };
-        let calls = self.left_open(head, open).await?;
-        self.answer(stored, calls).await.map(Some)
-    }
-
-    /// Says what becomes of calls that were left open.
-    async fn left_open(&self, head: CommitId, open: Open) -> Result<Calls> {
-        let marked = Marked::since(&self.repo, head, open.slot).await?;
-        let waiting = self.repo.pending().await?;
-        let decisions = match marked.deferred.is_empty() {
-            true => Vec::new(),
-            false => self.repo.decisions().await?,
-        };
-        let mut calls = Calls {
-            commit: open.commit,
-            each: Vec::new(),
-            approvals: Vec::new(),
-            served: None,
-            pending: Vec::new(),
-            elsewhere: Elsewhere::of(&self.repo, &self.branch, open.slot).await?,
-        };
-        for call in open.calls {
-            let waits = waiting.iter().find(|waits| {
-                waits.branch == self.branch && is_of(&waits.asked, &call.id, &open.commit)
-            });
-            if let Some(waits) = waits {
-                self.tell_waiting(waits);
-                calls.pending.push(waits.id.clone());
-                continue;
-            }
-            let then = if marked.started.contains_key(&call.id) {
-                Then::GiveUp(INTERRUPTED, "interrupted")
-            } else if calls.elsewhere.is_unanswered(&call.id) {
-                Then::GiveUp(INTERRUPTED_ELSEWHERE, "interrupted")
-            } else if let Some(key) = marked.deferred.get(&call.id) {
-                let approved =
-                    decisions.iter().find(|decided| approves(decided, &call.id, &open.commit));
-                calls.approvals.extend(approved.map(|decided| {
-                    let approval = Approval::new(*key);
-                    match &decided.record.handler {
-                        Some(by) => approval.by(by),
-                        None => approval,
-                    }
-                }));
-                Then::Run(Call::from(&call))
-            } else {
-                match self.on_resume {
-                    OnResume::Run => Then::Run(Call::from(&call)),
-                    OnResume::Answer => Then::GiveUp(NOT_EXECUTED, "not_executed"),
-                }
-            };
-            calls.each.push((call, then));
-        }
-        Ok(calls)
-    }
 }
 
 /// Why a run stops where a reply without calls ended for this reason; nothing when the model only
@@ -396,33 +330,4 @@ fn past_calls(compiled: &Compiled) -> PastCalls {
         }
     }
     past
-}
-
-/// What a call is answered that had started when the process ended.
-const INTERRUPTED: &str = "interrupted, outcome unknown: the process ended while the tool ran. \
-    Find out what became of it before you ask for it again.";
-/// What a call is answered that was started on another branch, where it has no answer.
-const INTERRUPTED_ELSEWHERE: &str = "interrupted, outcome unknown: the tool was started on another \
-    branch, and no answer is recorded there. Find out what became of it before you ask for it again.";
-/// What a call is answered that had not.
-const NOT_EXECUTED: &str =
-    "not executed: the process ended before the tool ran. Ask for it again if it is still needed.";
-
-/// Whether what waits is this call, or its result.
-fn is_of(asked: &Asked, call_id: &str, message: &CommitId) -> bool {
-    match asked {
-        Asked::Call { call, commit } => {
-            call.id == call_id && commit.as_ref().is_none_or(|commit| commit == message)
-        }
-        Asked::Append(draft) => {
-            matches!(&draft.content, Content::ToolResult(answer) if answer.call_id == call_id)
-        }
-        _ => false,
-    }
-}
-
-fn approves(decided: &Decided, call_id: &str, message: &CommitId) -> bool {
-    decided.record.action == "approve"
-        && matches!(decided.asked, Asked::Call { .. })
-        && is_of(&decided.asked, call_id, message)
 }

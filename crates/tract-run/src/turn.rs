@@ -1,25 +1,28 @@
 //! One turn: ask the model, run what it asks for, commit all of it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use tract_compile::Compiled;
 use tract_core::{
-    By, CommitId, Draft, ModelError, Piece, ProgressSink, Reply, StopReason, ToolCall, Usage,
+    Applied, By, Commit, CommitId, Draft, ModelError, Piece, ProgressSink, RefName, RefTarget,
+    Reply, StopReason, ToolCall, Usage,
 };
 use tract_engine::plan::Request;
 use tract_engine::{
-    DeferredCall, Pending, TurnAnswer, TurnRecord, WriteOptions, broken_off, generation_config,
-    reply_draft,
+    Alongside, DeferredCall, Pending, TurnAnswer, TurnRecord, Txn, WriteOptions, broken_off,
+    generation_config, reply_draft,
 };
 use tract_tools::dispatch::{
-    Answer, Approval, Approvals, Cause, Dispatcher, Served, Turn, TurnError,
+    Answer, Approval, Approvals, Cause, Dispatcher, Recorded, Served, Turn, TurnError,
 };
 use tract_tools::prompt::{OPEN_SECTIONS, OpenedSections, RenderedPrompt};
-use tract_tools::{Call, IntoCalls as _, hydrate_repairing, hydrate_with};
+use tract_tools::{Call, IntoCalls as _, Lookup, hydrate_repairing, hydrate_with};
 
 use crate::agent::Agent;
 use crate::answers::{self, given_up};
+use crate::effects::Effects;
 use crate::error::{Result, RunError};
 use crate::journal::{BranchJournal, Elsewhere, deferred};
 use crate::progress::Progress;
@@ -101,8 +104,8 @@ impl TurnDone {
 pub(crate) struct Calls {
     /// The message that asks for them.
     pub(crate) commit: CommitId,
-    /// Each call, and what becomes of it, in order.
-    pub(crate) each: Vec<(ToolCall, Then)>,
+    /// Each call with its place in the message, and what becomes of it, in order.
+    pub(crate) each: Vec<(u32, ToolCall, Then)>,
     /// What was approved.
     pub(crate) approvals: Vec<Approval>,
     /// Who asks.
@@ -111,6 +114,8 @@ pub(crate) struct Calls {
     pub(crate) pending: Vec<String>,
     /// What became of them on other branches, when an earlier process asked for them.
     pub(crate) elsewhere: Elsewhere,
+    /// The claims on their effects.
+    pub(crate) effects: Arc<Effects>,
 }
 
 /// What becomes of a call.
@@ -119,6 +124,8 @@ pub(crate) enum Then {
     Run(Call),
     /// It is answered without being run: a text for the model, and a word for how it ended.
     GiveUp(&'static str, &'static str),
+    /// It was answered before, and is not run again.
+    Recorded(Recorded),
 }
 
 impl Agent {
@@ -145,13 +152,11 @@ impl Agent {
         let mut draft = reply_draft(&reply)?;
         draft.generation_config =
             generation_config(self.parameters.as_ref(), reply.model.as_deref())?;
-        let options = WriteOptions::new().expect(Some(head));
-        let made = self.repo.write(&self.branch, &[Request::Append(draft)], &options).await?;
-        let commit = made.first().ok_or(RunError::NothingToAnswer)?;
+        let (commit, effects) = self.reply(head, draft, &reply).await?;
         if let (Some(budget), Some(usage)) = (&self.budget, reply.usage) {
             budget.usage(MAIN, usage);
         }
-        let calls = self.calls_of(&reply, commit.id(), commit.origin.by).await?;
+        let calls = self.calls_of(&reply, commit.id(), commit.origin.by, effects).await?;
         self.tell(&Progress::Replied { commit: commit.id(), calls: calls.each.len() });
         let mut done = match calls.each.is_empty() {
             true => TurnDone::new(TurnEnd::Said),
@@ -164,8 +169,51 @@ impl Agent {
         Ok(done)
     }
 
+    /// Commits a reply. When it asks for calls that may have an effect, the same write says that
+    /// this run works on them: from then on no other run takes them for left open.
+    async fn reply(
+        &self,
+        head: CommitId,
+        draft: Draft,
+        reply: &Reply,
+    ) -> Result<(Commit, Arc<Effects>)> {
+        let may_act = |name: &str| match self.registry().lookup(name) {
+            Lookup::Found(tool) => {
+                !tool.traits().read_only || tool.definition().traits().destructive
+            }
+            Lookup::Ambiguous(_) => true,
+            _ => false,
+        };
+        let acts = reply.calls().any(|call| may_act(&call.name));
+        if !acts {
+            let options = WriteOptions::new().expect(Some(head));
+            let made = self.repo.write(&self.branch, &[Request::Append(draft)], &options).await?;
+            let commit = made.into_iter().next().ok_or(RunError::NothingToAnswer)?;
+            let effects = Effects::new(&self.repo, &self.branch, commit.id())?;
+            return Ok((commit, Arc::new(effects)));
+        }
+        let mut txn = Txn::new(&self.repo)?;
+        txn.expect(&self.branch, Some(RefTarget::Commit(head))).await?;
+        let commit = txn.add(&self.branch, &Request::Append(draft)).await?;
+        let effects = Effects::of_new_message(&self.repo, &self.branch, &mut txn, commit.id())?;
+        match txn.apply("commit", &WriteOptions::new()).await? {
+            Applied::Done | Applied::Already => {}
+            Applied::Conflict(conflict) => {
+                return Err(tract_engine::Error::from(conflict).into());
+            }
+        }
+        effects.begun();
+        Ok((commit, Arc::new(effects)))
+    }
+
     /// The calls of a reply; those of the message in its place when a hook changed it.
-    async fn calls_of(&self, reply: &Reply, commit: CommitId, by: By) -> Result<Calls> {
+    async fn calls_of(
+        &self,
+        reply: &Reply,
+        commit: CommitId,
+        by: By,
+        effects: Arc<Effects>,
+    ) -> Result<Calls> {
         let (calls, tool_calls): (Vec<Call>, Vec<ToolCall>) = match by {
             By::Hook => {
                 let content = self.repo.content_of(commit).await?;
@@ -173,11 +221,12 @@ impl Agent {
             }
             _ => (reply.into_calls(), reply.calls().cloned().collect()),
         };
-        let each = tool_calls.into_iter().zip(calls.into_iter().map(Then::Run)).collect();
+        let calls = tool_calls.into_iter().zip(calls.into_iter().map(Then::Run));
+        let each = (0..).zip(calls).map(|(index, (call, then))| (index, call, then)).collect();
         let provider = reply.form.as_deref().and_then(|form| form.split('-').next());
         let served = reply.model.as_deref().map(|model| Served::new(provider.unwrap_or(""), model));
         let (approvals, pending, elsewhere) = (Vec::new(), Vec::new(), Elsewhere::default());
-        Ok(Calls { commit, each, approvals, served, pending, elsewhere })
+        Ok(Calls { commit, each, approvals, served, pending, elsewhere, effects })
     }
 
     /// Records what had come of an answer that broke off.
@@ -197,16 +246,14 @@ impl Agent {
     pub(crate) async fn answer(&self, stored: &mut Stored, calls: Calls) -> Result<TurnDone> {
         let mut done = TurnDone::new(TurnEnd::Called);
         done.pending.clone_from(&calls.pending);
-        let to_run: Vec<Call> = calls
-            .each
-            .iter()
-            .filter_map(|(_, then)| match then {
-                Then::Run(call) => Some(call.clone()),
-                Then::GiveUp(..) => None,
-            })
-            .collect();
+        let run = |(index, _, then): &(u32, ToolCall, Then)| match then {
+            Then::Run(call) => Some((*index, call.clone())),
+            Then::GiveUp(..) | Then::Recorded(_) => None,
+        };
+        let (indices, to_run): (Vec<u32>, Vec<Call>) = calls.each.iter().filter_map(run).unzip();
         let rendered = self.rendered()?.map(Arc::new);
-        let journal = BranchJournal::new(&self.repo, &self.branch, calls.elsewhere.clone());
+        let effects = Arc::clone(&calls.effects);
+        let journal = BranchJournal::new(Arc::clone(&effects), calls.elsewhere.clone(), indices);
         let turn = self.dispatch_turn(&calls, rendered.as_ref(), journal);
         let policies = rendered.iter().flat_map(|rendered| rendered.policies()).cloned();
         let policies = self.pin_gate().into_iter().chain(policies);
@@ -225,8 +272,24 @@ impl Agent {
         let mut answered = Vec::new();
         let mut waiting = Vec::new();
         let mut answers = dispatched.answers.into_iter();
-        for (call, then) in calls.each {
+        let mut late = BTreeMap::new();
+        let mut held = None;
+        for (index, call, then) in calls.each {
             match then {
+                Then::Recorded(answer) => {
+                    let outcome = answers::outcome_of(&answer);
+                    record.results.push(answers::recorded(&call, &answer)?);
+                    answered.push(Answered {
+                        call_id: call.id,
+                        tool_name: call.name,
+                        outcome: outcome.to_owned(),
+                        is_error: answer.is_error,
+                        text: answer.text,
+                        operator: None,
+                        duration_us: 0,
+                        commit: None,
+                    });
+                }
                 Then::GiveUp(text, outcome) => {
                     record.results.push(given_up(&call, text, outcome)?);
                     answered.push(Answered {
@@ -244,6 +307,7 @@ impl Agent {
                     let Some(answer) = answers.next() else { continue };
                     match (answers::draft(&answer)?, &answer.deferred) {
                         (Some(draft), _) => {
+                            late.insert(index, draft.clone());
                             record.results.push(draft);
                             answered.push(Answered::of(&answer));
                         }
@@ -254,9 +318,12 @@ impl Agent {
                                 commit: calls.commit,
                                 by: deferral.by.clone().unwrap_or_else(|| "approval".to_owned()),
                                 reason: deferral.reason.clone(),
+                                index,
+                                bound: deferral.bound.clone(),
                             });
                         }
-                        (None, None) => {}
+                        // Another run works on it, and answers it.
+                        (None, None) => held = held.or(answer.held),
                     }
                 }
             }
@@ -264,7 +331,24 @@ impl Agent {
         if !waiting.is_empty() {
             record.also.push(deferred(waiting)?);
         }
-        self.record(stored, record, answered, &mut done).await?;
+        record.alongside = Some(Arc::clone(&effects) as Arc<dyn Alongside>);
+        let recorded = self.record(stored, record, answered, &mut done).await;
+        match recorded {
+            Ok(true) => effects.done(),
+            Ok(false) => effects.release().await?,
+            Err(error) => {
+                // The branch does not take the answers any more: what the tools did is known even
+                // so. Where the store failed it is not, and neither is the state of the tools.
+                if matches!(error, RunError::Engine(tract_engine::Error::Refused(_))) {
+                    effects.release().await?;
+                }
+                return Err(error);
+            }
+        }
+        self.correct(&effects, &late).await?;
+        if let Some(by) = held {
+            return Err(RunError::Held { by, branch: self.branch.as_str().to_owned() });
+        }
         if matches!(done.end, TurnEnd::Called) && !done.pending.is_empty() {
             done.end = TurnEnd::Waiting;
         }
@@ -339,19 +423,19 @@ impl Agent {
         }
     }
 
-    /// Writes what came of a turn, and tells of it.
+    /// Writes what came of a turn, and tells of it; returns whether there was anything to write.
     async fn record(
         &self,
         stored: &mut Stored,
         mut record: TurnRecord,
         mut answered: Vec<Answered>,
         done: &mut TurnDone,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let unwritten = stored.unwritten(&self.repo, &self.branch, &self.session).await?;
         let before = record.also.len();
         record.also.extend(unwritten.requests.iter().cloned());
         if record.results.is_empty() && record.also.is_empty() && record.deferred.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let recorded = self.repo.record_turn(&self.branch, &record).await?;
         stored.written(unwritten, recorded.also.get(before..).unwrap_or_default());
@@ -360,6 +444,7 @@ impl Agent {
                 TurnAnswer::Committed(commit) | TurnAnswer::Rejected { commit, .. } => {
                     answered.commit = Some(commit.id());
                 }
+                TurnAnswer::Answered { by } => answered.commit = Some(*by),
                 TurnAnswer::Deferred(deferred) => done.pending.push(deferred.id.clone()),
                 _ => {}
             }
@@ -370,6 +455,23 @@ impl Agent {
             done.pending.push(waits.id.clone());
         }
         done.answers = answered;
+        Ok(true)
+    }
+
+    /// Gives other branches the answers of calls that they were told were interrupted: this run
+    /// had been taken for ended.
+    async fn correct(&self, effects: &Effects, answers: &BTreeMap<u32, Draft>) -> Result<()> {
+        for (index, branches) in effects.misled() {
+            let Some(draft) = answers.get(&index) else { continue };
+            for branch in branches {
+                let branch = RefName::new(branch).map_err(tract_engine::Error::from)?;
+                match self.repo.answer_turn(&branch, vec![draft.clone()]).await {
+                    // The call is not on that branch any more.
+                    Ok(_) | Err(tract_engine::Error::Refused(_)) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
         Ok(())
     }
 

@@ -68,6 +68,18 @@ pub(super) struct Model {
 }
 
 impl Model {
+    /// Returns the flags that name it.
+    pub(super) fn flags(&self) -> Vec<String> {
+        let mut flags = vec!["--model".to_owned(), self.model.clone()];
+        if let Some(url) = &self.base_url {
+            flags.extend(["--base-url".to_owned(), url.clone()]);
+        }
+        for (key, value) in &self.set {
+            flags.extend(["--set".to_owned(), format!("{key}={}", value.as_str())]);
+        }
+        flags
+    }
+
     /// Makes its client.
     pub(super) fn client(&self) -> Outcome<HttpModel> {
         client(&self.model, self.base_url.as_deref())

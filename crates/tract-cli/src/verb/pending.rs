@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
+use tract::core::BoundCall;
 use tract::engine::{Asked, Decided};
 use tract::hooks::{DecisionRecord, Hooks, Summarize};
 use tract::{CommitId, Tract};
@@ -41,7 +42,7 @@ enum What {
         /// Its name, or the beginning of it.
         id: String,
     },
-    /// Do it, on its branch as that is now.
+    /// Do it, on its branch as that is now; a call is run by the next `tract run` there, exactly as shown.
     Approve {
         /// Its name, or the beginning of it.
         id: String,
@@ -107,6 +108,8 @@ struct Waits<'a> {
     at: Option<String>,
     what: String,
     content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bound: Option<&'a BoundCall>,
 }
 
 #[derive(Serialize)]
@@ -144,7 +147,34 @@ pub(crate) async fn run(context: &mut Context<'_>, pending: Pending) -> Outcome<
             tract.with_hooks(hooks).summarize_pending(&id, &how).await?
         }
     };
-    told(context, &decided)
+    told(context, &decided)?;
+    next_step(context, &tract, &decided).await
+}
+
+/// Says what is next once a call was decided.
+async fn next_step(context: &mut Context<'_>, tract: &Tract, decided: &Decided) -> Outcome<()> {
+    if context.out.is_json() || !matches!(decided.asked, Asked::Call { .. }) {
+        return Ok(());
+    }
+    let branch = decided.branch.branch_name().unwrap_or(decided.branch.as_str());
+    let all = tract.pending().await?;
+    let left = all.iter().filter(|waits| waits.branch == decided.branch).count();
+    if left > 0 {
+        let left = count(left, "operation");
+        let branch = escape::line(branch);
+        let next = format!("next: {left} on {branch} still to decide, see tract pending");
+        context.out.say(Styled(DIM, next));
+        return Ok(());
+    }
+    let on = match tract.branch_name() == branch {
+        true => String::new(),
+        false => format!(" --on {}", escape::line(branch)),
+    };
+    let next = format!(
+        "next: tract run{on}, with the --model and the tools (--fs, --mcp) of the run that asked"
+    );
+    context.out.say(Styled(DIM, next));
+    Ok(())
 }
 
 async fn list(context: &mut Context<'_>, tract: &Tract) -> Outcome<()> {
@@ -172,7 +202,36 @@ fn document(waits: &tract::engine::Pending, whole: bool) -> Waits<'_> {
         at: tract::time::format_rfc3339(waits.created_at_us),
         what: waits.asked.describe(),
         content: text_of(&waits.asked).filter(|_| whole),
+        bound: bound(&waits.asked).filter(|_| whole),
     }
+}
+
+/// Returns what exactly would run, of a call.
+fn bound(asked: &Asked) -> Option<&BoundCall> {
+    match asked {
+        Asked::Call { bound, .. } => bound.as_deref(),
+        _ => None,
+    }
+}
+
+/// Shows what exactly would run: what a person approves.
+fn show_bound(context: &mut Context<'_>, asked: &Asked) -> Outcome<()> {
+    let Some(call) = bound(asked) else { return Ok(()) };
+    let mut lines = vec![
+        format!("tool        {}", call.tool_name),
+        format!("server      {}", call.server.as_deref().unwrap_or("none: a tool of the program")),
+        format!("arguments   {}", call.arguments),
+        format!("definition  {}", call.definition),
+    ];
+    if call.repaired {
+        lines.push("repaired    the arguments are what a repair made of the model's".to_owned());
+    }
+    lines.extend(call.changes.iter().map(|change| format!("changed     {}", change.as_str())));
+    context.out.line("")?;
+    for line in lines {
+        context.out.line(escape::line(&line))?;
+    }
+    Ok(())
 }
 
 fn text_of(asked: &Asked) -> Option<String> {
@@ -193,6 +252,7 @@ async fn show(context: &mut Context<'_>, tract: &Tract, id: &str) -> Outcome<()>
         return context.out.json(&document(&waits, true));
     }
     context.out.line(escape::line(&waits.to_string()))?;
+    show_bound(context, &waits.asked)?;
     if let Some(text) = text_of(&waits.asked) {
         context.out.line("")?;
         context.out.line(escape::block(text.trim_end_matches('\n')))?;

@@ -1,5 +1,6 @@
 //! `tract run`
 
+mod again;
 mod printed;
 mod tools;
 
@@ -32,7 +33,8 @@ Examples:
   tract run --model anthropic/claude-opus-4-7 --mcp 'npx -y @modelcontextprotocol/server-memory' 'Remember that I like tea'
   tract run --model openai/gpt-5.5 --mcp 'gh=npx -y @modelcontextprotocol/server-github' --mcp-env gh:GITHUB_TOKEN 'List my issues'
   tract run --model ollama/llama3 --branch attempt-2 --max-steps 20 'Try again'
-  tract pending approve p-7c1e02aa && tract run --model openai/gpt-5.5
+  tract pending approve p-7c1e && tract run --model openai/gpt-5.5 --fs .
+  tract run --on attempt-2 --model ollama/llama3
 
 Keys and servers are taken from the environment, as `tract chat` takes them.")]
 pub(crate) struct Run {
@@ -66,9 +68,12 @@ pub(crate) struct Run {
     /// Instructions in the place of ours: a file.
     #[arg(long, value_name = "FILE")]
     instructions: Option<PathBuf>,
-    /// A new branch to work on, from here.
-    #[arg(long, value_name = "NAME")]
+    /// Work on a new branch, from here.
+    #[arg(long, value_name = "NAME", conflicts_with = "on")]
     branch: Option<String>,
+    /// Work on an existing branch, from its head; HEAD stays where it is.
+    #[arg(long, value_name = "NAME")]
+    on: Option<String>,
     /// How often the model is asked at most.
     #[arg(long, value_name = "N", default_value_t = 50)]
     max_steps: u32,
@@ -122,7 +127,7 @@ enum Approve {
 enum Resume {
     /// They are answered as not executed.
     Answer,
-    /// They are run.
+    /// They are run, and calls of idempotent tools again.
     Run,
 }
 
@@ -133,12 +138,21 @@ pub(crate) async fn run(context: &mut Context<'_>, run: Run) -> Outcome<()> {
     let network = network()?;
     let model = Arc::new(run.model.client()?);
     let mut tract = context.open().await?;
+    let head_branch = tract.branch_name().to_owned();
+    if let Some(name) = &run.on {
+        tract = tract.on(name)?;
+        if tract.head().await?.is_none() {
+            return Err(Failure::no("unknown_branch", format!("no branch {name:?}"))
+                .note("`tract branch` lists them; --branch makes a new one"));
+        }
+    }
     if let Some(name) = &run.branch {
         tract = match tract.head().await? {
             Some(head) => tract.fork(name, head).await?,
             None => tract.on(name)?,
         };
     }
+    let again = again::command(&run, &context.global, &tract, &head_branch);
     let tract = context.summarized_by(tract, Arc::clone(&model) as Arc<dyn ChatModel>);
     let cancellation = CancellationToken::new();
     stop_on_interrupt(&network, &cancellation);
@@ -159,7 +173,7 @@ pub(crate) async fn run(context: &mut Context<'_>, run: Run) -> Outcome<()> {
     let report = work
         .await
         .map_err(|error| Failure::no("runtime", format!("the run failed: {error}")))??;
-    printer.end(context.out, &tract, &report)?;
+    printer.end(context.out, &tract, &report, &again)?;
     match &report.stop {
         Stop::Answered => Ok(()),
         Stop::Cancelled => Err(Failure::said_no().interrupted()),

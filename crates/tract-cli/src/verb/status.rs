@@ -22,6 +22,15 @@ struct Status<'a> {
     tokens: u64,
     token_source: &'a str,
     open_calls: &'a [OpenCall],
+    pending: Vec<PendingLine>,
+}
+
+#[derive(Serialize)]
+struct PendingLine {
+    id: String,
+    branch: String,
+    what: String,
+    reason: String,
 }
 
 #[derive(Serialize)]
@@ -41,6 +50,17 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
         .into_iter()
         .map(|open| OpenCall { call_id: open.call_id, name: open.name, commit: open.call.slot })
         .collect();
+    let pending: Vec<PendingLine> = tract
+        .pending()
+        .await?
+        .into_iter()
+        .map(|waits| PendingLine {
+            branch: waits.branch.branch_name().unwrap_or(waits.branch.as_str()).to_owned(),
+            what: waits.asked.describe(),
+            id: waits.id,
+            reason: waits.reason,
+        })
+        .collect();
     let rows = tract.repo().line(head).await?.view().len();
     let skipped = rows.saturating_sub(compiled.message_count());
     let tokens = compiled.token_count();
@@ -57,6 +77,7 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
             tokens: tokens.count,
             token_source: &tokens.source,
             open_calls: &open,
+            pending,
         });
     }
     let branch = Styled(REF, escape::line(tract.branch_name()).into_owned());
@@ -95,6 +116,23 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
             escape::line(&call.call_id),
             short(call.commit)
         ))?;
+    }
+    for waits in &pending {
+        context.out.line(format_args!(
+            "{} {} on {}  {}: {}",
+            Styled(WARN, "waits"),
+            escape::line(&waits.id),
+            escape::line(&waits.branch),
+            escape::line(&waits.what),
+            escape::line(&waits.reason)
+        ))?;
+    }
+    if let Some(first) = pending.first() {
+        let next = format!(
+            "next: tract pending show {0}, tract pending approve {0}",
+            escape::line(&first.id)
+        );
+        context.out.say(Styled(DIM, next));
     }
     if matches!(commit.op, Op::Merge { .. }) {
         context.out.say(Styled(DIM, "the head is a merge; tract log --graph shows its sides"));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::chat::{Server, event, run};
+use crate::chat::{KEY, Server, event, run};
 use crate::support::Place;
 
 /// A streamed reply that asks for one call.
@@ -91,6 +91,140 @@ while read -r line; do
     esac
 done
 "#;
+
+#[test]
+fn the_commands_that_a_waiting_run_prints_work_as_typed() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("my desk")).expect("a folder");
+    place.write("my desk/notes.txt", "buy milk\n");
+    let answers = vec![
+        calls("c1", "fs_read", &json!({"path": "notes.txt"})),
+        calls("c2", "fs_remove", &json!({"path": "notes.txt"})),
+        says("It is gone."),
+    ];
+    let server = Server::start(answers, false);
+    let with = ["--model", "openai/some", "--base-url", &server.url, "--fs", "my desk"];
+    place.ok(&["commit", "user", "Hello"]);
+    let ran = run(&place, &[&["run", "Tidy up.", "--branch", "tidy"], &with[..]].concat());
+    assert_eq!(ran.code, Some(1), "it waits: {ran:?}");
+    // Types what stands behind a word in what was printed.
+    let typed = |printed: &str, behind: &str| {
+        let line = printed.lines().find_map(|line| line.split_once(behind));
+        let command = line.unwrap_or_else(|| panic!("{behind:?} in {printed}")).1;
+        let words = command.trim().strip_prefix("tract ").expect("a command of ours");
+        // As a shell reads it: quotes hold blanks together.
+        let words: Vec<&str> = words
+            .split('\'')
+            .enumerate()
+            .flat_map(|(place, part)| match place % 2 {
+                0 => part.split_whitespace().collect::<Vec<_>>(),
+                _ => vec![part],
+            })
+            .collect();
+        run(&place, &words)
+    };
+    let waits = place.ok(&["status"]);
+    assert!(waits.contains("on tidy") && waits.contains("fs_remove({"), "{waits}");
+    let status = place.json(&["status", "--json"]);
+    assert_eq!(status[0]["pending"][0]["branch"], "tidy", "{status:?}");
+    let approved = typed(&ran.stderr, "approve with: ");
+    assert_eq!(approved.code, Some(0), "{approved:?}");
+    assert!(approved.stderr.contains("tract run --on tidy"), "{approved:?}");
+    assert!(place.path("my desk/notes.txt").exists());
+    let ended = typed(&ran.stderr, "continue with: ");
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "It is gone.\n"), "{ended:?}");
+    assert!(!place.path("my desk/notes.txt").exists());
+    assert_eq!(place.json(&["status", "--json"])[0]["branch"], "main", "HEAD stays");
+    let missing = run(&place, &[&["run", "--on", "nowhere"], &with[..]].concat());
+    assert_eq!(missing.code, Some(1), "{missing:?}");
+    assert!(missing.stderr.contains("unknown_branch"), "{missing:?}");
+}
+
+/// A place with a payment of the server that waits, under the label `bank`; and the model's server
+/// with so many more words to say.
+#[cfg(all(unix, feature = "mcp"))]
+fn payment_waits(script: &str, words: usize) -> (Place, Server, String) {
+    let place = Place::new();
+    place.write("server.sh", script);
+    let tool = r#"{"name":"pay","description":"Pays.","inputSchema":{"type":"object"},"annotations":{"destructiveHint":true}}"#;
+    place.write("tool.json", tool);
+    let mut answers = vec![calls("c1", "pay", &json!({}))];
+    answers.extend((0..words).map(|_| says("Well.")));
+    let server = Server::start(answers, false);
+    let ran = pays(&place, &server, &["Pay."]).output().expect("it runs");
+    assert_eq!(ran.status.code(), Some(1), "{ran:?}");
+    let pending = place.json(&["pending", "--json"]);
+    let id = pending[0]["id"].as_str().expect("a name").to_owned();
+    (place, server, id)
+}
+
+#[cfg(all(unix, feature = "mcp"))]
+fn pays(place: &Place, server: &Server, more: &[&str]) -> std::process::Command {
+    let with = ["--model", "openai/some", "--base-url", &server.url, "--plan", "none"];
+    let mut command =
+        place.command(&[&["run"], more, &with[..], &["--mcp", "bank=sh server.sh"]].concat());
+    command.env("OPENAI_API_KEY", KEY).env_remove("OPENAI_BASE_URL").env_remove("TRACT_MODEL");
+    command.stdin(std::process::Stdio::null());
+    command
+}
+
+#[cfg(all(unix, feature = "mcp"))]
+fn lines(place: &Place, name: &str) -> usize {
+    std::fs::read_to_string(place.path(name)).unwrap_or_default().lines().count()
+}
+
+#[cfg(all(unix, feature = "mcp"))]
+#[test]
+fn three_processes_at_once_after_one_approval_pay_once() {
+    let script =
+        MCP_SERVER.replace("echo called >> calls.log;", "echo called >> calls.log; sleep 1;");
+    let (place, server, id) = payment_waits(&script, 3);
+    place.ok(&["pending", "approve", &id]);
+    let spawn = |_| pays(&place, &server, &[]).stderr(std::process::Stdio::piped()).spawn();
+    let children: Vec<_> = (0..3).map(spawn).collect();
+    let ended: Vec<_> = children
+        .into_iter()
+        .map(|child| child.expect("it starts").wait_with_output().expect("it ends"))
+        .collect();
+    assert_eq!(lines(&place, "calls.log"), 1, "{ended:?}");
+    assert!(ended.iter().any(|ran| ran.status.success()), "{ended:?}");
+    let said = place.ok(&["compile", "--to", "messages"]);
+    assert_eq!(said.matches("echoed").count(), 1, "{said}");
+    assert!(!said.contains("interrupted"), "{said}");
+    place.is_clean();
+    // Whatever is undone: it was paid.
+    for _ in 0..3 {
+        let _ = place.run(&["undo"]);
+    }
+    if let Some(waits) = place.json(&["pending", "--json"]).first() {
+        place.ok(&["pending", "approve", waits["id"].as_str().expect("a name")]);
+    }
+    let _ = pays(&place, &server, &["--resume", "run"]).output().expect("it runs");
+    assert_eq!(lines(&place, "calls.log"), 1);
+}
+
+#[cfg(all(unix, feature = "mcp"))]
+#[test]
+fn a_process_killed_while_a_silent_tool_runs_is_known_to_have_ended() {
+    // It hears the call, and never answers.
+    let script =
+        MCP_SERVER.replace("echo called >> calls.log;", "echo called >> calls.log; sleep 600;");
+    let (place, server, id) = payment_waits(&script, 1);
+    place.ok(&["pending", "approve", &id]);
+    let mut first = pays(&place, &server, &[]).spawn().expect("it starts");
+    while lines(&place, "calls.log") == 0 {
+        std::thread::yield_now();
+        assert!(first.try_wait().expect("a child").is_none(), "it runs");
+    }
+    first.kill().expect("it is killed");
+    first.wait().expect("it has ended");
+    let ran = pays(&place, &server, &[]).output().expect("it runs");
+    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    assert_eq!(lines(&place, "calls.log"), 1, "what may have been paid is not paid again");
+    let said = place.ok(&["compile", "--to", "messages"]);
+    assert!(said.contains("the tool may have run"), "{said}");
+    place.is_clean();
+}
 
 #[cfg(all(unix, feature = "mcp"))]
 #[test]

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::support::{Place, Ran};
 
-const KEY: &str = "sk-cli-0123456789";
+pub(crate) const KEY: &str = "sk-cli-0123456789";
 
 pub(crate) fn event(delta: &str, finish: &str) -> String {
     format!(

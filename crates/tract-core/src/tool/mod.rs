@@ -3,6 +3,7 @@
 //! A [`Tool`] is typed; whoever runs tools holds `dyn` [`DynTool`]s, which every `Tool` is. A tool
 //! whose schema is known only while the program runs implements [`DynTool`] itself.
 
+mod bound;
 mod context;
 mod error;
 mod result;
@@ -14,6 +15,7 @@ use async_trait::async_trait;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+pub use self::bound::BoundCall;
 pub use self::context::{CancellationToken, Cancelled, ProgressSink, ToolContext};
 pub use self::error::{ToolError, ToolFailure};
 pub use self::result::{RenderedValue, ToolResult};

@@ -8,6 +8,7 @@ use tract_hooks::{DecisionRecord, Hooks, Summarize};
 use super::rule::{Place, with_text};
 use super::{
     Asked, DECISIONS, Decided, DecidedDoc, Document, PENDING, Pending, PendingDoc, damaged,
+    fresh_id,
 };
 use crate::error::{Error, Result};
 use crate::merge::{MergeOptions, Merged};
@@ -143,6 +144,7 @@ impl Repo {
         // Whoever decides is the one who is asked.
         let plain = self.with_hooks(Hooks::new());
         let (asked, record) = self.decided(&pending, &verdict).await?;
+        let mut id = pending.id.clone();
         let mut races = self.races();
         loop {
             let mut txn = Txn::new(&plain)?;
@@ -164,7 +166,7 @@ impl Repo {
                 }
             };
             let decided = Decided {
-                id: pending.id.clone(),
+                id: id.clone(),
                 branch: pending.branch.clone(),
                 record: record.clone(),
                 asked: pending.asked.clone(),
@@ -174,9 +176,13 @@ impl Repo {
             let what = format!("pending {}", record.action);
             match txn.apply(&what, &WriteOptions::default()).await? {
                 Applied::Done | Applied::Already => return Ok(decided),
-                // Somebody else decided: then it does not wait any more. Or the branch moved.
-                Applied::Conflict(_) => {
+                Applied::Conflict(conflict) => {
+                    // Somebody else decided: then it does not wait any more. Or the branch moved.
                     self.waiting(&pending.id).await?;
+                    if conflict.name.as_str().strip_prefix(DECISIONS) == Some(id.as_str()) {
+                        // The name was given twice, and an older decision is kept under it.
+                        id = fresh_id("d")?;
+                    }
                     races.lose().await?;
                 }
             }

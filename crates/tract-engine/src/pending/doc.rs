@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use tract_core::{
-    Blob, By, CommitId, Content, ContentError, Draft, JsonText, Kind, Origin, Priority, Role,
-    ToolCall, ToolSchema,
+    Blob, BoundCall, By, CommitId, Content, ContentError, Draft, JsonText, Kind, Origin, Priority,
+    Role, ToolCall, ToolSchema,
 };
 
 use super::Asked;
@@ -36,6 +36,10 @@ pub(super) enum AskedDoc {
     Call {
         call: ToolCall,
         commit: Option<CommitId>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        index: Option<u32>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bound: Option<Box<BoundCall>>,
     },
 }
 
@@ -207,7 +211,12 @@ impl AskedDoc {
                 no_fast_forward: *no_fast_forward,
                 details: DetailsDoc::of(details),
             },
-            Asked::Call { call, commit } => Self::Call { call: call.clone(), commit: *commit },
+            Asked::Call { call, commit, index, bound } => Self::Call {
+                call: call.clone(),
+                commit: *commit,
+                index: *index,
+                bound: bound.clone(),
+            },
             Asked::Append(draft) => Self::Append(DraftDoc::of(draft)?),
             Asked::Edit { target, content, details } => Self::Edit {
                 target: *target,
@@ -249,7 +258,7 @@ impl AskedDoc {
             Self::Merge { source, no_fast_forward, details } => {
                 Asked::Merge { source, no_fast_forward, details: details.details()? }
             }
-            Self::Call { call, commit } => Asked::Call { call, commit },
+            Self::Call { call, commit, index, bound } => Asked::Call { call, commit, index, bound },
         })
     }
 }

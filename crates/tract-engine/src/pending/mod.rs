@@ -10,13 +10,14 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use tract_core::{
-    Blob, CommitId, Content, Draft, OperationId, Origin, RefName, RefTarget, Role, ToolCall,
+    Blob, BoundCall, CommitId, Content, Draft, OperationId, Origin, RefName, RefTarget, Role,
+    ToolCall,
 };
 use tract_hooks::DecisionRecord;
 
 use self::doc::AskedDoc;
 pub(crate) use self::rule::{Configured, MergeRuling, Place, Ruling};
-pub use self::turn::{DeferredCall, TurnAnswer, TurnRecord, TurnRecorded};
+pub use self::turn::{Alongside, DeferredCall, TurnAnswer, TurnRecord, TurnRecorded};
 use crate::error::{Error, Result};
 use crate::plan::{Details, Selection};
 use crate::repo::Repo;
@@ -64,10 +65,14 @@ pub enum Asked {
     },
     /// A call that a tool has not run for yet.
     Call {
-        /// The call.
+        /// The call, as the model wrote it.
         call: ToolCall,
         /// The message that asks for it.
         commit: Option<CommitId>,
+        /// Its place among the calls of the message, from 0; absent in older documents.
+        index: Option<u32>,
+        /// What exactly runs once it is approved; absent in older documents.
+        bound: Option<Box<BoundCall>>,
     },
 }
 
@@ -124,7 +129,17 @@ impl Asked {
             }
             Self::Compress { content, .. } => format!("summary: {}", text(content)),
             Self::Merge { source, .. } => format!("merge of {}", source.short()),
-            Self::Call { call, .. } => format!("{}({})", call.name, call.arguments),
+            Self::Call { call, bound: None, .. } => format!("{}({})", call.name, call.arguments),
+            Self::Call { call, bound: Some(bound), .. } => {
+                let mut text = format!("{}({})", bound.tool_name, bound.arguments);
+                if let Some(server) = &bound.server {
+                    text.push_str(&format!(" of server {server:?}"));
+                }
+                if bound.arguments.trim() != call.arguments.trim() {
+                    text.push_str(&format!(" (the model wrote {})", call.arguments));
+                }
+                text
+            }
         }
     }
 }
@@ -133,7 +148,7 @@ impl Asked {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Pending {
-    /// Its name, such as `p-7c1e02aa`.
+    /// Its name, such as `p-7c1e02aa41d95b36`; its beginning will do.
     pub id: String,
     /// The event that a handler deferred.
     pub event: String,
@@ -290,10 +305,11 @@ fn damaged(what: impl Into<String>) -> Error {
     Error::Damaged { object: None, what: what.into() }
 }
 
-/// Makes the name of an operation that waits, or of a decision.
+/// Makes the name of an operation that waits, or of a decision: 64 random bits, as decisions are
+/// kept for ever.
 fn fresh_id(first: &str) -> Result<String> {
     let random = OperationId::random().map_err(Error::Random)?.to_string();
-    let digits: String = random.chars().filter(char::is_ascii_hexdigit).take(8).collect();
+    let digits: String = random.chars().filter(char::is_ascii_hexdigit).take(16).collect();
     Ok(format!("{first}-{digits}"))
 }
 

@@ -1,13 +1,20 @@
 //! The results of a turn, written together: a call whose result is rejected is answered all the
 //! same.
 
-use tract_core::{Applied, Blob, Commit, CommitId, Content, Draft, RefName, ToolCall};
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use tract_core::{
+    Applied, Blob, BoundCall, By, Commit, CommitId, Content, Draft, RefName, ToolCall,
+};
 use tract_hooks::DecisionRecord;
 
 use super::decide::error_result;
 use super::{Asked, Deferred, Document, Pending, Place, Rejected, Ruling};
-use crate::error::Result;
-use crate::plan::Request;
+use crate::error::{Error, Result};
+use crate::plan::{Refusal, Request};
 use crate::repo::Repo;
 use crate::txn::Txn;
 use crate::write::WriteOptions;
@@ -27,6 +34,23 @@ pub enum TurnAnswer {
     },
     /// It waits to be decided; the call is still open.
     Deferred(Deferred),
+    /// The call had an answer already, and no run had made that up: it is kept, and the result is
+    /// left out.
+    Answered {
+        /// The answer that is kept.
+        by: CommitId,
+    },
+}
+
+/// What is written in the batch of a turn, beside its commits. It is asked again for each attempt
+/// of a write that loses races.
+#[async_trait]
+pub trait Alongside: fmt::Debug + Send + Sync {
+    /// Adds it to a write.
+    ///
+    /// # Errors
+    /// When it cannot be added; nothing of the turn is written then.
+    async fn add_to(&self, txn: &mut Txn<'_>) -> Result<()>;
 }
 
 /// What came of a turn: all of it is one durable write.
@@ -38,6 +62,8 @@ pub struct TurnRecord {
     pub deferred: Vec<DeferredCall>,
     /// What is written beside them, such as the state of tools. Handlers are not asked.
     pub also: Vec<Request>,
+    /// What is no commit and is written with them, such as the claims on effects.
+    pub alongside: Option<Arc<dyn Alongside>>,
 }
 
 /// A call that waits until somebody has decided whether it may run.
@@ -51,6 +77,10 @@ pub struct DeferredCall {
     pub by: String,
     /// Why.
     pub reason: String,
+    /// Its place among the calls of the message, from 0.
+    pub index: u32,
+    /// What exactly runs once it is approved.
+    pub bound: BoundCall,
 }
 
 /// What was written of a turn.
@@ -90,6 +120,9 @@ impl Repo {
     /// Records what came of a turn: all in one durable write, or none. Handlers are asked about
     /// each result once; one that rejects a result leaves no call without an answer.
     ///
+    /// A result may come late, for a call that a later run answered as interrupted or not executed:
+    /// that answer is reverted, and the result takes its place. Any other answer is kept.
+    ///
     /// # Errors
     /// As [`write`](Self::write); a message that is no result is refused by its kind.
     pub async fn record_turn(&self, branch: &RefName, turn: &TurnRecord) -> Result<TurnRecorded> {
@@ -99,7 +132,8 @@ impl Repo {
             let place = Place::new(self, branch, self.head_of(branch).await?);
             for deferred in &turn.deferred {
                 let (call, commit) = (deferred.call.clone(), Some(deferred.commit));
-                let asked = Asked::Call { call, commit };
+                let (index, bound) = (Some(deferred.index), Some(Box::new(deferred.bound.clone())));
+                let asked = Asked::Call { call, commit, index, bound };
                 let (waits, document) = place.pending(
                     asked,
                     "before_dispatch",
@@ -110,44 +144,19 @@ impl Repo {
                 documents.push(document);
             }
         }
-        let mut settled: Vec<Settled> = Vec::with_capacity(results.len());
+        let mut settled: Vec<Option<Settled>> = results.iter().map(|_| None).collect();
         let mut races = self.races();
         loop {
             let mut txn = Txn::new(self)?;
             let mut answers = Vec::with_capacity(results.len());
-            for (place, draft) in results.iter().enumerate() {
-                if settled.len() <= place {
-                    let request = Request::Append(draft.clone());
-                    settled.push(match txn.rule(branch, &request).await? {
-                        Ruling::AsAsked => Settled::Request(Box::new(request)),
-                        Ruling::Instead(request) => Settled::Request(request),
-                        Ruling::Rejected(rejected, document) => {
-                            let answer = answer_to(draft, &rejected, self.now_us())?;
-                            Settled::Rejected(Box::new(Request::Append(answer)), rejected, document)
-                        }
-                        Ruling::Deferred(deferred, document) => {
-                            Settled::Deferred(deferred, document)
-                        }
-                    });
-                }
-                let Some(settled) = settled.get(place) else { break };
-                answers.push(match settled {
-                    Settled::Request(request) => {
-                        TurnAnswer::Committed(txn.add_decided(branch, request).await?)
-                    }
-                    Settled::Rejected(request, rejected, document) => {
-                        document.add_to(&mut txn)?;
-                        let commit = txn.add_decided(branch, request).await?;
-                        TurnAnswer::Rejected { commit, rejected: rejected.clone() }
-                    }
-                    Settled::Deferred(deferred, document) => {
-                        document.add_to(&mut txn)?;
-                        TurnAnswer::Deferred(deferred.clone())
-                    }
-                });
+            for (draft, settled) in results.iter().zip(&mut settled) {
+                answers.push(self.add_result(&mut txn, branch, draft, settled).await?);
             }
             for document in &documents {
                 document.add_to(&mut txn)?;
+            }
+            if let Some(alongside) = &turn.alongside {
+                alongside.add_to(&mut txn).await?;
             }
             let mut also = Vec::with_capacity(turn.also.len());
             for request in &turn.also {
@@ -161,6 +170,101 @@ impl Repo {
             }
         }
     }
+
+    /// Adds one result to a write. Handlers are asked where that is not settled yet.
+    async fn add_result(
+        &self,
+        txn: &mut Txn<'_>,
+        branch: &RefName,
+        draft: &Draft,
+        settled: &mut Option<Settled>,
+    ) -> Result<TurnAnswer> {
+        if settled.is_none() {
+            let request = Request::Append(draft.clone());
+            let ruling = match txn.rule(branch, &request).await {
+                Err(Error::Refused(Refusal::AlreadyAnswered { by, .. })) => {
+                    if !self.revert_made_up(txn, branch, by).await? {
+                        return Ok(TurnAnswer::Answered { by });
+                    }
+                    txn.rule(branch, &request).await?
+                }
+                ruling => ruling?,
+            };
+            *settled = Some(match ruling {
+                Ruling::AsAsked => Settled::Request(Box::new(request)),
+                Ruling::Instead(request) => Settled::Request(request),
+                Ruling::Rejected(rejected, document) => {
+                    let answer = answer_to(draft, &rejected, self.now_us())?;
+                    Settled::Rejected(Box::new(Request::Append(answer)), rejected, document)
+                }
+                Ruling::Deferred(deferred, document) => Settled::Deferred(deferred, document),
+            });
+        }
+        let (request, rejected) = match settled {
+            Some(Settled::Request(request)) => (request, None),
+            Some(Settled::Rejected(request, rejected, document)) => {
+                (request, Some((rejected, document)))
+            }
+            Some(Settled::Deferred(deferred, document)) => {
+                document.add_to(txn)?;
+                return Ok(TurnAnswer::Deferred(deferred.clone()));
+            }
+            None => return Err(super::damaged("a result that nothing was decided on")),
+        };
+        let commit = match txn.add_decided(branch, request).await {
+            Err(Error::Refused(Refusal::AlreadyAnswered { by, .. })) => {
+                if !self.revert_made_up(txn, branch, by).await? {
+                    return Ok(TurnAnswer::Answered { by });
+                }
+                txn.add_decided(branch, request).await?
+            }
+            commit => commit?,
+        };
+        Ok(match rejected {
+            Some((rejected, document)) => {
+                document.add_to(txn)?;
+                TurnAnswer::Rejected { commit, rejected: rejected.clone() }
+            }
+            None => TurnAnswer::Committed(commit),
+        })
+    }
+
+    /// Reverts an answer that no tool gave: a run had found the call open and its own process
+    /// ended, or taken for that. Returns whether it was such an answer.
+    async fn revert_made_up(
+        &self,
+        txn: &mut Txn<'_>,
+        branch: &RefName,
+        by: CommitId,
+    ) -> Result<bool> {
+        let Some(answer) = self.commit(by).await? else { return Ok(false) };
+        if !is_made_up(&answer) {
+            return Ok(false);
+        }
+        match txn.add_decided(branch, &Request::revert([by])).await {
+            Ok(_) => Ok(true),
+            // It was changed or summarized since.
+            Err(Error::Refused(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Whether a commit answers a call that no tool answered, as its origin says.
+fn is_made_up(answer: &Commit) -> bool {
+    #[derive(Deserialize)]
+    struct Detail {
+        outcome: String,
+        // What dispatch answers by itself says where the arguments come from.
+        provenance: Option<serde::de::IgnoredAny>,
+    }
+    let detail = answer.origin.detail.as_ref().filter(|_| answer.origin.by == By::Tool);
+    let detail = detail.and_then(|detail| serde_json::from_str::<Detail>(detail.as_str()).ok());
+    detail.is_some_and(|detail| match detail.outcome.as_str() {
+        "interrupted" => true,
+        "not_executed" => detail.provenance.is_none(),
+        _ => false,
+    })
 }
 
 fn answer_to(draft: &Draft, rejected: &Rejected, at_us: i64) -> Result<Draft> {

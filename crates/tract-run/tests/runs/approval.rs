@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tract_core::{Draft, Store, block_on};
+use tract_core::{Draft, RefName, Store, block_on};
 use tract_run::{Agent, Stop};
 use tract_tools::policy::ApprovalRequired;
 use tract_tools::{Registry, ToolContext, ToolError, tool};
@@ -84,5 +84,30 @@ fn calls_wait_across_restarts_until_somebody_decides() {
                 "assistant: 5 is paid"
             ]
         );
+    });
+}
+
+#[test]
+fn an_operation_whose_name_an_older_decision_has_can_be_decided() {
+    block_on(async {
+        let store = memory();
+        let repo = repo_on(&store).await;
+        let defer = async |text: &str| {
+            let asked = tract_engine::Asked::Append(Box::new(Draft::user(text)));
+            repo.defer(&main_branch(), asked, "tester", "look at it").await.unwrap().id
+        };
+        let first = defer("one").await;
+        assert_eq!(first.len(), "p-".len() + 16, "64 bits");
+        repo.approve(&first).await.unwrap();
+        let second = defer("two").await;
+        // The name was given before, and its decision is kept for ever.
+        let decisions = repo.documents("decisions/").await.unwrap();
+        let name = RefName::new(format!("decisions/{second}")).unwrap();
+        repo.set_documents("test", vec![(name, decisions[0].1.clone())]).await.unwrap();
+        let decided = repo.approve(&second).await.unwrap();
+        assert_eq!(decided.record.pending.as_deref(), Some(second.as_str()));
+        assert_eq!(said(&messages(&repo).await), ["user: one", "user: two"]);
+        assert!(repo.pending().await.unwrap().is_empty());
+        assert_eq!(repo.decisions().await.unwrap().len(), 3, "nothing is written over");
     });
 }

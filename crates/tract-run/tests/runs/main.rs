@@ -6,6 +6,8 @@
 mod approval;
 // Recorded conversations through real clients, against a server on loopback.
 mod loopback;
+// Effects that happen once, as they were approved.
+mod effects;
 // The loop and its reasons to stop.
 mod loops;
 // What was approved, and what changed since.

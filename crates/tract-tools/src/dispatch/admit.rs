@@ -1,6 +1,5 @@
 //! Whether a call may run: everything before its handler.
 
-use std::collections::VecDeque;
 use std::sync::PoisonError;
 
 use tract_core::{ToolCall, ToolError};
@@ -9,7 +8,7 @@ use tract_hooks::{BeforeDispatch, DispatchAction};
 use super::answer::Deferral;
 use super::call::{Call, Verdict};
 use super::error::Cause;
-use super::journal::CallStart;
+use super::journal::{Recorded, Start};
 use super::outcome::{DispatchStage, Outcome};
 use super::run::Run;
 use crate::budget::BudgetExceeded;
@@ -31,11 +30,7 @@ impl Verdict {
 
 impl Run<'_> {
     /// Returns what keeps a call from running; `None` when it may.
-    pub(super) async fn admit(
-        &mut self,
-        call: &mut Call,
-        behind: &VecDeque<Call>,
-    ) -> Option<Verdict> {
+    pub(super) async fn admit(&mut self, call: &mut Call) -> Option<Verdict> {
         if let Some(over) = self.turn_over(call) {
             return Some(over);
         }
@@ -46,16 +41,16 @@ impl Run<'_> {
         if let Some(over) = self.turn_over(call) {
             return Some(over);
         }
-        self.started(call, behind).await.err().map(|refused| *refused)
+        self.started(call).await.err().map(|refused| *refused)
     }
 
     async fn allowed(&self, call: &mut Call) -> Result<(), Box<Verdict>> {
         loop {
             self.callable(call)?;
-            self.policies(call)?;
+            let wanted_by = self.policies(call)?;
             let hooks = &self.dispatcher.hooks;
             if call.hooked || !hooks.hears::<BeforeDispatch>() {
-                return Ok(());
+                return self.approval(call, wanted_by);
             }
             call.hooked = true;
             let Some(bound) = &call.hydrated.bound else { return Ok(()) };
@@ -92,6 +87,14 @@ impl Run<'_> {
                 }
                 DispatchAction::Replace(arguments) => {
                     let handler = by.as_deref().unwrap_or_default();
+                    if self.approved(call) {
+                        // A person has seen these arguments, and no others.
+                        let note = format!(
+                            "handler {handler:?} wanted other arguments than the approved ones: {arguments}"
+                        );
+                        call.notes.push(note);
+                        return Ok(());
+                    }
                     let sent = &call.hydrated.provenance.raw_arguments;
                     let note =
                         format!("handler {handler:?} replaced the arguments; sent were {sent}");
@@ -101,11 +104,23 @@ impl Run<'_> {
                     call.replace(again);
                 }
                 _ => {
+                    self.approval(call, wanted_by)?;
                     call.decided_by = call.decided_by.take().or(by);
                     return Ok(());
                 }
             }
         }
+    }
+
+    /// Defers a call that a policy wants approved and no person has approved. Handlers were asked
+    /// before: what the person reads is what would run.
+    fn approval(&self, call: &mut Call, wanted_by: Option<String>) -> Result<(), Box<Verdict>> {
+        if wanted_by.is_none() || self.approved(call) {
+            return Ok(());
+        }
+        call.decided_by = wanted_by;
+        let reason = format!("a person has to approve calls of {:?}", call.name());
+        Err(deferred(call, DispatchStage::Approval, reason, None).into())
     }
 
     fn hydrated_again(&self, call: &Call, arguments: &str) -> hydrate::Hydrated {
@@ -142,13 +157,14 @@ impl Run<'_> {
         Err(Verdict::failed(Outcome::Invalid, DispatchStage::Lookup, text).into())
     }
 
-    fn policies(&self, call: &mut Call) -> Result<(), Box<Verdict>> {
+    /// Asks the policies; returns which one wants approval, when one does.
+    fn policies(&self, call: &mut Call) -> Result<Option<String>, Box<Verdict>> {
         let hydrated = &call.hydrated;
         let (Some(tool), Some(bound)) = (hydrated.definition(), &hydrated.bound) else {
-            return Ok(());
+            return Ok(None);
         };
-        let mut decision = hydrated.decision.clone();
-        let mut wanted_by = (decision == Decision::NeedsApproval).then(|| "registry".to_owned());
+        let decision = &hydrated.decision;
+        let mut wanted_by = (*decision == Decision::NeedsApproval).then(|| "registry".to_owned());
         if !self.dispatcher.policies.is_empty() {
             let past = self.turn.past.lock().unwrap_or_else(PoisonError::into_inner);
             let request = PolicyRequest {
@@ -163,7 +179,6 @@ impl Run<'_> {
                 match said {
                     Ok((Decision::Allow, _)) => {}
                     Ok((Decision::NeedsApproval, name)) => {
-                        decision = Decision::NeedsApproval;
                         wanted_by.get_or_insert(name);
                     }
                     Ok((Decision::Deny { reason }, name)) => {
@@ -180,20 +195,16 @@ impl Run<'_> {
                 }
             }
         }
-        if decision != Decision::NeedsApproval || self.approved(call) {
-            return Ok(());
-        }
-        call.decided_by = wanted_by;
-        let reason = format!("a person has to approve calls of {:?}", call.name());
-        Err(deferred(call, DispatchStage::Approval, reason, None).into())
+        Ok(wanted_by)
     }
 
     /// Whether a person has approved exactly this call.
     fn approved(&self, call: &mut Call) -> bool {
         let now_us = self.turn.context.clock().now_us();
-        let Some(key) = call.name_effect() else { return false };
+        let Some(key) = call.approval_key() else { return false };
         match self.turn.approvals.get(&key, now_us) {
             Some(approval) => {
+                call.approved = true;
                 call.decided_by = approval.by.clone().or_else(|| Some("approval".to_owned()));
                 true
             }
@@ -201,29 +212,16 @@ impl Run<'_> {
         }
     }
 
-    /// Counts the call and writes down that it starts, unless it was answered before.
-    async fn started(&mut self, call: &Call, behind: &VecDeque<Call>) -> Result<(), Box<Verdict>> {
+    /// Counts the call and claims its effect, unless it was answered before.
+    async fn started(&mut self, call: &mut Call) -> Result<(), Box<Verdict>> {
         const UNWRITTEN: &str = "the call did not run: its start could not be written down";
+        let stage = DispatchStage::Journal;
         let journal = self.turn.journal.as_ref().filter(|_| !call.traits.read_only);
         if let (Some(journal), Some(key)) = (journal, call.key) {
             match caught(journal.recorded(&key)).await {
                 Ok(None) => {}
-                Ok(Some(recorded)) => {
-                    let verdict = match recorded.is_error {
-                        false => Verdict::succeeded(recorded.text, recorded.value),
-                        true => Verdict {
-                            value: recorded.value,
-                            ..Verdict::failed(
-                                Outcome::Failed,
-                                DispatchStage::Handler,
-                                recorded.text,
-                            )
-                        },
-                    };
-                    return Err(Verdict { replayed: true, ..verdict }.into());
-                }
+                Ok(Some(answer)) => return Err(Verdict::recorded(answer).into()),
                 Err(error) => {
-                    let stage = DispatchStage::Journal;
                     return Err(Verdict::of_broken_host(call, stage, UNWRITTEN, error).into());
                 }
             }
@@ -233,42 +231,47 @@ impl Run<'_> {
         {
             return Err(Verdict::of_spent_budget(call, exceeded).into());
         }
-        let Some(journal) = journal.filter(|_| !self.marked && has_effect(call)) else {
-            return Ok(());
-        };
-        let mut starts = Vec::new();
-        for call in std::iter::once(call).chain(behind).filter(|call| has_effect(call)) {
-            // Keys of those behind are not known yet: they have not been taken up.
-            let hydrated = &call.hydrated;
-            let (Some(tool), Some(bound)) = (hydrated.definition(), &hydrated.bound) else {
-                continue;
-            };
-            let key = super::CallKey::of(tool, &hydrated.id, bound.arguments.as_str());
-            starts.push(CallStart::new(&hydrated.id, call.name(), key));
-        }
-        match caught(journal.started(&starts)).await {
-            Ok(()) => {
-                self.marked = true;
+        let Some(journal) = journal.filter(|_| has_effect(call)) else { return Ok(()) };
+        let Some(start) = call.starts() else { return Ok(()) };
+        match caught(journal.start(&start)).await {
+            Ok(Start::Begin) => {
+                call.start = Some(start);
                 Ok(())
             }
-            Err(error) => {
-                let stage = DispatchStage::Journal;
-                Err(Verdict::of_broken_host(call, stage, UNWRITTEN, error).into())
+            Ok(Start::Answered(answer)) => Err(Verdict::recorded(answer).into()),
+            Ok(Start::Interrupted(text)) => {
+                Err(Verdict::failed(Outcome::Interrupted, stage, text).into())
             }
+            Ok(Start::Held(by)) => Err(Verdict::held(by).into()),
+            Err(error) => Err(Verdict::of_broken_host(call, stage, UNWRITTEN, error).into()),
+        }
+    }
+
+    /// Keeps the answer of a call that began, which was given last.
+    pub(super) async fn keep_answer(&mut self, call: &Call) {
+        let (Some(journal), Some(start)) = (&self.turn.journal, &call.start) else { return };
+        let Some(answer) = self.answers.last_mut() else { return };
+        let recorded = Recorded::new(&answer.text).is_error(answer.is_error);
+        let recorded = recorded.value(answer.value.clone());
+        if let Err(error) = caught(journal.finish(start, &recorded)).await {
+            let tool = call.name();
+            tracing::error!(target: "tract::dispatch", tool, %error, "an answer was not kept");
         }
     }
 }
 
-/// Whether a second run would do something that a first has not.
+/// Whether the effect of a call is claimed: a second run would do something that a first has not,
+/// or a person has approved that it happens once.
 fn has_effect(call: &Call) -> bool {
-    call.hydrated.bound.is_some() && !call.traits.read_only && !call.traits.idempotent
+    let once = !call.traits.idempotent || call.approved;
+    call.hydrated.bound.is_some() && !call.traits.read_only && once
 }
 
 fn deferred(call: &mut Call, stage: DispatchStage, reason: String, by: Option<String>) -> Verdict {
     let text = format!("waits for a decision: {reason}");
     let mut verdict = Verdict::failed(Outcome::Deferred, stage, text);
-    if let Some(key) = call.name_effect() {
-        verdict.deferred = Some(Deferral { reason, by, key });
+    if let (Some(key), Some(bound)) = (call.approval_key(), call.bound_call()) {
+        verdict.deferred = Some(Deferral { reason, by, key, bound });
     }
     verdict
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tract_core::{Content, JsonText, Part, ToolAnswer};
+use tract_core::{BoundCall, Content, JsonText, Part, ToolAnswer};
 
 use super::error::TurnError;
 use super::journal::CallKey;
@@ -19,6 +19,8 @@ pub struct Deferral {
     pub by: Option<String>,
     /// What an [`Approval`](super::Approval) of exactly this call names.
     pub key: CallKey,
+    /// What exactly would run: shown to the person who decides, and run once approved.
+    pub bound: BoundCall,
 }
 
 /// The answer to one call. There is one for each, in the order of the calls.
@@ -39,6 +41,8 @@ pub struct Answer {
     pub value: Option<JsonText>,
     /// What it waits for, when there is no answer yet: nothing is committed then but the question.
     pub deferred: Option<Deferral>,
+    /// The run that works on the call, when another one does: then it has no answer here.
+    pub held: Option<String>,
     /// What the call told and the session took in; of a failed one, what the log keeps is there.
     pub events: Vec<Event>,
     /// What is told of the call.
@@ -51,11 +55,12 @@ impl Answer {
         self.invoked.outcome
     }
 
-    /// Returns the message that answers the call; `None` while somebody has to decide.
+    /// Returns the message that answers the call; `None` while it waits for a decision, or for
+    /// another run.
     pub fn content(&self) -> Option<Content> {
-        match self.deferred {
-            Some(_) => None,
-            None => Some(Content::ToolResult(ToolAnswer {
+        match (&self.deferred, &self.held) {
+            (Some(_), _) | (_, Some(_)) => None,
+            (None, None) => Some(Content::ToolResult(ToolAnswer {
                 call_id: self.call_id.clone(),
                 name: Some(self.tool_name.clone()),
                 is_error: self.is_error,

@@ -2,12 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use tract_core::{JsonText, RenderedValue, ToolError, ToolFailure, ToolResult, ToolTraits};
+use tract_core::{
+    BoundCall, JsonText, RenderedValue, ToolError, ToolFailure, ToolResult, ToolTraits,
+};
 
 use super::answer::Deferral;
 use super::error::{Cause, TurnError};
 use super::handler::Ran;
-use super::journal::CallKey;
+use super::journal::{CallKey, CallStart, Recorded};
 use super::outcome::{DispatchStage, Outcome, ToolInvoked};
 use super::turn::Turn;
 use crate::hydrate::Hydrated;
@@ -15,12 +17,18 @@ use crate::hydrate::Hydrated;
 /// A call that was taken up.
 pub(super) struct Call {
     pub(super) hydrated: Hydrated,
+    /// Its place among the calls of the turn.
+    place: usize,
     /// What the tool may be relied on for.
     pub(super) traits: ToolTraits,
     pub(super) key: Option<CallKey>,
     /// Whether hooks were asked.
     pub(super) hooked: bool,
     pub(super) decided_by: Option<String>,
+    /// Whether a person approved it.
+    pub(super) approved: bool,
+    /// What was claimed before it ran.
+    pub(super) start: Option<CallStart>,
     /// What the operator should know of the way to the handler.
     pub(super) notes: Vec<String>,
     started_at_us: i64,
@@ -28,13 +36,16 @@ pub(super) struct Call {
 }
 
 impl Call {
-    pub(super) fn new(hydrated: Hydrated, turn: &Turn) -> Self {
+    pub(super) fn new(hydrated: Hydrated, place: usize, turn: &Turn) -> Self {
         Self {
             traits: reliable(&hydrated),
             hydrated,
+            place,
             key: None,
             hooked: false,
             decided_by: None,
+            approved: false,
+            start: None,
             notes: Vec::new(),
             started_at_us: turn.context.clock().now_us(),
             began: Instant::now(),
@@ -67,6 +78,45 @@ impl Call {
         let (tool, bound) = (self.hydrated.definition()?, self.hydrated.bound.as_ref()?);
         let id = &self.hydrated.id;
         Some(*self.key.get_or_insert_with(|| CallKey::of(tool, id, bound.arguments.as_str())))
+    }
+
+    /// Names it as an approval does: with the server that would run it.
+    pub(super) fn approval_key(&self) -> Option<CallKey> {
+        let (tool, bound) = (self.hydrated.definition()?, self.hydrated.bound.as_ref()?);
+        let server = self.server();
+        Some(CallKey::of_server(server, tool, &self.hydrated.id, bound.arguments.as_str()))
+    }
+
+    fn server(&self) -> Option<&str> {
+        self.hydrated.tool.as_ref()?.origin().map(|origin| origin.server.as_str())
+    }
+
+    /// States what exactly would run, once it is known.
+    pub(super) fn bound_call(&self) -> Option<BoundCall> {
+        let hydrated = &self.hydrated;
+        let (tool, bound) = (hydrated.tool.as_ref()?, hydrated.bound.as_ref()?);
+        let definition = tool.definition().schema();
+        let provenance = &hydrated.provenance;
+        let text = |text: &String| JsonText::of(text);
+        let edits = provenance.edits.iter().map(JsonText::of);
+        let repair = provenance.repair.iter().map(JsonText::of);
+        let changes = edits.chain(repair).chain(self.notes.iter().map(text)).flatten();
+        let (name, arguments) = (tool.name(), bound.arguments.as_str());
+        let call = BoundCall::new(name, definition.id(), definition.text(), arguments);
+        let call = call.server(self.server().map(str::to_owned));
+        Some(call.changed(changes.collect(), provenance.repaired))
+    }
+
+    /// States that it starts.
+    pub(super) fn starts(&mut self) -> Option<CallStart> {
+        let key = self.name_effect()?;
+        Some(CallStart {
+            call_id: self.id().to_owned(),
+            tool_name: self.name().to_owned(),
+            key,
+            place: self.place,
+            approved: self.approved,
+        })
     }
 
     /// Whether it may run beside others.
@@ -123,6 +173,8 @@ pub(super) struct Verdict {
     pub(super) value: Option<JsonText>,
     pub(super) ends: Option<TurnError>,
     pub(super) deferred: Option<Deferral>,
+    /// The other run that works on the call.
+    pub(super) held: Option<String>,
     pub(super) replayed: bool,
     pub(super) retryable: bool,
 }
@@ -137,6 +189,7 @@ impl Verdict {
             value,
             ends: None,
             deferred: None,
+            held: None,
             replayed: false,
             retryable: false,
         }
@@ -144,6 +197,24 @@ impl Verdict {
 
     pub(super) fn failed(outcome: Outcome, stage: DispatchStage, text: impl Into<String>) -> Self {
         Self { outcome, stage: Some(stage), ..Self::succeeded(text.into(), None) }
+    }
+
+    /// Gives the answer of an earlier run.
+    pub(super) fn recorded(answer: Recorded) -> Self {
+        let verdict = match answer.is_error {
+            false => Self::succeeded(answer.text, answer.value),
+            true => Self {
+                value: answer.value,
+                ..Self::failed(Outcome::Failed, DispatchStage::Handler, answer.text)
+            },
+        };
+        Self { replayed: true, ..verdict }
+    }
+
+    /// Leaves the call to the run that works on it.
+    pub(super) fn held(by: String) -> Self {
+        let text = format!("the call is not answered here: {by} works on it");
+        Self { held: Some(by), ..Self::failed(Outcome::Open, DispatchStage::Journal, text) }
     }
 
     pub(super) fn operator(mut self, text: impl Into<String>) -> Self {

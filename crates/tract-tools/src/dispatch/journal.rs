@@ -1,4 +1,4 @@
-//! What is written down before a call takes effect, so that a restart knows what may have happened.
+//! What is written down before a call takes effect, so that it happens once.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,6 +36,27 @@ impl CallKey {
         // The id of the tool has one length and canonical JSON no line breaks, so that no two
         // calls give one text.
         Self(hash::blob(format!("{tool}\n{arguments}\n{call_id}").as_bytes()))
+    }
+
+    /// Names the call of a tool of a server, as an approval does: what another server would do for
+    /// an equal definition was not approved. Without a server it is [`of`](Self::of).
+    ///
+    /// ```
+    /// use tract_core::ToolSchema;
+    /// use tract_tools::dispatch::CallKey;
+    /// let tool = ToolSchema::parse(r#"{"name":"pay","inputSchema":{}}"#)?.id();
+    /// let key = |server| CallKey::of_server(server, tool, "c1", "{}");
+    /// assert_ne!(key(Some("sa")), key(Some("sb")));
+    /// assert_eq!(key(None), CallKey::of(tool, "c1", "{}"));
+    /// # Ok::<(), tract_core::json::JsonError>(())
+    /// ```
+    pub fn of_server(server: Option<&str>, tool: ToolId, call_id: &str, arguments: &str) -> Self {
+        let key = Self::of(tool, call_id, arguments);
+        match server {
+            // One line for the server, one of fixed length for the rest; `of` hashes three lines.
+            Some(server) => Self(hash::blob(format!("{server:?}\n{key}").as_bytes())),
+            None => key,
+        }
     }
 }
 
@@ -81,12 +102,26 @@ pub struct CallStart {
     pub tool_name: String,
     /// What names its effect.
     pub key: CallKey,
+    /// Its place among the calls that were given to dispatch, from 0: ids may repeat.
+    pub place: usize,
+    /// Whether a person approved it.
+    pub approved: bool,
 }
 
-impl CallStart {
-    pub(super) fn new(call_id: &str, tool_name: &str, key: CallKey) -> Self {
-        Self { call_id: call_id.to_owned(), tool_name: tool_name.to_owned(), key }
-    }
+/// Whether a call may begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Start {
+    /// Its effect is claimed, durably: the tool runs now.
+    Begin,
+    /// It was answered earlier: this is the answer, and the tool does not run.
+    Answered(Recorded),
+    /// It was started earlier, and no answer is known: it is answered by this text, as an error,
+    /// and the tool does not run.
+    Interrupted(String),
+    /// Another run works on it, which is named: it is not answered here, and neither are the calls
+    /// behind it.
+    Held(String),
 }
 
 /// An answer that was recorded earlier.
@@ -125,18 +160,31 @@ impl Recorded {
 /// Keeps, durably, which calls have started and how they were answered.
 ///
 /// # Behavior
-/// - [`started`](Self::started) is called at most once for each turn, before the first handler runs
-///   of a tool that is neither read-only nor idempotent, with all such calls of the turn that may
-///   run. After a crash those without a mark were not executed; of those with one nobody knows.
+/// - [`start`](Self::start) is called for each call of a tool that is neither read-only nor
+///   idempotent, and for each approved call of one that is not read-only, right before its handler
+///   runs and after everything else that may keep it from running. After a crash a call without a
+///   claim was not executed, and one with a claim and no answer may have run.
+/// - [`finish`](Self::finish) is called with the answer of each call that began, before the next
+///   call is taken up.
 /// - [`recorded`](Self::recorded) is asked before a handler runs whose tool is not read-only. What
 ///   it gives is the answer: the effect is not repeated.
 #[async_trait]
 pub trait Journal: Send + Sync {
-    /// Writes down that these calls start, as one durable write.
+    /// Claims the effect of a call, as one durable write. Of runs that claim it at the same time
+    /// one may begin.
     ///
     /// # Errors
-    /// When it cannot be written; nothing that would have been marked then runs, and the turn ends.
-    async fn started(&self, calls: &[CallStart]) -> Result<(), BoxError>;
+    /// When it cannot be written; the call then does not run, and the turn ends.
+    async fn start(&self, call: &CallStart) -> Result<Start, BoxError>;
+
+    /// Keeps the answer of a call that began. It may be written later, with what is written next.
+    ///
+    /// # Errors
+    /// When it cannot be kept; operators are told, and the turn continues.
+    async fn finish(&self, call: &CallStart, answer: &Recorded) -> Result<(), BoxError> {
+        let _ = (call, answer);
+        Ok(())
+    }
 
     /// Returns the answer that a call with this effect was given earlier; by default none is known.
     ///
@@ -152,7 +200,7 @@ pub trait Journal: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Approval {
-    /// The call: its tool's definition, its arguments, its id.
+    /// The call: its tool's server and definition, its arguments, its id.
     pub key: CallKey,
     /// Who said so.
     pub by: Option<String>,
@@ -181,8 +229,8 @@ impl Approval {
     }
 }
 
-/// What was approved. An approval is bound to definition, arguments and call: when one of them is
-/// another, it approves nothing.
+/// What was approved. An approval is bound to server, definition, arguments and call: when one of
+/// them is another, it approves nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Approvals(BTreeMap<CallKey, Approval>);
 

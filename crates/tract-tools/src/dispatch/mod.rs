@@ -27,7 +27,7 @@ use tract_hooks::Hooks;
 
 pub use self::answer::{Answer, Deferral, Dispatched};
 pub use self::error::{Cause, TurnError};
-pub use self::journal::{Approval, Approvals, CallKey, CallStart, Journal, Recorded};
+pub use self::journal::{Approval, Approvals, CallKey, CallStart, Journal, Recorded, Start};
 pub use self::limits::Limits;
 pub use self::outcome::{DispatchStage, Outcome, ToolInvoked};
 pub use self::scope::{CallContext, CallScope};
@@ -116,8 +116,10 @@ impl DispatchOptions {
 /// - Each call passes, in this order: time, cancellation and budget of the turn; what hydration
 ///   found; whether the tool is available now; policies, of which the first denial wins; hooks
 ///   ([`BeforeDispatch`](tract_hooks::BeforeDispatch)), which may replace the arguments: they are
-///   then hydrated and judged again; time again; an answer recorded earlier; the mark that it
-///   starts; a snapshot; the handler.
+///   then hydrated and judged again; the approval that a policy wants; time again; an answer
+///   recorded earlier; the claim on its effect; a snapshot; the handler.
+/// - What a person approved runs exactly as it was shown: hooks may still refuse it, and can neither
+///   replace its arguments nor defer it again.
 /// - The handler runs within its time and until cancelled; a panic is a failure. A handler that
 ///   blocks its thread is not interrupted; [`blocking`](crate::blocking) is for such work.
 /// - On every failure the session and all snapshotable resources go back to what they were. What

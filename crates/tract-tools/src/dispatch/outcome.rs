@@ -32,6 +32,10 @@ pub enum Outcome {
     Panicked,
     /// The turn ended before it could run.
     NotExecuted,
+    /// It was started earlier, and no answer is known: the tool may have run.
+    Interrupted,
+    /// Another run works on it: it has no answer yet.
+    Open,
 }
 
 impl Outcome {
@@ -47,6 +51,8 @@ impl Outcome {
             Self::Cancelled => "cancelled",
             Self::Panicked => "panicked",
             Self::NotExecuted => "not_executed",
+            Self::Interrupted => "interrupted",
+            Self::Open => "open",
         }
     }
 }

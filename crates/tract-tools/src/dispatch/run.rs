@@ -26,10 +26,10 @@ use crate::event::Event;
 pub(super) struct Run<'a> {
     pub(super) dispatcher: &'a Dispatcher,
     pub(super) turn: &'a Turn,
-    /// Whether the starts of this turn are written down.
-    pub(super) marked: bool,
-    answers: Vec<Answer>,
+    pub(super) answers: Vec<Answer>,
     ended: Option<TurnError>,
+    /// The other run that works on the calls: those from here on are left to it.
+    held: Option<String>,
 }
 
 /// A call and, when it does not run, what it has come to.
@@ -75,35 +75,34 @@ impl Drop for Guard<'_> {
 
 impl<'a> Run<'a> {
     pub(super) fn new(dispatcher: &'a Dispatcher, turn: &'a Turn) -> Self {
-        Self { dispatcher, turn, marked: false, answers: Vec::new(), ended: None }
+        Self { dispatcher, turn, answers: Vec::new(), ended: None, held: None }
     }
 
     pub(super) async fn all(mut self, calls: Vec<crate::hydrate::Hydrated>) -> Dispatched {
         self.answers.reserve(calls.len());
         let turn = self.turn;
-        let mut calls: VecDeque<Call> =
-            calls.into_iter().map(|hydrated| Call::new(hydrated, turn)).collect();
         let mut group: Vec<Admitted> = Vec::new();
-        while let Some(mut call) = calls.pop_front() {
+        for (place, hydrated) in calls.into_iter().enumerate() {
+            let mut call = Call::new(hydrated, place, turn);
             let beside = call.is_read_only() && self.dispatcher.options.concurrent > 1;
             if !beside {
                 self.flush(&mut group).await;
             }
-            if self.ended.is_some() {
-                self.not_executed(&call);
+            if self.is_over() {
+                self.left_out(&call);
                 continue;
             }
             call.begin(turn);
-            let mut verdict = self.admit(&mut call, &calls).await;
+            let mut verdict = self.admit(&mut call).await;
             // What the calls before it do may be what the policy wants to see first.
             let denied = |verdict: &Verdict| verdict.stage == Some(DispatchStage::Policy);
             if !group.is_empty() && verdict.as_ref().is_some_and(denied) {
                 self.flush(&mut group).await;
-                if self.ended.is_some() {
-                    self.not_executed(&call);
+                if self.is_over() {
+                    self.left_out(&call);
                     continue;
                 }
-                verdict = self.admit(&mut call, &calls).await;
+                verdict = self.admit(&mut call).await;
             }
             group.push((call, verdict));
             if !beside {
@@ -123,17 +122,18 @@ impl<'a> Run<'a> {
             _ => self.beside(&group).await,
         };
         for (call, verdict) in group {
-            if self.ended.is_some() {
-                self.not_executed(&call);
+            if self.is_over() {
+                self.left_out(&call);
                 continue;
             }
             match (verdict, done.pop_front()) {
                 (Some(verdict), _) => self.answer(&call, verdict, Vec::new(), 0),
                 (None, Some(Some(executed))) => self.settle(&call, executed, false),
-                (None, Some(None)) => self.not_executed(&call),
+                (None, Some(None)) => self.left_out(&call),
                 (None, None) => {
                     let executed = self.execute(&call, true).await;
                     self.settle(&call, executed, true);
+                    self.keep_answer(&call).await;
                 }
             }
         }
@@ -393,7 +393,9 @@ impl<'a> Run<'a> {
             }
         };
         trace(call, &verdict);
-        let is_error = !verdict.success() && verdict.deferred.is_none();
+        let open = verdict.deferred.is_some() || verdict.held.is_some();
+        let is_error = !verdict.success() && !open;
+        self.held = self.held.take().or_else(|| verdict.held.clone());
         self.answers.push(Answer {
             call_id: call.id().to_owned(),
             tool_name: call.name().to_owned(),
@@ -402,6 +404,7 @@ impl<'a> Run<'a> {
             is_error,
             value: verdict.value,
             deferred: verdict.deferred,
+            held: verdict.held,
             events,
             invoked,
         });
@@ -425,7 +428,17 @@ impl<'a> Run<'a> {
         past.push(call.name(), bound.arguments.as_str());
     }
 
-    fn not_executed(&mut self, call: &Call) {
+    /// Whether the calls from here on are not run.
+    fn is_over(&self) -> bool {
+        self.ended.is_some() || self.held.is_some()
+    }
+
+    /// Answers a call that is not run any more, or leaves it to the run that works on it.
+    fn left_out(&mut self, call: &Call) {
+        if let Some(by) = &self.held {
+            let verdict = Verdict::held(by.clone());
+            return self.answer(call, verdict, Vec::new(), 0);
+        }
         let by = self.ended.as_ref().map(TurnError::call_id).unwrap_or_default();
         let text = format!("not executed: the turn ended with call {by:?}");
         let verdict = Verdict::failed(Outcome::NotExecuted, DispatchStage::Turn, text);

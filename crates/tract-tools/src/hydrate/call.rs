@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use tract_core::{Content, Reply, RequestMap, SentTool, ToolCall, ToolId};
+use tract_core::{BoundCall, Content, Reply, RequestMap, SentTool, ToolCall, ToolId};
 
 /// The reply that a call came in.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -46,6 +46,8 @@ pub struct Call {
     pub null_for_absent: bool,
     /// The reply that it came in.
     pub source: Option<Arc<Source>>,
+    /// What a person approved of it: this runs, and not what would be made of the arguments now.
+    pub approved: Option<Arc<BoundCall>>,
 }
 
 impl Call {
@@ -64,7 +66,16 @@ impl Call {
             definition: None,
             null_for_absent: false,
             source: None,
+            approved: None,
         }
+    }
+
+    /// Says what a person approved of it. Where no tool here has that server and definition, the
+    /// call is read as it was received, and needs another approval.
+    #[must_use]
+    pub fn approved(mut self, bound: BoundCall) -> Self {
+        self.approved = Some(Arc::new(bound));
+        self
     }
 
     /// Says which tool is meant, of several with one name.

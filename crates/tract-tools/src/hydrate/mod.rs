@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::Value;
-use tract_core::{DynTool, RenderedValue, ToolContext, ToolError, ToolId, ToolResult};
+use tract_core::{BoundCall, DynTool, RenderedValue, ToolContext, ToolError, ToolId, ToolResult};
 use tract_schema::Invalid;
 
 pub use self::call::{Call, IntoCalls, Source, sent_in};
@@ -224,6 +224,7 @@ impl<'r> Work<'r> {
             edits: Vec::new(),
             repaired,
             repair: None,
+            approved: Vec::new(),
             duration_us: 0,
         };
         Self {
@@ -238,6 +239,37 @@ impl<'r> Work<'r> {
     }
 
     fn run(&mut self, registry: &'r Registry, options: &HydrateOptions) -> Step<()> {
+        match self.call.approved.take() {
+            Some(approved) => match approved_tool(registry, &approved) {
+                Some(tool) => self.run_approved(registry, tool, &approved),
+                None => {
+                    self.run_received(registry, options)?;
+                    self.decision = self.decision.clone().and(Decision::NeedsApproval);
+                    Ok(())
+                }
+            },
+            None => self.run_received(registry, options),
+        }
+    }
+
+    /// Reads what a person approved: exactly that, by no profile.
+    fn run_approved(
+        &mut self,
+        registry: &'r Registry,
+        tool: &'r Registered,
+        approved: &BoundCall,
+    ) -> Step<()> {
+        self.found(tool);
+        self.provenance.repaired = approved.repaired;
+        self.provenance.approved.clone_from(&approved.changes);
+        let options = HydrateOptions { arguments_bytes: usize::MAX, ..HydrateOptions::default() };
+        let text: Arc<str> = approved.arguments.as_str().into();
+        let parsed = parse::strict(&text, options.arguments_bytes).map_err(|error| vec![error])?;
+        self.provenance.parsed = Some(parsed.text.clone());
+        self.check(registry, tool, parsed.value, parsed.text, &options)
+    }
+
+    fn run_received(&mut self, registry: &'r Registry, options: &HydrateOptions) -> Step<()> {
         let looked_up = self.look_up(registry);
         // What cannot be read is said whether or not there is such a tool.
         let parsed = match options.tolerant {
@@ -256,6 +288,18 @@ impl<'r> Work<'r> {
         self.provenance.parsed = Some(parsed.text.clone());
         self.provenance.edits = parsed.edits;
         let (value, text) = self.raise(tool, parsed.value, parsed.text);
+        self.check(registry, tool, value, text, options)
+    }
+
+    /// Holds arguments against schema, type and policies, and binds them to the tool.
+    fn check(
+        &mut self,
+        registry: &'r Registry,
+        tool: &'r Registered,
+        value: Value,
+        text: Json,
+        options: &HydrateOptions,
+    ) -> Step<()> {
         let (arguments, validated) = self.validate(registry, tool, value, text, options)?;
         if validated {
             self.provenance.validated = Some(arguments.clone());
@@ -308,15 +352,19 @@ impl<'r> Work<'r> {
             })?,
             None => found(registry, name, self.call.definition)?,
         };
+        self.found(tool);
+        Ok(tool)
+    }
+
+    fn found(&mut self, tool: &'r Registered) {
         self.tool = Some(tool);
         self.provenance.definition = Some(tool.definition().id());
         self.provenance.name_mapping = Some(NameMapping {
-            received: self.call.sent_name.clone().unwrap_or_else(|| name.to_owned()),
+            received: self.call.sent_name.clone().unwrap_or_else(|| self.call.name.clone()),
             name: tool.name().to_owned(),
             tool_id: tool.shared_id(),
             sent: self.call.definition,
         });
-        Ok(tool)
     }
 
     /// Holds the arguments against the schema; says whether there was one.
@@ -469,6 +517,19 @@ const MOST_LISTED: usize = 1000;
 fn not_an_object(value: &Value) -> StageError {
     let invalid = Invalid::new("type", "/", "an object", tract_schema::kind_of(value));
     StageError::of_invalid(&invalid)
+}
+
+/// Finds the one tool that a person approved a call of: of that server, with that definition.
+fn approved_tool<'r>(registry: &'r Registry, approved: &BoundCall) -> Option<&'r Registered> {
+    let server = approved.server.as_deref();
+    let mut found = registry.by_definition(approved.tool).filter(|tool| {
+        let origin = tool.origin().map(|origin| origin.server.as_str());
+        origin == server && tool.name() == approved.tool_name && tool.callable().is_some()
+    });
+    match (found.next(), found.next()) {
+        (Some(tool), None) => Some(tool),
+        _ => None,
+    }
 }
 
 fn found<'r>(

@@ -139,6 +139,9 @@ pub struct Provenance {
     /// The repair, also one that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repaired>,
+    /// What had been changed of what the model wrote when a person approved it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub approved: Vec<JsonText>,
     /// How long all this took, in microseconds.
     pub duration_us: u64,
 }

@@ -51,7 +51,8 @@ pub async fn hydrate_repairing(
     let calls = calls.into_calls();
     let mut hydrated = hydrate_with(calls.clone(), registry, options);
     for (one, call) in hydrated.iter_mut().zip(&calls) {
-        let mendable = one.tool.is_some()
+        let mendable = call.approved.is_none()
+            && one.tool.is_some()
             && !one.errors.is_empty()
             && one.errors.iter().all(|error| {
                 matches!(error.stage, Stage::Parse | Stage::Validate | Stage::Instantiate)

@@ -23,6 +23,7 @@ pub(super) enum Told {
     Progress { call_id: String, line: String },
     Answer(Answer),
     Waiting { pending: String, call_id: String, reason: String },
+    Held { by: String, branch: String },
 }
 
 #[derive(Debug, Serialize)]
@@ -64,6 +65,10 @@ impl Told {
                 call_id: (*call_id).to_owned(),
                 reason: (*reason).to_owned(),
             },
+            Progress::Held { by, branch } => {
+                let branch = branch.strip_prefix("heads/").unwrap_or(branch);
+                Self::Held { by: (*by).to_owned(), branch: branch.to_owned() }
+            }
             _ => return None,
         })
     }
@@ -126,6 +131,14 @@ impl Printer {
                     Styled(DIM, escape::line(&first))
                 ));
             }
+            Told::Held { by, branch } => {
+                self.line_end(out)?;
+                out.say(format_args!(
+                    "  waiting for {}, which works on these calls on {}",
+                    Styled(BOLD, escape::line(by)),
+                    escape::line(branch)
+                ));
+            }
             Told::Waiting { pending, call_id, reason } => {
                 self.line_end(out)?;
                 out.say(format_args!(
@@ -149,8 +162,15 @@ impl Printer {
         }
     }
 
-    pub(super) fn end(&mut self, out: &mut Out, tract: &Tract, report: &Report) -> Outcome<()> {
-        let (message, notes) = said(report);
+    /// Ends what is printed; `again` is the command that continues the run.
+    pub(super) fn end(
+        &mut self,
+        out: &mut Out,
+        tract: &Tract,
+        report: &Report,
+        again: &str,
+    ) -> Outcome<()> {
+        let (message, notes) = said(report, again);
         if out.is_json() {
             return out.json(&Ended {
                 stop: report.stop.code(),
@@ -190,13 +210,18 @@ impl Printer {
 }
 
 /// Why a run stopped short, and the ways out.
-fn said(report: &Report) -> (Option<String>, Vec<String>) {
-    let again = || "`tract run` without a task goes on from here".to_owned();
+fn said(report: &Report, command: &str) -> (Option<String>, Vec<String>) {
+    let again = || format!("continue with: {command}");
     match &report.stop {
         Stop::Answered => (None, Vec::new()),
         Stop::Waiting => (
             Some(format!("calls wait to be decided: {}", report.pending.join(", "))),
-            vec!["`tract pending` shows them; approve or reject, then run again".to_owned()],
+            report
+                .pending
+                .iter()
+                .map(|id| format!("approve with: tract pending approve {id}"))
+                .chain([again()])
+                .collect(),
         ),
         Stop::Steps(steps) => (
             Some(format!("the model was asked {steps} times, as often as it may be")),

@@ -9,7 +9,7 @@ use tract_hooks::{BeforeDispatch, DispatchAction, Hooks};
 use tract_tools::budget::{Budget, BudgetTracker, Dimension};
 use tract_tools::dispatch::{
     Approval, Approvals, CallKey, CallStart, Cause, DispatchStage, Journal, Outcome, Recorded,
-    TurnError,
+    Start, TurnError,
 };
 use tract_tools::pin::{Pin, PinPolicy, Pins};
 use tract_tools::policy::{
@@ -198,17 +198,16 @@ fn hooks_refuse_defer_and_replace_and_what_they_replace_is_judged_again() {
 /// Keeps what was written, and knows answers.
 #[derive(Default)]
 struct Kept {
-    writes: Mutex<Vec<Vec<String>>>,
+    writes: Mutex<Vec<String>>,
     answers: Mutex<HashMap<CallKey, Recorded>>,
     asked: Mutex<usize>,
 }
 
 #[async_trait]
 impl Journal for Kept {
-    async fn started(&self, calls: &[CallStart]) -> Result<(), BoxError> {
-        let ids = calls.iter().map(|call| call.call_id.clone()).collect();
-        self.writes.lock().unwrap().push(ids);
-        Ok(())
+    async fn start(&self, call: &CallStart) -> Result<Start, BoxError> {
+        self.writes.lock().unwrap().push(call.call_id.clone());
+        Ok(Start::Begin)
     }
 
     async fn recorded(&self, key: &CallKey) -> Result<Option<Recorded>, BoxError> {
@@ -218,7 +217,7 @@ impl Journal for Kept {
 }
 
 #[test]
-fn starts_are_written_once_a_turn_and_only_of_calls_with_an_effect() {
+fn starts_are_written_once_a_call_and_only_of_calls_with_an_effect() {
     let host = Host::new();
     let session = Arc::new(TestSession::new(&host));
     let journal = Arc::new(Kept::default());
@@ -233,11 +232,11 @@ fn starts_are_written_once_a_turn_and_only_of_calls_with_an_effect() {
     ];
     let done = block_on(host.dispatcher().run(calls.clone(), &turn));
     assert!(done.ended.is_none());
-    assert_eq!(*journal.writes.lock().unwrap(), [["c3", "c5"]]);
+    assert_eq!(*journal.writes.lock().unwrap(), ["c3", "c5"]);
     assert_eq!(*journal.asked.lock().unwrap(), 3, "of those that may change something");
     let quiet = host.turn(&session).journal(journal.clone());
     let _ = block_on(host.dispatcher().run(calls[..2].to_vec(), &quiet));
-    assert_eq!(journal.writes.lock().unwrap().len(), 1, "nothing to write, nothing written");
+    assert_eq!(journal.writes.lock().unwrap().len(), 2, "nothing to write, nothing written");
 }
 
 #[test]

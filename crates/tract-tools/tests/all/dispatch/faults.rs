@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use tract_core::{ToolTraits, block_on};
 use tract_hooks::{BeforeDispatch, DispatchAction, Hooks};
 use tract_tools::dispatch::{
-    CallKey, CallStart, DispatchOptions, Dispatched, Journal, Outcome, Recorded,
+    CallKey, CallStart, DispatchOptions, Dispatched, Journal, Outcome, Recorded, Start,
 };
 use tract_tools::policy::{Decision, PolicyRequest};
 use tract_tools::snapshot::BoxError;
@@ -48,8 +48,8 @@ struct TrappedJournal {
 
 #[async_trait]
 impl Journal for TrappedJournal {
-    async fn started(&self, _: &[CallStart]) -> Result<(), BoxError> {
-        self.started.spring()
+    async fn start(&self, _: &CallStart) -> Result<Start, BoxError> {
+        self.started.spring().map(|()| Start::Begin)
     }
 
     async fn recorded(&self, _: &CallKey) -> Result<Option<Recorded>, BoxError> {

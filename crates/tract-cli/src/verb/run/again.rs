@@ -1,0 +1,91 @@
+//! The command that continues a run, as a person types it.
+
+use tract::Tract;
+
+use super::{Approve, Plan, Resume, Run};
+use crate::args::Global;
+
+/// Returns the command that continues a run on its branch, with the same model and tools and
+/// without a task. It names the branch unless HEAD is on it.
+pub(super) fn command(run: &Run, global: &Global, on: &Tract, head: &str) -> String {
+    let mut words = vec!["tract".to_owned(), "run".to_owned()];
+    if on.branch_name() != head {
+        words.extend(["--on".to_owned(), on.branch_name().to_owned()]);
+    }
+    if let Some(url) = global.store.as_ref().filter(|url| !from_environment(url)) {
+        // A url may hold a password, which belongs on no terminal.
+        let url = if url.contains('@') { "URL" } else { url };
+        words.extend(["--store".to_owned(), url.to_owned()]);
+    }
+    if global.repo != "default" {
+        words.extend(["--repo".to_owned(), global.repo.clone()]);
+    }
+    words.extend(run.model.flags());
+    if let Some(folder) = &run.fs {
+        words.extend(["--fs".to_owned(), folder.display().to_string()]);
+    }
+    #[cfg(feature = "mcp")]
+    {
+        for server in &run.mcp {
+            words.extend(["--mcp".to_owned(), server.clone()]);
+        }
+        for variable in &run.mcp_env {
+            // A value may be a secret: without it the variable is taken from the environment.
+            let name = variable.split_once('=').map_or(variable.as_str(), |(name, _)| name);
+            words.extend(["--mcp-env".to_owned(), name.to_owned()]);
+        }
+        words.extend(run.search.then(|| "--search".to_owned()));
+        words.extend(run.ignore_pins.then(|| "--ignore-pins".to_owned()));
+    }
+    let plan = match run.plan {
+        Plan::React => None,
+        Plan::PlanActReflect => Some("plan-act-reflect"),
+        Plan::GoalDecomposeRouteSynthesise => Some("goal-decompose-route-synthesise"),
+        Plan::None => Some("none"),
+    };
+    let approve = match run.approve {
+        Approve::Destructive => None,
+        Approve::Changes => Some("changes"),
+        Approve::None => Some("none"),
+    };
+    let resume = match run.resume {
+        Resume::Answer => None,
+        Resume::Run => Some("run"),
+    };
+    let instructions = run.instructions.as_ref().map(|path| path.display().to_string());
+    for (flag, value) in [
+        ("--plan", plan.map(str::to_owned)),
+        ("--approve", approve.map(str::to_owned)),
+        ("--resume", resume.map(str::to_owned)),
+        ("--instructions", instructions),
+    ] {
+        words.extend(value.into_iter().flat_map(|value| [flag.to_owned(), value]));
+    }
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+fn from_environment(url: &str) -> bool {
+    std::env::var("TRACT_STORE").is_ok_and(|named| named == url)
+}
+
+/// Quotes a word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_as_a_shell_reads_them() {
+        assert_eq!(quoted("openai/gpt-5.5"), "openai/gpt-5.5");
+        assert_eq!(quoted("npx -y server"), "'npx -y server'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}

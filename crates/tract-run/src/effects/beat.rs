@@ -1,0 +1,87 @@
+//! Says now and then that a run lives, on a thread of its own: a tool may block the run's.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use tract_core::{Applied, CommitId, RefName, RefTarget, block_on};
+use tract_engine::{Repo, Txn, WriteOptions};
+
+use super::doc::{TurnDoc, blob, parse, turn_ref};
+use super::holder::HolderName;
+use super::{LEASE, lease_us};
+use crate::error::Result;
+
+/// How long before it says so again.
+const EVERY: Duration = Duration::from_secs(LEASE.as_secs() / 3);
+
+#[derive(Debug, Default)]
+struct Stop {
+    stopped: Mutex<bool>,
+    changed: Condvar,
+}
+
+/// A thread that says that a run lives, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Heartbeat(Arc<Stop>);
+
+impl Heartbeat {
+    /// Starts it. Without a thread the lease runs out, and other runs look at the process.
+    pub(super) fn start(
+        repo: &Repo,
+        branch: &RefName,
+        slot: CommitId,
+        holder: &HolderName,
+    ) -> Option<Self> {
+        let stop = Arc::new(Stop::default());
+        let (told, repo, branch, holder) =
+            (Arc::clone(&stop), repo.clone(), branch.clone(), holder.clone());
+        let thread = std::thread::Builder::new().name("tract-effects".to_owned());
+        let spawned = thread.spawn(move || {
+            while !told.wait() {
+                match block_on(renew(&repo, &branch, slot, &holder)) {
+                    Ok(true) => {}
+                    // Another run has the calls now, or they are released.
+                    Ok(false) => return,
+                    Err(error) => tracing::warn!(target: "tract::run", %error, "no heartbeat"),
+                }
+            }
+        });
+        spawned.ok().map(|_| Self(stop))
+    }
+}
+
+impl Drop for Heartbeat {
+    fn drop(&mut self) {
+        *self.0.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.0.changed.notify_all();
+    }
+}
+
+impl Stop {
+    /// Waits until it is time; returns whether it was stopped.
+    fn wait(&self) -> bool {
+        let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(stopped, EVERY, |stopped| !*stopped);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+/// Writes that the run lives; returns whether it still has the calls.
+async fn renew(repo: &Repo, branch: &RefName, slot: CommitId, holder: &HolderName) -> Result<bool> {
+    let name = turn_ref(slot)?;
+    let Some(target) = repo.ref_target(&name).await? else { return Ok(false) };
+    let Some(id) = target.blob() else { return Ok(false) };
+    let found: TurnDoc = parse(&name, &repo.require_blob(id).await?)?;
+    if found.holder.id != holder.id {
+        return Ok(false);
+    }
+    let said = blob(&TurnDoc::new(holder, branch, repo.now_us(), lease_us()))?;
+    let mut txn = Txn::new(repo)?;
+    txn.blob(said.clone())?;
+    txn.move_from(&name, Some(target), Some(RefTarget::Blob(said.id())));
+    match txn.apply("heartbeat", &WriteOptions::new()).await? {
+        Applied::Done | Applied::Already => Ok(true),
+        // The run itself wrote: the next time tells.
+        Applied::Conflict(_) => Ok(true),
+    }
+}

@@ -1,0 +1,150 @@
+//! The documents under `effects/`.
+
+use serde::{Deserialize, Serialize};
+use tract_core::{BadName, Blob, CommitId, JsonText, RefName};
+use tract_tools::dispatch::{CallKey, Recorded};
+
+use super::holder::HolderName;
+use crate::error::{Result, RunError};
+
+const VERSION: u8 = 1;
+
+/// Names the document of who works on the calls of a message.
+pub(super) fn turn_ref(slot: CommitId) -> Result<RefName> {
+    name(format!("{}turn", prefix(slot)))
+}
+
+/// Names the document of one call of a message.
+pub(super) fn call_ref(slot: CommitId, index: u32) -> Result<RefName> {
+    name(format!("{}{index}", prefix(slot)))
+}
+
+/// What the names of all documents of a message begin with.
+pub(super) fn prefix(slot: CommitId) -> String {
+    format!("effects/{slot}/")
+}
+
+fn name(text: String) -> Result<RefName> {
+    RefName::new(text).map_err(|error: BadName| tract_engine::Error::from(error).into())
+}
+
+/// Who works on the calls of a message: there is one at a time, over all branches.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct TurnDoc {
+    v: u8,
+    pub(super) holder: HolderName,
+    pub(super) branch: String,
+    /// When the holder last said that it lives, and until when that is believed: microseconds
+    /// since 1970, UTC.
+    pub(super) at_us: i64,
+    pub(super) until_us: i64,
+}
+
+impl TurnDoc {
+    pub(super) fn new(holder: &HolderName, branch: &RefName, at_us: i64, lease_us: i64) -> Self {
+        Self {
+            v: VERSION,
+            holder: holder.clone(),
+            branch: branch.as_str().to_owned(),
+            at_us,
+            until_us: at_us.saturating_add(lease_us),
+        }
+    }
+}
+
+/// The effect of one call: claimed before the tool runs, with the answer once there is one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct CallDoc {
+    v: u8,
+    pub(super) call_id: String,
+    pub(super) tool: String,
+    pub(super) key: CallKey,
+    /// The run that claimed it.
+    pub(super) holder: String,
+    pub(super) branch: String,
+    pub(super) started_at_us: i64,
+    /// Whether a person approved it.
+    pub(super) approved: bool,
+    // Tagged from outside: JSON texts inside keep every digit that way.
+    pub(super) state: CallState,
+}
+
+/// What is known of an effect.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum CallState {
+    /// The tool was started.
+    Started,
+    /// The run that started it ended without an answer: the tool may have run.
+    Unknown {
+        /// The branches that were told so.
+        told: Vec<String>,
+    },
+    /// The tool answered.
+    Answered { text: String, is_error: bool, value: Option<JsonText> },
+}
+
+impl CallDoc {
+    pub(super) fn started(
+        call_id: &str,
+        tool: &str,
+        key: CallKey,
+        holder: &HolderName,
+        branch: &RefName,
+        started_at_us: i64,
+        approved: bool,
+    ) -> Self {
+        Self {
+            v: VERSION,
+            call_id: call_id.to_owned(),
+            tool: tool.to_owned(),
+            key,
+            holder: holder.id.clone(),
+            branch: branch.as_str().to_owned(),
+            started_at_us,
+            approved,
+            state: CallState::Started,
+        }
+    }
+
+    pub(super) fn answer(&self) -> Option<Recorded> {
+        match &self.state {
+            CallState::Answered { text, is_error, value } => {
+                Some(Recorded::new(text).is_error(*is_error).value(value.clone()))
+            }
+            CallState::Started | CallState::Unknown { .. } => None,
+        }
+    }
+}
+
+impl CallState {
+    pub(super) fn answered(answer: &Recorded) -> Self {
+        Self::Answered {
+            text: answer.text.clone(),
+            is_error: answer.is_error,
+            value: answer.value.clone(),
+        }
+    }
+}
+
+/// Makes the blob of a document.
+pub(super) fn blob<T: Serialize>(doc: &T) -> Result<Blob> {
+    Ok(Blob::seal(serde_json::to_string(doc)?))
+}
+
+/// Reads a document; one that was written by something else is damage.
+pub(super) fn parse<T: serde::de::DeserializeOwned>(name: &RefName, blob: &Blob) -> Result<T> {
+    #[derive(Deserialize)]
+    struct Version {
+        v: u8,
+    }
+    let unreadable = |why: String| RunError::Effect { name: name.as_str().to_owned(), why };
+    let version: Version =
+        serde_json::from_slice(blob.bytes()).map_err(|error| unreadable(error.to_string()))?;
+    match version.v {
+        VERSION => {
+            serde_json::from_slice(blob.bytes()).map_err(|error| unreadable(error.to_string()))
+        }
+        other => Err(unreadable(format!("expected version {VERSION}, found {other}"))),
+    }
+}

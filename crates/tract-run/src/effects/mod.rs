@@ -1,0 +1,355 @@
+//! Claims on the effects of calls: documents under `effects/`, outside of every branch and out of
+//! `undo`'s reach.
+//!
+//! One run at a time works on the calls of a message, over all branches that have it, and says so
+//! in `effects/<message>/turn`: others wait for it. Each call with an effect is claimed in
+//! `effects/<message>/<index>` before its tool runs, by compare-and-swap, in the batch that notes
+//! its start on the branch; the answer is added there when it comes. So a fork, a run after an
+//! undo, and a run at the same time find the answer and do not run the tool again.
+
+mod beat;
+mod doc;
+mod holder;
+mod wait;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tract_core::{Applied, BlobId, CommitId, RefName, RefTarget};
+use tract_engine::plan::Request;
+use tract_engine::{Alongside, Repo, Txn, WriteOptions};
+use tract_tools::dispatch::{CallStart, Recorded, Start};
+
+use self::beat::Heartbeat;
+use self::doc::{CallDoc, CallState, TurnDoc, blob, call_ref, parse, prefix, turn_ref};
+use self::holder::Holder;
+pub(crate) use self::wait::{HolderInfo, TakeOutcome};
+use crate::error::Result;
+
+/// How long a run is believed to live after it last said so, where its process cannot be looked
+/// at. It says so three times in that time.
+const LEASE: Duration = Duration::from_secs(30);
+
+fn lease_us() -> i64 {
+    i64::try_from(LEASE.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// What is known of the effect of a call.
+#[derive(Clone, Debug)]
+pub(crate) enum EffectStatus {
+    /// The tool answered.
+    Answered(Recorded),
+    /// The tool was started, and no answer is known; on which branch, and whether a person had
+    /// approved it.
+    Unknown { branch: String, approved: bool },
+}
+
+/// The claims of one run on the calls of one message.
+#[derive(Debug)]
+pub(crate) struct Effects {
+    repo: Repo,
+    branch: RefName,
+    slot: CommitId,
+    holder: Holder,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// Whether this run said that it works on the calls.
+    taken: bool,
+    /// The last document that said so, as far as known here: the heartbeat writes others.
+    last: Option<BlobId>,
+    beat: Option<Heartbeat>,
+    /// Answers that are not written yet.
+    finished: BTreeMap<u32, Recorded>,
+    /// Calls that are answered as interrupted.
+    unknown: BTreeSet<u32>,
+    /// Branches that were told that a call was interrupted which has an answer now.
+    misled: BTreeMap<u32, BTreeSet<String>>,
+    /// Calls that were started before and may be started again.
+    again: BTreeSet<u32>,
+}
+
+impl Effects {
+    /// Makes the claims of a run that has claimed nothing yet. The run is known to live until this
+    /// is dropped.
+    pub(crate) fn new(repo: &Repo, branch: &RefName, slot: CommitId) -> Result<Self> {
+        Ok(Self {
+            repo: repo.clone(),
+            branch: branch.clone(),
+            slot,
+            holder: Holder::new()?,
+            inner: Mutex::default(),
+        })
+    }
+
+    /// Makes the claims of the run that is about to record the message itself.
+    pub(crate) fn of_new_message(
+        repo: &Repo,
+        branch: &RefName,
+        txn: &mut Txn<'_>,
+        message: CommitId,
+    ) -> Result<Self> {
+        let effects = Self::new(repo, branch, message)?;
+        let said = effects.said()?;
+        txn.blob(said.clone())?;
+        txn.move_from(&turn_ref(message)?, None, Some(RefTarget::Blob(said.id())));
+        effects.inner().last = Some(said.id());
+        Ok(effects)
+    }
+
+    /// Says that what [`of_new_message`](Self::of_new_message) added is stored.
+    pub(crate) fn begun(&self) {
+        let mut inner = self.inner();
+        inner.taken = true;
+        inner.beat = Heartbeat::start(&self.repo, &self.branch, self.slot, self.holder.name());
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says that this run works on the calls, now.
+    fn said(&self) -> Result<tract_core::Blob> {
+        let at_us = self.repo.now_us();
+        blob(&TurnDoc::new(self.holder.name(), &self.branch, at_us, lease_us()))
+    }
+
+    /// Lets calls be started again that were started before: the same twice is the same once.
+    pub(crate) fn allow_again(&self, index: u32) {
+        self.inner().again.insert(index);
+    }
+
+    /// Returns whether a tool answered whose answer is not written yet.
+    pub(crate) fn has_answers(&self) -> bool {
+        !self.inner().finished.is_empty()
+    }
+
+    /// Keeps that a call is answered as interrupted; written with the answer.
+    pub(crate) fn give_up(&self, index: u32) {
+        self.inner().unknown.insert(index);
+    }
+
+    /// Returns what is known of the calls' effects.
+    pub(crate) async fn known(&self) -> Result<BTreeMap<u32, EffectStatus>> {
+        let prefix = prefix(self.slot);
+        let mut known = BTreeMap::new();
+        for (name, blob) in self.repo.documents(&prefix).await? {
+            let index = name.as_str().strip_prefix(&prefix).and_then(|index| index.parse().ok());
+            let Some(index) = index else { continue };
+            let doc: CallDoc = parse(&name, &blob)?;
+            let found = match doc.answer() {
+                Some(answer) => EffectStatus::Answered(answer),
+                None => EffectStatus::Unknown { branch: doc.branch, approved: doc.approved },
+            };
+            known.insert(index, found);
+        }
+        Ok(known)
+    }
+
+    async fn read<T: serde::de::DeserializeOwned>(
+        &self,
+        name: &RefName,
+        target: &RefTarget,
+    ) -> Result<Option<T>> {
+        match target.blob() {
+            Some(id) => parse(name, &self.repo.require_blob(id).await?).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether a document of who works on the calls names this run.
+    async fn is_mine(&self, name: &RefName, target: &RefTarget) -> Result<bool> {
+        if target.blob().is_some() && target.blob() == self.inner().last {
+            return Ok(true);
+        }
+        let doc: Option<TurnDoc> = self.read(name, target).await?;
+        Ok(doc.is_some_and(|doc| doc.holder.id == self.holder.name().id))
+    }
+
+    /// Claims the effect of a call, in one durable write with `note` on the branch.
+    pub(crate) async fn start(
+        &self,
+        index: u32,
+        call: &CallStart,
+        note: &Request,
+    ) -> Result<Start> {
+        let names = [turn_ref(self.slot)?, call_ref(self.slot, index)?];
+        let [turn, claim] = &names;
+        let mut races = self.repo.races();
+        loop {
+            let found = self.repo.store().refs(self.repo.name(), &names).await;
+            let mut found = found.map_err(tract_engine::Error::from)?.into_iter();
+            let (at_turn, at_claim) = (found.next().flatten(), found.next().flatten());
+            if let Some(start) = self.keeps_from_starting(turn, at_turn.as_ref()).await? {
+                return Ok(start);
+            }
+            if let Some(target) = &at_claim {
+                let doc: Option<CallDoc> = self.read(claim, target).await?;
+                let again = self.inner().again.contains(&index);
+                match doc.as_ref().map(|doc| (doc.answer(), doc)) {
+                    Some((Some(answer), _)) => return Ok(Start::Answered(answer)),
+                    Some((None, doc)) if !again || doc.approved => {
+                        self.give_up(index);
+                        return Ok(Start::Interrupted(crate::resume::INTERRUPTED.to_owned()));
+                    }
+                    Some((None, _)) | None => {}
+                }
+            }
+            let mut txn = Txn::new(&self.repo)?;
+            txn.add(&self.branch, note).await?;
+            let said = self.said()?;
+            let doc = blob(&CallDoc::started(
+                &call.call_id,
+                &call.tool_name,
+                call.key,
+                self.holder.name(),
+                &self.branch,
+                self.repo.now_us(),
+                call.approved,
+            ))?;
+            for (name, from, to) in [(turn, at_turn, &said), (claim, at_claim, &doc)] {
+                txn.blob(to.clone())?;
+                txn.move_from(name, from, Some(RefTarget::Blob(to.id())));
+            }
+            match txn.apply("start", &WriteOptions::new()).await? {
+                Applied::Done | Applied::Already => {
+                    let mut inner = self.inner();
+                    inner.last = Some(said.id());
+                    let first = !std::mem::replace(&mut inner.taken, true);
+                    if first {
+                        let name = self.holder.name();
+                        inner.beat = Heartbeat::start(&self.repo, &self.branch, self.slot, name);
+                    }
+                    return Ok(Start::Begin);
+                }
+                Applied::Conflict(_) => races.lose().await?,
+            }
+        }
+    }
+
+    /// Returns who else works on the calls, when a run does; this run has lost them then.
+    async fn keeps_from_starting(
+        &self,
+        turn: &RefName,
+        at: Option<&RefTarget>,
+    ) -> Result<Option<Start>> {
+        let taken = self.inner().taken;
+        let Some(target) = at else {
+            // Another run took them over, and has released them since.
+            return Ok(taken.then(|| Start::Held("another run".to_owned())));
+        };
+        if self.is_mine(turn, target).await? {
+            return Ok(None);
+        }
+        let doc: Option<TurnDoc> = self.read(turn, target).await?;
+        let Some(doc) = doc else { return Ok(None) };
+        let free = !taken && doc.holder.is_alive() == Some(false);
+        Ok((!free).then(|| Start::Held(doc.holder.describe())))
+    }
+
+    /// Keeps the answer of a call that was started, until the turn is written.
+    pub(crate) fn finish(&self, index: u32, answer: &Recorded) {
+        self.inner().finished.insert(index, answer.clone());
+    }
+
+    /// Adds the answers to a write. They go with the state of the tools that they belong to: in the
+    /// batch of the turn, not with the next start.
+    async fn add_answers(&self, txn: &mut Txn<'_>) -> Result<()> {
+        let finished = self.inner().finished.clone();
+        let unknown: Vec<u32> = {
+            let inner = self.inner();
+            inner.unknown.iter().copied().filter(|index| !finished.contains_key(index)).collect()
+        };
+        for index in finished.keys().chain(&unknown) {
+            let name = call_ref(self.slot, *index)?;
+            let Some(target) = self.repo.ref_target(&name).await? else { continue };
+            let doc: Option<CallDoc> = self.read(&name, &target).await?;
+            let Some(mut doc) = doc else { continue };
+            doc.state = match (doc.state, finished.get(index)) {
+                // The answer is there already.
+                (CallState::Answered { .. }, _) => continue,
+                (CallState::Unknown { told }, Some(answer)) => {
+                    self.inner().misled.entry(*index).or_default().extend(told);
+                    CallState::answered(answer)
+                }
+                (CallState::Started, Some(answer)) => CallState::answered(answer),
+                (CallState::Started, None) => {
+                    CallState::Unknown { told: vec![self.branch.as_str().to_owned()] }
+                }
+                (CallState::Unknown { mut told }, None) => {
+                    let branch = self.branch.as_str().to_owned();
+                    if told.contains(&branch) {
+                        continue;
+                    }
+                    told.push(branch);
+                    CallState::Unknown { told }
+                }
+            };
+            let doc = blob(&doc)?;
+            txn.blob(doc.clone())?;
+            txn.move_from(&name, Some(target), Some(RefTarget::Blob(doc.id())));
+        }
+        Ok(())
+    }
+
+    /// Writes what is not written yet, and releases the calls, where nothing else is written.
+    pub(crate) async fn release(&self) -> Result<()> {
+        let mut races = self.repo.races();
+        loop {
+            let mut txn = Txn::new(&self.repo)?;
+            self.add_to(&mut txn).await?;
+            if !txn.moves_refs() {
+                self.done();
+                return Ok(());
+            }
+            match txn.apply("effects", &WriteOptions::new()).await? {
+                Applied::Done | Applied::Already => {
+                    self.done();
+                    return Ok(());
+                }
+                Applied::Conflict(_) => races.lose().await?,
+            }
+        }
+    }
+
+    /// Says that what [`add_to`](Alongside::add_to) added is stored: nothing is claimed any more.
+    pub(crate) fn done(&self) {
+        let mut inner = self.inner();
+        inner.beat = None;
+        inner.taken = false;
+        inner.last = None;
+        inner.finished.clear();
+        inner.unknown.clear();
+    }
+
+    /// Returns the other branches that were told that a call was interrupted which has an answer,
+    /// once.
+    pub(crate) fn misled(&self) -> BTreeMap<u32, BTreeSet<String>> {
+        let mut misled = std::mem::take(&mut self.inner().misled);
+        for branches in misled.values_mut() {
+            branches.remove(self.branch.as_str());
+        }
+        misled
+    }
+}
+
+#[async_trait]
+impl Alongside for Effects {
+    async fn add_to(&self, txn: &mut Txn<'_>) -> tract_engine::Result<()> {
+        let add = async {
+            self.add_answers(txn).await?;
+            let turn = turn_ref(self.slot)?;
+            if let Some(target) = self.repo.ref_target(&turn).await?
+                && self.is_mine(&turn, &target).await?
+            {
+                txn.move_from(&turn, Some(target), None);
+            }
+            Ok(())
+        };
+        add.await.map_err(crate::error::into_engine)
+    }
+}

@@ -1,0 +1,294 @@
+//! Calls that an earlier run left open: who works on them, and what becomes of each.
+
+use std::sync::Arc;
+
+use tract_compile::Compiled;
+use tract_core::{CommitId, Content, ToolCall, ToolTraits};
+use tract_engine::{Asked, Decided, Pending};
+use tract_tools::dispatch::{Approval, CallKey};
+use tract_tools::{Call, Lookup, hydrate_with};
+
+use crate::agent::{Agent, OnResume};
+use crate::effects::{EffectStatus, Effects, HolderInfo, TakeOutcome};
+use crate::error::{Result, RunError};
+use crate::journal::{Elsewhere, Marked};
+use crate::position::{Open, Position};
+use crate::progress::Progress;
+use crate::session::Stored;
+use crate::turn::{Calls, Then, TurnDone, TurnEnd};
+
+impl Agent {
+    /// Answers the calls that are open; nothing when there are none.
+    pub(crate) async fn settle_open(
+        &self,
+        stored: &mut Stored,
+        compiled: &Compiled,
+    ) -> Result<Option<TurnDone>> {
+        let Position::Calls(open) = Position::of(compiled) else { return Ok(None) };
+        let effects = Arc::new(Effects::new(&self.repo, &self.branch, open.slot)?);
+        let waiting = self.repo.pending().await?;
+        let waits = |(index, call): &(u32, ToolCall)| self.waits(&waiting, *index, call, &open);
+        if open.calls.iter().all(|call| waits(call).is_some()) {
+            let mut done = TurnDone::new(TurnEnd::Waiting);
+            for waits in open.calls.iter().filter_map(waits) {
+                self.tell_waiting(waits);
+                done.pending.push(waits.id.clone());
+            }
+            return Ok(Some(done));
+        }
+        let tell = |held: &HolderInfo| {
+            self.tell(&Progress::Held { by: &held.by, branch: &held.branch });
+        };
+        match effects.take(&self.cancellation, self.patience, tell).await? {
+            TakeOutcome::Mine => {}
+            TakeOutcome::Cancelled => return Ok(Some(TurnDone::new(TurnEnd::Cancelled))),
+        }
+        let settled = self.settle_taken(stored, open.slot, &effects).await;
+        if settled.is_err() && !effects.has_answers() {
+            effects.release().await?;
+        }
+        settled.map(Some)
+    }
+
+    /// Answers the open calls of a message that this run works on.
+    async fn settle_taken(
+        &self,
+        stored: &mut Stored,
+        message: CommitId,
+        effects: &Arc<Effects>,
+    ) -> Result<TurnDone> {
+        // Who had them before may have answered: the branch is read again.
+        let compiled = self.standing().await?;
+        match (compiled.head(), Position::of(&compiled)) {
+            (Some(head), Position::Calls(open)) if open.slot == message => {
+                let calls = self.left_open(head, open, effects).await?;
+                self.answer(stored, calls).await
+            }
+            _ => {
+                effects.release().await?;
+                Ok(TurnDone::new(TurnEnd::Called))
+            }
+        }
+    }
+
+    /// Returns what waits of a call on this branch.
+    fn waits<'a>(
+        &self,
+        waiting: &'a [Pending],
+        index: u32,
+        call: &ToolCall,
+        open: &Open,
+    ) -> Option<&'a Pending> {
+        waiting.iter().find(|waits| {
+            waits.branch == self.branch && is_of(&waits.asked, index, call, &open.commit)
+        })
+    }
+
+    /// Says what becomes of calls that were left open.
+    async fn left_open(&self, head: CommitId, open: Open, effects: &Arc<Effects>) -> Result<Calls> {
+        let marked = Marked::since(&self.repo, head, open.slot).await?;
+        let waiting = self.repo.pending().await?;
+        let decisions = match marked.deferred.is_empty() {
+            true => Vec::new(),
+            false => self.repo.decisions().await?,
+        };
+        let known = effects.known().await?;
+        let mut calls = Calls {
+            commit: open.commit,
+            each: Vec::new(),
+            approvals: Vec::new(),
+            served: None,
+            pending: Vec::new(),
+            elsewhere: Elsewhere::of(&self.repo, &self.branch, open.slot).await?,
+            effects: Arc::clone(effects),
+        };
+        for (index, call) in &open.calls {
+            if let Some(waits) = self.waits(&waiting, *index, call, &open) {
+                self.tell_waiting(waits);
+                calls.pending.push(waits.id.clone());
+                continue;
+            }
+            let then = if let Some(known) = known.get(index) {
+                self.then_known(*index, call, known, effects)
+            } else if marked.started.contains_key(&call.id) {
+                Then::GiveUp(INTERRUPTED, "interrupted")
+            } else if calls.elsewhere.is_unanswered(&call.id) {
+                Then::GiveUp(INTERRUPTED_ELSEWHERE, "interrupted")
+            } else if marked.deferred.contains_key(&call.id) {
+                let approved = decisions
+                    .iter()
+                    .rev()
+                    .filter(|decided| approves(decided, *index, call, &open.commit));
+                let (call, approval) = self.approved(call, &approved.collect::<Vec<_>>())?;
+                calls.approvals.extend(approval);
+                Then::Run(call)
+            } else {
+                self.then_not_started(call)
+            };
+            calls.each.push((*index, call.clone(), then));
+        }
+        Ok(calls)
+    }
+
+    /// Says what becomes of a call whose effect was claimed by a run that has ended.
+    fn then_known(
+        &self,
+        index: u32,
+        call: &ToolCall,
+        known: &EffectStatus,
+        effects: &Effects,
+    ) -> Then {
+        match known {
+            EffectStatus::Answered(answer) => Then::Recorded(answer.clone()),
+            EffectStatus::Unknown { approved: false, .. }
+                if self.on_resume == OnResume::Run && self.is_idempotent(call) =>
+            {
+                effects.allow_again(index);
+                Then::Run(self.resumed(call))
+            }
+            EffectStatus::Unknown { branch, .. } => {
+                effects.give_up(index);
+                match branch == self.branch.as_str() {
+                    true => Then::GiveUp(INTERRUPTED, "interrupted"),
+                    false => Then::GiveUp(INTERRUPTED_ELSEWHERE, "interrupted"),
+                }
+            }
+        }
+    }
+
+    /// Says what becomes of a call that no run has claimed. Tools that are idempotent, or only
+    /// read, run without a claim.
+    fn then_not_started(&self, call: &ToolCall) -> Then {
+        let traits = self.traits(call);
+        match self.on_resume {
+            OnResume::Run => Then::Run(self.resumed(call)),
+            OnResume::Answer if traits.read_only => Then::GiveUp(NOT_ANSWERED, "not_executed"),
+            OnResume::Answer if traits.idempotent => Then::GiveUp(MAY_HAVE_RUN, "interrupted"),
+            OnResume::Answer => Then::GiveUp(NOT_EXECUTED, "not_executed"),
+        }
+    }
+
+    fn traits(&self, call: &ToolCall) -> ToolTraits {
+        match self.registry().lookup(&call.name) {
+            Lookup::Found(tool) => tool.traits(),
+            _ => ToolTraits::new(),
+        }
+    }
+
+    fn is_idempotent(&self, call: &ToolCall) -> bool {
+        let traits = self.traits(call);
+        traits.idempotent || traits.read_only
+    }
+
+    /// Makes the call that is run. How its tool was sent is not known any more: where the arguments
+    /// do not fit as they are, null is read as absent, as strict mode has it.
+    fn resumed(&self, call: &ToolCall) -> Call {
+        let as_received = Call::from(call);
+        if !call.arguments.contains("null") {
+            return as_received;
+        }
+        let fits = |call: &Call| {
+            let hydrated = hydrate_with(call.clone(), self.registry(), &self.hydration);
+            hydrated.iter().all(|hydrated| hydrated.success())
+        };
+        let mut strict = as_received.clone();
+        strict.null_for_absent = true;
+        match !fits(&as_received) && fits(&strict) {
+            true => strict,
+            false => as_received,
+        }
+    }
+
+    /// Makes the call that is run of those decisions that approve it, newest first: exactly what
+    /// was approved, where a tool here has that server and definition. Without an approval that
+    /// holds the call is judged like any other.
+    fn approved(
+        &self,
+        call: &ToolCall,
+        decisions: &[&Decided],
+    ) -> Result<(Call, Option<Approval>)> {
+        let approval = |decided: &Decided, key| {
+            let approval = Approval::new(key);
+            match &decided.record.handler {
+                Some(by) => approval.by(by),
+                None => approval,
+            }
+        };
+        let resumed = self.resumed(call);
+        let mut newest = None;
+        for decided in decisions {
+            let Asked::Call { bound, .. } = &decided.asked else { continue };
+            let Some(bound) = bound else {
+                // An older document shows what the model wrote: that is what was approved.
+                let read = hydrate_with(resumed.clone(), self.registry(), &self.hydration);
+                let key = read.first().and_then(|read| {
+                    let (tool, bound) = (read.definition()?, read.bound.as_ref()?);
+                    let key = CallKey::of(tool, &call.id, &call.arguments);
+                    (key == CallKey::of(tool, &call.id, bound.arguments.as_str())).then_some(key)
+                });
+                if let Some(key) = key {
+                    return Ok((resumed, Some(approval(decided, key))));
+                }
+                continue;
+            };
+            newest.get_or_insert(bound);
+            let approved = resumed.clone().approved((**bound).clone());
+            let server = bound.server.as_deref();
+            let here = self
+                .registry()
+                .by_definition(bound.tool)
+                .any(|tool| tool.origin().map(|origin| origin.server.as_str()) == server);
+            if here {
+                let key = CallKey::of_server(server, bound.tool, &call.id, &bound.arguments);
+                return Ok((approved, Some(approval(decided, key))));
+            }
+        }
+        let Some(bound) = newest else { return Ok((resumed, None)) };
+        match self.registry().lookup(&call.name) {
+            Lookup::Unknown { .. } => Err(RunError::ApprovedTool {
+                call_id: call.id.clone(),
+                tool: bound.tool_name.clone(),
+                server: bound.server.clone(),
+            }),
+            // Another server's tool, or one that changed since: it needs an approval of its own.
+            _ => Ok((resumed.approved((**bound).clone()), None)),
+        }
+    }
+}
+
+/// What a call is answered that had started when the process ended.
+pub(crate) const INTERRUPTED: &str = "interrupted, outcome unknown: the tool may have run, and the \
+    process ended before it answered. Find out what became of it before you ask for it again.";
+/// What a call is answered that was started on another branch, where it has no answer.
+const INTERRUPTED_ELSEWHERE: &str = "interrupted, outcome unknown: the tool may have run on another \
+    branch, and no answer is recorded there. Find out what became of it before you ask for it again.";
+/// What a call of an idempotent tool is answered: its start is not written down.
+const MAY_HAVE_RUN: &str = "interrupted, outcome unknown: the tool may have run, and the process \
+    ended before it answered. It can be asked for again: to run twice is the same as once.";
+/// What a call is answered that had not.
+const NOT_EXECUTED: &str =
+    "not executed: the process ended before the tool ran. Ask for it again if it is still needed.";
+/// What a call of a tool that only reads is answered.
+const NOT_ANSWERED: &str = "not executed: the process ended before an answer was recorded. Ask for it again if it is \
+    still needed.";
+
+/// Whether what waits, or waited, is this call, or its result.
+fn is_of(asked: &Asked, index: u32, call: &ToolCall, message: &CommitId) -> bool {
+    match asked {
+        Asked::Call { call: waits, commit, index: place, .. } => {
+            waits.id == call.id
+                && commit.as_ref().is_none_or(|commit| commit == message)
+                && place.is_none_or(|place| place == index)
+        }
+        Asked::Append(draft) => {
+            matches!(&draft.content, Content::ToolResult(answer) if answer.call_id == call.id)
+        }
+        _ => false,
+    }
+}
+
+fn approves(decided: &Decided, index: u32, call: &ToolCall, message: &CommitId) -> bool {
+    decided.record.action == "approve"
+        && matches!(decided.asked, Asked::Call { .. })
+        && is_of(&decided.asked, index, call, message)
+}

@@ -1,0 +1,805 @@
+//! A tool's effect happens once, as it was approved: whatever is forked, undone, resumed, or run at
+//! the same time.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tract_core::{
+    ChatModel, CommitId, Draft, DynTool, ModelError, ModelRequest, RefName, RenderedValue, Reply,
+    RequestMap, SentTool, Store, ToolContext, ToolError, ToolOrigin, ToolResult, ToolSchema,
+    ToolSpec, ToolTraits, block_on,
+};
+use tract_engine::Repo;
+use tract_hooks::{BeforeDispatch, DispatchAction, Hooks};
+use tract_run::{Agent, OnResume, Stop};
+use tract_tools::policy::ApprovalRequired;
+use tract_tools::{Registry, Repair, RepairRequest, tool};
+
+use crate::support::{Script, main_branch, memory, messages, repo_on, said};
+
+/// What was paid, in order.
+#[derive(Default)]
+pub(crate) struct Till {
+    paid: Mutex<Vec<usize>>,
+    slow: AtomicUsize,
+}
+
+impl Till {
+    fn paid(&self) -> Vec<usize> {
+        self.paid.lock().unwrap().clone()
+    }
+
+    fn slow() -> Arc<Self> {
+        Arc::new(Self { slow: AtomicUsize::new(200), ..Self::default() })
+    }
+}
+
+/// Pays, and takes its time.
+#[tool(destructive)]
+async fn pay(sum: usize, context: &ToolContext) -> Result<String, ToolError> {
+    let till = context.resource::<Till>()?;
+    till.paid.lock().unwrap().push(sum);
+    // It blocks its thread, as a tool may.
+    std::thread::sleep(Duration::from_millis(till.slow.load(Ordering::SeqCst) as u64));
+    Ok(format!("paid {sum}"))
+}
+
+/// Notes something down.
+#[tool]
+async fn note(context: &ToolContext) -> Result<String, ToolError> {
+    context.resource::<Till>()?.paid.lock().unwrap().push(0);
+    Ok("noted".to_owned())
+}
+
+/// Sets something, which is the same when it is done twice, and never comes back.
+#[tool(idempotent)]
+async fn set(context: &ToolContext) -> Result<String, ToolError> {
+    context.resource::<Till>()?.paid.lock().unwrap().push(0);
+    std::future::pending().await
+}
+
+fn registry() -> Registry {
+    Registry::builder().tool(Pay).tool(Note).tool(Set).build().unwrap()
+}
+
+/// An agent as a process of its own has it.
+async fn agent_on(store: &Arc<dyn Store>, branch: &RefName, till: &Arc<Till>) -> Agent {
+    let model = Script::new([Draft::assistant("done"), Draft::assistant("done")]);
+    Agent::new(repo_on(store).await, branch.clone(), model, registry())
+        .context(ToolContext::new("").with_shared_resource(Arc::clone(till)))
+        .policy(ApprovalRequired::of_destructive())
+}
+
+/// Runs until the model's calls wait; returns the message that asks for them.
+async fn asked(store: &Arc<dyn Store>, till: &Arc<Till>, says: Draft) -> CommitId {
+    let repo = repo_on(store).await;
+    let agent = Agent::new(repo.clone(), main_branch(), Script::new([says]), registry())
+        .context(ToolContext::new("").with_shared_resource(Arc::clone(till)))
+        .policy(ApprovalRequired::of_destructive());
+    let report = agent.run(Some(Draft::user("go"))).await.unwrap();
+    assert_eq!(report.stop, Stop::Waiting);
+    let messages = messages(&repo).await;
+    messages.iter().rfind(|said| said.content.calls().next().is_some()).unwrap().commit
+}
+
+async fn approve_all(repo: &Repo) {
+    for waits in repo.pending().await.unwrap() {
+        repo.approve(&waits.id).await.unwrap();
+    }
+}
+
+fn pays(sum: usize) -> Draft {
+    Draft::assistant("").call("c1", "pay", format!(r#"{{"sum":{sum}}}"#))
+}
+
+/// What is said on a branch, with the answers of tools.
+async fn said_on(repo: &Repo, branch: &RefName) -> Vec<String> {
+    let head = repo.head_of(branch).await.unwrap();
+    let compiled = repo.compile(head).await.unwrap();
+    said(&compiled.messages().cloned().collect::<Vec<_>>())
+}
+
+/// Runs an agent on each branch, all at the same time.
+fn at_once(store: &Arc<dyn Store>, till: &Arc<Till>, branches: &[RefName]) {
+    let start = std::sync::Barrier::new(branches.len());
+    std::thread::scope(|scope| {
+        for branch in branches {
+            let start = &start;
+            scope.spawn(move || {
+                block_on(async {
+                    let agent = agent_on(store, branch, till).await.on_resume(OnResume::Run);
+                    start.wait();
+                    // Of several on one branch, one records what the model says next.
+                    let _ = agent.run(None).await;
+                });
+            });
+        }
+    });
+}
+
+#[test]
+fn three_runs_at_once_after_one_approval_pay_once() {
+    for _ in 0..8 {
+        let (store, till) = (memory(), Till::slow());
+        block_on(async {
+            asked(&store, &till, pays(5)).await;
+            approve_all(&repo_on(&store).await).await;
+        });
+        at_once(&store, &till, &[main_branch(), main_branch(), main_branch()]);
+        assert_eq!(till.paid(), [5]);
+        let repo = block_on(repo_on(&store));
+        let said = block_on(said_on(&repo, &main_branch()));
+        assert_eq!(said[2], "tool: paid 5 <c1 pay>", "{said:?}");
+    }
+}
+
+#[test]
+fn two_forks_at_once_after_one_approval_pay_once_and_both_know_it() {
+    for _ in 0..8 {
+        let (store, till) = (memory(), Till::slow());
+        let branches = block_on(async {
+            let message = asked(&store, &till, pays(5)).await;
+            let repo = repo_on(&store).await;
+            approve_all(&repo).await;
+            let head = repo.head_of(&main_branch()).await.unwrap().unwrap();
+            assert_ne!(head, message, "that it waits is on the branch");
+            [
+                repo.create_branch("a", head).await.unwrap(),
+                repo.create_branch("b", head).await.unwrap(),
+            ]
+        });
+        at_once(&store, &till, &branches);
+        assert_eq!(till.paid(), [5]);
+        let repo = block_on(repo_on(&store));
+        for branch in &branches {
+            let said = block_on(said_on(&repo, branch));
+            assert_eq!(said[2], "tool: paid 5 <c1 pay>", "{branch}: {said:?}");
+        }
+    }
+}
+
+#[test]
+fn what_was_paid_is_not_paid_again_after_any_number_of_undos() {
+    block_on(async {
+        for undos in 1..6 {
+            let (store, till) = (memory(), Arc::new(Till::default()));
+            asked(&store, &till, pays(5)).await;
+            let repo = repo_on(&store).await;
+            approve_all(&repo).await;
+            agent_on(&store, &main_branch(), &till).await.run(None).await.unwrap();
+            assert_eq!(till.paid(), [5]);
+            for _ in 0..undos {
+                let _ = repo.undo(&main_branch()).await;
+            }
+            approve_all(&repo).await;
+            if said_on(&repo, &main_branch()).await.len() < 2 {
+                // The model has not asked for it there.
+                continue;
+            }
+            let agent = agent_on(&store, &main_branch(), &till).await.on_resume(OnResume::Run);
+            agent.run(None).await.unwrap();
+            assert_eq!(till.paid(), [5], "after {undos} undos");
+            let said = said_on(&repo, &main_branch()).await;
+            assert_eq!(said[2], "tool: paid 5 <c1 pay>", "after {undos} undos: {said:?}");
+        }
+    });
+}
+
+#[test]
+fn a_second_run_waits_for_the_call_that_the_first_one_runs() {
+    let (store, till) = (memory(), Till::slow());
+    block_on(asked(&store, &till, pays(5).call("c2", "note", "{}")));
+    block_on(async { approve_all(&repo_on(&store).await).await });
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| {
+            block_on(async {
+                let agent = agent_on(&store, &main_branch(), &till).await;
+                agent.run(None).await
+            })
+        });
+        while till.paid() != [0, 5] {
+            std::thread::yield_now();
+        }
+        let second = block_on(async {
+            let agent = agent_on(&store, &main_branch(), &till).await;
+            agent.run(None).await
+        });
+        let first = first.join().unwrap();
+        assert!(first.is_ok() || second.is_ok(), "{first:?} {second:?}");
+    });
+    let repo = block_on(repo_on(&store));
+    let said = block_on(said_on(&repo, &main_branch()));
+    assert_eq!(till.paid(), [0, 5]);
+    assert!(said.contains(&"tool: paid 5 <c1 pay>".to_owned()), "{said:?}");
+    assert!(!said.iter().any(|line| line.contains("interrupted")), "{said:?}");
+}
+
+#[test]
+fn an_approved_call_runs_whatever_stood_before_it_in_its_turn() {
+    block_on(async {
+        let (store, till) = (memory(), Arc::new(Till::default()));
+        let says = Draft::assistant("").call("c1", "note", "{}").call("c2", "pay", r#"{"sum":7}"#);
+        asked(&store, &till, says).await;
+        assert_eq!(till.paid(), [0], "what needs no approval has run");
+        let repo = repo_on(&store).await;
+        approve_all(&repo).await;
+        agent_on(&store, &main_branch(), &till).await.run(None).await.unwrap();
+        assert_eq!(till.paid(), [0, 7]);
+        let said = said_on(&repo, &main_branch()).await;
+        assert_eq!(said[2..4], ["tool: noted <c1 note>", "tool: paid 7 <c2 pay>"]);
+    });
+}
+
+#[test]
+fn an_idempotent_call_that_was_cut_off_may_have_run() {
+    block_on(async {
+        let (store, till) = (memory(), Arc::new(Till::default()));
+        let says = Draft::assistant("").call("c1", "set", "{}");
+        {
+            let repo = repo_on(&store).await;
+            let agent = Agent::new(repo, main_branch(), Script::new([says]), registry())
+                .context(ToolContext::new("").with_shared_resource(Arc::clone(&till)));
+            let run = agent.run(Some(Draft::user("go")));
+            let mut run = std::pin::pin!(run);
+            std::future::poll_fn(|context| {
+                assert!(run.as_mut().poll(context).is_pending(), "it hangs");
+                match till.paid().is_empty() {
+                    true => std::task::Poll::Pending,
+                    false => std::task::Poll::Ready(()),
+                }
+            })
+            .await;
+        }
+        agent_on(&store, &main_branch(), &till).await.run(None).await.unwrap();
+        let said = said_on(&repo_on(&store).await, &main_branch()).await;
+        assert!(said[2].contains("may have run"), "{}", said[2]);
+        assert!(!said[2].contains("not executed"), "{}", said[2]);
+    });
+}
+
+/// Reads the sum as what it was meant to be.
+struct Thousand;
+
+#[async_trait]
+impl Repair for Thousand {
+    fn name(&self) -> &str {
+        "thousand"
+    }
+
+    async fn repair(&self, _: &RepairRequest<'_>) -> Result<Option<String>, ToolError> {
+        Ok(Some(r#"{"sum":1000}"#.to_owned()))
+    }
+}
+
+#[test]
+fn what_a_person_reads_before_approving_is_what_runs_after_a_repair() {
+    block_on(async {
+        let (store, till) = (memory(), Arc::new(Till::default()));
+        let says = Draft::assistant("").call("c1", "pay", r#"{"sum":"1"}"#);
+        let agent = |repo, says: Draft, repair: Arc<dyn Repair>| {
+            Agent::new(repo, main_branch(), Script::new([says]), registry())
+                .context(ToolContext::new("").with_shared_resource(Arc::clone(&till)))
+                .policy(ApprovalRequired::of_destructive())
+                .repair(repair)
+        };
+        let repo = repo_on(&store).await;
+        let first = agent(repo.clone(), says, Arc::new(Thousand));
+        assert_eq!(first.run(Some(Draft::user("go"))).await.unwrap().stop, Stop::Waiting);
+        let shown = repo.pending().await.unwrap()[0].asked.describe();
+        assert!(shown.contains(r#"{"sum":1000}"#), "{shown}");
+        approve_all(&repo).await;
+        /// Would make it something else the next time.
+        struct Million;
+        #[async_trait]
+        impl Repair for Million {
+            fn name(&self) -> &str {
+                "million"
+            }
+            async fn repair(&self, _: &RepairRequest<'_>) -> Result<Option<String>, ToolError> {
+                Ok(Some(r#"{"sum":1000000}"#.to_owned()))
+            }
+        }
+        let second = agent(repo.clone(), Draft::assistant("done"), Arc::new(Million));
+        assert_eq!(second.run(None).await.unwrap().stop, Stop::Answered);
+        assert_eq!(till.paid(), [1000]);
+    });
+}
+
+#[test]
+fn arguments_that_a_handler_replaced_are_approved_once_and_run_as_shown() {
+    block_on(async {
+        let (store, till) = (memory(), Arc::new(Till::default()));
+        let asked = Arc::new(AtomicUsize::new(0));
+        let hooks = || {
+            let asked = Arc::clone(&asked);
+            Hooks::new().on("doubles", move |event: &BeforeDispatch| {
+                asked.fetch_add(1, Ordering::SeqCst);
+                let sum: usize = event
+                    .call
+                    .arguments
+                    .chars()
+                    .filter(char::is_ascii_digit)
+                    .collect::<String>()
+                    .parse()
+                    .unwrap();
+                DispatchAction::Replace(format!(r#"{{"sum":{}}}"#, sum * 2))
+            })
+        };
+        let repo = repo_on(&store).await;
+        let agent = |says: Draft| {
+            Agent::new(repo.with_hooks(hooks()), main_branch(), Script::new([says]), registry())
+                .context(ToolContext::new("").with_shared_resource(Arc::clone(&till)))
+                .policy(ApprovalRequired::of_destructive())
+        };
+        let report = agent(pays(5)).run(Some(Draft::user("go"))).await.unwrap();
+        assert_eq!(report.stop, Stop::Waiting);
+        let shown = repo.pending().await.unwrap()[0].asked.describe();
+        assert!(shown.contains(r#"{"sum":10}"#), "{shown}");
+        approve_all(&repo).await;
+        let report = agent(Draft::assistant("done")).run(None).await.unwrap();
+        assert_eq!(report.stop, Stop::Answered);
+        assert_eq!(till.paid(), [10]);
+    });
+}
+
+/// A model whose provider was told to keep to the schema.
+struct Strict(Arc<Script>, SentTool);
+
+#[async_trait]
+impl ChatModel for Strict {
+    async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError> {
+        let mut reply = self.0.chat(request).await?;
+        reply.sent = [self.1.clone()].into_iter().collect::<RequestMap>();
+        Ok(reply)
+    }
+}
+
+/// Gives, with a word about it that may be absent and not null.
+struct Give;
+
+const GIVE: &str = r#"{"name":"give","description":"Gives.","parameters":{"type":"object",
+    "properties":{"sum":{"type":"integer"},"word":{"type":"string"}},"required":["sum"]}}"#;
+
+#[async_trait]
+impl DynTool for Give {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("give", "Gives.", r#"{"type":"object"}"#)
+            .traits(ToolTraits::new().destructive())
+    }
+
+    async fn run(
+        &self,
+        arguments: &str,
+        context: &ToolContext,
+    ) -> Result<ToolResult<RenderedValue>, ToolError> {
+        let sum = arguments.chars().filter(char::is_ascii_digit).collect::<String>();
+        context.resource::<Till>()?.paid.lock().unwrap().push(sum.parse().unwrap());
+        Ok(ToolResult::done(format!("gave {arguments}")))
+    }
+}
+
+#[test]
+fn a_call_sent_in_strict_mode_runs_once_it_is_approved_or_resumed() {
+    for approve in [true, false] {
+        block_on(async {
+            let (store, till) = (memory(), Arc::new(Till::default()));
+            let registry =
+                || Registry::builder().definition_with(GIVE, Arc::new(Give)).build().unwrap();
+            let id = registry().iter().next().unwrap().definition().id();
+            let sent = SentTool::new("give", "give", id).strict(true);
+            let says = Draft::assistant("").call("c1", "give", r#"{"sum":3,"word":null}"#);
+            let repo = repo_on(&store).await;
+            let agent = |says: Draft| {
+                let model = Arc::new(Strict(Script::new([says]), sent.clone()));
+                let agent = Agent::new(repo.clone(), main_branch(), model, registry())
+                    .context(ToolContext::new("").with_shared_resource(Arc::clone(&till)))
+                    .on_resume(OnResume::Run);
+                match approve {
+                    true => agent.policy(ApprovalRequired::of_destructive()),
+                    false => agent,
+                }
+            };
+            if approve {
+                let report = agent(says).run(Some(Draft::user("go"))).await.unwrap();
+                assert_eq!(report.stop, Stop::Waiting);
+                approve_all(&repo).await;
+            } else {
+                // The process ends right after the reply was recorded.
+                let stop = Arc::new(AtomicUsize::new(0));
+                let seen = Arc::clone(&stop);
+                let agent = agent(says).on_progress(move |progress| {
+                    if matches!(progress, tract_run::Progress::Replied { .. }) {
+                        seen.fetch_add(1, Ordering::SeqCst);
+                        std::panic::resume_unwind(Box::new("the process ends"));
+                    }
+                });
+                let run = std::thread::spawn(move || {
+                    block_on(agent.run(Some(Draft::user("go")))).map(drop)
+                });
+                assert!(run.join().is_err(), "it has ended");
+                assert_eq!(stop.load(Ordering::SeqCst), 1);
+            }
+            let report = agent(Draft::assistant("done")).run(None).await.unwrap();
+            assert_eq!(report.stop, Stop::Answered);
+            let said = said_on(&repo, &main_branch()).await;
+            assert_eq!(till.paid(), [3], "{said:?}");
+        });
+    }
+}
+
+/// A tool that a server lists.
+struct Remote(&'static str, Arc<Till>);
+
+const LISTED: &str = r#"{"name":"pay","description":"Pays.","inputSchema":{"type":"object","properties":{"sum":{"type":"integer"}}}}"#;
+
+#[async_trait]
+impl DynTool for Remote {
+    fn spec(&self) -> ToolSpec {
+        let definition = ToolSchema::parse(LISTED).unwrap();
+        ToolSpec::new("pay", "Pays.", r#"{"type":"object"}"#)
+            .traits(ToolTraits::new().destructive())
+            .origin(ToolOrigin::new(self.0, definition))
+    }
+
+    async fn run(
+        &self,
+        arguments: &str,
+        _: &ToolContext,
+    ) -> Result<ToolResult<RenderedValue>, ToolError> {
+        let sum = arguments.chars().filter(char::is_ascii_digit).collect::<String>();
+        self.1.paid.lock().unwrap().push(sum.parse().unwrap());
+        Ok(ToolResult::done(format!("paid by {}", self.0)))
+    }
+}
+
+#[test]
+fn a_payment_approved_for_one_server_does_not_run_on_another() {
+    block_on(async {
+        for approval_wanted in [true, false] {
+            let (store, till) = (memory(), Arc::new(Till::default()));
+            let repo = repo_on(&store).await;
+            let agent = |server, says: Draft, wanted: bool| {
+                let remote: Arc<dyn DynTool> = Arc::new(Remote(server, Arc::clone(&till)));
+                let registry = Registry::builder().definition_with(LISTED, remote).build().unwrap();
+                let agent = Agent::new(repo.clone(), main_branch(), Script::new([says]), registry);
+                match wanted {
+                    true => agent.policy(ApprovalRequired::of_destructive()),
+                    false => agent,
+                }
+            };
+            let first = agent("sa", pays(5), true);
+            let report = first.run(Some(Draft::user("go"))).await.unwrap();
+            assert_eq!(report.stop, Stop::Waiting);
+            approve_all(&repo).await;
+            let other = agent("sb", Draft::assistant("done"), approval_wanted);
+            let report = other.run(None).await.unwrap();
+            assert_eq!(till.paid(), [0; 0], "nothing was approved for sb");
+            assert_eq!(report.stop, Stop::Waiting, "it has to be approved for sb");
+            approve_all(&repo).await;
+            let report = agent("sb", Draft::assistant("done"), true).run(None).await.unwrap();
+            assert_eq!((report.stop, till.paid()), (Stop::Answered, vec![5]));
+        }
+    });
+}
+
+/// Makes the run that works on a message look like one of another machine, which has been silent
+/// for long.
+async fn taken_for_dead(repo: &Repo) {
+    for (name, blob) in repo.documents("effects/").await.unwrap() {
+        if !name.as_str().ends_with("/turn") {
+            continue;
+        }
+        let mut doc: serde_json::Value = serde_json::from_slice(blob.bytes()).unwrap();
+        doc["holder"]["process"] = "another".into();
+        doc["holder"]["machine"] = "elsewhere".into();
+        doc["until_us"] = 0.into();
+        let blob = tract_core::Blob::seal(doc.to_string());
+        repo.set_documents("test", vec![(name, blob)]).await.unwrap();
+    }
+}
+
+/// Pays once it is told to, and tells when it has begun.
+struct PayLater {
+    begun: Arc<AtomicUsize>,
+    go: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl DynTool for PayLater {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("pay_later", "Pays.", r#"{"type":"object"}"#)
+    }
+
+    async fn run(
+        &self,
+        _: &str,
+        context: &ToolContext,
+    ) -> Result<ToolResult<RenderedValue>, ToolError> {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        std::future::poll_fn(|task| match self.go.load(Ordering::SeqCst) {
+            0 => {
+                task.waker().wake_by_ref();
+                std::task::Poll::Pending
+            }
+            _ => std::task::Poll::Ready(()),
+        })
+        .await;
+        context.resource::<Till>()?.paid.lock().unwrap().push(9);
+        Ok(ToolResult::done("paid 9 at last"))
+    }
+}
+
+#[test]
+fn a_true_answer_that_comes_late_takes_the_place_of_the_one_that_was_made_up() {
+    block_on(async {
+        let (store, till) = (memory(), Arc::new(Till::default()));
+        let (begun, go) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        let registry = || {
+            let (begun, go) = (Arc::clone(&begun), Arc::clone(&go));
+            Registry::builder().tool(Note).dyn_tool(Arc::new(PayLater { begun, go })).build()
+        };
+        let agent = |repo: Repo, branch: RefName, says: Vec<Draft>| {
+            Agent::new(repo, branch, Script::new(says), registry().unwrap())
+                .context(ToolContext::new("").with_shared_resource(Arc::clone(&till)))
+        };
+        let says = Draft::assistant("").call("c1", "pay_later", "{}").call("c2", "note", "{}");
+        let repo = repo_on(&store).await;
+        let first = agent(repo_on(&store).await, main_branch(), vec![says]);
+        let mut run = Box::pin(first.run(Some(Draft::user("go"))));
+        std::future::poll_fn(|task| {
+            assert!(run.as_mut().poll(task).is_pending());
+            match begun.load(Ordering::SeqCst) {
+                0 => std::task::Poll::Pending,
+                _ => std::task::Poll::Ready(()),
+            }
+        })
+        .await;
+        taken_for_dead(&repo).await;
+        // Another run, and one on a fork, find it dead.
+        let asked = messages(&repo).await[1].commit;
+        let fork = repo.create_branch("fork", asked).await.unwrap();
+        for branch in [main_branch(), fork.clone()] {
+            let done = vec![Draft::assistant("sorry")];
+            let report = agent(repo.clone(), branch.clone(), done).run(None).await.unwrap();
+            assert_eq!(report.stop, Stop::Answered);
+            let said = said_on(&repo, &branch).await;
+            assert!(said[2].contains("may have run"), "{said:?}");
+            assert!(said[3].contains("not executed"), "{said:?}");
+        }
+        // And then it answers.
+        go.store(1, Ordering::SeqCst);
+        let error = run.await.unwrap_err();
+        assert_eq!(error.code(), "held", "{error}");
+        assert_eq!(till.paid(), [9], "what another run has answered since is not begun");
+        for branch in [main_branch(), fork] {
+            let said = said_on(&repo, &branch).await;
+            assert!(said.contains(&"tool: paid 9 at last <c1 pay_later>".to_owned()), "{said:?}");
+            assert!(!said.iter().any(|line| line.contains("may have run")), "{said:?}");
+        }
+        // A third branch knows it at once, and pays nothing.
+        let third = repo.create_branch("third", asked).await.unwrap();
+        let done = vec![Draft::assistant("fine")];
+        agent(repo.clone(), third.clone(), done).run(None).await.unwrap();
+        assert_eq!(said_on(&repo, &third).await[2], "tool: paid 9 at last <c1 pay_later>");
+        assert_eq!(till.paid(), [9]);
+    });
+}
+
+#[test]
+fn a_run_that_waits_too_long_says_who_it_waits_for_and_answers_nothing() {
+    block_on(async {
+        let (store, till) = (memory(), Arc::new(Till::default()));
+        let (begun, go) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        let later = || {
+            let (begun, go) = (Arc::clone(&begun), Arc::clone(&go));
+            Registry::builder().dyn_tool(Arc::new(PayLater { begun, go })).build().unwrap()
+        };
+        let agent = |repo: Repo, says: Draft| {
+            Agent::new(repo, main_branch(), Script::new([says, Draft::assistant("done")]), later())
+                .context(ToolContext::new("").with_shared_resource(Arc::clone(&till)))
+                .wait_for_others(Duration::ZERO)
+        };
+        let says = Draft::assistant("").call("c1", "pay_later", "{}");
+        let repo = repo_on(&store).await;
+        let first = agent(repo.clone(), says);
+        let mut run = Box::pin(first.run(Some(Draft::user("go"))));
+        std::future::poll_fn(|task| {
+            assert!(run.as_mut().poll(task).is_pending());
+            match begun.load(Ordering::SeqCst) {
+                0 => std::task::Poll::Pending,
+                _ => std::task::Poll::Ready(()),
+            }
+        })
+        .await;
+        let before = repo.head_of(&main_branch()).await.unwrap();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let hears = Arc::clone(&told);
+        let second = agent(repo.clone(), Draft::assistant("done")).on_progress(move |progress| {
+            if let tract_run::Progress::Held { by, branch } = progress {
+                hears.lock().unwrap().push(format!("{by} on {branch}"));
+            }
+        });
+        let error = second.run(None).await.unwrap_err();
+        assert_eq!(error.code(), "held");
+        let process = format!("process {}", std::process::id());
+        assert!(error.to_string().starts_with(&process), "{error}");
+        assert!(told.lock().unwrap()[0].starts_with(&process));
+        assert_eq!(repo.head_of(&main_branch()).await.unwrap(), before, "nothing is written");
+        go.store(1, Ordering::SeqCst);
+        assert_eq!(run.await.unwrap().stop, Stop::Answered);
+        assert_eq!(till.paid(), [9]);
+    });
+}
+
+#[test]
+fn a_run_that_lacks_the_approved_tool_leaves_the_call_open() {
+    block_on(async {
+        let (store, till) = (memory(), Arc::new(Till::default()));
+        asked(&store, &till, pays(5)).await;
+        let repo = repo_on(&store).await;
+        approve_all(&repo).await;
+        let tools = Registry::builder().tool(Note).build().unwrap();
+        let model = Script::new([Draft::assistant("done")]);
+        let agent = Agent::new(repo.clone(), main_branch(), model, tools);
+        let error = agent.run(None).await.unwrap_err();
+        assert_eq!(error.code(), "approved_tool", "{error}");
+        agent_on(&store, &main_branch(), &till).await.run(None).await.unwrap();
+        assert_eq!(till.paid(), [5], "with its tool it runs");
+    });
+}
+
+/// Asks for a payment of its own whenever a person has spoken, and says that it is done otherwise.
+struct Payer(AtomicUsize);
+
+#[async_trait]
+impl ChatModel for Payer {
+    async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError> {
+        let last = request.messages.last().map(|last| last.role.as_str().to_owned());
+        Ok(Reply::new(match last.as_deref() {
+            Some("user") => {
+                let sum = self.0.fetch_add(2, Ordering::SeqCst);
+                let both = [sum, sum + 1].map(|sum| format!(r#"{{"sum":{sum}}}"#));
+                let says = Draft::assistant("").call("c1", "remit", &*both[0]);
+                says.call("c2", "pay_once", &*both[1]).content
+            }
+            _ => Draft::assistant("done").content,
+        }))
+    }
+}
+
+/// Pays, and lets others run before and after it has.
+struct Remit {
+    name: &'static str,
+    traits: ToolTraits,
+}
+
+#[async_trait]
+impl DynTool for Remit {
+    fn spec(&self) -> ToolSpec {
+        let schema = r#"{"type":"object","properties":{"sum":{"type":"integer"}}}"#;
+        ToolSpec::new(self.name, "Pays.", schema).traits(self.traits)
+    }
+
+    async fn run(
+        &self,
+        arguments: &str,
+        context: &ToolContext,
+    ) -> Result<ToolResult<RenderedValue>, ToolError> {
+        let pause = || {
+            let mut polls = 0;
+            std::future::poll_fn(move |task| {
+                polls += 1;
+                task.waker().wake_by_ref();
+                if polls > 1 { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+            })
+        };
+        let sum = arguments.chars().filter(char::is_ascii_digit).collect::<String>();
+        pause().await;
+        context.resource::<Till>()?.paid.lock().unwrap().push(sum.parse().unwrap());
+        pause().await;
+        Ok(ToolResult::done(format!("paid {sum}")))
+    }
+}
+
+/// Lives in the store as processes do, one after the other: each step is one of them.
+struct Steps {
+    store: Arc<dyn Store>,
+    till: Arc<Till>,
+    model: Arc<Payer>,
+    branches: Vec<RefName>,
+}
+
+impl Steps {
+    async fn agent(&self, branch: &RefName) -> Agent {
+        let remit = |name, traits| -> Arc<dyn DynTool> { Arc::new(Remit { name, traits }) };
+        let registry = Registry::builder()
+            .dyn_tool(remit("remit", ToolTraits::new()))
+            .dyn_tool(remit("pay_once", ToolTraits::new().destructive()))
+            .build()
+            .unwrap();
+        let model = Arc::clone(&self.model) as Arc<dyn ChatModel>;
+        Agent::new(repo_on(&self.store).await, branch.clone(), model, registry)
+            .context(ToolContext::new("").with_shared_resource(Arc::clone(&self.till)))
+            .policy(ApprovalRequired::of_destructive())
+            .on_resume(OnResume::Run)
+            .wait_for_others(Duration::ZERO)
+    }
+
+    async fn step(&mut self, draws: &mut crate::recorded::kills::Draws) -> String {
+        let branch = self.branches[draws.below(self.branches.len())].clone();
+        let repo = repo_on(&self.store).await;
+        match draws.below(8) {
+            0 => {
+                let said = self.agent(&branch).await.run(Some(Draft::user("pay"))).await;
+                format!("say on {branch}: {:?}", said.map(|report| report.stop))
+            }
+            1 => {
+                let ran = self.agent(&branch).await.run(None).await;
+                format!("run {branch}: {:?}", ran.map(|report| report.stop))
+            }
+            2 => {
+                // Killed after so many pauses of its tools.
+                let polls = 1 + draws.below(4);
+                let agent = self.agent(&branch).await;
+                let mut run = Box::pin(agent.run(Some(Draft::user("pay"))));
+                let mut left = polls;
+                std::future::poll_fn(|task| {
+                    left -= 1;
+                    match run.as_mut().poll(task).is_ready() || left == 0 {
+                        true => std::task::Poll::Ready(()),
+                        false => std::task::Poll::Pending,
+                    }
+                })
+                .await;
+                format!("kill on {branch} after {polls}")
+            }
+            3 | 4 => {
+                approve_all(&repo).await;
+                "approve".to_owned()
+            }
+            5 => format!("undo {branch}: {:?}", repo.undo(&branch).await.map(|done| done.what)),
+            6 => format!("redo {branch}: {:?}", repo.redo(&branch).await.map(|done| done.what)),
+            _ => {
+                let Some(head) = repo.head_of(&branch).await.unwrap() else {
+                    return "nothing to fork".to_owned();
+                };
+                let page = tract_engine::log(&repo, head, 4).await.unwrap();
+                let at = page.commits[draws.below(page.commits.len())].id();
+                let name = format!("fork-{}", self.branches.len());
+                self.branches.push(repo.create_branch(&name, at).await.unwrap());
+                format!("fork of {branch} at {}", at.short())
+            }
+        }
+    }
+}
+
+#[test]
+fn whatever_is_said_killed_approved_undone_redone_and_forked_no_effect_happens_twice() {
+    let (mut paid, mut steps_taken) = (0, 0);
+    for seed in 0..60 {
+        block_on(async {
+            let mut draws = crate::recorded::kills::Draws(seed);
+            let mut steps = Steps {
+                store: memory(),
+                till: Arc::default(),
+                model: Arc::new(Payer(AtomicUsize::new(1))),
+                branches: vec![main_branch()],
+            };
+            let mut log = Vec::new();
+            for _ in 0..24 {
+                log.push(steps.step(&mut draws).await);
+                steps_taken += 1;
+                let mut sums = steps.till.paid();
+                let all = sums.len();
+                sums.sort_unstable();
+                sums.dedup();
+                assert_eq!(sums.len(), all, "seed {seed}: {log:#?}");
+            }
+            paid += steps.till.paid().len();
+        });
+    }
+    println!("{paid} payments in {steps_taken} steps");
+    assert!(paid > 120, "{paid}");
+}
