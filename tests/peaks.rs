@@ -13,6 +13,7 @@ use crate::backends::{self, Backend};
 const URL: &str = "TRACT_TEST_PEAK_URL";
 const WAY: &str = "TRACT_TEST_PEAK_WAY";
 const BYTES: &str = "TRACT_TEST_PEAK_BYTES";
+const MESSAGES: &str = "TRACT_TEST_PEAK_MESSAGES";
 
 /// The most memory that this process ever had, in bytes; only Linux tells.
 fn peak() -> Option<usize> {
@@ -104,4 +105,62 @@ fn a_huge_result_takes_a_few_times_its_size() {
         }
     }
     assert!(too_much.is_empty(), "{too_much:?}");
+}
+
+/// What an import may take beside the text: what is collected for one write, as commits and as the
+/// store writes it, and the pages that the store keeps.
+const FLAT_BYTES: usize = 96 << 20;
+
+/// A recorded conversation of so many short messages.
+fn recording(messages: usize) -> String {
+    let mut text = String::from("{\"id\":\"c\",\"messages\":[");
+    for place in 0..messages {
+        let comma = if place > 0 { "," } else { "" };
+        let role = if place % 2 == 0 { "user" } else { "assistant" };
+        text += &format!("{comma}{{\"role\":\"{role}\",\"content\":\"{place}\"}}");
+    }
+    text + "]}"
+}
+
+#[test]
+fn the_child_imports_a_recording() {
+    use tract::import::{ImportOptions, Importer, LargeConversation};
+
+    let (Ok(url), Ok(messages)) = (std::env::var(URL), std::env::var(MESSAGES)) else {
+        return;
+    };
+    let tract = block_on(OpenOptions::new().open(&url)).unwrap();
+    let before = peak().unwrap();
+    let text = recording(messages.parse().unwrap());
+    let mut importer = Importer::new(tract.repo(), ImportOptions::new()).unwrap();
+    let read = LargeConversation::open(&text, None, "c").unwrap();
+    let LargeConversation { id, tools, meta, mut messages, .. } = read;
+    let next = || messages.next_draft().map_err(tract::Error::from);
+    let done = block_on(importer.add_large(id, &tools, Some(meta), next)).unwrap();
+    assert_eq!(done.len(), 1);
+    println!("\npeak {} {}", peak().unwrap() - before, text.len());
+}
+
+#[test]
+fn an_import_of_many_messages_takes_three_times_its_text() {
+    if peak().is_none() {
+        println!("left out: this system does not tell how much memory a process had");
+        return;
+    }
+    let messages = scaled(1_000_000, 0.1, 100_000);
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["peaks::the_child_imports_a_recording", "--exact", "--nocapture"])
+        .env(URL, format!("sqlite:{}", folder.path().join("agent.db").display()))
+        .env(MESSAGES, messages.to_string())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let line = said.lines().find_map(|line| line.strip_prefix("peak "));
+    let line = line.unwrap_or_else(|| panic!("{said}{}", String::from_utf8_lossy(&output.stderr)));
+    let (taken, text) = line.split_once(' ').unwrap();
+    let (taken, text): (usize, usize) = (taken.parse().unwrap(), text.parse().unwrap());
+    let told = format!("{messages} messages in {text} bytes take {taken} bytes");
+    figure("T12 memory", "import", told.clone());
+    assert!(taken < 3 * text + FLAT_BYTES, "{told}");
 }

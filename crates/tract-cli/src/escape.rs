@@ -7,26 +7,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use tract::core::text::is_format_control;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
-
-/// Returns whether a character is shown as an escape.
-fn is_hidden(character: char) -> bool {
-    character.is_control()
-        || matches!(
-            character,
-            '\u{ad}'
-                | '\u{61c}'
-                | '\u{180e}'
-                | '\u{200b}'
-                | '\u{200e}'
-                | '\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}'
-                | '\u{feff}'
-                | '\u{fff9}'..='\u{fffb}'
-                | '\u{e0000}'..='\u{e007f}'
-        )
-}
 
 fn push_escaped(out: &mut String, character: char) {
     match character {
@@ -43,7 +25,7 @@ fn push_escaped(out: &mut String, character: char) {
 }
 
 fn escaped(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
-    let shown = |character: char| !is_hidden(character) || keep(character);
+    let shown = |character: char| !is_format_control(character) || keep(character);
     if text.chars().all(shown) {
         return Cow::Borrowed(text);
     }
@@ -65,6 +47,68 @@ pub(crate) fn block(text: &str) -> Cow<'_, str> {
 /// Returns a text on one line: newlines become escapes too.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
     escaped(text, |_| false)
+}
+
+/// Returns JSON with the same characters as `\u` escapes: it says the same, and a terminal that it
+/// ends up on shows it as it is. They can only stand in strings, where an escape may stand too.
+pub(crate) fn json(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_format_control) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 64);
+    for character in text.chars() {
+        match character {
+            // Between the members of a document.
+            '\n' | '\r' | '\t' => out.push(character),
+            character if is_format_control(character) => {
+                let mut units = [0; 2];
+                for unit in character.encode_utf16(&mut units) {
+                    let _ = write!(out, "\\u{unit:04x}");
+                }
+            }
+            character => out.push(character),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Returns output with nothing left in it that could steer a terminal: of all escape sequences only
+/// colors stay, as [`Styled`](crate::style::Styled) writes them. Text from outside was escaped
+/// before it came here; this is what holds where that was forgotten.
+pub(crate) fn screen(text: &str) -> Cow<'_, str> {
+    let harmless = |c: char| matches!(c, '\n' | '\t') || !is_format_control(c);
+    if text.chars().all(harmless) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    while let Some(character) = rest.chars().next() {
+        if let Some(length) = color(rest) {
+            let (sequence, after) = rest.split_at(length);
+            out.push_str(sequence);
+            rest = after;
+            continue;
+        }
+        match harmless(character) {
+            true => out.push(character),
+            false => push_escaped(&mut out, character),
+        }
+        rest = rest.get(character.len_utf8()..).unwrap_or_default();
+    }
+    Cow::Owned(out)
+}
+
+/// Returns the length of the sequence that a text begins with, where it sets or ends a color, bold
+/// or dim text. What conceals text or reverses it is none of ours.
+fn color(text: &str) -> Option<usize> {
+    let parameters = text.strip_prefix("\u{1b}[")?;
+    let end = parameters.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+    let (parameters, rest) = parameters.split_at(end);
+    let ours = |parameter: &str| {
+        matches!(parameter, "" | "0" | "1" | "2" | "22" | "39")
+            || parameter.parse::<u8>().is_ok_and(|n| matches!(n, 30..=37 | 90..=97))
+    };
+    (rest.starts_with('m') && parameters.split(';').all(ours)).then_some(end + 3)
 }
 
 /// Returns the beginning of a text on one line: runs of white space become one space, and what is
@@ -114,6 +158,25 @@ mod tests {
         assert_eq!(line("user\u{202e}nimda"), "user\\u{202e}nimda");
         assert_eq!(block("\u{2066}x\u{2069}"), "\\u{2066}x\\u{2069}");
         assert_eq!(line("\u{feff}\u{200f}\u{e0041}"), "\\u{feff}\\u{200f}\\u{e0041}");
+    }
+
+    #[test]
+    fn json_says_the_same_with_escapes() {
+        let text = "{\"a\":\"x\u{9b}31m\u{202e}\u{e0041}\u{200d}\\n\"}\n";
+        let safe = json(text);
+        assert_eq!(safe, "{\"a\":\"x\\u009b31m\\u202e\\udb40\\udc41\u{200d}\\n\"}\n");
+        let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+        assert_eq!(read(&safe), read(text));
+        assert!(matches!(json("{\"a\":\"naïve\"}"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn colors_are_all_that_reaches_a_screen() {
+        let ours = "\u{1b}[1m\u{1b}[36mmain\u{1b}[0m\n\u{1b}[91mx";
+        assert_eq!(screen(ours), ours);
+        assert_eq!(screen("a\u{1b}[8mb"), "a\\x1b[8mb");
+        assert_eq!(screen("a\u{1b}[2J\u{1b}]0;t\u{7}"), "a\\x1b[2J\\x1b]0;t\\x07");
+        assert_eq!(screen("\u{1b}[38;5;8mx\u{1b}["), "\\x1b[38;5;8mx\\x1b[");
     }
 
     #[test]

@@ -14,8 +14,6 @@ use crate::style::{BAD, BOLD, GOOD, Styled};
 /// The result of a step of a command.
 pub(crate) type Outcome<T> = Result<T, Failure>;
 
-/// Done.
-pub(crate) const DONE: u8 = 0;
 /// The answer is no: a conflict, a refused line, damage.
 pub(crate) const NO: u8 = 1;
 /// The command line is wrong.
@@ -93,12 +91,10 @@ impl Failure {
         }
     }
 
-    /// Stdout does not take what is written. A closed pipe is how `head` says that it has enough.
-    pub(crate) fn stdout(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::BrokenPipe => Self { silent: true, ..Self::new(DONE, "pipe", "") },
-            _ => Self::new(NO, "output", format!("standard output: {error}")),
-        }
+    /// Stdout did not take all that was written.
+    pub(crate) fn stdout(error: &io::Error) -> Self {
+        Self::new(NO, "output", format!("standard output: {error}"))
+            .note("the output is incomplete; what the command stores is stored")
     }
 
     /// Something does not become JSON.
@@ -241,12 +237,5 @@ mod tests {
         assert!(json.starts_with(r#"{"error":{"code":"usage","message":"#), "{json}");
         assert!(json.contains(r#""notes":["try another"]"#), "{json}");
         assert_eq!(failure.exit(), USAGE);
-    }
-
-    #[test]
-    fn a_closed_pipe_is_no_failure() {
-        let failure = Failure::stdout(io::ErrorKind::BrokenPipe.into());
-        assert!(failure.is_silent());
-        assert_eq!(failure.exit(), DONE);
     }
 }

@@ -1,6 +1,5 @@
 //! Reading what the command line names: files, standard input, times, JSON.
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -14,8 +13,24 @@ pub(crate) fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Opens a file, or standard input for `-`.
+/// Opens a file, or standard input for `-`. A byte order mark at its beginning is passed over.
 pub(crate) fn open(path: &Path) -> Outcome<Box<dyn BufRead>> {
+    let mut reader = reader(path)?;
+    let mut begun = Vec::with_capacity(MARK.len());
+    (&mut reader)
+        .take(MARK.len() as u64)
+        .read_to_end(&mut begun)
+        .map_err(|error| Failure::file(path, &error))?;
+    match begun == MARK {
+        true => Ok(reader),
+        false => Ok(Box::new(io::Cursor::new(begun).chain(reader))),
+    }
+}
+
+/// U+FEFF in UTF-8.
+const MARK: &[u8] = "\u{feff}".as_bytes();
+
+fn reader(path: &Path) -> Outcome<Box<dyn BufRead>> {
     match is_stdin(path) {
         true => Ok(Box::new(BufReader::with_capacity(1 << 16, io::stdin()))),
         false => {
@@ -41,39 +56,45 @@ pub(crate) struct Document {
 pub(crate) struct Documents {
     reader: Box<dyn BufRead>,
     /// What was read ahead to find out which of the two it is.
-    ahead: VecDeque<Document>,
+    ahead: Option<Document>,
     line: usize,
 }
 
 impl Documents {
     /// Begins with a file.
     pub(crate) fn new(reader: Box<dyn BufRead>) -> Outcome<Self> {
-        let mut documents = Self { reader, ahead: VecDeque::new(), line: 0 };
+        let mut documents = Self { reader, ahead: None, line: 0 };
         let Some(first) = documents.read_line()? else { return Ok(documents) };
         let whole = first.text.as_ref().is_ok_and(|text| is_json(text));
         if whole || first.text.is_err() {
-            documents.ahead.push_back(first);
+            documents.ahead = Some(first);
             return Ok(documents);
         }
-        // Lines are the document's own, unless the file as a whole is none.
+        // Lines are the document's own, unless the file as a whole is none. It is held once: lines
+        // are read again from what was read.
         let start = first.line;
-        let mut lines = vec![first];
-        while let Some(line) = documents.read_line()? {
-            lines.push(line);
-        }
-        let text: Option<String> = lines.iter().map(|line| line.text.as_deref().ok()).collect();
-        match text {
-            Some(text) if is_json(&text) => {
-                documents.ahead.push_back(Document { line: start, text: Ok(text) });
+        let mut bytes = first.text.unwrap_or_default().into_bytes();
+        let read = documents.reader.read_to_end(&mut bytes);
+        read.map_err(|error| Failure::file(Path::new("input"), &error))?;
+        match String::from_utf8(bytes) {
+            Ok(text) if is_json(&text) => {
+                documents.reader = Box::new(io::empty());
+                documents.ahead = Some(Document { line: start, text: Ok(text) });
             }
-            _ => documents.ahead.extend(lines),
+            Ok(text) => documents.again(start, text.into_bytes()),
+            Err(error) => documents.again(start, error.into_bytes()),
         }
         Ok(documents)
     }
 
+    fn again(&mut self, line: usize, bytes: Vec<u8>) {
+        self.line = line - 1;
+        self.reader = Box::new(io::Cursor::new(bytes));
+    }
+
     /// Returns the next document; blank lines are none.
     pub(crate) fn next(&mut self) -> Outcome<Option<Document>> {
-        match self.ahead.pop_front() {
+        match self.ahead.take() {
             Some(document) => Ok(Some(document)),
             None => self.read_line(),
         }

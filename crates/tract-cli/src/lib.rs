@@ -50,7 +50,7 @@ pub fn main() -> ExitCode {
         if writes {
             context.close().await?;
         }
-        out.flush()
+        out.finish()
     });
     match done {
         Ok(()) => ExitCode::SUCCESS,

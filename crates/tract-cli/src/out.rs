@@ -1,4 +1,4 @@
-//! Where output goes: answers to stdout, what is said beside them to stderr.
+//! Where output goes: answers to stdout, all else to stderr.
 
 use std::fmt;
 use std::io::{self, BufWriter, Write};
@@ -7,6 +7,7 @@ use anstream::{AutoStream, ColorChoice};
 use clap::ValueEnum;
 use serde::Serialize;
 
+use crate::escape;
 use crate::failure::{Failure, Outcome};
 
 /// When to colour.
@@ -32,8 +33,15 @@ impl Color {
 }
 
 /// The streams of a command, and how to write to them.
+///
+/// A command does its work whether its output is read or not. When stdout takes no more (`head` has
+/// enough, a disk is full), the first error is kept, nothing more is written, and
+/// [`finish`](Self::finish) says what became of it. So no verb stops half way for the sake of a
+/// report. Only what does nothing but write may end early: it asks [`is_lost`](Self::is_lost).
 pub(crate) struct Out {
     stdout: BufWriter<io::Stdout>,
+    /// Why stdout takes no more.
+    lost: Option<io::Error>,
     /// Whether stdout shows colours.
     colors_out: bool,
     /// Whether stderr shows colours.
@@ -54,6 +62,7 @@ impl Out {
         let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
         Self {
             stdout: BufWriter::with_capacity(1 << 16, io::stdout()),
+            lost: None,
             colors_out: shows(AutoStream::choice(&io::stdout())),
             colors_err: shows(AutoStream::choice(&io::stderr())),
             json,
@@ -71,26 +80,40 @@ impl Out {
         self.columns
     }
 
+    /// Writes to stdout, unless that takes no more.
+    fn print(&mut self, write: impl FnOnce(&mut BufWriter<io::Stdout>) -> io::Result<()>) {
+        if self.lost.is_none() {
+            self.lost = write(&mut self.stdout).err();
+        }
+    }
+
+    /// Returns whether stdout takes no more, so that a verb which only writes may end.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.is_some()
+    }
+
     /// Writes a line of the answer for people.
     pub(crate) fn line(&mut self, line: impl fmt::Display) -> Outcome<()> {
         let line = line.to_string();
-        let written = match self.colors_out {
-            true => writeln!(self.stdout, "{line}"),
-            false => writeln!(self.stdout, "{}", anstream::adapter::strip_str(&line)),
-        };
-        written.map_err(Failure::stdout)
+        let line = escape::screen(&line);
+        match self.colors_out {
+            true => self.print(|out| writeln!(out, "{line}")),
+            false => self.print(|out| writeln!(out, "{}", anstream::adapter::strip_str(&line))),
+        }
+        Ok(())
     }
 
-    /// Writes a line beside the answer: to stderr, where nobody parses it.
+    /// Writes a line to stderr, where nothing parses it.
     pub(crate) fn say(&mut self, line: impl fmt::Display) {
         // Lines of the answer that came before stand before it on a terminal, too.
-        let _ = self.stdout.flush();
+        self.print(Write::flush);
         self.complain(line);
     }
 
     fn complain(&self, line: impl fmt::Display) {
         let line = line.to_string();
-        // When stderr is gone there is nobody left to tell.
+        let line = escape::screen(&line);
+        // When stderr is gone there is nothing left to tell it to.
         let _ = match self.colors_err {
             true => writeln!(io::stderr(), "{line}"),
             false => writeln!(io::stderr(), "{}", anstream::adapter::strip_str(&line)),
@@ -108,36 +131,58 @@ impl Out {
     /// Writes a JSON value as one line.
     pub(crate) fn json<T: Serialize + ?Sized>(&mut self, value: &T) -> Outcome<()> {
         let text = serde_json::to_string(value).map_err(Failure::json)?;
-        self.raw(&text)
+        self.json_text(&text)
+    }
+
+    /// Writes JSON text as one line; characters that could steer a terminal become `\u` escapes.
+    pub(crate) fn json_text(&mut self, text: &str) -> Outcome<()> {
+        self.raw(&escape::json(text))
     }
 
     /// Writes text as it is, and ends the line.
     pub(crate) fn raw(&mut self, text: &str) -> Outcome<()> {
-        writeln!(self.stdout, "{text}").map_err(Failure::stdout)
+        self.print(|out| writeln!(out, "{text}"));
+        Ok(())
     }
 
     /// Writes text as it is, without ending the line.
     pub(crate) fn write(&mut self, text: &str) -> Outcome<()> {
-        write!(self.stdout, "{text}").map_err(Failure::stdout)
+        self.print(|out| write!(out, "{text}"));
+        Ok(())
     }
 
-    /// Hands what was written to whoever reads it.
+    /// Hands on what was written to the reader.
     pub(crate) fn flush(&mut self) -> Outcome<()> {
-        self.stdout.flush().map_err(Failure::stdout)
+        self.print(Write::flush);
+        Ok(())
     }
 
-    /// Says why the command failed: on stderr, and with `--json` as a document on stdout.
-    pub(crate) fn failure(&mut self, failure: &Failure) {
-        let _ = self.stdout.flush();
-        if failure.is_silent() {
-            return;
-        }
-        match self.json {
-            true => {
-                let _ = self.json(&failure.document());
-                let _ = self.stdout.flush();
+    /// Ends the output, and says whether all of it was taken. A reader that closed its end has
+    /// enough: the work is done, and the exit code is the command's own.
+    pub(crate) fn finish(&mut self) -> Outcome<()> {
+        self.print(Write::flush);
+        match self.lost.take() {
+            Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(Failure::stdout(&error))
             }
-            false => self.complain(failure.for_people().trim_end()),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Says why the command failed: on stderr, and with `--json` as a document on stdout while that
+    /// takes it.
+    pub(crate) fn failure(&mut self, failure: &Failure) {
+        self.print(Write::flush);
+        if !failure.is_silent() {
+            if self.json && self.lost.is_none() {
+                let _ = self.json(&failure.document());
+                self.print(Write::flush);
+            } else {
+                self.complain(failure.for_people().trim_end());
+            }
+        }
+        if let Err(output) = self.finish() {
+            self.complain(output.for_people().trim_end());
         }
     }
 }

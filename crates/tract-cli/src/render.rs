@@ -65,7 +65,7 @@ pub(crate) fn record_json(commit: &Commit) -> String {
 /// Says which commit was made.
 pub(crate) async fn committed(out: &mut Out, tract: &Tract, made: &Commit) -> Outcome<()> {
     if out.is_json() {
-        return out.raw(&record_json(made));
+        return out.json_text(&record_json(made));
     }
     let line = described(tract, made).await?;
     let room = out.columns().saturating_sub(24 + escape::width(tract.branch_name()));

@@ -1,9 +1,12 @@
 //! A write as a value: all of it happens, or none.
 
+use std::collections::HashSet;
+
 use crate::commit::Commit;
 use crate::id::{BatchId, CommitId, ToolId};
 use crate::object::{Blob, ObjectId, Toolset};
 use crate::refs::{Conflict, LogNote, RefEdit};
+use crate::store::{StoreError, StoreErrorKind, StoreResult};
 
 /// A row of the tool index, written when a commit has a tool in force that its parent had not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +94,26 @@ impl Batch {
             requires: Vec::new(),
             refs: Vec::new(),
         }
+    }
+
+    /// Checks what a batch says of refs by itself: at most one edit of each, and each one points
+    /// where a ref of its kind may ([`RefEdit::check`]). Every store asks this before anything
+    /// else, so that no store ever holds a ref that leads nowhere.
+    ///
+    /// # Errors
+    /// `Invalid`, naming the ref.
+    pub fn check_refs(&self, backend: &'static str) -> StoreResult<()> {
+        let invalid =
+            |message: String| StoreError::new(StoreErrorKind::Invalid, backend, "apply", message);
+        let mut names = HashSet::new();
+        for edit in &self.refs {
+            if !names.insert(&edit.name) {
+                let name = &edit.name;
+                return Err(invalid(format!("expected one edit of each ref, found two of {name}")));
+            }
+            edit.check().map_err(|bad| invalid(bad.to_string()))?;
+        }
+        Ok(())
     }
 }
 

@@ -60,7 +60,9 @@ pub use crate::ports::{
     ApproxCounter, ChatModel, Clock, ManualClock, ModelError, ModelRequest, Reply, StopReason,
     Summarizer, Summary, SummaryRequest, SystemClock, TokenCounter, Usage,
 };
-pub use crate::refs::{Conflict, Expect, LogEntry, LogNote, RefEdit, RefName, RefTarget};
+pub use crate::refs::{
+    BadTarget, Conflict, Expect, LogEntry, LogNote, RefEdit, RefName, RefTarget,
+};
 pub use crate::schema::ToolSchema;
 pub use crate::sent::{RequestMap, SentTool};
 pub use crate::step::{Step, StepError, StepFields, StepOp};

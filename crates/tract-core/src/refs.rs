@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use sha2::{Digest, Sha256};
+
 use crate::id::{BadName, BatchId, BlobId, CommitId, OperationId};
 
 /// The name of a ref: `HEAD`, `heads/<branch>`, `tags/<tag>`, `pending/<id>`, `config/<name>`,
@@ -77,6 +79,42 @@ impl RefName {
     /// cannot be undone by moving a ref, so `undo` and `redo` leave these refs as they are.
     pub fn is_effect(&self) -> bool {
         self.0.starts_with("effects/")
+    }
+
+    /// Returns whether this is history: `HEAD`, a branch, a tag, or the document of an import.
+    ///
+    /// Every other ref says what may run or what was decided (approvals of tools, policies, pending
+    /// operations, decisions, claims of effects), so it is not taken from a foreign stream unless
+    /// the user asks for it. A kind of ref that is not known here counts as one of these.
+    pub fn is_history(&self) -> bool {
+        let spaces = ["heads/", "tags/", "imports/"];
+        self.0 == "HEAD" || spaces.iter().any(|space| self.0.starts_with(space))
+    }
+
+    /// Turns any text into something that is valid as the last part of a ref name, so that
+    /// different texts get different names: [`sanitize`](Self::sanitize) and, where that changed
+    /// the text, `-` and eight digits of the text's SHA-256.
+    ///
+    /// ```
+    /// use tract_core::RefName;
+    /// assert_eq!(RefName::distinct("tau-airline-2"), "tau-airline-2");
+    /// assert_eq!(RefName::distinct("tau/airline #2"), "tau-airline-2-f7b67c32");
+    /// ```
+    pub fn distinct(text: &str) -> String {
+        let name = Self::sanitize(text);
+        // What is refused as a branch although nothing was cleaned gets a name that is not.
+        match name == text && name != "HEAD" && Self::branch(&name).is_ok() {
+            true => name,
+            false => Self::with_digits(text),
+        }
+    }
+
+    /// Returns the name that [`distinct`](Self::distinct) gives to a text that needs cleaning,
+    /// whether this one does or not.
+    pub fn with_digits(text: &str) -> String {
+        let digest = Sha256::digest(text.as_bytes());
+        let digits: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        format!("{}-{digits}", Self::sanitize(text))
     }
 
     /// Turns any text into something that is valid as the last part of a ref name: every run of
@@ -221,6 +259,42 @@ pub struct RefEdit {
     pub expect: Expect,
     /// What it becomes; `None` deletes it.
     pub to: Option<RefTarget>,
+}
+
+/// A ref cannot point there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name} cannot point to {to}: {why}")]
+pub struct BadTarget {
+    /// The ref.
+    pub name: RefName,
+    /// Where it was to point.
+    pub to: RefTarget,
+    /// The rule that this breaks.
+    pub why: &'static str,
+}
+
+impl RefEdit {
+    /// Checks where the ref is to point: branches and tags to commits, `HEAD` to a branch, every
+    /// other ref to an object or to a branch. So no chain of names is longer than one step, and
+    /// none leads in a circle.
+    ///
+    /// # Errors
+    /// [`BadTarget`] naming the rule.
+    pub fn check(&self) -> Result<(), BadTarget> {
+        let Some(to) = &self.to else { return Ok(()) };
+        let holds_commits = self.name.branch_name().is_some() || self.name.tag_name().is_some();
+        let why = match to {
+            RefTarget::Ref(_) | RefTarget::Blob(_) if holds_commits => {
+                "a branch or a tag points to a commit"
+            }
+            RefTarget::Ref(to) if to.branch_name().is_none() => "a symbolic ref leads to a branch",
+            RefTarget::Commit(_) | RefTarget::Blob(_) if self.name.as_str() == "HEAD" => {
+                "HEAD leads to a branch"
+            }
+            RefTarget::Commit(_) | RefTarget::Blob(_) | RefTarget::Ref(_) => return Ok(()),
+        };
+        Err(BadTarget { name: self.name.clone(), to: to.clone(), why })
+    }
 }
 
 /// A ref was not as expected; nothing was written.

@@ -8,6 +8,49 @@ use serde_json::value::RawValue;
 
 use crate::json::{self, Escapes, JsonError};
 
+/// Returns whether a character changes how other text is shown, or carries text that is not shown:
+/// controls, bidirectional marks, zero-width spaces and fillers, tags.
+///
+/// Joiners and variation selectors are not among them, since emoji and many scripts need them.
+pub fn is_format_control(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{ad}'
+                | '\u{34f}'
+                | '\u{61c}'
+                | '\u{115f}'..='\u{1160}'
+                | '\u{17b4}'..='\u{17b5}'
+                | '\u{180e}'
+                | '\u{200b}'
+                | '\u{200e}'
+                | '\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{3164}'
+                | '\u{feff}'
+                | '\u{ffa0}'
+                | '\u{fff0}'..='\u{fffb}'
+                | '\u{1bca0}'..='\u{1bca3}'
+                | '\u{1d173}'..='\u{1d17a}'
+                | '\u{e0000}'..='\u{e0fff}'
+        )
+}
+
+/// Returns whether a character cannot be seen, or looks like a space and is none: two texts that
+/// differ in such characters alone look the same.
+pub fn is_invisible(character: char) -> bool {
+    is_format_control(character)
+        || character != ' ' && character.is_whitespace()
+        || matches!(
+            character,
+            '\u{180b}'..='\u{180f}'
+                | '\u{200c}'..='\u{200d}'
+                | '\u{2800}'
+                | '\u{fe00}'..='\u{fe0f}'
+        )
+}
+
 /// A JSON value as its canonical text (rule `pyjson-raw-1`): equal values are equal texts, and
 /// numbers keep every digit.
 ///

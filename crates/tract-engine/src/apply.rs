@@ -30,6 +30,10 @@ pub struct ApplyOptions {
     pub atomic: bool,
     /// Lines in one durable write; 1 by default.
     pub batch: usize,
+    /// Takes approvals, policies, pending operations, decisions and claims of effects too: all refs
+    /// that are not [history](RefName::is_history). Off by default, since a stream may come from
+    /// elsewhere.
+    pub trust: bool,
     /// The branch that the stream begins on; the one that `HEAD` names when absent.
     pub branch: Option<RefName>,
     /// Shared by all ref moves of the stream; made up when absent.
@@ -38,7 +42,14 @@ pub struct ApplyOptions {
 
 impl Default for ApplyOptions {
     fn default() -> Self {
-        Self { keep_going: false, atomic: false, batch: 1, branch: None, operation: None }
+        Self {
+            keep_going: false,
+            atomic: false,
+            batch: 1,
+            trust: false,
+            branch: None,
+            operation: None,
+        }
     }
 }
 
@@ -66,6 +77,13 @@ impl ApplyOptions {
     #[must_use]
     pub fn batch(mut self, lines: usize) -> Self {
         self.batch = lines.max(1);
+        self
+    }
+
+    /// Sets whether approvals, policies and decisions are taken from the stream.
+    #[must_use]
+    pub fn trust(mut self, trust: bool) -> Self {
+        self.trust = trust;
         self
     }
 
@@ -106,6 +124,8 @@ pub struct ApplyReport {
     pub refused: usize,
     /// The branch that the stream ended on.
     pub branch: Option<RefName>,
+    /// Approvals, policies and decisions that were taken, since the options said so.
+    pub trusted: usize,
     /// Blobs that lines brought and nothing links to; they were not kept.
     pub unlinked_blobs: usize,
 }
@@ -123,6 +143,9 @@ pub struct ApplyReport {
 /// - When another handle or process moves a ref meanwhile, the lines of the write are carried out
 ///   again on what is there now. Lines whose refs kept moving for as long as
 ///   [`RepoOptions::retry_for`](crate::RepoOptions::retry_for) says are refused.
+/// - A ref that is not [history](RefName::is_history) is refused unless the options trust the
+///   stream. This says nothing of other lines, so they are carried out all the same; with `atomic`
+///   it takes them with it.
 ///
 /// # Errors
 /// When the store fails. What `events` was told is durable.
@@ -142,7 +165,7 @@ pub async fn apply_stream(
             break;
         }
         let outcome = stream.group(group, options).await?;
-        let stop = outcome.iter().any(|event| event.result.is_err()) && !options.keep_going;
+        let stop = outcome.iter().any(|event| ends_the_run(&event.result, options));
         for event in outcome {
             match event.result {
                 Ok(_) => report.done += 1,
@@ -155,6 +178,7 @@ pub async fn apply_stream(
         }
     }
     report.branch = Some(stream.state.branch);
+    report.trusted = stream.state.trusted;
     report.unlinked_blobs = stream.blobs.len();
     Ok(report)
 }
@@ -163,6 +187,8 @@ pub async fn apply_stream(
 #[derive(Clone)]
 struct State {
     branch: RefName,
+    /// Approvals, policies and decisions that were taken.
+    trusted: usize,
 }
 
 struct Stream {
@@ -170,6 +196,8 @@ struct Stream {
     /// The repository as it is with what is held back.
     repo: Repo,
     operation: OperationId,
+    /// Whether refs that are not history are taken.
+    trust: bool,
     state: State,
     marks: HashMap<String, CommitId>,
     /// What marks of the group under way were before.
@@ -198,7 +226,8 @@ impl Stream {
             repo: repo.over(store),
             overlay,
             operation,
-            state: State { branch },
+            state: State { branch, trusted: 0 },
+            trust: options.trust,
             marks: HashMap::new(),
             unmarked: Vec::new(),
             blobs: HashMap::new(),
@@ -235,10 +264,11 @@ impl Stream {
                     // The error itself is put in once the group is done.
                     None => (None, Ok(None)),
                 };
-                let failed = result.is_err() || unread.get(place).is_some_and(Option::is_some);
+                let unread = unread.get(place).is_some_and(Option::is_some);
+                refused |= unread || result.is_err();
+                let ends = unread && !options.keep_going || ends_the_run(&result, options);
                 events.push(ApplyEvent { line: *line, mark, result });
-                refused |= failed;
-                if failed && (options.atomic || !options.keep_going) {
+                if ends || options.atomic && refused {
                     break;
                 }
             }
@@ -345,6 +375,15 @@ fn outrun(
         ApplyEvent { line: *line, mark, result: Err(error) }
     };
     Ok(steps.iter().zip(unread).take(most).map(event).collect())
+}
+
+/// Whether the lines after a line are left out, given what became of it.
+fn ends_the_run<T>(result: &Result<T, LineError>, options: &ApplyOptions) -> bool {
+    match result {
+        Ok(_) => false,
+        Err(LineError::NeedsTrust { .. }) => options.atomic,
+        Err(_) => !options.keep_going,
+    }
 }
 
 /// Whether a store's error is about what the line asks for, not about the store.

@@ -41,14 +41,15 @@ impl Repo {
         }
     }
 
-    /// Returns the branch that `HEAD` stands on; the first branch where there is no `HEAD`.
+    /// Returns the branch that `HEAD` leads to; the first branch where there is no `HEAD`, and
+    /// where an older version stored one that leads to no branch.
     ///
     /// # Errors
     /// When the store fails.
     pub async fn current_branch(&self) -> Result<RefName> {
         match self.ref_target(&RefName::head()).await? {
-            Some(RefTarget::Ref(name)) => Ok(name),
-            Some(RefTarget::Commit(_) | RefTarget::Blob(_)) | None => {
+            Some(RefTarget::Ref(name)) if name.branch_name().is_some() => Ok(name),
+            Some(RefTarget::Ref(_) | RefTarget::Commit(_) | RefTarget::Blob(_)) | None => {
                 Ok(RefName::branch(FIRST_BRANCH)?)
             }
         }

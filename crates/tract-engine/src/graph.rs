@@ -32,14 +32,16 @@ impl GraphRow {
 }
 
 /// One line going down the page: the commit that it comes to next.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Lane {
     next: CommitId,
     line: usize,
 }
 
-#[derive(Default)]
-struct Layout {
+/// A graph under way: takes one commit after the other and gives the rows of each, so that memory
+/// holds the lines that are open, not the history.
+#[derive(Debug, Default)]
+pub struct Layout {
     lanes: Vec<Option<Lane>>,
     lines: usize,
     rows: Vec<GraphRow>,
@@ -61,13 +63,25 @@ struct Layout {
 /// Linear in the commits times the lines that stand beside each other.
 pub fn layout(commits: &[(CommitId, Vec<CommitId>)]) -> Vec<GraphRow> {
     let mut layout = Layout::default();
+    let mut rows = Vec::new();
     for (place, (id, parents)) in commits.iter().enumerate() {
-        layout.commit(place, *id, parents);
+        rows.extend(layout.add(place, *id, parents));
     }
-    layout.rows
+    rows
 }
 
 impl Layout {
+    /// Begins with no lines.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the next commit, under the number `place`, and gives its rows.
+    pub fn add(&mut self, place: usize, id: CommitId, parents: &[CommitId]) -> Vec<GraphRow> {
+        self.commit(place, id, parents);
+        std::mem::take(&mut self.rows)
+    }
+
     fn commit(&mut self, place: usize, id: CommitId, parents: &[CommitId]) {
         let mut coming: Vec<usize> = Vec::new();
         for (lane, at) in self.lanes.iter().enumerate() {

@@ -6,12 +6,13 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use tract_core::json::{self, Escapes};
+use tract_core::store::BlobKey;
 use tract_core::{
     Applied, Batch, BatchId, Blob, Commit, CommitId, Draft, Expect, JsonText, LogNote, OperationId,
     RefEdit, RefName, RefTarget, ToolRow, ToolSchema, Toolset,
 };
 
-use self::chain::Chain;
+use self::chain::{Builder, Chain};
 pub use self::chain::{ImportAnomaly, ImportAnomalyKind};
 use crate::error::{Error, Result};
 use crate::repo::Repo;
@@ -108,7 +109,7 @@ pub enum ImportStatus {
     Forwarded,
     /// It stood at the end of the conversation already.
     Unchanged,
-    /// It stands elsewhere and was left alone; the commits are stored, but no branch holds them.
+    /// It holds other commits and was left alone; the commits are stored, but no branch holds them.
     Diverged,
 }
 
@@ -179,14 +180,35 @@ pub struct Importer {
     bytes: usize,
 }
 
-/// A conversation made commits, and the ref names that it takes.
+/// A conversation made commits, and the names that it may take.
 #[derive(Debug)]
 struct Planned {
     id: String,
-    branch: RefName,
-    document: RefName,
+    names: [Place; 2],
     meta: Option<JsonText>,
     chain: Chain,
+}
+
+/// A branch, and the document that says whose branch it is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Place {
+    branch: RefName,
+    document: RefName,
+}
+
+impl Place {
+    fn new(name: &str) -> Result<Self> {
+        let (branch, document) = (RefName::branch(name)?, RefName::new(format!("imports/{name}"))?);
+        Ok(Self { branch, document })
+    }
+
+    /// The places of a conversation, best first. Its plain name is the first when it needs no
+    /// cleaning, or when an older version gave it to this very conversation; the second has digits
+    /// of the id, so that no other id leads to it.
+    fn of(id: &str) -> Result<[Self; 2]> {
+        let digits = Self::new(&RefName::with_digits(id))?;
+        Ok([Self::new(&RefName::sanitize(id)).unwrap_or_else(|_| digits.clone()), digits])
+    }
 }
 
 impl Importer {
@@ -208,17 +230,14 @@ impl Importer {
     /// When the conversation breaks a limit or has content without canonical form; it is left out
     /// then, and others may follow. When the store fails, nothing of the group was written.
     pub async fn add(&mut self, conversation: Conversation) -> Result<Vec<Imported>> {
-        let name = RefName::sanitize(&conversation.id);
-        let chain = Chain::new(&conversation.drafts, &conversation.tools, self.repo.limits())?;
-        let planned = Planned {
-            branch: RefName::branch(&name)?,
-            document: RefName::new(format!("imports/{name}"))?,
-            id: conversation.id,
-            meta: conversation.meta,
-            chain,
-        };
+        let Conversation { id, drafts, tools, meta } = conversation;
+        let chain = Chain::new(drafts, &tools, self.repo.limits())?;
+        let planned = Planned { names: Place::of(&id)?, id, meta, chain };
         // Two of one name in a group would be two edits of one ref.
-        let taken = self.group.iter().any(|other| other.branch == planned.branch);
+        let taken = self
+            .group
+            .iter()
+            .any(|other| planned.names.iter().any(|name| other.names.contains(name)));
         let mut done = match taken {
             true => self.finish().await?,
             false => Vec::new(),
@@ -231,6 +250,51 @@ impl Importer {
             done.extend(self.finish().await?);
         }
         Ok(done)
+    }
+
+    /// Takes a conversation whose drafts come one after the other, and gives its answer and those of
+    /// the group before it. Its commits are stored in portions while they come, and its branch moves
+    /// in the last write: memory holds one portion and the ids, however many messages there are.
+    ///
+    /// # Errors
+    /// What `next` says, and as [`add`](Self::add). No branch leads then to what was stored of it.
+    pub async fn add_large<E: From<Error>>(
+        &mut self,
+        id: impl Into<String>,
+        tools: &[ToolSchema],
+        meta: Option<JsonText>,
+        mut next: impl FnMut() -> Result<Option<Draft>, E>,
+    ) -> Result<Vec<Imported>, E> {
+        let id = id.into();
+        let names = Place::of(&id)?;
+        let mut done = self.finish().await?;
+        let repo = self.repo.clone();
+        let mut builder = Builder::new(repo.limits(), tools)?;
+        while let Some(draft) = next()? {
+            builder.add(&draft)?;
+            drop(draft);
+            if builder.size_bytes() >= self.options.group_bytes {
+                let links = builder.take_links();
+                builder.count_reused(self.store(links).await?);
+            }
+        }
+        self.group.push(Planned { names, id, meta, chain: builder.finish() });
+        done.extend(self.finish().await?);
+        Ok(done)
+    }
+
+    /// Stores commits that no ref leads to yet; returns how many were stored before.
+    async fn store(&self, links: Vec<Link>) -> Result<usize> {
+        let mut batch = self.batch()?;
+        let reused = self.bring(&mut batch, &mut HashSet::new(), &links).await?;
+        drop(links);
+        if !batch.commits.is_empty() {
+            match self.repo.store().apply(self.repo.name(), batch).await? {
+                Applied::Done | Applied::Already => {}
+                Applied::Conflict(conflict) => return Err(conflict.into()),
+            }
+        }
+        Ok(reused)
     }
 
     /// Writes what is left, and gives its answers. The importer may be used again.
@@ -275,9 +339,7 @@ impl Importer {
         }
     }
 
-    /// Plans one write of a group: what is not stored yet, and the refs that move.
-    async fn plan(&self, group: &[Planned]) -> Result<(Batch, Vec<Imported>)> {
-        let (store, repo) = (self.repo.store(), self.repo.name());
+    fn batch(&self) -> Result<Batch> {
         let note = LogNote {
             operation: self.operation,
             what: "import".to_owned(),
@@ -286,18 +348,30 @@ impl Importer {
             undoes: None,
             at: self.repo.now_us(),
         };
-        let mut batch = Batch::new(BatchId::random().map_err(Error::Random)?, note);
+        Ok(Batch::new(BatchId::random().map_err(Error::Random)?, note))
+    }
+
+    /// Plans one write of a group: what is not stored yet, and the refs that move.
+    async fn plan(&self, group: &[Planned]) -> Result<(Batch, Vec<Imported>)> {
+        let (store, repo) = (self.repo.store(), self.repo.name());
+        let mut batch = self.batch()?;
         let mut brought: HashSet<CommitId> = HashSet::new();
         let mut answers = Vec::with_capacity(group.len());
-        let names: Vec<RefName> =
-            group.iter().flat_map(|one| [one.branch.clone(), one.document.clone()]).collect();
+        let names: Vec<RefName> = group
+            .iter()
+            .flat_map(|one| &one.names)
+            .flat_map(|place| [place.branch.clone(), place.document.clone()])
+            .collect();
         let targets = store.refs(repo, &names).await?;
         let targets: HashMap<&RefName, RefTarget> =
             names.iter().zip(targets).filter_map(|(name, at)| Some((name, at?))).collect();
+        let owners = self.owners(group, &targets).await?;
         for one in group {
-            let reused = self.bring(&mut batch, &mut brought, &one.chain).await?;
+            let brought = self.bring(&mut batch, &mut brought, &one.chain.links).await?;
+            let reused = one.chain.reused + brought;
             let head = one.chain.head();
-            let at = targets.get(&one.branch);
+            let place = place(one, &targets, &owners);
+            let at = targets.get(&place.branch);
             let status = match (at, head) {
                 (None, Some(_)) => ImportStatus::Created,
                 (None, None) => ImportStatus::Unchanged,
@@ -306,22 +380,22 @@ impl Importer {
                 (Some(_), _) => ImportStatus::Diverged,
             };
             if let (Some(head), ImportStatus::Created | ImportStatus::Forwarded) = (head, status) {
-                batch.refs.push(edit(&one.branch, at, RefTarget::Commit(head)));
+                batch.refs.push(edit(&place.branch, at, RefTarget::Commit(head)));
             }
             if status != ImportStatus::Diverged {
                 let document = document(&one.id, one.meta.as_ref(), head)?;
-                let (at, to) = (targets.get(&one.document), RefTarget::Blob(document.id()));
+                let (at, to) = (targets.get(&place.document), RefTarget::Blob(document.id()));
                 if at != Some(&to) {
                     batch.blobs.push(document);
-                    batch.refs.push(edit(&one.document, at, to));
+                    batch.refs.push(edit(&place.document, at, to));
                 }
             }
             answers.push(Imported {
                 id: one.id.clone(),
-                branch: one.branch.branch_name().unwrap_or_default().to_owned(),
+                branch: place.branch.branch_name().unwrap_or_default().to_owned(),
                 status,
                 head,
-                commits: one.chain.links.len(),
+                commits: one.chain.ids.len(),
                 reused,
                 anomalies: one.chain.anomalies.clone(),
             });
@@ -329,17 +403,41 @@ impl Importer {
         Ok((batch, answers))
     }
 
+    /// Reads whose branches the names lead to: the ids that the documents beside them name.
+    async fn owners(
+        &self,
+        group: &[Planned],
+        targets: &HashMap<&RefName, RefTarget>,
+    ) -> Result<HashMap<RefName, String>> {
+        let mut documents: Vec<(RefName, BlobKey)> = Vec::new();
+        for place in group.iter().flat_map(|one| &one.names) {
+            if let Some(RefTarget::Blob(id)) = targets.get(&place.document) {
+                documents.push((place.document.clone(), (*id).into()));
+            }
+        }
+        let mut owners = HashMap::with_capacity(documents.len());
+        // Few at a time: documents hold all that a line says beside its messages.
+        for documents in documents.chunks(16) {
+            let keys: Vec<BlobKey> = documents.iter().map(|(_, key)| *key).collect();
+            let blobs = self.repo.store().blobs(self.repo.name(), &keys).await?;
+            for ((name, _), blob) in documents.iter().zip(blobs) {
+                owners.extend(blob.as_ref().and_then(owner).map(|id| (name.clone(), id)));
+            }
+        }
+        Ok(owners)
+    }
+
     /// Puts into the batch what is neither stored nor in it; returns how many commits were.
     async fn bring(
         &self,
         batch: &mut Batch,
         brought: &mut HashSet<CommitId>,
-        chain: &Chain,
+        links: &[Link],
     ) -> Result<usize> {
-        let ids: Vec<CommitId> = chain.links.iter().map(|link| link.commit.id()).collect();
+        let ids: Vec<CommitId> = links.iter().map(|link| link.commit.id()).collect();
         let stored = self.repo.store().commits(self.repo.name(), &ids).await?;
         let mut reused = 0;
-        for (link, stored) in chain.links.iter().zip(stored) {
+        for (link, stored) in links.iter().zip(stored) {
             if stored.is_some() || brought.contains(&link.commit.id()) {
                 reused += 1;
                 continue;
@@ -362,8 +460,10 @@ impl Importer {
 /// - A commit of the tools comes first when there are tools, then one for each draft.
 /// - A result is bound to the nearest earlier open call of its id; one that finds none stays as it
 ///   is, and is told among the anomalies.
-/// - The branch is created when absent, forwarded when the conversation goes on from where it
-///   stands, else left alone.
+/// - The branch is named after the id; where that is no valid name, or the name is that of another
+///   branch, digits of the id's hash are added. It is created when absent, forwarded when the
+///   conversation continues what it holds, else left alone. It is never one that another
+///   conversation, or a person, made.
 /// - Importing the same conversation again changes nothing, and logs nothing.
 ///
 /// # Errors
@@ -378,6 +478,33 @@ pub async fn import(
     let mut done = importer.add(conversation).await?;
     done.extend(importer.finish().await?);
     Ok(done.pop().expect("one conversation has one answer"))
+}
+
+/// Chooses the place of a conversation: where it is already; else its plain name, when that needs no
+/// cleaning and is free; else the one with digits. A branch of something else is never taken.
+fn place<'a>(
+    one: &'a Planned,
+    targets: &HashMap<&RefName, RefTarget>,
+    owners: &HashMap<RefName, String>,
+) -> &'a Place {
+    let [plain, digits] = &one.names;
+    let is_own = |place: &Place| owners.get(&place.document) == Some(&one.id);
+    let is_free = |place: &Place| {
+        !targets.contains_key(&place.branch) && !targets.contains_key(&place.document)
+    };
+    // A branch of the name HEAD could not be told from where the command line is.
+    let is_exact = plain.branch.branch_name() == Some(one.id.as_str()) && one.id != "HEAD";
+    match is_own(plain) || !is_own(digits) && is_exact && is_free(plain) {
+        true => plain,
+        false => digits,
+    }
+}
+
+/// Reads whose document this is.
+fn owner(document: &Blob) -> Option<String> {
+    let members = json::split_object(document.text()?).ok()?;
+    let (_, id) = members.into_iter().find(|(key, _)| key == "id")?;
+    serde_json::from_str(id).ok()
 }
 
 fn edit(name: &RefName, at: Option<&RefTarget>, to: RefTarget) -> RefEdit {

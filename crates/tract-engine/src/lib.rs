@@ -48,7 +48,7 @@ pub use crate::import::{
     Conversation, ImportAnomaly, ImportAnomalyKind, ImportOptions, ImportStatus, Imported,
     Importer, import,
 };
-pub use crate::log::{LogLine, LogPage, describe, log, log_all, one_line};
+pub use crate::log::{LogLine, LogPage, LogPages, describe, log, log_all, one_line};
 pub use crate::merge::{MergeOptions, Merged};
 pub use crate::pending::{
     Alongside, Asked, Decided, Deferred, DeferredCall, Pending, Rejected, TurnAnswer, TurnRecord,

@@ -52,26 +52,96 @@ pub async fn log(repo: &Repo, head: CommitId, limit: usize) -> Result<LogPage> {
 /// Linear in the history of the heads, as which commit comes next depends on all of it; for one
 /// head whose last `limit` commits merge nothing, linear in `limit`.
 pub async fn log_all(repo: &Repo, heads: &[CommitId], limit: usize) -> Result<Vec<Commit>> {
-    if let [head] = heads {
-        let page = log(repo, *head, limit).await?;
-        if page.commits.iter().all(|commit| commit.parents.len() < 2) {
-            return Ok(page.commits);
-        }
-    }
-    let known = explore(repo, heads).await?;
-    let mut heads = heads.to_vec();
-    // Stable: heads of one time stay in the order given.
-    heads.sort_by_key(|head| std::cmp::Reverse(made(&known, *head)));
-    let parents = known.into_iter().map(|(id, (parents, _))| (id, parents)).collect();
-    let mut ids = order(&heads, &parents);
-    ids.truncate(limit);
-    let mut commits = Vec::with_capacity(ids.len());
-    for chunk in ids.chunks(512) {
-        for (id, commit) in chunk.iter().zip(repo.store().commits(repo.name(), chunk).await?) {
-            commits.push(commit.ok_or(Error::Missing(ObjectId::Commit(*id)))?);
-        }
+    let mut pages = LogPages::all(repo, heads, limit).await?;
+    let mut commits = Vec::new();
+    while let Some(page) = pages.next_page().await? {
+        commits.extend(page);
     }
     Ok(commits)
+}
+
+/// Commits that are read together.
+const PAGE: usize = 512;
+
+/// A log that is read page by page, so that memory holds one page of commits however long it is.
+#[derive(Debug)]
+pub struct LogPages {
+    repo: Repo,
+    left: usize,
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// First parents from here on.
+    Line(Option<CommitId>),
+    /// Commits that were read already.
+    Read(Vec<Commit>),
+    /// These, in this order.
+    Ids(std::vec::IntoIter<CommitId>),
+}
+
+impl LogPages {
+    /// Begins the log of a line: what [`log`] reads.
+    pub fn line(repo: &Repo, head: CommitId, limit: usize) -> Self {
+        Self { repo: repo.clone(), left: limit, source: Source::Line(Some(head)) }
+    }
+
+    /// Begins the log of several heads: what [`log_all`] reads.
+    ///
+    /// # Errors
+    /// As [`log_all`].
+    ///
+    /// # Complexity
+    /// As [`log_all`]; memory for the ids of the history, some hundred bytes each, since the order
+    /// depends on all of it.
+    pub async fn all(repo: &Repo, heads: &[CommitId], limit: usize) -> Result<Self> {
+        let of = |source| Self { repo: repo.clone(), left: limit, source };
+        if let ([head], true) = (heads, limit <= 8 * PAGE) {
+            let page = log(repo, *head, limit).await?;
+            if page.commits.iter().all(|commit| commit.parents.len() < 2) {
+                return Ok(of(Source::Read(page.commits)));
+            }
+        }
+        let known = explore(repo, heads).await?;
+        let mut heads = heads.to_vec();
+        // Stable: heads of one time stay in the order given.
+        heads.sort_by_cached_key(|head| std::cmp::Reverse(made(&known, *head)));
+        let parents = known.into_iter().map(|(id, (parents, _))| (id, parents)).collect();
+        let mut ids = order(&heads, &parents);
+        ids.truncate(limit);
+        Ok(of(Source::Ids(ids.into_iter())))
+    }
+
+    /// Reads the next commits; `None` at the end.
+    ///
+    /// # Errors
+    /// When a commit is not stored, or the store fails.
+    pub async fn next_page(&mut self) -> Result<Option<Vec<Commit>>> {
+        let (store, name) = (self.repo.store(), self.repo.name());
+        let most = self.left.min(PAGE);
+        let commits = match &mut self.source {
+            Source::Line(next) => match *next {
+                Some(head) if most > 0 => {
+                    let page = log(&self.repo, head, most).await?;
+                    *next = page.next;
+                    page.commits
+                }
+                Some(_) | None => Vec::new(),
+            },
+            Source::Read(commits) => std::mem::take(commits),
+            Source::Ids(ids) => {
+                let ids: Vec<CommitId> = ids.take(most).collect();
+                let mut commits = Vec::with_capacity(ids.len());
+                for (id, commit) in ids.iter().zip(store.commits(name, &ids).await?) {
+                    commits.push(commit.ok_or(Error::Missing(ObjectId::Commit(*id)))?);
+                }
+                commits
+            }
+        };
+        self.left -= commits.len().min(self.left);
+        Ok((!commits.is_empty()).then_some(commits))
+    }
 }
 
 /// A commit's parents, and its time where it states one.

@@ -375,11 +375,8 @@ impl Store for Overlay {
     }
 
     async fn apply(&self, repo: &RepoName, batch: Batch) -> StoreResult<Applied> {
+        batch.check_refs("overlay")?;
         let names: Vec<RefName> = batch.refs.iter().map(|edit| edit.name.clone()).collect();
-        if names.iter().collect::<BTreeSet<_>>().len() < names.len() {
-            let what = "two edits of one ref in a batch";
-            return Err(StoreError::new(StoreErrorKind::Invalid, "overlay", "apply", what));
-        }
         let found = self.current(repo, &names).await?;
         for (edit, found) in batch.refs.iter().zip(&found) {
             let expected = match &edit.expect {

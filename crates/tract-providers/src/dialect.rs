@@ -117,7 +117,7 @@ impl FromStr for Dialect {
 pub fn detect(text: &str) -> Option<Dialect> {
     let root = Node::root(text);
     if root.is_array() {
-        return of_messages(&root.array().ok()?);
+        return of_messages(&root);
     }
     let fields = root.object().ok()?;
     if let Some(request) = fields.get("request").filter(Node::is_object) {
@@ -138,18 +138,19 @@ fn of_request(fields: &Fields<'_>) -> Option<Dialect> {
     if fields.has("input") || fields.has("instructions") || fields.has("previous_response_id") {
         return Some(Dialect::Responses);
     }
-    let messages = fields.get("messages")?.array().ok()?;
+    let messages = fields.get("messages").filter(Node::is_array)?;
     let any = |keys: &[&str]| keys.iter().any(|key| fields.has(key));
-    if any(&["system", "anthropic_version", "stop_sequences", "top_k", "thinking", "container"]) {
-        return Some(Dialect::Anthropic);
-    }
     if any(&["keep_alive", "options"]) {
         return Some(Dialect::Ollama);
     }
-    let tools = fields.get("tools").and_then(|tools| tools.array().ok()).unwrap_or_default();
+    // Servers that speak like OpenAI take parameters of others, such as `top_k` and `thinking`.
     if speaks_chat(&messages) {
         return of_messages(&messages);
     }
+    if any(&["system", "anthropic_version", "stop_sequences", "top_k", "thinking", "container"]) {
+        return Some(Dialect::Anthropic);
+    }
+    let tools = fields.get("tools").and_then(|tools| tools.array().ok()).unwrap_or_default();
     let typed =
         |tool: &Node<'_>| tract_schema::ToolView::parse(tool.raw).ok().map(|view| view.shape);
     if tools.iter().filter_map(typed).any(|shape| shape.is_of(Provider::Anthropic)) {
@@ -164,20 +165,23 @@ fn of_request(fields: &Fields<'_>) -> Option<Dialect> {
 }
 
 /// Whether messages show what only OpenAI's shape has.
-fn speaks_chat(messages: &[Node<'_>]) -> bool {
-    messages.iter().enumerate().any(|(n, message)| {
+fn speaks_chat(messages: &Node<'_>) -> bool {
+    let Ok(mut messages) = messages.each() else { return false };
+    let mut is_first = true;
+    messages.any(|message| {
+        let is_first = std::mem::take(&mut is_first);
         let Ok(fields) = message.object() else { return false };
         let role = fields.text("role").unwrap_or_default();
         fields.has("tool_calls")
             || matches!(role.as_str(), "tool" | "developer")
-            || (n == 0 && role == "system")
+            || (is_first && role == "system")
     })
 }
 
 /// What single messages show; OpenAI's shape is the one that many share, so it is the fallback.
-fn of_messages(messages: &[Node<'_>]) -> Option<Dialect> {
-    let mut dialect = messages.is_empty().then_some(Dialect::OpenAi);
-    for message in messages {
+fn of_messages(messages: &Node<'_>) -> Option<Dialect> {
+    let mut dialect = Some(Dialect::OpenAi);
+    for message in messages.each().ok()? {
         let fields = message.object().ok()?;
         if !fields.has("role") {
             let item = fields.text("type")?;

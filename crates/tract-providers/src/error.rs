@@ -3,6 +3,8 @@
 use tract_compile::{Repair, Unpaired};
 use tract_core::json::JsonError;
 
+use crate::dialect::Dialect;
+
 /// A text that is not what its dialect says.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -32,6 +34,16 @@ pub enum ImportError {
         path: String,
         /// The member.
         member: &'static str,
+    },
+    /// A message says what only another dialect can: read as this one, it would be lost.
+    #[error("{path}: no part of the {asked} format, but of {shown}")]
+    OtherFormat {
+        /// Where, such as `messages[1].tool_calls`.
+        path: String,
+        /// The dialect that it was to be read in.
+        asked: Dialect,
+        /// What it looks like.
+        shown: Dialect,
     },
     /// A tool that cannot be kept.
     #[error("{path}: {what}")]
@@ -66,6 +78,7 @@ impl ImportError {
             Self::Json { path, .. }
             | Self::Expected { path, .. }
             | Self::Missing { path, .. }
+            | Self::OtherFormat { path, .. }
             | Self::Tool { path, .. } => path,
             Self::Unknown { .. } | Self::Serialize(_) => "",
         }
@@ -79,6 +92,9 @@ impl ImportError {
                     .to_owned(),
                 "name the dialect: openai, responses, anthropic or ollama".to_owned(),
             ],
+            Self::OtherFormat { shown, .. } => {
+                vec![format!("--format {shown} reads it; without --format it is found out")]
+            }
             Self::Json { .. }
             | Self::Expected { .. }
             | Self::Missing { .. }

@@ -1,9 +1,11 @@
 //! What comes in: drafts, tools, parameters, and what a strict reader would stumble over.
 
-use std::collections::HashSet;
+mod foreign;
+
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 
-use tract_core::{By, Draft, JsonText, Role, ToolSchema};
+use tract_core::{By, Draft, JsonText, Role, ToolSchema, json};
 
 use crate::dialect::{Dialect, detect};
 use crate::error::ImportError;
@@ -72,18 +74,53 @@ impl Conversation {
     /// # Ok::<(), tract_providers::ImportError>(())
     /// ```
     pub fn read(text: &str, dialect: Option<Dialect>) -> Result<Self, ImportError> {
+        let mut reader = ConversationReader::new(text, dialect)?;
+        let mut drafts = Vec::new();
+        while let Some(draft) = reader.next_draft()? {
+            drafts.push(draft);
+        }
+        let ConversationReader { id, dialect, meta, tools, parameters, messages } = reader;
+        let anomalies = messages.finish_request();
+        let imported = Imported { drafts, tools, parameters, anomalies };
+        Ok(Self { id, dialect, imported, meta })
+    }
+}
+
+/// A conversation of a file whose messages are read one after the other: memory holds the text and
+/// one message, however many there are. Else as [`Conversation`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ConversationReader<'a> {
+    /// The line's own `id`.
+    pub id: Option<String>,
+    /// The dialect that it is in.
+    pub dialect: Dialect,
+    /// What the line says beside the request: an object.
+    pub meta: JsonText,
+    /// The tools, in order, as given; `None` when the request says nothing of tools.
+    pub tools: Option<Vec<ToolSchema>>,
+    /// All other members of the request: an object.
+    pub parameters: JsonText,
+    messages: Messages<'a>,
+}
+
+impl<'a> ConversationReader<'a> {
+    /// Begins with a text that [`Conversation::read`] takes.
+    ///
+    /// # Errors
+    /// As [`Conversation::read`], but for what is wrong with a message.
+    pub fn new(text: &'a str, dialect: Option<Dialect>) -> Result<Self, ImportError> {
         let root = Node::root(text);
         let unknown = |found: &str| ImportError::Unknown { found: found.to_owned() };
         if !root.is_object() && !root.is_array() {
-            tract_core::json::check(root.raw)
+            json::check(root.raw)
                 .map_err(|source| ImportError::Json { path: String::new(), source })?;
             return Err(unknown(root.found()));
         }
         if root.is_array() {
-            root.array()?;
+            drop(root.each()?);
             let dialect = dialect.or_else(|| detect(text)).ok_or_else(|| unknown("a list"))?;
-            let imported = read(&root, dialect)?;
-            return Ok(Self { id: None, dialect, imported, meta: object("{}", "")? });
+            return Self::of(None, dialect, object("{}", "")?, &root, &[]);
         }
         let fields = root.object()?;
         let shown = || unknown(&format!("an object with {}", keys(&fields)));
@@ -91,32 +128,49 @@ impl Conversation {
         let id = fields.text("id");
         if let Some(request) = fields.get("request").filter(Node::is_object) {
             let meta = object(&fields.without(&["id", "request", "response"]), "")?;
-            return Ok(Self { id, dialect, imported: read(&request, dialect)?, meta });
+            return Self::of(id, dialect, meta, &request, &[]);
         }
         // Our own lines: what is beside the request says nothing to a provider.
         const BESIDE: [&str; 4] = ["id", "anomalies", "meta", "source"];
-        let request = match id.is_some() {
-            true => {
-                let mut beside = BESIDE.to_vec();
-                beside.extend(fields.get("model").filter(Node::is_null).map(|_| "model"));
-                fields.without(&beside)
-            }
-            false => root.raw.to_owned(),
-        };
-        let meta = match id.is_some() {
-            true => {
-                let mut out = crate::raw::Object::new();
-                for key in &BESIDE[1..] {
-                    if let Some(raw) = fields.raw(key) {
-                        out.raw(key, raw);
-                    }
+        let mut beside = Vec::new();
+        let mut meta = crate::raw::Object::new();
+        if id.is_some() {
+            beside.extend(BESIDE);
+            beside.extend(fields.get("model").filter(Node::is_null).map(|_| "model"));
+            for key in &BESIDE[1..] {
+                if let Some(raw) = fields.raw(key) {
+                    meta.raw(key, raw);
                 }
-                object(&out.end(), "")?
             }
-            false => object("{}", "")?,
-        };
-        let imported = read(&Node::root(&request), dialect)?;
-        Ok(Self { id, dialect, imported, meta })
+        }
+        Self::of(id, dialect, object(&meta.end(), "")?, &root, &beside)
+    }
+
+    /// Begins with a request; of its members those that stand `beside` it are none of the
+    /// provider's.
+    fn of(
+        id: Option<String>,
+        dialect: Dialect,
+        meta: JsonText,
+        request: &Node<'a>,
+        beside: &[&str],
+    ) -> Result<Self, ImportError> {
+        foreign::refuse(request, dialect)?;
+        let (Rest { tools, parameters }, messages) = Messages::begin(request, dialect, beside)?;
+        Ok(Self { id, dialect, meta, tools, parameters, messages })
+    }
+
+    /// Reads on to the next draft; `None` at the end.
+    ///
+    /// # Errors
+    /// [`ImportError`] naming the place.
+    pub fn next_draft(&mut self) -> Result<Option<Draft>, ImportError> {
+        self.messages.next_draft()
+    }
+
+    /// Ends the reading, and lists what a strict reader would stumble over.
+    pub fn finish(self) -> Vec<Anomaly> {
+        self.messages.finish_request()
     }
 }
 
@@ -128,13 +182,42 @@ fn keys(fields: &Fields<'_>) -> String {
     }
 }
 
-fn read(request: &Node<'_>, dialect: Dialect) -> Result<Imported, ImportError> {
-    match dialect {
-        Dialect::OpenAi => openai::import(request),
-        Dialect::Responses => responses::import(request),
-        Dialect::Anthropic => anthropic::import(request),
-        Dialect::Ollama => ollama::import(request),
+/// Reads all messages of a request.
+pub(crate) fn collect(
+    request: &Node<'_>,
+    dialect: Dialect,
+    beside: &[&str],
+) -> Result<Imported, ImportError> {
+    let (rest, mut messages) = Messages::begin(request, dialect, beside)?;
+    let mut drafts = Vec::new();
+    while let Some(draft) = messages.next_draft()? {
+        drafts.push(draft);
     }
+    let Rest { tools, parameters } = rest;
+    Ok(Imported { drafts, tools, parameters, anomalies: messages.finish() })
+}
+
+/// Repeated members that are listed of one text; what follows is counted.
+const LISTED: usize = 100;
+
+/// Lists the members that an object of the request has twice.
+fn repeated(request: &Node<'_>) -> Vec<Anomaly> {
+    let mut found: Vec<Anomaly> = Vec::new();
+    let mut left_out = 0_usize;
+    let note = |at: &str, key: &str| match found.len() < LISTED {
+        true => found.push(Anomaly {
+            at: if at.is_empty() { "the request".to_owned() } else { at.to_owned() },
+            what: format!("member {key:?} is there twice; the last one counts"),
+        }),
+        false => left_out += 1,
+    };
+    // A text that is no JSON was refused before.
+    let _ = json::repeated_keys(request.raw, note);
+    if left_out > 0 {
+        let what = format!("{left_out} more members are there twice");
+        found.push(Anomaly { at: "the request".to_owned(), what });
+    }
+    found
 }
 
 pub(crate) fn object(text: &str, path: &str) -> Result<JsonText, ImportError> {
@@ -152,34 +235,139 @@ pub(crate) fn tools(fields: &Fields<'_>) -> Result<Option<Vec<ToolSchema>>, Impo
     tools.array()?.iter().map(schema).collect::<Result<Vec<_>, _>>().map(Some)
 }
 
-/// Splits a request into its list of messages and the rest.
-pub(crate) struct Request<'a> {
-    pub(crate) fields: Option<Fields<'a>>,
-    pub(crate) messages: Option<Node<'a>>,
+/// What a request says beside its messages.
+struct Rest {
+    tools: Option<Vec<ToolSchema>>,
+    parameters: JsonText,
 }
 
-impl<'a> Request<'a> {
-    pub(crate) fn of(root: &Node<'a>, list: &'static str) -> Result<Self, ImportError> {
-        if root.is_array() {
-            let messages = Node::at(root.raw, list);
-            return Ok(Self { fields: None, messages: Some(messages) });
+/// The messages of a request, read one after the other: memory holds one at a time.
+struct Messages<'a> {
+    speech: Speech<'a>,
+    elements: Option<Box<dyn Iterator<Item = Node<'a>> + Send + 'a>>,
+    /// How many messages were read.
+    read: usize,
+    /// Drafts of the message that was read last.
+    drafts: VecDeque<Draft>,
+    watch: Watch,
+    /// The whole request, for what is found at its end.
+    request: Node<'a>,
+}
+
+/// What a dialect remembers from one message to the next.
+enum Speech<'a> {
+    OpenAi,
+    Responses(responses::Said<'a>),
+    Anthropic,
+    Ollama(ollama::Open),
+}
+
+impl<'a> Messages<'a> {
+    fn begin(
+        request: &Node<'a>,
+        dialect: Dialect,
+        beside: &[&str],
+    ) -> Result<(Rest, Self), ImportError> {
+        let (list, speech, own): (_, _, &[&str]) = match dialect {
+            Dialect::OpenAi => ("messages", Speech::OpenAi, &["messages", "tools"]),
+            Dialect::Ollama => {
+                ("messages", Speech::Ollama(ollama::Open::new()), &["messages", "tools"])
+            }
+            Dialect::Anthropic => ("messages", Speech::Anthropic, &["messages", "tools", "system"]),
+            Dialect::Responses => {
+                let said = responses::Said::default();
+                ("input", Speech::Responses(said), &["input", "tools", "instructions"])
+            }
+        };
+        let mut messages = Self {
+            speech,
+            elements: None,
+            read: 0,
+            drafts: VecDeque::new(),
+            watch: Watch::default(),
+            request: request.clone(),
+        };
+        if request.is_array() {
+            messages.elements = Some(Box::new(Node::at(request.raw, list).each()?));
+            let rest = Rest { tools: None, parameters: object("{}", "")? };
+            return Ok((rest, messages));
         }
-        let fields = root.object()?;
-        let messages = fields.get(list);
-        Ok(Self { fields: Some(fields), messages })
+        let mut fields = request.object()?;
+        fields.members.retain(|(key, _)| !beside.contains(&key.as_str()));
+        match dialect {
+            Dialect::Anthropic => {
+                if let Some(system) = fields.some("system") {
+                    messages.drafts.push_back(anthropic::instructions(&system)?);
+                }
+            }
+            Dialect::Responses => {
+                responses::begin(&fields, &mut messages.watch, &mut messages.drafts)?;
+            }
+            Dialect::OpenAi | Dialect::Ollama => {}
+        }
+        match (fields.get(list), dialect) {
+            (Some(input), Dialect::Responses) if input.is_string() => {
+                messages.drafts.push_back(responses::text(&input)?);
+            }
+            (Some(input), Dialect::Responses) if !input.is_array() => {
+                return Err(input.expected("a string or an array"));
+            }
+            (Some(found), _) => messages.elements = Some(Box::new(found.each()?)),
+            (None, Dialect::Responses) if fields.has("previous_response_id") => {}
+            (None, _) => {
+                return Err(ImportError::Missing { path: request.path.clone(), member: list });
+            }
+        }
+        let parameters = object(&fields.without(own), "")?;
+        Ok((Rest { tools: tools(&fields)?, parameters }, messages))
     }
 
-    pub(crate) fn finish(
-        self,
-        drafts: Vec<Draft>,
-        anomalies: Vec<Anomaly>,
-        beside: &[&str],
-    ) -> Result<Imported, ImportError> {
-        let (tools, parameters) = match &self.fields {
-            Some(fields) => (tools(fields)?, object(&fields.without(beside), "")?),
-            None => (None, object("{}", "")?),
-        };
-        Ok(Imported { drafts, tools, parameters, anomalies })
+    fn next_draft(&mut self) -> Result<Option<Draft>, ImportError> {
+        loop {
+            if let Some(draft) = self.drafts.pop_front() {
+                return Ok(Some(draft));
+            }
+            let Some(message) = self.elements.as_mut().and_then(Iterator::next) else {
+                self.elements = None;
+                return Ok(match &mut self.speech {
+                    Speech::Responses(said) => said.end(),
+                    Speech::OpenAi | Speech::Anthropic | Speech::Ollama(_) => None,
+                });
+            };
+            let (watch, drafts) = (&mut self.watch, &mut self.drafts);
+            match &mut self.speech {
+                Speech::OpenAi => drafts.push_back(openai::read(&message, watch)?),
+                Speech::Responses(said) => said.item(&message, watch, drafts)?,
+                Speech::Anthropic => {
+                    let mut read = Vec::new();
+                    anthropic::read(&message, watch, &mut read)?;
+                    drafts.extend(read);
+                }
+                Speech::Ollama(open) => {
+                    drafts.push_back(ollama::read(&message, self.read, open, watch)?);
+                }
+            }
+            self.read += 1;
+        }
+    }
+
+    /// Ends the reading, and lists what is odd about the messages.
+    fn finish(self) -> Vec<Anomaly> {
+        self.watch.end()
+    }
+
+    /// As [`finish`](Self::finish), with what is odd about the whole request.
+    fn finish_request(self) -> Vec<Anomaly> {
+        let found = repeated(&self.request);
+        let mut anomalies = self.watch.end();
+        anomalies.extend(found);
+        anomalies
+    }
+}
+
+impl fmt::Debug for Messages<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Messages").field("read", &self.read).finish_non_exhaustive()
     }
 }
 
@@ -195,8 +383,10 @@ pub(crate) fn draft(content: tract_core::Content, role: Option<Role>, form: &str
 /// Follows calls and results, and notes what does not pair.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    open: Vec<(String, String)>,
-    seen: HashSet<String>,
+    /// The calls of each id that have no result yet: their number and place, oldest first. An id
+    /// stays when all of its calls have one.
+    open: HashMap<String, Vec<(usize, String)>>,
+    calls: usize,
     pub(crate) anomalies: Vec<Anomaly>,
 }
 
@@ -206,27 +396,31 @@ impl Watch {
     }
 
     pub(crate) fn call(&mut self, id: &str, at: &str) {
-        if !self.seen.insert(id.to_owned()) {
+        if self.open.contains_key(id) {
             self.note(at, format!("tool call id {id:?} reused"));
         }
-        self.open.push((id.to_owned(), at.to_owned()));
+        self.calls += 1;
+        self.open.entry(id.to_owned()).or_default().push((self.calls, at.to_owned()));
     }
 
     pub(crate) fn result(&mut self, id: &str, at: &str) {
         // The nearest call, as results are bound when they are written.
-        match self.open.iter().rposition(|(open, _)| open == id) {
-            Some(place) => {
-                self.open.remove(place);
-            }
-            None if self.seen.contains(id) => {
-                self.note(at, format!("tool call {id:?} is answered again"));
-            }
+        match self.open.get_mut(id).map(Vec::pop) {
+            Some(Some(_)) => {}
+            Some(None) => self.note(at, format!("tool call {id:?} is answered again")),
             None => self.note(at, format!("result for {id:?} answers no call")),
         }
     }
 
     pub(crate) fn end(mut self) -> Vec<Anomaly> {
-        for (id, at) in std::mem::take(&mut self.open) {
+        let open = std::mem::take(&mut self.open).into_iter();
+        let mut open: Vec<(usize, String, String)> = open
+            .flat_map(|(id, calls)| {
+                calls.into_iter().map(move |(number, at)| (number, at, id.clone()))
+            })
+            .collect();
+        open.sort_unstable();
+        for (_, at, id) in open {
             self.note(&at, format!("tool call {id:?} unanswered"));
         }
         self.anomalies

@@ -32,7 +32,7 @@ pub mod stream;
 pub use crate::dialect::{Dialect, detect};
 pub use crate::error::{FormError, ImportError, ReplyError};
 pub use crate::form::{Form, FormOptions, RequestForms, compile_form};
-pub use crate::import::{Anomaly, Conversation, Imported};
+pub use crate::import::{Anomaly, Conversation, ConversationReader, Imported};
 pub use crate::params::Params;
 pub use crate::prefix::{Miss, Origin, PrefixHash, why_miss};
 pub use crate::reply::read_reply;

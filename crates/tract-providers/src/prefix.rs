@@ -89,7 +89,7 @@ impl Blocks {
     }
 }
 
-/// Where a second request stops being an extension of a first.
+/// Where a second request stops being what a prompt cache holds of a first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Miss {
@@ -99,7 +99,7 @@ pub struct Miss {
     pub same_bytes: usize,
     /// What the first request has there.
     pub first: Option<Origin>,
-    /// What the second request has there; none when it ends before the first does.
+    /// What the second request has there.
     pub second: Option<Origin>,
 }
 
@@ -119,12 +119,12 @@ impl fmt::Display for Miss {
     }
 }
 
-/// Compares two requests as a prompt cache does: `None` when the second extends the first, so
-/// that all of the first is found in the cache.
+/// Compares two requests as a prompt cache does: `None` when everything is found in the cache that
+/// can be, since the second extends the first, or is its beginning.
 pub fn why_miss(first: &crate::Params, second: &crate::Params) -> Option<Miss> {
     let (a, b) = (first.blocks(), second.blocks());
     let same_blocks = a.hashes.iter().zip(&b.hashes).take_while(|(a, b)| a == b).count();
-    if same_blocks == a.hashes.len() {
+    if same_blocks == a.hashes.len().min(b.hashes.len()) {
         return None;
     }
     Some(Miss {

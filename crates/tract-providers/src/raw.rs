@@ -75,6 +75,17 @@ impl<'a> Node<'a> {
         Ok(elements.into_iter().enumerate().map(place).collect())
     }
 
+    /// The elements of an array, each made when it is asked for.
+    pub(crate) fn each(&self) -> Result<impl Iterator<Item = Node<'a>> + use<'a>, ImportError> {
+        if !self.is_array() {
+            json::check(self.raw).map_err(|source| self.json(source))?;
+            return Err(self.expected("an array"));
+        }
+        let elements = json::elements(self.raw).map_err(|source| self.json(source))?;
+        let path = self.path.clone();
+        Ok(elements.enumerate().map(move |(n, raw)| Node { raw, path: format!("{path}[{n}]") }))
+    }
+
     pub(crate) fn string(&self) -> Result<String, ImportError> {
         match string(self.raw) {
             Some(text) => Ok(text),

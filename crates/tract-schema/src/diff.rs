@@ -3,6 +3,7 @@
 use std::fmt;
 
 use tract_core::json::{self, Escapes, JsonError};
+use tract_core::text::is_invisible;
 
 use crate::shape::find;
 
@@ -33,13 +34,34 @@ pub struct Change {
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (from, to) =
-            (self.from.as_deref().unwrap_or_default(), self.to.as_deref().unwrap_or_default());
+        let path = Visible(&self.path);
+        let from = Visible(self.from.as_deref().unwrap_or_default());
+        let to = Visible(self.to.as_deref().unwrap_or_default());
         match self.kind {
-            ChangeKind::Added => write!(f, "+ {}  {to}", self.path),
-            ChangeKind::Removed => write!(f, "- {}  {from}", self.path),
-            ChangeKind::Changed => write!(f, "~ {}  {from} → {to}", self.path),
+            ChangeKind::Added => write!(f, "+ {path}  {to}"),
+            ChangeKind::Removed => write!(f, "- {path}  {from}"),
+            ChangeKind::Changed => write!(f, "~ {path}  {from} → {to}"),
         }
+    }
+}
+
+/// JSON text whose invisible characters are shown as escapes, so that what differs looks different.
+struct Visible<'a>(&'a str);
+
+impl fmt::Display for Visible<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for character in self.0.chars() {
+            match is_invisible(character) {
+                true => {
+                    let mut units = [0; 2];
+                    for unit in character.encode_utf16(&mut units) {
+                        write!(f, "\\u{unit:04x}")?;
+                    }
+                }
+                false => write!(f, "{character}")?,
+            }
+        }
+        Ok(())
     }
 }
 

@@ -41,11 +41,7 @@ pub(crate) fn submit(
     repo: &RepoName,
     batch: Batch,
 ) -> StoreResult<Receiver<StoreResult<Applied>>> {
-    let mut names = HashSet::new();
-    if let Some(twice) = batch.refs.iter().find(|edit| !names.insert(&edit.name)) {
-        let message = format!("expected one edit of each ref, found two of {}", twice.name);
-        return Err(new(StoreErrorKind::Invalid, OP, message));
-    }
+    batch.check_refs(BACKEND)?;
     if batch.refs.len() == 1 {
         return Ok(queue::submit(link, repo, batch));
     }

@@ -277,13 +277,7 @@ impl<'a> Tx<'a> {
     }
 
     fn check<'b>(&mut self, repo: Option<i64>, batch: &'b Batch) -> StoreResult<Verdict<'b>> {
-        let mut names: Vec<_> = batch.refs.iter().map(|edit| &edit.name).collect();
-        names.sort_unstable();
-        let twice = names.iter().zip(names.iter().skip(1)).find(|(one, two)| one == two);
-        if let Some((name, _)) = twice {
-            let message = format!("two edits of the ref {name} in one batch");
-            return Err(new(StoreErrorKind::Invalid, OP, message));
-        }
+        batch.check_refs(BACKEND)?;
         let records: Vec<_> = batch.commits.iter().map(tract_core::Commit::encode).collect();
         let new = match (repo, records.first()) {
             (Some(repo), Some(record)) => self.new_in(repo, batch, record)?,

@@ -202,6 +202,7 @@ impl Error {
             Self::Import(error) => match error {
                 tract_providers::ImportError::Json { .. } => "bad_json",
                 tract_providers::ImportError::Unknown { .. } => "unknown_format",
+                tract_providers::ImportError::OtherFormat { .. } => "other_format",
                 _ => "bad_recording",
             },
             #[cfg(feature = "engine")]

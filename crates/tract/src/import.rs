@@ -7,7 +7,7 @@ use crate::error::Result;
 pub use tract_engine::{
     Conversation, ImportAnomaly, ImportOptions, ImportStatus, Imported, Importer,
 };
-pub use tract_providers::{Anomaly, Dialect, ImportError, detect};
+pub use tract_providers::{Anomaly, ConversationReader, Dialect, ImportError, detect};
 #[cfg(feature = "sqlite")]
 pub use tract_store_sqlite::python;
 
@@ -60,4 +60,37 @@ pub fn read(text: &str, dialect: Option<Dialect>, fallback_id: &str) -> Result<R
         .tools(found.imported.tools.unwrap_or_default())
         .meta(beside);
     Ok(Read { conversation, dialect: found.dialect, anomalies: found.imported.anomalies })
+}
+
+/// A conversation that is read while it is stored: [`LargeConversation::open`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct LargeConversation<'a> {
+    /// Its name: its own `id`, else the fallback.
+    pub id: String,
+    /// The tools in force from the start.
+    pub tools: Vec<tract_core::ToolSchema>,
+    /// What else belongs to it.
+    pub meta: JsonText,
+    /// Its messages, one after the other.
+    pub messages: ConversationReader<'a>,
+}
+
+impl<'a> LargeConversation<'a> {
+    /// Begins with a text that [`read`] takes. For [`Importer::add_large`]: memory holds the text
+    /// and one message at a time, however many there are.
+    ///
+    /// # Errors
+    /// As [`read`], but for what is wrong with a message.
+    pub fn open(text: &'a str, dialect: Option<Dialect>, fallback_id: &str) -> Result<Self> {
+        let mut messages = ConversationReader::new(text, dialect)?;
+        let id = messages.id.clone().unwrap_or_else(|| fallback_id.to_owned());
+        let meta = JsonText::of(&Beside {
+            dialect: messages.dialect.as_str(),
+            line: &messages.meta,
+            parameters: &messages.parameters,
+        })?;
+        let tools = messages.tools.take().unwrap_or_default();
+        Ok(Self { id, tools, meta, messages })
+    }
 }

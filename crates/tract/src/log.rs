@@ -1,7 +1,7 @@
 //! The log: commits of a line, and one line of text for each.
 
 use tract_core::{Commit, CommitId};
-use tract_engine::LogLine;
+use tract_engine::{LogLine, LogPages};
 
 use crate::error::Result;
 use crate::handle::Tract;
@@ -24,6 +24,23 @@ impl Tract {
     /// What the store says.
     pub async fn log_all(&self, heads: &[CommitId], limit: usize) -> Result<Vec<Commit>> {
         Ok(tract_engine::log_all(self.repo(), heads, limit).await?)
+    }
+
+    /// Begins a log that is read page by page: of one line, first parents only, or over all parents
+    /// of several heads.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn log_pages(
+        &self,
+        heads: &[CommitId],
+        all_parents: bool,
+        limit: usize,
+    ) -> Result<LogPages> {
+        Ok(match (heads, all_parents) {
+            ([head], false) => LogPages::line(self.repo(), *head, limit),
+            _ => LogPages::all(self.repo(), heads, limit).await?,
+        })
     }
 
     /// Makes the lines that a log shows for commits, in order.

@@ -76,7 +76,11 @@ async fn attempt(repo: &Repo, data: &Database) -> Outcome<Option<Vec<Branch>>> {
     for (row, name) in branch_rows(data) {
         let Some(hash) = &row.commit else { continue };
         let stand = match walk.commit(hash).await? {
-            Ok(stand) => Ok(walk.finish(stand).await?),
+            Ok(stand) => {
+                let mut stand = walk.finish(stand).await?;
+                walk.note_left_out(hash, &mut stand);
+                Ok(stand)
+            }
             Err(why) => Err(why),
         };
         ends.push((row, name, stand));
@@ -335,15 +339,16 @@ fn tract_document(data: &Database, tract: &str) -> serde_json::Result<String> {
     serde_json::to_string(&Document { id: tract, meta })
 }
 
-/// Makes a ref name of parts: each as it is where that is valid.
+/// Makes a ref name of parts: each as it is where that is valid, else so that different parts give
+/// different names.
 fn ref_name(space: &str, parts: &[&str]) -> Outcome<RefName> {
     let plain = format!("{space}/{}", parts.join("/"));
-    if let Ok(name) = RefName::new(plain) {
+    // A slash in any part but the last could make one name of two.
+    let is_clear =
+        parts.split_last().is_none_or(|(_, before)| before.iter().all(|part| !part.contains('/')));
+    if let (true, Ok(name)) = (is_clear, RefName::new(plain)) {
         return Ok(name);
     }
-    let parts: Vec<String> = parts
-        .iter()
-        .map(|part| part.split('/').map(RefName::sanitize).collect::<Vec<_>>().join("/"))
-        .collect();
+    let parts: Vec<String> = parts.iter().map(|part| RefName::distinct(part)).collect();
     Ok(RefName::new(format!("{space}/{}", parts.join("/")))?)
 }

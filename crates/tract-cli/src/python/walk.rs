@@ -178,6 +178,63 @@ impl<'a> Walk<'a> {
         Ok(stand)
     }
 
+    /// Notes which messages of a branch the original leaves out of its context, where it does: of a
+    /// merge it shows what the second parent's own first parents added. What came to that branch by
+    /// a merge of its own, or by a third parent, it does not show, and we do.
+    pub(super) fn note_left_out(&self, head: &str, stand: &mut Stand<'a>) {
+        let mut shown: HashSet<&str> = HashSet::new();
+        let own: Vec<&Commit> = self.first_parents(head);
+        shown.extend(own.iter().map(|commit| commit.hash.as_str()));
+        for merged in own.iter().filter_map(|commit| commit.parents.get(1)) {
+            for commit in self.first_parents(merged) {
+                if !shown.insert(&commit.hash) {
+                    break;
+                }
+            }
+        }
+        let mut left_out: Vec<&Commit> = Vec::new();
+        let mut seen: HashSet<&str> = HashSet::new();
+        let mut open: Vec<&str> = vec![head];
+        while let Some(hash) = open.pop() {
+            let Some(commit) = self.data.commits.get(hash).filter(|_| seen.insert(hash)) else {
+                continue;
+            };
+            open.extend(parents(commit));
+            if self.slots.contains_key(hash) && !shown.contains(hash) {
+                left_out.push(commit);
+            }
+        }
+        if left_out.is_empty() {
+            return;
+        }
+        left_out.sort_by_key(|commit| (commit.created_at, &commit.hash));
+        const LISTED: usize = 20;
+        let mut names: Vec<&str> =
+            left_out.iter().take(LISTED).map(|commit| short(&commit.hash)).collect();
+        if left_out.len() > LISTED {
+            names.push("…");
+        }
+        let count = left_out.len();
+        let (messages, them) = if count == 1 { ("message", "it") } else { ("messages", "them") };
+        stand.note(format!(
+            "{count} {messages} came by a merge into a branch that was merged ({}): {them} the \
+             model sees here; the original leaves {them} out",
+            names.join(", ")
+        ));
+    }
+
+    /// A commit and its first parents, newest first.
+    fn first_parents(&self, hash: &str) -> Vec<&'a Commit> {
+        let mut found: Vec<&'a Commit> = Vec::new();
+        let mut seen: HashSet<&str> = HashSet::new();
+        let mut next = self.data.commits.get(hash);
+        while let Some(commit) = next.filter(|commit| seen.insert(&commit.hash)) {
+            found.push(commit);
+            next = parents(commit).next().and_then(|parent| self.data.commits.get(parent));
+        }
+        found
+    }
+
     /// Where a commit of the original went, when it was taken.
     pub(super) fn taken(&self, hash: &str) -> Option<CommitId> {
         self.stands.get(hash)?.as_ref().ok()?.head

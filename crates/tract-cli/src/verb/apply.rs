@@ -12,8 +12,8 @@ use crate::escape;
 use crate::failure::{Failure, Outcome, Problem};
 use crate::input;
 use crate::out::Out;
-use crate::render::{count, short};
-use crate::style::{BAD, DIM, REF, Styled};
+use crate::render::{count, number, short};
+use crate::style::{BAD, DIM, REF, Styled, WARN};
 
 /// Run a stream of operations, one JSON object a line.
 ///
@@ -22,7 +22,7 @@ use crate::style::{BAD, DIM, REF, Styled};
 #[command(after_help = r#"Examples:
   tract apply stream.jsonl
   echo '{"op":"user","text":"Again, please.","mark":"q"}' | tract apply --json -
-  tract export | tract --store sqlite:copy.db apply -
+  tract export | tract --store sqlite:copy.db apply --trust -
 
 Lines (docs/cli.md has all fields):
   {"op":"system","text":"…"}  {"op":"user","text":"…","mark":"m1"}
@@ -35,12 +35,17 @@ Lines (docs/cli.md has all fields):
 pub(crate) struct Apply {
     /// The file; `-` for standard input.
     file: PathBuf,
-    /// Go on after a refused line.
+    /// Continue after a refused line.
     #[arg(long, conflicts_with = "atomic")]
     keep_going: bool,
     /// All lines in one durable write, or none.
     #[arg(long, conflicts_with = "batch")]
     atomic: bool,
+    /// Take approvals of tools, policies, pending operations and decisions from the stream too.
+    ///
+    /// Without it such lines are refused, and the others are carried out.
+    #[arg(long)]
+    trust: bool,
     /// Lines in one durable write.
     #[arg(long, value_name = "N", default_value_t = 1)]
     batch: usize,
@@ -66,8 +71,11 @@ struct Refused<'a> {
 pub(crate) async fn run(context: &mut Context<'_>, apply: Apply) -> Outcome<()> {
     let lines = engine::read_lines(input::open(&apply.file)?);
     let tract = context.open_or_create().await?;
-    let options =
-        ApplyOptions::new().keep_going(apply.keep_going).atomic(apply.atomic).batch(apply.batch);
+    let options = ApplyOptions::new()
+        .keep_going(apply.keep_going)
+        .atomic(apply.atomic)
+        .trust(apply.trust)
+        .batch(apply.batch);
     let out = &mut *context.out;
     let mut told = Ok(());
     let report = engine::apply_stream(tract.repo(), lines, &options, |event| {
@@ -83,7 +91,15 @@ pub(crate) async fn run(context: &mut Context<'_>, apply: Apply) -> Outcome<()> 
         0 => String::new(),
         n => format!(", {}", Styled(BAD, format!("{n} refused"))),
     };
-    context.out.say(format_args!("{}{refused}", Styled(DIM, count(report.done, "line") + " done")));
+    let trusted = match report.trusted {
+        0 => String::new(),
+        n => {
+            let refs = number(n as u64);
+            format!(", {}", Styled(WARN, format!("{refs} approvals, policies or decisions taken")))
+        }
+    };
+    let done = Styled(DIM, count(report.done, "line") + " done");
+    context.out.say(format_args!("{done}{refused}{trusted}"));
     match report.refused {
         0 => Ok(()),
         _ => Err(Failure::said_no()),

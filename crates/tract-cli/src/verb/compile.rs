@@ -86,7 +86,7 @@ pub(crate) async fn run(context: &mut Context<'_>, compile: Compile) -> Outcome<
     for (key, value) in compile.set {
         params = params.with(&key, &value);
     }
-    context.out.raw(&params.to_json())?;
+    context.out.json_text(&params.to_json())?;
     for repair in &params.repairs {
         let repair = repair.to_string();
         context.out.say(format_args!("{}: {}", Styled(WARN, "repair"), escape::line(&repair)));

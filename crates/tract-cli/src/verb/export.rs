@@ -2,11 +2,13 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use tract::engine::Export as Lines;
 
 use crate::context::Context;
+use crate::escape;
 use crate::failure::{Failure, Outcome};
 use crate::input;
 use crate::render::count;
@@ -19,7 +21,7 @@ use crate::render::count;
 Examples:
   tract export > backup.jsonl
   tract export --output backup.jsonl
-  tract export | tract --store sqlite:copy.db apply -")]
+  tract export | tract --store sqlite:copy.db apply --trust -")]
 pub(crate) struct Export {
     /// The file; standard output when absent.
     #[arg(long, short, value_name = "FILE")]
@@ -32,19 +34,57 @@ pub(crate) async fn run(context: &mut Context<'_>, export: Export) -> Outcome<()
     let Some(path) = export.output.filter(|path| !input::is_stdin(path)) else {
         while let Some(line) = lines.next_line().await? {
             context.out.raw(&line)?;
+            if context.out.is_lost() {
+                break;
+            }
         }
         return Ok(());
     };
-    // The file gets its name when it is whole: half an export is no copy.
-    let partial = path.with_extension("partial");
     let told = |error: std::io::Error| Failure::file(&path, &error);
-    let mut file = BufWriter::new(File::create(&partial).map_err(told)?);
-    while let Some(line) = lines.next_line().await? {
-        writeln!(file, "{line}").map_err(told)?;
+    // What a link leads to is written; a device or a pipe takes the lines as they come.
+    let target = path.canonicalize().unwrap_or_else(|_| path.clone());
+    if target.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        let mut file = BufWriter::new(File::options().write(true).open(&target).map_err(told)?);
+        write(&mut lines, &mut file, told).await?;
+        file.flush().map_err(told)?;
+    } else {
+        // The file gets its name when it is whole: half an export is no copy. Until then its own
+        // name is new, so that it meets no other export, and it is removed when this one fails.
+        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let mut file =
+            partial(&target).tempfile_in(folder.unwrap_or_else(|| Path::new("."))).map_err(told)?;
+        let mut buffer = BufWriter::new(file.as_file_mut());
+        write(&mut lines, &mut buffer, told).await?;
+        buffer.flush().map_err(told)?;
+        drop(buffer);
+        file.as_file().sync_all().map_err(told)?;
+        file.persist(&target).map_err(|error| told(error.error))?;
     }
-    let file = file.into_inner().map_err(|error| told(error.into_error()))?;
-    file.sync_all().map_err(told)?;
-    std::fs::rename(&partial, &path).map_err(told)?;
     let commits = lines.commits();
-    context.out.done(format_args!("{} in {}", count(commits, "commit"), path.display()))
+    let name = path.display().to_string();
+    context.out.done(format_args!("{} in {}", count(commits, "commit"), escape::line(&name)))
+}
+
+async fn write(
+    lines: &mut Lines,
+    file: &mut impl Write,
+    told: impl Fn(std::io::Error) -> Failure,
+) -> Outcome<()> {
+    while let Some(line) = lines.next_line().await? {
+        writeln!(file, "{line}").map_err(&told)?;
+    }
+    Ok(())
+}
+
+/// How a file is named until it is whole: `.NAME.…partial`, with the permissions of a new file.
+fn partial(target: &Path) -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.suffix(".partial");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let kept = target.metadata().map(|metadata| metadata.permissions());
+        builder.permissions(kept.unwrap_or_else(|_| std::fs::Permissions::from_mode(0o666)));
+    }
+    builder
 }

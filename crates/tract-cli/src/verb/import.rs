@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use serde::Serialize;
-use tract::import::{self, Dialect, ImportOptions, ImportStatus, Imported, Importer};
+use tract::import::{
+    self, Dialect, ImportOptions, ImportStatus, Imported, Importer, LargeConversation,
+};
 
 use crate::context::Context;
 use crate::escape;
@@ -24,7 +26,9 @@ use crate::style::{BAD, DIM, REF, Styled, WARN};
 /// Importing again changes nothing; what two conversations begin with alike is stored once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A line that cannot be read is named, the others are imported, and the exit code is 1.
+The branch of a conversation is named after its id; where that is no valid name, or is taken, digits
+of the id's hash are added. A line that cannot be read, or whose branch holds other commits, is
+reported, the others are imported, and the exit code is 1.
 Examples:
   tract import chats.jsonl
   tract import --format anthropic request.json
@@ -83,6 +87,9 @@ struct Refused<'a> {
     error: crate::failure::Problem<'a>,
 }
 
+/// Bytes of a line from which on its messages are read while they are stored.
+const LARGE_BYTES: usize = 1 << 20;
+
 /// What is known of a conversation before it is stored.
 struct Waiting {
     line: usize,
@@ -102,6 +109,15 @@ struct Total {
 }
 
 impl Total {
+    /// The answer is no when a conversation has no branch in the end.
+    fn outcome(&self) -> Outcome<()> {
+        let diverged = self.by_status.contains_key(ImportStatus::Diverged.as_str());
+        match self.refused > 0 || diverged {
+            true => Err(Failure::said_no()),
+            false => Ok(()),
+        }
+    }
+
     fn add(&mut self, status: ImportStatus, commits: usize, reused: usize, anomalies: &[String]) {
         self.conversations += 1;
         *self.by_status.entry(status.as_str()).or_default() += 1;
@@ -142,10 +158,7 @@ pub(crate) async fn run(context: &mut Context<'_>, import: Import) -> Outcome<()
     work.report(&done)?;
     work.bar.finish_and_clear();
     summary(work.context, &work.total)?;
-    match work.total.refused {
-        0 => Ok(()),
-        _ => Err(Failure::said_no()),
-    }
+    work.total.outcome()
 }
 
 /// Takes over database files of the Python original.
@@ -199,10 +212,7 @@ async fn databases(context: &mut Context<'_>, import: &Import) -> Outcome<()> {
     }
     context.out.flush()?;
     summary(context, &total)?;
-    match total.refused {
-        0 => Ok(()),
-        _ => Err(Failure::said_no()),
-    }
+    total.outcome()
 }
 
 /// What is told of a branch.
@@ -226,7 +236,7 @@ impl Told<'_> {
         let branch = escape::line(branch).into_owned();
         if status == ImportStatus::Diverged {
             context.out.say(format_args!(
-                "line {line}: {} diverged: the branch stands elsewhere and was left alone",
+                "line {line}: {} diverged: the branch holds other commits and was left alone",
                 Styled(REF, &branch)
             ));
         }
@@ -264,9 +274,14 @@ impl Work<'_, '_> {
         while let Some(document) = documents.next()? {
             self.bar.inc_length(1);
             let line = document.line;
-            let read = match &document.text {
-                Ok(text) => import::read(text, self.format, &format!("{stem}-{line}"))
-                    .map_err(Failure::from),
+            let fallback = format!("{stem}-{line}");
+            if let Some(text) = document.text.as_ref().ok().filter(|text| text.len() > LARGE_BYTES)
+            {
+                self.large(line, text, &fallback).await?;
+                continue;
+            }
+            let read = match document.text {
+                Ok(text) => import::read(&text, self.format, &fallback).map_err(Failure::from),
                 Err(at) => Err(Failure::no("not_utf8", format!("byte {at} is not UTF-8"))
                     .note("recordings are UTF-8 text")),
             };
@@ -293,6 +308,37 @@ impl Work<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Takes a conversation that is not held in memory as a whole.
+    async fn large(&mut self, line: usize, text: &str, fallback: &str) -> Outcome<()> {
+        // Once through without storing anything: a line that is refused changes nothing.
+        let checked = LargeConversation::open(text, self.format, fallback).and_then(|mut read| {
+            while read.messages.next_draft()?.is_some() {}
+            Ok(())
+        });
+        if let Err(error) = checked {
+            return self.refuse(line, None, &Failure::from(error));
+        }
+        let done = self.importer.finish().await?;
+        self.report(&done)?;
+        let read = LargeConversation::open(text, self.format, fallback)?;
+        let LargeConversation { id, tools, meta, mut messages, .. } = read;
+        let next = || messages.next_draft().map_err(tract::Error::from);
+        match self.importer.add_large(id.as_str(), &tools, Some(meta), next).await {
+            Ok(done) => {
+                let anomalies = messages.finish().iter().map(ToString::to_string).collect();
+                self.waiting.push(Waiting { line, anomalies });
+                self.report(&done)
+            }
+            Err(error) => {
+                let failure = Failure::from(error);
+                match failure.is_of_store() {
+                    true => Err(failure),
+                    false => self.refuse(line, Some(&id), &failure),
+                }
+            }
+        }
     }
 
     fn refuse(&mut self, line: usize, id: Option<&str>, failure: &Failure) -> Outcome<()> {

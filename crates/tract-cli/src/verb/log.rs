@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use clap::Args;
-use tract::engine::graph::{self, GraphRow};
+use tract::engine::LogLine;
+use tract::engine::graph::{GraphRow, Layout};
 use tract::{Commit, CommitId, RefName, RefTarget, Tract};
 
 use crate::context::Context;
@@ -44,7 +45,7 @@ struct Row {
     refs: String,
     word: String,
     text: String,
-    tokens: Option<u64>,
+    tokens: String,
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, log: Log) -> Outcome<()> {
@@ -55,30 +56,31 @@ pub(crate) async fn run(context: &mut Context<'_>, log: Log) -> Outcome<()> {
         limit => limit,
     };
     let graph = log.graph || heads.len() > 1;
-    let commits = match (graph, heads.as_slice()) {
-        (false, [head]) => tract.log(*head, limit).await?,
-        (_, []) => Vec::new(),
-        _ => tract.log_all(&heads, limit).await?,
-    };
-    if context.out.is_json() {
-        for commit in &commits {
-            context.out.raw(&render::record_json(commit))?;
+    let mut pages = tract.log_pages(&heads, graph, limit).await?;
+    let mut printer = Printer::new(&tract, graph).await?;
+    let mut shown = 0;
+    // Page by page: what was printed is not kept, and a reader that has enough ends it.
+    while let Some(commits) = pages.next_page().await? {
+        shown += commits.len();
+        match context.out.is_json() {
+            true => {
+                for commit in &commits {
+                    context.out.json_text(&render::record_json(commit))?;
+                }
+            }
+            false => printer.page(context, &commits).await?,
         }
+        context.out.flush()?;
+        if context.out.is_lost() {
+            return Ok(());
+        }
+    }
+    if context.out.is_json() {
         return Ok(());
     }
-    if commits.is_empty() {
+    if shown == 0 {
         context.out.say("no commits yet; tract commit user \"Hello\", or tract import FILE");
-        return Ok(());
-    }
-    let rows = rows(&tract, &commits).await?;
-    let drawn = match graph {
-        true => graph::layout(&parents(&commits)),
-        false => (0..commits.len())
-            .map(|place| GraphRow { glyphs: Vec::new(), commit: Some(place) })
-            .collect(),
-    };
-    print(context, &rows, &drawn)?;
-    if commits.len() == limit && log.limit.is_none() {
+    } else if shown == limit && log.limit.is_none() {
         let more = format!("the newest {limit}; --limit N shows more, --limit 0 all");
         context.out.say(Styled(DIM, more));
     }
@@ -100,49 +102,84 @@ async fn heads(tract: &Tract, log: &Log) -> Outcome<Vec<CommitId>> {
     Ok(heads)
 }
 
-fn parents(commits: &[Commit]) -> Vec<(CommitId, Vec<CommitId>)> {
-    commits.iter().map(|commit| (commit.id(), commit.parents.clone())).collect()
-}
-
-async fn rows(tract: &Tract, commits: &[Commit]) -> Outcome<Vec<Row>> {
-    let mut names: HashMap<CommitId, Vec<String>> = HashMap::new();
-    for (name, target) in tract.store().list_refs(tract.repo().name(), "").await? {
-        if let (Some(label), RefTarget::Commit(id)) = (label(&name), target) {
-            names.entry(id).or_default().push(label);
-        }
-    }
-    let lines = tract.describe(commits).await?;
-    Ok(commits
-        .iter()
-        .zip(lines)
-        .map(|(commit, line)| Row {
-            id: commit.id(),
-            refs: names.get(&commit.id()).map(|names| names.join(" ")).unwrap_or_default(),
-            word: line.label,
-            text: line.text,
-            tokens: line.token_count,
-        })
-        .collect())
-}
-
 fn label(name: &RefName) -> Option<String> {
     let branch = name.branch_name().map(str::to_owned);
     branch.or_else(|| name.tag_name().map(|tag| format!("tag:{tag}")))
 }
 
-fn print(context: &mut Context<'_>, rows: &[Row], drawn: &[GraphRow]) -> Outcome<()> {
-    let graph_width = drawn.iter().map(|row| row.glyphs.len()).max().unwrap_or(0);
-    let gap = if graph_width > 0 { graph_width + 1 } else { 0 };
-    // One very long name must not push every text off the screen.
-    let refs_width = rows.iter().map(|row| escape::width(&row.refs)).max().unwrap_or(0).min(32);
-    let word_width = rows.iter().map(|row| escape::width(&row.word)).max().unwrap_or(0).min(12);
-    let tokens: Vec<String> =
-        rows.iter().map(|row| row.tokens.map(render::number).unwrap_or_default()).collect();
-    let number_width = tokens.iter().map(String::len).max().unwrap_or(0);
-    let tokens_width = number_width + " tok".len() + 2;
-    let fixed = gap + 8 + 1 + refs_width + 2 + word_width + 2 + tokens_width;
-    let text_width = context.out.columns().saturating_sub(fixed).max(20);
-    for drawn in drawn {
+/// Prints pages of a log. Columns may become wider from one page to the next, never narrower.
+struct Printer<'a> {
+    tract: &'a Tract,
+    names: HashMap<CommitId, Vec<String>>,
+    graph: Option<Layout>,
+    graph_width: usize,
+    refs_width: usize,
+    word_width: usize,
+    number_width: usize,
+}
+
+impl<'a> Printer<'a> {
+    async fn new(tract: &'a Tract, graph: bool) -> Outcome<Self> {
+        let mut names: HashMap<CommitId, Vec<String>> = HashMap::new();
+        for (name, target) in tract.store().list_refs(tract.repo().name(), "").await? {
+            if let (Some(label), RefTarget::Commit(id)) = (label(&name), target) {
+                names.entry(id).or_default().push(label);
+            }
+        }
+        Ok(Self {
+            tract,
+            names,
+            graph: graph.then(Layout::new),
+            graph_width: 0,
+            refs_width: 0,
+            word_width: 0,
+            number_width: 0,
+        })
+    }
+
+    async fn page(&mut self, context: &mut Context<'_>, commits: &[Commit]) -> Outcome<()> {
+        let rows = self.rows(commits).await?;
+        self.widen(&rows);
+        let mut drawn = Vec::with_capacity(commits.len());
+        for (place, commit) in commits.iter().enumerate() {
+            match &mut self.graph {
+                Some(layout) => drawn.extend(layout.add(place, commit.id(), &commit.parents)),
+                None => drawn.push(GraphRow { glyphs: Vec::new(), commit: Some(place) }),
+            }
+        }
+        let width = drawn.iter().map(|row| row.glyphs.len()).max().unwrap_or(0);
+        self.graph_width = self.graph_width.max(width);
+        drawn.iter().try_for_each(|drawn| self.line(context, drawn, &rows))
+    }
+
+    async fn rows(&self, commits: &[Commit]) -> Outcome<Vec<Row>> {
+        let lines = self.tract.describe(commits).await?;
+        let row = |(commit, line): (&Commit, LogLine)| Row {
+            id: commit.id(),
+            refs: self.names.get(&commit.id()).map(|names| names.join(" ")).unwrap_or_default(),
+            word: line.label,
+            text: line.text,
+            tokens: line.token_count.map(render::number).unwrap_or_default(),
+        };
+        Ok(commits.iter().zip(lines).map(row).collect())
+    }
+
+    fn widen(&mut self, rows: &[Row]) {
+        let widest = |of: &dyn Fn(&Row) -> usize| rows.iter().map(of).max().unwrap_or(0);
+        // One very long name must not push every text off the screen.
+        let refs = widest(&|row| escape::width(&row.refs)).min(32);
+        let word = widest(&|row| escape::width(&row.word)).min(12);
+        self.refs_width = self.refs_width.max(refs);
+        self.word_width = self.word_width.max(word);
+        self.number_width = self.number_width.max(widest(&|row| row.tokens.len()));
+    }
+
+    fn line(&self, context: &mut Context<'_>, drawn: &GraphRow, rows: &[Row]) -> Outcome<()> {
+        let &Self { graph_width, refs_width, word_width, number_width, .. } = self;
+        let gap = if graph_width > 0 { graph_width + 1 } else { 0 };
+        let tokens_width = number_width + " tok".len() + 2;
+        let fixed = gap + 8 + 1 + refs_width + 2 + word_width + 2 + tokens_width;
+        let text_width = context.out.columns().saturating_sub(fixed).max(20);
         let mut line = String::new();
         for glyph in &drawn.glyphs {
             match glyph.symbol {
@@ -152,10 +189,8 @@ fn print(context: &mut Context<'_>, rows: &[Row], drawn: &[GraphRow]) -> Outcome
                 }
             }
         }
-        let of = drawn.commit.and_then(|place| rows.get(place).zip(tokens.get(place)));
-        let Some((row, tokens)) = of else {
-            context.out.line(line)?;
-            continue;
+        let Some(row) = drawn.commit.and_then(|place| rows.get(place)) else {
+            return context.out.line(line);
         };
         line.push_str(&" ".repeat(gap - drawn.glyphs.len()));
         let refs = escape::cut(&row.refs, refs_width);
@@ -173,11 +208,10 @@ fn print(context: &mut Context<'_>, rows: &[Row], drawn: &[GraphRow]) -> Outcome
             Styled(style::kind(&row.word), &word),
             pad(&word, word_width),
         ));
-        if !tokens.is_empty() {
-            let tokens = format!("  {tokens:>number_width$} tok");
+        if !row.tokens.is_empty() {
+            let tokens = format!("  {:>number_width$} tok", row.tokens);
             line.push_str(&format!("{}{}", pad(&text, text_width), Styled(DIM, tokens)));
         }
-        context.out.line(line)?;
+        context.out.line(line)
     }
-    Ok(())
 }

@@ -139,7 +139,7 @@ fn call(
         }
     })?;
     match context.out.is_json() {
-        true => context.out.raw(&one_line(result.raw())?)?,
+        true => context.out.json_text(&one_line(result.raw())?)?,
         false => context.out.line(escape::block(&result.text()))?,
     }
     match result.is_error() {
@@ -161,7 +161,7 @@ fn tools(context: &mut Context<'_>, server: &Place) -> Outcome<()> {
     let width = names.max().unwrap_or(0);
     for tool in &found {
         if context.out.is_json() {
-            context.out.raw(&one_line(tool.text())?)?;
+            context.out.json_text(&one_line(tool.text())?)?;
             continue;
         }
         let name = escape::line(tool.name());

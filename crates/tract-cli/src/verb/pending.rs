@@ -272,7 +272,8 @@ fn told(context: &mut Context<'_>, decided: &Decided) -> Outcome<()> {
             content: text_of(&decided.asked),
         });
     }
-    let mut line = format!("{} {}", decided.id, because(&decided.record));
+    let because = because(&decided.record);
+    let mut line = format!("{} {}", escape::line(&decided.id), escape::line(&because));
     if let Some(commit) = decided.commit {
         let _ = write!(line, "  {}", short(commit));
     }

@@ -302,7 +302,7 @@ async fn show(context: &mut Context<'_>, tool: &str) -> Outcome<()> {
             let blob = tract.repo().require_blob(*schema).await?;
             let text = String::from_utf8_lossy(blob.bytes());
             if context.out.is_json() {
-                context.out.raw(&one_line(&text)?)?;
+                context.out.json_text(&one_line(&text)?)?;
                 continue;
             }
             let title = format!("{}  {}", definition.id.short(), escape::line(&definition.name));
@@ -341,7 +341,7 @@ async fn of(context: &mut Context<'_>, revision: &str) -> Outcome<()> {
         let schemas: Vec<&str> = tools.iter().map(|tool| &*tool.schema).collect();
         // One document is one line: breaks stand between the parts of JSON, never in its strings.
         let line = schemas.join(",").replace(['\n', '\r'], " ");
-        return context.out.raw(&format!("[{line}]"));
+        return context.out.json_text(&format!("[{line}]"));
     }
     let width = tools.iter().map(|t| escape::width(&escape::line(&t.name))).max().unwrap_or(0);
     for tool in &tools {

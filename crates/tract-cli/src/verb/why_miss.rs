@@ -55,7 +55,7 @@ pub(crate) async fn run(context: &mut Context<'_>, why_miss: WhyMiss) -> Outcome
         return context.out.json(&match &miss {
             None => Document {
                 miss: false,
-                same_blocks: blocks.0,
+                same_blocks: blocks.0.min(blocks.1),
                 same_bytes: None,
                 blocks,
                 before: None,
@@ -72,6 +72,11 @@ pub(crate) async fn run(context: &mut Context<'_>, why_miss: WhyMiss) -> Outcome
         });
     }
     match miss {
+        None if blocks.1 <= blocks.0 => context.out.line(format_args!(
+            "{}: all {} blocks of the second request are cached by the first",
+            Styled(GOOD, "no miss"),
+            blocks.1
+        )),
         None => context.out.line(format_args!(
             "{}: all {} blocks of the first request are the beginning of the second",
             Styled(GOOD, "no miss"),
@@ -80,8 +85,9 @@ pub(crate) async fn run(context: &mut Context<'_>, why_miss: WhyMiss) -> Outcome
         Some(miss) => {
             let text = miss.to_string();
             context.out.line(format_args!("{}: {}", Styled(WARN, "miss"), escape::line(&text)))?;
-            let lost = blocks.0 - miss.same_blocks;
-            let lost = format!("{lost} of {} blocks have to be read again", blocks.0);
+            // What the second request has beyond the common beginning is read anew by the provider.
+            let lost = blocks.1 - miss.same_blocks;
+            let lost = format!("{lost} of {} blocks are not cached", blocks.1);
             context.out.line(Styled(DIM, lost))
         }
     }

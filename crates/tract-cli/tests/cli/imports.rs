@@ -54,7 +54,8 @@ fn bad_lines_are_named_and_the_others_are_imported() {
         .collect();
     assert_eq!(refused, [2, 4, 5, 6, 7], "{lines:?}");
     let branches: Vec<&str> = lines.iter().filter_map(|line| line["branch"].as_str()).collect();
-    assert_eq!(branches, ["a-b-c", "mixed-8"]);
+    assert!(branches[0].starts_with("a-b-c-"), "{branches:?}");
+    assert_eq!(branches[1], "mixed-8");
     let wrong_type = lines.iter().find(|line| line["line"] == 5).expect("line 5");
     let message = wrong_type["error"]["message"].as_str().expect("a message");
     assert!(message.contains("messages[0].content"), "{message}");
@@ -83,14 +84,15 @@ fn a_branch_that_stands_elsewhere_is_left_alone() {
             texts.iter().map(|t| format!(r#"{{"role":"user","content":"{t}"}}"#)).collect();
         format!(r#"{{"id":"chat","messages":[{}]}}"#, messages.join(","))
     };
-    let import = |texts: &[&str]| {
-        let ran = place.feed(&["import", "--json", "-"], chat(texts).as_bytes()).expect(0);
+    let import = |texts: &[&str], exit: i32| {
+        let ran = place.feed(&["import", "--json", "-"], chat(texts).as_bytes()).expect(exit);
         ran.lines()[0]["status"].as_str().expect("a status").to_owned()
     };
-    assert_eq!(import(&["a"]), "created");
-    assert_eq!(import(&["a", "b"]), "forwarded");
+    assert_eq!(import(&["a"], 0), "created");
+    assert_eq!(import(&["a", "b"], 0), "forwarded");
     let head = place.id("chat");
-    assert_eq!(import(&["a", "c"]), "diverged");
+    // What has no branch in the end is no success.
+    assert_eq!(import(&["a", "c"], 1), "diverged");
     assert_eq!(place.id("chat"), head);
 }
 
@@ -144,4 +146,150 @@ fn recorded_conversations_come_back_as_they_were() {
         assert_eq!(tools[0].as_array(), Some(&expected), "{branch}");
     }
     place.is_clean();
+}
+
+/// A conversation of one question.
+fn asks(id: &str, question: &str) -> String {
+    serde_json::json!({"id": id, "messages": [{"role": "user", "content": question}]}).to_string()
+}
+
+#[test]
+fn ids_that_read_alike_keep_branches_of_their_own() {
+    let ids = ["a b", "a-b", "a/b", "a  b", "..", "", "///", "HEAD", "ä b", "unnamed", "x.lock"];
+    let lines: Vec<String> = ids.iter().map(|id| asks(id, &format!("I am {id:?}"))).collect();
+    let place = Place::new();
+    let import = || place.feed(&["import", "--json", "-"], lines.join("\n").as_bytes()).expect(0);
+    let first = import().lines();
+    let mut branches: Vec<&str> = first.iter().filter_map(|l| l["branch"].as_str()).collect();
+    for (id, (line, branch)) in ids.iter().zip(first.iter().zip(&branches)) {
+        assert_eq!(line["status"], "created", "{line}");
+        let said = place.ok(&["compile", branch, "--to", "openai"]);
+        let texts: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+        assert_eq!(texts[0]["content"], format!("I am {id:?}"), "{line}");
+    }
+    // A name that needs no cleaning is the id itself.
+    assert_eq!(branches[1], "a-b");
+    assert!(branches[0].starts_with("a-b-"), "{branches:?}");
+    branches.sort_unstable();
+    branches.dedup();
+    assert_eq!(branches.len(), ids.len(), "{branches:?}");
+    for line in import().lines() {
+        assert_eq!(line["status"], "unchanged", "{line}");
+    }
+    place.is_clean();
+}
+
+#[test]
+fn a_branch_of_somebody_else_is_neither_forwarded_nor_taken() {
+    let place = Place::new();
+    let chat = |id: &str, texts: &[&str]| {
+        let messages: Vec<_> =
+            texts.iter().map(|t| serde_json::json!({"role": "user", "content": t})).collect();
+        serde_json::json!({"id": id, "messages": messages}).to_string()
+    };
+    let import = |chat: String| place.feed(&["import", "--json", "-"], chat.as_bytes()).expect(0);
+    import(chat("first", &["Hi"]));
+    // A branch that a person made where an imported conversation begins.
+    place.ok(&["branch", "mine", "--from", "first"]);
+    let head = place.id("mine");
+    let lines = import(chat("mine", &["Hi", "more"])).lines();
+    assert_eq!(place.id("mine"), head);
+    assert_eq!(lines[0]["status"], "created");
+    let branch = lines[0]["branch"].as_str().expect("a name").to_owned();
+    assert!(branch.starts_with("mine-"), "{branch}");
+    // The next time it is found there, and forwarded as its own.
+    let lines = import(chat("mine", &["Hi", "more", "and more"])).lines();
+    assert_eq!((&lines[0]["branch"], &lines[0]["status"]), (&branch.into(), &"forwarded".into()));
+    assert_eq!(place.id("mine"), head);
+}
+
+#[test]
+fn branches_that_older_versions_named_are_found_again() {
+    let place = Place::new();
+    // As versions before named it: cleaned, and nothing more.
+    place.feed(&["import", "-"], asks("a-b", "Hi").as_bytes()).expect(0);
+    let connection = rusqlite::Connection::open(place.store()).expect("it opens");
+    drop(connection);
+    let stream = {
+        let export = place.ok(&["export"]);
+        let old = export
+            .lines()
+            .find(|line| line.contains("\\\"id\\\":\\\"a-b\\\""))
+            .expect("the document");
+        let text: serde_json::Value = serde_json::from_str(old).expect("JSON");
+        let text = text["text"].as_str().expect("text");
+        let new = text.replace("\"id\":\"a-b\"", "\"id\":\"a b\"");
+        let seal = |text: &str| tract::core::Blob::seal(text.as_bytes().to_vec()).id().to_string();
+        let line = serde_json::json!({"op": "blob", "id": seal(&new), "text": new}).to_string();
+        export.replace(old, &line).replace(&seal(text), &seal(&new))
+    };
+    let other = Place::new();
+    other.feed(&["apply", "-"], stream.as_bytes()).expect(0);
+    let lines =
+        other.feed(&["import", "--json", "-"], asks("a b", "Hi").as_bytes()).expect(0).lines();
+    assert_eq!((&lines[0]["branch"], &lines[0]["status"]), (&"a-b".into(), &"unchanged".into()));
+}
+
+#[test]
+fn a_format_that_would_lose_calls_is_refused() {
+    let openai = r#"{"id":"o","messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"ok"}]}"#;
+    let anthropic = r#"{"id":"a","messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"ok"}]}]}"#;
+    let responses = r#"{"id":"r","input":[{"role":"user","content":"Hi"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"ok"}]}"#;
+    let legacy = r#"{"id":"l","messages":[{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}]}"#;
+    let ollama = r#"{"id":"m","messages":[{"role":"user","content":"Hi","images":["aGk="]},{"role":"assistant","content":"","tool_calls":[{"function":{"name":"f","arguments":{}}}]},{"role":"tool","tool_name":"f","content":"ok"}]}"#;
+    for (text, format) in [
+        (openai, "anthropic"),
+        (openai, "responses"),
+        (legacy, "anthropic"),
+        (legacy, "ollama"),
+        (anthropic, "openai"),
+        (anthropic, "ollama"),
+        (anthropic, "responses"),
+        (responses, "openai"),
+        (responses, "anthropic"),
+        (ollama, "anthropic"),
+        (ollama, "openai"),
+    ] {
+        let place = Place::new();
+        let ran =
+            place.feed(&["import", "--json", "--format", format, "-"], text.as_bytes()).expect(1);
+        let lines = ran.lines();
+        assert!(lines[0]["error"]["code"].is_string(), "{format}: {lines:?}");
+        assert_eq!(place.json(&["branch", "--json"]).len(), 0, "{format}");
+    }
+    // The message says where, and what it looks like.
+    let place = Place::new();
+    let arguments = ["import", "--format", "anthropic", "-"];
+    place.refused_line(&arguments, openai.as_bytes(), "other_format", "messages[1].tool_calls");
+    for (text, format) in [
+        (openai, "openai"),
+        (openai, "ollama"),
+        (anthropic, "anthropic"),
+        (responses, "responses"),
+        (legacy, "openai"),
+        (ollama, "ollama"),
+    ] {
+        place.feed(&["import", "--format", format, "-"], text.as_bytes());
+        Place::new().feed(&["import", "--format", format, "-"], text.as_bytes()).expect(0);
+    }
+}
+
+#[test]
+fn repeated_keys_of_a_recording_are_anomalies() {
+    let place = Place::new();
+    let chat = r#"{"id":"c","messages":[{"role":"user","content":"shown","content":"taken"},{"role":"assistant","content":"","tool_calls":[{"id":"x","type":"function","function":{"name":"f","name":"g","arguments":"{}"}}]}],"model":"a","model":"b"}"#;
+    let lines = place.feed(&["import", "--json", "-"], chat.as_bytes()).expect(0).lines();
+    let said: Vec<&str> = lines[0]["anomalies"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|a| a.as_str())
+        .collect();
+    for at in ["messages[0]: ", "messages[1].tool_calls[0].function: ", "model"] {
+        assert!(
+            said.iter().any(|line| line.contains(at) && line.contains("twice")),
+            "{at}: {said:?}"
+        );
+    }
+    assert_eq!(said.iter().filter(|line| line.contains("twice")).count(), 3, "{said:?}");
 }

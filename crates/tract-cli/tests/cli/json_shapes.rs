@@ -179,3 +179,24 @@ fn every_verb_answers_in_json() {
     }
     place.is_clean();
 }
+
+#[test]
+fn why_miss_counts_what_the_second_request_has_beyond_the_cache() {
+    let mut stream = String::new();
+    for n in 0..12 {
+        stream += &format!("{{\"op\":\"user\",\"text\":\"message {n}\",\"mark\":\"m{n}\"}}\n");
+    }
+    stream += "{\"op\":\"compress\",\"from\":\":m3\",\"to\":\":m10\",\"content\":\"in short\"}\n";
+    let place = Place::of(&stream);
+    let arguments = ["why-miss", "main~1", "main", "--to", "openai-params"];
+    let miss = &place.json(&[&arguments[..], &["--json"]].concat())[0];
+    assert_eq!((&miss["miss"], &miss["same_blocks"]), (&true.into(), &3.into()));
+    assert_eq!(miss["blocks"], serde_json::json!([12, 5]));
+    // The summary and the message behind it are read anew; of the nine others nothing is sent.
+    assert!(place.ok(&arguments).contains("2 of 5 blocks"), "{}", place.ok(&arguments));
+    // A request that is the beginning of the one before it is in the cache, all of it.
+    let arguments = ["why-miss", "main~1", "main~6", "--to", "openai-params"];
+    let hit = &place.json(&[&arguments[..], &["--json"]].concat())[0];
+    assert_eq!((&hit["miss"], &hit["same_blocks"]), (&false.into(), &7.into()));
+    assert!(place.ok(&arguments).contains("no miss"));
+}

@@ -37,11 +37,15 @@ mod servers;
 mod stdio;
 // The shapes that scripts rely on.
 mod json_shapes;
+// Output whose reader is gone, or whose disk is full.
+mod pipes;
 // Databases of the Python original.
 mod python;
 // Tool turns, what waits to be decided, and why a message reads as it does.
 mod results;
 // Streams: apply, export, interruption.
 mod streams;
+// Text from outside on a terminal and in JSON.
+mod terminal;
 // Verbs one after another, as in a day's work; the demo.
 mod walk;

@@ -395,3 +395,134 @@ fn other_files_are_refused_before_a_store_is_made() {
     refused("newer.db", 1, "schema_version", "expected 6 to 13");
     assert!(!place.path(".tract").exists());
 }
+
+/// A file of the original that is written commit by commit, with the hashes that it would give.
+struct Written {
+    connection: Connection,
+    seconds: u32,
+}
+
+impl Written {
+    /// The tables of a recorded file, emptied.
+    fn at(path: &Path) -> Self {
+        std::fs::copy(file("v8.db"), path).expect("it is copied");
+        let connection = Connection::open(path).expect("it opens");
+        for table in [
+            "commit_tools",
+            "operation_commits",
+            "operation_events",
+            "commit_parents",
+            "annotations",
+            "spawn_pointers",
+            "compile_effectives",
+            "compile_records",
+            "refs",
+            "commits",
+            "blobs",
+            "tool_definitions",
+        ] {
+            connection.execute(&format!("DELETE FROM {table}"), []).expect("it is emptied");
+        }
+        Self { connection, seconds: 0 }
+    }
+
+    fn hash(value: &Value) -> String {
+        tract::core::hash::tool_schema(&value.to_string()).expect("JSON").to_hex()
+    }
+
+    fn add(&mut self, payload: &Value, content_type: &str, parents: &[&str]) -> String {
+        self.seconds += 1;
+        let time = format!("2026-03-01 00:00:{:02}.000001", self.seconds);
+        let content = Self::hash(payload);
+        let mut sealed = json!({
+            "content_hash": content, "content_type": content_type, "operation": "append",
+            "parent_hash": parents.first(), "timestamp_iso": format!("{}+00:00", time.replace(' ', "T")),
+        });
+        if parents.len() > 1 {
+            let mut sorted = parents.to_vec();
+            sorted.sort_unstable();
+            sealed["parent_hashes"] = json!(sorted);
+        }
+        let hash = Self::hash(&sealed);
+        let sql = "INSERT OR IGNORE INTO blobs VALUES (?1, ?2, 1, 1, ?3)";
+        self.connection.execute(sql, [&content, &payload.to_string(), &time]).expect("a blob");
+        let sql = "INSERT INTO commits VALUES \
+                   (?1, 't', ?2, ?3, ?4, 'APPEND', NULL, NULL, 1, 'null', 'null', ?5)";
+        self.connection
+            .execute(sql, (&hash, parents.first(), &content, content_type, &time))
+            .expect("a commit");
+        if parents.len() > 1 {
+            for (place, parent) in parents.iter().enumerate() {
+                let sql = "INSERT INTO commit_parents VALUES (?1, ?2, ?3)";
+                self.connection.execute(sql, (&hash, parent, place as u32)).expect("a parent");
+            }
+        }
+        hash
+    }
+
+    fn says(&mut self, text: &str, parents: &[&str]) -> String {
+        let payload =
+            json!({"content_type": "dialogue", "name": null, "role": "user", "text": text});
+        self.add(&payload, "dialogue", parents)
+    }
+
+    fn merges(&mut self, name: &str, parents: &[&str]) -> String {
+        let payload = json!({
+            "content_type": "freeform",
+            "payload": {"message": format!("Merged {name} into main")},
+        });
+        self.add(&payload, "freeform", parents)
+    }
+
+    fn points(&self, branch: &str, commit: &str) {
+        let sql = "INSERT INTO refs VALUES ('t', ?1, ?2, NULL)";
+        self.connection.execute(sql, [&format!("refs/heads/{branch}"), commit]).expect("a ref");
+    }
+}
+
+/// The original shows of a merged branch what its first parents added, and nothing that was merged
+/// into that branch. Here it is shown, and reported.
+#[test]
+fn what_a_nested_merge_brings_is_shown_and_reported() {
+    let place = Place::new();
+    let path = place.path("nested.db");
+    let mut old = Written::at(&path);
+    let root = old.says("root", &[]);
+    let (side, deep) = (old.says("side", &[&root]), old.says("deep", &[&root]));
+    let nested = old.merges("deep", &[&side, &deep]);
+    let after = old.says("after", &[&nested]);
+    let main = old.says("main", &[&root]);
+    let merged = old.merges("side", &[&main, &after]);
+    let end = old.says("end", &[&merged]);
+    for (branch, commit) in [("main", &end), ("side", &after), ("deep", &deep)] {
+        old.points(branch, commit);
+    }
+    drop(old);
+    let lines = place.json(&["import", "--json", "--format", "python-tract", text(&path)]);
+    let said = |branch: &str| -> Vec<String> {
+        let line = lines.iter().find(|line| line["branch"] == branch).expect("a branch");
+        assert_eq!(line["status"], "created", "{line}");
+        let anomalies = line["anomalies"].as_array().expect("a list").iter();
+        let texts = anomalies.filter_map(|a| a.as_str()).filter(|a| a.contains("leaves it out"));
+        texts.map(str::to_owned).collect()
+    };
+    let texts = |branch: &str| -> Vec<String> {
+        let compiled = place.json(&["compile", branch, "--to", "openai"]);
+        let messages = compiled[0].as_array().expect("a list").iter();
+        let mut texts: Vec<String> =
+            messages.filter_map(|m| m["content"].as_str().map(str::to_owned)).collect();
+        texts.sort();
+        texts
+    };
+    assert_eq!(texts("t/main"), ["after", "deep", "end", "main", "root", "side"]);
+    let reported = said("t/main");
+    assert_eq!(reported.len(), 1, "{lines:?}");
+    assert!(
+        reported[0].starts_with("1 message ") && reported[0].contains(&deep[..8]),
+        "{reported:?}"
+    );
+    // On the branch that it was merged into the original shows it.
+    assert_eq!(said("t/side"), Vec::<String>::new());
+    assert_eq!(texts("t/side"), ["after", "deep", "root", "side"]);
+    place.is_clean();
+}

@@ -5,7 +5,7 @@ use tract::{OpenOptions, block_on};
 
 use crate::support::Place;
 
-const STREAM: &str = r#"
+pub(crate) const STREAM: &str = r#"
 {"op":"user","text":"Where is main?"}
 {"op":"assistant","text":"","tool_calls":[{"id":"c1","name":"grep","arguments":{}},{"id":"c2","name":"ls","arguments":{}}],"mark":"call"}
 {"op":"tool_result","call_id":"c2","content":"a.rs"}
@@ -16,11 +16,16 @@ const STREAM: &str = r#"
 
 /// Leaves a result waiting in the store of a place, as a program with a handler would.
 fn defer(place: &Place, text: &str) -> String {
+    defer_by(place, text, "ask-a-person", "needs a person")
+}
+
+/// As [`defer`], by a handler of this name, with this reason.
+pub(crate) fn defer_by(place: &Place, text: &str, handler: &str, reason: &str) -> String {
     let url = format!("sqlite:{}", place.store().display());
+    let reason = reason.to_owned();
     block_on(async {
-        let hooks = Hooks::new().on("ask-a-person", |_: &ToolResultReceived| {
-            ToolResultAction::Defer("needs a person".into())
-        });
+        let hooks = Hooks::new()
+            .on(handler, move |_: &ToolResultReceived| ToolResultAction::Defer(reason.clone()));
         let tract = OpenOptions::new().open(&url).await?.with_hooks(hooks);
         let error = tract.tool_result("c3", text).await.expect_err("it waits");
         assert_eq!(error.code(), "deferred");

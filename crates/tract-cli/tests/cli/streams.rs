@@ -65,6 +65,194 @@ fn an_export_applied_elsewhere_is_the_same_repository() {
     assert!(!place.path("all.partial").exists());
 }
 
+/// Files in a folder, sorted.
+fn files(folder: &std::path::Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("a folder");
+    let names = entries.map(|entry| entry.expect("an entry").file_name());
+    let mut names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn exports_under_one_stem_do_not_meet_and_foreign_files_stay() {
+    let (one, two) = (Place::of(MORNING), Place::of(r#"{"op":"user","text":"another store"}"#));
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("a.partial"), "mine").expect("it is written");
+    std::fs::write(path("a.json.partial"), "mine too").expect("it is written");
+    let runs: Vec<_> = (0..12)
+        .map(|n| {
+            let (place, name) = match n % 2 {
+                0 => (&one, "a.json"),
+                _ => (&two, "a.jsonl"),
+            };
+            let mut command = place.command(&["export", "-o", text(&path(name))]);
+            command.stdout(Stdio::null()).spawn().expect("it starts")
+        })
+        .collect();
+    for mut run in runs {
+        assert!(run.wait().expect("it ends").success());
+    }
+    for (place, name) in [(&one, "a.json"), (&two, "a.jsonl")] {
+        assert_eq!(std::fs::read_to_string(path(name)).expect("a file"), place.ok(&["export"]));
+    }
+    assert_eq!(std::fs::read_to_string(path("a.partial")).expect("a file"), "mine");
+    assert_eq!(files(folder.path()), ["a.json", "a.json.partial", "a.jsonl", "a.partial"]);
+    // One that fails leaves nothing, and what was there stays.
+    one.run(&["export", "-o", text(&path("missing/a.json"))]).expect(2);
+    assert_eq!(files(folder.path()).len(), 4);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_export_to_a_device_writes_to_it() {
+    use std::os::unix::fs::FileTypeExt;
+
+    let place = Place::of(MORNING);
+    let folder = tempfile::tempdir().expect("a folder");
+    let link = folder.path().join("null");
+    std::os::unix::fs::symlink("/dev/null", &link).expect("a link");
+    place.ok(&["export", "-o", text(&link)]);
+    assert!(std::fs::metadata(&link).expect("it is there").file_type().is_char_device());
+}
+
+/// A stream that approves a tool, states a policy and decides an operation.
+fn trusting() -> (Place, String) {
+    let place = Place::of(MORNING);
+    place.write("tools.json", r#"[{"name":"pay","input_schema":{"type":"object"}}]"#);
+    place.ok(&["tools", "pin", "tools.json"]);
+    place.ok(&["tools", "policy", "approved-only"]);
+    place.ok(&["summarization", "--threshold", "800"]);
+    let export = place.ok(&["export"]);
+    (place, export)
+}
+
+#[test]
+fn approvals_and_policies_of_a_stream_are_taken_only_when_asked_for() {
+    let (place, export) = trusting();
+    let copy = Place::new();
+    let ran = copy.feed(&["apply", "--json", "-"], export.as_bytes()).expect(1);
+    let refused: Vec<&str> = ran.stdout.lines().filter(|line| line.contains("\"error\"")).collect();
+    assert_eq!(refused.len(), 3, "{refused:?}");
+    for line in refused {
+        assert!(line.contains("needs_trust") && line.contains("--trust"), "{line}");
+    }
+    // All else is there: these lines say nothing of others.
+    assert_eq!(copy.id("morning"), place.id("morning"));
+    let kept = copy.ok(&["export"]);
+    assert!(!kept.contains("\"pins/") && !kept.contains("\"config/"), "{kept}");
+    assert_eq!(copy.json(&["tools", "policy", "--json"])[0]["stated"], false);
+    // Asked for, they come, and it is said.
+    let ran = copy.feed(&["apply", "--trust", "-"], export.as_bytes()).expect(0);
+    assert!(ran.stderr.contains("3 approvals, policies or decisions taken"), "{ran:?}");
+    assert_eq!(copy.ok(&["export"]), export);
+    copy.feed(&["apply", "-"], export.as_bytes()).expect(0);
+    // A copy of the store itself is whole.
+    let url = format!("sqlite:{}", place.path("copy.db").display());
+    place.ok(&["copy", "--to", &url]);
+    assert_eq!(place.ok(&["--store", &url, "export"]), export);
+    // All or none: a line that is not taken takes the others with it.
+    let none = Place::new();
+    none.feed(&["apply", "--atomic", "-"], export.as_bytes()).expect(1);
+    assert_eq!(none.json(&["--json", "log"]).len(), 0);
+}
+
+#[test]
+fn no_stream_takes_a_decision_or_an_effect_for_granted() {
+    let place = Place::of(MORNING);
+    let blob = |text: &str| {
+        let id = tract::core::Blob::seal(text.as_bytes().to_vec()).id();
+        (id.to_string(), format!("{{\"op\":\"blob\",\"id\":\"{id}\",\"text\":\"{text}\"}}"))
+    };
+    let (id, line) = blob("anything");
+    for name in
+        ["pins/pay-0", "config/pins", "pending/p-1", "decisions/p-1", "effects/c1", "later/x"]
+    {
+        let stream =
+            format!("{line}\n{{\"op\":\"ref\",\"name\":\"{name}\",\"to\":\"blob {id}\"}}\n");
+        let ran = place.feed(&["apply", "--json", "-"], stream.as_bytes()).expect(1);
+        assert_eq!(ran.lines()[1]["error"]["code"], "needs_trust", "{name}: {ran:?}");
+    }
+    let stream =
+        format!("{line}\n{{\"op\":\"ref\",\"name\":\"imports/x\",\"to\":\"blob {id}\"}}\n");
+    place.feed(&["apply", "-"], stream.as_bytes()).expect(0);
+}
+
+#[test]
+fn head_leads_to_a_branch_and_names_never_lead_in_a_circle() {
+    for (name, to) in [
+        ("HEAD", "HEAD"),
+        ("HEAD", "tags/morning"),
+        ("HEAD", "imports/x"),
+        ("heads/a", "heads/a"),
+        ("heads/a", "heads/b"),
+        ("heads/a", "HEAD"),
+        ("tags/a", "heads/main"),
+        ("imports/a", "imports/b"),
+    ] {
+        let place = Place::of(MORNING);
+        let stream = format!(
+            "{{\"op\":\"ref\",\"name\":\"{name}\",\"to\":\"{to}\"}}\n{{\"op\":\"user\",\"text\":\"kept\"}}\n"
+        );
+        for flags in [&["--keep-going"][..], &["--keep-going", "--trust"]] {
+            let mut arguments = vec!["apply", "--json"];
+            arguments.extend(flags);
+            arguments.push("-");
+            let ran = place.feed(&arguments, stream.as_bytes()).expect(1);
+            assert_eq!(ran.lines()[0]["error"]["code"], "bad_ref", "{name} -> {to}: {ran:?}");
+        }
+        // What was acknowledged is on its branch.
+        let log = place.ok(&["log", "main", "--json", "--limit", "2"]);
+        assert_eq!(log, place.ok(&["log", "--json", "--limit", "2"]));
+        place.ok(&["commit", "user", "the last one"]);
+        assert!(place.ok(&["log", "main", "--limit", "1"]).contains("the last one"));
+        place.is_clean();
+    }
+}
+
+#[test]
+fn a_byte_order_mark_is_passed_over() {
+    let place = Place::new();
+    let stream = "\u{feff}{\"op\":\"user\",\"text\":\"one\"}\n";
+    place.feed(&["apply", "-"], stream.as_bytes()).expect(0);
+    let chats = "\u{feff}{\"id\":\"c\",\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}\n";
+    place.feed(&["import", "-"], chats.as_bytes()).expect(0);
+    let tools = "\u{feff}[{\"name\":\"t\",\"input_schema\":{\"type\":\"object\"}}]";
+    place.write("tools.json", tools);
+    place.ok(&["tools", "set", "tools.json"]);
+    // Elsewhere it is a character like others, and no JSON.
+    let stream = format!("{{\"op\":\"user\",\"text\":\"two\"}}\n{stream}");
+    place.feed(&["apply", "-"], stream.as_bytes()).expect(1);
+}
+
+/// `{"a":{"a":…}}`, this deep.
+fn nested(depth: usize) -> String {
+    format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth))
+}
+
+#[test]
+fn what_is_nested_as_deep_as_may_be_comes_back_from_an_export() {
+    for depth in [120, 124, 125, 126, 127, 128, 129] {
+        let place = Place::new();
+        let deep = nested(depth);
+        let stream = format!("{{\"op\":\"user\",\"text\":\"deep\",\"metadata\":{deep}}}\n");
+        let chat = format!(
+            "{{\"id\":\"c\",\"messages\":[{{\"role\":\"user\",\"content\":\"Hi\",\"x\":{deep}}}],\"temperature\":{deep}}}"
+        );
+        // Taken or refused, but never taken and then not given back.
+        place.feed(&["apply", "-"], stream.as_bytes());
+        let pair = format!("a={deep}");
+        place.run(&["commit", "user", "from the command line", "--metadata", &pair]);
+        place.feed(&["import", "-"], chat.as_bytes());
+        let export = place.ok(&["export"]);
+        let copy = Place::new();
+        copy.feed(&["apply", "-"], export.as_bytes()).expect(0);
+        assert_eq!(copy.ok(&["export"]), export, "{depth}");
+        copy.is_clean();
+    }
+}
+
 #[test]
 fn a_changed_line_of_an_export_is_refused() {
     let place = Place::of(MORNING);

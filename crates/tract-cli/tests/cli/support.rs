@@ -126,6 +126,14 @@ impl Place {
         assert!(error["message"].is_string() && error["notes"].is_array(), "{lines:?}");
     }
 
+    /// Runs what refuses a line of its input, and checks the line's code and a part of what it says.
+    #[track_caller]
+    pub(crate) fn refused_line(&self, arguments: &[&str], stdin: &[u8], code: &str, says: &str) {
+        let ran = self.feed(arguments, stdin).expect(1);
+        assert!(ran.stderr.contains(&format!("error[{code}]")), "{arguments:?}: {ran:?}");
+        assert!(ran.stderr.contains(says), "{arguments:?}: {ran:?}");
+    }
+
     /// The id of the commit that a revision names.
     #[track_caller]
     pub(crate) fn id(&self, revision: &str) -> String {

@@ -282,6 +282,7 @@ impl Commit {
     pub fn seal(record: impl Into<Arc<CommitRecord>>) -> Result<Self, RecordError> {
         let record = record.into();
         codec::check(&record)?;
+        codec::check_nesting(&record)?;
         let id = canonical::id(&record);
         Ok(Self { id, record })
     }

@@ -25,8 +25,10 @@
 //! # Ok::<(), tract_core::json::JsonError>(())
 //! ```
 
+mod equal;
 mod error;
 mod number;
+mod repeated;
 mod scan;
 mod string;
 mod write;
@@ -35,6 +37,7 @@ use serde_json::value::RawValue;
 
 pub use error::JsonError;
 pub use number::write_f64;
+pub use repeated::repeated_keys;
 pub use string::write_string;
 pub(crate) use string::{needs_escapes, read_string};
 
@@ -144,8 +147,12 @@ pub fn is_canonical(text: &str, escapes: Escapes) -> bool {
 ///
 /// # Errors
 /// As [`canonical`], for the first text that is refused.
+///
+/// # Complexity
+/// A few passes. Memory: none for a large string in one of the outer levels, where messages have
+/// theirs; else up to both texts.
 pub fn equal(a: &str, b: &str) -> Result<bool, JsonError> {
-    Ok(canonical(a, Escapes::Raw)? == canonical(b, Escapes::Raw)?)
+    equal::equal(a, b)
 }
 
 /// Checks that a text has a canonical form, without making it.
@@ -173,7 +180,19 @@ pub fn check(text: &str) -> Result<(), JsonError> {
 /// # Errors
 /// [`JsonError::Syntax`] when the text is not an object, else as [`canonical`].
 pub fn split_object(text: &str) -> Result<Vec<(String, &str)>, JsonError> {
-    let mut scan = Scanner::new(text)?;
+    members(Scanner::new(text)?)
+}
+
+/// Returns the members of an object that wraps others: each of them may be as deep as a text by
+/// itself, so the whole is allowed one level more. Else as [`split_object`].
+///
+/// # Errors
+/// As [`split_object`].
+pub(crate) fn split_envelope(text: &str) -> Result<Vec<(String, &str)>, JsonError> {
+    members(Scanner::new(text)?.deeper(1))
+}
+
+fn members(mut scan: Scanner<'_>) -> Result<Vec<(String, &str)>, JsonError> {
     scan.open(b'{', "an object")?;
     let mut members = Vec::new();
     scan.members(|scan, key| {
@@ -182,6 +201,43 @@ pub fn split_object(text: &str) -> Result<Vec<(String, &str)>, JsonError> {
     })?;
     scan.finish()?;
     Ok(members)
+}
+
+/// Counts how many arrays and objects stand inside of each other in a text that is JSON.
+pub(crate) fn nesting(text: &str) -> usize {
+    let (mut depth, mut most, mut quoted, mut escaped) = (0_usize, 0, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'{' | b'[' if !quoted => {
+                depth += 1;
+                most = most.max(depth);
+            }
+            b'}' | b']' if !quoted => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    most
+}
+
+/// Returns the elements of an array as written, one after the other, as [`split_array`] does at
+/// once: memory does not grow with their number.
+///
+/// # Errors
+/// As [`split_array`], for any part of the text, before the first element is given.
+pub fn elements(text: &str) -> Result<impl Iterator<Item = &str>, JsonError> {
+    check(text)?;
+    let mut scan = Scanner::new(text)?;
+    scan.open(b'[', "an array")?;
+    let mut is_first = true;
+    // The text was checked: it ends where the array does.
+    Ok(std::iter::from_fn(move || {
+        let more = scan.next_element(std::mem::take(&mut is_first)).ok()?;
+        if more { scan.raw().ok() } else { None }
+    })
+    .fuse())
 }
 
 /// Returns the elements of an array as written.

@@ -10,6 +10,8 @@ pub(super) struct Scanner<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
+    /// How deep it may become.
+    most: usize,
 }
 
 /// What stands at the scanner's place.
@@ -28,7 +30,12 @@ impl<'a> Scanner<'a> {
         if text.len() > MAX_BYTES {
             return Err(JsonError::TooLarge { size_bytes: text.len(), limit_bytes: MAX_BYTES });
         }
-        Ok(Self { text, at: 0, depth: 0 })
+        Ok(Self { text, at: 0, depth: 0, most: MAX_DEPTH })
+    }
+
+    /// Lets the text be this many levels deeper than others.
+    pub(super) fn deeper(self, levels: usize) -> Self {
+        Self { most: self.most + levels, ..self }
     }
 
     /// Refuses anything but white space up to the end of the text.
@@ -123,9 +130,25 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
+    /// Goes to the next element of an array and says whether there is one; the caller reads it.
+    pub(super) fn next_element(&mut self, is_first: bool) -> Result<bool, JsonError> {
+        match (self.next_token(), is_first) {
+            (Some(b']'), _) => {
+                self.leave();
+                Ok(false)
+            }
+            (_, true) => Ok(true),
+            (Some(b','), false) => {
+                self.at += 1;
+                Ok(true)
+            }
+            (_, false) => Err(self.unexpected("`,` or `]`")),
+        }
+    }
+
     fn enter(&mut self) -> Result<(), JsonError> {
-        if self.depth == MAX_DEPTH {
-            return Err(JsonError::TooDeep { offset: self.at, limit: MAX_DEPTH });
+        if self.depth == self.most {
+            return Err(JsonError::TooDeep { offset: self.at, limit: self.most });
         }
         self.depth += 1;
         self.at += 1;

@@ -1,6 +1,6 @@
 //! Applying batches: first every check, then every write, all of it staged.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use bytes::Bytes;
 
@@ -47,11 +47,7 @@ fn stage(
     batch: &Batch,
     stored: &mut Vec<Stored>,
 ) -> StoreResult<(Applied, bool)> {
-    let mut names = HashSet::new();
-    if let Some(twice) = batch.refs.iter().find(|edit| !names.insert(&edit.name)) {
-        let message = format!("expected one edit of each ref, found two of {}", twice.name);
-        return Err(StoreError::new(StoreErrorKind::Invalid, backend, "apply", message));
-    }
+    batch.check_refs(backend)?;
     let repo = open_repo(overlay, backend, name)?;
     let view = View { read: overlay, repo, backend };
     let mut known = Known::new(recent);

@@ -38,7 +38,7 @@ fn text(raw: &str) -> Option<String> {
 impl<'a> Line<'a> {
     /// Splits a line and finds out which operation it is.
     pub(super) fn open(line: &'a str) -> Result<Self, StepError> {
-        let members = json::split_object(line)?;
+        let members = json::split_envelope(line)?;
         for (n, (key, _)) in members.iter().enumerate() {
             if members.iter().take(n).any(|(earlier, _)| earlier == key) {
                 return Err(StepError::RepeatedField { field: cut(key) });

@@ -96,25 +96,7 @@ fn one_line_object(text: &str, depth: usize) -> bool {
         && text.ends_with('}')
         && !text.contains(['\n', '\r'])
         && json::check(text).is_ok()
-        && depth + nesting(text) <= MAX_DEPTH
-}
-
-fn nesting(text: &str) -> usize {
-    let (mut depth, mut most, mut quoted, mut escaped) = (0_usize, 0, false, false);
-    for byte in text.bytes() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quoted => escaped = true,
-            b'"' => quoted = !quoted,
-            b'{' | b'[' if !quoted => {
-                depth += 1;
-                most = most.max(depth);
-            }
-            b'}' | b']' if !quoted => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    most
+        && depth + json::nesting(text) <= MAX_DEPTH
 }
 
 pub(super) fn step(step: &Step) -> Result<String, StepError> {

@@ -368,7 +368,8 @@ pub trait Store:
     /// # Errors
     /// `Missing` when something required, a commit's parent, content, verbatim, changes, keeps or
     /// toolset, or a toolset's schema is neither stored nor in the batch; `Invalid` for two edits
-    /// of one ref.
+    /// of one ref, and for a ref that would point where its kind may not: a store calls
+    /// [`Batch::check_refs`] before anything else.
     async fn apply(&self, repo: &RepoName, batch: Batch) -> StoreResult<Applied>;
 
     /// Lists the repositories, sorted by name.

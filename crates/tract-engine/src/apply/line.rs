@@ -3,6 +3,7 @@
 use std::io::{BufRead, ErrorKind, Read};
 
 use tract_core::step::{Step, StepError};
+use tract_core::{BadTarget, RefName};
 
 use crate::error::Error;
 
@@ -41,6 +42,15 @@ pub enum LineError {
         /// Where the line says it points.
         to: String,
     },
+    /// A ref would point where its kind may not.
+    #[error("{0}")]
+    BadTarget(#[from] BadTarget),
+    /// It brings an approval, a policy or a decision, and the stream is not trusted with these.
+    #[error("{name} is not taken from a stream: it says what may run or what was decided")]
+    NeedsTrust {
+        /// The ref.
+        name: RefName,
+    },
     /// Something that its commit links to came with no line before it, and is not stored.
     #[error("{object} is linked to, but neither stored nor brought by a line before")]
     NotBrought {
@@ -60,6 +70,8 @@ impl LineError {
             Self::Engine(error) => error.code(),
             Self::Disagrees { .. } => "record_disagrees",
             Self::Diverged { .. } => "diverged",
+            Self::BadTarget(_) => "bad_ref",
+            Self::NeedsTrust { .. } => "needs_trust",
             Self::NotBrought { .. } => "missing_object",
             Self::Read(_) => "unreadable_line",
         }
@@ -79,6 +91,12 @@ impl LineError {
                         .to_owned(),
                 ]
             }
+            Self::BadTarget(_) => Vec::new(),
+            Self::NeedsTrust { .. } => vec![
+                "if the stream is your own, `tract apply --trust` takes approvals, policies and \
+                 decisions"
+                    .to_owned(),
+            ],
             Self::Read(_) => vec!["each line is one JSON object in UTF-8".to_owned()],
         }
     }
@@ -92,8 +110,8 @@ pub fn number_lines(steps: impl IntoIterator<Item = Step>) -> impl Iterator<Item
 /// Bytes in one line; what is longer is refused unread.
 const MAX_LINE_BYTES: u64 = 512 << 20;
 
-/// Reads a stream: one step a line. Blank lines are passed over. After a line that cannot be read
-/// from its source nothing more comes.
+/// Reads a stream: one step a line. Blank lines are passed over, and so is a byte order mark at
+/// the beginning. After a line that cannot be read from its source nothing more comes.
 pub fn read_lines(reader: impl BufRead) -> impl Iterator<Item = StreamLine> {
     Lines { reader, line: 0, ended: false }
 }
@@ -102,6 +120,15 @@ struct Lines<R> {
     reader: R,
     line: usize,
     ended: bool,
+}
+
+impl<R> Lines<R> {
+    fn without_mark<'a>(&self, text: &'a str) -> &'a str {
+        match self.line {
+            1 => text.strip_prefix('\u{feff}').unwrap_or(text),
+            _ => text,
+        }
+    }
 }
 
 impl<R: BufRead> Iterator for Lines<R> {
@@ -120,8 +147,10 @@ impl<R: BufRead> Iterator for Lines<R> {
                     Err(LineError::Read(std::io::Error::new(ErrorKind::InvalidData, what)))
                 }
                 Ok(_) => match std::str::from_utf8(&bytes) {
-                    Ok(text) if text.trim().is_empty() => continue,
-                    Ok(text) => Step::parse(text.trim()).map_err(LineError::Step),
+                    Ok(text) => match self.without_mark(text).trim() {
+                        "" => continue,
+                        text => Step::parse(text).map_err(LineError::Step),
+                    },
                     Err(error) => {
                         let error = std::io::Error::new(ErrorKind::InvalidData, error);
                         Err(LineError::Read(error))

@@ -202,6 +202,12 @@ impl Stream {
             self.linked.extend(to.blob());
             return Ok(());
         }
+        let expect = at.clone().map_or(Expect::Absent, Expect::Is);
+        let edit = RefEdit { name: name.clone(), expect, to: Some(to.clone()) };
+        edit.check()?;
+        if !name.is_history() && !self.trust {
+            return Err(LineError::NeedsTrust { name: name.clone() });
+        }
         let mut batch = self.batch()?;
         let free = match (&at, to) {
             (None, _) => true,
@@ -224,9 +230,9 @@ impl Stream {
             RefTarget::Blob(id) => self.link(*id, &mut batch).await?,
             RefTarget::Ref(_) => {}
         }
-        let expect = at.map_or(Expect::Absent, Expect::Is);
-        batch.refs.push(RefEdit { name: name.clone(), expect, to: Some(to.clone()) });
+        batch.refs.push(edit);
         self.store(batch).await?;
+        self.state.trusted += usize::from(!name.is_history());
         if let RefTarget::Commit(head) = to {
             crate::turns::catch_up(&self.repo, *head).await;
         }

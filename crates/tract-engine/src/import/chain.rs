@@ -66,30 +66,37 @@ impl fmt::Display for ImportAnomaly {
 /// A conversation as commits, oldest first.
 #[derive(Debug)]
 pub(super) struct Chain {
+    /// The ids of all its commits.
+    pub(super) ids: Vec<CommitId>,
+    /// How many of them were stored before the links were.
+    pub(super) reused: usize,
+    /// The commits that are to be stored: all, or the last ones.
     pub(super) links: Vec<Link>,
     pub(super) anomalies: Vec<ImportAnomaly>,
-    /// Bytes of the blobs that the commits bring along.
+    /// About how much memory the links take.
     pub(super) size_bytes: usize,
 }
 
+/// What a link takes in memory beside its blobs, until it is stored.
+const LINK_BYTES: usize = 1 << 10;
+
 impl Chain {
-    pub(super) fn new(drafts: &[Draft], tools: &[ToolSchema], limits: &Limits) -> Result<Self> {
-        let mut builder = Builder::new(limits);
-        if !tools.is_empty() {
-            builder.tools(tools)?;
-        }
-        for (place, draft) in drafts.iter().enumerate() {
-            builder.draft(place, draft)?;
+    /// Makes commits of drafts. Each draft is dropped once it is one: both texts of a large message
+    /// are in memory for that one only.
+    pub(super) fn new(drafts: Vec<Draft>, tools: &[ToolSchema], limits: &Limits) -> Result<Self> {
+        let mut builder = Builder::new(limits, tools)?;
+        for draft in drafts {
+            builder.add(&draft)?;
         }
         Ok(builder.finish())
     }
 
     pub(super) fn head(&self) -> Option<CommitId> {
-        self.links.last().map(|link| link.commit.id())
+        self.ids.last().copied()
     }
 
     pub(super) fn holds(&self, id: CommitId) -> bool {
-        self.links.iter().any(|link| link.commit.id() == id)
+        self.ids.contains(&id)
     }
 }
 
@@ -100,9 +107,16 @@ struct Calls {
     answered: bool,
 }
 
-struct Builder<'a> {
+/// Makes commits of drafts, one after the other.
+pub(super) struct Builder<'a> {
     limits: &'a Limits,
+    ids: Vec<CommitId>,
+    reused: usize,
     links: Vec<Link>,
+    /// The last commit.
+    last: Option<Commit>,
+    /// How many drafts came.
+    drafts: usize,
     anomalies: Vec<ImportAnomaly>,
     size_bytes: usize,
     calls: HashMap<String, Calls>,
@@ -115,22 +129,53 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(limits: &'a Limits) -> Self {
-        Self {
+    pub(super) fn new(limits: &'a Limits, tools: &[ToolSchema]) -> Result<Self> {
+        let mut builder = Self {
             limits,
+            ids: Vec::new(),
+            reused: 0,
             links: Vec::new(),
+            last: None,
+            drafts: 0,
             anomalies: Vec::new(),
             size_bytes: 0,
             calls: HashMap::new(),
             active: None,
             created_at: 0,
             row: None,
+        };
+        if !tools.is_empty() {
+            builder.tools(tools)?;
         }
+        Ok(builder)
+    }
+
+    /// Makes a commit of the next draft.
+    pub(super) fn add(&mut self, draft: &Draft) -> Result<()> {
+        let place = self.drafts;
+        self.drafts += 1;
+        self.draft(place, draft)
+    }
+
+    /// About how much memory the links take.
+    pub(super) fn size_bytes(&self) -> usize {
+        self.size_bytes
+    }
+
+    /// Hands over the links that were made so far, for them to be stored.
+    pub(super) fn take_links(&mut self) -> Vec<Link> {
+        self.size_bytes = 0;
+        std::mem::take(&mut self.links)
+    }
+
+    /// Counts links that were handed over and were stored before.
+    pub(super) fn count_reused(&mut self, reused: usize) {
+        self.reused += reused;
     }
 
     fn record(&self, op: Op) -> CommitRecord {
         let mut record = CommitRecord::new(op, By::Import);
-        record.parents.extend(self.links.last().map(|link| link.commit.id()));
+        record.parents.extend(self.ids.last());
         record
     }
 
@@ -186,7 +231,7 @@ impl<'a> Builder<'a> {
             self.limits.check_blob(blob.bytes().len())?;
             blobs.push(blob.clone());
         }
-        let in_force = self.links.last().and_then(|link| link.commit.active_toolset());
+        let in_force = self.last.as_ref().and_then(|last| last.active_toolset());
         let own = draft.tools.as_deref().unwrap_or_default();
         let toolset = match &draft.tools {
             None => None,
@@ -254,13 +299,15 @@ impl<'a> Builder<'a> {
                 });
             }
         }
-        self.size_bytes += blobs.iter().map(|blob| blob.bytes().len()).sum::<usize>();
+        self.size_bytes += LINK_BYTES + blobs.iter().map(|blob| blob.bytes().len()).sum::<usize>();
+        self.ids.push(id);
+        self.last = Some(commit.clone());
         self.links.push(Link { commit, blobs, toolset, tools: rows });
         Ok(id)
     }
 
-    fn finish(mut self) -> Chain {
-        for (call_id, calls) in self.calls {
+    pub(super) fn finish(mut self) -> Chain {
+        for (call_id, calls) in std::mem::take(&mut self.calls) {
             for (call, draft) in calls.open {
                 self.anomalies.push(ImportAnomaly {
                     draft,
@@ -271,6 +318,7 @@ impl<'a> Builder<'a> {
             }
         }
         self.anomalies.sort_by(|a, b| (a.draft, &a.call_id).cmp(&(b.draft, &b.call_id)));
-        Chain { links: self.links, anomalies: self.anomalies, size_bytes: self.size_bytes }
+        let Self { ids, reused, links, anomalies, size_bytes, .. } = self;
+        Chain { ids, reused, links, anomalies, size_bytes }
     }
 }

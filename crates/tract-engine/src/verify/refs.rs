@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tract_core::store::{Damage, LogQuery, StoreError, StoreErrorKind, StoreResult};
-use tract_core::{BlobId, CommitId, LogEntry, RefName, RefTarget, RepoName, Store};
+use tract_core::{
+    BlobId, CommitId, Expect, LogEntry, RefEdit, RefName, RefTarget, RepoName, Store,
+};
 
 use super::VerifyReport;
 
@@ -32,7 +34,11 @@ pub(super) async fn check(
     let before = readable(newest(store, repo, None).await, report)?;
     let refs = readable(store.list_refs(repo, "").await, report)?.unwrap_or_default();
     let (mut commits, mut blobs) = (BTreeSet::new(), BTreeSet::new());
-    for (_, target) in &refs {
+    for (name, target) in &refs {
+        let edit = RefEdit { name: name.clone(), expect: Expect::Any, to: Some(target.clone()) };
+        if let Err(bad) = edit.check() {
+            report.damage.push(Damage { object: None, what: bad.to_string(), derived: false });
+        }
         match target {
             RefTarget::Commit(id) => _ = commits.insert(*id),
             RefTarget::Blob(id) => _ = blobs.insert(*id),

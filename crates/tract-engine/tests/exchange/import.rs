@@ -202,14 +202,14 @@ fn branches_are_created_forwarded_or_left_alone() {
     };
     let status = |imported: Imported| (imported.status, imported.commits, imported.reused);
     let created = one(&repo, says(&["a", "b"]));
-    assert_eq!(created.branch, "tau-airline-2");
+    assert_eq!(created.branch, "tau-airline-2-f7b67c32");
     assert_eq!(status(created), (ImportStatus::Created, 2, 0));
     let longer = one(&repo, says(&["a", "b", "c"]));
     let head = longer.head;
     assert_eq!(status(longer), (ImportStatus::Forwarded, 3, 2));
     assert_eq!(status(one(&repo, says(&["a", "x"]))), (ImportStatus::Diverged, 2, 1));
     assert_eq!(status(one(&repo, says(&["a", "b"]))), (ImportStatus::Diverged, 2, 2));
-    let branch = RefName::branch("tau-airline-2").expect("a name");
+    let branch = RefName::branch("tau-airline-2-f7b67c32").expect("a name");
     assert_eq!(block_on(repo.head_of(&branch)).expect("it reads"), head);
 }
 
@@ -219,7 +219,7 @@ fn what_belongs_to_the_conversation_is_a_document() {
     let meta = JsonText::new(r#"{"file":"a.jsonl","line":3}"#).expect("JSON");
     let mut conversation = Conversation::new("a b", vec![Draft::user("x")]).meta(meta);
     let imported = one(&repo, conversation.clone());
-    let name = RefName::new("imports/a-b").expect("a name");
+    let name = RefName::new(format!("imports/{}", imported.branch)).expect("a name");
     let document = || {
         let target = block_on(repo.ref_target(&name)).expect("it reads").expect("a document");
         let blob = block_on(repo.require_blob(target.blob().expect("a blob"))).expect("stored");

@@ -5,28 +5,12 @@ use tract_core::{Blob, Body, Content, Draft, ImageSource, Part, Role, ToolAnswer
 use super::lower;
 use crate::dialect::Dialect;
 use crate::error::ImportError;
-use crate::import::{Imported, Request, Watch, draft};
+use crate::import::{Watch, draft};
 use crate::neutral::Out;
 use crate::raw::{self, Fields, Node};
 
-pub(crate) fn import(root: &Node<'_>) -> Result<Imported, ImportError> {
-    let request = Request::of(root, "messages")?;
-    let Some(messages) = &request.messages else {
-        return Err(ImportError::Missing { path: root.path.clone(), member: "messages" });
-    };
-    let mut watch = Watch::default();
-    let mut drafts = Vec::new();
-    if let Some(system) = request.fields.as_ref().and_then(|fields| fields.some("system")) {
-        drafts.push(instructions(&system)?);
-    }
-    for message in messages.array()? {
-        read(&message, &mut watch, &mut drafts)?;
-    }
-    request.finish(drafts, watch.end(), &["messages", "tools", "system"])
-}
-
 /// Reads the `system` of a request: a text, or blocks.
-fn instructions(system: &Node<'_>) -> Result<Draft, ImportError> {
+pub(crate) fn instructions(system: &Node<'_>) -> Result<Draft, ImportError> {
     let parts = parts(system, &mut Watch::default())?;
     let content = Content::System(Body { parts, name: None });
     let form = Dialect::Anthropic.apart().unwrap_or_default();

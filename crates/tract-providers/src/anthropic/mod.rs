@@ -8,11 +8,12 @@ mod stream;
 
 use serde::Serialize;
 
+use crate::dialect::Dialect;
 use crate::error::ImportError;
 use crate::import::Imported;
 use crate::raw::Node;
 
-pub(crate) use import::import;
+pub(crate) use import::{instructions, read};
 pub(crate) use reply::reply;
 pub(crate) use request::members;
 pub(crate) use stream::Stream;
@@ -43,5 +44,5 @@ pub fn drafts<T: Serialize + ?Sized>(value: &T) -> Result<Imported, ImportError>
 /// # Errors
 /// As [`drafts`].
 pub fn drafts_of(text: &str) -> Result<Imported, ImportError> {
-    import(&Node::root(text))
+    crate::import::collect(&Node::root(text), Dialect::Anthropic, &[])
 }

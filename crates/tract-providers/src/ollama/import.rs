@@ -4,24 +4,12 @@ use tract_core::{Blob, Body, Content, Draft, ImageSource, Part, Role, ToolAnswer
 
 use crate::dialect::Dialect;
 use crate::error::ImportError;
-use crate::import::{Imported, Request, Watch, draft};
+use crate::import::{Watch, draft};
 use crate::neutral::Out;
 use crate::raw::{self, Fields, Node};
 
 /// The calls that have no result yet: id and name, oldest first.
-type Open = Vec<(String, String)>;
-
-pub(crate) fn import(root: &Node<'_>) -> Result<Imported, ImportError> {
-    let request = Request::of(root, "messages")?;
-    let Some(messages) = &request.messages else {
-        return Err(ImportError::Missing { path: root.path.clone(), member: "messages" });
-    };
-    let (mut watch, mut open, mut drafts) = (Watch::default(), Open::new(), Vec::new());
-    for (place, message) in messages.array()?.iter().enumerate() {
-        drafts.push(read(message, place, &mut open, &mut watch)?);
-    }
-    request.finish(drafts, watch.end(), &["messages", "tools"])
-}
+pub(crate) type Open = Vec<(String, String)>;
 
 /// Reads the `place`-th message.
 pub(crate) fn read(
@@ -34,8 +22,9 @@ pub(crate) fn read(
     let role = Role::parse(&fields.require("role")?.string()?);
     let content = content(&fields, &role, place, open, watch)?;
     let mut draft = draft(content, Some(role.clone()), Dialect::Ollama.form());
-    let lowered = super::message(&mut Out::recorded(&draft.content, &role));
-    if !lowered.is_some_and(|lowered| raw::same(&lowered, message.raw)) {
+    let is_same = super::message(&mut Out::recorded(&draft.content, &role))
+        .is_some_and(|lowered| raw::same(&lowered, message.raw));
+    if !is_same {
         draft.verbatim = Some(Blob::seal(message.raw.as_bytes().to_vec()));
     }
     Ok(draft)

@@ -4,22 +4,9 @@ use tract_core::{Blob, Body, Content, Draft, ImageSource, Part, Role, ToolAnswer
 
 use crate::dialect::Dialect;
 use crate::error::ImportError;
-use crate::import::{Imported, Request, Watch, draft};
+use crate::import::{Watch, draft};
 use crate::neutral::Out;
 use crate::raw::{self, Fields, Node};
-
-pub(crate) fn import(root: &Node<'_>) -> Result<Imported, ImportError> {
-    let request = Request::of(root, "messages")?;
-    let Some(messages) = &request.messages else {
-        return Err(ImportError::Missing { path: root.path.clone(), member: "messages" });
-    };
-    let mut watch = Watch::default();
-    let mut drafts = Vec::new();
-    for message in messages.array()? {
-        drafts.push(read(&message, &mut watch)?);
-    }
-    request.finish(drafts, watch.end(), &["messages", "tools"])
-}
 
 /// Reads one message. Its bytes are kept where the neutral form would not give them back.
 pub(crate) fn read(message: &Node<'_>, watch: &mut Watch) -> Result<Draft, ImportError> {
@@ -27,8 +14,9 @@ pub(crate) fn read(message: &Node<'_>, watch: &mut Watch) -> Result<Draft, Impor
     let role = Role::parse(&fields.require("role")?.string()?);
     let content = content(&fields, &role, watch)?;
     let mut draft = draft(content, Some(role.clone()), Dialect::OpenAi.form());
-    let lowered = super::message(&mut Out::recorded(&draft.content, &role));
-    if !lowered.is_some_and(|lowered| raw::same(&lowered, message.raw)) {
+    let is_same = super::message(&mut Out::recorded(&draft.content, &role))
+        .is_some_and(|lowered| raw::same(&lowered, message.raw));
+    if !is_same {
         draft.verbatim = Some(Blob::seal(message.raw.as_bytes().to_vec()));
     }
     Ok(draft)

@@ -7,11 +7,12 @@ mod stream;
 
 use serde::Serialize;
 
+use crate::dialect::Dialect;
 use crate::error::ImportError;
 use crate::import::Imported;
 use crate::raw::Node;
 
-pub(crate) use import::{data_url, import};
+pub(crate) use import::{data_url, read};
 pub(crate) use lower::{message, stand_in};
 pub(crate) use reply::reply;
 pub(crate) use stream::{Stream, provider_error};
@@ -38,5 +39,5 @@ pub fn drafts<T: Serialize + ?Sized>(value: &T) -> Result<Imported, ImportError>
 /// # Errors
 /// As [`drafts`].
 pub fn drafts_of(text: &str) -> Result<Imported, ImportError> {
-    import(&Node::root(text))
+    crate::import::collect(&Node::root(text), Dialect::OpenAi, &[])
 }

@@ -5,42 +5,35 @@ use tract_core::{Blob, Body, Content, Draft, ImageSource, Part, Role, ToolAnswer
 use super::lower;
 use crate::dialect::Dialect;
 use crate::error::ImportError;
-use crate::import::{Imported, Request, Watch, draft};
+use crate::import::{Watch, draft};
 use crate::neutral::Out;
 use crate::openai;
 use crate::raw::{self, Fields, Node};
 
-pub(crate) fn import(root: &Node<'_>) -> Result<Imported, ImportError> {
-    let request = Request::of(root, "input")?;
-    let mut watch = Watch::default();
-    let mut drafts = Vec::new();
-    if let Some(fields) = &request.fields {
-        for key in ["previous_response_id", "conversation"] {
-            if fields.some(key).is_some() {
-                watch.note(key, "what was said before this request is not in it");
-            }
-        }
-        if let Some(text) = fields.some("instructions") {
-            let content = Content::System(Body::text(text.string()?));
-            drafts.push(draft(content, None, Dialect::Responses.apart().unwrap_or_default()));
+/// Reads what a request says before its items.
+pub(crate) fn begin(
+    fields: &Fields<'_>,
+    watch: &mut Watch,
+    drafts: &mut impl Extend<Draft>,
+) -> Result<(), ImportError> {
+    for key in ["previous_response_id", "conversation"] {
+        if fields.some(key).is_some() {
+            watch.note(key, "what was said before this request is not in it");
         }
     }
-    match &request.messages {
-        None if request
-            .fields
-            .as_ref()
-            .is_some_and(|fields| fields.has("previous_response_id")) => {}
-        None => return Err(ImportError::Missing { path: root.path.clone(), member: "input" }),
-        Some(input) if input.is_string() => {
-            let content = Content::User(Body::text(input.string()?));
-            let mut draft = draft(content, None, Dialect::Responses.form());
-            draft.verbatim = Some(Blob::seal(input.raw.as_bytes().to_vec()));
-            drafts.push(draft);
-        }
-        Some(input) if input.is_array() => items(&input.array()?, &mut watch, &mut drafts)?,
-        Some(input) => return Err(input.expected("a string or an array")),
+    if let Some(text) = fields.some("instructions") {
+        let content = Content::System(Body::text(text.string()?));
+        drafts.extend([draft(content, None, Dialect::Responses.apart().unwrap_or_default())]);
     }
-    request.finish(drafts, watch.end(), &["input", "tools", "instructions"])
+    Ok(())
+}
+
+/// Reads an input that is one text.
+pub(crate) fn text(input: &Node<'_>) -> Result<Draft, ImportError> {
+    let content = Content::User(Body::text(input.string()?));
+    let mut draft = draft(content, None, Dialect::Responses.form());
+    draft.verbatim = Some(Blob::seal(input.raw.as_bytes().to_vec()));
+    Ok(draft)
 }
 
 /// Reads items; those of the model that stand together become one draft.
@@ -49,29 +42,51 @@ pub(crate) fn items(
     watch: &mut Watch,
     drafts: &mut Vec<Draft>,
 ) -> Result<(), ImportError> {
-    let (mut parts, mut raws) = (Vec::new(), Vec::new());
+    let mut said = Said::default();
     for item in items {
-        let fields = item.object()?;
-        if let Some(said) = said(item, &fields, watch)? {
-            parts.extend(said);
-            raws.push(item.raw);
-            continue;
-        }
-        said_all(&mut parts, &mut raws, drafts);
-        let (content, role) = other(item, &fields, watch)?;
-        drafts.push(sealed(content, role, &raw::array([item.raw]), item.raw));
+        said.item(item, watch, drafts)?;
     }
-    said_all(&mut parts, &mut raws, drafts);
+    drafts.extend(said.end());
     Ok(())
 }
 
-fn said_all(parts: &mut Vec<Part>, raws: &mut Vec<&str>, drafts: &mut Vec<Draft>) {
-    if raws.is_empty() {
-        return;
+/// The items of the model that stand together, so far.
+#[derive(Default)]
+pub(crate) struct Said<'a> {
+    parts: Vec<Part>,
+    raws: Vec<&'a str>,
+}
+
+impl<'a> Said<'a> {
+    /// Reads the next item.
+    pub(crate) fn item(
+        &mut self,
+        item: &Node<'a>,
+        watch: &mut Watch,
+        drafts: &mut impl Extend<Draft>,
+    ) -> Result<(), ImportError> {
+        let fields = item.object()?;
+        if let Some(said) = said(item, &fields, watch)? {
+            self.parts.extend(said);
+            self.raws.push(item.raw);
+            return Ok(());
+        }
+        drafts.extend(self.end());
+        let (content, role) = other(item, &fields, watch)?;
+        drafts.extend([sealed(content, role, &raw::array([item.raw]), item.raw)]);
+        Ok(())
     }
-    let content = Content::Assistant(Body { parts: std::mem::take(parts), name: None });
-    let received = raw::array(std::mem::take(raws));
-    drafts.push(sealed(content, Role::Assistant, &received, &received));
+
+    /// Makes the draft of those that came.
+    pub(crate) fn end(&mut self) -> Option<Draft> {
+        if self.raws.is_empty() {
+            return None;
+        }
+        let parts = std::mem::take(&mut self.parts);
+        let content = Content::Assistant(Body { parts, name: None });
+        let received = raw::array(std::mem::take(&mut self.raws));
+        Some(sealed(content, Role::Assistant, &received, &received))
+    }
 }
 
 /// Makes a draft, with the bytes received where lowering would not give them back.

@@ -2,7 +2,7 @@
 
 use tract_core::{
     Applied, Batch, Blob, Commit, CommitId, DerivedKind, DerivedRow, Expect, ObjectId, RefEdit,
-    RefTarget, StoreErrorKind, StoreExt, StoreResult, Toolset,
+    RefName, RefTarget, StoreErrorKind, StoreExt, StoreResult, Toolset,
 };
 
 use crate::Harness;
@@ -134,6 +134,32 @@ pub(super) async fn two_edits_of_one_ref_are_invalid(harness: Harness) -> StoreR
     let error = store.apply(&repo, moving(vec![edit.clone(), edit])).await.expect_err("two edits");
     assert_eq!(error.kind, StoreErrorKind::Invalid);
     assert_eq!(store.ref_target(&repo, &branch("other")).await?, None);
+    Ok(())
+}
+
+pub(super) async fn refs_point_only_where_they_may(harness: Harness) -> StoreResult<()> {
+    let (store, repo) = (harness.open()?, harness.repo());
+    let one = line(&*store, &repo, "main", None, &["one"]).await?.remove(0).id();
+    let name = |text: &str| RefName::new(text).expect("a valid name");
+    let named = |text: &str| RefTarget::Ref(name(text));
+    for (from, to) in [
+        ("HEAD", named("HEAD")),
+        ("HEAD", named("tags/a")),
+        ("HEAD", named("config/a")),
+        ("HEAD", RefTarget::Commit(one)),
+        ("heads/a", named("heads/a")),
+        ("heads/a", named("heads/main")),
+        ("tags/a", named("heads/main")),
+        ("config/a", named("config/b")),
+        ("heads/a", RefTarget::Blob(Blob::seal("{}").id())),
+    ] {
+        let mut writing =
+            moving(vec![RefEdit { name: name(from), expect: Expect::Any, to: Some(to.clone()) }]);
+        writing.blobs.push(Blob::seal("{}"));
+        let error = store.apply(&repo, writing).await.expect_err("it leads nowhere");
+        assert_eq!(error.kind, StoreErrorKind::Invalid, "{from} to {to}");
+        assert_eq!(store.ref_target(&repo, &name(from)).await?, None, "{from} to {to}");
+    }
     Ok(())
 }
 

@@ -104,6 +104,7 @@ macro_rules! __contract {
                 two_refs_one_stale_moves_none "all refs move, or none"
                 refused_batch_leaves_no_trace "a batch that is refused leaves no trace"
                 two_edits_of_one_ref_are_invalid "`Invalid` for two edits of one ref"
+                refs_point_only_where_they_may "`Invalid` for a ref that would point where its kind may not"
                 writing_again_changes_nothing "writing what is stored already changes nothing"
                 new_commits_on_stored_ones "what is stored and what is new may share a batch"
                 same_text_same_microsecond_two_writers_two_commits "the batch id tells equal commits apart"

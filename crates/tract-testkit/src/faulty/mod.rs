@@ -143,6 +143,8 @@ faults! {
     MissesFirst breaks [conflict_comes_before_missing]
     /// Takes the last of two edits of one ref.
     TakesTwoEdits breaks [two_edits_of_one_ref_are_invalid]
+    /// Leaves out refs that would point where they may not, and says nothing.
+    LeavesOutBadTargets breaks [refs_point_only_where_they_may]
     /// Refuses a batch with a commit that is stored.
     RefusesKnown breaks [writing_again_changes_nothing new_commits_on_stored_ones]
     /// Refuses a batch of nothing.

@@ -95,6 +95,7 @@ impl FaultyStore {
                     batch.refs.drain(..).map(|edit| (edit.name.clone(), edit)).collect();
                 batch.refs = last.into_values().collect();
             }
+            Fault::LeavesOutBadTargets => batch.refs.retain(|edit| edit.check().is_ok()),
             Fault::LogsEverything if batch.refs.is_empty() => {
                 let to = Some(RefTarget::Ref(crate::fixtures::branch("nowhere")));
                 batch.refs.push(RefEdit { name: RefName::head(), expect: Expect::Any, to });

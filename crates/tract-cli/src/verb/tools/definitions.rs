@@ -104,7 +104,7 @@ pub(super) fn translate(
             continue;
         }
         if let Some(tool) = tool {
-            context.out.raw(&super::one_line(tool)?)?;
+            context.out.json_text(&super::one_line(tool)?)?;
         }
         for loss in &made.losses {
             let said = format!("line {line}: {}: {loss}", made.name);

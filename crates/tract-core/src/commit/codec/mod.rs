@@ -11,7 +11,8 @@ pub(super) use self::decode::decode;
 pub(super) use self::encode::encode;
 use super::{Changes, CommitRecord, MAX_INLINE_CHANGES, MAX_PARENTS, Op, RECORD_VERSION};
 use crate::id::CommitId;
-use crate::json::JsonError;
+use crate::json::{JsonError, MAX_DEPTH, nesting};
+use crate::text::JsonText;
 
 /// A record that cannot be written, or bytes that are no record.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +51,40 @@ pub enum RecordError {
     /// Something in it has no canonical form.
     #[error("malformed commit record: {0}")]
     Json(#[from] JsonError),
+}
+
+/// Checks that a record as a whole can be read from its canonical text, as an export has it. Only
+/// what is sealed is held to it: a store may have deeper ones from before.
+pub(super) fn check_nesting(record: &CommitRecord) -> Result<(), RecordError> {
+    let retention = match &record.op {
+        Op::Append { retention, .. } | Op::Annotate { retention, .. } => retention.as_ref(),
+        Op::Edit { .. }
+        | Op::Compress { .. }
+        | Op::Revert { .. }
+        | Op::Merge { .. }
+        | Op::Tools
+        | Op::Note
+        | Op::Unknown { .. } => None,
+    };
+    let members = [
+        (1, record.metadata.as_ref()),
+        (1, record.generation_config.as_ref()),
+        (2, retention),
+        (2, record.origin.detail.as_ref()),
+    ];
+    for (around, json) in members {
+        let Some(text) = json.map(JsonText::as_str) else { continue };
+        let limit = MAX_DEPTH - around;
+        // Each level takes two characters: what is short need not be looked at.
+        if text.len() > 2 * limit {
+            let found = nesting(text);
+            if found > limit {
+                let what = "levels of nesting";
+                return Err(RecordError::TooMany { what, limit, found });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Checks what the format demands of any record.
