@@ -8,13 +8,14 @@ use std::fmt;
 use tract_core::json::{self, Escapes};
 use tract_core::store::BlobKey;
 use tract_core::{
-    Applied, Batch, BatchId, Blob, Commit, CommitId, Draft, Expect, JsonText, LogNote, OperationId,
-    RefEdit, RefName, RefTarget, ToolRow, ToolSchema, Toolset,
+    Applied, Batch, Blob, Commit, CommitId, Draft, Expect, JsonText, LogNote, RefEdit, RefName,
+    RefTarget, ToolRow, ToolSchema, Toolset,
 };
 
 use self::chain::{Builder, Chain};
 pub use self::chain::{ImportAnomaly, ImportAnomalyKind};
 use crate::error::{Error, Result};
+use crate::operation::Operation;
 use crate::repo::Repo;
 use crate::write::tell;
 
@@ -63,7 +64,7 @@ pub struct ImportOptions {
     /// conversation is never split.
     pub group_bytes: usize,
     /// Shared by the ref moves of one command; made up when absent.
-    pub operation: Option<OperationId>,
+    pub operation: Option<Operation>,
 }
 
 impl Default for ImportOptions {
@@ -94,8 +95,8 @@ impl ImportOptions {
 
     /// Sets what the ref moves share, so that one `undo` takes all of them back.
     #[must_use]
-    pub fn operation(mut self, operation: OperationId) -> Self {
-        self.operation = Some(operation);
+    pub fn operation(mut self, operation: impl Into<Operation>) -> Self {
+        self.operation = Some(operation.into());
         self
     }
 }
@@ -175,7 +176,7 @@ pub struct Imported {
 pub struct Importer {
     repo: Repo,
     options: ImportOptions,
-    operation: OperationId,
+    operation: Operation,
     group: Vec<Planned>,
     bytes: usize,
 }
@@ -217,9 +218,9 @@ impl Importer {
     /// # Errors
     /// [`Error::Random`] when the operating system has no randomness to give.
     pub fn new(repo: &Repo, options: ImportOptions) -> Result<Self> {
-        let operation = match options.operation {
-            Some(operation) => operation,
-            None => OperationId::random().map_err(Error::Random)?,
+        let operation = match options.operation.as_ref().or(repo.operation()) {
+            Some(operation) => operation.clone(),
+            None => Operation::begin()?,
         };
         Ok(Self { repo: repo.clone(), options, operation, group: Vec::new(), bytes: 0 })
     }
@@ -314,9 +315,11 @@ impl Importer {
             if empty {
                 return Ok(answers);
             }
-            let id = batch.id;
+            let (id, moves) = (batch.id, batch.refs.len());
             match self.repo.store().apply(self.repo.name(), batch).await? {
                 Applied::Done | Applied::Already => {
+                    let (store, name) = (self.repo.store().as_ref(), self.repo.name());
+                    self.operation.recorded(store, name, id, moves).await;
                     tell(&self.repo, id).await;
                     self.index(&answers).await;
                     return Ok(answers);
@@ -341,14 +344,14 @@ impl Importer {
 
     fn batch(&self) -> Result<Batch> {
         let note = LogNote {
-            operation: self.operation,
+            operation: self.operation.id(),
             what: "import".to_owned(),
             who: self.repo.who().to_owned(),
             why: None,
             undoes: None,
             at: self.repo.now_us(),
         };
-        Ok(Batch::new(BatchId::random().map_err(Error::Random)?, note))
+        Ok(Batch::new(self.operation.next_batch()?, note))
     }
 
     /// Plans one write of a group: what is not stored yet, and the refs that move.

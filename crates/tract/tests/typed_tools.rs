@@ -19,7 +19,7 @@ fn the_prelude_brings_what_a_tool_is_written_with() {
     has_schema::<u8>();
     let _: fn(&ToolContext) -> Result<ToolResult<u8>, ToolError> = |_| Ok(ToolResult::ok(1));
     /// Does nothing.
-    #[tract::tool(crate = tract::tools)]
+    #[tract::tool]
     fn idle() {}
     is_tool(&Idle);
 }

@@ -47,5 +47,7 @@ mod results;
 mod streams;
 // Text from outside on a terminal and in JSON.
 mod terminal;
+// Undo of whole commands, of one process and of several.
+mod undo;
 // Verbs one after another, as in a day's work; the demo.
 mod walk;
