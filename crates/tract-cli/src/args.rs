@@ -146,7 +146,7 @@ pub(crate) enum Command {
     Verify(verb::verify::Verify),
     /// Count what the repository holds.
     Stats,
-    /// Step the branch back over the last command; --redo steps forward again.
+    /// Undo the last command on this branch; --redo reverts the undo.
     Undo(verb::undo::Undo),
     /// Write completions for a shell.
     Completions(verb::completions::Completions),

@@ -78,7 +78,8 @@ impl<'a> Context<'a> {
     /// Opens the repository in a store.
     pub(crate) async fn open_repo(&self, store: Arc<dyn Store>, create: bool) -> Outcome<Tract> {
         let options = OpenOptions::new().repo(&self.global.repo).create(create).who("cli");
-        let tract = options.open_store(store).await?;
+        // What one command writes is one operation, so that one undo reverts it.
+        let tract = options.open_store(store).await?.one_operation()?;
         Ok(match &self.global.summarizer {
             Some(command) => {
                 let hooks = tract.repo().hooks().clone();

@@ -36,7 +36,8 @@ pub struct Draft {
     pub metadata: Option<JsonText>,
     /// Model and parameters that produced it, or that the next request should use.
     pub generation_config: Option<JsonText>,
-    /// The tools of this commit alone; the active set when absent.
+    /// The tools of this commit; the active set when absent. Where no set was ever made active,
+    /// they stay in force.
     pub tools: Option<Vec<ToolSchema>>,
     /// Its priority; the kind's own when absent.
     pub priority: Option<Priority>,
@@ -185,7 +186,8 @@ impl Draft {
         self
     }
 
-    /// Sets the tools of this commit alone.
+    /// Sets the tools of this commit. The active set comes back with the next one; where no set was
+    /// ever made active, these stay in force.
     #[must_use]
     pub fn tools(mut self, tools: Vec<ToolSchema>) -> Self {
         self.tools = Some(tools);

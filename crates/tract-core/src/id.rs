@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use sha2::{Digest, Sha256};
 
 /// A text that is not the lower-case hex of the expected length.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -179,8 +180,9 @@ id! {
     ViewId, 32
 }
 id! {
-    /// Sixteen random bytes shared by everything that one write brings: what a retry after an
-    /// unknown outcome looks for in the ref log.
+    /// Sixteen bytes shared by everything that one write brings: what a retry after an unknown
+    /// outcome looks for in the ref log. Random, but for the first eight of a command's later
+    /// writes: see [`OperationId::batch_prefix`].
     BatchId, 16
 }
 id! {
@@ -206,6 +208,35 @@ impl OperationId {
     /// When the operating system has no randomness to give.
     pub fn random() -> std::io::Result<Self> {
         random().map(Self)
+    }
+
+    /// Returns the first 8 bytes of the batch ids on a page of this operation's writes. Page 0
+    /// has the operation's own first bytes; a later page is used once the one before it has
+    /// entries in the ref log, so reading page after page up to an empty one finds all of them.
+    pub fn batch_prefix(self, page: u64) -> [u8; 8] {
+        let first = |bytes: &[u8]| bytes.first_chunk().copied().unwrap_or_default();
+        if page == 0 {
+            return first(&self.0);
+        }
+        let digest = Sha256::new_with_prefix("tract-operation-page-1\0")
+            .chain_update(self.0)
+            .chain_update(page.to_be_bytes())
+            .finalize();
+        first(&digest)
+    }
+}
+
+impl BatchId {
+    /// Returns the same id with other first bytes.
+    #[must_use]
+    pub fn with_prefix(mut self, prefix: [u8; 8]) -> Self {
+        self.0[..8].copy_from_slice(&prefix);
+        self
+    }
+
+    /// Returns the first 8 bytes.
+    pub fn prefix(self) -> [u8; 8] {
+        self.0.first_chunk().copied().unwrap_or_default()
     }
 }
 
@@ -240,6 +271,23 @@ impl RepoName {
             return Ok(Self(name));
         };
         Err(BadName { what: "repository name", name: name.chars().take(80).collect(), why })
+    }
+
+    /// Checks what a new repository's name has to keep beyond that; older stores may have others.
+    ///
+    /// # Errors
+    /// [`BadName`] when it is `HEAD`, or has a character without width or one that changes the
+    /// direction of text: two names that look alike would be two repositories.
+    pub fn check_visible(&self) -> Result<(), BadName> {
+        let why = if self.0 == "HEAD" {
+            "HEAD names the branch that is checked out"
+        } else if self.0.chars().any(crate::refs::is_invisible) {
+            "it holds an invisible character"
+        } else {
+            return Ok(());
+        };
+        let name = self.0.chars().take(80).collect();
+        Err(BadName { what: "repository name", name, why })
     }
 
     /// Returns the name.

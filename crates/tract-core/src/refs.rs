@@ -45,17 +45,27 @@ impl RefName {
     /// Returns the name of a branch's ref.
     ///
     /// # Errors
-    /// [`BadName`] when it breaks a rule.
+    /// [`BadName`] when it breaks a rule, is `HEAD`, or begins with `heads/` already.
     pub fn branch(name: &str) -> Result<Self, BadName> {
-        Self::new(format!("heads/{name}"))
+        Self::under("heads/", "branch name", name)
     }
 
     /// Returns the name of a tag's ref.
     ///
     /// # Errors
-    /// [`BadName`] when it breaks a rule.
+    /// [`BadName`] when it breaks a rule, is `HEAD`, or begins with `tags/` already.
     pub fn tag(name: &str) -> Result<Self, BadName> {
-        Self::new(format!("tags/{name}"))
+        Self::under("tags/", "tag name", name)
+    }
+
+    /// Puts a name into a folder, where it can be told apart from `HEAD` and from a full name.
+    fn under(folder: &'static str, what: &'static str, name: &str) -> Result<Self, BadName> {
+        let why = match name {
+            "HEAD" => "HEAD names the branch that is checked out",
+            _ if name.starts_with(folder) => "it has its folder already: leave that out",
+            _ => return Self::new(format!("{folder}{name}")),
+        };
+        Err(BadName { what, name: name.chars().take(80).collect(), why })
     }
 
     /// Returns the full name.
@@ -101,11 +111,18 @@ impl RefName {
         }
         let out = out.trim_end_matches(['-', '.']).trim_start_matches(['-', '.']);
         let out = out.strip_suffix(".lock").unwrap_or(out);
-        match out.is_empty() {
-            true => "unnamed".to_owned(),
-            false => out.to_owned(),
+        match out {
+            "" => "unnamed".to_owned(),
+            // No branch can have this name.
+            "HEAD" => "HEAD-1".to_owned(),
+            _ => out.to_owned(),
         }
     }
+}
+
+/// Returns whether a character has no width, or changes the direction of what follows.
+pub(crate) fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 fn broken_rule(name: &str) -> Option<&'static str> {
@@ -125,7 +142,7 @@ fn broken_rule(name: &str) -> Option<&'static str> {
         c.is_whitespace()
             || c.is_control()
             || matches!(c, '~' | '^' | ':' | '?' | '*' | '[' | ']' | '\\' | '#')
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+            || is_invisible(c)
     };
     if name.chars().any(forbidden) {
         return Some("it holds white space, an invisible character, or one of ~ ^ : ? * [ ] \\ #");

@@ -10,12 +10,13 @@ use std::sync::Arc;
 use tract_compile::CompileError;
 use tract_core::step::Step;
 use tract_core::{
-    Applied, Blob, BlobId, CommitId, LogNote, OperationId, RefName, Store, StoreError,
-    StoreErrorKind, Toolset, ToolsetId,
+    Applied, Blob, BlobId, CommitId, LogNote, RefName, Store, StoreError, StoreErrorKind, Toolset,
+    ToolsetId,
 };
 
 pub use self::line::{LineError, StreamLine, number_lines, read_lines};
 use crate::error::{Error, Result};
+use crate::operation::Operation;
 use crate::overlay::Overlay;
 use crate::repo::Repo;
 use crate::write::tell;
@@ -33,7 +34,7 @@ pub struct ApplyOptions {
     /// The branch that the stream begins on; the one that `HEAD` names when absent.
     pub branch: Option<RefName>,
     /// Shared by all ref moves of the stream; made up when absent.
-    pub operation: Option<OperationId>,
+    pub operation: Option<Operation>,
 }
 
 impl Default for ApplyOptions {
@@ -78,8 +79,8 @@ impl ApplyOptions {
 
     /// Sets what all ref moves of the stream share.
     #[must_use]
-    pub fn operation(mut self, operation: OperationId) -> Self {
-        self.operation = Some(operation);
+    pub fn operation(mut self, operation: impl Into<Operation>) -> Self {
+        self.operation = Some(operation.into());
         self
     }
 }
@@ -169,7 +170,7 @@ struct Stream {
     overlay: Arc<Overlay>,
     /// The repository as it is with what is held back.
     repo: Repo,
-    operation: OperationId,
+    operation: Operation,
     state: State,
     marks: HashMap<String, CommitId>,
     /// What marks of the group under way were before.
@@ -184,9 +185,9 @@ struct Stream {
 
 impl Stream {
     async fn new(repo: &Repo, options: &ApplyOptions) -> Result<Self> {
-        let operation = match options.operation {
-            Some(operation) => operation,
-            None => OperationId::random().map_err(Error::Random)?,
+        let operation = match options.operation.as_ref().or(repo.operation()) {
+            Some(operation) => operation.clone(),
+            None => Operation::begin()?,
         };
         let branch = match &options.branch {
             Some(branch) => branch.clone(),
@@ -195,7 +196,7 @@ impl Stream {
         let overlay = Arc::new(Overlay::new(Arc::clone(repo.store())));
         let store: Arc<dyn Store> = overlay.clone();
         Ok(Self {
-            repo: repo.over(store),
+            repo: repo.over(store).within(operation.held_back()),
             overlay,
             operation,
             state: State { branch },
@@ -247,7 +248,7 @@ impl Stream {
                     self.take_back(&before);
                     (Applied::Done, None)
                 }
-                false => self.overlay.flush(self.repo.name(), self.note()).await?,
+                false => self.overlay.flush(self.repo.name(), self.note(), &self.operation).await?,
             };
             match applied {
                 Applied::Done | Applied::Already => {
@@ -277,7 +278,7 @@ impl Stream {
 
     fn note(&self) -> LogNote {
         LogNote {
-            operation: self.operation,
+            operation: self.operation.id(),
             what: "apply".to_owned(),
             who: self.repo.who().to_owned(),
             why: None,

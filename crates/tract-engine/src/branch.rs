@@ -26,8 +26,10 @@ impl Repo {
     /// begins with its first commit. Returns whether something was written.
     ///
     /// # Errors
-    /// When the store fails.
+    /// [`Error::BadName`] when the repository's name has characters that cannot be seen; when the
+    /// store fails.
     pub async fn init(&self) -> Result<bool> {
+        self.name().check_visible()?;
         let mut txn = Txn::new(self)?;
         if txn.target(&RefName::head()).await?.is_some() {
             return Ok(false);
@@ -126,11 +128,15 @@ impl Repo {
     /// [`Error::UnknownBranch`] when there is none, [`Error::CheckedOut`] when `HEAD` stands on
     /// it, [`Error::Conflict`] when it moves meanwhile.
     pub async fn delete_branch(&self, name: &str) -> Result<CommitId> {
-        let branch = RefName::branch(name)?;
-        if self.current_branch().await? == branch {
+        // Branches of older stores may have names that are refused now.
+        let branch = RefName::new(format!("heads/{name}"))?;
+        let mut txn = Txn::new(self)?;
+        let at = txn.target(&RefName::head()).await?;
+        if self.current_branch().await? == branch || at == Some(RefTarget::Ref(branch.clone())) {
             return Err(Error::CheckedOut { name: name.to_owned() });
         }
-        let mut txn = Txn::new(self)?;
+        // The branch is not checked out while it goes.
+        txn.hold(&RefName::head(), at);
         let Some(head) = txn.head(&branch).await? else {
             return Err(self.unknown_branch(name).await?);
         };
@@ -142,15 +148,18 @@ impl Repo {
     /// Makes `HEAD` stand on a branch. Handles that stand elsewhere stay there.
     ///
     /// # Errors
-    /// [`Error::UnknownBranch`] when there is none of this name.
+    /// [`Error::UnknownBranch`] when there is none of this name; [`Error::KeptMoving`] when `HEAD`
+    /// or the branch moves each time, and then `HEAD` stays.
     pub async fn checkout(&self, name: &str) -> Result<RefName> {
         let branch = RefName::branch(name)?;
-        if self.head_of(&branch).await?.is_none() {
-            return Err(self.unknown_branch(name).await?);
-        }
         let mut races = self.races();
         loop {
             let mut txn = Txn::new(self)?;
+            let Some(at) = txn.target(&branch).await? else {
+                return Err(self.unknown_branch(name).await?);
+            };
+            // HEAD is never left on a branch that is deleted meanwhile.
+            txn.hold(&branch, Some(at));
             txn.move_ref(&RefName::head(), Some(RefTarget::Ref(branch.clone()))).await?;
             match txn.apply("checkout", &WriteOptions::default()).await? {
                 Applied::Done | Applied::Already => return Ok(branch),

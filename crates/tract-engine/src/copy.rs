@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use tract_core::store::BlobKey;
 use tract_core::{
-    Applied, Batch, BatchId, Blob, BlobId, Changes, Commit, CommitId, Expect, LogNote, ObjectId,
-    OperationId, RefEdit, RefName, RefTarget, ToolRow, ToolSchema, Toolset, ToolsetId,
+    Applied, Batch, Blob, BlobId, Changes, Commit, CommitId, Expect, LogNote, ObjectId, RefEdit,
+    RefName, RefTarget, ToolRow, ToolSchema, Toolset, ToolsetId,
 };
 
 use crate::error::{Error, Result};
+use crate::operation::Operation;
 use crate::reach::{Reach, damage};
 use crate::received::{descends, shaped, time_of};
 use crate::repo::Repo;
@@ -168,7 +169,10 @@ pub async fn copy(from: &Repo, to: &Repo, options: &CopyOptions) -> Result<CopyR
     let mut carrier = Carrier {
         from,
         to,
-        operation: OperationId::random().map_err(Error::Random)?,
+        operation: match to.operation() {
+            Some(operation) => operation.clone(),
+            None => Operation::begin()?,
+        },
         times: HashMap::new(),
     };
     // Small to begin with, since nobody knows yet how large the messages are.
@@ -212,16 +216,16 @@ pub async fn copy(from: &Repo, to: &Repo, options: &CopyOptions) -> Result<CopyR
 struct Carrier<'a> {
     from: &'a Repo,
     to: &'a Repo,
-    operation: OperationId,
+    operation: Operation,
     /// When the commits count as made that do not say so: what follows them asks for it.
     times: HashMap<CommitId, i64>,
 }
 
 impl Carrier<'_> {
     fn batch(&self) -> Result<Batch> {
-        let id = BatchId::random().map_err(Error::Random)?;
+        let id = self.operation.next_batch()?;
         let note = LogNote {
-            operation: self.operation,
+            operation: self.operation.id(),
             what: "copy".to_owned(),
             who: self.to.who().to_owned(),
             why: None,
@@ -386,9 +390,11 @@ impl Carrier<'_> {
         }
         let expect = at.map_or(Expect::Absent, Expect::Is);
         batch.refs.push(RefEdit { name: name.clone(), expect, to: Some(to.clone()) });
-        let id = batch.id;
+        let (id, moves) = (batch.id, batch.refs.len());
         match self.to.store().apply(self.to.name(), batch).await? {
             Applied::Done | Applied::Already => {
+                let (store, name) = (self.to.store().as_ref(), self.to.name());
+                self.operation.recorded(store, name, id, moves).await;
                 tell(self.to, id).await;
                 Ok(status)
             }

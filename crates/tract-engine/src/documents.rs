@@ -1,10 +1,9 @@
 //! Documents: blobs that refs outside of branches and tags name, such as pins.
 
-use tract_core::{
-    Applied, Batch, BatchId, Blob, Expect, LogNote, OperationId, RefEdit, RefName, RefTarget,
-};
+use tract_core::{Applied, Batch, Blob, Expect, LogNote, RefEdit, RefName, RefTarget};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::operation::Operation;
 use crate::repo::Repo;
 use crate::write::tell;
 
@@ -31,15 +30,19 @@ impl Repo {
     pub async fn set_documents(&self, what: &str, documents: Vec<(RefName, Blob)>) -> Result<()> {
         let names: Vec<RefName> = documents.iter().map(|(name, _)| name.clone()).collect();
         let targets = self.store().refs(self.name(), &names).await?;
+        let operation = match self.operation() {
+            Some(operation) => operation.clone(),
+            None => Operation::begin()?,
+        };
         let note = LogNote {
-            operation: OperationId::random().map_err(Error::Random)?,
+            operation: operation.id(),
             what: what.to_owned(),
             who: self.who().to_owned(),
             why: None,
             undoes: None,
             at: self.now_us(),
         };
-        let mut batch = Batch::new(BatchId::random().map_err(Error::Random)?, note);
+        let mut batch = Batch::new(operation.next_batch()?, note);
         for ((name, blob), target) in documents.into_iter().zip(targets) {
             let to = RefTarget::Blob(blob.id());
             if target.as_ref() == Some(&to) {
@@ -52,9 +55,10 @@ impl Repo {
         if batch.refs.is_empty() {
             return Ok(());
         }
-        let id = batch.id;
+        let (id, moves) = (batch.id, batch.refs.len());
         match self.store().apply(self.name(), batch).await? {
             Applied::Done | Applied::Already => {
+                operation.recorded(self.store().as_ref(), self.name(), id, moves).await;
                 tell(self, id).await;
                 Ok(())
             }

@@ -12,6 +12,7 @@ use tract_hooks::{HookError, SummaryError};
 
 use crate::pending::{Deferred, Rejected};
 use crate::plan::Refusal;
+use crate::undo::MovedSince;
 
 /// The result of an engine call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -95,6 +96,9 @@ pub enum Error {
         /// The ref.
         name: RefName,
     },
+    /// An operation cannot be undone or redone, since a ref that it moved was moved since.
+    #[error("{0}")]
+    MovedSince(Box<MovedSince>),
     /// A hook refuses, or asks for something that is not carried out here.
     #[error("{0}")]
     Hook(#[from] HookError),
@@ -228,6 +232,7 @@ impl Error {
             Self::Exists { .. } => "exists",
             Self::CheckedOut { .. } => "checked_out",
             Self::NothingToUndo { .. } => "nothing_to_undo",
+            Self::MovedSince(_) => "conflict",
             Self::Hook(error) => error.code(),
             Self::Rejected(_) => "rejected_by_hook",
             Self::Deferred(_) => "deferred",
@@ -279,6 +284,10 @@ impl Error {
             Self::CheckedOut { .. } => vec!["check out another branch first".to_owned()],
             Self::KeptMoving { .. } => vec!["try again when less is being written".to_owned()],
             Self::Damaged { .. } => vec!["`tract verify` names all that is damaged".to_owned()],
+            Self::MovedSince(moved) => vec![match moved.name.branch_name() {
+                Some(branch) => format!("`tract log {branch}` shows what came since; `tract revert` reverts single commits"),
+                None => "revert what came since first".to_owned(),
+            }],
             Self::Step(error) => error.notes(),
             Self::Hook(error) => error.notes(),
             Self::Rejected(rejected) => {

@@ -7,13 +7,14 @@ use std::fmt;
 
 use tract_core::json::{self, Escapes};
 use tract_core::{
-    Applied, Batch, BatchId, Blob, Commit, CommitId, Draft, Expect, JsonText, LogNote, OperationId,
-    RefEdit, RefName, RefTarget, ToolRow, ToolSchema, Toolset,
+    Applied, Batch, Blob, Commit, CommitId, Draft, Expect, JsonText, LogNote, RefEdit, RefName,
+    RefTarget, ToolRow, ToolSchema, Toolset,
 };
 
 use self::chain::Chain;
 pub use self::chain::{ImportAnomaly, ImportAnomalyKind};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::operation::Operation;
 use crate::repo::Repo;
 use crate::write::tell;
 
@@ -62,7 +63,7 @@ pub struct ImportOptions {
     /// conversation is never split.
     pub group_bytes: usize,
     /// Shared by the ref moves of one command; made up when absent.
-    pub operation: Option<OperationId>,
+    pub operation: Option<Operation>,
 }
 
 impl Default for ImportOptions {
@@ -93,8 +94,8 @@ impl ImportOptions {
 
     /// Sets what the ref moves share, so that one `undo` takes all of them back.
     #[must_use]
-    pub fn operation(mut self, operation: OperationId) -> Self {
-        self.operation = Some(operation);
+    pub fn operation(mut self, operation: impl Into<Operation>) -> Self {
+        self.operation = Some(operation.into());
         self
     }
 }
@@ -174,7 +175,7 @@ pub struct Imported {
 pub struct Importer {
     repo: Repo,
     options: ImportOptions,
-    operation: OperationId,
+    operation: Operation,
     group: Vec<Planned>,
     bytes: usize,
 }
@@ -195,9 +196,9 @@ impl Importer {
     /// # Errors
     /// [`Error::Random`] when the operating system has no randomness to give.
     pub fn new(repo: &Repo, options: ImportOptions) -> Result<Self> {
-        let operation = match options.operation {
-            Some(operation) => operation,
-            None => OperationId::random().map_err(Error::Random)?,
+        let operation = match options.operation.as_ref().or(repo.operation()) {
+            Some(operation) => operation.clone(),
+            None => Operation::begin()?,
         };
         Ok(Self { repo: repo.clone(), options, operation, group: Vec::new(), bytes: 0 })
     }
@@ -250,9 +251,11 @@ impl Importer {
             if empty {
                 return Ok(answers);
             }
-            let id = batch.id;
+            let (id, moves) = (batch.id, batch.refs.len());
             match self.repo.store().apply(self.repo.name(), batch).await? {
                 Applied::Done | Applied::Already => {
+                    let (store, name) = (self.repo.store().as_ref(), self.repo.name());
+                    self.operation.recorded(store, name, id, moves).await;
                     tell(&self.repo, id).await;
                     self.index(&answers).await;
                     return Ok(answers);
@@ -279,14 +282,14 @@ impl Importer {
     async fn plan(&self, group: &[Planned]) -> Result<(Batch, Vec<Imported>)> {
         let (store, repo) = (self.repo.store(), self.repo.name());
         let note = LogNote {
-            operation: self.operation,
+            operation: self.operation.id(),
             what: "import".to_owned(),
             who: self.repo.who().to_owned(),
             why: None,
             undoes: None,
             at: self.repo.now_us(),
         };
-        let mut batch = Batch::new(BatchId::random().map_err(Error::Random)?, note);
+        let mut batch = Batch::new(self.operation.next_batch()?, note);
         let mut brought: HashSet<CommitId> = HashSet::new();
         let mut answers = Vec::with_capacity(group.len());
         let names: Vec<RefName> =

@@ -14,6 +14,7 @@ mod heads;
 mod import;
 mod log;
 mod merge;
+mod operation;
 mod overlay;
 mod pending;
 pub mod plan;
@@ -50,6 +51,7 @@ pub use crate::import::{
 };
 pub use crate::log::{LogLine, LogPage, describe, log, log_all, one_line};
 pub use crate::merge::{MergeOptions, Merged};
+pub use crate::operation::Operation;
 pub use crate::pending::{
     Alongside, Asked, Decided, Deferred, DeferredCall, Pending, Rejected, TurnAnswer, TurnRecord,
     TurnRecorded,
@@ -67,6 +69,6 @@ pub use crate::summarise::{
 pub use crate::tools::{SchemaDiff, ToolChange, ToolDiff, no_schema_diff, tool_diff};
 pub use crate::turns::{DroppedTurns, FoundCall, FoundResult, Pages, ToolQuery, ToolTurn};
 pub use crate::txn::Txn;
-pub use crate::undo::{RefMove, Undone};
+pub use crate::undo::{MovedSince, RefMove, Undone};
 pub use crate::verify::{OnVerify, VerifyOptions, VerifyProgress, VerifyReport, verify};
 pub use crate::write::WriteOptions;

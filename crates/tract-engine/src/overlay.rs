@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::error::Result;
+use crate::operation::Operation;
 use async_trait::async_trait;
 use bytes::Bytes;
 use tract_core::store::{
@@ -67,31 +69,27 @@ impl Overlay {
         &self,
         repo: &RepoName,
         note: LogNote,
-    ) -> StoreResult<(Applied, Option<BatchId>)> {
-        let Some(batch) = self.batch(note)? else {
+        operation: &Operation,
+    ) -> Result<(Applied, Option<BatchId>)> {
+        let Some(batch) = self.batch(note, operation)? else {
             self.clear();
             return Ok((Applied::Done, None));
         };
         let applied = apply_to_store_once(self.below.as_ref(), repo, &batch).await?;
         if !matches!(applied, Applied::Conflict(_)) {
+            operation.recorded(self.below.as_ref(), repo, batch.id, batch.refs.len()).await;
             self.clear();
         }
         Ok((applied, Some(batch.id)))
     }
 
-    fn batch(&self, note: LogNote) -> StoreResult<Option<Batch>> {
+    fn batch(&self, note: LogNote, operation: &Operation) -> Result<Option<Batch>> {
         let pending = self.pending();
-        let operation = note.operation;
         let (id, note) = match pending.batches.as_slice() {
             [] => return Ok(None),
             // A retry of somebody else's looks for the id that the commits bear.
-            [(id, own)] => (*id, LogNote { operation, ..own.clone() }),
-            [..] => (
-                BatchId::random().map_err(|error| {
-                    StoreError::new(StoreErrorKind::Engine, "overlay", "flush", error.to_string())
-                })?,
-                note,
-            ),
+            [(id, own)] => (*id, LogNote { operation: operation.id(), ..own.clone() }),
+            [..] => (operation.next_batch()?, note),
         };
         let mut batch = Batch::new(id, note);
         batch.blobs.extend(pending.blobs.values().cloned());

@@ -13,6 +13,7 @@ use tract_hooks::{BeforeCompile, Hooks};
 
 use crate::error::{Error, Result};
 use crate::heads::Heads;
+use crate::operation::Operation;
 use crate::plan::Line;
 
 /// What a repository handle is made of beside its store.
@@ -134,6 +135,7 @@ pub struct Repo {
     options: Arc<RepoOptions>,
     compiler: Compiler,
     heads: Heads,
+    operation: Option<Operation>,
 }
 
 impl fmt::Debug for Repo {
@@ -150,12 +152,45 @@ impl Repo {
     pub fn new(store: Arc<dyn Store>, options: RepoOptions) -> Self {
         let RepoOptions { name, counter, .. } = &options;
         let compiler = Compiler::new(store.clone(), name.clone(), counter.clone());
-        Self { store, options: Arc::new(options), compiler, heads: Heads::default() }
+        Self {
+            store,
+            options: Arc::new(options),
+            compiler,
+            heads: Heads::default(),
+            operation: None,
+        }
     }
 
     /// Returns the same repository in another store, with caches of its own.
     pub(crate) fn over(&self, store: Arc<dyn Store>) -> Self {
         Self::new(store, RepoOptions::clone(&self.options))
+    }
+
+    /// Returns the same repository for one operation: one [`undo`](Self::undo) reverts all that is
+    /// written through it. Caches are shared.
+    ///
+    /// ```
+    /// # tract_core::block_on(async {
+    /// # use tract_core::{Draft, RefName};
+    /// # use tract_engine::{Operation, Repo, RepoOptions};
+    /// let repo = Repo::new(std::sync::Arc::new(tract_core::memory()), RepoOptions::new());
+    /// let main = RefName::branch("main")?;
+    /// let command = repo.within(Operation::begin()?);
+    /// command.append(&main, Draft::user("one")).await?;
+    /// command.append(&main, Draft::user("two")).await?;
+    /// repo.undo(&main).await?;
+    /// assert_eq!(repo.head_of(&main).await?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn within(&self, operation: Operation) -> Self {
+        Self { operation: Some(operation), ..self.clone() }
+    }
+
+    /// Returns the operation that this handle's writes belong to; `None` when each is one of its
+    /// own.
+    pub fn operation(&self) -> Option<&Operation> {
+        self.operation.as_ref()
     }
 
     /// Returns the same repository with other handlers; caches are shared.

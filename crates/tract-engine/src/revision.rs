@@ -149,8 +149,12 @@ impl Txn<'_> {
             name = self.repo().current_branch().await?;
         }
         let repo = self.repo();
-        let query =
-            |before, limit| LogQuery { name: Some(name.clone()), batch: None, before, limit };
+        let query = |before, limit| LogQuery {
+            name: Some(name.clone()),
+            before,
+            limit,
+            ..LogQuery::default()
+        };
         let target = match inside.parse::<usize>() {
             Ok(0) => self.target(&name).await?,
             Ok(moves) => {

@@ -14,16 +14,17 @@ use tract_core::{
 
 use self::refs::Moved;
 use crate::error::{Error, Result};
+use crate::operation::Operation;
 use crate::pending::{Configured, Place, Ruling};
 use crate::plan::{Line, Plan, Planned, Records, Request, Stand, is_plain, plain, plan};
 use crate::repo::Repo;
-use crate::write::batch_id;
 
 /// A write in the making. Nothing is stored before [`apply`](Self::apply); later steps see what
 /// earlier ones did.
 pub struct Txn<'a> {
     repo: &'a Repo,
     id: BatchId,
+    operation: Operation,
     at_us: i64,
     imports: bool,
     lines: IdMap<CommitId, Line>,
@@ -40,6 +41,8 @@ pub struct Txn<'a> {
     tools: Vec<ToolRow>,
     derived: Vec<DerivedRow>,
     requires: IdSet<CommitId>,
+    /// Commits without a time of their own that tools were first given to.
+    undated: Vec<CommitId>,
     /// Which results are summarised automatically, once it was asked for.
     summaries: Configured,
 }
@@ -64,9 +67,20 @@ impl<'a> Txn<'a> {
     /// # Errors
     /// [`Error::Random`] when the operating system has no randomness to give.
     pub fn new(repo: &'a Repo) -> Result<Self> {
+        Self::within(repo, None)
+    }
+
+    /// Begins a write of an operation; of the repository handle's own, or a new one, where none is
+    /// given.
+    pub(crate) fn within(repo: &'a Repo, operation: Option<&Operation>) -> Result<Self> {
+        let operation = match operation.or(repo.operation()) {
+            Some(operation) => operation.clone(),
+            None => Operation::begin()?,
+        };
         Ok(Self {
             repo,
-            id: batch_id()?,
+            id: operation.next_batch()?,
+            operation,
             at_us: repo.now_us(),
             imports: false,
             lines: IdMap::default(),
@@ -81,6 +95,7 @@ impl<'a> Txn<'a> {
             tools: Vec::new(),
             derived: Vec::new(),
             requires: IdSet::default(),
+            undated: Vec::new(),
             summaries: Configured::default(),
         })
     }

@@ -1,14 +1,20 @@
-//! Undo and redo: stepping refs back and forth along the ref log.
+//! Undo and redo: moving refs back and forth along the ref log, one operation at a time.
 //!
-//! An entry of an undo names the operation that it took back; the next undo goes on from there,
-//! and a redo goes forth again.
+//! An undo reverts all moves of one operation, or none. The moves of the operation have to join
+//! on every ref, and end where the ref is now; where they do not, another operation came between,
+//! and the undo is refused with its name. The entries of an undo name an entry of the operation
+//! that it reverts; the next undo continues before that one, and a redo reverts the undo.
+
+mod history;
 
 use std::collections::BTreeMap;
 
-use tract_core::store::LogQuery;
-use tract_core::{Expect, LogEntry, OperationId, RefName, RefTarget};
+use tract_core::time::format_rfc3339;
+use tract_core::{Applied, LogEntry, OperationId, RefName, RefTarget};
 
+use self::history::{History, Moves, Segment};
 use crate::error::{Error, Result};
+use crate::operation::Operation;
 use crate::repo::Repo;
 use crate::txn::Txn;
 use crate::write::WriteOptions;
@@ -18,9 +24,9 @@ use crate::write::WriteOptions;
 pub struct RefMove {
     /// The ref.
     pub name: RefName,
-    /// Where it stood; `None` when there was none.
+    /// Where it pointed; `None` when there was none.
     pub before: Option<RefTarget>,
-    /// Where it stands; `None` when it is gone.
+    /// Where it points; `None` when it is gone.
     pub after: Option<RefTarget>,
 }
 
@@ -28,7 +34,7 @@ pub struct RefMove {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Undone {
-    /// The verb of the operation that was taken back, or done again.
+    /// The verb of the operation that was undone, or redone.
     pub what: String,
     /// The operation.
     pub operation: OperationId,
@@ -36,168 +42,232 @@ pub struct Undone {
     pub moves: Vec<RefMove>,
 }
 
-/// The verbs that the ref log tells.
+/// Why an operation cannot be undone or redone: a ref that it moved was moved since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MovedSince {
+    /// `undo` or `redo`.
+    pub verb: &'static str,
+    /// The verb of the operation that should be undone or redone.
+    pub what: String,
+    /// The ref.
+    pub name: RefName,
+    /// The move that came between, where the ref log has it.
+    pub by: Option<LogEntry>,
+}
+
+impl std::fmt::Display for MovedSince {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { verb, what, name, by } = self;
+        write!(f, "cannot {verb} {what:?}: {name} was moved since")?;
+        let Some(LogEntry { note, .. }) = by else { return Ok(()) };
+        write!(f, " by {:?}", note.what)?;
+        if !note.who.is_empty() {
+            write!(f, " of {:?}", note.who)?;
+        }
+        if let Some(at) = format_rfc3339(note.at) {
+            write!(f, " at {at}")?;
+        }
+        write!(f, " (operation {})", note.operation)
+    }
+}
+
+/// The verbs in the ref log.
 const UNDO: &str = "undo";
 const REDO: &str = "redo";
 
-/// How many entries of others may stand between two of one operation.
-const APART: u64 = 256;
-
 impl Repo {
-    /// Takes back the last operation that moved this ref, with all else that it moved. Commits
-    /// stay; only refs step back.
+    /// Reverts the last operation that moved this ref, with all other refs that it moved. Commits
+    /// stay; only refs move. Tool effects and decisions of people are not undone. `HEAD` moves
+    /// back where the branch that it names is undone.
     ///
     /// # Errors
-    /// [`Error::NothingToUndo`]; [`Error::Conflict`] when a ref that has to step back was moved
-    /// by somebody else since.
+    /// [`Error::NothingToUndo`]; [`Error::MovedSince`] when another operation moved one of the
+    /// refs since. Nothing moves then.
     pub async fn undo(&self, name: &RefName) -> Result<Undone> {
-        let log = Log { repo: self, name };
-        let mut before = None;
-        let done = loop {
-            let Some(entry) = log.newest(before).await? else {
-                return Err(log.nothing_to(UNDO));
+        let mut moves = Moves::of(self, name);
+        loop {
+            let Some(done) = moves.last_done().await? else {
+                return Err(Error::NothingToUndo { what: UNDO, name: name.clone() });
             };
-            match (entry.note.what.as_str(), entry.note.undoes) {
-                // What lies below an undone operation is what came before it.
-                (UNDO, Some(undone)) => before = Some(log.first_of(undone).await?),
-                (REDO, Some(undo)) => {
-                    let undo = log.entry(undo).await?;
-                    match undo.and_then(|undo| undo.note.undoes) {
-                        Some(done) => match log.entry(done).await? {
-                            Some(entry) => break entry,
-                            None => return Err(log.nothing_to(UNDO)),
-                        },
-                        None => return Err(log.nothing_to(UNDO)),
-                    }
-                }
-                _ => break entry,
+            if let Some(undone) = self.reverted(UNDO, &done, done.note.what.clone()).await? {
+                return Ok(undone);
             }
-        };
-        let entries = log.operation(&done).await?;
-        let what = done.note.what.clone();
-        self.step(UNDO, what, &done, &moves(&entries)).await
+        }
     }
 
-    /// Does again what the last undo of this ref took back.
+    /// Reverts the last undo of this ref.
     ///
     /// # Errors
     /// As [`undo`](Self::undo); there is nothing to redo once something else was done.
     pub async fn redo(&self, name: &RefName) -> Result<Undone> {
-        let log = Log { repo: self, name };
-        let mut before = None;
-        let undo = loop {
-            let Some(entry) = log.newest(before).await? else {
-                return Err(log.nothing_to(REDO));
+        let mut moves = Moves::of(self, name);
+        let mut of_head = self.undo_of_head(name).await?;
+        loop {
+            let undo = match of_head.take() {
+                Some(undo) => Some(undo),
+                None => moves.last_undo().await?,
             };
-            match (entry.note.what.as_str(), entry.note.undoes) {
-                (UNDO, Some(_)) => break entry,
-                // That undo is done with; the one before it is next.
-                (REDO, Some(undo)) => before = Some(log.first_of(undo).await?),
-                _ => return Err(log.nothing_to(REDO)),
+            let Some(undo) = undo else {
+                return Err(Error::NothingToUndo { what: REDO, name: name.clone() });
+            };
+            let done = History(self).undone_by(&undo).await?;
+            let what = done.map_or_else(|| UNDO.to_owned(), |done| done.note.what);
+            if let Some(undone) = self.reverted(REDO, &undo, what).await? {
+                return Ok(undone);
             }
-        };
-        let entries = log.operation(&undo).await?;
-        let done = match undo.note.undoes {
-            Some(done) => log.entry(done).await?,
-            None => None,
-        };
-        let what = done.map_or_else(|| UNDO.to_owned(), |done| done.note.what);
-        self.step(REDO, what, &undo, &moves(&entries)).await
+        }
     }
 
-    /// Moves refs back from where an operation left them.
-    async fn step(
+    /// Returns the undo that brought `HEAD` to this branch, when nothing was done on the branch
+    /// since: the branch that it undid is gone, so a redo is asked for here.
+    async fn undo_of_head(&self, name: &RefName) -> Result<Option<LogEntry>> {
+        let head = RefName::head();
+        if self.ref_target(&head).await? != Some(RefTarget::Ref(name.clone())) {
+            return Ok(None);
+        }
+        let undo = History(self).newest(&head, None).await?;
+        let last = History(self).newest(name, None).await?.map(|entry| entry.seq);
+        Ok(undo.filter(|undo| {
+            undo.note.what == UNDO && undo.note.undoes.is_some() && last < Some(undo.seq)
+        }))
+    }
+
+    /// Reverts the operation of an entry; `None` when it left everything as it was.
+    async fn reverted(
         &self,
         verb: &'static str,
-        what: String,
         of: &LogEntry,
-        moves: &[RefMove],
-    ) -> Result<Undone> {
-        let mut txn = Txn::new(self)?;
-        for step in moves {
-            let found = txn.target(&step.name).await?;
-            if found != step.before {
-                let expected = step.before.clone().map_or(Expect::Absent, Expect::Is);
-                return Err(Error::Conflict { name: step.name.clone(), expected, found });
-            }
-            txn.move_ref(&step.name, step.after.clone()).await?;
-        }
-        self.done(txn.apply_undoing(verb, &WriteOptions::default(), Some(of.seq)).await?)?;
-        Ok(Undone { what, operation: of.note.operation, moves: moves.to_vec() })
-    }
-}
-
-/// Sums up how to get back from what an operation moved.
-fn moves(entries: &[LogEntry]) -> Vec<RefMove> {
-    let mut sum: BTreeMap<RefName, (Option<RefTarget>, Option<RefTarget>)> = BTreeMap::new();
-    // Newest first: the last entry seen of a ref tells where it came from. What a tool did stays
-    // done, so its record stays too.
-    for entry in entries.iter().filter(|entry| !entry.name.is_effect()) {
-        sum.entry(entry.name.clone())
-            .and_modify(|(before, _)| *before = entry.before.clone())
-            .or_insert_with(|| (entry.before.clone(), entry.after.clone()));
-    }
-    let moved = sum.into_iter().filter(|(_, (before, after))| before != after);
-    moved.map(|(name, (before, after))| RefMove { name, before: after, after: before }).collect()
-}
-
-/// The ref log as seen from one ref.
-struct Log<'a> {
-    repo: &'a Repo,
-    name: &'a RefName,
-}
-
-impl Log<'_> {
-    fn nothing_to(&self, what: &'static str) -> Error {
-        Error::NothingToUndo { what, name: self.name.clone() }
-    }
-
-    async fn read(&self, query: LogQuery) -> Result<Vec<LogEntry>> {
-        Ok(self.repo.store().ref_log(self.repo.name(), &query).await?)
-    }
-
-    /// Returns the newest move of the ref below a number.
-    async fn newest(&self, before: Option<u64>) -> Result<Option<LogEntry>> {
-        let name = Some(self.name.clone());
-        let query = LogQuery { name, batch: None, before, limit: 1 };
-        Ok(self.read(query).await?.into_iter().next())
-    }
-
-    /// Returns the entry with this number.
-    async fn entry(&self, seq: u64) -> Result<Option<LogEntry>> {
-        let query =
-            LogQuery { before: Some(seq.saturating_add(1)), limit: 1, ..LogQuery::default() };
-        Ok(self.read(query).await?.into_iter().next().filter(|entry| entry.seq == seq))
-    }
-
-    /// Returns the lowest number of the operation that an entry belongs to.
-    async fn first_of(&self, seq: u64) -> Result<u64> {
-        let Some(entry) = self.entry(seq).await? else { return Ok(seq) };
-        let entries = self.operation(&entry).await?;
-        Ok(entries.iter().map(|entry| entry.seq).min().unwrap_or(seq))
-    }
-
-    /// Returns all entries of the operation that an entry belongs to, newest first.
-    async fn operation(&self, of: &LogEntry) -> Result<Vec<LogEntry>> {
-        let mut entries = Vec::new();
-        // The entry may stand in the middle of its operation.
-        let mut before = of.seq.saturating_add(APART);
-        let mut apart = 0;
-        while entries.is_empty() || apart < APART {
-            let query = LogQuery { before: Some(before), limit: 256, ..LogQuery::default() };
-            let page = self.read(query).await?;
-            let Some(last) = page.last() else { break };
-            before = last.seq;
-            for entry in page {
-                match entry.note.operation == of.note.operation {
-                    true => {
-                        apart = 0;
-                        entries.push(entry);
-                    }
-                    false => apart += 1,
-                }
+        what: String,
+    ) -> Result<Option<Undone>> {
+        let operation = of.note.operation;
+        let segments = History(self).segments(of).await?;
+        let names: Vec<RefName> =
+            segments.keys().cloned().chain(std::iter::once(RefName::head())).collect();
+        let targets = self.store().refs(self.name(), &names).await?;
+        let present: BTreeMap<RefName, Option<RefTarget>> =
+            names.into_iter().zip(targets).collect();
+        let mut moves = Vec::new();
+        for (name, segments) in &segments {
+            let now = present.get(name).cloned().flatten();
+            if let Some(step) = self.back(verb, &what, operation, name, segments, now).await? {
+                moves.push(step);
             }
         }
-        Ok(entries)
+        if moves.is_empty() {
+            return Ok(None);
+        }
+        let head = present.get(&RefName::head()).cloned().flatten();
+        self.bring_head(verb, &what, &segments, head, &mut moves).await?;
+        moves.sort_by(|one, other| one.name.cmp(&other.name));
+
+        let own = Operation::begin()?;
+        let mut txn = Txn::within(self, Some(&own))?;
+        for step in &moves {
+            txn.move_from(&step.name, step.before.clone(), step.after.clone());
+        }
+        let deletes = |step: &RefMove| step.after.is_none() && step.name.branch_name().is_some();
+        if moves.iter().any(deletes) {
+            // The branch is not checked out while it goes.
+            let head = present.get(&RefName::head()).cloned().flatten();
+            txn.hold(&RefName::head(), head);
+        }
+        match txn.apply_undoing(verb, &WriteOptions::default(), Some(of.seq)).await? {
+            Applied::Done | Applied::Already => Ok(Some(Undone { what, operation, moves })),
+            // The move that won the race is named. Another operation is not undone in its place.
+            Applied::Conflict(conflict) => {
+                let by = History(self).newest(&conflict.name, None).await?;
+                Err(moved_since(verb, &what, &conflict.name, by))
+            }
+        }
+    }
+
+    /// Returns how a ref gets back to where it was before an operation.
+    async fn back(
+        &self,
+        verb: &'static str,
+        what: &str,
+        operation: OperationId,
+        name: &RefName,
+        segments: &[Segment],
+        now: Option<RefTarget>,
+    ) -> Result<Option<RefMove>> {
+        let (Some(first), Some(last)) = (segments.first(), segments.last()) else {
+            return Ok(None);
+        };
+        match Reach::of(name) {
+            Reach::Never => return Ok(None),
+            // What was decided since, or by this operation, stays decided.
+            Reach::WhileItWaits if first.before.is_some() || now != last.after => return Ok(None),
+            Reach::Always | Reach::WhileItWaits => {}
+        }
+        let mut pairs = segments.iter().zip(segments.iter().skip(1));
+        if let Some((_, later)) = pairs.find(|(earlier, later)| earlier.after != later.before) {
+            let by = History(self).newest(name, Some(later.first)).await?;
+            return Err(moved_since(verb, what, name, by));
+        }
+        if now != last.after {
+            let by = History(self).newest(name, None).await?;
+            let by = by.filter(|by| by.note.operation != operation);
+            return Err(moved_since(verb, what, name, by));
+        }
+        let step = RefMove { name: name.clone(), before: now, after: first.before.clone() };
+        Ok(Some(step).filter(|step| step.before != step.after))
+    }
+
+    /// Moves `HEAD` back as well, where it would be left on a branch that is gone.
+    async fn bring_head(
+        &self,
+        verb: &'static str,
+        what: &str,
+        segments: &BTreeMap<RefName, Vec<Segment>>,
+        head: Option<RefTarget>,
+        moves: &mut Vec<RefMove>,
+    ) -> Result<()> {
+        let gone =
+            |name: &RefName| moves.iter().any(|one| one.name == *name && one.after.is_none());
+        let Some(RefTarget::Ref(branch)) = &head else { return Ok(()) };
+        if segments.contains_key(&RefName::head()) || !gone(branch) {
+            return Ok(());
+        }
+        // Where it was before the operation: what moved it to the branch came later.
+        let first = segments.values().flatten().map(|segment| segment.first).min();
+        let newest = History(self).newest(&RefName::head(), None).await?;
+        let was = History(self).newest(&RefName::head(), first).await?.and_then(|one| one.after);
+        if was == head {
+            return Ok(());
+        }
+        match &was {
+            Some(RefTarget::Ref(to)) if !gone(to) && self.ref_target(to).await?.is_some() => {
+                moves.push(RefMove { name: RefName::head(), before: head, after: was });
+                Ok(())
+            }
+            _ => Err(moved_since(verb, what, &RefName::head(), newest)),
+        }
+    }
+}
+
+fn moved_since(verb: &'static str, what: &str, name: &RefName, by: Option<LogEntry>) -> Error {
+    let what = what.to_owned();
+    Error::MovedSince(Box::new(MovedSince { verb, what, name: name.clone(), by }))
+}
+
+/// Whether an undo moves a ref back.
+enum Reach {
+    Always,
+    /// A pending approval goes with the operation that asked for it, as long as it waits.
+    WhileItWaits,
+    /// What happened outside of the store, and what people decided, is not undone.
+    Never,
+}
+
+impl Reach {
+    fn of(name: &RefName) -> Self {
+        match name.as_str().split_once('/') {
+            _ if name.is_effect() => Self::Never,
+            Some(("decisions", _)) => Self::Never,
+            Some(("pending", _)) => Self::WhileItWaits,
+            _ => Self::Always,
+        }
     }
 }

@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use tract_compile::Changed;
 use tract_core::store::{LogQuery, Store};
 use tract_core::{
-    Applied, Batch, BatchId, Commit, CommitId, Draft, Expect, OperationId, RefName, RefTarget,
+    Applied, Batch, BatchId, Commit, CommitId, Draft, Expect, RefName, RefTarget,
     RepoName, StoreError, StoreErrorKind, StoreResult, ToolSchema,
 };
 use tract_hooks::{BeforeCommit, BeforeCompress, RefMoved, ToolResultReceived};
 
 use crate::error::{Error, Result};
+use crate::operation::Operation;
 use crate::plan::{Request, Selection, Stand, is_plain};
 use crate::repo::Repo;
 use crate::spare::LetGo;
@@ -27,8 +28,8 @@ pub struct WriteOptions {
     pub what: Option<String>,
     /// Why, for the ref log.
     pub why: Option<String>,
-    /// Shared with other writes of one command, so that one `undo` takes all of them back.
-    pub operation: Option<OperationId>,
+    /// Shared with other writes of one command, so that one `undo` reverts all of them.
+    pub operation: Option<Operation>,
 }
 
 impl WriteOptions {
@@ -60,8 +61,8 @@ impl WriteOptions {
 
     /// Sets the operation that it belongs to.
     #[must_use]
-    pub fn operation(mut self, operation: OperationId) -> Self {
-        self.operation = Some(operation);
+    pub fn operation(mut self, operation: impl Into<Operation>) -> Self {
+        self.operation = Some(operation.into());
         self
     }
 }
@@ -106,7 +107,7 @@ impl Repo {
         // Handlers are asked about a request once, however often the race is lost.
         let mut asked = Vec::with_capacity(requests.len());
         loop {
-            let mut txn = Txn::new(self)?;
+            let mut txn = Txn::within(self, options.operation.as_ref())?;
             txn.reserve(requests.len());
             // A handler may take long, and may write to the branch itself: no turn is held meanwhile.
             let asks = asked.len() < requests.len() && self.may_ask(&requests);
@@ -333,11 +334,6 @@ async fn add_all(
         commits.push(commit);
     }
     Ok(commits)
-}
-
-/// Makes what a write is known by.
-pub(crate) fn batch_id() -> Result<BatchId> {
-    BatchId::random().map_err(Error::Random)
 }
 
 /// Returns what a ref must be, given what it was found to be.

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use serde::Deserialize;
 use tract_compile::Compiled;
 use tract_core::{CommitId, Content, Draft, StopReason, Usage};
-use tract_engine::unanswered;
+use tract_engine::{Operation, unanswered};
 use tract_tools::budget::BudgetExceeded;
 use tract_tools::policy::PastCalls;
 
@@ -101,6 +101,7 @@ impl Agent {
     /// - Calls that an earlier process left open are answered first: those that had started as
     ///   interrupted, those that somebody has approved by running them, others as
     ///   [`on_resume`](Self::on_resume) says.
+    /// - All that it writes is one operation: one undo reverts it, but no effect of a tool.
     /// - Cancelled, it answers every call that was asked for, commits that, and stops.
     ///
     /// # Errors
@@ -108,6 +109,19 @@ impl Agent {
     /// recorded while calls before it wait; what the store, a planner or a hook says. What was
     /// committed stays, and a further run goes on from there.
     pub async fn run(&self, said: Option<Draft>) -> Result<Report> {
+        let agent = self.within_one_operation()?;
+        agent.run_operation(said).await
+    }
+
+    /// Returns this agent, writing one operation: a run or a turn is undone whole.
+    fn within_one_operation(&self) -> Result<Self> {
+        match self.repo.operation() {
+            Some(_) => Ok(self.clone()),
+            None => Ok(Self { repo: self.repo.within(Operation::begin()?), ..self.clone() }),
+        }
+    }
+
+    async fn run_operation(&self, said: Option<Draft>) -> Result<Report> {
         let mut stored = self.load().await?;
         let mut report = Report {
             stop: Stop::Answered,
@@ -135,7 +149,7 @@ impl Agent {
     /// As [`run`](Self::run); [`RunError::NothingToAnswer`] when it is a person's turn.
     pub async fn turn(&self) -> Result<TurnDone> {
         let mut stored = self.load().await?;
-        let done = self.one(&mut stored).await;
+        let done = self.within_one_operation()?.one(&mut stored).await;
         if let Some(head) = self.repo.head_of(&self.branch).await? {
             *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some((head, stored));
         }

@@ -109,9 +109,23 @@ pub(crate) async fn read(
     let before = query.before.and_then(|seq| i64::try_from(seq).ok()).unwrap_or(i64::MAX);
     let limit = if query.limit == 0 { usize::MAX } else { query.limit };
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut sql = format!("SELECT {COLUMNS} FROM {{s}}.ref_log WHERE repo = $1 AND seq < $2");
+    // Materialized, so that the server reads the index of batches and not the log from its end.
+    let mut sql = match query.batch_prefix {
+        None => format!("SELECT {COLUMNS} FROM {{s}}.ref_log"),
+        Some(_) => format!(
+            "WITH found AS MATERIALIZED (SELECT repo, {COLUMNS} FROM {{s}}.ref_log \
+             WHERE repo = $1 AND batch BETWEEN $4 AND $5) SELECT {COLUMNS} FROM found"
+        ),
+    };
+    sql.push_str(" WHERE repo = $1 AND seq < $2");
     let mut args = Args::new().int(number).int(before).int(limit);
     let mut next = 4;
+    if let Some(prefix) = query.batch_prefix {
+        for end in [0, u8::MAX] {
+            args = args.id(BatchId::from_bytes([end; 16]).with_prefix(prefix).as_bytes());
+            next += 1;
+        }
+    }
     if let Some(name) = &query.name {
         sql.push_str(&format!(" AND name = ${next}"));
         args = args.text(name.as_str());

@@ -238,15 +238,23 @@ pub(crate) fn read(
     };
     let below = query.before.and_then(|seq| i64::try_from(seq).ok()).unwrap_or(1 << 40);
     let (low, high) = (log_base(repo), log_base(repo).saturating_add(below.min((1 << 40) + 1)));
-    let batch = query.batch.map(batch_numbers);
-    let by =
-        if batch.is_some() { "b1 = ?4 AND b2 = ?5 AND " } else { "?4 IS NULL AND ?5 IS NULL AND " };
+    let (b1, b2) = query.batch.map(batch_numbers).unzip();
+    let prefix = query.batch_prefix.map(i64::from_be_bytes);
+    if b1.is_some_and(|b1| prefix.is_some_and(|prefix| prefix != b1)) {
+        return Ok(Vec::new());
+    }
+    let b1 = b1.or(prefix);
+    let by = match (b1, b2) {
+        (Some(_), Some(_)) => "b1 = ?4 AND b2 = ?5 AND ",
+        (Some(_), None) => "b1 = ?4 AND ?5 IS NULL AND ",
+        (None, _) => "?4 IS NULL AND ?5 IS NULL AND ",
+    };
     let sql = format!(
         "SELECT {COLUMNS} FROM ref_log WHERE {by}id > ?1 AND id < ?2 \
          AND (?3 IS NULL OR ref = ?3) ORDER BY id DESC"
     );
     let mut select = statement(connection, OP, &sql)?;
-    let parameters = params![low, high, name, batch.map(|b| b.0), batch.map(|b| b.1)];
+    let parameters = params![low, high, name, b1, b2];
     let mut rows = select.query(parameters).map_err(engine(OP))?;
     let mut reader = Reader::new(connection, OP, repo);
     let mut entries = Vec::new();

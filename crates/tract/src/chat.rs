@@ -158,6 +158,7 @@ impl Tract {
         message: impl IntoDraft,
         options: &ChatOptions,
     ) -> Result<Answer> {
+        let tract = self.within_one_operation()?;
         let mut draft = message.into_draft()?;
         if draft.tools.is_none() {
             draft.tools.clone_from(&options.tools);
@@ -169,12 +170,12 @@ impl Tract {
         let sent = match unanswered(&compiled, &draft) {
             Some(asked_before) => self.repo().require_commit(asked_before).await?,
             None => {
-                let sent = self.commit(draft).await?;
-                compiled = self.compile_at(sent.id()).await?;
+                let sent = tract.commit(draft).await?;
+                compiled = tract.compile_at(sent.id()).await?;
                 sent
             }
         };
-        let mut answer = self.ask(model, &compiled, options).await?;
+        let mut answer = tract.ask(model, &compiled, options).await?;
         answer.sent = Some(sent);
         Ok(answer)
     }

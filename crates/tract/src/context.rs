@@ -66,7 +66,9 @@ impl Tract {
         Ok(self.repo().tools_of(id).await?)
     }
 
-    /// Reads the tools in force at a commit: the same as [`tools_at`](Self::tools_at).
+    /// Reads the tools in force at a commit: the same as [`tools_at`](Self::tools_at). They may have
+    /// been given to an earlier one: those of `set_tools` are in force until others are set, and so
+    /// are those of a single commit where `set_tools` was never called.
     ///
     /// # Errors
     /// As [`tools_at`](Self::tools_at).

@@ -12,22 +12,54 @@ use crate::handle::Tract;
 use crate::hooks::Hooks;
 
 impl Tract {
-    /// Takes back the last operation on this handle's branch, with all else that it moved: refs
-    /// step back, commits stay. The next one goes on from there.
+    /// Reverts the last operation on this handle's branch, with all else that it moved: refs move
+    /// back, commits stay. The next undo continues from there. A `chat`, a run of an agent, an
+    /// import and a stream are one operation each; [`one_operation`](Self::one_operation) makes
+    /// one of any writes. Effects of tools and decisions about pending approvals are not undone.
     ///
     /// # Errors
-    /// `nothing_to_undo`; [`Error::Conflict`](crate::Error::Conflict) when somebody else moved
-    /// what has to step back.
+    /// `nothing_to_undo`; `conflict` when another operation moved one of the refs since, and the
+    /// message names it. Nothing moves then.
     pub async fn undo(&self) -> Result<Undone> {
         Ok(self.repo().undo(self.branch_ref()).await?)
     }
 
-    /// Does again what the last undo took back.
+    /// Reverts the last undo.
     ///
     /// # Errors
     /// As [`undo`](Self::undo); there is nothing to redo once something else was done.
     pub async fn redo(&self) -> Result<Undone> {
         Ok(self.repo().redo(self.branch_ref()).await?)
+    }
+
+    /// Returns a handle whose writes are one operation: one [`undo`](Self::undo) reverts all of
+    /// them. This handle stays as it is.
+    ///
+    /// ```
+    /// # tract::block_on(async {
+    /// let tract = tract::open("memory:").await?;
+    /// let import = tract.one_operation()?;
+    /// import.user("one").await?;
+    /// import.user("two").await?;
+    /// tract.undo().await?;
+    /// assert_eq!(tract.head().await?, None);
+    /// # Ok::<(), tract::Error>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// When the operating system has no randomness to give.
+    pub fn one_operation(&self) -> Result<Self> {
+        let repo = self.repo().within(tract_engine::Operation::begin()?);
+        Ok(Self::new(repo, self.branch_ref().clone()))
+    }
+
+    /// Returns this handle where its writes are one operation already, else one for which they are.
+    pub(crate) fn within_one_operation(&self) -> Result<Self> {
+        match self.repo().operation() {
+            Some(_) => Ok(self.clone()),
+            None => self.one_operation(),
+        }
     }
 
     /// Hashes everything again and checks that it fits together.

@@ -44,7 +44,8 @@ pub(crate) struct Commit {
     /// Model and parameters: a JSON object.
     #[arg(long, value_name = "JSON", value_parser = input::json_value)]
     config: Option<JsonText>,
-    /// The tools of this commit alone: a file with a JSON list of schemas.
+    /// The tools of this commit: a file with a JSON list of schemas. The ones that `tools set` set
+    /// come back with the next commit; where none were ever set, these stay in force.
     #[arg(long, value_name = "FILE")]
     tools: Option<PathBuf>,
     #[command(flatten)]

@@ -7,11 +7,14 @@ use tract::{RefName, RefTarget};
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
+use crate::render;
 use crate::style::{DIM, ID, REF, Styled};
 
-/// Step the branch back over the last command; --redo steps forward again.
+/// Undo the last command on this branch; --redo reverts the undo.
 ///
-/// Nothing is lost: what is taken back stays in the store, and `--redo` returns to it.
+/// All that the command wrote is undone, on every branch, or nothing: when another command moved
+/// one of these branches since, the undo is refused and names it. Commits stay in the store, and
+/// `--redo` returns to them. Effects of tools and decisions about pending approvals are not undone.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -19,10 +22,13 @@ Examples:
   tract undo && tract undo                   two commands back
   tract undo --redo                          forward again")]
 pub(crate) struct Undo {
-    /// Step forward over what was undone.
+    /// Revert the last undo.
     #[arg(long)]
     redo: bool,
 }
+
+/// How many refs are listed for people; `--json` lists all.
+const SHOWN: usize = 10;
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -64,7 +70,7 @@ pub(crate) async fn run(context: &mut Context<'_>, undo: Undo) -> Outcome<()> {
         true => ("forward", "did again", "back: tract undo"),
         false => ("back", "took back", "again: tract undo --redo"),
     };
-    for step in &done.moves {
+    for step in done.moves.iter().take(SHOWN) {
         context.out.line(format_args!(
             "{}: {way} from {} to {} ({what}: {})",
             Styled(REF, plain(&step.name)),
@@ -72,6 +78,9 @@ pub(crate) async fn run(context: &mut Context<'_>, undo: Undo) -> Outcome<()> {
             Styled(ID, short(step.after.as_ref())),
             escape::line(&done.what)
         ))?;
+    }
+    if let Some(more) = done.moves.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        context.out.line(format_args!("and {}", render::count(more, "other ref")))?;
     }
     context.out.say(Styled(DIM, again));
     Ok(())

@@ -65,6 +65,17 @@ fn a_run_works_pauses_goes_on_and_replays() {
     let replayed: Value = serde_json::from_str(&ran.stdout).expect("JSON");
     assert_eq!((&replayed["calls"], &replayed["difference"]), (&json!(3), &Value::Null));
     place.ok(&["verify"]);
+
+    // Each run is one undo: the second one, then the first one with the branch that it made.
+    let whole = place.json(&["log", "--json"]).len();
+    place.ok(&["undo"]);
+    place.ok(&["pending", "show", &pending]);
+    let first = place.json(&["log", "--json"]).len();
+    assert!(first < whole && first > 1, "{first} of {whole}");
+    place.ok(&["undo"]);
+    let names: Vec<Value> = place.json(&["branch", "--json"]);
+    assert!(names.iter().all(|line| line["branch"] != "tidy"), "{names:?}");
+    place.ok(&["verify"]);
 }
 
 #[test]

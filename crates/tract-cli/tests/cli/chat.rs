@@ -135,6 +135,11 @@ fn a_question_and_its_answer_are_commits() {
     assert_eq!(log[0]["commit"], answer["commit"]);
     assert_eq!(log[0]["metadata"]["stop_reason"], "end_turn");
     place.ok(&["verify"]);
+    // One undo for each command: the answer, then the question with its answer.
+    place.ok(&["undo"]);
+    assert_eq!(place.json(&["log", "--json"]).len(), 2);
+    place.ok(&["undo"]);
+    assert_eq!(place.json(&["log", "--json"]).len(), 0);
     let store = std::fs::read(place.store()).expect("the store");
     assert!(
         !store.windows(KEY.len()).any(|window| window == KEY.as_bytes()),

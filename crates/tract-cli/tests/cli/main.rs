@@ -43,5 +43,7 @@ mod python;
 mod results;
 // Streams: apply, export, interruption.
 mod streams;
+// Undo of whole commands, of one process and of several.
+mod undo;
 // Verbs one after another, as in a day's work; the demo.
 mod walk;

@@ -260,18 +260,22 @@ impl View<'_> {
         Ok(LogEntry { seq, name, before, after, batch, note })
     }
 
-    /// Returns the log numbers of a batch, oldest first.
+    /// Returns the entries of a batch, oldest first.
     pub(super) fn moves_of(&self, batch: BatchId) -> StoreResult<Vec<LogEntry>> {
+        let mut entries = self.moves_with(batch.prefix())?;
+        entries.retain(|entry| entry.batch == batch);
+        Ok(entries)
+    }
+
+    /// Returns the entries of the batches whose id begins with these bytes, oldest first.
+    fn moves_with(&self, prefix: [u8; 8]) -> StoreResult<Vec<LogEntry>> {
         let mut entries = Vec::new();
-        for seq in self.hits(Indexed::Batch, keys::head(batch.as_bytes()))? {
+        for seq in self.hits(Indexed::Batch, prefix)? {
             let key = self.repo.numbered(seq);
             let sealed = self.read.get(Space::Log, &key)?;
             let sealed =
                 sealed.ok_or_else(|| self.damaged(&format!("entry {seq} of the ref log")))?;
-            let entry = self.open_move(&key, &sealed)?;
-            if entry.batch == batch {
-                entries.push(entry);
-            }
+            entries.push(self.open_move(&key, &sealed)?);
         }
         Ok(entries)
     }
@@ -281,9 +285,11 @@ impl View<'_> {
         let wanted = |entry: &LogEntry| {
             query.name.as_ref().is_none_or(|name| entry.name == *name)
                 && query.before.is_none_or(|before| entry.seq < before)
+                && query.batch.is_none_or(|batch| entry.batch == batch)
+                && query.batch_prefix.is_none_or(|prefix| entry.batch.prefix() == prefix)
         };
-        if let Some(batch) = query.batch {
-            let entries = self.moves_of(batch)?;
+        if let Some(prefix) = query.batch.map(BatchId::prefix).or(query.batch_prefix) {
+            let entries = self.moves_with(prefix)?;
             return Ok(entries.into_iter().rev().filter(wanted).take(limit).collect());
         }
         let last = match query.before {

@@ -99,7 +99,7 @@ pub struct StepFields {
     pub metadata: Option<JsonText>,
     /// Model and parameters that produced it, or that the next request should use: a JSON object.
     pub generation_config: Option<JsonText>,
-    /// The tools of this commit alone.
+    /// The tools of this commit; where none were ever set to stay, they stay in force.
     pub tools: Option<Vec<ToolSchema>>,
     /// The priority of the message that it adds.
     pub priority: Option<Priority>,

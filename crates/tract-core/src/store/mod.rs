@@ -91,6 +91,10 @@ pub struct LogQuery {
     pub name: Option<RefName>,
     /// Only those of this write.
     pub batch: Option<BatchId>,
+    /// Only those of writes whose id begins with these bytes. The writes of one command share
+    /// them (see [`OperationId::batch_prefix`](crate::OperationId::batch_prefix)), so a command's
+    /// moves are found in time that depends on how many there are, not on the length of the log.
+    pub batch_prefix: Option<[u8; 8]>,
     /// Only those with a lower number.
     pub before: Option<u64>,
     /// How many at most; 0 means all.
@@ -188,7 +192,8 @@ pub trait ObjectRepository: Send + Sync {
     /// Finds the objects whose id begins with these digits: commits, blobs, toolsets and tools.
     ///
     /// # Behavior
-    /// - Gives at most `limit` ids, sorted; finds nothing of other repositories.
+    /// - Gives at most `limit` ids, sorted: commits, then blobs, toolsets and tools, so that no
+    ///   number of other objects hides a commit. Finds nothing of other repositories.
     async fn resolve_prefix(
         &self,
         repo: &RepoName,
@@ -315,6 +320,7 @@ pub trait RefRepository: Send + Sync {
     /// # Behavior
     /// - Replaying all entries from the oldest, from no refs at all, gives the refs.
     /// - A write that moved nothing logged nothing.
+    /// - A query by batch or by its prefix reads an index, not the whole log.
     async fn ref_log(&self, repo: &RepoName, query: &LogQuery) -> StoreResult<Vec<LogEntry>>;
 }
 

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use tract_core::step::{Step, StepOp};
 use tract_core::{
-    Applied, Batch, BatchId, Blob, BlobId, Changes, Commit, Content, Expect, ObjectId, Op, RefEdit,
-    RefName, RefTarget, ToolEntry, ToolId, ToolRow, ToolSchema, Toolset, ToolsetId,
+    Applied, Batch, Blob, BlobId, Changes, Commit, Content, Expect, ObjectId, Op, RefEdit, RefName,
+    RefTarget, ToolEntry, ToolId, ToolRow, ToolSchema, Toolset, ToolsetId,
 };
 
 use super::{LineError, Stream};
@@ -81,7 +81,7 @@ impl Stream {
     }
 
     fn batch(&self) -> Result<Batch, LineError> {
-        let id = BatchId::random().map_err(Error::Random)?;
+        let id = self.operation.next_batch()?;
         Ok(Batch::new(id, self.note()))
     }
 

@@ -17,7 +17,8 @@ pub struct Details {
     pub metadata: Option<JsonText>,
     /// Model and parameters that produced it, or that the next request should use.
     pub generation_config: Option<JsonText>,
-    /// The tools of this commit alone; the active set when absent.
+    /// The tools of this commit; the active set when absent. Where no set was ever made active,
+    /// they stay in force.
     pub tools: Option<Vec<ToolSchema>>,
     /// Where it comes from.
     pub origin: Origin,

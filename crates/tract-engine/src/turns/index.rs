@@ -6,14 +6,13 @@
 //! between: each row is right by itself.
 
 use tract_core::store::Walk;
-use tract_core::{Batch, Commit, CommitId, DerivedKind, DerivedRow, LogNote, OperationId};
+use tract_core::{Batch, BatchId, Commit, CommitId, DerivedKind, DerivedRow, LogNote, OperationId};
 
 use super::entry::{AtHand, Entry, Said, entries};
 use super::row::TurnRow;
 use crate::error::{Error, Result};
 use crate::plan::Silence;
 use crate::repo::Repo;
-use crate::write::batch_id;
 
 /// After how many commits of a line a row is written.
 pub(crate) const EVERY: u64 = 1024;
@@ -276,7 +275,7 @@ async fn store(repo: &Repo, rows: Vec<DerivedRow>) -> Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
-    let id = batch_id()?;
+    let id = BatchId::random().map_err(Error::Random)?;
     let note = LogNote {
         operation: OperationId::from_bytes(*id.as_bytes()),
         what: "index".to_owned(),

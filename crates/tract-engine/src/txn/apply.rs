@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use tract_core::{
-    Applied, Batch, CommitId, LogNote, ObjectId, OperationId, RefEdit, RefName, RefTarget,
+    Applied, Batch, CommitId, Expect, LogNote, ObjectId, RefEdit, RefName, RefTarget,
 };
 
 use super::Txn;
@@ -39,6 +39,7 @@ impl Txn<'_> {
                 let stand = self.stand_after(edit, &rows).filter(|_| applied == Applied::Done);
                 self.repo.heads().keep(&edit.name, stand);
             }
+            self.recorded(&batch).await;
             self.tell_of(&batch).await;
         }
         Ok(applied)
@@ -77,6 +78,7 @@ impl Txn<'_> {
             if let Some(under_way) = under_way {
                 under_way.done();
             }
+            self.recorded(&batch).await;
             self.tell_of(&batch).await;
         }
         Ok(applied)
@@ -89,11 +91,14 @@ impl Txn<'_> {
         options: &WriteOptions,
         undoes: Option<u64>,
     ) -> Result<(Batch, Vec<NewRow>)> {
-        // What is one write is known by one id, which the log keeps once.
-        let alone = || OperationId::from_bytes(*self.id.as_bytes());
-        let operation = options.operation.unwrap_or_else(alone);
+        if let Some(operation) = &options.operation
+            && operation.id() != self.operation.id()
+        {
+            self.operation = operation.clone();
+            self.id = operation.adopt(self.id);
+        }
         let note = LogNote {
-            operation,
+            operation: self.operation.id(),
             what: what.to_owned(),
             who: self.repo.who().to_owned(),
             why: options.why.clone(),
@@ -101,6 +106,7 @@ impl Txn<'_> {
             at: self.at_us,
         };
         self.fold_heads().await?;
+        self.date_tools().await?;
         let rows = self.add_turn_rows().await;
         let mut batch = Batch::new(self.id, note);
         let mut requires: Vec<CommitId> = self.requires.difference(&self.made).copied().collect();
@@ -110,7 +116,7 @@ impl Txn<'_> {
         batch.refs.reserve_exact(refs.len());
         batch.refs.extend(
             refs.into_iter()
-                .filter(|(_, moved)| moved.to != moved.found)
+                .filter(|(_, moved)| moved.held || moved.to != moved.found)
                 .map(|(name, moved)| RefEdit { name, expect: moved.expect, to: moved.to }),
         );
         batch.blobs = std::mem::take(&mut self.blobs);
@@ -119,6 +125,17 @@ impl Txn<'_> {
         batch.tools = std::mem::take(&mut self.tools);
         batch.derived = std::mem::take(&mut self.derived);
         Ok((batch, rows))
+    }
+
+    /// Counts what the operation added to the ref log.
+    async fn recorded(&self, batch: &Batch) {
+        let moves = |edit: &&RefEdit| match &edit.expect {
+            Expect::Is(at) => edit.to.as_ref() != Some(at),
+            Expect::Any | Expect::Absent => edit.to.is_some(),
+        };
+        let moves = batch.refs.iter().filter(moves).count();
+        let (store, name) = (self.repo.store().as_ref(), self.repo.name());
+        self.operation.recorded(store, name, batch.id, moves).await;
     }
 
     /// Keeps what was stored at hand.

@@ -12,6 +12,8 @@ pub(super) struct Moved {
     pub(super) found: Option<RefTarget>,
     pub(super) expect: Expect,
     pub(super) to: Option<RefTarget>,
+    /// Whether it has to be as it was found even where it is not moved.
+    pub(super) held: bool,
 }
 
 impl Txn<'_> {
@@ -75,6 +77,15 @@ impl Txn<'_> {
         }
     }
 
+    /// Refuses the write when this ref is not as it was read. It is not moved, unless something
+    /// else of this write moves it.
+    pub(crate) fn hold(&mut self, name: &RefName, at: Option<RefTarget>) {
+        self.found(name, at);
+        if let Some(moved) = self.refs.get_mut(name) {
+            moved.held = true;
+        }
+    }
+
     /// Takes a branch to be where this handle left it: the write is refused when it is not.
     pub(crate) fn believe(&mut self, branch: &RefName, stand: Stand) {
         self.found(branch, stand.head.map(RefTarget::Commit));
@@ -83,7 +94,7 @@ impl Txn<'_> {
 
     pub(super) fn found(&mut self, name: &RefName, found: Option<RefTarget>) {
         let expect = expect(found.as_ref());
-        let moved = Moved { to: found.clone(), found, expect };
+        let moved = Moved { to: found.clone(), found, expect, held: false };
         self.refs.entry(name.clone()).or_insert_with(|| Box::new(moved));
     }
 }

@@ -1,6 +1,6 @@
 //! Commits of a write: made of what was planned, and taken up.
 
-use tract_compile::Changed;
+use tract_compile::{Changed, IdMap};
 use tract_core::{
     Blob, Change, Commit, CommitId, Kind, ObjectId, Op, Priority, RefName, RefTarget, ToolRow,
     ToolSchema, Toolset, ToolsetId,
@@ -10,6 +10,7 @@ use super::Txn;
 use super::refs::Moved;
 use crate::error::{Error, Result};
 use crate::plan::{Line, Planned, Stand};
+use crate::received::time_of;
 use crate::turns::says_nothing;
 use crate::write::check_shape;
 
@@ -157,6 +158,9 @@ impl Txn<'_> {
 
     /// Takes the tools of a commit whose parent had others in force.
     fn take_tools(&mut self, commit: &Commit, toolset: Toolset, tools: &[ToolSchema]) {
+        if commit.created_at.is_none() {
+            self.undated.push(commit.id());
+        }
         let created_at = commit.created_at.unwrap_or(0);
         for tool in tools {
             let blob = tool.blob();
@@ -173,5 +177,34 @@ impl Txn<'_> {
             }
         }
         self.toolsets.push(toolset);
+    }
+
+    /// Dates the rows of tools whose commit has no time: it counts as its parent's.
+    pub(super) async fn date_tools(&mut self) -> Result<()> {
+        let mut known: IdMap<CommitId, i64> = IdMap::default();
+        for id in std::mem::take(&mut self.undated) {
+            let mut path = Vec::new();
+            let mut next = Some(id);
+            let at = loop {
+                let Some(here) = next else { break 0 };
+                if let Some(at) = known.get(&here) {
+                    break *at;
+                }
+                let Some(commit) = self.made_here(here) else {
+                    let commit = self.repo.require_commit(here).await?;
+                    break time_of(self.repo, &commit).await?;
+                };
+                if let Some(at) = commit.created_at {
+                    break at;
+                }
+                path.push(here);
+                next = commit.parent();
+            };
+            known.extend(path.into_iter().map(|id| (id, at)));
+        }
+        for row in &mut self.tools {
+            row.created_at = known.get(&row.commit).copied().unwrap_or(row.created_at);
+        }
+        Ok(())
     }
 }

@@ -25,6 +25,9 @@ mod tools;
 // Branches, tags, revisions, races, undo.
 mod refs;
 
+// Undo over random commands of several processes.
+mod undo;
+
 // One test for each defect of the program that this one follows.
 mod defects;
 

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use tract_core::store::LogQuery;
 use tract_core::time::format_rfc3339;
-use tract_core::{CommitId, Draft, Priority, RefName, RefTarget, block_on};
+use tract_core::{CommitId, Draft, Priority, RefName, RefTarget, Store as _, block_on};
 use tract_engine::plan::Request;
 use tract_engine::{
     ApplyOptions, Conversation, CopyOptions, Error, ImportOptions, Marks, RepoOptions, Txn,
     WriteOptions, apply_stream, copy, import, read_lines,
 };
 use tract_hooks::{BeforeCommit, CommitAction, Hooks, RefMoved, RefMovedAction};
+use tract_testkit::{Call, Watched};
 
 use crate::fixture::{Desk, NOON};
 
@@ -206,8 +207,11 @@ fn undo_does_not_run_over_what_others_moved() {
         block_on(desk.repo.write(&desk.branch, &requests, &options)).unwrap();
     }
     side.user("since then");
+    let before = desk.head();
     let error = block_on(desk.repo.undo(&desk.branch)).unwrap_err();
-    assert!(matches!(error, Error::Conflict { .. }), "{error}");
+    assert_eq!(error.code(), "conflict", "{error}");
+    assert!(error.to_string().contains("heads/side was moved since by \"commit\" of \"test\""));
+    assert_eq!(desk.head(), before, "nothing is undone by half");
 }
 
 #[test]
@@ -433,4 +437,167 @@ fn several_branches_move_together_or_not_at_all() {
     assert_eq!((desk.head(), side.head()), (Some(a), Some(stolen)));
     desk.force(stolen);
     assert_eq!(desk.head(), Some(stolen));
+}
+
+/// A store in which another process checks out another branch right before each checkout here.
+fn contested() -> (Desk, Arc<AtomicUsize>) {
+    let (below, lost) = (Arc::new(tract_core::memory()), Arc::new(AtomicUsize::new(0)));
+    let (other, count) = (Arc::clone(&below), Arc::clone(&lost));
+    let store = Watched::new(below, move |call: Call<'_>| {
+        if let Call::Apply { batch, repo } = call
+            && batch.note.what == "checkout"
+        {
+            let n = count.fetch_add(1, Ordering::SeqCst);
+            let to = RefName::branch(if n % 2 == 0 { "one" } else { "two" }).unwrap();
+            let mut move_away = tract_testkit::fixtures::batch("checkout");
+            let (name, to) = (RefName::head(), Some(RefTarget::Ref(to)));
+            let expect = tract_core::Expect::Any;
+            move_away.refs.push(tract_core::RefEdit { name, expect, to });
+            let _ = block_on(other.apply(repo, move_away))?;
+        }
+        Ok(())
+    });
+    let options = RepoOptions::new().retry_for(Duration::from_millis(100));
+    let repo = tract_engine::Repo::new(Arc::new(store), options);
+    block_on(repo.init()).unwrap();
+    let branch = RefName::branch("main").unwrap();
+    let clock = tract_core::ManualClock::at_us(NOON);
+    (Desk { repo, branch, clock }, lost)
+}
+
+#[test]
+fn a_checkout_that_loses_every_race_is_refused() {
+    let (desk, lost) = contested();
+    let a = desk.user("a");
+    for name in ["one", "two", "mine"] {
+        block_on(desk.repo.create_branch(name, a)).unwrap();
+    }
+    let error = block_on(desk.repo.checkout("mine")).unwrap_err();
+    assert!(matches!(error, Error::KeptMoving { .. }), "{error}");
+    assert!(lost.load(Ordering::SeqCst) > 1);
+    assert_ne!(block_on(desk.repo.current_branch()).unwrap().branch_name(), Some("mine"));
+}
+
+#[test]
+fn head_and_full_names_are_no_names_of_branches() {
+    let desk = Desk::new();
+    let a = desk.user("a");
+    for name in ["HEAD", "heads/x", "heads/main"] {
+        let error = block_on(desk.repo.create_branch(name, a)).unwrap_err();
+        assert_eq!(error.code(), "bad_name", "{name}: {error}");
+        assert!(desk.repo.name().as_str() != name);
+    }
+    for name in ["HEAD", "tags/x"] {
+        assert_eq!(block_on(desk.repo.create_tag(name, a)).unwrap_err().code(), "bad_name");
+    }
+    // What an older version made can be read, and deleted.
+    let old = RefName::new("heads/heads/x").unwrap();
+    let mut txn = Txn::new(&desk.repo).unwrap();
+    block_on(txn.move_ref(&old, Some(RefTarget::Commit(a)))).unwrap();
+    assert_eq!(
+        block_on(txn.apply("old", &WriteOptions::new())).unwrap(),
+        tract_core::Applied::Done
+    );
+    assert_eq!(resolve(&desk, "heads/heads/x"), a);
+    assert_eq!(block_on(desk.repo.delete_branch("heads/x")).unwrap(), a);
+}
+
+#[test]
+fn a_new_repository_has_a_name_that_can_be_seen() {
+    for name in ["HEAD", "a\u{202e}b", "a\u{200b}b", "\u{feff}a"] {
+        let options = RepoOptions::new().name(tract_core::RepoName::new(name).unwrap());
+        let repo = tract_engine::Repo::new(Arc::new(tract_core::memory()), options);
+        assert_eq!(block_on(repo.init()).unwrap_err().code(), "bad_name", "{name:?}");
+    }
+}
+
+#[test]
+fn a_tool_of_a_commit_without_time_is_dated_as_its_parent() {
+    let desk = Desk::new();
+    let first = Draft { created_at: Some(NOON), ..Draft::user("a") };
+    let mut txn = Txn::new(&desk.repo).unwrap().importing();
+    block_on(async {
+        txn.add(&desk.branch, &Request::Import(first)).await.unwrap();
+        txn.add(&desk.branch, &Request::Import(Draft::user("b"))).await.unwrap();
+        let tools = vec![crate::fixture::tool("grep", "g")];
+        txn.add(&desk.branch, &Request::Import(Draft::user("c").tools(tools))).await.unwrap();
+        let applied = txn.apply("import", &WriteOptions::new()).await.unwrap();
+        assert_eq!(applied, tract_core::Applied::Done);
+        let store = desk.repo.store();
+        let tools = store.tools_by_name(desk.repo.name(), "grep").await.unwrap();
+        assert_eq!(tools[0].created_at, NOON);
+        store.check(desk.repo.name(), true).await.unwrap();
+        let tools = store.tools_by_name(desk.repo.name(), "grep").await.unwrap();
+        assert_eq!(tools[0].created_at, NOON, "a repair dates it alike");
+    });
+}
+
+#[test]
+fn an_operation_of_many_writes_is_found_without_reading_the_log_of_others() {
+    let reads = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&reads);
+    let store = Watched::new(Arc::new(tract_core::memory()), move |call: Call<'_>| {
+        if let Call::RefLog { query, .. } = call {
+            count.fetch_add(1, Ordering::SeqCst);
+            let bounded = query.limit != 0 || query.batch.or(None).is_some();
+            assert!(bounded || query.batch_prefix.is_some(), "the whole log is read: {query:?}");
+        }
+        Ok(())
+    });
+    let repo = tract_engine::Repo::new(Arc::new(store), RepoOptions::new());
+    let (main, side) = (RefName::branch("main").unwrap(), RefName::branch("side").unwrap());
+    let one = block_on(repo.append(&main, Draft::user("one"))).unwrap().id();
+    let command = repo.within(tract_engine::Operation::begin().unwrap());
+    for n in 0..600 {
+        block_on(command.append(&main, Draft::user(n.to_string()))).unwrap();
+        // Others write in between, and after it.
+        block_on(repo.append(&side, Draft::user(n.to_string()))).unwrap();
+    }
+    for n in 0..600 {
+        block_on(repo.append(&side, Draft::user(n.to_string()))).unwrap();
+    }
+    reads.store(0, Ordering::SeqCst);
+    assert_eq!(block_on(repo.undo(&main)).unwrap().moves.len(), 1);
+    assert_eq!(block_on(repo.head_of(&main)).unwrap(), Some(one));
+    assert!(reads.load(Ordering::SeqCst) < 10, "{reads:?} readings of the log");
+}
+
+#[test]
+fn an_operation_of_an_older_version_is_undone_whole() {
+    // Its writes have nothing in common but the operation.
+    let desk = Desk::new();
+    let a = desk.user("a");
+    let operation = tract_core::OperationId::random().unwrap();
+    let mut at = RefTarget::Commit(a);
+    for n in 0..300 {
+        let mut batch = tract_testkit::fixtures::batch("apply");
+        batch.note.operation = operation;
+        let parent = at.commit();
+        let to = tract_testkit::fixtures::push(&mut batch, parent, &format!("{n}")).id();
+        let expect = tract_core::Expect::Is(at);
+        at = RefTarget::Commit(to);
+        let name = desk.branch.clone();
+        batch.refs.push(tract_core::RefEdit { name, expect, to: Some(at.clone()) });
+        let applied = block_on(desk.repo.store().apply(desk.repo.name(), batch)).unwrap();
+        assert_eq!(applied, tract_core::Applied::Done);
+    }
+    block_on(desk.repo.undo(&desk.branch)).unwrap();
+    assert_eq!(desk.head(), Some(a));
+}
+
+#[test]
+fn decisions_and_effects_are_out_of_the_reach_of_undo() {
+    let desk = Desk::new();
+    let a = desk.user("a");
+    let command = desk.repo.within(tract_engine::Operation::begin().unwrap());
+    block_on(command.append(&desk.branch, Draft::user("b"))).unwrap();
+    let names =
+        ["effects/c1", "decisions/p-1", "config/some"].map(|name| RefName::new(name).unwrap());
+    let blob = tract_core::Blob::seal("{}");
+    let documents = names.iter().map(|name| (name.clone(), blob.clone())).collect();
+    block_on(command.set_documents("note", documents)).unwrap();
+    block_on(desk.repo.undo(&desk.branch)).unwrap();
+    assert_eq!(desk.head(), Some(a));
+    let left = names.map(|name| block_on(desk.repo.ref_target(&name)).unwrap().is_some());
+    assert_eq!(left, [true, true, false]);
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use tract_core::store::LogQuery;
 use tract_core::{
-    Applied, Batch, Commit, Expect, LogEntry, LogNote, OperationId, RefEdit, RefTarget, RepoName,
-    Store, StoreExt, StoreResult,
+    Applied, Batch, BatchId, Commit, Expect, LogEntry, LogNote, OperationId, RefEdit, RefTarget,
+    RepoName, Store, StoreExt, StoreResult,
 };
 
 use crate::Harness;
@@ -58,9 +58,14 @@ pub(super) async fn log_can_be_asked_by_name_batch_and_number(harness: Harness) 
     let one = push(&mut writing, None, "one").id();
     writing.refs = vec![advance("a", None, one), advance("b", None, one), advance("c", None, one)];
     done(store.apply(&repo, writing).await)?;
-    line(&*store, &repo, "main", Some(one), &["two", "three", "four"]).await?;
+    let two = line(&*store, &repo, "main", Some(one), &["two", "three", "four"]).await?;
+    // Another write of the same command: only the first half of its id is the same.
+    let sibling = BatchId::random()?.with_prefix(id.prefix());
+    let mut second = Batch { id: sibling, ..batch("commit") };
+    second.refs = vec![advance("a", Some(one), two[1].id()), advance("d", None, one)];
+    done(store.apply(&repo, second).await)?;
     let all = whole(&*store, &repo).await?;
-    assert_eq!(all.len(), 6);
+    assert_eq!(all.len(), 8);
     let middle = all[2].seq;
     let ask = LogQuery::default;
     type Wanted<'a> = Box<dyn Fn(&LogEntry) -> bool + 'a>;
@@ -72,6 +77,19 @@ pub(super) async fn log_can_be_asked_by_name_batch_and_number(harness: Harness) 
             LogQuery { batch: Some(id), name: Some(branch("b")), ..ask() },
             Box::new(|e| e.batch == id && e.name == branch("b")),
         ),
+        (
+            LogQuery { batch_prefix: Some(id.prefix()), ..ask() },
+            Box::new(|e| e.batch.prefix() == id.prefix()),
+        ),
+        (
+            LogQuery { batch_prefix: Some(id.prefix()), before: Some(middle), ..ask() },
+            Box::new(|e| e.batch.prefix() == id.prefix() && e.seq < middle),
+        ),
+        (
+            LogQuery { batch_prefix: Some(sibling.prefix()), batch: Some(id), ..ask() },
+            Box::new(|e| e.batch == id),
+        ),
+        (LogQuery { batch_prefix: Some([0; 8]), batch: Some(id), ..ask() }, Box::new(|_| false)),
         (LogQuery { before: Some(middle), ..ask() }, Box::new(|e| e.seq < middle)),
         (LogQuery { before: Some(0), ..ask() }, Box::new(|_| false)),
         (LogQuery { before: Some(u64::MAX), ..ask() }, Box::new(|_| true)),

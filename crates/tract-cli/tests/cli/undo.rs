@@ -1,0 +1,96 @@
+//! Undo reverts one command, whole, or refuses and names the command that came between.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+
+use crate::support::Place;
+
+fn branches(place: &Place) -> Vec<String> {
+    let lines = place.json(&["branch", "--json"]);
+    lines.iter().map(|line| line["branch"].as_str().expect("a name").to_owned()).collect()
+}
+
+fn head(place: &Place) -> String {
+    place.json(&["status", "--json"])[0]["branch"].as_str().expect("a branch").to_owned()
+}
+
+#[test]
+fn a_branch_that_was_made_and_checked_out_is_undone_with_head() {
+    let place = Place::of("{\"op\":\"user\",\"text\":\"one\"}\n");
+    place.ok(&["branch", "q", "--checkout"]);
+    place.ok(&["undo"]);
+    assert_eq!((branches(&place), head(&place)), (vec!["main".to_owned()], "main".to_owned()));
+    place.ok(&["undo", "--redo"]);
+    assert_eq!(head(&place), "q");
+    // In two commands: HEAD does not stay on a branch that is gone.
+    place.ok(&["checkout", "main"]);
+    place.ok(&["branch", "r"]);
+    place.ok(&["checkout", "r"]);
+    place.ok(&["undo"]);
+    assert_eq!(head(&place), "main");
+    assert!(!branches(&place).contains(&"r".to_owned()));
+    place.is_clean();
+}
+
+#[test]
+fn an_import_of_many_conversations_is_one_undo() {
+    let place = Place::of("{\"op\":\"user\",\"text\":\"one\"}\n");
+    let lines: String = (0..700)
+        .map(|n| {
+            format!(
+                "{{\"id\":\"c{n}\",\"messages\":[{{\"role\":\"user\",\"content\":\"{n}\"}}]}}\n"
+            )
+        })
+        .collect();
+    place.write("many.jsonl", lines);
+    place.ok(&["import", "many.jsonl"]);
+    assert_eq!(branches(&place).len(), 701);
+    place.ok(&["checkout", "c350"]);
+    let lines = place.json(&["undo", "--json"]);
+    let moves = lines[0]["moves"].as_array().expect("moves").len();
+    assert_eq!(moves, 1401, "a branch and a document each, and HEAD");
+    assert_eq!((branches(&place), head(&place)), (vec!["main".to_owned()], "main".to_owned()));
+    place.is_clean();
+}
+
+#[test]
+fn a_stream_over_two_branches_is_one_undo() {
+    let place = Place::of("{\"op\":\"user\",\"text\":\"one\"}\n");
+    let mut stream = String::from("{\"op\":\"branch\",\"name\":\"side\"}\n");
+    for n in 0..400 {
+        let branch = if n % 2 == 0 { "main" } else { "side" };
+        stream += &format!("{{\"op\":\"checkout\",\"name\":\"{branch}\"}}\n");
+        stream += &format!("{{\"op\":\"user\",\"text\":\"{n}\"}}\n");
+    }
+    stream += "{\"op\":\"checkout\",\"name\":\"main\"}\n";
+    place.feed(&["apply", "-"], stream.as_bytes()).expect(0);
+    place.ok(&["undo"]);
+    assert_eq!(branches(&place), ["main"]);
+    assert_eq!(place.json(&["log", "--json"]).len(), 1);
+    place.is_clean();
+}
+
+#[test]
+fn a_commit_of_another_process_between_two_writes_of_a_stream_is_not_lost() {
+    let place = Place::of("{\"op\":\"user\",\"text\":\"one\"}\n");
+    let mut command = place.command(&["apply", "--json", "-"]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut input = child.stdin.take().expect("a pipe");
+    let mut answers = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut line = |n: usize| {
+        writeln!(input, "{{\"op\":\"user\",\"text\":\"of the stream {n}\"}}").expect("it is read");
+        answers.next().expect("an answer").expect("a line");
+    };
+    line(1);
+    place.ok(&["commit", "user", "of another process"]);
+    let between = place.id("HEAD");
+    line(2);
+    drop(input);
+    assert!(child.wait().expect("it ends").success());
+    let before = place.id("HEAD");
+    place.refused(&["undo"], 1, "conflict", "moved since by \"commit\" of \"cli\" at ");
+    assert_eq!(place.id("HEAD"), before, "nothing moved");
+    assert_eq!(place.id("HEAD~1"), between);
+    place.is_clean();
+}

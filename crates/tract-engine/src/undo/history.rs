@@ -1,0 +1,204 @@
+//! The ref log as undo reads it: the moves of a ref, newest first, and those of an operation.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+
+use tract_core::store::LogQuery;
+use tract_core::{LogEntry, OperationId, RefName, RefTarget};
+
+use super::{REDO, UNDO};
+use crate::error::Result;
+use crate::repo::Repo;
+
+/// Moves of one ref by one operation that follow each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Segment {
+    /// The number of the oldest.
+    pub(super) first: u64,
+    /// Where the ref was before it.
+    pub(super) before: Option<RefTarget>,
+    /// Where the newest left it.
+    pub(super) after: Option<RefTarget>,
+}
+
+/// The ref log of a repository.
+pub(super) struct History<'a>(pub(super) &'a Repo);
+
+/// How many entries are read at once.
+const ENTRIES: usize = 4096;
+
+impl History<'_> {
+    async fn read(&self, query: &LogQuery) -> Result<Vec<LogEntry>> {
+        Ok(self.0.store().ref_log(self.0.name(), query).await?)
+    }
+
+    /// Returns the newest move of a ref, below a number where one is given.
+    pub(super) async fn newest(
+        &self,
+        name: &RefName,
+        before: Option<u64>,
+    ) -> Result<Option<LogEntry>> {
+        let query = LogQuery { name: Some(name.clone()), before, limit: 1, ..LogQuery::default() };
+        Ok(self.read(&query).await?.into_iter().next())
+    }
+
+    /// Returns the entry with this number.
+    async fn entry(&self, seq: u64) -> Result<Option<LogEntry>> {
+        let query =
+            LogQuery { before: Some(seq.saturating_add(1)), limit: 1, ..LogQuery::default() };
+        Ok(self.read(&query).await?.into_iter().next().filter(|entry| entry.seq == seq))
+    }
+
+    /// Returns an entry of the operation that an undo reverted, or of the undo that a redo did.
+    async fn target(&self, of: &LogEntry) -> Result<Option<LogEntry>> {
+        match of.note.undoes {
+            Some(seq) => self.entry(seq).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Returns an entry of the operation that an undo reverted.
+    pub(super) async fn undone_by(&self, undo: &LogEntry) -> Result<Option<LogEntry>> {
+        self.target(undo).await
+    }
+
+    /// Sums up what the operation of an entry moved, for each ref, oldest first.
+    pub(super) async fn segments(&self, of: &LogEntry) -> Result<BTreeMap<RefName, Vec<Segment>>> {
+        let mut sum = Sum::new(of);
+        // Page after page of the operation's writes, up to an empty one.
+        for page in 0.. {
+            let prefix = of.note.operation.batch_prefix(page);
+            let query = LogQuery { batch_prefix: Some(prefix), ..LogQuery::default() };
+            let entries = self.read(&query).await?;
+            if entries.is_empty() {
+                break;
+            }
+            sum.add(entries);
+        }
+        if !sum.complete {
+            // Written by a version that gave its writes no common beginning: the whole log is read.
+            sum = Sum::new(of);
+            let mut before = None;
+            loop {
+                let query = LogQuery { before, limit: ENTRIES, ..LogQuery::default() };
+                let entries = self.read(&query).await?;
+                let Some(last) = entries.last() else { break };
+                before = Some(last.seq);
+                sum.add(entries);
+            }
+        }
+        Ok(sum.segments())
+    }
+}
+
+/// The moves of one operation, as they are read.
+struct Sum<'a> {
+    of: &'a LogEntry,
+    /// Whether the entry that names the operation was among them.
+    complete: bool,
+    parts: BTreeMap<RefName, Vec<Segment>>,
+}
+
+impl<'a> Sum<'a> {
+    fn new(of: &'a LogEntry) -> Self {
+        Self { of, complete: false, parts: BTreeMap::new() }
+    }
+
+    /// Adds entries, newest first.
+    fn add(&mut self, entries: Vec<LogEntry>) {
+        let mut page: BTreeMap<RefName, Vec<Segment>> = BTreeMap::new();
+        for entry in entries.into_iter().rev() {
+            if entry.note.operation != self.of.note.operation {
+                continue;
+            }
+            self.complete |= entry.seq == self.of.seq;
+            let segments = page.entry(entry.name).or_default();
+            match segments.last_mut() {
+                Some(last) if last.after == entry.before => last.after = entry.after,
+                _ => segments.push(Segment {
+                    first: entry.seq,
+                    before: entry.before,
+                    after: entry.after,
+                }),
+            }
+        }
+        for (name, segments) in page {
+            self.parts.entry(name).or_default().extend(segments);
+        }
+    }
+
+    fn segments(mut self) -> BTreeMap<RefName, Vec<Segment>> {
+        for segments in self.parts.values_mut() {
+            segments.sort_by_key(|segment| segment.first);
+        }
+        self.parts
+    }
+}
+
+/// The moves of one ref, newest first, without those that were reverted.
+pub(super) struct Moves<'a> {
+    repo: &'a Repo,
+    name: &'a RefName,
+    read: VecDeque<LogEntry>,
+    before: Option<u64>,
+    page: usize,
+    /// Operations that were reverted, or looked at.
+    passed: HashSet<OperationId>,
+}
+
+impl<'a> Moves<'a> {
+    pub(super) fn of(repo: &'a Repo, name: &'a RefName) -> Self {
+        let passed = HashSet::new();
+        Self { repo, name, read: VecDeque::new(), before: None, page: 4, passed }
+    }
+
+    /// Returns the next entry of an operation that was not passed yet.
+    async fn next(&mut self) -> Result<Option<LogEntry>> {
+        loop {
+            while let Some(entry) = self.read.pop_front() {
+                if self.passed.insert(entry.note.operation) {
+                    return Ok(Some(entry));
+                }
+            }
+            let name = Some(self.name.clone());
+            let query =
+                LogQuery { name, before: self.before, limit: self.page, ..LogQuery::default() };
+            self.read = History(self.repo).read(&query).await?.into();
+            self.page = (self.page * 4).min(ENTRIES);
+            match self.read.back() {
+                Some(last) => self.before = Some(last.seq),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Passes over the operation that an undo or a redo reverted.
+    async fn pass_target(&mut self, of: &LogEntry) -> Result<()> {
+        let target = History(self.repo).target(of).await?;
+        self.passed.extend(target.map(|target| target.note.operation));
+        Ok(())
+    }
+
+    /// Returns the newest entry of the last operation that was not undone.
+    pub(super) async fn last_done(&mut self) -> Result<Option<LogEntry>> {
+        while let Some(entry) = self.next().await? {
+            match (entry.note.what.as_str(), entry.note.undoes) {
+                (UNDO | REDO, Some(_)) => self.pass_target(&entry).await?,
+                _ => return Ok(Some(entry)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the newest entry of the last undo that was not redone; `None` when something else
+    /// was done since.
+    pub(super) async fn last_undo(&mut self) -> Result<Option<LogEntry>> {
+        while let Some(entry) = self.next().await? {
+            match (entry.note.what.as_str(), entry.note.undoes) {
+                (UNDO, Some(_)) => return Ok(Some(entry)),
+                (REDO, Some(_)) => self.pass_target(&entry).await?,
+                _ => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+}
