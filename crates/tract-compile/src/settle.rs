@@ -112,11 +112,16 @@ impl<'a> Folded<'a> {
         for slot in out_of_context {
             state.since.gone.insert(slot);
         }
+        let mut active = base.record.as_ref().and_then(|record| record.active_toolset());
         for next in nexts {
             let commit = next.commit;
             state.commit_count += 1;
             state.since.commits += 1;
-            state.tools_set |= matches!(commit.op, Op::Tools) || commit.active.is_some();
+            // Tools that a merge brings in were set to stay on the other side.
+            let brought =
+                matches!(commit.op, Op::Merge { .. }) && commit.active_toolset() != active;
+            state.tools_set |= matches!(commit.op, Op::Tools) || commit.active.is_some() || brought;
+            active = commit.active_toolset();
         }
         if let Some(last) = nexts.last() {
             state.head = Some(last.commit.id());

@@ -1,6 +1,8 @@
 //! What a record may change, judged from records alone: the log cannot say one thing and do
 //! another.
 
+use std::collections::HashSet;
+
 use tract_core::commit::{MAX_CHANGES, MAX_PARENTS};
 use tract_core::{Change, Commit, CommitId, Op, This};
 
@@ -78,11 +80,10 @@ pub fn shape(of: Changed<'_>, targets: &[Changed<'_>]) -> Result<(), BadShape> {
             }
         }
         Op::Revert { .. } => {
-            let undone: Vec<Change> = targets.iter().flat_map(undoing).collect();
-            let undoes = |change: &Change| {
-                let change = resolved(change, commit.id());
-                undone.iter().any(|undo| same_but_key(undo, &change))
-            };
+            let undone: HashSet<Change> =
+                targets.iter().flat_map(undoing).map(|undo| without_key(&undo)).collect();
+            let undoes =
+                |change: &Change| undone.contains(&without_key(&resolved(change, commit.id())));
             match changes.iter().all(undoes) {
                 true => Ok(()),
                 false => refuse("it changes something that its targets did not"),
@@ -102,9 +103,10 @@ fn undoing<'a>(target: &'a Changed<'a>) -> impl Iterator<Item = Change> + 'a {
         .map(move |change| inverse(&resolved(&change, id)))
 }
 
-/// Compares all but the key: a row returns where it last stood on the line it returns to.
-fn same_but_key(a: &Change, b: &Change) -> bool {
-    let unkeyed = |change: &Change| match *change {
+/// Returns a change for comparing all but the key: a row returns where it last was on the history
+/// that it returns to.
+fn without_key(change: &Change) -> Change {
+    match *change {
         Change::Add { slot, mut row } => {
             row.key = 0;
             Change::Add { slot, row }
@@ -114,6 +116,5 @@ fn same_but_key(a: &Change, b: &Change) -> bool {
             Change::Remove { slot, row }
         }
         Change::Version { .. } | Change::Mark { .. } => *change,
-    };
-    unkeyed(a) == unkeyed(b)
+    }
 }

@@ -7,7 +7,7 @@ use tract_core::{Applied, Commit, CommitId, ObjectId, RefName, RefTarget};
 use tract_hooks::BeforeMerge;
 
 use crate::error::{Error, Result};
-use crate::pending::{Asked, MergeRuling, Place, Ruling};
+use crate::pending::{Asked, Document, MergeRuling, Place, Ruling};
 use crate::plan::{Details, Sides, merge as plan_merge};
 use crate::repo::Repo;
 use crate::txn::Txn;
@@ -59,6 +59,9 @@ pub enum Merged {
     Commit(Commit),
 }
 
+/// What handlers made of a merge: details and a document to write, where there is something to say.
+type Noted = Option<Box<(Details, Document)>>;
+
 impl Repo {
     /// Brings what a head has into a branch.
     ///
@@ -72,9 +75,11 @@ impl Repo {
         options: &MergeOptions,
     ) -> Result<Merged> {
         let mut races = self.races();
+        // Handlers are asked once, however often the race is lost.
+        let mut ruling = None;
         loop {
             let mut txn = Txn::new(self)?;
-            let merged = txn.merge(branch, source, options).await?;
+            let merged = txn.merge_asking(branch, source, options, &mut ruling).await?;
             if merged == Merged::NothingToMerge {
                 return Ok(merged);
             }
@@ -97,6 +102,17 @@ impl Txn<'_> {
         source: CommitId,
         options: &MergeOptions,
     ) -> Result<Merged> {
+        self.merge_asking(branch, source, options, &mut None).await
+    }
+
+    /// Merges; handlers are asked where there is no ruling yet.
+    async fn merge_asking(
+        &mut self,
+        branch: &RefName,
+        source: CommitId,
+        options: &MergeOptions,
+        ruling: &mut Option<Noted>,
+    ) -> Result<Merged> {
         let head = self.head(branch).await?;
         let ancestry = match head {
             Some(head) => common(self, head, source).await?,
@@ -108,8 +124,7 @@ impl Txn<'_> {
             return Ok(Merged::NothingToMerge);
         }
         let hooks = self.repo().hooks();
-        let mut noted_down = None;
-        if hooks.hears::<BeforeMerge>() && !self.imports() {
+        if ruling.is_none() && hooks.hears::<BeforeMerge>() && !self.imports() {
             let event = BeforeMerge::new(branch.clone(), vec![source]);
             let event = event.head(head).fast_forward(forward);
             let decision = hooks.before_merge(&event).await;
@@ -127,16 +142,17 @@ impl Txn<'_> {
                     document.store(self.repo(), "defer").await?;
                     return Err(Error::Deferred(Box::new(deferred)));
                 }
-                MergeRuling::Not(Ruling::AsAsked | Ruling::Instead(_)) => {}
-                MergeRuling::Go(noted) => noted_down = noted,
+                MergeRuling::Not(Ruling::AsAsked | Ruling::Instead(_)) => *ruling = Some(None),
+                MergeRuling::Go(noted) => *ruling = Some(noted),
             }
         }
+        let noted_down = ruling.as_ref().and_then(Option::as_ref);
         if forward {
             if self.made_here(source).is_none() {
                 self.repo().require_commit(source).await?;
             }
             // No commit is made that could bear the record.
-            if let Some(noted) = &noted_down {
+            if let Some(noted) = noted_down {
                 noted.1.add_to(self)?;
             }
             self.move_ref(branch, Some(RefTarget::Commit(source))).await?;
@@ -153,7 +169,7 @@ impl Txn<'_> {
             lines.push(self.line(Some(base)).await?);
         }
         let sides = Sides { ours: &ours, theirs: &theirs, bases: &lines };
-        let details = noted_down.as_ref().map_or(&options.details, |noted| &noted.0);
+        let details = noted_down.map_or(&options.details, |noted| &noted.0);
         let planned = self.plan_with(head, |records| plan_merge(sides, records, details)).await?;
         self.commit(branch, &ours, planned).await.map(Merged::Commit)
     }

@@ -7,7 +7,7 @@ use tract_core::{Change, CommitId, JsonText, Op, Priority, RowFields, This, Tool
 
 use super::records::Says;
 use super::revert::brings;
-use super::work::{Covers, Work, covered, last_key};
+use super::work::{Covers, LastKeys, Work, covered};
 use super::{ConflictKind, Details, Line, MergeConflict, Plan, Planned, Records, Refusal};
 
 /// The heads of a merge, and the best common ancestors that it is judged by.
@@ -239,10 +239,39 @@ impl Three<'_> {
                         theirs: Some(*their),
                     });
                 }
+                if alike {
+                    self.twin_mark(merged, *our, self.ours.get(*our), self.theirs.get(*their))?;
+                }
                 settled.insert(*their);
             }
         }
         Ok(settled)
+    }
+
+    /// Merges the priorities of two messages that say the same and become one: ours, unless only
+    /// theirs was given one.
+    fn twin_mark(
+        &self,
+        merged: &mut Merged,
+        slot: CommitId,
+        ours: Option<&Row>,
+        theirs: Option<&Row>,
+    ) -> Plan<()> {
+        let (Some(ours), Some(theirs)) = (ours, theirs) else { return Ok(()) };
+        let own = (self.records.kind(ours.version)?.default_priority(), None);
+        match pick(&[own], &self.records.marked(ours)?, &self.records.marked(theirs)?) {
+            Pick::Ours => {}
+            Pick::Theirs => {
+                merged.mark.insert(slot, (ours.mark, theirs.mark));
+            }
+            Pick::Neither => merged.conflicts.push(MergeConflict {
+                kind: ConflictKind::Mark,
+                slot: Some(slot),
+                ours: ours.mark,
+                theirs: theirs.mark,
+            }),
+        }
+        Ok(())
     }
 
     /// A summary with all its removals is one choice: what lies under one that is taken must be
@@ -314,6 +343,14 @@ impl Three<'_> {
                 });
             }
         }
+        let theirs: Vec<Row> =
+            merged.add.iter().filter(|row| twins.contains(&row.slot)).copied().collect();
+        for row in theirs {
+            let other = row.answers.and_then(|call| answered.get(&call));
+            if let Some(other) = other {
+                self.twin_mark(merged, other.slot, Some(other), Some(&row))?;
+            }
+        }
         merged.add.retain(|row| !twins.contains(&row.slot));
         merged.conflicts.extend(conflicts);
         Ok(())
@@ -346,6 +383,7 @@ impl Three<'_> {
                 work.put(now);
             }
         }
+        let mut keys = LastKeys::default();
         let mut returning = HashSet::new();
         for row in self.ours.rows().filter(|row| merged.remove.contains(&row.slot)) {
             changes.push(Change::Remove { slot: row.slot.into(), row: row.fields() });
@@ -357,7 +395,7 @@ impl Three<'_> {
             let first = under.iter().filter_map(|slot| work.last_keys.get(slot)).min().copied();
             // What lay under a summary that is taken back returns to its place.
             let back = match returning.contains(&row.slot) {
-                true => last_key(self.records, row.slot)?,
+                true => keys.of(self.records, row.slot)?,
                 false => None,
             };
             let key = first.or(back).unwrap_or(work.next).min(work.next);

@@ -1,9 +1,11 @@
 //! Taking back what commits changed, by the exact inverse.
 
-use tract_compile::{Row, appended, inverse, resolved};
-use tract_core::{Change, Commit, CommitId, Op, RowFields, This, ToolsetId};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::work::{Covers, Field, Work, last_key, last_touch};
+use tract_compile::{Row, appended, inverse, resolved};
+use tract_core::{CallRef, Change, Commit, CommitId, Op, RowFields, This, ToolsetId};
+
+use super::work::{Covers, Field, LastKeys, Work, last_touch};
 use super::{Details, Line, Plan, Planned, Records, Refusal, Stop};
 
 /// Plans to take commits back, newest first in effect. A target that later commits stand on is
@@ -20,12 +22,9 @@ pub(super) fn revert(
     {
         return Ok(planned);
     }
-    let mut wanted: Vec<CommitId> = Vec::new();
-    for target in targets {
-        if !wanted.contains(target) {
-            wanted.push(*target);
-        }
-    }
+    let mut known = HashSet::new();
+    let mut wanted: Vec<CommitId> =
+        targets.iter().copied().filter(|target| known.insert(*target)).collect();
     if wanted.is_empty() {
         return Err(Refusal::NoTargets.into());
     }
@@ -82,32 +81,41 @@ struct Undone {
 
 fn undone(line: &Line, records: &Records, wanted: &[CommitId]) -> Plan<Undone> {
     let mut work = Work::new(line.view());
+    let mut keys = LastKeys::default();
     let mut undone = Undone {
         order: Vec::new(),
         changes: Vec::new(),
         toolset: line.toolset(),
         active: line.active(),
     };
-    let mut left: Vec<CommitId> = wanted.to_vec();
+    let mut left: BTreeMap<usize, CommitId> = wanted.iter().copied().enumerate().collect();
+    let mut ready: BTreeSet<usize> = left.keys().copied().collect();
+    // What is blocked by a message stays so until that message changes.
+    let mut waiting: HashMap<CommitId, Vec<usize>> = HashMap::new();
     while !left.is_empty() {
-        // Whichever target nothing stands on any more is the newest in effect.
-        let mut blocked = Vec::new();
-        let mut free = None;
-        for (n, target) in left.iter().enumerate() {
-            match take_back(records, &work, *target)? {
-                Ok(step) => {
-                    free = Some((n, step));
-                    break;
+        // Whichever target no other one depends on any more is the newest in effect.
+        let Some(n) = ready.pop_first() else {
+            let mut blocked = Vec::new();
+            for target in left.values() {
+                if let Err(block) = take_back(records, &mut work, &mut keys, *target)? {
+                    blocked.push((*target, block));
                 }
-                Err(block) => blocked.push((*target, block)),
             }
-        }
-        let Some((n, (after, changes))) = free else {
-            return Err(superseded(records, &blocked, &undone.order, &left)?.into());
+            return Err(superseded(records, &blocked, &undone.order)?.into());
         };
-        let target = left.remove(n);
+        let Some(target) = left.get(&n).copied() else { continue };
+        let changes = match take_back(records, &mut work, &mut keys, target)? {
+            Ok(changes) => changes,
+            Err(block) => {
+                waiting.entry(block.slot).or_default().push(n);
+                continue;
+            }
+        };
+        left.remove(&n);
+        for change in &changes {
+            ready.extend(waiting.remove(&change.slot().resolve(target)).into_iter().flatten());
+        }
         give_tools_back(records, target, &mut undone)?;
-        work = after;
         undone.order.push(target);
         undone.changes.extend(changes);
     }
@@ -125,17 +133,26 @@ fn undone(line: &Line, records: &Records, wanted: &[CommitId]) -> Plan<Undone> {
     Ok(undone)
 }
 
-/// Refuses to bring an answer back whose call is gone by now, or has another answer.
+/// Refuses to bring an answer back whose call is gone, or has another answer.
 fn check_answers(
     records: &Records,
     wanted: &[CommitId],
     work: &Work<'_>,
     added: &[Row],
 ) -> Plan<()> {
+    if added.iter().all(|row| row.answers.is_none()) {
+        return Ok(());
+    }
+    let mut answering: HashMap<CallRef, Vec<CommitId>> = HashMap::new();
+    for row in work.rows() {
+        if let Some(call) = row.answers {
+            answering.entry(call).or_default().push(row.slot);
+        }
+    }
     for row in added {
         let Some(call) = row.answers else { continue };
-        let target = remover(records, wanted, row.slot)?;
         if work.get(call.slot).is_none() {
+            let target = remover(records, wanted, row.slot)?;
             let gone = last_touch(records, call.slot, Field::Presence, &|_| false)?;
             return Err(match gone.map(Commit::id) {
                 Some(by) => Refusal::Superseded { target, by: vec![by] },
@@ -143,10 +160,10 @@ fn check_answers(
             }
             .into());
         }
-        let other =
-            work.rows().find(|other| other.answers == row.answers && other.slot != row.slot);
-        if let Some(other) = other {
-            return Err(Refusal::Superseded { target, by: vec![other.slot] }.into());
+        let others = answering.get(&call).into_iter().flatten();
+        if let Some(other) = others.filter(|slot| **slot != row.slot).min() {
+            let target = remover(records, wanted, row.slot)?;
+            return Err(Refusal::Superseded { target, by: vec![*other] }.into());
         }
     }
     Ok(())
@@ -168,34 +185,39 @@ struct Block {
     field: Field,
 }
 
-type Step<'a> = (Work<'a>, Vec<Change>);
-
-/// Takes back all changes of one target, last first; says what is in the way.
-fn take_back<'a>(
+/// Takes back all changes of one target, last first, or says what is in the way and leaves the
+/// view as it is.
+fn take_back(
     records: &Records,
-    work: &Work<'a>,
+    work: &mut Work<'_>,
+    keys: &mut LastKeys,
     target: CommitId,
-) -> Plan<Result<Step<'a>, Block>> {
+) -> Plan<Result<Vec<Change>, Block>> {
     let commit = records.commit(target)?;
-    let mut work = work.clone();
-    let mut changes = Vec::new();
     let own = appended(&tract_compile::View::empty(), commit);
     let all: Vec<Change> =
         own.into_iter().chain(records.changes(commit)?.iter().copied()).collect();
+    let mut changes = Vec::with_capacity(all.len());
+    let mut saved = Vec::with_capacity(all.len());
     for change in all.iter().rev() {
         let undo = inverse(&resolved(change, target));
-        match apply(records, &mut work, target, &undo)? {
+        saved.push(work.save(undo.slot().resolve(target)));
+        match apply(records, work, keys, target, &undo)? {
             Ok(change) => changes.push(change),
-            Err(block) => return Ok(Err(block)),
+            Err(block) => {
+                saved.into_iter().rev().for_each(|saved| work.restore(saved));
+                return Ok(Err(block));
+            }
         }
     }
-    Ok(Ok((work, changes)))
+    Ok(Ok(changes))
 }
 
 /// Applies an inverse; a row returns at the key that it last had on this line.
 fn apply(
     records: &Records,
     work: &mut Work<'_>,
+    keys: &mut LastKeys,
     target: CommitId,
     undo: &Change,
 ) -> Plan<Result<Change, Block>> {
@@ -224,7 +246,7 @@ fn apply(
             }
             let key = match work.last_keys.get(&slot) {
                 Some(key) => *key,
-                None => last_key(records, slot)?.unwrap_or(row.key),
+                None => keys.of(records, slot)?.unwrap_or(row.key),
             };
             let row = RowFields { key: key.min(work.next), ..row };
             work.put(Row {
@@ -260,8 +282,9 @@ fn superseded(
     records: &Records,
     blocked: &[(CommitId, Block)],
     done: &[CommitId],
-    left: &[CommitId],
 ) -> Plan<Refusal> {
+    let done: HashSet<CommitId> = done.iter().copied().collect();
+    let left: HashSet<CommitId> = blocked.iter().map(|(target, _)| *target).collect();
     let mut refusal = Refusal::NoTargets;
     for (target, Block { slot, field }) in blocked {
         let touch = last_touch(records, *slot, *field, &|id| done.contains(&id))?;

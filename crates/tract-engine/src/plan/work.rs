@@ -8,7 +8,6 @@ use tract_core::{Change, Commit, CommitId, Op};
 use super::{Line, Plan, Records, Refusal};
 
 /// A view with planned changes laid over it.
-#[derive(Clone)]
 pub(super) struct Work<'a> {
     view: &'a View,
     over: HashMap<CommitId, Option<Row>>,
@@ -39,6 +38,25 @@ impl<'a> Work<'a> {
             self.last_keys.insert(slot, row.key);
         }
         self.over.insert(slot, None);
+    }
+
+    /// Returns what is known of a message, to restore it when a plan fails half way.
+    pub(super) fn save(&self, slot: CommitId) -> Saved {
+        let (over, key) = (self.over.get(&slot).copied(), self.last_keys.get(&slot).copied());
+        Saved { slot, over, key, next: self.next }
+    }
+
+    /// Undoes the last [`put`](Self::put) or [`take`](Self::take) since this was saved.
+    pub(super) fn restore(&mut self, saved: Saved) {
+        match saved.over {
+            Some(row) => self.over.insert(saved.slot, row),
+            None => self.over.remove(&saved.slot),
+        };
+        match saved.key {
+            Some(key) => self.last_keys.insert(saved.slot, key),
+            None => self.last_keys.remove(&saved.slot),
+        };
+        self.next = saved.next;
     }
 
     /// Walks the rows, in no order.
@@ -78,6 +96,14 @@ impl<'a> Work<'a> {
         let call = left.first()?.answers?;
         Some((call.slot, left))
     }
+}
+
+/// What a plan knew of a message before it changed it.
+pub(super) struct Saved {
+    slot: CommitId,
+    over: Option<Option<Row>>,
+    key: Option<u64>,
+    next: u64,
 }
 
 /// Which part of a row a change touches.
@@ -133,24 +159,31 @@ pub(super) fn last_touch<'a>(
     Ok(None)
 }
 
-/// Finds the key that a message last had on the line before it was taken out.
-pub(super) fn last_key(records: &Records, slot: CommitId) -> Plan<Option<u64>> {
-    for n in 0.. {
-        let Some(commit) = records.chain(n)? else { break };
-        let key = records.changes(commit)?.iter().find_map(|change| match change {
-            Change::Remove { slot: removed, row } if removed.resolve(commit.id()) == slot => {
-                Some(row.key)
+/// The keys that messages last had on the history before they were taken out. Each commit is read
+/// once, however many messages are asked for.
+#[derive(Default)]
+pub(super) struct LastKeys {
+    keys: HashMap<CommitId, u64>,
+    read: usize,
+}
+
+impl LastKeys {
+    /// Finds the key of a message; `None` when it was never taken out.
+    pub(super) fn of(&mut self, records: &Records, slot: CommitId) -> Plan<Option<u64>> {
+        loop {
+            if let Some(key) = self.keys.get(&slot) {
+                return Ok(Some(*key));
             }
-            Change::Add { .. }
-            | Change::Remove { .. }
-            | Change::Version { .. }
-            | Change::Mark { .. } => None,
-        });
-        if key.is_some() {
-            return Ok(key);
+            let Some(commit) = records.chain(self.read)? else { return Ok(None) };
+            for change in records.changes(commit)? {
+                if let Change::Remove { slot: removed, row } = change {
+                    // Newest first: what is known already came later.
+                    self.keys.entry(removed.resolve(commit.id())).or_insert(row.key);
+                }
+            }
+            self.read += 1;
         }
     }
-    Ok(None)
 }
 
 /// Returns what took a message out of the view: the summary that it lies under now, else the

@@ -1,6 +1,7 @@
 use tract_core::{Content, Draft, Priority, ToolSchema, block_on};
 use tract_engine::plan::{Request, Selection};
-use tract_engine::{Refusal, Repo};
+use tract_engine::{Error, Refusal, Repo};
+use tract_hooks::{BeforeCompress, CompressAction, Hooks};
 
 use crate::fixture::{Desk, tool};
 
@@ -127,4 +128,18 @@ fn a_long_range_is_one_commit_with_its_changes_in_a_blob() {
     assert_eq!(desk.shown(), ["assistant: counted"]);
     desk.cold().revert(&[summary]);
     assert_eq!(desk.cold().shown().len(), 300);
+}
+
+#[test]
+fn a_summary_that_waited_is_of_the_messages_that_it_was_made_of() {
+    let desk = Desk::new();
+    let [a, _] = [desk.user("a"), desk.says("b")];
+    let hooks = Hooks::new().on("later", |_: &BeforeCompress| CompressAction::Defer("look".into()));
+    let asking = desk.repo.with_hooks(hooks);
+    let to_the_end = || Selection::Range { from: Some(a), to: None };
+    let error = block_on(asking.compress(&desk.branch, to_the_end(), "s")).unwrap_err();
+    let Error::Deferred(deferred) = error else { panic!("{error}") };
+    desk.user("never seen by the summary");
+    block_on(desk.repo.approve(&deferred.id)).unwrap();
+    assert_eq!(desk.shown(), ["assistant: s", "user: never seen by the summary"]);
 }

@@ -1,6 +1,10 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use tract_core::{Commit, CommitId, Draft, Op, Priority, block_on};
-use tract_engine::plan::{ConflictKind, Request};
+use tract_engine::plan::{ConflictKind, Request, Selection};
 use tract_engine::{Error, MergeOptions, Merged, Refusal};
+use tract_hooks::{BeforeMerge, Hooks, MergeAction};
 
 use crate::fixture::{Desk, tool};
 
@@ -342,4 +346,75 @@ fn long_lines_are_merged_over_their_fork() {
     }
     merge(&desk, &side.cold());
     assert_eq!(desk.shown().len(), 700);
+}
+
+#[test]
+fn a_pin_on_one_of_two_equal_summaries_survives_their_merge() {
+    let (desk, side, ids) = forked();
+    let ours = desk.compress(&ids[..2], "s");
+    let theirs = side.compress(&ids[..2], "s");
+    assert_ne!(ours, theirs);
+    side.mark(theirs, Priority::Pinned);
+    merge(&desk, &side);
+    let refusal = desk.refused(Request::compress(Selection::Targets(vec![ours]), "t"));
+    assert!(matches!(refusal, Refusal::NothingLeft { .. }), "it is pinned: {refusal}");
+    // Set on both sides to different priorities, somebody has to choose.
+    let (desk, side, ids) = forked();
+    let ours = desk.compress(&ids[..2], "s");
+    desk.mark(ours, Priority::Important);
+    let theirs = side.compress(&ids[..2], "s");
+    side.mark(theirs, Priority::Pinned);
+    assert_eq!(conflicts(&desk, &side), [(ConflictKind::Mark, Some(ours))]);
+}
+
+#[test]
+fn a_pin_on_one_of_two_equal_results_survives_their_merge() {
+    let desk = Desk::new();
+    let call = desk.call("c1");
+    let side = desk.fork("side", call);
+    let ours = desk.result("c1", "same");
+    let theirs = side.result("c1", "same");
+    assert_ne!(ours, theirs);
+    side.mark(theirs, Priority::Pinned);
+    merge(&desk, &side);
+    let refusal = desk.refused(Request::compress(Selection::Targets(vec![call, ours]), "t"));
+    assert!(matches!(refusal, Refusal::NothingLeft { .. }), "it is pinned: {refusal}");
+}
+
+#[test]
+fn tools_that_a_merge_brings_in_come_back_after_those_of_one_commit() {
+    let (desk, side, _) = forked();
+    side.go(Request::tools(vec![tool("theirs", "t")]));
+    desk.user("d");
+    merge(&desk, &side);
+    assert_eq!(desk.tool_names(), ["theirs"]);
+    desk.go(Draft::user("once").tools(vec![tool("once", "o")]));
+    assert_eq!(desk.tool_names(), ["once"]);
+    desk.user("after");
+    assert_eq!(desk.tool_names(), ["theirs"]);
+    // A handle that has nothing cached plans the same.
+    desk.go(Draft::user("once more").tools(vec![tool("once", "o")]));
+    desk.cold().user("after that");
+    assert_eq!(desk.tool_names(), ["theirs"]);
+}
+
+#[test]
+fn handlers_are_asked_about_a_merge_once_however_often_the_race_is_lost() {
+    let (desk, side, _) = forked();
+    side.user("d");
+    desk.user("e");
+    let asked = Arc::new(AtomicUsize::new(0));
+    let (count, other) = (Arc::clone(&asked), desk.cold());
+    let hooks = Hooks::new().on("slow", move |_: &BeforeMerge| {
+        count.fetch_add(1, Ordering::SeqCst);
+        // The branch moves while the handler thinks.
+        other.user("meanwhile");
+        MergeAction::Approve
+    });
+    let repo = desk.repo.with_hooks(hooks);
+    let source = side.head().unwrap();
+    let merged = block_on(repo.merge(&desk.branch, source, &MergeOptions::new())).unwrap();
+    assert!(matches!(merged, Merged::Commit(_)), "{merged:?}");
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    assert_eq!(desk.shown().last().unwrap(), "user: d");
 }

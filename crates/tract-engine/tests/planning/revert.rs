@@ -1,10 +1,10 @@
-use tract_core::{Blob, By, Commit, Content, Draft, Op, Priority, block_on};
+use tract_core::{Blob, By, Commit, CommitId, Content, Draft, Op, Priority, block_on};
 use tract_engine::Refusal;
 use tract_engine::plan::{Details, Request};
 
 use crate::fixture::{Desk, tool};
 
-fn cascade(desk: &Desk, targets: &[tract_core::CommitId]) -> Commit {
+fn cascade(desk: &Desk, targets: &[CommitId]) -> Commit {
     let request =
         Request::Revert { targets: targets.to_vec(), cascade: true, details: Details::default() };
     desk.try_do(request).unwrap()
@@ -204,4 +204,40 @@ fn an_answer_does_not_come_back_without_its_call_or_beside_another() {
     assert_eq!(refusal, Refusal::Superseded { target: back, by: vec![gone] });
     cascade(&desk, &[back]);
     assert_eq!(desk.shown(), ["assistant: [c1]", "tool: one"]);
+}
+
+#[test]
+fn a_summary_of_many_messages_and_answers_is_reverted_to_what_it_replaced() {
+    let desk = Desk::new();
+    let mut requests: Vec<Request> = Vec::new();
+    for n in 0..2000 {
+        let id = format!("c{n}");
+        requests.push(Draft::assistant("").call(id.as_str(), "grep", "{}").into());
+        requests.push(Draft::tool_result(id.as_str(), format!("{n}")).into());
+    }
+    let options = tract_engine::WriteOptions::new();
+    block_on(desk.repo.write(&desk.branch, &requests, &options)).unwrap();
+    let before = desk.view_id();
+    let summary = desk.go(Request::compress(
+        tract_engine::plan::Selection::Range { from: None, to: None },
+        "all of it",
+    ));
+    assert_eq!(desk.shown(), ["assistant: all of it"]);
+    desk.revert(&[summary]);
+    assert_eq!(desk.view_id(), before);
+    let report = block_on(tract_engine::verify(&desk.repo, &Default::default())).unwrap();
+    assert!(report.clean, "{report:?}");
+}
+
+#[test]
+fn targets_are_reverted_in_the_order_in_which_they_come_free() {
+    let desk = Desk::new();
+    let a = desk.user("0");
+    let edits: Vec<CommitId> = (1..40).map(|n| desk.edit(a, &n.to_string())).collect();
+    // Oldest first: each is blocked by the one after it, until that is reverted.
+    let revert = desk.revert(&edits);
+    assert_eq!(desk.shown(), ["user: 0"]);
+    let commit = block_on(desk.repo.require_commit(revert)).unwrap();
+    let tract_core::Op::Revert { targets, .. } = &commit.op else { panic!("a revert") };
+    assert!(targets.iter().eq(edits.iter().rev()), "newest first");
 }

@@ -1,6 +1,6 @@
 //! Edits, summaries and merges: what handlers make of them.
 
-use tract_core::{Change, CommitId, Content, Draft, This};
+use tract_core::{Change, CommitId, Content, Draft, Op, This};
 use tract_hooks::{
     BeforeCommit, BeforeCompress, CommitAction, CompressAction, Decision, MergeAction,
 };
@@ -8,7 +8,7 @@ use tract_hooks::{
 use super::{Place, Ruling, Said, not_here, said as reads};
 use crate::error::Result;
 use crate::pending::{Asked, Document};
-use crate::plan::{Details, NewContent, Planned, Request};
+use crate::plan::{Details, NewContent, Planned, Request, Selection};
 
 /// What becomes of a merge.
 pub(crate) enum MergeRuling {
@@ -68,6 +68,12 @@ impl Place<'_> {
     pub(super) async fn compress(self, request: &Request, planned: &Planned) -> Result<Ruling> {
         let Request::Compress { select, content, role, details } = request else {
             return Ok(Ruling::AsAsked);
+        };
+        // The summary is of these messages. What arrives later is not under it, however long it
+        // takes until it is written.
+        let select = match &planned.record.op {
+            Op::Compress { targets } => Selection::Targets(targets.clone()),
+            _ => select.clone(),
         };
         let mut before = 0;
         let mut sources = Vec::new();
