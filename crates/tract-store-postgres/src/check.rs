@@ -30,7 +30,7 @@ pub(crate) struct Node {
     pub(crate) parent: Option<CommitId>,
     pub(crate) place: (i64, i64),
     pub(crate) toolset: Option<ToolsetId>,
-    pub(crate) created_at: i64,
+    pub(crate) created_at: Option<i64>,
 }
 
 /// What a check has found so far.
@@ -219,7 +219,7 @@ impl Check<'_> {
                     parent: commit.parent(),
                     place: (column(OP, row, 3)?, column(OP, row, 4)?),
                     toolset: commit.toolset,
-                    created_at: commit.created_at.unwrap_or_default(),
+                    created_at: commit.created_at,
                 };
                 self.commits.insert(id, node);
             }
@@ -288,13 +288,31 @@ impl Check<'_> {
         Ok(())
     }
 
+    /// Returns when a commit was made; one without a time counts as its parent's, 0 at a root.
+    fn time_of(&self, id: CommitId, known: &mut HashMap<CommitId, i64>) -> i64 {
+        let mut path = Vec::new();
+        let mut next = Some(id);
+        let at = loop {
+            let Some(here) = next else { break 0 };
+            let Some(node) = self.commits.get(&here) else { break 0 };
+            match known.get(&here).copied().or(node.created_at) {
+                Some(at) => break at,
+                None => path.push(here),
+            }
+            next = node.parent;
+        };
+        known.extend(path.into_iter().map(|id| (id, at)));
+        at
+    }
+
     /// Returns the tools in force, each with the commit that had it first.
     pub(crate) fn tools_in_force(&self) -> BTreeMap<(ToolId, BlobId), (i64, CommitId)> {
         let mut in_force = BTreeMap::new();
+        let mut times = HashMap::new();
         for (id, node) in &self.commits {
             let toolset = node.toolset.and_then(|id| self.toolsets.get(&id));
             for entry in toolset.iter().flat_map(|set| set.entries()) {
-                let at = (node.created_at, *id);
+                let at = (self.time_of(*id, &mut times), *id);
                 let first = in_force.entry((entry.tool, entry.schema)).or_insert(at);
                 *first = (*first).min(at);
             }

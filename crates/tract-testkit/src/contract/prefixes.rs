@@ -3,7 +3,7 @@
 use tract_core::{Batch, Blob, CommitId, IdPrefix, ObjectId, RepoName, StoreResult};
 
 use crate::Harness;
-use crate::fixtures::{batch, done, push_with_tools, schemas};
+use crate::fixtures::{batch, done, push, push_with_tools, schemas};
 
 fn prefix(object: ObjectId, digits: usize) -> IdPrefix {
     let hex = CommitId::from_bytes(*object.as_bytes()).to_hex();
@@ -35,19 +35,28 @@ pub(super) async fn prefix_finds_every_kind_of_object(harness: Harness) -> Store
 pub(super) async fn prefix_gives_at_most_limit_sorted(harness: Harness) -> StoreResult<()> {
     let (store, repo) = (harness.open()?, harness.repo());
     // Among so many hashes several begin alike in four digits.
-    let blobs: Vec<Blob> = (0..3000).map(|n| Blob::seal(format!("blob {n}"))).collect();
+    let mut writing = batch("put");
     let mut heads = std::collections::BTreeMap::<String, Vec<ObjectId>>::new();
-    for blob in &blobs {
-        heads
-            .entry(blob.id().to_hex()[..4].to_owned())
-            .or_default()
-            .push(ObjectId::Blob(blob.id()));
+    for n in 0..3000 {
+        let commit = push(&mut writing, None, &format!("message {n}")).id();
+        heads.entry(commit.to_hex()[..4].to_owned()).or_default().push(ObjectId::Commit(commit));
     }
-    done(store.apply(&repo, Batch { blobs, ..batch("put") }).await)?;
-    let (head, mut expected) =
-        heads.into_iter().max_by_key(|(_, ids)| ids.len()).expect("there are blobs");
-    assert!(expected.len() >= 2);
+    for blob in writing.blobs.iter().map(Blob::id) {
+        heads.entry(blob.to_hex()[..4].to_owned()).or_default().push(ObjectId::Blob(blob));
+    }
+    done(store.apply(&repo, writing).await)?;
+    let both = |ids: &[ObjectId]| {
+        let commits = ids.iter().filter(|id| matches!(id, ObjectId::Commit(_))).count();
+        commits > 0 && commits < ids.len()
+    };
+    let (head, mut expected) = heads
+        .into_iter()
+        .filter(|(_, ids)| both(ids))
+        .max_by_key(|(_, ids)| ids.len())
+        .expect("some commit begins like some blob");
+    // Commits come first: a limit never hides one behind other objects.
     expected.sort();
+    assert!(matches!(expected[0], ObjectId::Commit(_)));
     let prefix = IdPrefix::new(&head).expect("ids are hex");
     assert_eq!(store.resolve_prefix(&repo, &prefix, 100).await?, expected);
     assert_eq!(store.resolve_prefix(&repo, &prefix, 1).await?, expected[..1]);
