@@ -252,7 +252,8 @@ impl World {
                 let branch = self.branch().clone();
                 let moves = self.alike(|tract| {
                     let undone = block_on(tract.repo().undo(&branch));
-                    undone.map(|undone| undone.moves).map_err(|error| error.to_string())
+                    // A refusal names an operation, and each store has its own.
+                    undone.map(|undone| undone.moves).map_err(|error| error.code())
                 });
                 // A branch may be undone away; what follows goes on from nothing.
                 drop(moves);

@@ -237,13 +237,16 @@ impl Repo {
         if was == head {
             return Ok(());
         }
-        match &was {
-            Some(RefTarget::Ref(to)) if !gone(to) && self.ref_target(to).await?.is_some() => {
+        if let Some(RefTarget::Ref(to)) = &was {
+            let is_there = !gone(to) && self.ref_target(to).await?.is_some();
+            // A branch without a commit is no loss where it had none then.
+            let then = History(self).newest(to, first).await?.and_then(|one| one.after);
+            if is_there || then.is_none() {
                 moves.push(RefMove { name: RefName::head(), before: head, after: was });
-                Ok(())
+                return Ok(());
             }
-            _ => Err(moved_since(verb, what, &RefName::head(), newest)),
         }
+        Err(moved_since(verb, what, &RefName::head(), newest))
     }
 }
 
