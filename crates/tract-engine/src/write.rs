@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use tract_compile::Changed;
 use tract_core::store::{LogQuery, Store};
 use tract_core::{
-    Applied, Batch, BatchId, Commit, CommitId, Draft, Expect, RefName, RefTarget,
-    RepoName, StoreError, StoreErrorKind, StoreResult, ToolSchema,
+    Applied, Batch, BatchId, Commit, CommitId, Draft, Expect, RefName, RefTarget, RepoName,
+    StoreError, StoreErrorKind, StoreResult, ToolSchema,
 };
 use tract_hooks::{BeforeCommit, BeforeCompress, RefMoved, ToolResultReceived};
 
