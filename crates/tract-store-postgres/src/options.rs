@@ -244,9 +244,29 @@ fn number<N: FromStr>(name: &str, value: &str) -> StoreResult<N> {
     })
 }
 
+/// Refuses a user or password with characters that end the authority of a url: the driver would
+/// read a part of the password as the host, and name it in errors.
+fn check_userinfo(url: &str) -> StoreResult<()> {
+    let Some((_, rest)) = url.split_once("://") else { return Ok(()) };
+    let Some((userinfo, _)) = rest.rsplit_once('@') else { return Ok(()) };
+    let Some(end) = userinfo.find(['/', '?', '#', '@']) else { return Ok(()) };
+    let (authority, after) = userinfo.split_at(end);
+    // `HOST:PORT/DATABASE?application_name=me@home` has no user: its `@` is in a parameter.
+    let in_parameter = after.contains('?') && after.contains('=');
+    let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_host = authority.rsplit_once(':').is_none_or(|(_, port)| is_port(port));
+    if in_parameter && is_host && !after.starts_with('@') {
+        return Ok(());
+    }
+    let message = "the password in the url has a character that must be percent-encoded: \
+                   / as %2F, ? as %3F, # as %23, @ as %40";
+    Err(new(StoreErrorKind::Invalid, "open", message))
+}
+
 /// Reads a url: those of PostgreSQL, with options of ours besides. Nothing that it says is repeated
 /// in an error, for it may hold a password.
 pub(crate) fn target(url: &str, options: &PostgresOptions) -> StoreResult<Target> {
+    check_userinfo(url)?;
     let (base, query) = url.split_once('?').unwrap_or((url, ""));
     let mut options = options.clone();
     let (mut root_certificates, mut verified) = (None, false);
@@ -315,6 +335,29 @@ mod tests {
         assert_eq!(read.schema, "tract");
         let read = target("postgres://db/a?sslmode=verify-full", &options).expect("a good url");
         assert_eq!(read.config.get_ssl_mode(), SslMode::Require);
+    }
+
+    #[test]
+    fn a_password_that_would_be_read_as_a_host_is_refused_without_repeating_it() {
+        for url in [
+            "postgres://u:SE/CRET@SECRET@127.0.0.1:1/db",
+            "postgres://u:SE@CRET@h/db",
+            "postgres://u:SE?CRET@h/db",
+            "postgres://u:SE#CRET@h/db",
+        ] {
+            let Err(error) = target(url, &PostgresOptions::new()) else {
+                panic!("{url} is accepted");
+            };
+            let told = error.to_string();
+            assert!(told.contains("percent-encoded") && !told.contains("CRET"), "{told}");
+        }
+        for url in [
+            "postgres://u:a%40b@h/db",
+            "postgres://h/db?application_name=me@home",
+            "postgres://h:5/db?application_name=me@home",
+        ] {
+            assert!(target(url, &PostgresOptions::new()).is_ok(), "{url}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod content;
 mod priorities;
+mod tags;
 mod text;
 mod walk;
 

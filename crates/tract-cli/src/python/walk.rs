@@ -15,6 +15,7 @@ use tract::{
 
 use super::content::{self, Says, ToolText};
 use super::priorities::Priorities;
+use super::tags::with_tags;
 use crate::failure::{Failure, Outcome};
 
 /// Where a line stands after a commit of the original.
@@ -586,31 +587,4 @@ pub(super) fn parents(commit: &Commit) -> impl Iterator<Item = &str> {
 
 pub(super) fn short(hash: &str) -> &str {
     hash.get(..8).unwrap_or(hash)
-}
-
-/// Puts the tags of a commit beside the caller's own facts.
-fn with_tags(metadata: Option<&JsonText>, tags: &[String]) -> Result<JsonText, Error> {
-    let mut members: Vec<(String, String)> = Vec::new();
-    if let Some(metadata) = metadata {
-        let own = tract::core::json::split_object(metadata.as_str())?;
-        members.extend(own.into_iter().map(|(name, value)| (name, value.to_owned())));
-    }
-    let name = match members.iter().any(|(name, _)| name == "tags") {
-        true => "python_tags",
-        false => "tags",
-    };
-    members.push((name.to_owned(), quote_all(tags)));
-    let members: Vec<String> =
-        members.iter().map(|(name, value)| format!("{}:{value}", quote(name))).collect();
-    Ok(JsonText::new(&format!("{{{}}}", members.join(",")))?)
-}
-
-fn quote_all(texts: &[String]) -> String {
-    format!("[{}]", texts.iter().map(|text| quote(text)).collect::<Vec<_>>().join(","))
-}
-
-fn quote(text: &str) -> String {
-    let mut out = String::new();
-    tract::core::json::write_string(&mut out, text, tract::core::json::Escapes::Raw);
-    out
 }

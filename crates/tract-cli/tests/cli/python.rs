@@ -399,20 +399,14 @@ impl Written {
     fn at(path: &Path) -> Self {
         std::fs::copy(file("v8.db"), path).expect("it is copied");
         let connection = Connection::open(path).expect("it opens");
-        for table in [
-            "commit_tools",
-            "operation_commits",
-            "operation_events",
-            "commit_parents",
-            "annotations",
-            "spawn_pointers",
-            "compile_effectives",
-            "compile_records",
-            "refs",
-            "commits",
-            "blobs",
-            "tool_definitions",
-        ] {
+        connection.execute_batch("PRAGMA foreign_keys = OFF").expect("it is set");
+        let tables: Vec<String> = connection
+            .prepare(
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND name != '_trace_meta'",
+            )
+            .and_then(|mut list| list.query_map([], |row| row.get(0))?.collect())
+            .expect("names");
+        for table in tables {
             connection.execute(&format!("DELETE FROM {table}"), []).expect("it is emptied");
         }
         Self { connection, seconds: 0 }
