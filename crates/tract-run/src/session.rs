@@ -236,7 +236,10 @@ impl History {
             for commit in page.steps.into_iter().map(|step| step.commit) {
                 match &commit.op {
                     Op::Note if is_of_session(&commit) => history.events.push(commit.id()),
-                    Op::Append { .. } if is_of_session(&commit) => {
+                    // The answers of a tool name it, and it may be named like a slice.
+                    Op::Append { .. }
+                        if commit.kind == Some(Kind::Note) && is_of_session(&commit) =>
+                    {
                         history.rows.insert(commit.id());
                     }
                     Op::Compress { .. } => history.summaries.push(commit),

@@ -156,3 +156,44 @@ fn a_summary_of_the_conversation_forgets_no_plan() {
         assert!(stored_slices(&repo, head).await.unwrap()["plan"].as_str().contains("in_progress"));
     });
 }
+
+/// A tool that is named like what sessions are kept under.
+struct SessionList;
+
+#[async_trait::async_trait]
+impl tract_tools::DynTool for SessionList {
+    fn spec(&self) -> tract_tools::ToolSpec {
+        tract_tools::ToolSpec::new("session/list", "Lists.", r#"{"type":"object"}"#)
+    }
+
+    async fn run(
+        &self,
+        _: &str,
+        _: &ToolContext,
+    ) -> Result<tract_tools::ToolResult<tract_tools::RenderedValue>, ToolError> {
+        Ok(tract_tools::ToolResult::done("two sessions"))
+    }
+}
+
+#[test]
+fn a_tool_may_be_named_like_what_sessions_are_kept_under() {
+    block_on(async {
+        let store = memory();
+        let repo = repo_on(&store).await;
+        // A server's own name for it is taken as it is.
+        let listed = r#"{"name":"session/list","inputSchema":{"type":"object"}}"#;
+        let tools = || {
+            let runs = std::sync::Arc::new(SessionList);
+            Registry::builder().definition_with(listed, runs).build().unwrap()
+        };
+        let model = Script::new([call("c1", "session/list", "{}"), Draft::assistant("two")]);
+        let agent = Agent::new(repo.clone(), main_branch(), model, tools());
+        agent.run(Some(Draft::user("which?"))).await.unwrap();
+        let all = tract_engine::plan::Selection::Range { from: None, to: None };
+        repo.compress(&main_branch(), all, "there were two").await.unwrap();
+        let model = Script::new([Draft::assistant("still two")]);
+        let agent = Agent::new(repo.clone(), main_branch(), model, tools());
+        let report = agent.run(Some(Draft::user("and now?"))).await.unwrap();
+        assert_eq!(report.text, "still two");
+    });
+}
