@@ -324,7 +324,12 @@ mod tests {
             (record.content, record.kind) = (Some(blob.id()), Some(tract_core::Kind::User));
             record.parents.extend(line.head());
             let commit = Commit::seal(record).unwrap();
-            line = block_on(compiler.advance(&line, &[commit.clone()], &[blob.clone()])).unwrap();
+            line = block_on(compiler.advance(
+                &line,
+                std::slice::from_ref(&commit),
+                std::slice::from_ref(&blob),
+            ))
+            .unwrap();
             let mut write = batch(n);
             (write.blobs, write.commits) = (vec![blob], vec![commit.clone()]);
             // Every commit has a snapshot; the third of them lies about a row that it holds apart.
@@ -347,7 +352,8 @@ mod tests {
         let mut folded = FoldedLine::default();
         let mut found = Vec::new();
         for commit in chain.into_iter().flatten() {
-            folded = block_on(compiler.fold_onto_line(&folded, &[commit.clone()])).unwrap();
+            folded =
+                block_on(compiler.fold_onto_line(&folded, std::slice::from_ref(&commit))).unwrap();
             let ids = [commit.id()];
             let row = store.derived(&repo, DerivedKind::Snapshot, &ids);
             let bytes = block_on(row).unwrap().remove(0).unwrap();

@@ -203,7 +203,7 @@ proptest! {
             chain.reverse();
             let mut folded = FoldedLine::default();
             for commit in chain {
-                folded = block_on(uncached.fold_onto_line(&folded, &[commit.clone()])).unwrap();
+                folded = block_on(uncached.fold_onto_line(&folded, std::slice::from_ref(&commit))).unwrap();
                 let ids = [commit.id()];
                 let row = store.derived(&repo, DerivedKind::Snapshot, &ids);
                 let Some(bytes) = block_on(row).unwrap().remove(0) else { continue };
