@@ -359,7 +359,7 @@ fn a_file_with_a_journal_of_a_broken_transaction_is_not_read_as_it_lies() {
     place.refused(
         &["import", "--format", "python-tract", "old.db"],
         1,
-        "python_sqlite",
+        "damaged_file",
         "-journal",
     );
     drop(connection);
