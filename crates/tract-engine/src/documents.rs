@@ -26,7 +26,7 @@ impl Repo {
     /// already is left alone; when all do, nothing is written.
     ///
     /// # Errors
-    /// [`Error::Conflict`] when one moved meanwhile; what the store says.
+    /// [`Error::Conflict`](crate::Error::Conflict) when one moved meanwhile; what the store says.
     pub async fn set_documents(&self, what: &str, documents: Vec<(RefName, Blob)>) -> Result<()> {
         let names: Vec<RefName> = documents.iter().map(|(name, _)| name.clone()).collect();
         let targets = self.store().refs(self.name(), &names).await?;

@@ -356,12 +356,7 @@ fn a_file_with_a_journal_of_a_broken_transaction_is_not_read_as_it_lies() {
         let copy = place.path(&format!("old.db{end}"));
         std::fs::copy(place.path(&format!("live.db{end}")), copy).expect("it is copied");
     }
-    place.refused(
-        &["import", "--format", "python-tract", "old.db"],
-        1,
-        "damaged_file",
-        "-journal",
-    );
+    place.refused(&["import", "--format", "python-tract", "old.db"], 1, "damaged_file", "-journal");
     drop(connection);
 }
 
