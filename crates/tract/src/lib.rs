@@ -35,8 +35,8 @@ pub mod import;
 mod log;
 #[cfg(feature = "engine")]
 mod open;
-#[cfg(feature = "engine")]
 mod password;
+#[cfg(feature = "engine")]
 mod pending;
 #[cfg(all(feature = "engine", feature = "tools"))]
 mod pins;
