@@ -135,7 +135,7 @@ fn writes_of_a_turn(
 }
 
 #[test]
-fn a_turns_results_are_one_durable_write_whatever_their_number_and_its_starts_one_more() {
+fn a_turns_results_are_one_durable_write_and_each_effect_is_claimed_by_one_before_it() {
     let written = Written::default();
     let store: Arc<dyn tract::Store> = Arc::new(tract::core::memory());
     let heard = written.clone();
@@ -146,10 +146,13 @@ fn a_turns_results_are_one_durable_write_whatever_their_number_and_its_starts_on
         // The model's reply, and all that came of it.
         let reads = writes_of_a_turn(&tract, &written, "double", calls);
         assert_eq!(reads.len(), 2, "{calls} calls: {reads:?}");
-        // What may have an effect is marked before.
+        // Each call that may have an effect is claimed right before it runs: a claim for a call
+        // that has not run yet would say of a crash that it may have.
         let puts = writes_of_a_turn(&tract, &written, "put", calls);
-        assert_eq!(puts.len(), 3, "{calls} calls: {puts:?}");
-        assert_eq!((&puts[1], &puts[0], &puts[2]), (&"start".to_owned(), &reads[0], &reads[1]));
+        let count = usize::try_from(calls).unwrap();
+        assert_eq!(puts.len(), 2 + count, "{calls} calls: {puts:?}");
+        assert_eq!((puts.first(), puts.last()), (reads.first(), reads.last()));
+        assert!(puts[1..=count].iter().all(|what| what == "start"), "{puts:?}");
     }
     // What else a turn asks of the store: where the branch stands, and no more of it the longer the
     // conversation is.
