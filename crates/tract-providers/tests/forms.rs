@@ -220,7 +220,7 @@ fn why_miss_names_the_block() {
     assert_eq!(why_miss(&first, &first), None);
     let fewer = compiled(&drafts[..2], None).to_anthropic_params().unwrap();
     assert_eq!(why_miss(&fewer, &first), None);
-    // What the second request has is all in the cache: nothing is read anew.
+    // All of the second request is in the cache: nothing is read again.
     assert_eq!(why_miss(&first, &fewer), None);
 }
 

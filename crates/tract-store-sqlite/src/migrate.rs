@@ -77,7 +77,7 @@ pub(crate) fn look(path: &Path, options: &SqliteOptions) -> StoreResult<()> {
 pub(crate) enum Access {
     Write,
     Read,
-    /// As it lies, without locks and side files: nobody can write it.
+    /// As it is, without locks and side files: no process can write it.
     Immutable,
 }
 

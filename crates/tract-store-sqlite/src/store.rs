@@ -76,7 +76,7 @@ impl SqliteStore {
         let first = if options.read_only { Access::Read } else { Access::Write };
         let (connection, access) = match migrate::opened(&path, first, options) {
             // A log's index can neither be made nor changed where nothing can be written. Without a
-            // log, nobody writes either: the file is whole as it lies.
+            // log, no process writes either: the file is whole as it is.
             Err(error) if migrate::is_unwritable(&error) && crate::uri::is_whole(&path) => {
                 migrate::opened(&path, Access::Immutable, options).map_err(|_| error)?
             }

@@ -27,7 +27,7 @@ pub(crate) fn is_whole(path: &Path) -> bool {
     })
 }
 
-/// Opens a file that nobody writes, for reading as it lies.
+/// Opens a file that no process writes, for reading as it is.
 pub(crate) fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
     let mut uri = String::from("file:");
     for byte in path.as_os_str().as_encoded_bytes() {

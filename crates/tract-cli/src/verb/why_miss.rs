@@ -85,7 +85,7 @@ pub(crate) async fn run(context: &mut Context<'_>, why_miss: WhyMiss) -> Outcome
         Some(miss) => {
             let text = miss.to_string();
             context.out.line(format_args!("{}: {}", Styled(WARN, "miss"), escape::line(&text)))?;
-            // What the second request has beyond the common beginning is read anew by the provider.
+            // What the second request has beyond the common prefix is read again by the provider.
             let lost = blocks.1 - miss.same_blocks;
             let lost = format!("{lost} of {} blocks are not cached", blocks.1);
             context.out.line(Styled(DIM, lost))

@@ -118,7 +118,7 @@ fn the_commands_that_a_waiting_run_prints_work_as_typed() {
     place.ok(&["commit", "user", "Hello"]);
     let ran = run(&place, &[&["run", "Tidy up.", "--branch", "tidy"], &with[..]].concat());
     assert_eq!(ran.code, Some(1), "it waits: {ran:?}");
-    // Types what stands behind a word in what was printed.
+    // Runs the command printed after a word.
     let typed = |printed: &str, behind: &str| {
         let line = printed.lines().find_map(|line| line.split_once(behind));
         let command = line.unwrap_or_else(|| panic!("{behind:?} in {printed}")).1;

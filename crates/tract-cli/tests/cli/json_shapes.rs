@@ -192,7 +192,7 @@ fn why_miss_counts_what_the_second_request_has_beyond_the_cache() {
     let miss = &place.json(&[&arguments[..], &["--json"]].concat())[0];
     assert_eq!((&miss["miss"], &miss["same_blocks"]), (&true.into(), &3.into()));
     assert_eq!(miss["blocks"], serde_json::json!([12, 5]));
-    // The summary and the message behind it are read anew; of the nine others nothing is sent.
+    // The summary and the message after it are read again; of the nine others nothing is sent.
     assert!(place.ok(&arguments).contains("2 of 5 blocks"), "{}", place.ok(&arguments));
     // A request that is the beginning of the one before it is in the cache, all of it.
     let arguments = ["why-miss", "main~1", "main~6", "--to", "openai-params"];

@@ -177,7 +177,7 @@ impl Repo {
             match txn.apply(&what, &WriteOptions::default()).await? {
                 Applied::Done | Applied::Already => return Ok(decided),
                 Applied::Conflict(conflict) => {
-                    // Somebody else decided: then it does not wait any more. Or the branch moved.
+                    // It was decided elsewhere and no longer waits, or the branch moved.
                     self.waiting(&pending.id).await?;
                     if conflict.name.as_str().strip_prefix(DECISIONS) == Some(id.as_str()) {
                         // The name was given twice, and an older decision is kept under it.

@@ -32,7 +32,7 @@ impl Reach {
         self.ids.get(number as usize).copied()
     }
 
-    /// Returns the commits so that each stands behind all that it links to, lines together.
+    /// Returns the commits so that each comes after all that it links to, lines together.
     pub(crate) fn parents_first(&self) -> Vec<CommitId> {
         enum Visit {
             Enter(u32),

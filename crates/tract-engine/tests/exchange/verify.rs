@@ -179,7 +179,7 @@ fn moves_by_others_while_it_is_verified_are_no_damage() {
         let report = check(&watched);
         assert_eq!(report.damage, []);
     }
-    // A ref that nobody logged is damage all the same.
+    // A ref without a log entry is damage as well.
     let to = line(&sound)[1].id();
     let main = RefName::branch("main").expect("a name");
     let broken = Arc::new(Watched::new(Arc::clone(sound.store()), Fault::Ref(main, to)));

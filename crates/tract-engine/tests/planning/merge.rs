@@ -358,7 +358,7 @@ fn a_pin_on_one_of_two_equal_summaries_survives_their_merge() {
     merge(&desk, &side);
     let refusal = desk.refused(Request::compress(Selection::Targets(vec![ours]), "t"));
     assert!(matches!(refusal, Refusal::NothingLeft { .. }), "it is pinned: {refusal}");
-    // Set on both sides to different priorities, somebody has to choose.
+    // Set to different priorities on both sides: a choice is needed.
     let (desk, side, ids) = forked();
     let ours = desk.compress(&ids[..2], "s");
     desk.mark(ours, Priority::Important);

@@ -19,11 +19,11 @@ use jsonschema::json::{Array, Json, Node, NodeIdentity, Object, SerdeJson, cmp};
 use jsonschema_value::LazyInstance;
 use serde_json::{Map, Number, Value, map};
 
-/// What stands for a value in an error: errors are cloned into those of `anyOf`, so they hold no
+/// Placeholder for a value in an error: errors are cloned into those of `anyOf`, so they hold no
 /// part of the arguments. Where the value is, the error's path says.
 const PRESENT: &Value = &Value::Null;
 
-/// What stands for the value in errors that were made after an allowance was used up.
+/// Placeholder for the value in errors that were made after an allowance was used up.
 const STOPPED: &Value = &Value::Bool(true);
 
 /// Bytes that one error takes without its texts.

@@ -183,7 +183,7 @@ fn a_flipped_bit_in_the_log_is_told_once_and_the_log_is_kept() {
     assert_eq!(error.kind, StoreErrorKind::Corrupt { object: None });
     assert!(error.message.contains("acknowledged writes behind it"), "{error}");
     assert_eq!(std::fs::read(killed.join("agent.db-wal.damaged")).unwrap(), bytes);
-    // It goes on without what is lost, and the check says so until the copy is removed.
+    // It continues without what is lost, and the check says so until the copy is removed.
     let left = tract_store_sqlite::open(&path, &SqliteOptions::new()).unwrap();
     let found = left.store().commits(&repo(), &line).unwrap();
     let there = found.iter().filter(|commit| commit.is_some()).count();

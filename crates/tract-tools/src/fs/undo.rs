@@ -1,7 +1,7 @@
 //! What undoes changes, by who made them.
 //!
 //! A filesystem has one log. Each view of it is an owner, and an owner's changes are undone without
-//! those of others: of a file that somebody else has changed since, nothing is undone, and where that
+//! those of others: of a file that was changed by others since, nothing is undone, and where that
 //! was another owner of the log, the content that is to be undone is also taken out of what that one
 //! would put back.
 

@@ -207,7 +207,7 @@ async fn servers(
     Ok((servers, builder))
 }
 
-/// Gives a variable to all servers, or to the one whose label stands before it.
+/// Gives a variable to all servers, or to the one whose label comes before it.
 #[cfg(feature = "mcp")]
 fn give_variable(planned: &mut BTreeMap<String, ServerCommand>, variable: &str) -> Outcome<()> {
     let name_ends = variable.find('=').unwrap_or(variable.len());
