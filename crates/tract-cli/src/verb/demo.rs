@@ -119,8 +119,8 @@ pub(crate) async fn run(context: &mut Context<'_>, _demo: Demo) -> Outcome<()> {
     type_in(context, &folder, "verify").await?;
     let store = escape::line(&url).into_owned();
     context.out.done(format_args!(
-        "\nThe store is {store}. `tract` is `cargo run --release --`, until it is installed.\n\
-         {} cargo run --release -- --store {store} log --graph --all",
+        "\nThe store is {store}. `tract` is `cargo run --quiet --`, until it is installed.\n\
+         {} cargo run --quiet -- --store {store} log --graph --all",
         Styled(BOLD, "try:")
     ))
 }
