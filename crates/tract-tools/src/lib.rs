@@ -52,7 +52,3 @@ pub use crate::registry::{
 };
 pub use crate::session::{Session, SessionError, SessionItem, SliceOp};
 pub use crate::typed::{Args, Instance, ToolInstance, tool, tool_type};
-
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/selection.md")]
-struct SelectionGuide;

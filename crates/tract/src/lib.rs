@@ -131,34 +131,3 @@ pub use tract_run as run;
 /// The tools of MCP servers.
 #[cfg(feature = "mcp")]
 pub use tract_mcp as mcp;
-
-#[cfg(all(doctest, feature = "engine", feature = "sqlite"))]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
-
-#[cfg(all(doctest, feature = "http", feature = "sqlite"))]
-#[doc = include_str!("../../../docs/models.md")]
-struct Models;
-
-#[cfg(all(doctest, feature = "engine"))]
-#[doc = include_str!("../../../docs/guide.md")]
-struct Guide;
-
-#[cfg(all(doctest, feature = "engine", feature = "tools"))]
-#[doc = include_str!("../../../docs/tools-rust.md")]
-struct ToolsRust;
-#[cfg(all(doctest, feature = "engine", feature = "mcp"))]
-#[doc = include_str!("../../../docs/mcp.md")]
-struct McpGuide;
-#[cfg(all(doctest, feature = "engine"))]
-#[doc = include_str!("../../../docs/results.md")]
-struct Results;
-#[cfg(all(doctest, feature = "run"))]
-#[doc = include_str!("../../../docs/run.md")]
-struct RunGuide;
-#[cfg(all(doctest, feature = "tools"))]
-#[doc = include_str!("../../../docs/tools.md")]
-struct Tools;
-#[cfg(all(doctest, feature = "tools"))]
-#[doc = include_str!("../../../docs/dispatch.md")]
-struct Dispatch;

@@ -1,4 +1,4 @@
-//! Cut, flipped and foreign journals; and the page that explains this store quotes it truly.
+//! Cut, flipped and foreign journals.
 
 use std::path::Path;
 
@@ -102,22 +102,4 @@ fn another_file_is_left_as_it_is_and_a_second_process_is_told() {
     let error = tract_example_store::open(&path).expect_err("it is open");
     assert_eq!(error.kind, StoreErrorKind::Busy);
     drop(first);
-}
-
-/// Every block of Rust in `docs/stores.md` stands in the source, line by line.
-#[test]
-fn the_page_quotes_the_source() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let read = |path: &str| std::fs::read_to_string(root.join(path)).expect("a file of ours");
-    let source = ["src/journal.rs", "src/open.rs", "tests/contract.rs"].map(read).concat();
-    let page = read("../../docs/stores.md");
-    let trimmed = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
-    let source = trimmed(&source);
-    let mut blocks = 0;
-    for block in page.split("```rust\n").skip(1) {
-        let (block, _) = block.split_once("```").expect("a block ends");
-        assert!(source.contains(trimmed(block).trim()), "not in the source:\n{block}");
-        blocks += 1;
-    }
-    assert!(blocks >= 5, "{blocks} blocks of Rust");
 }

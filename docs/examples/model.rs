@@ -1,0 +1,14 @@
+use tract::{ChatOptions, models::HttpModel};
+
+#[tokio::main]
+async fn main() -> tract::Result<()> {
+    let tract = tract::open("sqlite:agent.db").await?;
+    let model = HttpModel::from_env("anthropic/claude-opus-4-7")?; // key: ANTHROPIC_API_KEY
+    let answer = tract.chat(&model, "Do I need a coat in Paris?").await?; // both are commits
+    println!("{}", answer.text());
+    let options = ChatOptions::new()
+        .parameter("temperature", 0.2)?
+        .on_piece(|piece| if let tract::Piece::Text(text) = piece { print!("{text}") });
+    tract.generate_with(&model, &options).await?; // continue from here, streamed
+    Ok(())
+}

@@ -1,0 +1,45 @@
+use tract::core::Step;
+use tract::engine::{ApplyOptions, StreamLine, apply_stream};
+use tract::hooks::{BeforeCommit, BeforeCompress, CommitAction, CompressAction, Hooks};
+use tract_testkit::proptest::{prelude::*, test_runner::TestRunner};
+use tract_testkit::strategies;
+
+/// The handlers under test: neither a message nor a summary with an angle bracket is committed.
+fn no_markup() -> Hooks {
+    Hooks::new()
+        .on("messages", |event: &BeforeCommit| match event.draft.content.text().contains('<') {
+            true => CommitAction::Reject("markup".to_owned()),
+            false => CommitAction::Pass,
+        })
+        .on("summaries", |event: &BeforeCompress| match event.summary.text().contains('<') {
+            true => CompressAction::Reject("markup".to_owned()),
+            false => CompressAction::Pass,
+        })
+}
+
+async fn contexts_have_no_markup(history: &[Step]) -> tract::Result<bool> {
+    let tract = tract::open("memory:").await?.with_hooks(no_markup());
+    let lines = history.iter().cloned().enumerate();
+    let lines = lines.map(|(at, step)| StreamLine { line: at + 1, step: Ok(step) });
+    // A refused line changes nothing; the lines after it are tried, and marks are kept.
+    apply_stream(tract.repo(), lines, &ApplyOptions::new().keep_going(true), |_| {}).await?;
+    let context = tract.compile().await?;
+    Ok(context.messages().all(|message| !message.content.text().contains('<')))
+}
+
+/// A history as a file that `tract apply --keep-going` replays.
+fn stream(history: &[Step]) -> String {
+    history.iter().flat_map(Step::to_line).map(|line| line + "\n").collect()
+}
+
+fn main() {
+    let mut runner = TestRunner::default(); // or the macro `proptest!`
+    let result = runner.run(&strategies::history(), |history| {
+        let holds = tract::block_on(contexts_have_no_markup(&history));
+        prop_assert!(holds.is_ok_and(|holds| holds), "replay:\n{}", stream(&history));
+        Ok(())
+    });
+    if let Err(failure) = result {
+        panic!("{failure}");
+    }
+}

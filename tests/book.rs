@@ -1,0 +1,151 @@
+//! Every block of Rust in the documentation is a program that compiles and runs.
+//!
+//! A block of `rust` follows a comment with the name of its program in `docs/examples`, and is that
+//! file, word for word: `<!-- examples/agent.rs -->`. Where a page quotes a part of a source file,
+//! the comment has that file's path: `<!-- from crates/tract-core/src/lib.rs -->`.
+//!
+//! `TRACT_DOCS=write cargo test -p tract-tests --test book` copies the programs into the pages.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+
+/// How the `main` of a program ends.
+trait Ended {
+    fn check(self);
+}
+
+impl Ended for () {
+    fn check(self) {}
+}
+
+impl<E: Debug> Ended for Result<(), E> {
+    fn check(self) {
+        self.expect("the program succeeds");
+    }
+}
+
+macro_rules! programs {
+    (run: $($run:ident),*; compile: $($compile:ident),*;) => {
+        /// The programs that are compiled here.
+        const PROGRAMS: &[&str] = &[$(stringify!($run),)* $(stringify!($compile),)*];
+
+        $(mod $run {
+            include!(concat!("../docs/examples/", stringify!($run), ".rs"));
+
+            #[test]
+            fn runs() {
+                super::Ended::check(main());
+            }
+        })*
+
+        $(#[allow(dead_code, reason = "it needs a server of somebody else")]
+        mod $compile {
+            include!(concat!("../docs/examples/", stringify!($compile), ".rs"));
+        })*
+    };
+}
+
+programs! {
+    run: agent, approval, at_a_time, definition, dispatch, hooks, hydrate, import, pin_gate, property,
+        readme, repositories, results_configure, results_find, selection, strict, tool_by_hand,
+        tool_function, tool_struct, tutorial_change, tutorial_errors, tutorial_record,
+        tutorial_send, tutorial_tools;
+    compile: mcp, mcp_http, model;
+}
+
+#[test]
+fn every_program_of_the_documentation_is_compiled() {
+    let folder = root().join("docs/examples");
+    let files = std::fs::read_dir(folder).expect("a folder").map(|entry| {
+        let path = entry.expect("an entry").path();
+        path.file_stem().expect("a name").to_string_lossy().into_owned()
+    });
+    let files: BTreeSet<String> = files.collect();
+    assert_eq!(files, PROGRAMS.iter().map(|name| (*name).to_owned()).collect());
+}
+
+#[test]
+fn every_block_of_rust_in_the_documentation_is_a_program_or_quotes_a_source() {
+    let root = root();
+    let write = std::env::var("TRACT_DOCS").is_ok_and(|what| what == "write");
+    let mut blocks = 0;
+    let mut wrong = Vec::new();
+    for page in pages(&root) {
+        let text = std::fs::read_to_string(&page).expect("a page");
+        let mut out = String::new();
+        let mut rest = text.as_str();
+        while let Some(at) = rest.find("```rust") {
+            let (before, block) = rest.split_at(at);
+            let (fence, block) = block.split_once('\n').expect("a fence ends");
+            let (block, after) = block.split_once("```").expect("a block ends");
+            blocks += 1;
+            out.push_str(before);
+            let name = page.strip_prefix(&root).unwrap_or(&page).display();
+            match expected(&root, before, block) {
+                Ok(source) => {
+                    if fence != "```rust" || source != block {
+                        wrong.push(format!("{name}: a block is not its source:\n{block}"));
+                    }
+                    out.push_str(&format!("```rust\n{source}```"));
+                }
+                Err(why) => {
+                    wrong.push(format!("{name}: {why}:\n{block}"));
+                    out.push_str(&format!("{fence}\n{block}```"));
+                }
+            }
+            rest = after;
+        }
+        out.push_str(rest);
+        if write && out != text {
+            std::fs::write(&page, out).expect("the page is written");
+        }
+    }
+    assert!(blocks >= PROGRAMS.len(), "{blocks} blocks for {} programs", PROGRAMS.len());
+    assert!(write || wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// Returns what a block has to be, by the comment before it.
+fn expected(root: &Path, before: &str, block: &str) -> Result<String, String> {
+    let comment = before.trim_end().lines().last().unwrap_or_default();
+    let comment = comment.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->"));
+    let Some(comment) = comment else { return Err("a block without a comment".to_owned()) };
+    let read = |path: &str| {
+        std::fs::read_to_string(root.join(path)).map_err(|error| format!("{path}: {error}"))
+    };
+    let Some(source) = comment.strip_prefix("from ") else {
+        return read(&format!("docs/{comment}"));
+    };
+    let trimmed = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
+    match trimmed(&read(source)?).contains(trimmed(block).trim()) {
+        true => Ok(block.to_owned()),
+        false => Err(format!("{source} does not contain a block")),
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The README, those of the crates, and every page of `docs/`.
+fn pages(root: &Path) -> Vec<PathBuf> {
+    let mut pages = vec![root.join("README.md")];
+    let mut folders = vec![root.join("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                pages.push(path);
+            }
+        }
+    }
+    for entry in std::fs::read_dir(root.join("crates")).expect("a folder") {
+        let page = entry.expect("an entry").path().join("README.md");
+        pages.extend(page.exists().then_some(page));
+    }
+    pages.sort();
+    pages
+}
