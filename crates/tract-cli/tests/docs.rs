@@ -1,0 +1,288 @@
+//! Every terminal session in the documentation is run with the real binary and compared.
+//!
+//! A block of `console` has commands after `$ ` and what they print. The sessions of one page run in
+//! one folder, top to bottom, with the files of `tract demo` in it. Ids and times differ from run to
+//! run: ids are compared by which of them are equal, times not at all. A line `…` in a page stands
+//! for any lines. A command that does not succeed ends with a comment, `# exit code 1`.
+//!
+//! `TRACT_DOCS=write cargo test -p tract-cli --test docs` writes what comes out into the pages.
+#![forbid(unsafe_code)]
+#![cfg(unix)]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The line that stands for any lines.
+const ANY: &str = "…";
+
+#[test]
+fn sessions_in_the_documentation_print_what_the_pages_show() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let write = std::env::var("TRACT_DOCS").is_ok_and(|what| what == "write");
+    let mut wrong = Vec::new();
+    let mut commands = 0;
+    for page in pages(&root) {
+        let text = std::fs::read_to_string(&page).expect("a page");
+        if !text.contains("```console\n") {
+            continue;
+        }
+        let mut session = Session::begin(&root, &page);
+        let found = session.page(&text);
+        commands += session.commands;
+        wrong.append(&mut session.failed);
+        if write {
+            std::fs::write(&page, found).expect("the page is written");
+        } else {
+            wrong.append(&mut session.differs);
+        }
+        std::fs::remove_dir_all(&session.folder).expect("the folder goes");
+    }
+    assert!(commands > 20, "{commands} commands are not all that the pages have");
+    assert!(
+        wrong.is_empty(),
+        "{}\n\nTRACT_DOCS=write cargo test -p tract-cli --test docs updates them",
+        wrong.join("\n\n")
+    );
+}
+
+/// The README and every page of `docs/`.
+fn pages(root: &Path) -> Vec<PathBuf> {
+    let mut pages = vec![root.join("README.md")];
+    let mut folders = vec![root.join("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                pages.push(path);
+            }
+        }
+    }
+    pages.sort();
+    pages
+}
+
+struct Session {
+    page: String,
+    folder: PathBuf,
+    /// The ids of the page, and those of this run.
+    ids: Ids,
+    commands: usize,
+    /// Commands whose exit code is not the stated one.
+    failed: Vec<String>,
+    /// Commands that print something else than the page shows.
+    differs: Vec<String>,
+}
+
+impl Session {
+    fn begin(root: &Path, page: &Path) -> Self {
+        let name: Vec<_> = page.strip_prefix(root).unwrap_or(page).iter().collect();
+        let name = name.join(std::ffi::OsStr::new("-")).to_string_lossy().into_owned();
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("docs-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        for file in ["conversations.jsonl", "anthropic.json"] {
+            let from = root.join("crates/tract-cli/demo").join(file);
+            std::fs::copy(from, folder.join(file)).expect("a file of the demo");
+        }
+        Self {
+            page: name,
+            folder,
+            ids: Ids::default(),
+            commands: 0,
+            failed: Vec::new(),
+            differs: Vec::new(),
+        }
+    }
+
+    /// Runs the sessions of a page, and returns the page with what they print.
+    fn page(&mut self, text: &str) -> String {
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find("```console\n") {
+            let (before, block) = rest.split_at(at + "```console\n".len());
+            let end = block.find("```").expect("a block ends");
+            out.push_str(before);
+            out.push_str(&self.block(&block[..end]));
+            rest = &block[end..];
+        }
+        out.push_str(rest);
+        out
+    }
+
+    fn block(&mut self, block: &str) -> String {
+        let mut out = String::new();
+        let mut lines = block.lines().peekable();
+        while let Some(line) = lines.next() {
+            let mut shown = format!("{line}\n");
+            let command = line.strip_prefix("$ ").expect("a session begins with a command");
+            let mut command = self.ids.translated(command);
+            while let Some(more) = lines.next_if(|line| line.starts_with("> ")) {
+                let _ = writeln!(shown, "{more}");
+                command.push('\n');
+                command.push_str(&self.ids.translated(&more[2..]));
+            }
+            let mut expected = Vec::new();
+            while let Some(line) = lines.next_if(|line| !line.starts_with("$ ")) {
+                expected.push(line);
+            }
+            let (code, printed) = self.run(&command);
+            let stated = command.rsplit_once("# exit code ").map_or("0", |(_, code)| code.trim());
+            if code.to_string() != stated {
+                self.failed.push(format!("{}: $ {command}\nexit code {code}", self.page));
+            }
+            let printed: Vec<&str> = printed.lines().map(str::trim_end).collect();
+            out.push_str(&shown);
+            let text = match self.ids.fit(&expected, &printed) {
+                true => expected.join("\n"),
+                false => {
+                    let printed: Vec<_> =
+                        printed.iter().map(|line| self.ids.as_on_page(line)).collect();
+                    let (expected, printed) = (expected.join("\n"), printed.join("\n"));
+                    self.differs.push(format!(
+                        "{}: $ {command}\n--- the page\n{expected}\n--- the binary\n{printed}",
+                        self.page
+                    ));
+                    printed
+                }
+            };
+            out.push_str(&text);
+            if !text.is_empty() {
+                out.push('\n');
+            }
+        }
+        out
+    }
+
+    /// Runs a command as a shell does, with the binary first on its path.
+    fn run(&mut self, command: &str) -> (i32, String) {
+        self.commands += 1;
+        let binary = Path::new(env!("CARGO_BIN_EXE_tract"));
+        let mut path = binary.parent().expect("a folder").as_os_str().to_owned();
+        if let Some(rest) = std::env::var_os("PATH") {
+            path.push(":");
+            path.push(rest);
+        }
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("{{ {command}\n}} 2>&1")]).current_dir(&self.folder);
+        for name in ["TRACT_STORE", "TRACT_SUMMARIZER", "NO_COLOR", "CLICOLOR_FORCE"] {
+            shell.env_remove(name);
+        }
+        let output = shell.env("PATH", path).env("COLUMNS", "92").output().expect("a shell");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code().unwrap_or(-1), text)
+    }
+}
+
+/// Which id of the page is which of this run.
+#[derive(Clone, Default)]
+struct Ids {
+    ran: BTreeMap<String, String>,
+    page: BTreeMap<String, String>,
+}
+
+impl Ids {
+    /// Returns a command with the ids of this run.
+    fn translated(&self, command: &str) -> String {
+        words(command)
+            .into_iter()
+            .map(|(word, _)| self.ran.get(word).map_or(word, String::as_str))
+            .collect()
+    }
+
+    /// Returns a printed line with the ids that the page uses so far, and its own for new ones.
+    fn as_on_page(&mut self, line: &str) -> String {
+        let mut text = String::new();
+        for (word, kind) in words(line) {
+            if kind != Word::Id {
+                text.push_str(word);
+                continue;
+            }
+            let id = self.page.entry(word.to_owned()).or_insert_with(|| word.to_owned());
+            self.ran.entry(id.clone()).or_insert_with(|| word.to_owned());
+            text.push_str(id);
+        }
+        text
+    }
+
+    /// Are these lines of the page what was printed?
+    fn fit(&mut self, page: &[&str], ran: &[&str]) -> bool {
+        let before = self.clone();
+        let fits = match (page.split_first(), ran.split_first()) {
+            (None, None) => true,
+            (Some((&ANY, page)), _) => {
+                (0..=ran.len()).any(|skipped| self.fit(page, &ran[skipped..]))
+            }
+            (Some((line, page)), Some((found, ran))) => {
+                self.line_fits(line, found) && self.fit(page, ran)
+            }
+            _ => false,
+        };
+        if !fits {
+            *self = before;
+        }
+        fits
+    }
+
+    fn line_fits(&mut self, page: &str, ran: &str) -> bool {
+        let (page, ran) = (words(page), words(ran));
+        page.len() == ran.len()
+            && page.iter().zip(&ran).all(|((word, kind), (found, kind_found))| {
+                kind == kind_found
+                    && match kind {
+                        Word::Text => word == found,
+                        Word::Time => true,
+                        Word::Id => {
+                            word.len() == found.len()
+                                && *self
+                                    .ran
+                                    .entry((*word).to_owned())
+                                    .or_insert((*found).to_owned())
+                                    == **found
+                                && *self
+                                    .page
+                                    .entry((*found).to_owned())
+                                    .or_insert((*word).to_owned())
+                                    == **word
+                        }
+                    }
+            })
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Word {
+    Text,
+    Id,
+    Time,
+}
+
+/// Cuts a line into ids, times and what is between them.
+fn words(line: &str) -> Vec<(&str, Word)> {
+    let mut words = Vec::new();
+    let mut rest = line;
+    while let Some(first) = rest.chars().next() {
+        let in_word = |c: char| c.is_ascii_alphanumeric() || "-:".contains(c);
+        let length = match in_word(first) {
+            true => rest.find(|c| !in_word(c)).unwrap_or(rest.len()),
+            false => first.len_utf8(),
+        };
+        let (word, after) = rest.split_at(length);
+        let hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+        let is_id =
+            word.len() >= 8 && word.chars().all(hex) && word.contains(|c: char| c.is_ascii_digit());
+        let is_time = word.len() >= 16 && word.starts_with("20") && word.contains('T');
+        let kind = match (is_id, is_time) {
+            (true, _) => Word::Id,
+            (_, true) => Word::Time,
+            _ => Word::Text,
+        };
+        words.push((word, kind));
+        rest = after;
+    }
+    words
+}
