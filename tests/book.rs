@@ -70,7 +70,7 @@ fn every_program_of_the_documentation_is_compiled() {
 fn every_block_of_rust_in_the_documentation_is_a_program_or_quotes_a_source() {
     let root = root();
     let write = std::env::var("TRACT_DOCS").is_ok_and(|what| what == "write");
-    let mut blocks = 0;
+    let mut shown = BTreeSet::new();
     let mut wrong = Vec::new();
     for page in pages(&root) {
         let text = std::fs::read_to_string(&page).expect("a page");
@@ -80,7 +80,7 @@ fn every_block_of_rust_in_the_documentation_is_a_program_or_quotes_a_source() {
             let (before, block) = rest.split_at(at);
             let (fence, block) = block.split_once('\n').expect("a fence ends");
             let (block, after) = block.split_once("```").expect("a block ends");
-            blocks += 1;
+            shown.insert(source_of(before).unwrap_or_default().to_owned());
             out.push_str(before);
             let name = page.strip_prefix(&root).unwrap_or(&page).display();
             match expected(&root, before, block) {
@@ -102,15 +102,51 @@ fn every_block_of_rust_in_the_documentation_is_a_program_or_quotes_a_source() {
             std::fs::write(&page, out).expect("the page is written");
         }
     }
-    assert!(blocks >= PROGRAMS.len(), "{blocks} blocks for {} programs", PROGRAMS.len());
+    for program in PROGRAMS {
+        let path = format!("examples/{program}.rs");
+        assert!(shown.contains(&path), "no page shows {path}");
+    }
     assert!(write || wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// A caller of `code()` finds every code that can come out in `docs/errors.md`.
+#[test]
+fn every_error_code_is_explained() {
+    let root = root();
+    let page = std::fs::read_to_string(root.join("docs/errors.md")).expect("a page");
+    let mut missing = BTreeSet::new();
+    let mut seen = 0;
+    for source in files(&root.join("crates"), "rs") {
+        // Why a run ended is no error; `docs/run.md` has those.
+        if source.ends_with("tract-run/src/run.rs") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&source).expect("a source");
+        for function in text.split("fn code(").skip(1) {
+            let body = function.split("\n    }").next().unwrap_or_default();
+            for code in body.split("=> \"").skip(1).filter_map(|rest| rest.split('"').next()) {
+                seen += 1;
+                if !page.contains(&format!("`{code}`")) {
+                    missing.insert(code.to_owned());
+                }
+            }
+        }
+    }
+    assert!(seen > 100, "{seen} codes are not all");
+    assert_eq!(missing, BTreeSet::new());
+}
+
+/// Returns the comment before a block, which names its source.
+fn source_of(before: &str) -> Option<&str> {
+    let comment = before.trim_end().lines().last()?;
+    comment.strip_prefix("<!-- ")?.strip_suffix(" -->")
 }
 
 /// Returns what a block has to be, by the comment before it.
 fn expected(root: &Path, before: &str, block: &str) -> Result<String, String> {
-    let comment = before.trim_end().lines().last().unwrap_or_default();
-    let comment = comment.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->"));
-    let Some(comment) = comment else { return Err("a block without a comment".to_owned()) };
+    let Some(comment) = source_of(before) else {
+        return Err("a block without a comment".to_owned());
+    };
     let read = |path: &str| {
         std::fs::read_to_string(root.join(path)).map_err(|error| format!("{path}: {error}"))
     };
@@ -130,22 +166,26 @@ fn root() -> PathBuf {
 
 /// The README, those of the crates, and every page of `docs/`.
 fn pages(root: &Path) -> Vec<PathBuf> {
-    let mut pages = vec![root.join("README.md")];
-    let mut folders = vec![root.join("docs")];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).expect("a folder") {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "md") {
-                pages.push(path);
-            }
-        }
-    }
+    let mut pages = files(&root.join("docs"), "md");
+    pages.push(root.join("README.md"));
     for entry in std::fs::read_dir(root.join("crates")).expect("a folder") {
         let page = entry.expect("an entry").path().join("README.md");
         pages.extend(page.exists().then_some(page));
     }
     pages.sort();
     pages
+}
+
+/// Returns the files of a folder and all below it that end so.
+fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.append(&mut files(&path, extension));
+        } else if path.extension().is_some_and(|found| found == extension) {
+            found.push(path);
+        }
+    }
+    found
 }

@@ -1,7 +1,9 @@
 //! `cargo xtask`: the checks that continuous integration runs beside the tests, and the benches.
 #![forbid(unsafe_code)]
 
+mod book;
 mod features;
+mod picture;
 mod soak;
 mod tidy;
 
@@ -10,11 +12,14 @@ use std::process::{Command, ExitCode};
 const HELP: &str = "\
 cargo xtask <what>
 
-  ci        all of: fmt, clippy, tidy, docs, features, deny
+  ci        all of: fmt, clippy, tidy, book, docs, features, deny
   fmt       is everything formatted
   clippy    lints, warnings denied
   tidy      file lengths, unfinished marks, words that do not belong here
   docs      the documentation builds without warnings
+  book      the pages of docs/ are in SUMMARY.md, their links lead somewhere, and mdbook builds
+            them (where it is installed)
+  picture   docs/demo.svg, from what `tract demo` prints: cargo xtask picture [--check] [BINARY]
   features  each feature alone, each layer, all together
   deny      licences, bans and sources (needs cargo-deny; says so when advisories are not checked)
   soak      durability and concurrency at the sizes of a change under review (TRACT_SCALE=1), with the
@@ -32,6 +37,8 @@ fn main() -> ExitCode {
         "clippy" => clippy(),
         "tidy" => tidy::run(),
         "docs" => docs(),
+        "book" => book::run(),
+        "picture" => picture::run(&rest),
         "features" => features::run(),
         "deny" => deny(),
         "soak" => soak::run(&rest),
@@ -54,6 +61,7 @@ type Outcome = Result<(), String>;
 
 fn ci() -> Outcome {
     tidy::run()?;
+    book::run()?;
     fmt()?;
     clippy()?;
     docs()?;

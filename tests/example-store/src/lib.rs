@@ -1,6 +1,6 @@
 //! A store written from nothing: a plain file that only grows, read into memory when it is opened.
 //!
-//! It uses the public API of `tract-core` alone. `docs/stores.md` walks through it.
+//! It uses the public API of `tract-core` alone. `docs/writing-a-store.md` walks through it.
 #![forbid(unsafe_code)]
 
 mod journal;
