@@ -77,8 +77,8 @@ const UNDO: &str = "undo";
 const REDO: &str = "redo";
 
 impl Repo {
-    /// Reverts the last operation that moved this ref, with all other refs that it moved. Commits
-    /// stay; only refs move. Tool effects and decisions of people are not undone. `HEAD` moves
+    /// Reverts the last operation that moved this ref, with all other refs that it moved; one that
+    /// is still being carried out, as far as it has come. Commits stay; only refs move. Tool effects and decisions of people are not undone. `HEAD` moves
     /// back where the branch that it names is undone.
     ///
     /// # Errors
@@ -172,8 +172,18 @@ impl Repo {
             let head = present.get(&RefName::head()).cloned().flatten();
             txn.hold(&RefName::head(), head);
         }
+        let batch = txn.id();
         match txn.apply_undoing(verb, &WriteOptions::default(), Some(of.seq)).await? {
-            Applied::Done | Applied::Already => Ok(Some(Undone { what, operation, moves })),
+            Applied::Done | Applied::Already if History(self).has(batch).await? => {
+                Ok(Some(Undone { what, operation, moves }))
+            }
+            // To a store, a ref that is at its target already has moved there: another undo of the
+            // same operation was faster.
+            Applied::Done | Applied::Already => {
+                let Some(RefMove { name, .. }) = moves.first() else { return Ok(None) };
+                let by = History(self).newest(name, None).await?;
+                Err(moved_since(verb, &what, name, by))
+            }
             // The move that won the race is named. Another operation is not undone in its place.
             Applied::Conflict(conflict) => {
                 let by = History(self).newest(&conflict.name, None).await?;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use tract_core::store::LogQuery;
-use tract_core::{LogEntry, OperationId, RefName, RefTarget};
+use tract_core::{BatchId, LogEntry, OperationId, RefName, RefTarget};
 
 use super::{REDO, UNDO};
 use crate::error::Result;
@@ -39,6 +39,12 @@ impl History<'_> {
     ) -> Result<Option<LogEntry>> {
         let query = LogQuery { name: Some(name.clone()), before, limit: 1, ..LogQuery::default() };
         Ok(self.read(&query).await?.into_iter().next())
+    }
+
+    /// Whether a write moved anything.
+    pub(super) async fn has(&self, batch: BatchId) -> Result<bool> {
+        let query = LogQuery { batch: Some(batch), limit: 1, ..LogQuery::default() };
+        Ok(!self.read(&query).await?.is_empty())
     }
 
     /// Returns the entry with this number.

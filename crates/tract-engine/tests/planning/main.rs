@@ -28,6 +28,9 @@ mod refs;
 // Undo over random commands of several processes.
 mod undo;
 
+// Undo while commands of several handles run at once.
+mod undo_at_once;
+
 // One test for each defect of the program that this one follows.
 mod defects;
 

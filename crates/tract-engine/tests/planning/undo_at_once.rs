@@ -1,0 +1,289 @@
+//! Undo while commands of several handles run at once: judged by the ref log, which has the one
+//! order in which everything happened.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use tract_core::kv::{KvStore, MemoryEngine};
+use tract_core::store::LogQuery;
+use tract_core::{Draft, LogEntry, OperationId, RefName, RefTarget, Store};
+use tract_engine::{Error, Operation, Repo, RepoOptions, Txn, Undone, WriteOptions};
+use tract_store_sqlite::SqliteOptions;
+
+const HANDLES: usize = 4;
+const BRANCHES: [&str; 3] = ["main", "a", "b"];
+
+#[derive(Clone, Debug)]
+enum Deed {
+    /// A command of one write.
+    Say(usize),
+    /// A command of one write to two branches.
+    Both(usize, usize),
+    /// A command of two writes, one after the other.
+    Long(usize, usize),
+    Undo(usize),
+    Redo(usize),
+}
+
+fn deeds() -> impl Strategy<Value = Vec<Vec<Deed>>> {
+    let on = 0..BRANCHES.len();
+    let deed = prop_oneof![
+        3 => on.clone().prop_map(Deed::Say),
+        1 => (on.clone(), on.clone()).prop_map(|(one, other)| Deed::Both(one, other)),
+        2 => (on.clone(), on.clone()).prop_map(|(one, other)| Deed::Long(one, other)),
+        4 => on.clone().prop_map(Deed::Undo),
+        2 => on.prop_map(Deed::Redo),
+    ];
+    prop::collection::vec(prop::collection::vec(deed, 1..8), HANDLES)
+}
+
+fn branch(n: usize) -> RefName {
+    RefName::branch(BRANCHES[n % BRANCHES.len()]).unwrap()
+}
+
+/// An undo or a redo, its answer, and the newest numbers of the log right before and after.
+struct Answer {
+    branch: RefName,
+    redo: bool,
+    outcome: Result<Undone, Error>,
+    from: u64,
+    until: u64,
+}
+
+async fn newest(repo: &Repo) -> u64 {
+    let query = LogQuery { limit: 1, ..LogQuery::default() };
+    let found = repo.store().ref_log(repo.name(), &query).await.unwrap();
+    found.first().map_or(0, |entry| entry.seq)
+}
+
+async fn act(repo: Repo, deeds: Vec<Deed>) -> Vec<Answer> {
+    let mut answers = Vec::new();
+    for deed in deeds {
+        match deed {
+            Deed::Say(on) => drop(repo.append(&branch(on), Draft::user("one")).await.unwrap()),
+            Deed::Both(one, other) => {
+                let mut txn = Txn::new(&repo).unwrap();
+                for on in [one, other] {
+                    txn.add(&branch(on), &Draft::user("both").into()).await.unwrap();
+                }
+                // One that loses the race is given up, and has changed nothing.
+                drop(txn.apply("both", &WriteOptions::new()).await.unwrap());
+            }
+            Deed::Long(one, other) => {
+                let command = repo.within(Operation::begin().unwrap());
+                for on in [one, other] {
+                    command.append(&branch(on), Draft::user("long")).await.unwrap();
+                    tokio::task::yield_now().await;
+                }
+            }
+            Deed::Undo(on) | Deed::Redo(on) => {
+                let (branch, redo) = (branch(on), matches!(deed, Deed::Redo(_)));
+                let from = newest(&repo).await;
+                let outcome = match redo {
+                    true => repo.redo(&branch).await,
+                    false => repo.undo(&branch).await,
+                };
+                let until = newest(&repo).await;
+                answers.push(Answer { branch, redo, outcome, from, until });
+            }
+        }
+    }
+    answers
+}
+
+/// The ref log, oldest first.
+struct History(Vec<LogEntry>);
+
+impl History {
+    fn until(&self, seq: u64) -> &[LogEntry] {
+        &self.0[..self.0.partition_point(|entry| entry.seq <= seq)]
+    }
+
+    fn operation_of(&self, seq: u64) -> OperationId {
+        let entry = self.0.iter().find(|entry| entry.seq == seq);
+        entry.expect("what was reverted is in the log").note.operation
+    }
+
+    /// The operation that an undo, or a redo, of a branch reverts next.
+    fn next(&self, seen: &[LogEntry], branch: &RefName, redo: bool) -> Option<OperationId> {
+        let mut passed = HashSet::new();
+        for entry in seen.iter().rev().filter(|entry| entry.name == *branch) {
+            let operation = entry.note.operation;
+            if !passed.insert(operation) {
+                continue;
+            }
+            match (entry.note.what.as_str(), entry.note.undoes) {
+                ("undo", Some(_)) if redo => return Some(operation),
+                ("undo" | "redo", Some(of)) => _ = passed.insert(self.operation_of(of)),
+                _ if redo => return None,
+                _ if net(seen, operation).is_empty() => {}
+                _ => return Some(operation),
+            }
+        }
+        None
+    }
+}
+
+type Net = BTreeMap<RefName, (Option<RefTarget>, Option<RefTarget>)>;
+
+/// What an operation moved altogether.
+fn net(seen: &[LogEntry], operation: OperationId) -> Net {
+    let mut net = Net::new();
+    for entry in seen.iter().filter(|entry| entry.note.operation == operation) {
+        let moved = net.entry(entry.name.clone());
+        moved.or_insert_with(|| (entry.before.clone(), None)).1 = entry.after.clone();
+    }
+    net.retain(|_, (before, after)| before != after);
+    net
+}
+
+fn judge(log: Vec<LogEntry>, answers: &[Answer]) {
+    let history = History(log);
+    let mut at: BTreeMap<&RefName, &Option<RefTarget>> = BTreeMap::new();
+    for entry in &history.0 {
+        let was = at.insert(&entry.name, &entry.after);
+        assert!(was.is_none_or(|was| *was == entry.before), "{}: a move was lost", entry.name);
+    }
+    // Every undo and redo in the log: its number, its operation, what it reverted, what it moved.
+    let mut reverts: Vec<(u64, OperationId, Net)> = Vec::new();
+    let mut known = HashSet::new();
+    for entry in &history.0 {
+        let Some(of) = entry.note.undoes else { continue };
+        if known.insert(entry.note.operation) {
+            let mut moved = net(&history.0, entry.note.operation);
+            moved.remove(&RefName::head());
+            reverts.push((entry.seq, history.operation_of(of), moved));
+        }
+    }
+    let done = answers.iter().filter(|answer| answer.outcome.is_ok()).count();
+    assert_eq!(done, reverts.len(), "each was answered, and each answer is in the log");
+    for answer in answers {
+        let Answer { branch, redo, outcome, from, until } = answer;
+        // Others may have written at any moment of it.
+        let moments = || (*from..=*until).map(|seq| history.until(seq));
+        match outcome {
+            Ok(undone) => {
+                let moves = undone.moves.iter().filter(|one| one.name != RefName::head());
+                let told: Net = moves
+                    .map(|one| (one.name.clone(), (one.before.clone(), one.after.clone())))
+                    .collect();
+                let mine = |(seq, of, moved): &&(u64, OperationId, Net)| {
+                    let is_told = |one: (&RefName, &_)| told.get(one.0) == Some(one.1);
+                    *of == undone.operation
+                        && (*from < *seq && seq <= until)
+                        && moved.iter().all(is_told)
+                };
+                let (seq, of, moved) = reverts.iter().find(mine).expect("it is in the log");
+                // It is the last operation of the branch, and all of it goes: at some moment of
+                // the undo, for the operation may still have been carried out.
+                let whole = |moment: u64| {
+                    let seen = history.until(moment);
+                    let reverted = net(seen, *of).into_iter();
+                    let reverted: Net =
+                        reverted.map(|(name, (was, left))| (name, (left, was))).collect();
+                    history.next(seen, branch, *redo) == Some(*of) && reverted == told
+                };
+                assert!((*from..*seq).any(whole), "{branch}: {undone:?}");
+                let before = history.until(seq - 1);
+                for (name, (left, was)) in &told {
+                    let now = before.iter().rev().find(|one| one.name == *name);
+                    let now = now.and_then(|one| one.after.clone());
+                    let is_back = !moved.contains_key(name) && now == *was;
+                    assert!(now == *left || is_back, "{name} was as the operation left it");
+                    let mut at: Option<&Option<RefTarget>> = None;
+                    let own = |one: &&LogEntry| one.note.operation == *of && one.name == *name;
+                    for one in before.iter().filter(own) {
+                        assert!(at.is_none_or(|at| *at == one.before), "another came between");
+                        at = Some(&one.after);
+                    }
+                }
+            }
+            Err(Error::MovedSince(moved)) => {
+                let came_between = |seen: &[LogEntry]| {
+                    let Some(next) = history.next(seen, branch, *redo) else { return false };
+                    let seen = history.until(*until);
+                    let own = |one: &&LogEntry| one.note.operation == next;
+                    match &moved.by {
+                        Some(by) if by.note.operation != next => {
+                            let begun = seen.iter().find(own);
+                            by.name == moved.name && begun.is_some_and(|begun| begun.seq < by.seq)
+                        }
+                        // It was still being carried out.
+                        _ => seen.iter().rfind(own).is_some_and(|last| *from < last.seq),
+                    }
+                };
+                assert!(moments().any(came_between), "{branch}: {moved}");
+                let who = moved.by.as_ref().map(|by| by.note.who.as_str());
+                assert!(who.is_none_or(|who| who.starts_with("handle-")), "{moved}");
+            }
+            Err(Error::NothingToUndo { .. }) => {
+                let nothing = |seen: &[LogEntry]| history.next(seen, branch, *redo).is_none();
+                assert!(moments().any(nothing), "{branch}: there was something to revert");
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Runs the deeds of each handle at once, on as many threads.
+fn run(stores: &[Arc<dyn Store>], deeds: Vec<Vec<Deed>>) {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(HANDLES).build().unwrap();
+    let handle = |(n, store): (usize, &Arc<dyn Store>)| {
+        Repo::new(store.clone(), RepoOptions::new().who(format!("handle-{n}")))
+    };
+    let repos: Vec<Repo> = stores.iter().enumerate().map(handle).collect();
+    let (log, answers) = runtime.block_on(async {
+        repos[0].init().await.unwrap();
+        for on in 0..BRANCHES.len() {
+            repos[0].append(&branch(on), Draft::user("first")).await.unwrap();
+        }
+        let tasks: Vec<_> = repos
+            .iter()
+            .zip(deeds)
+            .map(|(repo, deeds)| tokio::spawn(act(repo.clone(), deeds)))
+            .collect();
+        let mut answers = Vec::new();
+        for task in tasks {
+            answers.extend(task.await.unwrap());
+        }
+        let query = LogQuery { limit: 100_000, ..LogQuery::default() };
+        let log = repos[0].store().ref_log(repos[0].name(), &query).await.unwrap();
+        (log.into_iter().rev().collect(), answers)
+    });
+    judge(log, &answers);
+}
+
+fn cases(cases: u32) -> ProptestConfig {
+    // Another run of the same deeds takes another order: there is nothing to shrink by.
+    ProptestConfig { cases, max_shrink_iters: 0, failure_persistence: None, ..Default::default() }
+}
+
+proptest! {
+    #![proptest_config(cases(96))]
+
+    #[test]
+    fn undo_among_commands_at_once_gives_back_the_state_before_or_names_who_came_between(
+        deeds in deeds()
+    ) {
+        let store: Arc<dyn Store> = Arc::new(KvStore::open(MemoryEngine::new()).unwrap());
+        run(&vec![store; HANDLES], deeds);
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(12))]
+
+    #[test]
+    fn undo_among_handles_of_one_sqlite_file_keeps_the_same_law(deeds in deeds()) {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("one.db");
+        let open = |_| {
+            let options = SqliteOptions::new().create(true);
+            Arc::new(tract_store_sqlite::open(&path, &options).unwrap()) as Arc<dyn Store>
+        };
+        let stores: Vec<Arc<dyn Store>> = (0..HANDLES).map(open).collect();
+        run(&stores, deeds);
+    }
+}
