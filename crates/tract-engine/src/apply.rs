@@ -15,6 +15,7 @@ use tract_core::{
 };
 
 pub use self::line::{LineError, StreamLine, number_lines, read_lines};
+use crate::chosen::Chosen;
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::overlay::Overlay;
@@ -209,6 +210,10 @@ struct Stream {
     linked: Vec<BlobId>,
     /// Lists of tools among the blobs, by the toolset that they are.
     lists: HashMap<ToolsetId, (BlobId, Toolset)>,
+    /// What the summaries of the group under way are of.
+    chosen: Chosen,
+    /// The place in the group of the line that is being carried out.
+    place: usize,
 }
 
 impl Stream {
@@ -234,6 +239,8 @@ impl Stream {
             blobs: HashMap::new(),
             linked: Vec::new(),
             lists: HashMap::new(),
+            chosen: Chosen::default(),
+            place: 0,
         })
     }
 
@@ -260,6 +267,7 @@ impl Stream {
             let mut events = Vec::with_capacity(steps.len());
             let mut refused = false;
             for (place, (line, step)) in steps.iter().enumerate() {
+                self.place = place;
                 let (mark, result) = match step {
                     Some(step) => (step.mark.clone(), self.step(step).await?),
                     // The error itself is put in once the group is done.
@@ -340,6 +348,7 @@ impl Stream {
 
     /// Forgets how to take the group back: it is durable.
     fn settle(&mut self) {
+        self.chosen = Chosen::default();
         self.unmarked.clear();
         for id in self.linked.drain(..) {
             self.blobs.remove(&id);
@@ -349,6 +358,7 @@ impl Stream {
     /// Takes the group back: it is not stored.
     fn take_back(&mut self, before: &State) {
         self.overlay.clear();
+        self.chosen.take_back();
         self.state = before.clone();
         self.linked.clear();
         for (mark, was) in self.unmarked.drain(..).rev() {

@@ -3,6 +3,7 @@
 
 mod apply;
 mod branch;
+mod chosen;
 mod copy;
 mod diff;
 mod documents;

@@ -10,6 +10,7 @@ use tract_core::{
 };
 use tract_hooks::{BeforeCommit, BeforeCompress, RefMoved, ToolResultReceived};
 
+use crate::chosen::Chosen;
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::plan::{Request, Selection, Stand, is_plain};
@@ -106,7 +107,9 @@ impl Repo {
         let mut races = self.races();
         // Handlers are asked about a request once, however often the race is lost.
         let mut asked = Vec::with_capacity(requests.len());
+        let mut chosen = Chosen::default();
         loop {
+            chosen.take_back();
             let mut txn = Txn::within(self, options.operation.as_ref())?;
             txn.reserve(requests.len());
             // A handler may take long, and may write to the branch itself: no turn is held meanwhile.
@@ -126,7 +129,8 @@ impl Repo {
             if let Some(stand) = guess {
                 txn.believe(branch, stand);
             }
-            let commits = match add_all(&mut txn, branch, &requests, &mut asked).await {
+            let commits = match add_all(&mut txn, branch, &requests, &mut asked, &mut chosen).await
+            {
                 Ok(commits) => commits,
                 // What a handler decided stands, wherever the branch is.
                 Err(error @ (Error::Rejected(_) | Error::Deferred(_))) => return Err(error),
@@ -192,6 +196,12 @@ impl Repo {
     /// waits for its answer.
     async fn guess(&self, branch: &RefName, requests: &[Request], settled: bool) -> Option<Stand> {
         let tip = self.heads().tip(branch);
+        if requests.iter().any(|request| matches!(request, Request::Compress { .. })) {
+            // A summary is planned once, on what the store has: a guess may lack messages that
+            // the summary was made of.
+            self.heads().settle(branch).await;
+            return None;
+        }
         let follows = |stand: &Stand| {
             let plain = |request: &Request| match request {
                 Request::Append(draft) | Request::Import(draft) => is_plain(draft),
@@ -320,17 +330,23 @@ async fn add_all(
     branch: &RefName,
     requests: &[Request],
     asked: &mut Vec<Option<Box<Request>>>,
+    chosen: &mut Chosen,
 ) -> Result<Vec<Commit>> {
     let mut commits = Vec::with_capacity(requests.len());
     for (place, request) in requests.iter().enumerate() {
         let commit = match asked.get(place) {
-            Some(instead) => txn.add_decided(branch, instead.as_deref().unwrap_or(request)).await?,
+            Some(instead) => {
+                let request = instead.as_deref().unwrap_or(request);
+                let again = chosen.again(place, request);
+                txn.add_decided(branch, again.as_ref().unwrap_or(request)).await?
+            }
             None => {
                 let (commit, instead) = txn.add_asking(branch, request).await?;
                 asked.push(instead);
                 commit
             }
         };
+        chosen.made(place, &commit);
         commits.push(commit);
     }
     Ok(commits)

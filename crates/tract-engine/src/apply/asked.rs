@@ -93,7 +93,10 @@ impl Stream {
             },
             other => return Err(unknown(other)),
         };
-        Ok(Some(self.repo.write_one(&branch, request).await?.id()))
+        let request = self.chosen.again(self.place, &request).unwrap_or(request);
+        let commit = self.repo.write_one(&branch, request).await?;
+        self.chosen.made(self.place, &commit);
+        Ok(Some(commit.id()))
     }
 
     async fn revisions(&self, texts: &[String]) -> Result<Vec<CommitId>, LineError> {

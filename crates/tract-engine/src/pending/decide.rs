@@ -1,7 +1,7 @@
 //! Deciding what waits: once, whoever else tries at the same time.
 
 use tract_core::{
-    Applied, Blob, By, Commit, Content, Draft, Origin, RefName, RefTarget, ToolAnswer, ToolCall,
+    Applied, Blob, By, Commit, Content, Draft, Op, Origin, RefName, RefTarget, ToolAnswer, ToolCall,
 };
 use tract_hooks::{DecisionRecord, Hooks, Summarize};
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::merge::{MergeOptions, Merged};
-use crate::plan::Request;
+use crate::plan::{Records, Request, Selection, plan};
 use crate::repo::Repo;
 use crate::summarise::summary_of;
 use crate::txn::Txn;
@@ -75,18 +75,29 @@ impl Repo {
     }
 
     /// Stores an operation that waits to be decided; handlers are not asked. Returns it with the
-    /// name that it got.
+    /// name that it got. A summary is of the messages that the branch has now.
     ///
     /// # Errors
-    /// When the store fails.
+    /// When the store fails; [`Error::Refused`] for a summary of messages that cannot be
+    /// summarized.
     pub async fn defer(
         &self,
         branch: &RefName,
-        asked: Asked,
+        mut asked: Asked,
         by: &str,
         reason: impl Into<String>,
     ) -> Result<Pending> {
         let head = self.head_of(branch).await?;
+        let request = asked.request();
+        if let (Asked::Compress { select, .. }, Some(request)) = (&mut asked, request) {
+            let line = self.line(head).await?;
+            let mut records = Records::default();
+            let planner = |records: &Records| plan(&request, &line, records);
+            let planned = self.plan_with(head, &mut records, planner).await?;
+            if let Op::Compress { targets } = planned.record.op {
+                *select = Selection::Exactly(targets);
+            }
+        }
         let place = Place::new(self, branch, head);
         let event = match &asked {
             Asked::Append(draft) if matches!(draft.content, Content::ToolResult(_)) => {

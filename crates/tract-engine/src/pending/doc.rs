@@ -225,7 +225,9 @@ impl AskedDoc {
             },
             Asked::Compress { select, content, role, details } => {
                 let (targets, from, to) = match select {
-                    Selection::Targets(targets) => (Some(targets.clone()), None, None),
+                    Selection::Targets(targets) | Selection::Exactly(targets) => {
+                        (Some(targets.clone()), None, None)
+                    }
                     Selection::Range { from, to } => (None, *from, *to),
                 };
                 Self::Compress {
@@ -248,7 +250,8 @@ impl AskedDoc {
             }
             Self::Compress { targets, from, to, content, role, details } => Asked::Compress {
                 select: match targets {
-                    Some(targets) => Selection::Targets(targets),
+                    // What waits was planned: these are the messages that the summary is of.
+                    Some(targets) => Selection::Exactly(targets),
                     None => Selection::Range { from, to },
                 },
                 content: content.content()?,

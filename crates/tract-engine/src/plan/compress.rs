@@ -1,6 +1,6 @@
 //! Putting one summary in the place of messages.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tract_compile::Row;
 use tract_core::{Change, CommitId, Content, Kind, Op, Priority, Role, RowFields, This};
@@ -21,7 +21,14 @@ pub(super) fn compress(
 ) -> Plan<Planned> {
     let rows = Rows::of(line);
     let mut chosen = rows.selected(line, records, select)?;
-    let units = rows.widen(records, &mut chosen)?;
+    let exactly = matches!(select, Selection::Exactly(_)).then(|| chosen.clone());
+    let mut units = rows.widen(records, &mut chosen)?;
+    if let Some(named) = exactly {
+        // A unit of which the summary did not see everything stays.
+        for unit in &mut units {
+            unit.open |= !unit.members.is_subset(&named);
+        }
+    }
     let (pinned, open) = rows.narrow(records, &mut chosen, &units)?;
     let Some(first) = chosen.first().and_then(|first| rows.rows.get(*first)) else {
         return Err(Refusal::NothingLeft { pinned, open }.into());
@@ -83,6 +90,17 @@ impl Rows {
                 records.ensure(targets.iter().copied())?;
                 targets.iter().map(|target| place(*target)).collect()
             }
+            Selection::Exactly(versions) => {
+                records.ensure(versions.iter().copied())?;
+                let mut places = BTreeSet::new();
+                for version in versions {
+                    let place = place(*version)?;
+                    if self.rows.get(place).is_some_and(|row| row.version == *version) {
+                        places.insert(place);
+                    }
+                }
+                Ok(places)
+            }
             Selection::Range { from, to } => {
                 let last = self.rows.len().saturating_sub(1);
                 let from = from.map_or(Ok(0), place)?;
@@ -101,8 +119,17 @@ impl Rows {
         };
         records.ensure_calls(around(chosen))?;
         let mut heads = BTreeSet::new();
+        // Where reasoning ends that was walked through already, and whose it is.
+        let mut walked: Option<(usize, Option<usize>)> = None;
         for n in chosen.iter() {
-            heads.extend(self.head_of(records, *n)?);
+            match walked {
+                Some((end, head)) if *n < end => heads.extend(head),
+                _ => {
+                    let (end, head) = self.head_of(records, *n)?;
+                    heads.extend(head);
+                    walked = Some((end, head));
+                }
+            }
         }
         records.ensure_calls(heads.iter().filter_map(|n| self.rows.get(*n)))?;
         let mut units = Vec::new();
@@ -114,23 +141,24 @@ impl Rows {
         Ok(units)
     }
 
-    /// Returns the place of the message with calls to whose unit a row belongs.
-    fn head_of(&self, records: &Records, n: usize) -> Plan<Option<usize>> {
-        let Some(row) = self.rows.get(n) else { return Ok(None) };
+    /// Returns the place of the message with calls to whose unit a row belongs, and the first
+    /// place after the row for which the answer may be another.
+    fn head_of(&self, records: &Records, n: usize) -> Plan<(usize, Option<usize>)> {
+        let Some(row) = self.rows.get(n) else { return Ok((n + 1, None)) };
         if let Some(call) = row.answers {
-            return Ok(self.places.get(&call.slot).copied());
+            return Ok((n + 1, self.places.get(&call.slot).copied()));
         }
         if !records.calls(row)?.is_empty() {
-            return Ok(Some(n));
+            return Ok((n + 1, Some(n)));
         }
         // Reasoning belongs to the message with calls that it stands right before.
         for (next, row) in self.rows.iter().enumerate().skip(n) {
             if records.kind(row.version)? != Kind::Reasoning {
                 let calls = next > n && row.answers.is_none() && !records.calls(row)?.is_empty();
-                return Ok(calls.then_some(next));
+                return Ok((next.max(n + 1), calls.then_some(next)));
             }
         }
-        Ok(None)
+        Ok((self.rows.len(), None))
     }
 
     fn unit(&self, records: &Records, head: usize) -> Plan<Unit> {
@@ -138,13 +166,11 @@ impl Rows {
         let Some(row) = self.rows.get(head) else { return Ok(unit) };
         let answers = self.answers.get(&row.slot).map(Vec::as_slice).unwrap_or_default();
         unit.members.extend(answers.iter().copied());
-        let answered = |index: usize| {
-            answers
-                .iter()
-                .filter_map(|n| self.rows.get(*n)?.answers)
-                .any(|call| usize::try_from(call.index).is_ok_and(|answered| answered == index))
-        };
-        unit.open = (0..records.calls(row)?.len()).any(|index| !answered(index));
+        let answered: HashSet<usize> = answers
+            .iter()
+            .filter_map(|n| usize::try_from(self.rows.get(*n)?.answers?.index).ok())
+            .collect();
+        unit.open = (0..records.calls(row)?.len()).any(|index| !answered.contains(&index));
         for (n, before) in self.rows.iter().enumerate().take(head).rev() {
             if records.kind(before.version)? != Kind::Reasoning {
                 break;

@@ -78,6 +78,9 @@ pub enum Selection {
         /// The last.
         to: Option<CommitId>,
     },
+    /// These versions and nothing else: what a summary was made of. A message that was edited
+    /// since stays, and so does one that belongs together with a message that is not named.
+    Exactly(Vec<CommitId>),
 }
 
 /// What a branch is asked to take up.
@@ -193,6 +196,19 @@ impl Request {
     pub fn note(message: impl Into<String>) -> Self {
         let details = Details { message: Some(message.into()), ..Details::default() };
         Self::Note { content: None, details }
+    }
+
+    /// Returns the same summary for exactly these versions of messages; `None` for other requests.
+    pub(crate) fn of_exactly(&self, versions: Vec<CommitId>) -> Option<Self> {
+        match self {
+            Self::Compress { content, role, details, .. } => Some(Self::Compress {
+                select: Selection::Exactly(versions),
+                content: content.clone(),
+                role: role.clone(),
+                details: details.clone(),
+            }),
+            _ => None,
+        }
     }
 
     /// Returns the verb, as the ref log tells it.

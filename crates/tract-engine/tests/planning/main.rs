@@ -13,6 +13,9 @@ mod append_edit;
 // Summaries and units.
 mod compress;
 
+// Summaries that lose races.
+mod compress_races;
+
 // Taking back.
 mod revert;
 

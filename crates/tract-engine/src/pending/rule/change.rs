@@ -72,7 +72,7 @@ impl Place<'_> {
         // The summary is of these messages. What arrives later is not under it, however long it
         // takes until it is written.
         let select = match &planned.record.op {
-            Op::Compress { targets } => Selection::Targets(targets.clone()),
+            Op::Compress { targets } => Selection::Exactly(targets.clone()),
             _ => select.clone(),
         };
         let mut before = 0;

@@ -1,0 +1,46 @@
+//! Which messages the summaries of a write are of, when the write is carried out again.
+
+use std::collections::HashMap;
+
+use tract_core::{Commit, CommitId, Op};
+
+use crate::plan::Request;
+
+/// The messages that summaries were first planned for. A summary that is planned again after a
+/// lost race is of the same ones, so it hides nothing that arrived since. Requests are named by
+/// their places in the write.
+#[derive(Debug, Default)]
+pub(crate) struct Chosen {
+    messages: HashMap<usize, Vec<CommitId>>,
+    /// The commits that were made this time.
+    made: HashMap<usize, CommitId>,
+    /// The places of commits that were made at earlier times, and are not stored.
+    places: HashMap<CommitId, usize>,
+}
+
+impl Chosen {
+    /// Takes in what a request made.
+    pub(crate) fn made(&mut self, place: usize, commit: &Commit) {
+        self.made.insert(place, commit.id());
+        if let Op::Compress { targets } = &commit.op {
+            // What it was first planned for counts.
+            self.messages.entry(place).or_insert_with(|| targets.clone());
+        }
+    }
+
+    /// Takes in that nothing of the write is stored.
+    pub(crate) fn take_back(&mut self) {
+        self.places.extend(self.made.drain().map(|(place, commit)| (commit, place)));
+    }
+
+    /// Returns the request for the messages that its summary was first planned for; `None` when it
+    /// is to be planned as it is.
+    pub(crate) fn again(&self, place: usize, request: &Request) -> Option<Request> {
+        let messages = self.messages.get(&place)?;
+        let now = |message: &CommitId| {
+            let place = self.places.get(message);
+            place.and_then(|place| self.made.get(place)).copied().unwrap_or(*message)
+        };
+        request.of_exactly(messages.iter().map(now).collect())
+    }
+}

@@ -1,0 +1,249 @@
+//! A summary that loses a race hides exactly the messages that it was planned for.
+
+use std::sync::{Arc, Mutex};
+
+use tract_core::kv::{KvStore, MemoryEngine};
+use tract_core::step::Step;
+use tract_core::{CommitId, Draft, RefName, Store, block_on};
+use tract_engine::plan::{Request, Selection};
+use tract_engine::{ApplyOptions, Repo, RepoOptions, StreamLine, apply_stream};
+use tract_hooks::{BeforeCompress, CompressAction, Hooks};
+use tract_store_sqlite::SqliteOptions;
+use tract_testkit::{Call, Watched};
+
+type Once = Box<dyn FnOnce(&Repo) + Send>;
+
+fn main_branch() -> RefName {
+    RefName::branch("main").unwrap()
+}
+
+fn all() -> Selection {
+    Selection::Range { from: None, to: None }
+}
+
+/// Two handles on one store. What is armed runs on the other one right before the next batch of the
+/// first one that moves `main`.
+struct Two {
+    repo: Repo,
+    other: Repo,
+    armed: Arc<Mutex<Option<Once>>>,
+}
+
+impl Two {
+    fn on(below: Arc<dyn Store>, other: Arc<dyn Store>) -> Self {
+        let armed: Arc<Mutex<Option<Once>>> = Arc::default();
+        let (shots, other) = (armed.clone(), Repo::new(other, RepoOptions::new()));
+        let writer = other.clone();
+        let watched = Watched::new(below, move |call: Call<'_>| {
+            let Call::Apply { batch, .. } = call else { return Ok(()) };
+            if batch.refs.iter().any(|edit| edit.name == main_branch()) {
+                let shot = shots.lock().unwrap().take();
+                if let Some(shot) = shot {
+                    shot(&writer);
+                }
+            }
+            Ok(())
+        });
+        let repo = Repo::new(Arc::new(watched), RepoOptions::new());
+        block_on(repo.init()).unwrap();
+        Self { repo, other, armed }
+    }
+
+    fn memory() -> Self {
+        let store: Arc<dyn Store> = Arc::new(KvStore::open(MemoryEngine::new()).unwrap());
+        Self::on(store.clone(), store)
+    }
+
+    fn sqlite(scratch: &tempfile::TempDir) -> Self {
+        let path = scratch.path().join("one.db");
+        let open = |create| {
+            let options = SqliteOptions::new().create(create);
+            Arc::new(tract_store_sqlite::open(&path, &options).unwrap()) as Arc<dyn Store>
+        };
+        Self::on(open(true), open(false))
+    }
+
+    fn arm(&self, shot: impl FnOnce(&Repo) + Send + 'static) {
+        *self.armed.lock().unwrap() = Some(Box::new(shot));
+    }
+
+    fn add(&self, draft: Draft) -> CommitId {
+        add(&self.repo, draft)
+    }
+
+    fn shown(&self) -> Vec<String> {
+        shown(&self.other)
+    }
+}
+
+fn add(repo: &Repo, draft: Draft) -> CommitId {
+    block_on(repo.append(&main_branch(), draft)).unwrap().id()
+}
+
+fn shown(repo: &Repo) -> Vec<String> {
+    let head = block_on(repo.head_of(&main_branch())).unwrap();
+    let compiled = block_on(repo.compile(head)).unwrap();
+    compiled.messages().map(|message| message.content.text()).collect()
+}
+
+#[test]
+fn a_message_of_another_handle_is_not_hidden_by_a_summary_that_lost_the_race_to_it() {
+    let scratch = tempfile::tempdir().unwrap();
+    for two in [Two::memory(), Two::sqlite(&scratch)] {
+        let first = two.add(Draft::user("a"));
+        two.add(Draft::assistant("b"));
+        let to_the_end = Selection::Range { from: Some(first), to: None };
+        two.arm(|other| _ = add(other, Draft::user("late")));
+        block_on(two.repo.compress(&main_branch(), to_the_end, "s")).unwrap();
+        assert_eq!(two.shown(), ["s", "late"]);
+    }
+}
+
+#[test]
+fn a_message_of_another_task_is_not_hidden_by_a_summary_that_a_handler_was_asked_about() {
+    let plain = Two::memory().repo;
+    add(&plain, Draft::user("a"));
+    let writer = plain.clone();
+    let hooks = Hooks::new().on("slow", move |_: &BeforeCompress| {
+        add(&writer, Draft::user("late"));
+        CompressAction::Pass
+    });
+    let asking = plain.with_hooks(hooks);
+    block_on(asking.compress(&main_branch(), all(), "s")).unwrap();
+    assert_eq!(shown(&plain), ["s", "late"]);
+}
+
+#[test]
+fn what_another_handle_had_written_before_is_summarized() {
+    let two = Two::memory();
+    two.add(Draft::user("a"));
+    // The first handle does not know of it yet.
+    add(&two.other, Draft::user("b"));
+    block_on(two.repo.compress(&main_branch(), all(), "s")).unwrap();
+    assert_eq!(two.shown(), ["s"]);
+}
+
+#[test]
+fn an_edit_that_came_between_stays_visible() {
+    for targets in [false, true] {
+        let two = Two::memory();
+        let a = two.add(Draft::user("a"));
+        let b = two.add(Draft::user("b"));
+        let select = if targets { Selection::Targets(vec![a, b]) } else { all() };
+        two.arm(move |other| {
+            block_on(other.edit(&main_branch(), b, "b, corrected")).unwrap();
+        });
+        block_on(two.repo.compress(&main_branch(), select, "s")).unwrap();
+        assert_eq!(two.shown(), ["s", "b, corrected"]);
+    }
+}
+
+#[test]
+fn a_call_that_came_between_is_not_drawn_in_by_the_reasoning_before_it() {
+    let two = Two::memory();
+    two.add(Draft::user("a"));
+    two.add(Draft::reasoning("hm"));
+    two.arm(|other| {
+        add(other, Draft::assistant("").call("c", "grep", "{}"));
+        add(other, Draft::tool_result("c", "found"));
+    });
+    block_on(two.repo.compress(&main_branch(), all(), "s")).unwrap();
+    let line = block_on(async {
+        let head = two.other.head_of(&main_branch()).await.unwrap();
+        two.other.line(head).await.unwrap()
+    });
+    assert_eq!(two.shown(), ["s", "", "found"]);
+    assert_eq!(line.view().len(), 4, "the reasoning stays with its call");
+}
+
+#[test]
+fn of_two_summaries_of_the_same_messages_the_later_one_is_refused() {
+    let two = Two::memory();
+    two.add(Draft::user("a"));
+    two.arm(|other| {
+        block_on(other.compress(&main_branch(), all(), "theirs")).unwrap();
+    });
+    let error = block_on(two.repo.compress(&main_branch(), all(), "ours")).unwrap_err();
+    assert_eq!(error.code(), "not_visible", "{error}");
+    assert_eq!(two.shown(), ["theirs"]);
+}
+
+#[test]
+fn a_line_of_a_stream_that_is_carried_out_again_summarizes_the_same_messages() {
+    for batch in [1, 3] {
+        let two = Two::memory();
+        two.add(Draft::user("a"));
+        let texts = [
+            r#"{"op":"user","text":"b","mark":"b"}"#,
+            r#"{"op":"compress","from":"HEAD~1","to":"HEAD","content":"s"}"#,
+            r#"{"op":"user","text":"c"}"#,
+        ];
+        let line = |(n, text): (usize, &&str)| StreamLine { line: n + 1, step: Ok(parse(text)) };
+        let lines: Vec<StreamLine> = texts.iter().enumerate().map(line).collect();
+        let (lines, rest) = if batch == 1 {
+            // The race is about the summary alone.
+            let mut lines = lines;
+            let rest = lines.split_off(1);
+            (lines, rest)
+        } else {
+            (Vec::new(), lines)
+        };
+        let options = ApplyOptions::new().batch(batch);
+        let apply = |lines: Vec<StreamLine>| {
+            let report = block_on(apply_stream(&two.repo, lines, &options, |event| {
+                assert!(event.result.is_ok(), "{event:?}");
+            }));
+            report.unwrap().done
+        };
+        assert_eq!(apply(lines), if batch == 1 { 1 } else { 0 });
+        two.arm(|other| _ = add(other, Draft::user("late")));
+        apply(rest);
+        let shown = two.shown();
+        assert!(shown.contains(&"late".to_owned()), "{batch}: {shown:?}");
+        assert!(shown.contains(&"s".to_owned()) && !shown.contains(&"b".to_owned()), "{shown:?}");
+    }
+}
+
+fn parse(text: &str) -> Step {
+    Step::parse(text).unwrap()
+}
+
+#[test]
+fn messages_of_the_same_write_are_summarized_after_a_lost_race_too() {
+    let two = Two::memory();
+    two.add(Draft::user("a"));
+    two.arm(|other| _ = add(other, Draft::user("late")));
+    let requests = vec![Request::from(Draft::user("b")), Request::compress(all(), "s")];
+    let options = tract_engine::WriteOptions::new();
+    block_on(two.repo.write(&main_branch(), requests, &options)).unwrap();
+    assert_eq!(two.shown(), ["s", "late"]);
+}
+
+#[test]
+fn what_is_deferred_by_hand_is_of_the_messages_of_that_moment() {
+    let two = Two::memory();
+    two.add(Draft::user("a"));
+    let asked = tract_engine::Asked::Compress {
+        select: all(),
+        content: tract_core::Content::assistant("s"),
+        role: None,
+        details: Default::default(),
+    };
+    let pending = block_on(two.repo.defer(&main_branch(), asked, "tester", "look")).unwrap();
+    two.add(Draft::user("late"));
+    block_on(two.repo.approve(&pending.id)).unwrap();
+    assert_eq!(two.shown(), ["s", "late"]);
+}
+
+#[test]
+fn a_revert_of_a_message_that_is_summarized_meanwhile_is_refused() {
+    // The sibling of the above: nothing that was planned for a visible message reaches a hidden one.
+    let two = Two::memory();
+    let a = two.add(Draft::user("a"));
+    two.arm(|other| {
+        block_on(other.compress(&main_branch(), all(), "s")).unwrap();
+    });
+    let error = block_on(two.repo.write_one(&main_branch(), Request::revert([a]))).unwrap_err();
+    assert_eq!(error.code(), "superseded", "{error}");
+    assert_eq!(two.shown(), ["s"]);
+}
