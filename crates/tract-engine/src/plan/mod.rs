@@ -24,6 +24,30 @@ pub use self::refusal::{ConflictKind, MergeConflict, OpenCall, Refusal};
 pub(crate) use self::request::Silence;
 pub use self::request::{Details, NewContent, Planned, Request, Selection, Stand, seal_tools};
 
+/// Counts records, rows and changes that a planner looks at. Tests bound them.
+fn visit(_count: usize) {
+    #[cfg(test)]
+    visits::add(_count);
+}
+
+#[cfg(test)]
+mod visits {
+    use std::cell::Cell;
+
+    thread_local! {
+        static VISITS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub(super) fn add(count: usize) {
+        VISITS.set(VISITS.get() + count);
+    }
+
+    /// Returns how many there were on this thread since the last call.
+    pub(super) fn take() -> usize {
+        VISITS.take()
+    }
+}
+
 /// Plans a request on a line.
 ///
 /// # Errors

@@ -95,6 +95,7 @@ impl Records {
 
     /// Returns a commit where it is stored.
     pub(super) fn commit_if_stored(&self, id: CommitId) -> Plan<Option<&Commit>> {
+        super::visit(1);
         match self.commits.get(&id) {
             Some(commit) => Ok(commit.as_ref()),
             None => Err(Needs { commits: HashSet::from([id]), ..Needs::default() }.into()),
@@ -153,9 +154,15 @@ impl Records {
     /// Returns what a commit changes, wherever its record keeps the list.
     pub(super) fn changes<'a>(&'a self, commit: &'a Commit) -> Plan<&'a [Change]> {
         match &commit.record().changes {
-            Changes::List(list) => Ok(list),
+            Changes::List(list) => {
+                super::visit(list.len());
+                Ok(list)
+            }
             Changes::Blob(_) => match self.changes.get(&commit.id()) {
-                Some(list) => Ok(list),
+                Some(list) => {
+                    super::visit(list.len());
+                    Ok(list)
+                }
                 None => {
                     Err(Needs { changes: HashSet::from([commit.id()]), ..Needs::default() }.into())
                 }
@@ -171,6 +178,22 @@ impl Records {
             None if self.chain_complete => Ok(None),
             None => Err(Needs { chain: n + 1, ..Needs::default() }.into()),
         }
+    }
+
+    /// Returns the commit [`chain`](Self::chain) returns, and what it changes. Lists in blobs are
+    /// asked for together, as far as the chain was read.
+    pub(super) fn chain_changes(&self, n: usize) -> Plan<Option<(&Commit, &[Change])>> {
+        let Some(commit) = self.chain(n)? else { return Ok(None) };
+        let unread = |commit: &Commit| {
+            matches!(commit.record().changes, Changes::Blob(_))
+                && !self.changes.contains_key(&commit.id())
+        };
+        if unread(commit) {
+            let read = self.chain.iter().skip(n).filter_map(|id| self.commits.get(id)?.as_ref());
+            let changes = read.filter(|commit| unread(commit)).map(Commit::id).collect();
+            return Err(Needs { changes, ..Needs::default() }.into());
+        }
+        Ok(Some((commit, self.changes(commit)?)))
     }
 
     /// Returns the kind of a version; custom ones name themselves.

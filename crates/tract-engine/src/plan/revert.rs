@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use tract_compile::{Row, appended, inverse, resolved};
 use tract_core::{CallRef, Change, Commit, CommitId, Op, RowFields, This, ToolsetId};
 
-use super::work::{Covers, Field, LastKeys, Work, last_touch};
-use super::{Details, Line, Plan, Planned, Records, Refusal, Stop};
+use super::work::{Covers, Field, LastKeys, Touches, Work};
+use super::{Details, Line, Plan, Planned, Records, Refusal};
 
 /// Plans to take commits back, newest first in effect. A target that later commits stand on is
 /// refused, naming them; with `cascade` they are taken back as well.
@@ -22,37 +22,23 @@ pub(super) fn revert(
     {
         return Ok(planned);
     }
-    let mut known = HashSet::new();
-    let mut wanted: Vec<CommitId> =
-        targets.iter().copied().filter(|target| known.insert(*target)).collect();
-    if wanted.is_empty() {
+    if targets.is_empty() {
         return Err(Refusal::NoTargets.into());
     }
-    records.ensure(wanted.iter().copied())?;
-    loop {
-        match undone(line, records, &wanted) {
-            Ok(undone) => {
-                let op = Op::Revert { targets: undone.order, cascade };
-                let mut planned = Planned::on(line, op, details);
-                if details.tools.is_none() {
-                    planned.set_tools(undone.toolset, undone.active);
-                }
-                planned.requires = undone.changes.iter().flat_map(brings).collect();
-                planned.change(undone.changes);
-                return Ok(planned);
-            }
-            Err(Stop::Refused(Refusal::Superseded { target, by })) if cascade => {
-                let more: Vec<CommitId> =
-                    by.iter().filter(|id| !wanted.contains(id)).copied().collect();
-                if more.is_empty() {
-                    return Err(Refusal::Superseded { target, by }.into());
-                }
-                records.ensure(more.iter().copied())?;
-                wanted.extend(more);
-            }
-            Err(stop) => return Err(stop),
-        }
+    records.ensure(targets.iter().copied())?;
+    let mut undoing = Undoing::new(line, records);
+    for target in targets {
+        undoing.want(*target);
     }
+    let undone = undoing.run(cascade)?;
+    let op = Op::Revert { targets: undone.order, cascade };
+    let mut planned = Planned::on(line, op, details);
+    if details.tools.is_none() {
+        planned.set_tools(undone.toolset, undone.active);
+    }
+    planned.requires = undone.changes.iter().flat_map(brings).collect();
+    planned.change(undone.changes);
+    Ok(planned)
 }
 
 /// Returns the commits that a change brings back into the view.
@@ -79,94 +65,263 @@ struct Undone {
     active: Option<ToolsetId>,
 }
 
-fn undone(line: &Line, records: &Records, wanted: &[CommitId]) -> Plan<Undone> {
-    let mut work = Work::new(line.view());
-    let mut keys = LastKeys::default();
-    let mut undone = Undone {
-        order: Vec::new(),
-        changes: Vec::new(),
-        toolset: line.toolset(),
-        active: line.active(),
-    };
-    let mut left: BTreeMap<usize, CommitId> = wanted.iter().copied().enumerate().collect();
-    let mut ready: BTreeSet<usize> = left.keys().copied().collect();
-    // What is blocked by a message stays so until that message changes.
-    let mut waiting: HashMap<CommitId, Vec<usize>> = HashMap::new();
-    while !left.is_empty() {
-        // Whichever target no other one depends on any more is the newest in effect.
-        let Some(n) = ready.pop_first() else {
-            let mut blocked = Vec::new();
-            for target in left.values() {
-                if let Err(block) = take_back(records, &mut work, &mut keys, *target)? {
-                    blocked.push((*target, block));
-                }
-            }
-            return Err(superseded(records, &blocked, &undone.order)?.into());
-        };
-        let Some(target) = left.get(&n).copied() else { continue };
-        let changes = match take_back(records, &mut work, &mut keys, target)? {
-            Ok(changes) => changes,
-            Err(block) => {
-                waiting.entry(block.slot).or_default().push(n);
-                continue;
-            }
-        };
-        left.remove(&n);
-        for change in &changes {
-            ready.extend(waiting.remove(&change.slot().resolve(target)).into_iter().flatten());
-        }
-        give_tools_back(records, target, &mut undone)?;
-        undone.order.push(target);
-        undone.changes.extend(changes);
-    }
-    check_tools(records, wanted, line, &undone)?;
-    if let Some((call, answers)) = work.orphaned() {
-        let target = remover(records, wanted, call)?;
-        let by = answers.iter().map(|row| row.slot).collect();
-        return Err(Refusal::Superseded { target, by }.into());
-    }
-    let added = work.added();
-    if !added.is_empty() {
-        check_answers(records, wanted, &work, &added)?;
-        Covers::of(records, work.rows())?.check()?;
-    }
-    Ok(undone)
+/// Commits that have to be reverted before a target can be.
+struct Dependents {
+    of: Dependency,
+    by: Vec<CommitId>,
 }
 
-/// Refuses to bring an answer back whose call is gone, or has another answer.
-fn check_answers(
-    records: &Records,
-    wanted: &[CommitId],
-    work: &Work<'_>,
-    added: &[Row],
-) -> Plan<()> {
-    if added.iter().all(|row| row.answers.is_none()) {
-        return Ok(());
-    }
-    let mut answering: HashMap<CallRef, Vec<CommitId>> = HashMap::new();
-    for row in work.rows() {
-        if let Some(call) = row.answers {
-            answering.entry(call).or_default().push(row.slot);
+/// What commits depend on.
+enum Dependency {
+    Target(CommitId),
+    /// The target that brought this message in, or took it out.
+    Presence(CommitId),
+}
+
+/// A revert while it is planned. With `cascade` targets are added on the way, and nothing that was
+/// done is done again for them.
+struct Undoing<'a> {
+    line: &'a Line,
+    records: &'a Records,
+    work: Work<'a>,
+    keys: LastKeys,
+    /// What changed messages, without what is reverted already.
+    later: Touches,
+    all: Touches,
+    wanted: Vec<CommitId>,
+    known: HashSet<CommitId>,
+    /// The places of targets that are not reverted yet.
+    left: BTreeSet<usize>,
+    left_ids: HashSet<CommitId>,
+    /// Those of them that nothing is known to keep from it.
+    ready: BTreeSet<usize>,
+    /// What is blocked by a message stays so until that message changes.
+    waiting: HashMap<CommitId, Vec<usize>>,
+    /// Blocked targets of which it is not known yet which commit they wait for.
+    unexplained: BTreeMap<usize, Block>,
+    done: HashSet<CommitId>,
+    undone: Undone,
+}
+
+impl<'a> Undoing<'a> {
+    fn new(line: &'a Line, records: &'a Records) -> Self {
+        Self {
+            line,
+            records,
+            work: Work::new(line.view()),
+            keys: LastKeys::default(),
+            later: Touches::default(),
+            all: Touches::default(),
+            wanted: Vec::new(),
+            known: HashSet::new(),
+            left: BTreeSet::new(),
+            left_ids: HashSet::new(),
+            ready: BTreeSet::new(),
+            waiting: HashMap::new(),
+            unexplained: BTreeMap::new(),
+            done: HashSet::new(),
+            undone: Undone {
+                order: Vec::new(),
+                changes: Vec::new(),
+                toolset: line.toolset(),
+                active: line.active(),
+            },
         }
     }
-    for row in added {
-        let Some(call) = row.answers else { continue };
-        if work.get(call.slot).is_none() {
-            let target = remover(records, wanted, row.slot)?;
-            let gone = last_touch(records, call.slot, Field::Presence, &|_| false)?;
-            return Err(match gone.map(Commit::id) {
-                Some(by) => Refusal::Superseded { target, by: vec![by] },
-                None => Refusal::NotVisible { target: call.slot, hidden_by: None },
+
+    /// Adds a target; returns whether it is a new one.
+    fn want(&mut self, target: CommitId) -> bool {
+        let is_new = self.known.insert(target);
+        if is_new {
+            let place = self.wanted.len();
+            self.wanted.push(target);
+            self.left.insert(place);
+            self.left_ids.insert(target);
+            self.ready.insert(place);
+        }
+        is_new
+    }
+
+    fn run(mut self, cascade: bool) -> Plan<Undone> {
+        loop {
+            self.take_back_ready()?;
+            if !self.left.is_empty() {
+                match if cascade { self.dependent()? } else { None } {
+                    Some(by) => _ = self.want(by),
+                    None => return Err(self.superseded()?.into()),
+                }
+                continue;
             }
-            .into());
-        }
-        let others = answering.get(&call).into_iter().flatten();
-        if let Some(other) = others.filter(|slot| **slot != row.slot).min() {
-            let target = remover(records, wanted, row.slot)?;
-            return Err(Refusal::Superseded { target, by: vec![*other] }.into());
+            let dependents = self.dependents()?;
+            let Some(first) = dependents.first() else {
+                if !self.work.added().is_empty() {
+                    Covers::of(self.records, self.work.rows())?.check()?;
+                }
+                return Ok(self.undone);
+            };
+            let mut more = false;
+            if cascade {
+                let by = || dependents.iter().flat_map(|dependents| dependents.by.iter().copied());
+                self.records.ensure(by())?;
+                for by in by() {
+                    more |= self.want(by);
+                }
+            }
+            if !more {
+                let target = match first.of {
+                    Dependency::Target(target) => target,
+                    Dependency::Presence(slot) => remover(self.records, &self.wanted, slot)?,
+                };
+                return Err(Refusal::Superseded { target, by: first.by.clone() }.into());
+            }
         }
     }
-    Ok(())
+
+    /// Takes back what can be: a target that no other one depends on is the newest in effect.
+    fn take_back_ready(&mut self) -> Plan<()> {
+        while let Some(place) = self.ready.pop_first() {
+            let Some(target) = self.wanted.get(place).copied() else { continue };
+            let changes = match take_back(self.records, &mut self.work, &mut self.keys, target)? {
+                Ok(changes) => changes,
+                Err(block) => {
+                    self.waiting.entry(block.slot).or_default().push(place);
+                    self.unexplained.insert(place, block);
+                    continue;
+                }
+            };
+            self.left.remove(&place);
+            self.left_ids.remove(&target);
+            self.unexplained.remove(&place);
+            self.done.insert(target);
+            for change in &changes {
+                let freed = self.waiting.remove(&change.slot().resolve(target));
+                self.ready.extend(freed.into_iter().flatten());
+            }
+            give_tools_back(self.records, target, &mut self.undone)?;
+            self.undone.order.push(target);
+            self.undone.changes.extend(changes);
+        }
+        Ok(())
+    }
+
+    /// Finds a commit that has to be reverted first; `None` when the targets that are left wait for
+    /// one another.
+    fn dependent(&mut self) -> Plan<Option<CommitId>> {
+        while let Some((place, Block { slot, field })) = self.unexplained.pop_first() {
+            let touch =
+                self.later.newest(self.records, slot, field, |id| self.done.contains(&id))?;
+            match touch {
+                // Once that one is reverted the message changes, and this one is tried again.
+                Some(by) if self.left_ids.contains(&by) => {}
+                Some(by) => return Ok(Some(by)),
+                None => {
+                    let target = self.wanted.get(place).copied().unwrap_or(slot);
+                    return Err(Refusal::NotVisible { target, hidden_by: None }.into());
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Names the commit that keeps a target from being reverted. Targets that wait for one another
+    /// are not reported.
+    fn superseded(&mut self) -> Plan<Refusal> {
+        let mut refusal = Refusal::NoTargets;
+        for place in self.left.clone() {
+            let Some(target) = self.wanted.get(place).copied() else { continue };
+            let taken = take_back(self.records, &mut self.work, &mut self.keys, target)?;
+            let Err(Block { slot, field }) = taken else { continue };
+            let touch =
+                self.later.newest(self.records, slot, field, |id| self.done.contains(&id))?;
+            refusal = match touch {
+                Some(by) => Refusal::Superseded { target, by: vec![by] },
+                // Nothing on this history ever touched it: the target is of another one.
+                None => Refusal::NotVisible { target, hidden_by: None },
+            };
+            if touch.is_none_or(|by| !self.left_ids.contains(&by)) {
+                break;
+            }
+        }
+        Ok(refusal)
+    }
+
+    /// Returns what has to be reverted as well, once every target is taken back.
+    fn dependents(&mut self) -> Plan<Vec<Dependents>> {
+        if let Some(tools) = self.later_tools()? {
+            return Ok(vec![tools]);
+        }
+        if let Some((call, answers)) = self.work.orphaned() {
+            let by = answers.iter().map(|row| row.slot).collect();
+            return Ok(vec![Dependents { of: Dependency::Presence(call), by }]);
+        }
+        self.unfit_answers()
+    }
+
+    /// Returns what keeps an answer from coming back: its call is gone, or has another answer.
+    fn unfit_answers(&mut self) -> Plan<Vec<Dependents>> {
+        let added = self.work.added();
+        let mut dependents = Vec::new();
+        if added.iter().all(|row| row.answers.is_none()) {
+            return Ok(dependents);
+        }
+        let mut answering: HashMap<CallRef, Vec<CommitId>> = HashMap::new();
+        for row in self.work.rows() {
+            if let Some(call) = row.answers {
+                answering.entry(call).or_default().push(row.slot);
+            }
+        }
+        for row in added {
+            let Some(call) = row.answers else { continue };
+            let of = Dependency::Presence(row.slot);
+            if self.work.get(call.slot).is_none() {
+                let gone = self.all.newest(self.records, call.slot, Field::Presence, |_| false)?;
+                match gone {
+                    Some(by) => dependents.push(Dependents { of, by: vec![by] }),
+                    None if dependents.is_empty() => {
+                        return Err(
+                            Refusal::NotVisible { target: call.slot, hidden_by: None }.into()
+                        );
+                    }
+                    None => return Ok(dependents),
+                }
+                continue;
+            }
+            let others = answering.get(&call).into_iter().flatten();
+            if let Some(other) = others.filter(|slot| **slot != row.slot).min() {
+                dependents.push(Dependents { of, by: vec![*other] });
+            }
+        }
+        Ok(dependents)
+    }
+
+    /// Returns what replaced the tools that a target set.
+    fn later_tools(&self) -> Plan<Option<Dependents>> {
+        let Undone { toolset, active, .. } = &self.undone;
+        if *toolset != self.line.toolset() || *active != self.line.active() {
+            return Ok(None);
+        }
+        for target in &self.wanted {
+            let commit = self.records.commit(*target)?;
+            if !matches!(commit.op, Op::Tools) {
+                continue;
+            }
+            let before = before(self.records, commit)?;
+            if commit.active_toolset() == before.1 || *active == before.1 {
+                continue;
+            }
+            // The newest is the same for every target.
+            for n in 0.. {
+                let Some(later) = self.records.chain(n)? else { return Ok(None) };
+                if !self.known.contains(&later.id())
+                    && later.active_toolset() != self::before(self.records, later)?.1
+                {
+                    let of = Dependency::Target(*target);
+                    return Ok(Some(Dependents { of, by: vec![later.id()] }));
+                }
+            }
+        }
+        Ok(None)
+    }
 }
 
 /// Returns which of the targets brought a message in, or took it out.
@@ -277,30 +432,6 @@ fn apply(
     }
 }
 
-/// Names the commit that stands on a target. Targets that wait for one another are not told of.
-fn superseded(
-    records: &Records,
-    blocked: &[(CommitId, Block)],
-    done: &[CommitId],
-) -> Plan<Refusal> {
-    let done: HashSet<CommitId> = done.iter().copied().collect();
-    let left: HashSet<CommitId> = blocked.iter().map(|(target, _)| *target).collect();
-    let mut refusal = Refusal::NoTargets;
-    for (target, Block { slot, field }) in blocked {
-        let touch = last_touch(records, *slot, *field, &|id| done.contains(&id))?;
-        refusal = match touch.map(Commit::id) {
-            Some(by) => Refusal::Superseded { target: *target, by: vec![by] },
-            // Nothing on this line ever touched it: the target is of another line.
-            None => Refusal::NotVisible { target: *target, hidden_by: None },
-        };
-        match touch {
-            Some(by) if left.contains(&by.id()) => {}
-            Some(_) | None => break,
-        }
-    }
-    Ok(refusal)
-}
-
 /// Gives back the tools that were in force before a target, where its own are in force still.
 fn give_tools_back(records: &Records, target: CommitId, undone: &mut Undone) -> Plan<()> {
     let commit = records.commit(target)?;
@@ -326,28 +457,5 @@ fn before(records: &Records, commit: &Commit) -> Plan<(Option<ToolsetId>, Option
     }
 }
 
-/// Refuses to take back a setting of tools that another one has replaced.
-fn check_tools(records: &Records, wanted: &[CommitId], line: &Line, undone: &Undone) -> Plan<()> {
-    if undone.toolset != line.toolset() || undone.active != line.active() {
-        return Ok(());
-    }
-    for target in wanted {
-        let commit = records.commit(*target)?;
-        let before = before(records, commit)?;
-        let changed = commit.active_toolset() != before.1;
-        if !matches!(commit.op, Op::Tools) || !changed || undone.active == before.1 {
-            continue;
-        }
-        for n in 0.. {
-            let Some(later) = records.chain(n)? else { break };
-            if wanted.contains(&later.id()) {
-                continue;
-            }
-            if later.active_toolset() != self::before(records, later)?.1 {
-                let by = vec![later.id()];
-                return Err(Refusal::Superseded { target: *target, by }.into());
-            }
-        }
-    }
-    Ok(())
-}
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! A view while it is being planned on, and the questions that only the line can answer.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use tract_compile::{Row, View};
 use tract_core::{Change, Commit, CommitId, Op};
@@ -22,6 +22,7 @@ impl<'a> Work<'a> {
     }
 
     pub(super) fn get(&self, slot: CommitId) -> Option<Row> {
+        super::visit(1);
         match self.over.get(&slot) {
             Some(row) => *row,
             None => self.view.get(slot).copied(),
@@ -61,12 +62,14 @@ impl<'a> Work<'a> {
 
     /// Walks the rows, in no order.
     pub(super) fn rows(&self) -> impl Iterator<Item = Row> + '_ {
+        super::visit(self.view.len() + self.over.len());
         let kept = self.view.rows().filter(|row| !self.over.contains_key(&row.slot)).copied();
         kept.chain(self.over.values().copied().flatten())
     }
 
     /// Returns the rows that are here and were not in the view, in order.
     pub(super) fn added(&self) -> Vec<Row> {
+        super::visit(self.over.len());
         let mut added: Vec<Row> = self
             .over
             .iter()
@@ -107,7 +110,7 @@ pub(super) struct Saved {
 }
 
 /// Which part of a row a change touches.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Field {
     Presence,
     Version,
@@ -143,20 +146,68 @@ pub(super) fn touches(
     Ok(own || changed)
 }
 
-/// Finds the newest commit of the line that changed a field of a message, leaving some out.
-pub(super) fn last_touch<'a>(
-    records: &'a Records,
-    slot: CommitId,
-    field: Field,
-    except: &dyn Fn(CommitId) -> bool,
-) -> Plan<Option<&'a Commit>> {
-    for n in 0.. {
-        let Some(commit) = records.chain(n)? else { break };
-        if !except(commit.id()) && touches(records, commit, slot, field)? {
-            return Ok(Some(commit));
+/// Which commits of the history changed which messages. Each commit is read once, however many
+/// messages are asked for.
+#[derive(Default)]
+pub(super) struct Touches {
+    /// Newest first.
+    commits: HashMap<(CommitId, Field), VecDeque<CommitId>>,
+    read: usize,
+}
+
+impl Touches {
+    /// Finds the newest commit that changed a field of a message, leaving some out. What is left
+    /// out once is left out from then on.
+    pub(super) fn newest(
+        &mut self,
+        records: &Records,
+        slot: CommitId,
+        field: Field,
+        except: impl Fn(CommitId) -> bool,
+    ) -> Plan<Option<CommitId>> {
+        loop {
+            if let Some(commits) = self.commits.get_mut(&(slot, field)) {
+                while commits.front().is_some_and(|commit| except(*commit)) {
+                    super::visit(1);
+                    commits.pop_front();
+                }
+                if let Some(commit) = commits.front() {
+                    return Ok(Some(*commit));
+                }
+            }
+            if !self.read_next(records)? {
+                return Ok(None);
+            }
         }
     }
-    Ok(None)
+
+    /// Reads the next commit of the history; returns `false` beyond its root.
+    fn read_next(&mut self, records: &Records) -> Plan<bool> {
+        const ALL: [Field; 3] = [Field::Presence, Field::Version, Field::Mark];
+        let Some((commit, changes)) = records.chain_changes(self.read)? else { return Ok(false) };
+        let id = commit.id();
+        let mut add = |slot: CommitId, fields: &[Field]| {
+            for field in fields {
+                let commits = self.commits.entry((slot, *field)).or_default();
+                if commits.back() != Some(&id) {
+                    commits.push_back(id);
+                }
+            }
+        };
+        if let Op::Append { slot, .. } = &commit.op {
+            add(slot.unwrap_or(id), &ALL);
+        }
+        for change in changes {
+            let slot = change.slot().resolve(id);
+            match change {
+                Change::Add { .. } | Change::Remove { .. } => add(slot, &ALL),
+                Change::Version { .. } => add(slot, &[Field::Version]),
+                Change::Mark { .. } => add(slot, &[Field::Mark]),
+            }
+        }
+        self.read += 1;
+        Ok(true)
+    }
 }
 
 /// The keys that messages last had on the history before they were taken out. Each commit is read
@@ -174,8 +225,10 @@ impl LastKeys {
             if let Some(key) = self.keys.get(&slot) {
                 return Ok(Some(*key));
             }
-            let Some(commit) = records.chain(self.read)? else { return Ok(None) };
-            for change in records.changes(commit)? {
+            let Some((commit, changes)) = records.chain_changes(self.read)? else {
+                return Ok(None);
+            };
+            for change in changes {
                 if let Change::Remove { slot: removed, row } = change {
                     // Newest first: what is known already came later.
                     self.keys.entry(removed.resolve(commit.id())).or_insert(row.key);
@@ -191,10 +244,12 @@ impl LastKeys {
 pub(super) fn hidden_by(line: &Line, records: &Records, slot: CommitId) -> Plan<Option<CommitId>> {
     let mut slot = slot;
     let mut seen = HashSet::new();
+    let mut touches = Touches::default();
     loop {
-        let Some(commit) = last_touch(records, slot, Field::Presence, &|_| false)? else {
+        let Some(commit) = touches.newest(records, slot, Field::Presence, |_| false)? else {
             return Ok(None);
         };
+        let commit = records.commit(commit)?;
         match &commit.op {
             // A summary may lie under another one.
             Op::Compress { .. } => {
