@@ -16,6 +16,7 @@ use tract_tools::resource::Resources;
 use tract_tools::select::SearchTools;
 use tract_tools::{HydrateOptions, Policy, Registry, RegistryError, Repair, Session};
 
+use crate::effects::LEASE;
 use crate::progress::Progress;
 use crate::session::Stored;
 use crate::turn::TurnDone;
@@ -82,6 +83,7 @@ pub struct Agent {
     pub(crate) stop_if: Vec<StopIf>,
     pub(crate) on_resume: OnResume,
     pub(crate) patience: Duration,
+    pub(crate) lease: Duration,
     pub(crate) keep_raw: bool,
     pub(crate) tell: Option<Tell>,
     pub(crate) keeps_tools: bool,
@@ -128,6 +130,7 @@ impl Agent {
             stop_if: Vec::new(),
             on_resume: OnResume::default(),
             patience: PATIENCE,
+            lease: LEASE,
             keep_raw: true,
             tell: None,
             keeps_tools: false,
@@ -274,11 +277,21 @@ impl Agent {
     }
 
     /// Sets how long it waits for another run that works on the calls of the same message, on this
-    /// branch or a fork; 60 seconds by default. Then it ends with
-    /// [`RunError::Held`](crate::RunError::Held), which says who.
+    /// branch or a fork, or on the same session; 60 seconds by default. Then it ends with
+    /// [`RunError::Held`](crate::RunError::Held) or
+    /// [`SessionError::Held`](tract_tools::SessionError::Held), which say who.
     #[must_use]
     pub fn wait_for_others(mut self, patience: Duration) -> Self {
         self.patience = patience;
+        self
+    }
+
+    /// Sets how long other runs wait for this one after it last said that it works on its calls,
+    /// where they cannot look at its process: 30 seconds by default, 100 ms at least. It says so
+    /// three times in that time.
+    #[must_use]
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
         self
     }
 

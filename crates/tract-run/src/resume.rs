@@ -25,7 +25,8 @@ impl Agent {
         compiled: &Compiled,
     ) -> Result<Option<TurnDone>> {
         let Position::Calls(open) = Position::of(compiled) else { return Ok(None) };
-        let effects = Arc::new(Effects::new(&self.repo, &self.branch, open.slot)?);
+        let effects = Effects::new(&self.repo, &self.branch, open.slot, self.lease)?;
+        let effects = Arc::new(effects);
         let waiting = self.repo.pending().await?;
         let waits = |(index, call): &(u32, ToolCall)| self.waits(&waiting, *index, call, &open);
         if open.calls.iter().all(|call| waits(call).is_some()) {

@@ -8,11 +8,7 @@ use tract_engine::{Repo, Txn, WriteOptions};
 
 use super::doc::{TurnDoc, blob, parse, turn_ref};
 use super::holder::HolderName;
-use super::{LEASE, lease_us};
 use crate::error::Result;
-
-/// How long before it says so again.
-const EVERY: Duration = Duration::from_secs(LEASE.as_secs() / 3);
 
 #[derive(Debug, Default)]
 struct Stop {
@@ -31,14 +27,15 @@ impl Heartbeat {
         branch: &RefName,
         slot: CommitId,
         holder: &HolderName,
+        lease: Duration,
     ) -> Option<Self> {
         let stop = Arc::new(Stop::default());
         let (told, repo, branch, holder) =
             (Arc::clone(&stop), repo.clone(), branch.clone(), holder.clone());
         let thread = std::thread::Builder::new().name("tract-effects".to_owned());
         let spawned = thread.spawn(move || {
-            while !told.wait() {
-                match block_on(renew(&repo, &branch, slot, &holder)) {
+            while !told.wait(lease / 3) {
+                match block_on(renew(&repo, &branch, slot, &holder, lease)) {
                     Ok(true) => {}
                     // Another run has the calls now, or they are released.
                     Ok(false) => return,
@@ -59,15 +56,21 @@ impl Drop for Heartbeat {
 
 impl Stop {
     /// Waits until it is time; returns whether it was stopped.
-    fn wait(&self) -> bool {
+    fn wait(&self, pause: Duration) -> bool {
         let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.changed.wait_timeout_while(stopped, EVERY, |stopped| !*stopped);
+        let waited = self.changed.wait_timeout_while(stopped, pause, |stopped| !*stopped);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
 /// Writes that the run lives; returns whether it still has the calls.
-async fn renew(repo: &Repo, branch: &RefName, slot: CommitId, holder: &HolderName) -> Result<bool> {
+async fn renew(
+    repo: &Repo,
+    branch: &RefName,
+    slot: CommitId,
+    holder: &HolderName,
+    lease: Duration,
+) -> Result<bool> {
     let name = turn_ref(slot)?;
     let Some(target) = repo.ref_target(&name).await? else { return Ok(false) };
     let Some(id) = target.blob() else { return Ok(false) };
@@ -75,7 +78,7 @@ async fn renew(repo: &Repo, branch: &RefName, slot: CommitId, holder: &HolderNam
     if found.holder.id != holder.id {
         return Ok(false);
     }
-    let said = blob(&TurnDoc::new(holder, branch, repo.now_us(), lease_us()))?;
+    let said = blob(&TurnDoc::new(holder, branch, repo.now_us(), lease))?;
     let mut txn = Txn::new(repo)?;
     txn.blob(said.clone())?;
     txn.move_from(&name, Some(target), Some(RefTarget::Blob(said.id())));

@@ -1,5 +1,7 @@
 //! The documents under `effects/`.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use tract_core::{BadName, Blob, CommitId, JsonText, RefName};
 use tract_tools::dispatch::{CallKey, Recorded};
@@ -41,7 +43,8 @@ pub(super) struct TurnDoc {
 }
 
 impl TurnDoc {
-    pub(super) fn new(holder: &HolderName, branch: &RefName, at_us: i64, lease_us: i64) -> Self {
+    pub(super) fn new(holder: &HolderName, branch: &RefName, at_us: i64, lease: Duration) -> Self {
+        let lease_us = i64::try_from(lease.as_micros()).unwrap_or(i64::MAX);
         Self {
             v: VERSION,
             holder: holder.clone(),
@@ -49,6 +52,12 @@ impl TurnDoc {
             at_us,
             until_us: at_us.saturating_add(lease_us),
         }
+    }
+
+    /// Returns how long the holder is believed to live after it wrote this: its own choice.
+    pub(super) fn lease(&self) -> Duration {
+        let lease_us = self.until_us.saturating_sub(self.at_us);
+        Duration::from_micros(u64::try_from(lease_us).unwrap_or(0))
     }
 }
 

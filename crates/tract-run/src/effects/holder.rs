@@ -39,13 +39,13 @@ impl HolderName {
     /// the lease tells whether the run does.
     pub(super) fn is_alive(&self) -> Option<bool> {
         let here = here();
-        if self.process == here.nonce {
+        // A forked process has the memory of its parent, and another number.
+        if here.nonce.as_ref() == Some(&self.process) && self.pid == std::process::id() {
             return Some(live().contains(&self.id));
         }
         match (&self.machine, &here.machine) {
-            (Some(theirs), Some(ours)) if theirs == ours => {
-                let lives = self.started.is_some() && started(self.pid) == self.started;
-                (!lives).then_some(false)
+            (Some(theirs), Some(ours)) if theirs == ours && self.started.is_some() => {
+                (started(self.pid) != self.started).then_some(false)
             }
             _ => None,
         }
@@ -63,7 +63,7 @@ impl Holder {
         let pid = std::process::id();
         let name = HolderName {
             id,
-            process: here.nonce.clone(),
+            process: here.nonce.clone().unwrap_or_default(),
             machine: here.machine.clone(),
             pid,
             started: started(pid),
@@ -91,7 +91,7 @@ fn live() -> std::sync::MutexGuard<'static, BTreeSet<String>> {
 }
 
 struct Here {
-    nonce: String,
+    nonce: Option<String>,
     machine: Option<String>,
     host: Option<String>,
 }
@@ -99,8 +99,7 @@ struct Here {
 fn here() -> &'static Here {
     static HERE: OnceLock<Here> = OnceLock::new();
     HERE.get_or_init(|| Here {
-        // Without randomness no run gets a name either.
-        nonce: random().unwrap_or_default(),
+        nonce: random().ok(),
         machine: machine(),
         host: read("/proc/sys/kernel/hostname"),
     })
@@ -117,8 +116,13 @@ fn read(path: &str) -> Option<String> {
 }
 
 /// Names this boot of this system, and the space that its process numbers are of: containers have
-/// their own.
+/// their own. `None` where `/proc` does not tell which processes there are: it hides those of other
+/// users, or is that of another space.
 fn machine() -> Option<String> {
+    let own = std::fs::read_link("/proc/self").ok()?;
+    if own.to_str()? != std::process::id().to_string() || read("/proc/1/stat").is_none() {
+        return None;
+    }
     let boot = read("/proc/sys/kernel/random/boot_id")?;
     let space = std::fs::read_link("/proc/self/ns/pid").ok()?;
     Some(format!("{boot} {}", space.display()))
@@ -164,8 +168,8 @@ mod tests {
         assert_eq!(name.is_alive(), None, "its lease tells");
         let reused = HolderName { started: name.started.map(|at| at + 1), ..name.clone() };
         assert_eq!(reused.is_alive(), Some(false), "the number is another process's now");
-        let elsewhere = HolderName { machine: Some("elsewhere".to_owned()), ..name.clone() };
-        assert_eq!(elsewhere.is_alive(), None);
+        let unknown = HolderName { started: None, ..name.clone() };
+        assert_eq!(unknown.is_alive(), None, "its start could not be read");
         child.kill().unwrap();
         // Killed and not reaped yet, it has a number still.
         while name.is_alive().is_none() {
@@ -173,5 +177,38 @@ mod tests {
         }
         child.wait().unwrap();
         assert_eq!(name.is_alive(), Some(false));
+    }
+
+    /// A machine or a container has a process of every number, and with images of one build they
+    /// start at the same ticks.
+    #[test]
+    fn a_process_elsewhere_is_not_taken_for_the_one_of_its_number_here() {
+        let own = Holder::new().unwrap();
+        let (boot, space) = match &own.name().machine {
+            Some(machine) => machine.split_once(' ').unwrap(),
+            None => ("boot", "pid:[1]"),
+        };
+        for machine in [format!("another {space}"), format!("{boot} pid:[1]")] {
+            let process = "another".to_owned();
+            let same = HolderName { machine: Some(machine), process, ..own.name().clone() };
+            assert_eq!(same.is_alive(), None, "{same:?}: its lease tells");
+            let gone = HolderName { pid: u32::MAX, ..same };
+            assert_eq!(gone.is_alive(), None, "{gone:?}: no process of that number here");
+        }
+        let unknown = HolderName { machine: None, process: String::new(), ..own.name().clone() };
+        assert_eq!(unknown.is_alive(), None);
+    }
+
+    /// A fork takes the random name of its parent along.
+    #[test]
+    fn a_run_of_the_process_that_this_one_was_forked_from_is_not_taken_for_ended() {
+        let own = Holder::new().unwrap();
+        let parent = HolderName {
+            id: "begun after the fork".to_owned(),
+            pid: std::process::id() + 1,
+            machine: None,
+            ..own.name().clone()
+        };
+        assert_eq!(parent.is_alive(), None, "its lease tells");
     }
 }

@@ -30,11 +30,10 @@ use crate::error::Result;
 
 /// How long a run is believed to live after it last said so, where its process cannot be looked
 /// at. It says so three times in that time.
-const LEASE: Duration = Duration::from_secs(30);
+pub(crate) const LEASE: Duration = Duration::from_secs(30);
 
-fn lease_us() -> i64 {
-    i64::try_from(LEASE.as_micros()).unwrap_or(i64::MAX)
-}
+/// The shortest lease: a shorter one would write without pause.
+const SHORTEST_LEASE: Duration = Duration::from_millis(100);
 
 /// What is known of the effect of a call.
 #[derive(Clone, Debug)]
@@ -53,6 +52,7 @@ pub(crate) struct Effects {
     branch: RefName,
     slot: CommitId,
     holder: Holder,
+    lease: Duration,
     inner: Mutex<Inner>,
 }
 
@@ -76,12 +76,18 @@ struct Inner {
 impl Effects {
     /// Makes the claims of a run that has claimed nothing yet. The run is known to live until this
     /// is dropped.
-    pub(crate) fn new(repo: &Repo, branch: &RefName, slot: CommitId) -> Result<Self> {
+    pub(crate) fn new(
+        repo: &Repo,
+        branch: &RefName,
+        slot: CommitId,
+        lease: Duration,
+    ) -> Result<Self> {
         Ok(Self {
             repo: repo.clone(),
             branch: branch.clone(),
             slot,
             holder: Holder::new()?,
+            lease: lease.max(SHORTEST_LEASE),
             inner: Mutex::default(),
         })
     }
@@ -92,8 +98,9 @@ impl Effects {
         branch: &RefName,
         txn: &mut Txn<'_>,
         message: CommitId,
+        lease: Duration,
     ) -> Result<Self> {
-        let effects = Self::new(repo, branch, message)?;
+        let effects = Self::new(repo, branch, message, lease)?;
         let said = effects.said()?;
         txn.blob(said.clone())?;
         txn.move_from(&turn_ref(message)?, None, Some(RefTarget::Blob(said.id())));
@@ -105,7 +112,11 @@ impl Effects {
     pub(crate) fn begun(&self) {
         let mut inner = self.inner();
         inner.taken = true;
-        inner.beat = Heartbeat::start(&self.repo, &self.branch, self.slot, self.holder.name());
+        inner.beat = self.heartbeat();
+    }
+
+    fn heartbeat(&self) -> Option<Heartbeat> {
+        Heartbeat::start(&self.repo, &self.branch, self.slot, self.holder.name(), self.lease)
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -115,7 +126,7 @@ impl Effects {
     /// Says that this run works on the calls, now.
     fn said(&self) -> Result<tract_core::Blob> {
         let at_us = self.repo.now_us();
-        blob(&TurnDoc::new(self.holder.name(), &self.branch, at_us, lease_us()))
+        blob(&TurnDoc::new(self.holder.name(), &self.branch, at_us, self.lease))
     }
 
     /// Lets calls be started again that were started before: the same twice is the same once.
@@ -221,8 +232,7 @@ impl Effects {
                     inner.last = Some(said.id());
                     let first = !std::mem::replace(&mut inner.taken, true);
                     if first {
-                        let name = self.holder.name();
-                        inner.beat = Heartbeat::start(&self.repo, &self.branch, self.slot, name);
+                        inner.beat = self.heartbeat();
                     }
                     return Ok(Start::Begin);
                 }

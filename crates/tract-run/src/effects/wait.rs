@@ -6,9 +6,8 @@ use tract_core::{Applied, CancellationToken, RefTarget};
 use tract_engine::{Txn, WriteOptions};
 use tract_hooks::wait::within;
 
+use super::Effects;
 use super::doc::{TurnDoc, turn_ref};
-use super::{Effects, LEASE};
-use crate::effects::beat::Heartbeat;
 use crate::error::{Result, RunError};
 
 /// A run that works on calls.
@@ -93,8 +92,7 @@ impl Effects {
                 Applied::Done | Applied::Already => {
                     let mut inner = self.inner();
                     (inner.taken, inner.last) = (true, Some(said.id()));
-                    let name = self.holder.name();
-                    inner.beat = Heartbeat::start(&self.repo, &self.branch, self.slot, name);
+                    inner.beat = self.heartbeat();
                     return Ok(TakeOutcome::Mine);
                 }
                 Applied::Conflict(_) => races.lose().await?,
@@ -115,6 +113,6 @@ impl Effects {
             before.unwrap_or_else(|| LeaseWatch { target: target.clone(), since: Instant::now() });
         let silent = now.since.elapsed();
         *seen = Some(now);
-        silent < LEASE
+        silent < doc.lease()
     }
 }

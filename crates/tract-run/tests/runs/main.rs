@@ -8,6 +8,8 @@ mod approval;
 mod loopback;
 // Effects that happen once, as they were approved.
 mod effects;
+// Who works on calls, and how long others wait for it.
+mod leases;
 // The loop and its reasons to stop.
 mod loops;
 // What was approved, and what changed since.

@@ -1,0 +1,268 @@
+//! A run that works on calls is waited for while it says that it lives, in whatever process it is.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tract_core::{
+    Draft, DynTool, RenderedValue, Store, ToolContext, ToolError, ToolResult, ToolSpec, block_on,
+};
+use tract_engine::Repo;
+use tract_run::{Agent, Progress, Stop};
+use tract_store_sqlite::SqliteOptions;
+use tract_tools::Registry;
+
+use crate::support::{Script, main_branch, memory, messages, repo_on, said};
+
+/// Where the process that works on the call has its files.
+const FOLDER: &str = "TRACT_TEST_HOLDER";
+/// How long it is believed to live, in milliseconds.
+const LEASE: &str = "TRACT_TEST_LEASE_MS";
+
+/// Pays by adding to a file, once another file is there.
+struct PayInFile(std::path::PathBuf);
+
+#[async_trait]
+impl DynTool for PayInFile {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("pay", "Pays.", r#"{"type":"object"}"#)
+    }
+
+    async fn run(&self, _: &str, _: &ToolContext) -> Result<ToolResult<RenderedValue>, ToolError> {
+        std::fs::write(self.0.join("begun"), "").unwrap();
+        while !self.0.join("go").exists() {
+            // It blocks its thread, as a tool may.
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let paid = std::fs::read_to_string(self.0.join("paid")).unwrap_or_default();
+        std::fs::write(self.0.join("paid"), paid + "once ").unwrap();
+        Ok(ToolResult::done("paid at last"))
+    }
+}
+
+fn sqlite(folder: &Path) -> Arc<dyn Store> {
+    let options = SqliteOptions::new().create(true).unsafe_lose_on_power_loss(true);
+    Arc::new(tract_store_sqlite::open(folder.join("tract.db"), &options).unwrap())
+}
+
+async fn agent(store: &Arc<dyn Store>, folder: &Path, says: Vec<Draft>) -> Agent {
+    let pay: Arc<dyn DynTool> = Arc::new(PayInFile(folder.to_owned()));
+    let tools = Registry::builder().dyn_tool(pay).build().unwrap();
+    Agent::new(repo_on(store).await, main_branch(), Script::new(says), tools)
+}
+
+fn pays() -> Draft {
+    Draft::assistant("").call("c1", "pay", "{}")
+}
+
+/// No test of its own: the process that the others start, which works on a call.
+#[test]
+fn a_run_in_a_process_of_its_own() {
+    let Some(folder) = std::env::var_os(FOLDER) else { return };
+    let folder = Path::new(&folder);
+    let lease = std::env::var(LEASE).unwrap().parse().unwrap();
+    let store = sqlite(folder);
+    block_on(async {
+        let says = vec![pays(), Draft::assistant("done"), Draft::assistant("done")];
+        let agent = agent(&store, folder, says).await.lease(Duration::from_millis(lease));
+        // Another run may have spoken meanwhile.
+        let _ = agent.run(Some(Draft::user("go"))).await;
+        store.close().await.unwrap();
+    });
+}
+
+/// A run that works on a call in another process.
+struct Elsewhere {
+    folder: tempfile::TempDir,
+    child: std::process::Child,
+}
+
+impl Elsewhere {
+    /// Starts it, and returns once its tool runs.
+    fn start(lease: Duration) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["leases::a_run_in_a_process_of_its_own", "--exact", "--nocapture"])
+            .env(FOLDER, folder.path())
+            .env(LEASE, lease.as_millis().to_string())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut elsewhere = Self { folder, child };
+        while !elsewhere.path("begun").exists() {
+            let ended = elsewhere.child.try_wait().unwrap();
+            assert!(ended.is_none(), "it ended before its tool ran: {ended:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        elsewhere
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// What the others know it by.
+    fn name(&self) -> String {
+        format!("process {}", self.child.id())
+    }
+
+    #[cfg(unix)]
+    fn signal(&self, signal: &str) {
+        let kill = format!("kill -{signal} {}", self.child.id());
+        let status = std::process::Command::new("sh").args(["-c", &kill]).status().unwrap();
+        assert!(status.success(), "{kill}");
+    }
+
+    /// Stops it, but not while it writes: other writers would wait for that.
+    #[cfg(unix)]
+    fn stop(&self, repo: &Repo) {
+        let blob = tract_core::Blob::seal("{}".to_owned());
+        let name = tract_core::RefName::new("test/probe").unwrap();
+        loop {
+            self.signal("STOP");
+            let probe = vec![(name.clone(), blob.clone())];
+            match block_on(repo.set_documents("probe", probe)) {
+                Ok(_) => return,
+                Err(_) => self.signal("CONT"),
+            }
+        }
+    }
+
+    /// Lets its tool pay, and waits for its end.
+    fn finish(&mut self) {
+        std::fs::write(self.path("go"), "").unwrap();
+        let ended = self.child.wait().unwrap();
+        assert!(ended.success(), "{ended}");
+    }
+
+    fn paid(&self) -> String {
+        std::fs::read_to_string(self.path("paid")).unwrap_or_default()
+    }
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs until the model has said all; returns whom it waited for.
+async fn waited_for(agent: Agent) -> Vec<String> {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let hears = Arc::clone(&told);
+    let agent = agent.on_progress(move |progress| {
+        if let Progress::Held { by, .. } = progress {
+            hears.lock().unwrap().push((*by).to_owned());
+        }
+    });
+    assert_eq!(agent.run(None).await.unwrap().stop, Stop::Answered);
+    told.lock().unwrap().clone()
+}
+
+#[cfg(unix)]
+#[test]
+fn a_stopped_holder_is_taken_over_and_its_late_answer_corrects_what_was_made_up() {
+    let mut holder = Elsewhere::start(Duration::from_millis(300));
+    let store = sqlite(holder.folder.path());
+    let repo = block_on(repo_on(&store));
+    holder.stop(&repo);
+    let done = vec![Draft::assistant("sorry")];
+    let waited =
+        block_on(async { waited_for(agent(&store, holder.folder.path(), done).await).await });
+    assert!(matches!(&waited[..], [by] if by.starts_with(&holder.name())), "{waited:?}");
+    let before = said(&block_on(messages(&repo)));
+    assert!(before[2].contains("may have run"), "{before:?}");
+    assert_eq!(holder.paid(), "", "it is stopped");
+    holder.signal("CONT");
+    holder.finish();
+    let after = said(&block_on(messages(&repo)));
+    assert!(after.contains(&"tool: paid at last <c1 pay>".to_owned()), "{after:?}");
+    assert!(!after.iter().any(|line| line.contains("may have run")), "{after:?}");
+    assert_eq!(holder.paid(), "once ");
+}
+
+#[test]
+fn a_living_holder_is_waited_for_beyond_its_lease() {
+    let mut holder = Elsewhere::start(Duration::from_secs(4));
+    let store = sqlite(holder.folder.path());
+    let repo = block_on(repo_on(&store));
+    std::thread::scope(|scope| {
+        let second = scope.spawn(|| {
+            block_on(async {
+                let done = vec![Draft::assistant("done")];
+                // One of the two records what the model says next.
+                let _ = agent(&store, holder.folder.path(), done).await.run(None).await;
+            });
+        });
+        // Four of its heartbeats are more than a lease.
+        let mut seen = std::collections::BTreeSet::new();
+        while seen.len() < 5 && !second.is_finished() {
+            for (name, blob) in block_on(repo.documents("effects/")).unwrap() {
+                if name.as_str().ends_with("/turn") {
+                    seen.insert(blob.id());
+                }
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(!second.is_finished(), "it took over after {} heartbeats", seen.len());
+        std::fs::write(holder.path("go"), "").unwrap();
+    });
+    holder.finish();
+    let said = said(&block_on(messages(&repo)));
+    assert_eq!(said[2], "tool: paid at last <c1 pay>", "{said:?}");
+    assert_eq!(holder.paid(), "once ");
+}
+
+/// Makes the run that works on a message look like one of another machine.
+async fn moved_to_another_machine(repo: &Repo) {
+    for (name, blob) in repo.documents("effects/").await.unwrap() {
+        if name.as_str().ends_with("/turn") {
+            let mut doc: serde_json::Value = serde_json::from_slice(blob.bytes()).unwrap();
+            doc["holder"]["process"] = "another".into();
+            doc["holder"]["machine"] = "elsewhere".into();
+            let blob = tract_core::Blob::seal(doc.to_string());
+            repo.set_documents("test", vec![(name, blob)]).await.unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_holder_that_was_killed_on_another_machine_is_taken_over_when_its_lease_ends() {
+    let (store, folder) = (memory(), tempfile::tempdir().unwrap());
+    block_on(async {
+        let pay: Arc<dyn DynTool> = Arc::new(Hang);
+        let tools = Registry::builder().dyn_tool(pay).build().unwrap();
+        let first = Agent::new(repo_on(&store).await, main_branch(), Script::new([pays()]), tools)
+            .lease(Duration::from_millis(500));
+        let mut run = Box::pin(first.run(Some(Draft::user("go"))));
+        std::future::poll_fn(|task| {
+            assert!(run.as_mut().poll(task).is_pending());
+            std::task::Poll::Ready(())
+        })
+        .await;
+        drop(run);
+        let repo = repo_on(&store).await;
+        moved_to_another_machine(&repo).await;
+        let done = vec![Draft::assistant("sorry")];
+        let waited = waited_for(agent(&store, folder.path(), done).await).await;
+        assert_eq!(waited.len(), 1, "its lease was waited for: {waited:?}");
+        let said = said(&messages(&repo).await);
+        assert!(said[2].contains("may have run"), "{said:?}");
+    });
+}
+
+/// Begins, and never comes back.
+struct Hang;
+
+#[async_trait]
+impl DynTool for Hang {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("pay", "Pays.", r#"{"type":"object"}"#)
+    }
+
+    async fn run(&self, _: &str, _: &ToolContext) -> Result<ToolResult<RenderedValue>, ToolError> {
+        std::future::pending().await
+    }
+}
