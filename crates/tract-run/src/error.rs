@@ -100,6 +100,7 @@ impl RunError {
         match self {
             Self::Engine(_) => "engine",
             Self::Model { error, .. } => error.code(),
+            Self::Session(SessionError::Held { .. }) => "held",
             Self::Session(_) => "session",
             Self::Registry(_) => "registry",
             Self::Prompt(_) => "prompt",
@@ -129,6 +130,9 @@ impl RunError {
             }
             Self::Held { .. } => {
                 vec!["wait for it, or stop it, and run again: what it did is recorded".to_owned()]
+            }
+            Self::Session(SessionError::Held { .. }) => {
+                vec!["wait for it, or give each agent a session of its own".to_owned()]
             }
             Self::ApprovedTool { server, .. } => vec![match server {
                 Some(server) => format!("run again with the tools of server {server:?}"),

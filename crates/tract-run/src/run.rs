@@ -8,6 +8,7 @@ use tract_core::{CommitId, Content, Draft, StopReason, Usage};
 use tract_engine::{Operation, unanswered};
 use tract_tools::budget::BudgetExceeded;
 use tract_tools::policy::PastCalls;
+use tract_tools::session::SessionHold;
 
 use crate::agent::Agent;
 use crate::error::{Result, RunError};
@@ -102,23 +103,34 @@ impl Agent {
     ///   interrupted, those that somebody has approved by running them, others as
     ///   [`on_resume`](Self::on_resume) says.
     /// - All that it writes is one operation: one undo reverts it, but no effect of a tool.
+    /// - One run at a time works on a [`Session`](tract_tools::Session): another one, on this branch
+    ///   or another, waits as long as [`wait_for_others`](Self::wait_for_others) says.
     /// - Cancelled, it answers every call that was asked for, commits that, and stops.
     ///
     /// # Errors
-    /// [`RunError::Model`] when there is no answer, [`RunError::CallsWait`] when a message is to be
+    /// [`RunError::Model`] when there is no answer, [`RunError::Session`] when another run keeps the
+    /// session, [`RunError::CallsWait`] when a message is to be
     /// recorded while calls before it wait; what the store, a planner or a hook says. What was
     /// committed stays, and a further run goes on from there.
     pub async fn run(&self, said: Option<Draft>) -> Result<Report> {
-        let agent = self.within_one_operation()?;
+        let hold = self.hold_session().await?;
+        let agent = self.within_one_operation(&hold)?;
         agent.run_operation(said).await
     }
 
+    /// Waits until no other run works on the session: both would write its state.
+    async fn hold_session(&self) -> Result<SessionHold> {
+        let by = format!("a run on {}", self.branch.as_str());
+        Ok(self.session.hold(by, Some(self.patience), &self.cancellation).await?)
+    }
+
     /// Returns this agent, writing one operation: a run or a turn is undone whole.
-    fn within_one_operation(&self) -> Result<Self> {
-        match self.repo.operation() {
-            Some(_) => Ok(self.clone()),
-            None => Ok(Self { repo: self.repo.within(Operation::begin()?), ..self.clone() }),
-        }
+    fn within_one_operation(&self, hold: &SessionHold) -> Result<Self> {
+        let repo = match self.repo.operation() {
+            Some(_) => self.repo.clone(),
+            None => self.repo.within(Operation::begin()?),
+        };
+        Ok(Self { repo, session: hold.session().clone(), ..self.clone() })
     }
 
     async fn run_operation(&self, said: Option<Draft>) -> Result<Report> {
@@ -135,7 +147,7 @@ impl Agent {
         let stop = self.take_turns(&mut stored, said, &mut report).await;
         report.head = self.repo.head_of(&self.branch).await?;
         if let Some(head) = report.head {
-            *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some((head, stored));
+            self.leave(head, stored);
         }
         report.stop = stop?;
         self.tell(&Progress::Stopped(&report.stop));
@@ -148,12 +160,20 @@ impl Agent {
     /// # Errors
     /// As [`run`](Self::run); [`RunError::NothingToAnswer`] when it is a person's turn.
     pub async fn turn(&self) -> Result<TurnDone> {
-        let mut stored = self.load().await?;
-        let done = self.within_one_operation()?.one(&mut stored).await;
+        let hold = self.hold_session().await?;
+        let agent = self.within_one_operation(&hold)?;
+        let mut stored = agent.load().await?;
+        let done = agent.one(&mut stored).await;
         if let Some(head) = self.repo.head_of(&self.branch).await? {
-            *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some((head, stored));
+            self.leave(head, stored);
         }
         done?.ok_or(RunError::NothingToAnswer)
+    }
+
+    /// Remembers where the branch and the session are left.
+    fn leave(&self, head: CommitId, stored: Stored) {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some((head, stored));
+        self.session.set_position(head);
     }
 
     /// Knows what of the session stands on the branch, and puts the session to that.
@@ -161,15 +181,20 @@ impl Agent {
         self.read_pins().await?;
         let head = self.repo.head_of(&self.branch).await?;
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // Another agent may have left the session with the state of its own branch.
+        let left = self.session.position();
+        let left_by_this = left.is_none() || left == known.as_ref().map(|(head, _)| *head);
+        let is_foreign = !left_by_this && left != head;
         if let (Some(head), Some((known, stored))) = (head, known)
             && head == known
+            && !is_foreign
         {
             return Ok(stored);
         }
         *self.past.lock().unwrap_or_else(PoisonError::into_inner) =
             past_calls(&self.repo.compile(head).await?);
         let (stored, mut slices) = Stored::at(&self.repo, head).await?;
-        if !slices.is_empty() {
+        if is_foreign || !slices.is_empty() {
             // What calls came to is not stored with the session: what is known of it stays.
             for (name, items) in self.session.to_json()? {
                 if crate::session::ELSEWHERE.contains(&name.as_str()) {

@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 use tract_core::{Draft, Op, RefName, block_on};
+use tract_engine::plan::Request;
 use tract_run::{Agent, load_session, stored_slices};
 use tract_tools::CallContext as _;
 use tract_tools::planning::{Plan, Planning, StepStatus};
@@ -195,5 +196,67 @@ fn a_tool_may_be_named_like_what_sessions_are_kept_under() {
         let agent = Agent::new(repo.clone(), main_branch(), model, tools());
         let report = agent.run(Some(Draft::user("and now?"))).await.unwrap();
         assert_eq!(report.text, "still two");
+    });
+}
+
+/// Says something to the session, and lets others run before it ends.
+#[tool]
+async fn remember(what: String, context: &ToolContext) -> Result<String, ToolError> {
+    context.publish(Kept(what))?;
+    let mut pauses = 0;
+    std::future::poll_fn(|task| {
+        pauses += 1;
+        task.waker().wake_by_ref();
+        if pauses > 40 { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+    Ok("kept".to_owned())
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Kept(String);
+impl SessionItem for Kept {
+    const NAME: &'static str = "kept";
+}
+impl EventType for Kept {
+    const KIND: &'static str = "kept";
+}
+
+#[test]
+fn two_runs_at_once_on_one_session_record_each_what_its_own_tools_remember() {
+    block_on(async {
+        let repo = repo_on(&memory()).await;
+        repo.write_one(&main_branch(), Request::Append(Draft::user("begin"))).await.unwrap();
+        let head = repo.head_of(&main_branch()).await.unwrap().unwrap();
+        let shared = Session::new();
+        let mut runs = Vec::new();
+        for name in ["a", "b"] {
+            let branch = repo.create_branch(name, head).await.unwrap();
+            let arguments = format!(r#"{{"what":"{name}"}}"#);
+            let says = [call("c1", "remember", &arguments), Draft::assistant("done")];
+            let registry = Registry::builder().tool(Remember).build().unwrap();
+            let agent = Agent::new(repo.clone(), branch.clone(), Script::new(says), registry)
+                .session(&shared);
+            runs.push((branch, Box::pin(async move { agent.run(Some(Draft::user("go"))).await })));
+        }
+        let mut done = 0;
+        std::future::poll_fn(|task| {
+            for (place, (_, run)) in runs.iter_mut().enumerate() {
+                if done & (1 << place) == 0
+                    && let std::task::Poll::Ready(report) = run.as_mut().poll(task)
+                {
+                    report.unwrap();
+                    done |= 1 << place;
+                }
+            }
+            if done == 3 { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        })
+        .await;
+        for (branch, _) in &runs {
+            let head = repo.head_of(branch).await.unwrap();
+            let slices = stored_slices(&repo, head).await.unwrap();
+            let own = format!(r#"["{}"]"#, branch.branch_name().unwrap());
+            assert_eq!(slices.get("kept").map(|kept| kept.as_str()), Some(&*own), "{branch}");
+        }
     });
 }

@@ -73,7 +73,7 @@ impl Limits {
     }
 
     /// Waits until a handler of the tool may run.
-    pub(super) fn permit(self: &Arc<Self>, tool: &str) -> Asked {
+    pub(crate) fn permit(self: &Arc<Self>, tool: &str) -> Asked {
         Asked { limits: Arc::clone(self), tool: tool.to_owned(), ticket: None }
     }
 
@@ -114,7 +114,7 @@ impl Limits {
 }
 
 /// Waits for a permit; dropped, it waits no longer.
-pub(super) struct Asked {
+pub(crate) struct Asked {
     limits: Arc<Limits>,
     tool: String,
     ticket: Option<u64>,
@@ -172,7 +172,7 @@ impl Drop for Asked {
 }
 
 /// Counts as one that runs, until it is dropped.
-pub(super) struct Permit {
+pub(crate) struct Permit {
     limits: Arc<Limits>,
     tool: String,
 }

@@ -29,6 +29,7 @@ pub use self::answer::{Answer, Deferral, Dispatched};
 pub use self::error::{Cause, TurnError};
 pub use self::journal::{Approval, Approvals, CallKey, CallStart, Journal, Recorded, Start};
 pub use self::limits::Limits;
+pub(crate) use self::limits::Permit;
 pub use self::outcome::{DispatchStage, Outcome, ToolInvoked};
 pub use self::scope::{CallContext, CallScope};
 pub use self::turn::{Served, Turn};
@@ -128,6 +129,9 @@ impl DispatchOptions {
 ///   after the other, so that the answers are those that they would give alone.
 /// - An error that ends the evaluation rolls back, answers its call, and the calls behind it as
 ///   not executed.
+/// - A [`Session`](crate::Session) is one turn's at a time: another one waits, as long as it may
+///   take and until it is cancelled. A tool that runs calls of its own gives them the session that
+///   it was lent.
 /// - Causes of errors and what panics say go to `tracing` and the operator's text, never to the
 ///   model.
 ///
@@ -255,6 +259,11 @@ impl Dispatcher {
     /// Nothing fails as a whole. Dropping the future drops the handler that runs; what it changed
     /// is then not put back: cancel the turn's token instead.
     pub async fn dispatch(&self, calls: Vec<Hydrated>, turn: &Turn) -> Dispatched {
-        run::Run::new(self, turn).all(calls).await
+        // Where the wait ended without the session, the turn is over, and so are its calls.
+        let hold = turn.hold().await;
+        match &hold {
+            Some(hold) => run::Run::new(self, &turn.within(hold)).all(calls).await,
+            None => run::Run::new(self, turn).all(calls).await,
+        }
     }
 }

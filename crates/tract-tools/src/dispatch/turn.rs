@@ -13,7 +13,7 @@ use crate::event::SessionState;
 use crate::fs::Views;
 use crate::policy::PastCalls;
 use crate::resource::Resources;
-use crate::session::Session;
+use crate::session::{Session, SessionHold};
 use crate::snapshot::Snapshot;
 
 /// Who answered with the calls: provider and model, as they call themselves.
@@ -118,6 +118,18 @@ impl Turn {
     pub fn model(mut self, model: Arc<dyn ChatModel>) -> Self {
         self.model = Some(model);
         self
+    }
+
+    /// Waits for the session, as long as the turn may take and until it is cancelled.
+    pub(super) async fn hold(&self) -> Option<SessionHold> {
+        let session = self.lent_session.as_ref()?;
+        let by = format!("a turn of {:?}", &*self.evaluation);
+        session.hold(by, self.context.remaining(), self.context.cancellation()).await.ok()
+    }
+
+    /// Returns this turn, lending the session of a hold.
+    pub(super) fn within(&self, hold: &SessionHold) -> Self {
+        Self { lent_session: Some(hold.session().clone()), ..self.clone() }
     }
 
     /// What the context of a call starts from, with what the turn lends.

@@ -18,6 +18,12 @@ pub enum SessionError {
         /// What the reader met.
         source: serde_json::Error,
     },
+    /// Another turn works on the session, and did not end while this one waited for it.
+    #[error("{by} works on this session")]
+    Held {
+        /// The other turn.
+        by: String,
+    },
     /// An item has no JSON form.
     #[error("an item of the slice {name:?} has no JSON form: {source}")]
     NoJson {
@@ -34,6 +40,7 @@ impl SessionError {
         match self {
             Self::NameTaken { .. } => "name_taken",
             Self::Shape { .. } => "shape",
+            Self::Held { .. } => "held",
             Self::NoJson { .. } => "no_json",
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! An event is a value; what is published reaches every reducer that was registered for its type,
 //! each of which says what becomes of one slice. An event that nobody registered for is appended
-//! to the slice of its own type. State is taken back when a call fails; logs are not.
+//! to the slice of its own type. State is taken back when a call fails; logs are not. So one turn at a
+//! time works on a session ([`Session::hold`]).
 //!
 //! ```
 //! use serde::{Deserialize, Serialize};
@@ -30,6 +31,7 @@
 //! ```
 
 mod error;
+mod hold;
 mod reduce;
 mod slice;
 mod snapshot;
@@ -45,6 +47,8 @@ use serde::de::DeserializeOwned;
 use tract_core::JsonText;
 
 pub use self::error::SessionError;
+pub use self::hold::SessionHold;
+use self::hold::Turns;
 pub use self::reduce::{SliceOp, append, replace_latest, upsert_by};
 use self::slice::{Reducer, Slice, Typed, Untyped};
 pub use self::snapshot::{SessionSnapshot, SliceDocument};
@@ -85,7 +89,12 @@ type Result<T> = std::result::Result<T, SessionError>;
 /// `context.resource::<Session>()?`. Reducers are pure: they see the slice and the event, and must
 /// not use a session themselves.
 #[derive(Clone, Default)]
-pub struct Session(Arc<Mutex<State>>);
+pub struct Session {
+    state: Arc<Mutex<State>>,
+    turns: Arc<Turns>,
+    /// The hold that lent this handle.
+    lent_by: Option<u64>,
+}
 
 #[derive(Default)]
 struct State {
@@ -117,12 +126,12 @@ impl Session {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // What is changed under the lock is computed before: a panic leaves it as it was.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether both are the same session.
     pub fn is(&self, other: &Session) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.state, &other.state)
     }
 
     /// Says that a slice is a log: what was said stays when a call fails. Where nothing is said a

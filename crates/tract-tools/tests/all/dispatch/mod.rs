@@ -14,4 +14,5 @@ mod lent;
 mod limits;
 // One row for each way in which a call ends.
 mod rows;
+mod sessions;
 pub(crate) mod support;
