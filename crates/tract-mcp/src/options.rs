@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+
+use tract_core::hash;
 
 use crate::event::{Listener, McpEvent};
 
@@ -115,12 +117,51 @@ impl ServerCommand {
         all
     }
 
+    /// Returns what approvals of a server without a label are bound to: the program's name and a hash
+    /// of the program as it was given, all arguments and the folder. No variable is part of it, and
+    /// arguments, which may contain keys, cannot be read from it.
+    ///
+    /// ```
+    /// use tract_mcp::ServerCommand;
+    /// let one = ServerCommand::new("npx").args(["-y", "one"]);
+    /// let two = ServerCommand::new("npx").args(["-y", "two"]);
+    /// assert!(one.identity().starts_with("npx#"));
+    /// assert_ne!(one.identity(), two.identity());
+    /// assert_eq!(one.identity(), one.clone().env("KEY", "secret").identity());
+    /// ```
+    pub fn identity(&self) -> String {
+        let mut words = Vec::new();
+        let folder = self.folder.as_ref().map(|folder| folder.as_os_str());
+        for word in [Some(&*self.program), folder].into_iter().flatten() {
+            words.extend_from_slice(word.as_encoded_bytes());
+            words.push(0);
+        }
+        // No program, folder or argument contains a NUL; an empty one ends the first part.
+        for word in [OsStr::new("")].into_iter().chain(self.args.iter().map(|arg| &**arg)) {
+            words.extend_from_slice(word.as_encoded_bytes());
+            words.push(0);
+        }
+        format!("{}#{}", self.name(), short_hash(&words))
+    }
+
+    /// Returns the program's name, without its folder and extension.
+    pub fn name(&self) -> String {
+        let stem = Path::new(&self.program).file_stem().unwrap_or(&self.program);
+        stem.to_string_lossy().into_owned()
+    }
+
     /// Sets the folder that it runs in.
     #[must_use]
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = Some(folder.into());
         self
     }
+}
+
+/// Returns the first 16 digits of a hash. That is enough: users write these commands themselves, and
+/// gain nothing from two that collide.
+pub(crate) fn short_hash(bytes: &[u8]) -> String {
+    hash::blob(bytes).to_hex().chars().take(16).collect()
 }
 
 /// What a server may do, and how long it may take.

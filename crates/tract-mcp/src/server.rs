@@ -43,6 +43,8 @@ pub struct McpServer(Arc<Inner>);
 
 struct Inner {
     label: String,
+    /// What approvals are bound to.
+    identity: String,
     options: ServerOptions,
     way: Way,
     life: Mutex<Life>,
@@ -92,7 +94,9 @@ pub(crate) struct Reach {
 
 impl McpServer {
     /// Starts a program that speaks the protocol on its standard streams. The label names the
-    /// server in errors, in pins and before names that several servers have.
+    /// server in errors, in approvals and before names that several servers have. With an empty one
+    /// it is named after the program, and approvals are bound to its whole command line
+    /// ([`ServerCommand::identity`]).
     ///
     /// # Errors
     /// [`McpError::Start`], [`McpError::Handshake`].
@@ -101,13 +105,14 @@ impl McpServer {
         command: ServerCommand,
         options: ServerOptions,
     ) -> Result<Self> {
-        let label = label.into();
+        let (label, identity) = named(label.into(), || (command.name(), command.identity()));
         let changes = Arc::default();
         let connection = Connection::start(&label, &command, &options, &changes).await?;
-        Ok(Self::of(label, options, Way::Program(command), connection, changes))
+        Ok(Self::of([label, identity], options, Way::Program(command), connection, changes))
     }
 
-    /// Connects to a server behind a url (streamable HTTP).
+    /// Connects to a server behind a url (streamable HTTP). With an empty label it is named after the
+    /// url, and approvals are bound to that ([`ServerUrl::identity`]).
     ///
     /// # Behavior
     /// - A session that the server does not know any more is begun anew, and the request that met
@@ -125,10 +130,10 @@ impl McpServer {
         url: ServerUrl,
         options: ServerOptions,
     ) -> Result<Self> {
-        let label = label.into();
+        let (label, identity) = named(label.into(), || (url.shown(), url.identity()));
         let changes = Arc::default();
         let connection = Connection::at(&label, &url, &options, &changes).await?;
-        Ok(Self::of(label, options, Way::Url(url), connection, changes))
+        Ok(Self::of([label, identity], options, Way::Url(url), connection, changes))
     }
 
     /// Speaks with a server over two streams: one of this process, or over a socket.
@@ -150,11 +155,11 @@ impl McpServer {
         let stderr = Stderr::default();
         let connection =
             Connection::over(&label, reader, writer, None, stderr, &options, &changes).await?;
-        Ok(Self::of(label, options, Way::Streams, connection, changes))
+        Ok(Self::of([label.clone(), label], options, Way::Streams, connection, changes))
     }
 
     fn of(
-        label: String,
+        [label, identity]: [String; 2],
         options: ServerOptions,
         way: Way,
         connection: Connection,
@@ -162,7 +167,13 @@ impl McpServer {
     ) -> Self {
         let life = Mutex::new(Life { connection: Some(connection), number: 0, restarts: 0 });
         let (listed, listing) = Default::default();
-        Self(Arc::new(Inner { label, options, way, life, changes, listed, listing }))
+        Self(Arc::new(Inner { label, identity, options, way, life, changes, listed, listing }))
+    }
+
+    /// Returns what approvals are bound to: the label that it was given, else its command line or
+    /// its url.
+    pub fn identity(&self) -> &str {
+        &self.0.identity
     }
 
     /// Returns the label.
@@ -388,6 +399,14 @@ impl McpServer {
 
     pub(crate) fn is_program(&self) -> bool {
         matches!(self.0.way, Way::Program(_))
+    }
+}
+
+/// The label and the identity of a server: the label where one was given.
+fn named(label: String, unlabelled: impl FnOnce() -> (String, String)) -> (String, String) {
+    match label.is_empty() {
+        true => unlabelled(),
+        false => (label.clone(), label),
     }
 }
 

@@ -101,7 +101,7 @@ impl McpTool {
     /// policy lets a tool of this standing run.
     #[must_use]
     pub fn pinned(mut self, pins: &Pins, policy: PinPolicy) -> Self {
-        let standing = pins.standing(self.server.label(), &self.definition);
+        let standing = pins.standing(self.server.identity(), &self.definition);
         self.refused = policy.refusal(&standing);
         self.may_change = policy == PinPolicy::TellOnly;
         self
@@ -155,7 +155,7 @@ fn traits(hints: Hints, trusted: bool) -> ToolTraits {
 #[async_trait]
 impl DynTool for McpTool {
     fn spec(&self) -> ToolSpec {
-        let origin = ToolOrigin::new(self.server.label(), self.definition.clone());
+        let origin = ToolOrigin::new(self.server.identity(), self.definition.clone());
         ToolSpec::new(&*self.name, &*self.description, &*self.parameters)
             .traits(self.traits)
             .origin(origin)

@@ -21,7 +21,8 @@ pub(crate) struct Source {
     /// A JSON list of definitions, one a line, or what a server listed; `-` for standard input.
     #[arg(required_unless_present_any = ["command", "url"], conflicts_with_all = ["command", "url"])]
     file: Option<PathBuf>,
-    /// The label of the server: tools of different servers may share a name.
+    /// The label of the server: tools of different servers may share a name. Without one, what is
+    /// approved is bound to the whole command line, or to the url.
     #[arg(long, value_name = "LABEL", default_value = "", hide_default_value = true)]
     server: String,
     /// Only the tool of this name; may be given several times.
@@ -53,8 +54,12 @@ struct Line<'a> {
     changes: Vec<String>,
 }
 
-pub(crate) async fn run(context: &mut Context<'_>, source: Source, deed: Deed) -> Outcome<()> {
+pub(crate) async fn run(context: &mut Context<'_>, mut source: Source, deed: Deed) -> Outcome<()> {
     let found = found(&source)?;
+    #[cfg(feature = "mcp")]
+    if source.server.is_empty() {
+        source.server = source.place.identity().unwrap_or_default();
+    }
     let tract = match deed {
         Deed::Check => context.open().await?,
         Deed::Pin | Deed::Trust => context.open_or_create().await?,

@@ -66,16 +66,22 @@ impl Place {
         })
     }
 
+    /// Returns what approvals of the server are bound to where it has no label.
+    pub(crate) fn identity(&self) -> Option<String> {
+        #[cfg(feature = "http")]
+        if let Some(url) = &self.url {
+            return Some(tract::mcp::ServerUrl::new(url).identity());
+        }
+        let (program, args) = self.command.split_first()?;
+        Some(ServerCommand::new(program).args(args).identity())
+    }
+
     async fn open(&self, label: &str, options: ServerOptions) -> Outcome<McpServer> {
         if let Some(url) = &self.url {
             return self.connect(label, url, options).await;
         }
         let Some((program, args)) = self.command.split_first() else {
             return Err(Failure::usage("expected a server: --url URL, or its command after --"));
-        };
-        let label = match label {
-            "" => program.to_string_lossy().into_owned(),
-            label => label.to_owned(),
         };
         let mut command = ServerCommand::new(program).args(args);
         for variable in &self.env {
@@ -99,10 +105,6 @@ impl Place {
             })?;
             server = server.bearer(token);
         }
-        let label = match label {
-            "" => server.shown(),
-            label => label.to_owned(),
-        };
         Ok(McpServer::connect(label, server, options).await?)
     }
 

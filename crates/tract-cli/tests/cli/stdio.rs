@@ -64,6 +64,19 @@ fn lives(place: &Place, lives: &Value) {
     place.write(FILE, lives.to_string());
 }
 
+/// Runs a task with a server of tools, by a model that gives these answers.
+fn run_task(place: &Place, answers: Vec<String>, mcp: &str, flags: &[&str]) -> Ran {
+    let server = Server::start(answers, false);
+    let task = ["run", "Go.", "--json", "--plan", "none", "--mcp", mcp];
+    let model = ["--model", "openai/some", "--base-url", &server.url];
+    run(place, &[&task[..], &model, flags].concat())
+}
+
+/// The answers to calls, in what a run has written.
+fn answers(ran: &Ran) -> Vec<Value> {
+    ran.lines().into_iter().filter(|line| line["event"] == "answer").collect()
+}
+
 /// Runs with keys in the environment.
 fn with_keys(place: &Place, arguments: &[&str]) -> Ran {
     let mut command = place.command(arguments);
@@ -99,34 +112,17 @@ fn a_server_reads_no_variable_that_was_not_named() {
 fn a_run_gives_its_servers_the_variables_that_are_named() {
     let place = Place::new();
     lives(&place, &json!([[tool("names", "Names its variables.")]]));
-    let server = Server::start(vec![calls("c1", "names", &json!({})), says("Seen.")], false);
     let mcp = format!("own={}", command().join(" "));
-    let arguments = [
-        "run",
-        "Look.",
-        "--json",
-        "--model",
-        "openai/some",
-        "--base-url",
-        &server.url,
-        "--mcp",
-        &mcp,
-        "--approve",
-        "none",
-        "--mcp-env",
-        "own:GIVEN=1",
-        "--plan",
-        "none",
-    ];
-    let ran = run(&place, &arguments);
+    let seen = vec![calls("c1", "names", &json!({})), says("Seen.")];
+    let flags = ["--approve", "none", "--mcp-env", "own:GIVEN=1"];
+    let ran = run_task(&place, seen, &mcp, &flags);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let answer = ran.lines().into_iter().find(|line| line["event"] == "answer").expect("one");
-    let names = answer["text"].as_str().expect("a text");
+    let answers = answers(&ran);
+    let names = answers[0]["text"].as_str().expect("a text");
     assert!(names.contains("GIVEN") && !names.contains("OPENAI_API_KEY"), "{names}");
-    server.served.join().expect("it served");
-    let ran = run(&place, &[&arguments[..], &["--mcp-env", "other:X=1"]].concat());
+    let ran = run_task(&place, Vec::new(), &mcp, &["--mcp-env", "other:X=1"]);
     assert!(ran.code == Some(2) && ran.stdout.contains("the labels are: own"), "{ran:?}");
-    let ran = run(&place, &[&arguments[..], &["--mcp", &mcp]].concat());
+    let ran = run_task(&place, Vec::new(), &mcp, &["--mcp", &mcp]);
     assert!(ran.code == Some(2) && ran.stdout.contains("two servers have the label"), "{ran:?}");
 }
 
@@ -147,32 +143,15 @@ fn a_server_that_comes_back_with_another_definition_is_not_called() {
     let pin = [&["tools", "pin", "--server", "own", "--"], &command[..]].concat();
     place.ok(&pin);
     place.ok(&["tools", "policy", "approved-only"]);
-    let answers = vec![
+    let said = vec![
         calls("c1", "pay", &json!({})),
         calls("c2", "end", &json!({})),
         calls("c3", "pay", &json!({})),
         says("It did not work."),
     ];
-    let server = Server::start(answers, false);
     let mcp = format!("own={}", command.join(" "));
-    let arguments = [
-        "run",
-        "Pay.",
-        "--json",
-        "--model",
-        "openai/some",
-        "--base-url",
-        &server.url,
-        "--mcp",
-        &mcp,
-        "--approve",
-        "none",
-        "--plan",
-        "none",
-    ];
-    let ran = run(&place, &arguments);
-    let answers: Vec<Value> =
-        ran.lines().into_iter().filter(|line| line["event"] == "answer").collect();
+    let ran = run_task(&place, said, &mcp, &["--approve", "none"]);
+    let answers = answers(&ran);
     let failed: Vec<&Value> = answers.iter().map(|answer| &answer["is_error"]).collect();
     assert_eq!(failed, [false, true, true], "{ran:?}");
     let why = answers[2]["text"].as_str().expect("a text");
@@ -203,24 +182,71 @@ fn a_definition_that_is_no_tool_is_reported_and_the_others_work() {
     let imported = &place.json(&["tools", "of", "--json"])[0];
     assert_eq!(imported.as_array().map(Vec::len), Some(2), "{imported}");
     std::fs::create_dir(place.path("desk")).expect("a folder");
-    let server = Server::start(vec![calls("c1", "own__fs_read", &json!({})), says("Seen.")], false);
     let mcp = format!("own={}", command.join(" "));
-    let arguments = [
-        "run",
-        "Look.",
-        "--model",
-        "openai/some",
-        "--base-url",
-        &server.url,
-        "--mcp",
-        &mcp,
-        "--approve",
-        "none",
-        "--fs",
-        "desk",
-    ];
-    let ran = run(&place, &arguments);
+    let seen = vec![calls("c1", "own__fs_read", &json!({})), says("Seen.")];
+    let ran = run_task(&place, seen, &mcp, &["--approve", "none", "--fs", "desk"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(ran.stderr.matches("left out").count(), 4, "{ran:?}");
     assert_eq!(std::fs::read_to_string(place.path("called")).expect("a file"), "fs_read");
+}
+
+/// The same program with other arguments: the harness ignores these.
+fn other_command() -> Vec<String> {
+    let mut words = command();
+    words.extend(["--color", "never"].map(str::to_owned));
+    words
+}
+
+#[test]
+fn what_is_approved_of_a_server_without_a_label_is_approved_of_its_whole_command() {
+    let place = Place::new();
+    lives(&place, &json!([[tool("pay", "Pays.")]]));
+    let (one, other) = (command(), other_command());
+    let tools = |verb: &[&str], command: &[String]| {
+        let command: Vec<&str> = command.iter().map(String::as_str).collect();
+        place.run(&[&["tools"], verb, &["--json", "--"], &command[..]].concat())
+    };
+    let pinned = tools(&["pin"], &one).expect(0);
+    let server = pinned.lines()[0]["server"].as_str().expect("a text").to_owned();
+    assert!(!server.contains("stdio::serve"), "arguments may hold keys: {server}");
+    tools(&["check"], &one).expect(0);
+    let unknown = tools(&["check"], &other).expect(1);
+    assert_eq!(unknown.lines()[0]["status"], "unknown", "{unknown:?}");
+    place.ok(&["tools", "policy", "approved-only"]);
+    let paid = || vec![calls("c1", "pay", &json!({})), says("Done.")];
+    for (command, is_error) in [(&one, false), (&other, true)] {
+        let ran = run_task(&place, paid(), &command.join(" "), &["--approve", "none"]);
+        assert_eq!(answers(&ran)[0]["is_error"], is_error, "{ran:?}");
+    }
+    assert_eq!(std::fs::read_to_string(place.path("called")).expect("a file"), "pay");
+    // A label stays what counts where it is given.
+    tools(&["pin", "--server", "own"], &one).expect(0);
+    tools(&["check", "--server", "own"], &other).expect(0);
+}
+
+#[test]
+fn a_call_that_was_approved_does_not_run_on_a_server_with_other_arguments() {
+    let place = Place::new();
+    lives(&place, &json!([[tool("pay", "Pays.")]]));
+    let (one, other) = (command().join(" "), other_command().join(" "));
+    let ran = run_task(&place, vec![calls("c1", "pay", &json!({}))], &one, &[]);
+    assert_eq!(ran.code, Some(1), "it waits: {ran:?}");
+    let approve_all = || {
+        for waits in place.json(&["pending", "list", "--json"]) {
+            place.ok(&["pending", "approve", waits["id"].as_str().expect("an id")]);
+        }
+    };
+    approve_all();
+    let go_on = |mcp: &str, says: Vec<String>| {
+        let server = Server::start(says, false);
+        let model = ["--model", "openai/some", "--base-url", &server.url];
+        run(&place, &[&["run", "--json", "--plan", "none", "--mcp", mcp], &model[..]].concat())
+    };
+    let ran = go_on(&other, Vec::new());
+    assert_eq!(ran.code, Some(1), "it waits again: {ran:?}");
+    assert!(!place.path("called").exists(), "nothing was approved for it");
+    approve_all();
+    let ran = go_on(&other, vec![says("Done.")]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(std::fs::read_to_string(place.path("called")).expect("a file"), "pay");
 }

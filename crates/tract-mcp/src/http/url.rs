@@ -8,6 +8,7 @@ use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::error::{McpError, Result};
+use crate::options::short_hash;
 
 /// The url of a server that speaks streamable HTTP, with the headers that it wants.
 ///
@@ -60,6 +61,17 @@ impl ServerUrl {
                 url.into()
             }
             Err(_) => "a text that is no url".to_owned(),
+        }
+    }
+
+    /// Returns what approvals of a server without a label are bound to: the url as it may be
+    /// [shown](Self::shown), with a hash of all of it where it has a query. Headers are no part of it.
+    pub fn identity(&self) -> String {
+        match Url::parse(self.url.trim()) {
+            Ok(url) if url.query().is_some() => {
+                format!("{}#{}", self.shown(), short_hash(url.as_str().as_bytes()))
+            }
+            _ => self.shown(),
         }
     }
 

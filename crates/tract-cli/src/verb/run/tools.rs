@@ -165,16 +165,15 @@ async fn servers(
     let mut planned: BTreeMap<String, ServerCommand> = BTreeMap::new();
     let mut order = Vec::new();
     for command in commands {
-        let (label, command) = labelled(command);
+        let (given, command) = labelled(command);
         let words = words(command)?;
         let Some((program, arguments)) = words.split_first() else {
             return Err(Failure::usage("expected the command of a server after --mcp, found none"));
         };
-        let stem = Path::new(program).file_stem().and_then(|stem| stem.to_str());
-        let label = label.or(stem).unwrap_or("server").to_owned();
         let command = ServerCommand::new(program).args(arguments);
-        order.push(label.clone());
-        // What is approved is approved for a label.
+        let label = given.map_or_else(|| command.name(), str::to_owned);
+        order.push((label.clone(), given.unwrap_or_default().to_owned()));
+        // Variables are given, and names told apart, by label.
         if planned.insert(label.clone(), command).is_some() {
             return Err(Failure::usage(format!("two servers have the label {label:?}"))
                 .note("give each a label of its own: --mcp 'LABEL=COMMAND'"));
@@ -185,9 +184,9 @@ async fn servers(
     }
     let mut servers = Vec::new();
     let mut tools = Vec::new();
-    for label in order {
+    for (label, given) in order {
         let Some(command) = planned.remove(&label) else { continue };
-        let server = McpServer::start(&*label, command, ServerOptions::new()).await?;
+        let server = McpServer::start(given, command, ServerOptions::new()).await?;
         let listing = server.tools().await?;
         report_refused(&label, &listing);
         tools.extend(listing.tools);
