@@ -2,6 +2,9 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
+// Handlers for all events do all that a handler for one event does.
+mod any_handlers;
+
 // Who may depend on whom, and what each feature brings in.
 mod architecture;
 

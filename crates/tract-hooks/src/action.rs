@@ -27,25 +27,125 @@ pub trait Action: Clone + Send + Sync + 'static {
     /// Returns what it comes to.
     fn verdict(&self) -> Verdict<'_>;
 
-    /// Returns the answer that says the same as that of a handler for all events.
-    fn from_any(action: AnyAction) -> Self;
+    /// Translates the answer of a handler for all events.
+    ///
+    /// # Errors
+    /// [`ForeignAction`] when it is the answer to another event.
+    fn from_any(action: AnyAction) -> Result<Self, ForeignAction>;
 
-    /// Returns the answer that does not go on, for this reason.
-    fn refuse(reason: String) -> Self {
-        Self::from_any(AnyAction::Reject(reason))
-    }
+    /// Returns the answer that rejects the event, with this reason.
+    fn refuse(reason: String) -> Self;
 }
 
-/// The answer of a handler that hears every event.
+/// The answer of a handler for all events.
+///
+/// It can be everything that the answer of a handler for one event can be: the action of an event
+/// converts into it.
+///
+/// ```
+/// use tract_hooks::{AnyAction, AnyEvent, Hooks, Summarize, ToolResultAction, ToolResultReceived};
+/// let hooks = Hooks::new().on_any("short", |event| match event {
+///     AnyEvent::ToolResultReceived(result) if result.token_count > 500 => {
+///         ToolResultAction::from(Summarize::to_tokens(100)).into()
+///     }
+///     _ => AnyAction::Pass,
+/// });
+/// assert!(hooks.hears::<ToolResultReceived>());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AnyAction {
     /// No opinion.
     Pass,
+    /// Go on as asked: commit, run, compile, compress or merge.
+    Approve,
     /// Do not, for this reason. Of compiling and dispatching: refuse.
     Reject(String),
-    /// Leave it for somebody to decide, for this reason. A compile cannot wait: it is refused.
+    /// Leave it for a person to decide, for this reason. A compile cannot wait: it is refused.
     Defer(String),
+    /// The answer to [`BeforeCommit`](crate::BeforeCommit), such as an edit.
+    Commit(CommitAction),
+    /// The answer to [`ToolResultReceived`](crate::ToolResultReceived), such as a summary.
+    ToolResult(ToolResultAction),
+    /// The answer to [`BeforeDispatch`](crate::BeforeDispatch), such as other arguments.
+    Dispatch(DispatchAction),
+    /// The answer to [`BeforeCompile`](crate::BeforeCompile).
+    Compile(CompileAction),
+    /// The answer to [`BeforeCompress`](crate::BeforeCompress), such as another summary.
+    Compress(CompressAction),
+    /// The answer to [`BeforeMerge`](crate::BeforeMerge).
+    Merge(MergeAction),
+}
+
+/// A handler for all events answered one event with the action of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{action:?} of another event")]
+pub struct ForeignAction {
+    /// The stable word for the action.
+    pub action: &'static str,
+}
+
+impl AnyAction {
+    /// Returns the stable word for the answer.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Approve => "approve",
+            Self::Reject(_) => "reject",
+            Self::Defer(_) => "defer",
+            Self::Commit(action) => action.name(),
+            Self::ToolResult(action) => action.name(),
+            Self::Dispatch(action) => action.name(),
+            Self::Compile(action) => action.name(),
+            Self::Compress(action) => action.name(),
+            Self::Merge(action) => action.name(),
+        }
+    }
+}
+
+/// The conversions between the answers to one event and those to any.
+macro_rules! translated {
+    ($variant:ident, $approve:ident, $reject:ident) => {
+        fn from_any(action: AnyAction) -> Result<Self, ForeignAction> {
+            match action {
+                AnyAction::Pass => Ok(Self::Pass),
+                AnyAction::Approve => Ok(Self::$approve),
+                AnyAction::Reject(reason) => Ok(Self::$reject(reason)),
+                AnyAction::Defer(reason) => Ok(Self::defer(reason)),
+                AnyAction::$variant(action) => Ok(action),
+                foreign => Err(ForeignAction { action: foreign.name() }),
+            }
+        }
+
+        fn refuse(reason: String) -> Self {
+            Self::$reject(reason)
+        }
+    };
+}
+
+macro_rules! into_any {
+    ($($action:ident => $variant:ident, $defer:ident;)*) => {$(
+        impl $action {
+            fn defer(reason: String) -> Self {
+                Self::$defer(reason)
+            }
+        }
+
+        impl From<$action> for AnyAction {
+            fn from(action: $action) -> Self {
+                Self::$variant(action)
+            }
+        }
+    )*};
+}
+
+into_any! {
+    CommitAction => Commit, Defer;
+    ToolResultAction => ToolResult, Defer;
+    DispatchAction => Dispatch, Defer;
+    CompileAction => Compile, Refuse;
+    CompressAction => Compress, Defer;
+    MergeAction => Merge, Defer;
 }
 
 /// The answer to [`BeforeCommit`](crate::BeforeCommit).
@@ -164,6 +264,8 @@ pub enum DispatchAction {
 pub enum CompileAction {
     /// No opinion.
     Pass,
+    /// Compile.
+    Approve,
     /// Do not compile, for this reason.
     Refuse(String),
 }
@@ -230,13 +332,7 @@ impl Action for CommitAction {
         }
     }
 
-    fn from_any(action: AnyAction) -> Self {
-        match action {
-            AnyAction::Pass => Self::Pass,
-            AnyAction::Reject(reason) => Self::Reject(reason),
-            AnyAction::Defer(reason) => Self::Defer(reason),
-        }
-    }
+    translated!(Commit, Approve, Reject);
 }
 
 impl Action for ToolResultAction {
@@ -264,13 +360,7 @@ impl Action for ToolResultAction {
         }
     }
 
-    fn from_any(action: AnyAction) -> Self {
-        match action {
-            AnyAction::Pass => Self::Pass,
-            AnyAction::Reject(reason) => Self::Reject(reason),
-            AnyAction::Defer(reason) => Self::Defer(reason),
-        }
-    }
+    translated!(ToolResult, Approve, Reject);
 }
 
 impl Action for DispatchAction {
@@ -297,13 +387,7 @@ impl Action for DispatchAction {
         }
     }
 
-    fn from_any(action: AnyAction) -> Self {
-        match action {
-            AnyAction::Pass => Self::Pass,
-            AnyAction::Reject(reason) => Self::Refuse(reason),
-            AnyAction::Defer(reason) => Self::Defer(reason),
-        }
-    }
+    translated!(Dispatch, Run, Refuse);
 }
 
 impl Action for CompileAction {
@@ -314,6 +398,7 @@ impl Action for CompileAction {
     fn name(&self) -> &'static str {
         match self {
             Self::Pass => "pass",
+            Self::Approve => "approve",
             Self::Refuse(_) => "refuse",
         }
     }
@@ -321,16 +406,12 @@ impl Action for CompileAction {
     fn verdict(&self) -> Verdict<'_> {
         match self {
             Self::Pass => Verdict::Pass,
+            Self::Approve => Verdict::Go,
             Self::Refuse(reason) => Verdict::Stop(reason),
         }
     }
 
-    fn from_any(action: AnyAction) -> Self {
-        match action {
-            AnyAction::Pass => Self::Pass,
-            AnyAction::Reject(reason) | AnyAction::Defer(reason) => Self::Refuse(reason),
-        }
-    }
+    translated!(Compile, Approve, Refuse);
 }
 
 impl Action for CompressAction {
@@ -357,13 +438,7 @@ impl Action for CompressAction {
         }
     }
 
-    fn from_any(action: AnyAction) -> Self {
-        match action {
-            AnyAction::Pass => Self::Pass,
-            AnyAction::Reject(reason) => Self::Reject(reason),
-            AnyAction::Defer(reason) => Self::Defer(reason),
-        }
-    }
+    translated!(Compress, Approve, Reject);
 }
 
 impl Action for MergeAction {
@@ -389,13 +464,7 @@ impl Action for MergeAction {
         }
     }
 
-    fn from_any(action: AnyAction) -> Self {
-        match action {
-            AnyAction::Pass => Self::Pass,
-            AnyAction::Reject(reason) => Self::Reject(reason),
-            AnyAction::Defer(reason) => Self::Defer(reason),
-        }
-    }
+    translated!(Merge, Approve, Reject);
 }
 
 impl Action for RefMovedAction {
@@ -412,7 +481,12 @@ impl Action for RefMovedAction {
     }
 
     /// Handlers for all events do not hear this one, so there is nothing to translate.
-    fn from_any(_: AnyAction) -> Self {
+    fn from_any(_: AnyAction) -> Result<Self, ForeignAction> {
+        Ok(Self::Pass)
+    }
+
+    /// What has happened cannot be refused.
+    fn refuse(_: String) -> Self {
         Self::Pass
     }
 }

@@ -2,27 +2,33 @@
 
 use std::fmt;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tract_core::Summarizer;
 
 use crate::action::{Action, AnyAction, Verdict};
+use crate::ask::{apart, in_place, waited};
 use crate::decision::{Decision, HandlerFailure, HandlerFailureKind};
 use crate::event::{
     AnyEvent, BeforeCommit, BeforeCompile, BeforeCompress, BeforeDispatch, BeforeMerge, Event,
     RefMoved, ToolResultReceived,
 };
-use crate::{nested, timer, worker};
+use crate::nested;
 
 /// A handler as a type, for those that wait and those that keep state.
 #[async_trait]
 pub trait Handler<E: Event>: Send + Sync + 'static {
     /// Looks at the event and answers.
     async fn handle(&self, event: &E) -> E::Action;
+}
+
+/// A handler for all events as a type, for those that wait and those that keep state.
+#[async_trait]
+pub trait AnyHandler: Send + Sync + 'static {
+    /// Looks at the event and answers.
+    async fn handle(&self, event: AnyEvent<'_>) -> AnyAction;
 }
 
 /// Named handlers, in order. Cheap to clone; a clone that is changed leaves the other alone.
@@ -35,7 +41,8 @@ pub trait Handler<E: Event>: Send + Sync + 'static {
 /// - A name stands once for each event: adding another handler under it puts that one in the
 ///   place of the first.
 /// - What a handler does itself does not ask handlers again.
-/// - A handler that panics, fails, or takes longer than the time limit decides nothing: what
+/// - A handler that panics, fails, takes longer than the time limit, or answers one event with the
+///   action of another decides nothing: what
 ///   becomes of the event then is said by [`on_failure`](Self::on_failure), and every such failure
 ///   is told with the decision. A closure that never ends is left to its own thread.
 #[derive(Clone, Default)]
@@ -75,7 +82,7 @@ pub(crate) mod stored {
 
     use tract_core::Summarizer;
 
-    use super::{AnyHandler, Event, Named, OnFailure, Run};
+    use super::{AnyRun, Event, Named, OnFailure, Run};
     use crate::event::{
         BeforeCommit, BeforeCompile, BeforeCompress, BeforeDispatch, BeforeMerge, RefMoved,
         ToolResultReceived,
@@ -97,7 +104,7 @@ pub(crate) mod stored {
         pub(crate) before_compress: Chain<BeforeCompress>,
         pub(crate) before_merge: Chain<BeforeMerge>,
         pub(crate) ref_moved: Chain<RefMoved>,
-        pub(crate) any: Vec<Named<AnyHandler>>,
+        pub(crate) any: Vec<Named<AnyRun>>,
     }
 
     impl Default for Chains {
@@ -175,7 +182,14 @@ impl<E: Event> Clone for Run<E> {
     }
 }
 
-type AnyHandler = Arc<dyn Fn(AnyEvent<'_>) -> AnyAction + Send + Sync>;
+/// A closure for all events that answers at once, or says why it cannot.
+type AnyFunction = dyn Fn(AnyEvent<'_>) -> Result<AnyAction, String> + Send + Sync;
+
+#[derive(Clone)]
+pub(crate) enum AnyRun {
+    Now(Arc<AnyFunction>),
+    Later(Arc<dyn AnyHandler>),
+}
 
 /// A closure that makes a future of its own copy of the event.
 struct Waits<F>(F);
@@ -279,15 +293,46 @@ impl Hooks {
         self.with(name, Run::Later(Arc::new(handler)))
     }
 
-    /// Adds a handler that hears every event which waits for a decision, after the handlers for
-    /// that event.
+    /// Adds a handler for every event that waits for a decision. It is asked after the handlers for
+    /// that event, and may answer all that they may: see [`AnyAction`].
     #[must_use]
     pub fn on_any(
-        mut self,
+        self,
         name: impl Into<Arc<str>>,
         handler: impl Fn(AnyEvent<'_>) -> AnyAction + Send + Sync + 'static,
     ) -> Self {
-        add(&mut self.chains_mut().any, name.into(), Arc::new(handler));
+        self.with_any(name, AnyRun::Now(Arc::new(move |event| Ok(handler(event)))))
+    }
+
+    /// Adds a handler for all events that may fail; a failure is reported with the decision, see
+    /// [`on_failure`](Self::on_failure).
+    #[must_use]
+    pub fn on_any_try<X: fmt::Display>(
+        self,
+        name: impl Into<Arc<str>>,
+        handler: impl Fn(AnyEvent<'_>) -> Result<AnyAction, X> + Send + Sync + 'static,
+    ) -> Self {
+        let run = move |event: AnyEvent<'_>| handler(event).map_err(|error| error.to_string());
+        self.with_any(name, AnyRun::Now(Arc::new(run)))
+    }
+
+    /// Adds a handler for all events that is a type, such as one that waits.
+    #[must_use]
+    pub fn any_handler(self, name: impl Into<Arc<str>>, handler: impl AnyHandler) -> Self {
+        self.with_any(name, AnyRun::Later(Arc::new(handler)))
+    }
+
+    fn with_any(mut self, name: impl Into<Arc<str>>, run: AnyRun) -> Self {
+        add(&mut self.chains_mut().any, name.into(), run);
+        self
+    }
+
+    /// Removes the handler for all events that has this name, where there is one.
+    #[must_use]
+    pub fn without_any(mut self, name: &str) -> Self {
+        if self.chains.is_some() {
+            self.chains_mut().any.retain(|handler| &*handler.name != name);
+        }
         self
     }
 
@@ -418,49 +463,31 @@ impl Hooks {
                 },
                 Run::Later(run) => waited(limit, run.handle(event)).await,
             };
-            match asked {
-                Ok(action) if action.verdict() == Verdict::Pass => {}
-                Ok(action) => return Decision::new(E::NAME, action, &handler.name, failures),
-                Err(kind) => {
-                    let failure = HandlerFailure { handler: handler.name.to_string(), kind };
-                    let reason = failure.to_string();
-                    failures.push(failure);
-                    if chains.on_failure == OnFailure::Refuse {
-                        let action = E::Action::refuse(reason);
-                        return Decision::new(E::NAME, action, &handler.name, failures);
-                    }
-                }
+            if let Some(decision) = chains.decided::<E>(&handler.name, asked, &mut failures) {
+                return decision;
             }
         }
         for handler in &chains.any {
-            if event.as_any().is_none() {
-                break;
-            }
-            let run = Arc::clone(&handler.run);
-            let answer =
-                move |event: &E| Ok(event.as_any().map_or(AnyAction::Pass, |any| run(any)));
-            let asked = match limit {
-                None => in_place(|| answer(event)),
-                Some(limit) => {
-                    let event = Arc::clone(own.get_or_insert_with(|| Arc::new(event.clone())));
-                    apart(limit, move || answer(&event)).await
-                }
-            };
-            match asked {
-                Ok(AnyAction::Pass) => {}
-                Ok(any) => {
-                    let action = E::Action::from_any(any);
-                    return Decision::new(E::NAME, action, &handler.name, failures);
-                }
-                Err(kind) => {
-                    let failure = HandlerFailure { handler: handler.name.to_string(), kind };
-                    let reason = failure.to_string();
-                    failures.push(failure);
-                    if chains.on_failure == OnFailure::Refuse {
-                        let action = E::Action::refuse(reason);
-                        return Decision::new(E::NAME, action, &handler.name, failures);
+            let Some(any) = event.as_any() else { break };
+            let asked = match &handler.run {
+                AnyRun::Now(run) => match limit {
+                    None => in_place(|| run(any)),
+                    Some(limit) => {
+                        let run = Arc::clone(run);
+                        let event = Arc::clone(own.get_or_insert_with(|| Arc::new(event.clone())));
+                        let ask =
+                            move || event.as_any().map_or(Ok(AnyAction::Pass), |any| run(any));
+                        apart(limit, ask).await
                     }
-                }
+                },
+                AnyRun::Later(run) => waited(limit, run.handle(any)).await,
+            };
+            let asked = asked.and_then(|any| {
+                E::Action::from_any(any)
+                    .map_err(|foreign| HandlerFailureKind::Invalid(foreign.to_string()))
+            });
+            if let Some(decision) = chains.decided::<E>(&handler.name, asked, &mut failures) {
+                return decision;
             }
         }
         Decision::unopposed(E::NAME, failures)
@@ -521,48 +548,30 @@ impl Hooks {
     }
 }
 
-/// Asks a closure on this very thread.
-fn in_place<A>(ask: impl FnOnce() -> Result<A, String>) -> Result<A, HandlerFailureKind> {
-    match catch_unwind(AssertUnwindSafe(|| nested::run(ask))) {
-        Ok(answer) => answer.map_err(HandlerFailureKind::Failed),
-        Err(panic) => Err(HandlerFailureKind::Panicked(worker::said(&*panic))),
+impl stored::Chains {
+    /// Returns the decision that a handler's answer, or its failure, makes; `None` when the next
+    /// handler is asked.
+    fn decided<E: Event>(
+        &self,
+        handler: &Arc<str>,
+        asked: Result<E::Action, HandlerFailureKind>,
+        failures: &mut Vec<HandlerFailure>,
+    ) -> Option<Decision<E::Action>> {
+        let action = match asked {
+            Ok(action) if action.verdict() == Verdict::Pass => return None,
+            Ok(action) => action,
+            Err(kind) => {
+                let failure = HandlerFailure { handler: handler.to_string(), kind };
+                let reason = failure.to_string();
+                failures.push(failure);
+                if self.on_failure == OnFailure::PassOn {
+                    return None;
+                }
+                E::Action::refuse(reason)
+            }
+        };
+        Some(Decision::new(E::NAME, action, handler, std::mem::take(failures)))
     }
-}
-
-/// Asks a closure on another thread, for so long.
-async fn apart<A: Send + 'static>(
-    limit: Duration,
-    ask: impl FnOnce() -> Result<A, String> + Send + 'static,
-) -> Result<A, HandlerFailureKind> {
-    match timer::within(Some(limit), worker::run(move || nested::run(ask))).await {
-        Some(Ok(answer)) => answer.map_err(HandlerFailureKind::Failed),
-        Some(Err(panic)) => Err(HandlerFailureKind::Panicked(panic)),
-        None => Err(HandlerFailureKind::TimedOut(limit)),
-    }
-}
-
-/// Waits for a handler that waits itself, for so long.
-async fn waited<A>(
-    limit: Option<Duration>,
-    handler: impl Future<Output = A> + Send,
-) -> Result<A, HandlerFailureKind> {
-    match timer::within(limit, caught(nested::wait(handler))).await {
-        Some(answer) => answer.map_err(HandlerFailureKind::Panicked),
-        None => Err(HandlerFailureKind::TimedOut(limit.unwrap_or_default())),
-    }
-}
-
-/// Waits for a future; `Err` is what its panic said.
-pub(crate) async fn caught<F: Future>(future: F) -> Result<F::Output, String> {
-    let mut future = std::pin::pin!(future);
-    std::future::poll_fn(move |context| {
-        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
-            Err(panic) => Poll::Ready(Err(worker::said(&*panic))),
-        }
-    })
-    .await
 }
 
 impl fmt::Debug for Hooks {

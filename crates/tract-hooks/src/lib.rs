@@ -31,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 mod action;
+mod ask;
 mod chain;
 mod config;
 mod decision;
@@ -44,10 +45,10 @@ pub mod wait;
 mod worker;
 
 pub use crate::action::{
-    Action, AnyAction, CommitAction, CompileAction, CompressAction, DispatchAction, MergeAction,
-    RefMovedAction, Summarize, ToolResultAction, Verdict,
+    Action, AnyAction, CommitAction, CompileAction, CompressAction, DispatchAction, ForeignAction,
+    MergeAction, RefMovedAction, Summarize, ToolResultAction, Verdict,
 };
-pub use crate::chain::{Handler, Hooks, OnFailure, UnknownHandler};
+pub use crate::chain::{AnyHandler, Handler, Hooks, OnFailure, UnknownHandler};
 pub use crate::config::ToolSummarization;
 pub use crate::decision::{Decision, HandlerFailure, HandlerFailureKind, HookError};
 pub use crate::event::{

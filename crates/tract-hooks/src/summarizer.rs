@@ -353,7 +353,7 @@ async fn guarded<T>(
     limit: Option<Duration>,
     asked: impl Future<Output = T> + Send,
 ) -> Result<T, SummaryError> {
-    match timer::within(limit, crate::chain::caught(asked)).await {
+    match timer::within(limit, crate::ask::caught(asked)).await {
         Some(Ok(answer)) => Ok(answer),
         Some(Err(panic)) => Err(SummaryError::Panicked(panic)),
         None => Err(SummaryError::TimedOut(limit.unwrap_or_default())),

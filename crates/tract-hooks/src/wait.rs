@@ -4,7 +4,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use crate::{chain, timer, worker};
+use crate::{ask, timer, worker};
 
 /// Waits for a future until a time has passed; `None` when it took longer. Dropping the future is
 /// what cancels it.
@@ -28,7 +28,7 @@ pub async fn within<F: Future>(limit: Option<Duration>, future: F) -> Option<F::
 /// # Errors
 /// What it said when it panicked.
 pub async fn caught<F: Future>(future: F) -> Result<F::Output, String> {
-    chain::caught(future).await
+    ask::caught(future).await
 }
 
 /// Runs what blocks on a thread of its own, so that whoever waits for it may stop to. What it does

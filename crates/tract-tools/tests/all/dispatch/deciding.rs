@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tract_core::{ToolSchema, ToolTraits, Usage, block_on};
-use tract_hooks::{BeforeDispatch, DispatchAction, Hooks};
+use tract_hooks::{AnyAction, AnyEvent, BeforeDispatch, DispatchAction, Hooks};
 use tract_tools::budget::{Budget, BudgetTracker, Dimension};
 use tract_tools::dispatch::{
     Approval, Approvals, CallKey, CallStart, Cause, DispatchStage, Journal, Outcome, Recorded,
@@ -145,12 +145,29 @@ fn approval_is_data_bound_to_definition_arguments_call_and_time() {
 
 #[test]
 fn hooks_refuse_defer_and_replace_and_what_they_replace_is_judged_again() {
+    hooks_decide(|hook| Hooks::new().on("guard", hook));
+}
+
+#[test]
+fn handlers_for_all_events_refuse_defer_and_replace_as_well() {
+    hooks_decide(|hook| {
+        Hooks::new().on_any("guard", move |event| match event {
+            AnyEvent::BeforeDispatch(event) => hook(event).into(),
+            _ => AnyAction::Pass,
+        })
+    });
+}
+
+type Hook = Box<dyn Fn(&BeforeDispatch) -> DispatchAction + Send + Sync>;
+
+/// Dispatches calls that a handler answers in every way there is.
+fn hooks_decide(hooks: impl FnOnce(Hook) -> Hooks) {
     let host = Host::new();
     let session = Arc::new(TestSession::new(&host));
     let asked = Arc::new(Mutex::new(Vec::new()));
-    let hook = {
+    let hook: Hook = {
         let asked = Arc::clone(&asked);
-        move |event: &BeforeDispatch| {
+        Box::new(move |event: &BeforeDispatch| {
             asked.lock().unwrap().push((event.call.id.clone(), event.read_only));
             match &*event.call.id {
                 "refused" => DispatchAction::Refuse("not on Sundays".into()),
@@ -161,13 +178,13 @@ fn hooks_refuse_defer_and_replace_and_what_they_replace_is_judged_again() {
                 "broken" => panic!("the secret reason"),
                 _ => DispatchAction::Pass,
             }
-        }
+        })
     };
     let no_hanging = |call: &PolicyRequest<'_>| match call.arguments.contains("hang") {
         true => Decision::deny("nothing hangs here"),
         false => Decision::Allow,
     };
-    let dispatcher = host.dispatcher().policy(no_hanging).hooks(Hooks::new().on("guard", hook));
+    let dispatcher = host.dispatcher().policy(no_hanging).hooks(hooks(hook));
     let ids = ["refused", "deferred", "replaced", "unfit", "forbidden", "broken", "fine"];
     let mut calls: Vec<Call> = ids.iter().map(|id| call(id, "act", &Act::Ok)).collect();
     calls.push(call("denied", "act", &Act::Hang));

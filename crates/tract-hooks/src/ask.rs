@@ -1,0 +1,55 @@
+//! How one handler is asked: where it runs, for how long, and what becomes of a panic.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::decision::HandlerFailureKind;
+use crate::{nested, timer, worker};
+
+/// Asks a closure on this very thread.
+pub(crate) fn in_place<A>(
+    ask: impl FnOnce() -> Result<A, String>,
+) -> Result<A, HandlerFailureKind> {
+    match catch_unwind(AssertUnwindSafe(|| nested::run(ask))) {
+        Ok(answer) => answer.map_err(HandlerFailureKind::Failed),
+        Err(panic) => Err(HandlerFailureKind::Panicked(worker::said(&*panic))),
+    }
+}
+
+/// Asks a closure on another thread, for so long.
+pub(crate) async fn apart<A: Send + 'static>(
+    limit: Duration,
+    ask: impl FnOnce() -> Result<A, String> + Send + 'static,
+) -> Result<A, HandlerFailureKind> {
+    match timer::within(Some(limit), worker::run(move || nested::run(ask))).await {
+        Some(Ok(answer)) => answer.map_err(HandlerFailureKind::Failed),
+        Some(Err(panic)) => Err(HandlerFailureKind::Panicked(panic)),
+        None => Err(HandlerFailureKind::TimedOut(limit)),
+    }
+}
+
+/// Waits for a handler that waits itself, for so long.
+pub(crate) async fn waited<A>(
+    limit: Option<Duration>,
+    handler: impl Future<Output = A> + Send,
+) -> Result<A, HandlerFailureKind> {
+    match timer::within(limit, caught(nested::wait(handler))).await {
+        Some(answer) => answer.map_err(HandlerFailureKind::Panicked),
+        None => Err(HandlerFailureKind::TimedOut(limit.unwrap_or_default())),
+    }
+}
+
+/// Waits for a future; `Err` is what its panic said.
+pub(crate) async fn caught<F: Future>(future: F) -> Result<F::Output, String> {
+    let mut future = std::pin::pin!(future);
+    std::future::poll_fn(move |context| {
+        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+            Err(panic) => Poll::Ready(Err(worker::said(&*panic))),
+        }
+    })
+    .await
+}
