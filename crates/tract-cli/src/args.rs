@@ -1,7 +1,9 @@
 //! The command line as a whole; what a verb takes stands with the verb.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgAction, Args, Parser, Subcommand};
+use tracing_subscriber::filter::Targets;
 
+use crate::logging;
 use crate::out::Color;
 use crate::verb;
 
@@ -61,6 +63,14 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", value_enum)]
     #[arg(help_heading = "Everywhere", hide_default_value = true)]
     pub(crate) color: Color,
+    /// Log to stderr: failures of tools with their causes, and notices. -vv adds every tool call.
+    #[arg(long, short, global = true, action = ArgAction::Count, help_heading = "Everywhere")]
+    pub(crate) verbose: u8,
+    /// Log to stderr what a filter selects: LEVEL or TARGET=LEVEL, separated by commas, such as
+    /// warn or tract::dispatch=debug. Levels: off, error, warn, info, debug, trace.
+    #[arg(long, global = true, env = "TRACT_LOG", value_name = "FILTER", hide_env_values = true)]
+    #[arg(help_heading = "Everywhere", value_parser = logging::parse_filter)]
+    pub(crate) log: Option<Targets>,
 }
 
 /// The verbs.

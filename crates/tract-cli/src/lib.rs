@@ -9,6 +9,7 @@ mod definitions;
 mod escape;
 mod failure;
 mod input;
+mod logging;
 mod out;
 mod python;
 mod render;
@@ -42,6 +43,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return refused(&error),
     };
+    logging::start(cli.global.log.clone(), cli.global.verbose);
     let mut out = Out::new(cli.global.json, cli.global.color);
     let done = tract::block_on(async {
         let writes = cli.command.writes();

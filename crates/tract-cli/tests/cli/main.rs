@@ -37,6 +37,9 @@ mod servers;
 mod stdio;
 // The shapes that scripts rely on.
 mod json_shapes;
+// The log on stderr.
+#[cfg(all(unix, feature = "run", feature = "mcp"))]
+mod logging;
 // Output whose reader is gone, or whose disk is full.
 mod pipes;
 // Databases of the Python original.

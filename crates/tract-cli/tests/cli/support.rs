@@ -55,7 +55,7 @@ impl Place {
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tract"));
         command.args(arguments).current_dir(self.folder.path());
-        for name in ["TRACT_STORE", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
+        for name in ["TRACT_STORE", "TRACT_LOG", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
             command.env_remove(name);
         }
         command.env("COLUMNS", "100");

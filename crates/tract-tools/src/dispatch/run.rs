@@ -470,16 +470,27 @@ fn time_is_over(call: &Call) -> Verdict {
     verdict.ending(call, Cause::Deadline, ToolError::deadline_exceeded(text))
 }
 
+/// How many characters of what the model reads are logged, where a tool said nothing more.
+const LOGGED_CHARS: usize = 1000;
+
+/// Logs how a call ended, with the tool's name and the call's id: at `WARN` the original error of a
+/// tool that failed (message, operator's text, all causes, what a panic said), else at `DEBUG`.
 fn trace(call: &Call, verdict: &Verdict) {
-    let (id, tool, outcome) = (call.id(), call.name(), verdict.outcome.as_str());
+    let (call_id, tool, outcome) = (call.id(), call.name(), verdict.outcome.as_str());
     let stage = verdict.stage.map_or("", DispatchStage::as_str);
-    match (&verdict.operator, verdict.success()) {
-        (Some(operator), false) => {
-            tracing::warn!(target: "tract::dispatch", id, tool, outcome, stage, operator);
-        }
-        (operator, _) => {
-            let operator = operator.as_deref().unwrap_or_default();
-            tracing::debug!(target: "tract::dispatch", id, tool, outcome, stage, operator);
-        }
+    let error = match (&verdict.operator, verdict.success()) {
+        (Some(operator), _) => operator.clone(),
+        (None, true) => String::new(),
+        (None, false) => verdict.text.chars().take(LOGGED_CHARS).collect(),
+    };
+    // A recorded answer was logged when its tool ran.
+    let failed = !verdict.replayed
+        && match verdict.outcome {
+            Outcome::Failed | Outcome::TimedOut | Outcome::Panicked | Outcome::Interrupted => true,
+            _ => verdict.operator.is_some() && !verdict.success(),
+        };
+    match failed {
+        true => tracing::warn!(target: "tract::dispatch", call_id, tool, outcome, stage, error),
+        false => tracing::debug!(target: "tract::dispatch", call_id, tool, outcome, stage, error),
     }
 }

@@ -1,0 +1,80 @@
+//! The log: what tract's crates report through `tracing`, on stderr. Off by default.
+//!
+//! Events go to stderr alone, one line each, so that stdout stays the answer. Passwords of urls are
+//! hidden, and control characters are escaped: the text comes from tools and servers.
+
+use std::io::{self, Write};
+
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tract::store::hide_passwords;
+
+use crate::escape;
+
+/// Prefix of the targets of tract's own events (`tract::dispatch`, `tract_mcp::…`).
+const OWN: &str = "tract";
+
+/// Parses a filter: directives separated by commas, each `LEVEL` or `TARGET=LEVEL`.
+///
+/// A bare level is that of tract's own events. Other libraries are logged only where they are
+/// named, as what they log of a connection may contain secrets.
+pub(crate) fn parse_filter(text: &str) -> Result<Targets, String> {
+    let mut directives = text.split(',').map(str::trim).filter(|directive| !directive.is_empty());
+    directives.try_fold(Targets::new(), |targets, directive| {
+        let (target, level) = directive.split_once('=').unwrap_or((OWN, directive));
+        let level = match level.to_ascii_lowercase().as_str() {
+            "off" => LevelFilter::OFF,
+            "error" => LevelFilter::ERROR,
+            "warn" => LevelFilter::WARN,
+            "info" => LevelFilter::INFO,
+            "debug" => LevelFilter::DEBUG,
+            "trace" => LevelFilter::TRACE,
+            _ => {
+                let expected = "expected LEVEL or TARGET=LEVEL";
+                let levels = "off, error, warn, info, debug, trace";
+                return Err(format!("{directive:?}: {expected} (levels: {levels})"));
+            }
+        };
+        Ok(targets.with_target(target, level))
+    })
+}
+
+/// Starts the log, where a filter or a number of `-v` asks for one.
+pub(crate) fn start(filter: Option<Targets>, verbose: u8) {
+    let level = match verbose {
+        0 => None,
+        1 => Some(LevelFilter::INFO),
+        2 => Some(LevelFilter::DEBUG),
+        _ => Some(LevelFilter::TRACE),
+    };
+    let targets = match (filter, level) {
+        (None, None) => return,
+        (filter, None) => filter.unwrap_or_default(),
+        (filter, Some(level)) => filter.unwrap_or_default().with_target(OWN, level),
+    };
+    let lines = tracing_subscriber::fmt::layer()
+        .with_ansi(false)
+        .log_internal_errors(false)
+        .with_writer(|| EscapedStderr);
+    // It fails where a log was started before, which then continues.
+    let _ = tracing_subscriber::registry().with(targets).with(lines).try_init();
+}
+
+/// Standard error; an event is one call of `write`, and becomes one line.
+struct EscapedStderr;
+
+impl Write for EscapedStderr {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(event);
+        let text = hide_passwords(text.trim_end_matches('\n'));
+        let line = format!("{}\n", escape::line(&text));
+        // When stderr is closed, there is nowhere to report that.
+        let _ = io::stderr().write_all(line.as_bytes());
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,106 @@
+//! The log on stderr: off by default, `-v` and `TRACT_LOG` turn it on.
+
+use std::process::Stdio;
+
+use serde_json::json;
+
+use crate::agents::{calls, says};
+use crate::chat::{KEY, Server};
+use crate::support::{Place, Ran};
+
+/// A server whose one tool fails with an error that contains a password and steers a terminal.
+const FAILING_SERVER: &str = r#"
+while read -r line; do
+    id=$(printf '%s' "$line" | sed -n 's/.*"id": *\([0-9][0-9]*\).*/\1/p')
+    answer() { printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$id" "$1"; }
+    case "$line" in
+        *'"initialize"'*) answer '"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}' ;;
+        *'"tools/list"'*) answer '"result":{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}' ;;
+        *'"tools/call"'*) answer '"error":{"code":-32000,"message":"cannot open postgres://me:hunter2@db/agents \\u001b[2Jdisk"}' ;;
+    esac
+done
+"#;
+
+/// Lets a model call the failing tool and returns what ran and what the model read of it.
+fn fails(place: &Place, flags: &[&str], log: Option<&str>) -> (Ran, String) {
+    place.write("server.sh", FAILING_SERVER);
+    let server = Server::start(vec![calls("call-7", "echo", &json!({})), says("Well.")], false);
+    let with = ["--model", "openai/some", "--base-url", &server.url, "--plan", "none"];
+    let how = ["run", "Echo it.", "--approve", "none", "--mcp", "sh server.sh", "--json"];
+    let mut command = place.command(&[&how[..], &with[..], flags].concat());
+    command.env("OPENAI_API_KEY", KEY).env_remove("OPENAI_BASE_URL").env_remove("TRACT_MODEL");
+    if let Some(log) = log {
+        command.env("TRACT_LOG", log);
+    }
+    let output = command.stdin(Stdio::null()).output().expect("the binary runs");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    let ran = Ran {
+        code: output.status.code(),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    };
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let asked = server.served.join().expect("it served");
+    let read = asked[1]["messages"].as_array().expect("messages").last().expect("one").clone();
+    (ran, read["content"].as_str().expect("a text").to_owned())
+}
+
+#[test]
+fn a_failing_tools_original_error_is_logged_with_its_name_and_call() {
+    let (quiet, read) = fails(&Place::new(), &[], None);
+    assert!(!quiet.stderr.contains("tract::dispatch"), "{quiet:?}");
+    for (flags, log) in [
+        (&["-v"][..], None),
+        (&["-vv"], None),
+        (&[], Some("warn")),
+        (&["--log", "tract::dispatch=warn"], Some("off")),
+    ] {
+        let (ran, same) = fails(&Place::new(), flags, log);
+        let warns: Vec<&str> = ran.stderr.lines().filter(|line| line.contains("WARN")).collect();
+        assert_eq!(warns.len(), 1, "{ran:?}");
+        let line = warns[0];
+        for part in ["tract::dispatch", "tool=\"echo\"", "call_id=\"call-7\"", "cannot open"] {
+            assert!(line.contains(part), "{part} in {line}");
+        }
+        assert!(line.contains("postgres://me:…@db/agents"), "{line}");
+        assert!(!ran.stderr.contains("hunter2") && !ran.stderr.contains(KEY), "{}", ran.stderr);
+        let steers = |c: char| c.is_control() && c != '\n';
+        assert!(!ran.stderr.contains(steers), "{:?}", ran.stderr);
+        assert_eq!(same, read, "the model reads the same");
+        ran.lines();
+    }
+}
+
+#[test]
+fn calls_that_succeed_are_logged_from_debug_on() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("desk")).expect("a folder");
+    place.write("desk/notes.txt", "buy milk\n");
+    for (flag, lines) in [("-v", 0), ("-vv", 1)] {
+        let read = calls("c1", "fs_read", &json!({"path": "notes.txt"}));
+        let server = Server::start(vec![read, says("Well.")], false);
+        let with = ["--model", "openai/some", "--base-url", &server.url, "--plan", "none"];
+        let ran = crate::chat::run(
+            &place,
+            &[&["run", "Read it.", "--fs", "desk", flag, "--json"], &with[..]].concat(),
+        );
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let logged = ran.stderr.lines().filter(|line| line.contains("call_id=\"c1\"")).count();
+        assert_eq!(logged, lines, "{ran:?}");
+        server.served.join().expect("it served");
+    }
+}
+
+#[test]
+fn a_filter_that_cannot_be_read_is_a_wrong_command_line() {
+    let place = Place::new();
+    for (filter, says) in [("loud", "loud"), ("tract::run=", "tract::run="), ("a=b=c", "a=b=c")] {
+        let ran = place.run(&["status", "--log", filter]);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.stderr.contains(says) && ran.stderr.contains("LEVEL"), "{ran:?}");
+        let mut command = place.command(&["status"]);
+        let output = command.env("TRACT_LOG", filter).output().expect("the binary runs");
+        assert_eq!(output.status.code(), Some(2));
+    }
+    assert_eq!(place.run(&["status", "--log", "off, hyper=error,"]).code, Some(0));
+}
