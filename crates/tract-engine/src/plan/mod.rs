@@ -30,24 +30,6 @@ fn visit(_count: usize) {
     visits::add(_count);
 }
 
-#[cfg(test)]
-mod visits {
-    use std::cell::Cell;
-
-    thread_local! {
-        static VISITS: Cell<usize> = const { Cell::new(0) };
-    }
-
-    pub(super) fn add(count: usize) {
-        VISITS.set(VISITS.get() + count);
-    }
-
-    /// Returns how many there were on this thread since the last call.
-    pub(super) fn take() -> usize {
-        VISITS.take()
-    }
-}
-
 /// Plans a request on a line.
 ///
 /// # Errors
@@ -75,5 +57,23 @@ pub fn plan(request: &Request, line: &Line, records: &Records) -> Plan<Planned> 
         }
         Request::Tools { tools, details } => Ok(annotate::tools(line, tools, details)),
         Request::Note { content, details } => annotate::note(line, content.as_ref(), details),
+    }
+}
+
+#[cfg(test)]
+mod visits {
+    use std::cell::Cell;
+
+    thread_local! {
+        static VISITS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub(super) fn add(count: usize) {
+        VISITS.set(VISITS.get() + count);
+    }
+
+    /// Returns how many there were on this thread since the last call.
+    pub(super) fn take() -> usize {
+        VISITS.take()
     }
 }
