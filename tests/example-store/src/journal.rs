@@ -38,7 +38,7 @@ fn error(kind: StoreErrorKind, op: &'static str, message: &str) -> StoreError {
 }
 
 impl JournalEngine {
-    /// Reads a journal. What a crash left at its end, and nobody was told of, is cut off.
+    /// Reads a journal. A torn batch at its end was never acknowledged, and is cut off.
     pub(crate) fn replay(mut file: File) -> StoreResult<Self> {
         let mut bytes = Vec::new();
         file.seek(SeekFrom::Start(MAGIC.len() as u64))?;
