@@ -21,8 +21,9 @@ pub(crate) fn run() -> Outcome {
             found.push(format!("{}: not in {SUMMARY}", page.display()));
         }
     }
-    let others = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "crates/README.md"];
-    for page in pages.iter().cloned().chain(others.iter().map(PathBuf::from)) {
+    let others = ["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(PathBuf::from);
+    let crates = crate_pages(Path::new("crates"), &mut found)?;
+    for page in pages.iter().cloned().chain(others).chain(crates) {
         for (line, link) in links(&read(&page)?) {
             if let Err(why) = leads_somewhere(&page, &link) {
                 found.push(format!("{}:{line}: {link}: {why}", page.display()));
@@ -33,6 +34,22 @@ pub(crate) fn run() -> Outcome {
         return Err(format!("{} findings\n{}", found.len(), found.join("\n")));
     }
     build()
+}
+
+/// Returns the page of the crates and that of each, and reports a crate without one.
+fn crate_pages(folder: &Path, found: &mut Vec<String>) -> Result<Vec<PathBuf>, String> {
+    let mut pages = vec![folder.join("README.md")];
+    for entry in std::fs::read_dir(folder).map_err(|error| error.to_string())? {
+        let path = entry.map_err(|error| error.to_string())?.path();
+        if path.join("Cargo.toml").exists() {
+            let page = path.join("README.md");
+            match page.exists() {
+                true => pages.push(page),
+                false => found.push(format!("{} is missing", page.display())),
+            }
+        }
+    }
+    Ok(pages)
 }
 
 /// Builds the book where mdbook is installed, and says so where it is not.
