@@ -123,6 +123,12 @@ const SUITES: &[Suite] = &[
         lines: &[("T2 loss of power", &["sqlite"]), ("T3 errors of the disk", &["sqlite"])],
     },
     Suite {
+        name: "disk of sled",
+        binary: ("tract-store-sled", "disk_errors"),
+        filters: &[],
+        lines: &[("T3 errors of the disk", &["sled"])],
+    },
+    Suite {
         name: "full disk of sqlite",
         binary: ("tract-store-sqlite", "tract_store_sqlite"),
         filters: &["full_disk::"],
@@ -187,7 +193,7 @@ const NOT_DONE: &[(&str, &str, &str)] = &[
          synchronous_commit, and T1 kills the server",
     ),
     (
-        "T2, T3, T4",
+        "T2, T4",
         "sled",
         "it syncs ranges of files and renames others, which the recording of writes does not \
          follow; experimental, it gates nothing",

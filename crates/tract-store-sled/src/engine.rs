@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
 
 use bytes::Bytes;
 use sled::{Db, Tree};
@@ -13,21 +15,49 @@ use tract_core::store::{Capabilities, Damage};
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
 
 use crate::copy;
-use crate::error::{BACKEND, contained, engine, io, new};
+use crate::error::{BACKEND, at, contained, engine, io, new};
 use crate::flush::Flush;
 
 /// The opened folder. Everything is in one tree, so that one batch of sled's is one write.
 pub(crate) struct Folder {
+    pub(crate) config: sled::Config,
     pub(crate) db: Db,
     pub(crate) tree: Tree,
     pub(crate) flush: Flush,
 }
 
+/// How long closing waits for sled to let go of a folder after a write that failed.
+const RELEASE: Duration = Duration::from_secs(2);
+
+/// How long a flush waits before it is looked whether a write failed meanwhile.
+const WAKE: Duration = Duration::from_millis(200);
+
+/// What a handle may do with its folder.
+enum State {
+    Open(Folder),
+    /// A write failed: sled's memory may hold half a batch, and flushing may wait for ever.
+    Failed {
+        cause: String,
+        folder: Folder,
+    },
+    Closed,
+}
+
+impl State {
+    fn folder(&self, op: &'static str) -> StoreResult<&Folder> {
+        match self {
+            Self::Open(folder) => Ok(folder),
+            Self::Failed { cause, .. } => Err(failed(op, cause)),
+            Self::Closed => Err(closed(op)),
+        }
+    }
+}
+
 /// A sled folder. [`open`](crate::open) makes a store of it.
 pub struct SledEngine {
     path: PathBuf,
-    /// sled has no snapshots of its own: while somebody reads, nobody writes.
-    folder: RwLock<Option<Folder>>,
+    /// sled has no snapshots of its own: a write waits for all readers, and they for it.
+    state: RwLock<State>,
 }
 
 impl fmt::Debug for SledEngine {
@@ -40,9 +70,38 @@ fn closed(op: &'static str) -> StoreError {
     new(StoreErrorKind::Unavailable, op, "the store is closed")
 }
 
+fn failed(op: &'static str, cause: &str) -> StoreError {
+    let message = format!("an earlier write failed, what is in memory may be half of it: {cause}");
+    new(StoreErrorKind::Poisoned, op, message)
+}
+
+/// Drops a folder whose last write failed. sled 0.34 flushes when it is dropped, and waits for ever
+/// for a write that it gave up on halfway: that happens on a thread of its own.
+fn release(folder: Folder) -> StoreResult<()> {
+    let (done, dropped) = mpsc::channel();
+    let drop_folder = move || {
+        let _ = contained("close", || {
+            drop(folder);
+            Ok(())
+        });
+        let _ = done.send(());
+    };
+    let started =
+        std::thread::Builder::new().name("tract-sled-close".to_owned()).spawn(drop_folder);
+    started.map_err(io("close"))?;
+    match dropped.recv_timeout(RELEASE) {
+        Ok(()) | Err(RecvTimeoutError::Disconnected) => Ok(()),
+        Err(RecvTimeoutError::Timeout) => {
+            let message = "sled waits for the write that failed: its folder stays locked until this \
+                           process ends";
+            Err(new(StoreErrorKind::Unavailable, "close", message))
+        }
+    }
+}
+
 impl SledEngine {
     pub(crate) fn new(path: PathBuf, folder: Folder) -> Self {
-        Self { path, folder: RwLock::new(Some(folder)) }
+        Self { path, state: RwLock::new(State::Open(folder)) }
     }
 
     /// Returns the absolute path of the folder.
@@ -50,9 +109,9 @@ impl SledEngine {
         &self.path
     }
 
-    fn folder(&self) -> RwLockReadGuard<'_, Option<Folder>> {
+    fn state(&self) -> RwLockReadGuard<'_, State> {
         // Panics of sled are caught before they reach the lock.
-        self.folder.read().unwrap_or_else(PoisonError::into_inner)
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -71,7 +130,7 @@ fn get(tree: &Tree, space: Space, key: &[u8]) -> StoreResult<Option<Bytes>> {
 
 struct Snapshot<'a> {
     tree: Tree,
-    _folder: RwLockReadGuard<'a, Option<Folder>>,
+    _state: RwLockReadGuard<'a, State>,
 }
 
 impl KvRead for Snapshot<'_> {
@@ -107,34 +166,34 @@ impl KvEngine for SledEngine {
     const NAME: &'static str = BACKEND;
 
     fn read(&self) -> StoreResult<Box<dyn KvRead + '_>> {
-        let folder = self.folder();
-        let Some(Folder { tree, .. }) = &*folder else { return Err(closed("read")) };
-        Ok(Box::new(Snapshot { tree: tree.clone(), _folder: folder }))
+        let state = self.state();
+        let tree = state.folder("read")?.tree.clone();
+        Ok(Box::new(Snapshot { tree, _state: state }))
     }
 
     fn write(&self, batch: &KvBatch, durability: Durability) -> StoreResult<KvOutcome> {
-        let mut folder = self.folder.write().unwrap_or_else(PoisonError::into_inner);
-        let Some(Folder { db, tree, flush }) = &mut *folder else { return Err(closed("apply")) };
-        contained("apply", || {
-            for KvEntry { space, key, value } in &batch.requires {
-                if get(tree, *space, key)? != *value {
-                    return Ok(KvOutcome::Conflict { space: *space, key: key.clone() });
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(conflict) = contained("apply", || compare(&state.folder("apply")?.tree, batch))?
+        {
+            return Ok(conflict);
+        }
+        let State::Open(mut folder) = std::mem::replace(&mut *state, State::Closed) else {
+            return Err(closed("apply"));
+        };
+        match contained("apply", || put(&mut folder, batch, durability)).map_err(at(&self.path)) {
+            Ok(()) => {
+                *state = State::Open(folder);
+                Ok(KvOutcome::Committed)
+            }
+            Err(mut error) => {
+                // Kinds that say that nothing was written say too much here.
+                if error.kind == StoreErrorKind::ReadOnly {
+                    error.kind = StoreErrorKind::Engine;
                 }
+                *state = State::Failed { cause: error.message.clone(), folder };
+                Err(error)
             }
-            let mut writes = sled::Batch::default();
-            for KvEntry { space, key, value } in &batch.writes {
-                match value {
-                    Some(value) => writes.insert(keyed(*space, key), &**value),
-                    None => writes.remove(keyed(*space, key)),
-                }
-            }
-            tree.apply_batch(writes).map_err(engine("apply"))?;
-            if durability == Durability::Immediate {
-                db.flush().map_err(engine("apply"))?;
-                flush.sync().map_err(io("apply"))?;
-            }
-            Ok(KvOutcome::Committed)
-        })
+        }
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -142,15 +201,12 @@ impl KvEngine for SledEngine {
     }
 
     fn disk_bytes(&self) -> StoreResult<u64> {
-        match &*self.folder() {
-            Some(folder) => folder.db.size_on_disk().map_err(engine("stats")),
-            None => Err(closed("stats")),
-        }
+        self.state().folder("stats")?.db.size_on_disk().map_err(engine("stats"))
     }
 
     fn check(&self) -> StoreResult<Vec<Damage>> {
-        let folder = self.folder();
-        let Some(Folder { tree, .. }) = &*folder else { return Err(closed("check")) };
+        let state = self.state();
+        let tree = &state.folder("check")?.tree;
         match contained("check", || tree.verify_integrity().map_err(engine("check"))) {
             Ok(()) => Ok(Vec::new()),
             Err(error) if matches!(error.kind, StoreErrorKind::Corrupt { .. }) => {
@@ -161,23 +217,71 @@ impl KvEngine for SledEngine {
     }
 
     fn keep_copy(&self, format: u32) -> StoreResult<()> {
-        let folder = self.folder();
-        let Some(Folder { tree, .. }) = &*folder else { return Err(closed("migrate")) };
+        let state = self.state();
+        let tree = &state.folder("migrate")?.tree;
         contained("migrate", || copy::keep(&self.path, tree, format))
     }
 
     fn close(&self) -> StoreResult<()> {
-        let folder = self.folder.write().unwrap_or_else(PoisonError::into_inner).take();
-        contained("close", || match folder {
-            Some(Folder { db, tree, mut flush }) => {
-                db.flush().map_err(engine("close"))?;
-                flush.sync().map_err(io("close"))?;
-                drop((tree, db));
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        match std::mem::replace(&mut *state, State::Closed) {
+            State::Open(mut folder) => contained("close", || {
+                flush(&mut folder, "close")?;
+                drop(folder);
                 Ok(())
-            }
-            None => Ok(()),
-        })
+            }),
+            State::Failed { folder, .. } => release(folder),
+            State::Closed => Ok(()),
+        }
     }
+}
+
+/// Says which required key differs, if one does.
+fn compare(tree: &Tree, batch: &KvBatch) -> StoreResult<Option<KvOutcome>> {
+    for KvEntry { space, key, value } in &batch.requires {
+        if get(tree, *space, key)? != *value {
+            return Ok(Some(KvOutcome::Conflict { space: *space, key: key.clone() }));
+        }
+    }
+    Ok(None)
+}
+
+fn put(folder: &mut Folder, batch: &KvBatch, durability: Durability) -> StoreResult<()> {
+    let mut writes = sled::Batch::default();
+    for KvEntry { space, key, value } in &batch.writes {
+        match value {
+            Some(value) => writes.insert(keyed(*space, key), &**value),
+            None => writes.remove(keyed(*space, key)),
+        }
+    }
+    folder.tree.apply_batch(writes).map_err(engine("apply"))?;
+    if durability == Durability::Immediate {
+        flush(folder, "apply")?;
+    }
+    Ok(())
+}
+
+/// Waits until all that was written is on disk.
+fn flush(folder: &mut Folder, op: &'static str) -> StoreResult<()> {
+    let Folder { config, db, flush, .. } = folder;
+    let (config, db) = (&*config, &*db);
+    let (flushed, flushing) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        // sled 0.34 does not always wake who waits for a write that failed; another flush does.
+        let wake = move || {
+            while let Err(RecvTimeoutError::Timeout) = flushing.recv_timeout(WAKE) {
+                if config.global_error().is_err() {
+                    let _ = db.flush();
+                }
+            }
+        };
+        // Without the thread, flushing works as before.
+        let _ = std::thread::Builder::new().spawn_scoped(scope, wake);
+        let done = db.flush().map_err(engine(op));
+        drop(flushed);
+        done
+    })?;
+    flush.sync().map_err(io(op))
 }
 
 impl Drop for SledEngine {

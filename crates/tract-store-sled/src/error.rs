@@ -58,24 +58,39 @@ fn kind(error: &sled::Error) -> StoreErrorKind {
     }
 }
 
-/// Names the place in an error that says that it cannot be opened, read or written.
+/// Names the place in an error that says that it cannot be opened, read or written, or is full.
 pub(crate) fn at(path: &std::path::Path) -> impl Fn(StoreError) -> StoreError {
     move |mut error| {
-        if matches!(error.kind, StoreErrorKind::Unavailable | StoreErrorKind::ReadOnly) {
+        if matches!(
+            error.kind,
+            StoreErrorKind::Unavailable | StoreErrorKind::ReadOnly | StoreErrorKind::Full
+        ) {
             error.message = format!("{}: {}", path.display(), error.message);
         }
         error
     }
 }
 
-/// Calls sled, which panics on many damaged files: that is an answer too.
+/// Calls sled, which panics on many damaged files and on some errors of the disk: that is an answer
+/// too.
 pub(crate) fn contained<T>(
     op: &'static str,
     call: impl FnOnce() -> StoreResult<T>,
 ) -> StoreResult<T> {
     // After a panic in a write the store writes no more; what is read is hashed.
     tract_core::contained(call).unwrap_or_else(|panic| {
-        let message = format!("the files are damaged: {panic}");
-        Err(new(StoreErrorKind::Corrupt { object: None }, op, message))
+        let panic = panic.to_string();
+        // The message of an `unwrap` is all that is left of an error of the operating system.
+        let (kind, what) = match panic.contains("Os { code: ") {
+            true if ["StorageFull", "QuotaExceeded", "FileTooLarge"]
+                .iter()
+                .any(|full| panic.contains(full)) =>
+            {
+                (StoreErrorKind::Full, "the disk is full")
+            }
+            true => (StoreErrorKind::Engine, "the disk failed"),
+            false => (StoreErrorKind::Corrupt { object: None }, "the files are damaged"),
+        };
+        Err(new(kind, op, format!("{what}: {panic}")))
     })
 }

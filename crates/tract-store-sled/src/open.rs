@@ -1,5 +1,6 @@
 //! Opening: what lies at the path decides.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -36,9 +37,14 @@ pub(crate) fn open_engine(path: &Path, options: &SledOptions) -> StoreResult<Sle
     let path = std::path::absolute(path).map_err(|error| {
         new(StoreErrorKind::Invalid, "open", "the path is empty").with_source(error)
     })?;
-    if !look(&path).map_err(at(&path))? && !options.create {
-        let message = format!("there is no store at {}", path.display());
-        return Err(new(StoreErrorKind::NoStore, "open", message));
+    if !look(&path).map_err(at(&path))? {
+        if !options.create {
+            let message = format!("there is no store at {}", path.display());
+            return Err(new(StoreErrorKind::NoStore, "open", message));
+        }
+        if path.is_dir() {
+            remove_unfinished(&path).map_err(io("open")).map_err(at(&path))?;
+        }
     }
     let folder =
         patiently(options.busy_timeout, || contained("open", || open_folder(&path, options)))
@@ -47,13 +53,13 @@ pub(crate) fn open_engine(path: &Path, options: &SledOptions) -> StoreResult<Sle
 }
 
 fn open_folder(path: &Path, options: &SledOptions) -> StoreResult<Folder> {
-    let db = sled::Config::new()
+    remove_unfinished_snapshots(path);
+    let config = sled::Config::new()
         .path(path)
         .cache_capacity(options.cache_bytes)
         // Every write is flushed before it is acknowledged: there is nothing to flush in between.
-        .flush_every_ms(None)
-        .open()
-        .map_err(engine("open"))?;
+        .flush_every_ms(None);
+    let db = config.open().map_err(engine("open"))?;
     let theirs = |name: &[u8]| name != TREE && name != DEFAULT_TREE;
     if let Some(name) = db.tree_names().iter().find(|name| theirs(name)) {
         let name = String::from_utf8_lossy(name);
@@ -66,7 +72,29 @@ fn open_folder(path: &Path, options: &SledOptions) -> StoreResult<Folder> {
     }
     let tree = db.open_tree(TREE).map_err(engine("open"))?;
     let flush = Flush::open(path).map_err(io("open"))?;
-    Ok(Folder { db, tree, flush })
+    Ok(Folder { config, db, tree, flush })
+}
+
+/// Removes snapshots of sled's that were not finished. sled 0.34 writes one under a name of its own
+/// when it opens a folder, and renames it when it is whole; where the disk is full, or the process
+/// is killed, it later takes the half one for the newest and refuses the folder for ever.
+fn remove_unfinished_snapshots(folder: &Path) {
+    // A process that has the folder open may be writing one. What cannot be removed, sled reports.
+    let Ok(log) = std::fs::File::open(folder.join("db")) else { return };
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    if log.try_lock().is_err() {
+        return;
+    }
+    for entry in entries.flatten() {
+        if is_unfinished_snapshot(&entry.file_name()) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+fn is_unfinished_snapshot(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    name.starts_with(b"snap.") && name.ends_with(b".generating")
 }
 
 /// Tries again while the folder is open elsewhere: there is no way to wait for its lock.
@@ -87,7 +115,7 @@ fn patiently(
     }
 }
 
-/// Says whether there is a folder that may be a store; an empty one is none yet.
+/// Says whether there is a folder that may be a store; an empty or half made one is none yet.
 fn look(path: &Path) -> StoreResult<bool> {
     let not_a_store = |found: &str| {
         let message = format!("expected a folder of sled, found {found}: {}", path.display());
@@ -99,11 +127,39 @@ fn look(path: &Path) -> StoreResult<bool> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(io("open")(error)),
     }
-    if std::fs::read_dir(path).map_err(io("open"))?.next().is_none() {
+    if is_unfinished(path).map_err(io("open"))? {
         return Ok(false);
     }
     match path.join("conf").is_file() && path.join("db").is_file() {
         true => Ok(true),
         false => not_a_store("another folder"),
     }
+}
+
+/// Whether a folder is empty, or one that sled began to make and did not get to write to.
+fn is_unfinished(path: &Path) -> std::io::Result<bool> {
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        let unwritten = match entry.file_name().to_str() {
+            Some("conf") => true,
+            Some("db") => entry.metadata()?.len() == 0,
+            Some("blobs") => std::fs::read_dir(entry.path())?.next().is_none(),
+            _ => is_unfinished_snapshot(&entry.file_name()),
+        };
+        if !unwritten {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Removes what sled wrote before the disk failed while it made a folder.
+fn remove_unfinished(path: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_name() == "conf" || is_unfinished_snapshot(&entry.file_name()) {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
