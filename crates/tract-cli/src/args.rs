@@ -10,8 +10,8 @@ use crate::verb;
 /// Version control for the context of LLM agents.
 ///
 /// Every message, tool definition, call and result is an immutable commit, named by its hash.
-/// Branch it, edit it, summarise it, take that back, verify it, and compile it into the exact
-/// request that OpenAI, Anthropic or Ollama accepts.
+/// Branch it, edit it, summarize it, revert it, verify it, and compile it into the exact request
+/// that OpenAI, Anthropic or Ollama accepts.
 #[derive(Debug, Parser)]
 #[command(
     name = "tract",
@@ -22,17 +22,20 @@ use crate::verb;
 )]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 #[command(after_help = "\
-Start with:
-  tract demo                              conversations in, edited, compiled, verified
-  tract init && tract import chats.jsonl  your own
+`tract VERB --help` explains a verb, with examples.
 
 A revision (REV) is a branch, a tag, HEAD, or 4 or more digits of a commit's id, and then any of:
-  ~3       three commits back                 main~3
-  #20      the 20th message shown there       main#20
-  @{1}     where the branch was a move ago    main@{1}
-  @{TIME}  where it was at that time          main@{2026-01-31T09:30:00Z}
+  ~3       three commits back                      main~3
+  #20      the 20th message of the context there   main#20
+  @{1}     where the branch was one move ago       main@{1}
+  @{TIME}  where it was at that time               main@{2026-01-31T09:30:00Z}
 
-Exit codes: 0 done, 1 the answer is no, 2 wrong command line, 3 store unavailable or damaged.")]
+Exit codes: 0 done, 1 the answer is no, 2 wrong command line, 3 store unavailable or damaged.
+
+Examples:
+  tract demo                                       see it work, on conversations that come with it
+  tract init && tract import chats.jsonl           start with recordings of your own
+  tract compile main --to anthropic-params         the request, ready to send")]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -78,89 +81,89 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Make a store, or a repository in one.
     Init(verb::init::Init),
-    /// Say where you stand: branch, head, messages, tools, open calls.
+    /// Show the branch, its head, messages, tools, open calls.
     Status,
-    /// Show the commits of a line, newest first.
+    /// List commits, newest first.
     Log(verb::log::Log),
-    /// Show one commit: what it says, what it changed, how to take it back.
+    /// Show one commit: what it says and what it changed.
     Show(verb::show::Show),
-    /// Compare what two revisions compile to: messages, tools, tokens.
+    /// Compare the messages and tools of two revisions.
     Diff(verb::diff::Diff),
-    /// List, make or delete branches.
+    /// List, make, rename or delete branches.
     Branch(verb::branch::Branch),
-    /// Stand on another branch.
+    /// Switch to another branch.
     Checkout(verb::checkout::Checkout),
-    /// List or make tags; a tag never moves.
+    /// List, make or delete tags; a tag never moves.
     Tag(verb::tag::Tag),
     /// Record a message.
     Commit(Box<verb::commit::Commit>),
-    /// Record a question, ask a model, and record its answer.
+    /// Ask a model a question and record both sides.
     #[cfg(feature = "http")]
     Chat(verb::ask::Chat),
-    /// Ask a model to go on from here, and record its answer.
+    /// Let a model continue from here and record its answer.
     #[cfg(feature = "http")]
     Generate(verb::ask::Generate),
-    /// Let a model work on a task, with tools; everything is recorded on the branch.
+    /// Let a model work on a task with tools, recorded.
     #[cfg(feature = "run")]
     Run(Box<verb::run::Run>),
-    /// Run a recorded conversation again, and name the first difference.
+    /// Run a recorded conversation again and compare.
     #[cfg(feature = "run")]
     Replay(verb::replay::Replay),
-    /// Replace what a message says; the original stays.
+    /// Replace the text of a message; the original is kept.
     Edit(verb::edit::Edit),
-    /// Set the priority of messages: skip, normal, important, pinned.
+    /// Set how much messages matter, or leave them out.
     Annotate(verb::annotate::Annotate),
-    /// Take back what commits changed, with a new commit.
+    /// Revert what commits changed, with a new commit.
     Revert(verb::revert::Revert),
-    /// Bring in what another branch has.
+    /// Merge another branch into this one.
     Merge(verb::merge::Merge),
-    /// Put one summary in the place of messages.
+    /// Replace messages with one summary.
     Compress(verb::compress::Compress),
     /// Show the original of a message that was changed.
     Expand(verb::expand::Expand),
-    /// Show and decide what waits to be decided.
+    /// List and decide pending approvals.
     Pending(verb::pending::Pending),
-    /// Show or say which tool results are summarised automatically.
+    /// Set which tool results are summarized automatically.
     Summarization(verb::summarization::Summarization),
     /// Run a stream of operations, one JSON object a line.
     Apply(verb::apply::Apply),
-    /// Take in recorded conversations, a branch for each.
+    /// Import recorded conversations, a branch for each.
     Import(verb::import::Import),
     /// Write everything as a stream that `apply` reads.
     Export(verb::export::Export),
     /// Copy a repository from one store to another.
     Copy(verb::copy::Copy),
-    /// Measure the engine of a url here, beside what it could do at best.
+    /// Measure a store's engine, next to its baseline.
     Bench(verb::bench::Bench),
-    /// Run the contract for stores against the engine of a url.
+    /// Test a store's engine against the store contract.
     #[cfg(feature = "conformance")]
     Conformance(verb::conformance::Conformance),
     /// Write the request that a provider accepts.
     Compile(verb::compile::Compile),
-    /// Name what breaks the provider's prompt cache between two revisions.
+    /// Show what breaks the provider's prompt cache.
     WhyMiss(verb::why_miss::WhyMiss),
-    /// Look at tool definitions, or set those in force.
+    /// List, set, compare, pin and lint tool definitions.
     Tools(verb::tools::Tools),
-    /// Hold a model's calls against the schemas of their tools.
+    /// Validate a model's calls against their schemas.
     Hydrate(verb::hydrate::Hydrate),
-    /// Ask an MCP server for its tools, and call them.
+    /// List, import and call the tools of an MCP server.
     #[cfg(feature = "mcp")]
     Mcp(verb::mcp::Mcp),
-    /// Choose the tools of a catalog that fit what is asked.
+    /// Choose the tools of a catalog that fit a query.
     Select(verb::select::Select),
-    /// List tool turns: calls, and the results that answer them.
+    /// List tool turns: calls with their results.
     Turns(verb::turns::Turns),
-    /// Make the results of tool calls shorter, each by a summary of its own.
+    /// Summarize the results of tool calls, one by one.
     CompressToolCalls(verb::compress_tool_calls::CompressToolCalls),
     /// Hash everything again and check that it fits together.
     Verify(verb::verify::Verify),
-    /// Count what the repository holds.
+    /// Count the objects and bytes of the repository.
     Stats,
-    /// Undo the last command on this branch; --redo reverts the undo.
+    /// Undo the last command on this branch, or --redo it.
     Undo(verb::undo::Undo),
     /// Write completions for a shell.
     Completions(verb::completions::Completions),
-    /// Show what tract does, on conversations of a workshop, in a store of its own.
+    /// Show what tract does, in a store of its own.
     Demo(verb::demo::Demo),
 }
 

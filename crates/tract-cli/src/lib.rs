@@ -8,6 +8,7 @@ mod context;
 mod definitions;
 mod escape;
 mod failure;
+mod help;
 mod input;
 mod logging;
 mod out;
@@ -17,9 +18,10 @@ mod style;
 mod summarize;
 mod verb;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches;
 use tract::store::hide_anywhere;
 
 use crate::args::Cli;
@@ -39,7 +41,7 @@ pub fn main() -> ExitCode {
             print(panic);
         }
     }));
-    let cli = match Cli::try_parse() {
+    let cli = match parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => return refused(&error),
     };
@@ -61,6 +63,13 @@ pub fn main() -> ExitCode {
             ExitCode::from(failure.exit())
         }
     }
+}
+
+/// Reads a command line; the first word is the program's name.
+fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    let mut command = help::command();
+    let matches = command.try_get_matches_from_mut(arguments)?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
 /// Answers a command line that is no command, or that asks for help.

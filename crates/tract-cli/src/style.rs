@@ -16,6 +16,8 @@ pub(crate) const BAD: Style = AnsiColor::Red.on_default();
 pub(crate) const WARN: Style = AnsiColor::Yellow.on_default();
 /// What steps back.
 pub(crate) const DIM: Style = Style::new().dimmed();
+/// Headings of the help, as clap writes its own.
+pub(crate) const HEADING: Style = Style::new().bold().underline();
 /// What stands out.
 pub(crate) const BOLD: Style = Style::new().bold();
 

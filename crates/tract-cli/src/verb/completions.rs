@@ -1,11 +1,11 @@
 //! `tract completions`
 
-use clap::{Args, CommandFactory};
+use clap::Args;
 use clap_complete::Shell;
 
-use crate::args::Cli;
 use crate::context::Context;
 use crate::failure::Outcome;
+use crate::help;
 
 /// Write completions for a shell.
 #[derive(Debug, Args)]
@@ -21,6 +21,6 @@ pub(crate) struct Completions {
 
 pub(crate) fn run(context: &mut Context<'_>, completions: &Completions) -> Outcome<()> {
     let mut script = Vec::new();
-    clap_complete::generate(completions.shell, &mut Cli::command(), "tract", &mut script);
+    clap_complete::generate(completions.shell, &mut help::command(), "tract", &mut script);
     context.out.raw(String::from_utf8_lossy(&script).trim_end())
 }

@@ -3,11 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Parser};
+use clap::Args;
 use tract::core::json;
 use tract::forms::{Form, FormOptions};
 
-use crate::args::Cli;
 use crate::context::{self, Context};
 use crate::escape;
 use crate::failure::{Failure, Outcome};
@@ -155,7 +154,7 @@ async fn type_in(context: &mut Context<'_>, folder: &Path, command: &str) -> Out
             true => folder.join(word).into_os_string(),
             false => (*word).into(),
         });
-    let cli = Cli::try_parse_from(std::iter::once("tract".into()).chain(arguments))
+    let cli = crate::parse(std::iter::once("tract".into()).chain(arguments))
         .map_err(|error| Failure::usage(error.to_string()))?;
     Box::pin(verb::run(context, cli.command)).await
 }

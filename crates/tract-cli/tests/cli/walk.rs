@@ -66,15 +66,52 @@ fn a_line_is_read_from_standard_input() {
     assert_eq!(place.json(&["compile", "--to", "openai"])[0][0]["content"], "one line");
 }
 
+/// The verbs that the help lists: the indented lines of its groups, up to the options.
+fn verbs(help: &str) -> Vec<&str> {
+    let groups = help.lines().skip_while(|line| *line != "Start:");
+    let groups = groups.take_while(|line| *line != "Options:");
+    groups.filter_map(|line| line.strip_prefix("  ")?.split(' ').next()).collect()
+}
+
+#[test]
+fn help_groups_the_verbs_and_ends_with_examples() {
+    let place = Place::empty();
+    let help = place.ok(&["--help"]);
+    let headings: Vec<&str> = help.lines().filter(|line| line.ends_with(':')).collect();
+    for group in
+        ["Start:", "Record:", "Change:", "Look:", "Compile:", "Tools:", "Agents:", "Stores:"]
+    {
+        assert!(headings.contains(&group), "{group} of {help}");
+    }
+    assert!(!help.contains("Commands:"), "{help}");
+    let examples = help.lines().skip_while(|line| *line != "Examples:").skip(1);
+    assert_eq!(examples.filter(|line| line.starts_with("  tract ")).count(), 3, "{help}");
+    // Every verb that the parser knows is listed, but `help` itself.
+    let refused = place.run(&["no-such-verb"]).expect(2);
+    assert!(refused.stderr.contains("unrecognized subcommand"), "{refused:?}");
+    let script = place.ok(&["completions", "bash"]);
+    let known = script.lines().find_map(|line| {
+        line.trim().strip_prefix("opts=\"").filter(|opts| opts.contains(" checkout "))
+    });
+    let known = known.expect("the verbs of the script").trim_end_matches('"').split(' ');
+    let known: Vec<&str> = known
+        .filter(|word| !word.is_empty() && !word.starts_with('-') && *word != "help")
+        .collect();
+    let mut listed = verbs(&help);
+    listed.sort_unstable();
+    let mut expected = known.clone();
+    expected.sort_unstable();
+    assert_eq!(listed, expected);
+}
+
 #[test]
 fn help_teaches_by_example() {
     let place = Place::empty();
     let help = place.ok(&["--help"]);
-    for verb in help.lines().skip_while(|line| *line != "Commands:").skip(1) {
-        let Some(verb) = verb.strip_prefix("  ").and_then(|line| line.split(' ').next()) else {
-            break;
-        };
-        if verb.is_empty() || ["help", "status", "stats", "tools"].contains(&verb) {
+    let verbs = verbs(&help);
+    assert!(verbs.len() > 35, "{help}");
+    for verb in verbs {
+        if ["status", "stats", "tools"].contains(&verb) {
             continue;
         }
         let text = place.ok(&[verb, "--help"]);
