@@ -74,6 +74,9 @@ pub(crate) struct Global {
     #[arg(long, global = true, env = "TRACT_LOG", value_name = "FILTER", hide_env_values = true)]
     #[arg(help_heading = "Everywhere", value_parser = logging::parse_filter)]
     pub(crate) log: Option<Targets>,
+    /// Write long answers straight to the terminal, not through the pager ($PAGER, else less).
+    #[arg(long, global = true, help_heading = "Everywhere")]
+    pub(crate) no_pager: bool,
 }
 
 /// The verbs.
@@ -85,6 +88,8 @@ pub(crate) enum Command {
     Status,
     /// List commits, newest first.
     Log(verb::log::Log),
+    /// Print a conversation as a person reads it.
+    Cat(verb::cat::Cat),
     /// Show one commit: what it says and what it changed.
     Show(verb::show::Show),
     /// Compare the messages and tools of two revisions.
@@ -174,6 +179,7 @@ impl Command {
         match self {
             Self::Status
             | Self::Log(_)
+            | Self::Cat(_)
             | Self::Show(_)
             | Self::Bench(_)
             | Self::Diff(_)

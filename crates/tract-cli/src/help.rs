@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
     ("Start", &["demo", "init", "import", "status", "completions"]),
     ("Record", &["commit", "apply", "branch", "checkout", "tag"]),
     ("Change", &["edit", "annotate", "compress", "revert", "merge", "undo"]),
-    ("Look", &["log", "show", "expand", "diff", "stats"]),
+    ("Look", &["log", "cat", "show", "expand", "diff", "stats"]),
     ("Compile", &["compile", "why-miss", "compress-tool-calls", "summarization"]),
     ("Tools", &["tools", "mcp", "select", "hydrate", "turns"]),
     ("Agents", &["chat", "generate", "run", "replay", "pending"]),

@@ -12,6 +12,7 @@ mod help;
 mod input;
 mod logging;
 mod out;
+mod pager;
 mod python;
 mod render;
 mod style;
@@ -46,7 +47,7 @@ pub fn main() -> ExitCode {
         Err(error) => return refused(&error),
     };
     logging::start(cli.global.log.clone(), cli.global.verbose);
-    let mut out = Out::new(cli.global.json, cli.global.color);
+    let mut out = Out::new(cli.global.json, cli.global.color, !cli.global.no_pager);
     let done = tract::block_on(async {
         let writes = cli.command.writes();
         let mut context = Context::new(cli.global, &mut out);
@@ -89,7 +90,7 @@ fn refused(error: &clap::Error) -> ExitCode {
         let message = lines.next().unwrap_or("wrong command line");
         let failure = Failure::usage(message.trim_start_matches("error: "));
         let failure = lines.fold(failure, |failure, line| failure.note(line));
-        Out::new(true, Color::Never).failure(&failure);
+        Out::new(true, Color::Never, false).failure(&failure);
     }
     match asks_for_help {
         true => ExitCode::SUCCESS,

@@ -1,7 +1,7 @@
 //! Where output goes: answers to stdout, all else to stderr.
 
 use std::fmt;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 
 use anstream::{AutoStream, ColorChoice};
 use clap::ValueEnum;
@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::escape;
 use crate::failure::{Failure, Outcome};
+use crate::pager::Pager;
 
 /// When to colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -39,7 +40,11 @@ impl Color {
 /// [`finish`](Self::finish) says what became of it. So no verb stops half way for the sake of a
 /// report. Only what does nothing but write may end early: it asks [`is_lost`](Self::is_lost).
 pub(crate) struct Out {
-    stdout: BufWriter<io::Stdout>,
+    stdout: BufWriter<Sink>,
+    /// Whether a verb whose answer may be long starts a pager.
+    pages: bool,
+    /// What stderr is told when the pager has ended: until then the screen is the pager's.
+    held: Vec<String>,
     /// Why stdout takes no more.
     lost: Option<io::Error>,
     /// Whether stdout shows colours.
@@ -51,8 +56,30 @@ pub(crate) struct Out {
     columns: usize,
 }
 
+/// Where answers go.
+enum Sink {
+    Stdout(io::Stdout),
+    Pager(Pager),
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Stdout(stdout) => stdout.write(bytes),
+            Self::Pager(pager) => pager.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Stdout(stdout) => stdout.flush(),
+            Self::Pager(pager) => pager.flush(),
+        }
+    }
+}
+
 impl Out {
-    pub(crate) fn new(json: bool, color: Color) -> Self {
+    pub(crate) fn new(json: bool, color: Color, pages: bool) -> Self {
         let shows = |automatic: ColorChoice| match color.choice() {
             ColorChoice::Auto => automatic != ColorChoice::Never,
             chosen => chosen != ColorChoice::Never,
@@ -61,7 +88,9 @@ impl Out {
         let terminal = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
         let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
         Self {
-            stdout: BufWriter::with_capacity(1 << 16, io::stdout()),
+            stdout: BufWriter::with_capacity(1 << 16, Sink::Stdout(io::stdout())),
+            pages: pages && !json && io::stdout().is_terminal(),
+            held: Vec::new(),
             lost: None,
             colors_out: shows(AutoStream::choice(&io::stdout())),
             colors_err: shows(AutoStream::choice(&io::stderr())),
@@ -80,8 +109,31 @@ impl Out {
         self.columns
     }
 
+    /// Sends the answer through a pager from here on, where people read it on a terminal. Without a
+    /// pager that starts, it goes to the terminal itself.
+    pub(crate) fn page(&mut self) {
+        if !std::mem::take(&mut self.pages) {
+            return;
+        }
+        self.print(Write::flush);
+        if let Some(pager) = Pager::start() {
+            self.stdout = BufWriter::with_capacity(1 << 16, Sink::Pager(pager));
+        }
+    }
+
+    /// Waits until the pager has ended, and then says what was held back for it.
+    fn close_pager(&mut self) {
+        self.print(Write::flush);
+        if let Sink::Pager(pager) = self.stdout.get_mut() {
+            pager.close();
+            for line in std::mem::take(&mut self.held) {
+                self.complain(line);
+            }
+        }
+    }
+
     /// Writes to stdout, unless that takes no more.
-    fn print(&mut self, write: impl FnOnce(&mut BufWriter<io::Stdout>) -> io::Result<()>) {
+    fn print(&mut self, write: impl FnOnce(&mut BufWriter<Sink>) -> io::Result<()>) {
         if self.lost.is_none() {
             self.lost = write(&mut self.stdout).err();
         }
@@ -105,9 +157,12 @@ impl Out {
 
     /// Writes a line to stderr, where nothing parses it.
     pub(crate) fn say(&mut self, line: impl fmt::Display) {
-        // Lines of the answer that came before stand before it on a terminal, too.
+        // Lines of the answer that came before are before it on a terminal, too.
         self.print(Write::flush);
-        self.complain(line);
+        match self.stdout.get_ref() {
+            Sink::Stdout(_) => self.complain(line),
+            Sink::Pager(_) => self.held.push(line.to_string()),
+        }
     }
 
     fn complain(&self, line: impl fmt::Display) {
@@ -160,7 +215,7 @@ impl Out {
     /// Ends the output, and says whether all of it was taken. A reader that closed its end has
     /// enough: the work is done, and the exit code is the command's own.
     pub(crate) fn finish(&mut self) -> Outcome<()> {
-        self.print(Write::flush);
+        self.close_pager();
         match self.lost.take() {
             Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 Err(Failure::stdout(&error))
@@ -172,7 +227,7 @@ impl Out {
     /// Says why the command failed: on stderr, and with `--json` as a document on stdout while that
     /// takes it.
     pub(crate) fn failure(&mut self, failure: &Failure) {
-        self.print(Write::flush);
+        self.close_pager();
         if !failure.is_silent() {
             if self.json && self.lost.is_none() {
                 let _ = self.json(&failure.document());

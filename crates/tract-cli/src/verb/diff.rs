@@ -68,7 +68,10 @@ pub(crate) async fn run(context: &mut Context<'_>, diff: Diff) -> Outcome<()> {
     let diff = tract.diff(diff.before.as_str(), diff.after.as_str()).await?;
     match context.out.is_json() {
         true => context.out.json(&document(&diff)),
-        false => print(context.out, &diff),
+        false => {
+            context.out.page();
+            print(context.out, &diff)
+        }
     }
 }
 
@@ -168,7 +171,7 @@ fn print(out: &mut Out, diff: &engine::Diff) -> Outcome<()> {
             _ => {}
         }
     }
-    print_tools(out, &diff.tools)?;
+    tool_text(&diff.tools).into_iter().try_for_each(|line| out.line(line))?;
     for change in &diff.config {
         let side = |json: &Option<JsonText>| {
             json.as_ref().map_or_else(|| "absent".to_owned(), |json| escape::cut(json.as_str(), 60))
@@ -199,7 +202,7 @@ fn head(out: &mut Out, place: usize, message: &Message, what: &str) -> Outcome<(
 
 fn whole(out: &mut Out, message: &Message, sign: char) -> Outcome<()> {
     for line in engine::plain(message).lines() {
-        signed(out, sign, line)?;
+        out.line(signed(sign, line))?;
     }
     Ok(())
 }
@@ -209,7 +212,7 @@ pub(super) fn unified(out: &mut Out, text: &str) -> Outcome<()> {
     for line in text.lines() {
         let mut rest = line.chars();
         match rest.next() {
-            Some(sign @ ('+' | '-')) => signed(out, sign, rest.as_str())?,
+            Some(sign @ ('+' | '-')) => out.line(signed(sign, rest.as_str()))?,
             Some('@') => out.line(Styled(DIM, escape::line(line)))?,
             _ => out.line(format_args!("  {}", escape::block(rest.as_str())))?,
         }
@@ -217,17 +220,17 @@ pub(super) fn unified(out: &mut Out, text: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// Prints one line that comes or goes.
-pub(super) fn signed(out: &mut Out, sign: char, line: &str) -> Outcome<()> {
+/// Returns one line that comes or goes.
+pub(super) fn signed(sign: char, line: &str) -> String {
     let style = if sign == '+' { GOOD } else { BAD };
-    let line = format!("{sign} {}", escape::block(line));
-    out.line(Styled(style, line))
+    Styled(style, format!("{sign} {}", escape::block(line))).to_string()
 }
 
-/// Prints what differs between two lists of tools.
-pub(super) fn print_tools(out: &mut Out, tools: &engine::ToolDiff) -> Outcome<()> {
-    let width =
-        tools.changes.iter().map(|c| escape::width(&escape::line(c.name()))).max().unwrap_or(0);
+/// Returns what differs between two lists of tools, as lines for people.
+pub(super) fn tool_text(tools: &engine::ToolDiff) -> Vec<String> {
+    let names = tools.changes.iter().map(|change| escape::width(&escape::line(change.name())));
+    let width = names.max().unwrap_or(0);
+    let mut lines = Vec::new();
     for change in &tools.changes {
         let (word, before, after, differences) = parts(change);
         let (sign, style) = match word {
@@ -243,13 +246,11 @@ pub(super) fn print_tools(out: &mut Out, tools: &engine::ToolDiff) -> Outcome<()
             "respelled" => "the same schema, written in other bytes".to_owned(),
             _ => ids.join(" → "),
         };
-        out.line(format_args!("{} {name}{pad}  {}", Styled(style, sign), Styled(DIM, ids)))?;
-        for difference in differences {
-            out.line(format_args!("    {}", escape::line(difference)))?;
-        }
+        lines.push(format!("{} {name}{pad}  {}", Styled(style, sign), Styled(DIM, ids)));
+        lines.extend(differences.iter().map(|line| format!("    {}", escape::line(line))));
     }
     if tools.reordered {
-        out.line(format_args!("{} the order of the tools", Styled(WARN, '~')))?;
+        lines.push(format!("{} the order of the tools", Styled(WARN, '~')));
     }
-    Ok(())
+    lines
 }

@@ -2,46 +2,116 @@
 
 use std::collections::HashMap;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use tract::engine::LogLine;
 use tract::engine::graph::{GraphRow, Layout};
-use tract::{Commit, CommitId, RefName, RefTarget, Tract};
+use tract::{Commit, CommitId, Kind, Priority, RefName, RefTarget, Tract};
 
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
-use crate::render;
-use crate::style::{self, DIM, ID, REF, Styled};
+use crate::input;
+use crate::render::{self, count};
+use crate::style::{self, BOLD, DIM, ID, REF, Styled};
 
-/// Show the commits of a line, newest first.
+/// List commits, newest first.
+///
+/// `#20` is the 20th message of the context at the first revision; `tract show main#20` takes it.
+/// Times are UTC.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  tract log                                  the line you stand on
-  tract log --graph main terse               two lines and where they part
+  tract log                                  this branch
+  tract log --graph main terse               two branches and where they part
   tract log --graph --all                    every branch
+  tract log --oneline -n 10 main             the last ten, one short line each
+  tract log -p --role user                   what users said, in full
+  tract log --tool get_weather --since 2026-01-31T00:00:00Z
   tract log main --limit 5 --json            one record a line, with its id as `commit`")]
 pub(crate) struct Log {
-    /// Where to begin; several with --graph.
+    /// Where to begin; several revisions are shown as a graph.
     #[arg(value_name = "REV", default_value = "HEAD")]
     revisions: Vec<String>,
-    /// How many commits at most; 0 for all [default: 30]
+    /// List at most this many commits; 0 for all [default: 30]
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<usize>,
-    /// Draw where lines part and meet.
-    #[arg(long, short)]
+    /// Draw where branches part and meet.
+    #[arg(long, short, conflicts_with_all = ["since", "until", "role", "tool"])]
     graph: bool,
-    /// All branches.
+    /// Begin at every branch.
     #[arg(long, short)]
     all: bool,
+    /// Print an id, a word and a text, without dates, numbers and tokens.
+    #[arg(long)]
+    oneline: bool,
+    /// Print below each commit what it says, or what it changed.
+    #[arg(long, short)]
+    patch: bool,
+    /// Only commits made at this time or later. A commit without a time is left out.
+    #[arg(long, value_name = "TIME", value_parser = input::time)]
+    since: Option<i64>,
+    /// Only commits made at this time or earlier. A commit without a time is left out.
+    #[arg(long, value_name = "TIME", value_parser = input::time)]
+    until: Option<i64>,
+    /// Only messages of this role, and edits of them; may be given several times.
+    #[arg(long, value_enum)]
+    role: Vec<RoleWord>,
+    /// Only messages that call this tool, and its results.
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
 }
 
-/// Commits that are shown unless somebody asks for more.
+/// Who says a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RoleWord {
+    System,
+    User,
+    Assistant,
+    /// Results of tools
+    #[value(alias = "tool-result", alias = "result")]
+    Tool,
+    Reasoning,
+    Note,
+}
+
+impl RoleWord {
+    /// Whether a message of this kind has the role.
+    pub(crate) fn fits(self, kind: &str) -> bool {
+        kind == match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::Tool => "tool_result",
+            Self::Reasoning => "reasoning",
+            Self::Note => "note",
+        }
+    }
+}
+
+/// Commits that are listed where no limit is given.
 const DEFAULT_LIMIT: usize = 30;
+
+impl Log {
+    fn is_filtered(&self) -> bool {
+        self.since.is_some() || self.until.is_some() || !self.role.is_empty() || self.tool.is_some()
+    }
+
+    /// Whether a commit is asked for, as far as its record says.
+    fn takes(&self, commit: &Commit) -> bool {
+        let at = commit.created_at;
+        let since = self.since.is_none_or(|since| at.is_some_and(|at| at >= since));
+        let until = self.until.is_none_or(|until| at.is_some_and(|at| at <= until));
+        let kind = commit.kind.as_ref().map(Kind::as_str);
+        let fits = |role: &RoleWord| kind.is_some_and(|kind| role.fits(kind));
+        since && until && (self.role.is_empty() || self.role.iter().any(fits))
+    }
+}
 
 /// What a row of the log shows, one text for each column.
 struct Row {
-    id: CommitId,
+    commit: Commit,
+    date: String,
+    number: String,
     refs: String,
     word: String,
     text: String,
@@ -55,20 +125,32 @@ pub(crate) async fn run(context: &mut Context<'_>, log: Log) -> Outcome<()> {
         0 => usize::MAX,
         limit => limit,
     };
-    let graph = log.graph || heads.len() > 1;
-    let mut pages = tract.log_pages(&heads, graph, limit).await?;
-    let mut printer = Printer::new(&tract, graph).await?;
-    let mut shown = 0;
+    context.out.page();
+    let several = heads.len() > 1;
+    let graph = log.graph || (several && !log.is_filtered());
+    // What a filter leaves out does not count, so that all has to be read.
+    let read = if log.is_filtered() { usize::MAX } else { limit };
+    let mut pages = tract.log_pages(&heads, log.graph || several, read).await?;
+    let numbers = match (context.out.is_json() || log.oneline, heads.as_slice()) {
+        (false, [head]) => numbers(&tract, *head).await?,
+        _ => HashMap::new(),
+    };
+    let mut printer = Printer::new(&tract, graph, numbers).await?;
+    let (mut shown, mut seen) = (0, 0);
     // Page by page: what was printed is not kept, and a reader that has enough ends it.
-    while let Some(commits) = pages.next_page().await? {
-        shown += commits.len();
+    while shown < limit
+        && let Some(commits) = pages.next_page().await?
+    {
+        seen += commits.len();
+        let found = found(&tract, &log, commits, limit - shown).await?;
+        shown += found.len();
         match context.out.is_json() {
             true => {
-                for commit in &commits {
+                for (commit, _) in &found {
                     context.out.json_text(&render::record_json(commit))?;
                 }
             }
-            false => printer.page(context, &commits).await?,
+            false => printer.page(context, &log, found).await?,
         }
         context.out.flush()?;
         if context.out.is_lost() {
@@ -78,13 +160,43 @@ pub(crate) async fn run(context: &mut Context<'_>, log: Log) -> Outcome<()> {
     if context.out.is_json() {
         return Ok(());
     }
-    if shown == 0 {
+    if seen == 0 {
         context.out.say("no commits yet; tract commit user \"Hello\", or tract import FILE");
+    } else if shown == 0 {
+        context.out.say(format_args!("none of {} fits", count(seen, "commit")));
     } else if shown == limit && log.limit.is_none() {
         let more = format!("the newest {limit}; --limit N shows more, --limit 0 all");
         context.out.say(Styled(DIM, more));
     }
     Ok(())
+}
+
+/// Returns those commits of a page that are asked for, with their lines.
+async fn found(
+    tract: &Tract,
+    log: &Log,
+    mut commits: Vec<Commit>,
+    most: usize,
+) -> Outcome<Vec<(Commit, LogLine)>> {
+    commits.retain(|commit| log.takes(commit));
+    if log.tool.is_none() {
+        commits.truncate(most);
+    }
+    let lines = tract.describe(&commits).await?;
+    let called = |(_, line): &(Commit, LogLine)| {
+        log.tool.as_ref().is_none_or(|tool| line.tool_names.contains(tool))
+    };
+    Ok(commits.into_iter().zip(lines).filter(called).take(most).collect())
+}
+
+/// Returns which message of the context a commit's content is, by the commit: `20` for `#20`.
+async fn numbers(tract: &Tract, head: CommitId) -> Outcome<HashMap<CommitId, usize>> {
+    let line = tract.repo().line(Some(head)).await?;
+    let shown = line
+        .view()
+        .rows()
+        .filter(|row| line.fact(row.slot).is_some_and(|fact| fact.priority > Priority::Skip));
+    Ok(shown.enumerate().map(|(place, row)| (row.version, place + 1)).collect())
 }
 
 async fn heads(tract: &Tract, log: &Log) -> Outcome<Vec<CommitId>> {
@@ -111,75 +223,97 @@ fn label(name: &RefName) -> Option<String> {
 struct Printer<'a> {
     tract: &'a Tract,
     names: HashMap<CommitId, Vec<String>>,
+    numbers: HashMap<CommitId, usize>,
     graph: Option<Layout>,
-    graph_width: usize,
-    refs_width: usize,
-    word_width: usize,
-    number_width: usize,
+    widths: Widths,
+}
+
+/// How many columns each column of the log takes.
+#[derive(Default)]
+struct Widths {
+    graph: usize,
+    date: usize,
+    number: usize,
+    refs: usize,
+    word: usize,
+    tokens: usize,
 }
 
 impl<'a> Printer<'a> {
-    async fn new(tract: &'a Tract, graph: bool) -> Outcome<Self> {
+    async fn new(
+        tract: &'a Tract,
+        graph: bool,
+        numbers: HashMap<CommitId, usize>,
+    ) -> Outcome<Self> {
         let mut names: HashMap<CommitId, Vec<String>> = HashMap::new();
         for (name, target) in tract.store().list_refs(tract.repo().name(), "").await? {
             if let (Some(label), RefTarget::Commit(id)) = (label(&name), target) {
                 names.entry(id).or_default().push(label);
             }
         }
-        Ok(Self {
-            tract,
-            names,
-            graph: graph.then(Layout::new),
-            graph_width: 0,
-            refs_width: 0,
-            word_width: 0,
-            number_width: 0,
-        })
+        let graph = graph.then(Layout::new);
+        Ok(Self { tract, names, numbers, graph, widths: Widths::default() })
     }
 
-    async fn page(&mut self, context: &mut Context<'_>, commits: &[Commit]) -> Outcome<()> {
-        let rows = self.rows(commits).await?;
+    async fn page(
+        &mut self,
+        context: &mut Context<'_>,
+        log: &Log,
+        found: Vec<(Commit, LogLine)>,
+    ) -> Outcome<()> {
+        let rows: Vec<Row> = found.into_iter().map(|found| self.row(found, log)).collect();
         self.widen(&rows);
-        let mut drawn = Vec::with_capacity(commits.len());
-        for (place, commit) in commits.iter().enumerate() {
+        let mut drawn = Vec::with_capacity(rows.len());
+        for (place, row) in rows.iter().enumerate() {
             match &mut self.graph {
-                Some(layout) => drawn.extend(layout.add(place, commit.id(), &commit.parents)),
+                Some(layout) => {
+                    drawn.extend(layout.add(place, row.commit.id(), &row.commit.parents));
+                }
                 None => drawn.push(GraphRow { glyphs: Vec::new(), commit: Some(place) }),
             }
         }
         let width = drawn.iter().map(|row| row.glyphs.len()).max().unwrap_or(0);
-        self.graph_width = self.graph_width.max(width);
-        drawn.iter().try_for_each(|drawn| self.line(context, drawn, &rows))
+        self.widths.graph = self.widths.graph.max(width);
+        for drawn in &drawn {
+            let row = drawn.commit.and_then(|place| rows.get(place));
+            self.line(context, drawn, row)?;
+            if let Some(row) = row.filter(|_| log.patch) {
+                for line in super::show::changes(self.tract, &row.commit).await? {
+                    context.out.line(format_args!("    {line}"))?;
+                }
+                context.out.line("")?;
+            }
+        }
+        Ok(())
     }
 
-    async fn rows(&self, commits: &[Commit]) -> Outcome<Vec<Row>> {
-        let lines = self.tract.describe(commits).await?;
-        let row = |(commit, line): (&Commit, LogLine)| Row {
-            id: commit.id(),
+    fn row(&self, (commit, line): (Commit, LogLine), log: &Log) -> Row {
+        let unless_oneline =
+            |text: Option<String>| text.filter(|_| !log.oneline).unwrap_or_default();
+        let number = self.numbers.get(&commit.id());
+        Row {
+            date: unless_oneline(commit.created_at.and_then(render::minute)),
+            number: number.map(|number| format!("#{number}")).unwrap_or_default(),
             refs: self.names.get(&commit.id()).map(|names| names.join(" ")).unwrap_or_default(),
             word: line.label,
             text: line.text,
-            tokens: line.token_count.map(render::number).unwrap_or_default(),
-        };
-        Ok(commits.iter().zip(lines).map(row).collect())
+            tokens: unless_oneline(line.token_count.map(render::number)),
+            commit,
+        }
     }
 
     fn widen(&mut self, rows: &[Row]) {
         let widest = |of: &dyn Fn(&Row) -> usize| rows.iter().map(of).max().unwrap_or(0);
+        let widths = &mut self.widths;
+        widths.date = widths.date.max(widest(&|row| row.date.len()));
+        widths.number = widths.number.max(widest(&|row| row.number.len()));
         // One very long name must not push every text off the screen.
-        let refs = widest(&|row| escape::width(&row.refs)).min(32);
-        let word = widest(&|row| escape::width(&row.word)).min(12);
-        self.refs_width = self.refs_width.max(refs);
-        self.word_width = self.word_width.max(word);
-        self.number_width = self.number_width.max(widest(&|row| row.tokens.len()));
+        widths.refs = widths.refs.max(widest(&|row| escape::width(&row.refs)).min(32));
+        widths.word = widths.word.max(widest(&|row| escape::width(&row.word)).min(12));
+        widths.tokens = widths.tokens.max(widest(&|row| row.tokens.len()));
     }
 
-    fn line(&self, context: &mut Context<'_>, drawn: &GraphRow, rows: &[Row]) -> Outcome<()> {
-        let &Self { graph_width, refs_width, word_width, number_width, .. } = self;
-        let gap = if graph_width > 0 { graph_width + 1 } else { 0 };
-        let tokens_width = number_width + " tok".len() + 2;
-        let fixed = gap + 8 + 1 + refs_width + 2 + word_width + 2 + tokens_width;
-        let text_width = context.out.columns().saturating_sub(fixed).max(20);
+    fn line(&self, context: &mut Context<'_>, drawn: &GraphRow, row: Option<&Row>) -> Outcome<()> {
         let mut line = String::new();
         for glyph in &drawn.glyphs {
             match glyph.symbol {
@@ -189,28 +323,42 @@ impl<'a> Printer<'a> {
                 }
             }
         }
-        let Some(row) = drawn.commit.and_then(|place| rows.get(place)) else {
-            return context.out.line(line);
-        };
-        line.push_str(&" ".repeat(gap - drawn.glyphs.len()));
-        let refs = escape::cut(&row.refs, refs_width);
-        let word = escape::cut(&row.word, word_width);
-        let text = escape::cut(&row.text, text_width);
-        let pad = |text: &str, width: usize| " ".repeat(width.saturating_sub(escape::width(text)));
-        let named = match refs.is_empty() {
-            true => String::new(),
-            false => Styled(REF, &refs).to_string(),
-        };
-        line.push_str(&format!(
-            "{} {named}{}  {}{}  {text}",
-            Styled(ID, row.id.short()),
-            pad(&refs, refs_width),
-            Styled(style::kind(&row.word), &word),
-            pad(&word, word_width),
-        ));
+        let Some(row) = row else { return context.out.line(line) };
+        let widths = &self.widths;
+        let mut used = drawn.glyphs.len();
+        if widths.graph > 0 {
+            line.push_str(&" ".repeat(widths.graph + 1 - used));
+            used = widths.graph + 1;
+        }
+        let id = row.commit.id().short();
+        let cells = [
+            (ID, id.as_str(), 8, " "),
+            (DIM, &row.date, widths.date, " "),
+            (BOLD, &row.number, widths.number, " "),
+            (REF, &row.refs, widths.refs, "  "),
+            (style::kind(&row.word), &row.word, widths.word, "  "),
+        ];
+        // Dates and numbers take no room where no row has one.
+        for (style, text, width, gap) in
+            cells.into_iter().filter(|cell| cell.2 > 0 || cell.3 != " ")
+        {
+            let text = escape::cut(text, width);
+            let pad = width.saturating_sub(escape::width(&text));
+            if !text.is_empty() {
+                line.push_str(&Styled(style, text).to_string());
+            }
+            line.push_str(&" ".repeat(pad));
+            line.push_str(gap);
+            used += width + gap.len();
+        }
+        let tokens = if widths.tokens == 0 { 0 } else { widths.tokens + "   tok".len() };
+        let width = context.out.columns().saturating_sub(used + tokens).max(20);
+        let text = escape::cut(&row.text, width);
+        line.push_str(&text);
         if !row.tokens.is_empty() {
-            let tokens = format!("  {:>number_width$} tok", row.tokens);
-            line.push_str(&format!("{}{}", pad(&text, text_width), Styled(DIM, tokens)));
+            line.push_str(&" ".repeat(width.saturating_sub(escape::width(&text))));
+            let tokens = format!("  {:>1$} tok", row.tokens, widths.tokens);
+            line.push_str(&Styled(DIM, tokens).to_string());
         }
         context.out.line(line)
     }

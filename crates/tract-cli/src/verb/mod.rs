@@ -6,6 +6,7 @@ pub(crate) mod apply;
 pub(crate) mod ask;
 pub(crate) mod bench;
 pub(crate) mod branch;
+pub(crate) mod cat;
 pub(crate) mod checkout;
 pub(crate) mod commit;
 pub(crate) mod compile;
@@ -98,6 +99,7 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Init(init) => init::run(context, init).await,
         Command::Status => status::run(context).await,
         Command::Log(log) => log::run(context, log).await,
+        Command::Cat(cat) => cat::run(context, cat).await,
         Command::Show(show) => show::run(context, show).await,
         Command::Diff(diff) => diff::run(context, diff).await,
         Command::Bench(bench) => bench::run(context, &bench).await,

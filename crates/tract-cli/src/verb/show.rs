@@ -3,7 +3,7 @@
 use clap::Args;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use similar::{ChangeTag, TextDiff};
+use similar::{Change, ChangeTag, TextDiff};
 use tract::hooks::DecisionRecord;
 use tract::{By, Commit, CommitId, Content, Op, Part, Tract};
 
@@ -40,8 +40,8 @@ pub(crate) async fn run(context: &mut Context<'_>, show: Show) -> Outcome<()> {
     let tract = context.open().await?;
     let id = tract.resolve(show.revision.as_str()).await?;
     let commit = tract.repo().require_commit(id).await?;
-    let content = tract.content_of(&commit).await?;
     if context.out.is_json() {
+        let content = tract.content_of(&commit).await?;
         let raw = |text: String| RawValue::from_string(text).map_err(Failure::json);
         let blob = match &content {
             Some(content) => Some(raw(content.to_blob().map_err(tract::Error::from)?)?),
@@ -50,21 +50,29 @@ pub(crate) async fn run(context: &mut Context<'_>, show: Show) -> Outcome<()> {
         let record = raw(commit.canonical())?;
         return context.out.json(&Document { commit: id, record, content: blob });
     }
+    context.out.page();
     head(context.out, &tract, &commit).await?;
+    changes(&tract, &commit).await?.into_iter().try_for_each(|line| context.out.line(line))
+}
+
+/// Returns what a commit says, or what it changed, as lines for people.
+pub(super) async fn changes(tract: &Tract, commit: &Commit) -> Outcome<Vec<String>> {
+    let content = tract.content_of(commit).await?;
     match (&commit.op, &content) {
         (Op::Edit { target }, Some(content)) => {
             let before = tract.repo().require_commit(*target).await?;
             let before = tract.content_of(&before).await?;
             let before = before.as_ref().map(plain).unwrap_or_default();
-            compare(context.out, &before, &plain(content))
+            Ok(compare(&before, &plain(content)))
         }
-        (_, Some(content)) => {
-            let text = plain(content);
-            context.out.line(escape::block(text.trim_end_matches('\n')))
-        }
-        (Op::Tools, None) => tools(context.out, &tract, &commit).await,
-        (_, None) => Ok(()),
+        (_, Some(content)) => Ok(lines(&plain(content))),
+        (Op::Tools, None) => tools(tract, commit).await,
+        (_, None) => Ok(Vec::new()),
     }
+}
+
+fn lines(text: &str) -> Vec<String> {
+    text.trim_end_matches('\n').split('\n').map(|line| escape::block(line).into_owned()).collect()
 }
 
 async fn head(out: &mut Out, tract: &Tract, commit: &Commit) -> Outcome<()> {
@@ -161,24 +169,26 @@ fn plain(content: &Content) -> String {
     out
 }
 
-fn compare(out: &mut Out, before: &str, after: &str) -> Outcome<()> {
-    for change in TextDiff::from_lines(before, after).iter_all_changes() {
+fn compare(before: &str, after: &str) -> Vec<String> {
+    let diff = TextDiff::from_lines(before, after);
+    let line = |change: Change<&str>| {
         let line = change.value().trim_end_matches('\n');
         match change.tag() {
-            ChangeTag::Delete => signed(out, '-', line)?,
-            ChangeTag::Insert => signed(out, '+', line)?,
-            ChangeTag::Equal => out.line(format_args!("  {}", escape::block(line)))?,
+            ChangeTag::Delete => signed('-', line),
+            ChangeTag::Insert => signed('+', line),
+            ChangeTag::Equal => format!("  {}", escape::block(line)),
         }
-    }
-    Ok(())
+    };
+    diff.iter_all_changes().map(line).collect()
 }
 
-async fn tools(out: &mut Out, tract: &Tract, commit: &Commit) -> Outcome<()> {
+async fn tools(tract: &Tract, commit: &Commit) -> Outcome<Vec<String>> {
     let after = tract.tools_at(commit.id()).await?;
     let found = match commit.parent() {
         Some(parent) => tract.tools_diff(parent, commit.id()).await?,
         None => tract::engine::tool_diff(&[], &after, &tract::engine::no_schema_diff),
     };
-    super::diff::print_tools(out, &found)?;
-    out.line(Styled(DIM, format!("{} in force", count(after.len(), "tool"))))
+    let mut lines = super::diff::tool_text(&found);
+    lines.push(Styled(DIM, format!("{} in force", count(after.len(), "tool"))).to_string());
+    Ok(lines)
 }

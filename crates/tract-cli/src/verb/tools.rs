@@ -370,7 +370,7 @@ async fn compare(context: &mut Context<'_>, before: &str, after: &str) -> Outcom
             reordered: found.reordered,
         });
     }
-    diff::print_tools(context.out, &found)?;
+    diff::tool_text(&found).into_iter().try_for_each(|line| context.out.line(line))?;
     let note = match found.is_empty() {
         true => "",
         false => {

@@ -48,6 +48,8 @@ mod python;
 mod results;
 // Streams: apply, export, interruption.
 mod streams;
+// What people read: `log`, `cat`, the pager.
+mod reading;
 // Text from outside on a terminal and in JSON.
 mod terminal;
 // Undo of whole commands, of one process and of several.

@@ -28,6 +28,8 @@ pub struct LogLine {
     pub message: String,
     /// Tokens of what it says; `None` when it says nothing.
     pub token_count: Option<u64>,
+    /// The tools that its message calls, in order, or the one whose result it is.
+    pub tool_names: Vec<String>,
 }
 
 /// Characters of a line's text.
@@ -67,9 +69,20 @@ pub async fn describe(repo: &Repo, commits: &[Commit]) -> Result<Vec<LogLine>> {
             text,
             message,
             token_count: content.as_ref().map(|content| repo.count(&counted(content))),
+            tool_names: content.map(|content| tool_names(&content, call)).unwrap_or_default(),
         });
     }
     Ok(lines)
+}
+
+fn tool_names(content: &Content, answered: Option<&ToolCall>) -> Vec<String> {
+    match content {
+        Content::ToolResult(answer) => {
+            let name = answer.name.as_deref().or(answered.map(|call| call.name.as_str()));
+            name.map(str::to_owned).into_iter().collect()
+        }
+        _ => content.calls().map(|call| call.name.clone()).collect(),
+    }
 }
 
 fn label(commit: &Commit) -> &str {

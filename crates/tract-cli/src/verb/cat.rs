@@ -1,0 +1,228 @@
+//! `tract cat`
+
+use std::collections::HashMap;
+
+use clap::Args;
+use serde::Serialize;
+use tract::{CallRef, Commit, CommitId, Content, Message, Part, ToolCall};
+
+use super::log::RoleWord;
+use crate::context::Context;
+use crate::escape;
+use crate::failure::Outcome;
+use crate::out::Out;
+use crate::render::{self, count, number};
+use crate::style::{self, BAD, BOLD, DIM, ID, Styled};
+
+/// Print a conversation as a person reads it: the context at a revision, oldest message first.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tract cat                                  the conversation on this branch
+  tract cat 'main~3' -n 5                    its last five messages, three commits back
+  tract cat --role user --role assistant     without tool results and instructions
+  tract cat --json                           one message a line")]
+pub(crate) struct Cat {
+    /// Where to read.
+    #[arg(value_name = "REV", default_value = "HEAD")]
+    revision: String,
+    /// Print at most this many messages, the last ones [default: all]
+    #[arg(long, short = 'n', value_name = "N")]
+    limit: Option<usize>,
+    /// Only messages of this role; may be given several times.
+    #[arg(long, value_enum)]
+    role: Vec<RoleWord>,
+    /// Only messages that call this tool, and its results.
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    number: usize,
+    commit: CommitId,
+    role: &'a str,
+    kind: &'a str,
+    at: Option<String>,
+    text: String,
+    calls: Vec<CallDocument<'a>>,
+    answers: Option<AnswerDocument<'a>>,
+}
+
+#[derive(Serialize)]
+struct CallDocument<'a> {
+    id: &'a str,
+    name: &'a str,
+    arguments: &'a str,
+}
+
+#[derive(Serialize)]
+struct AnswerDocument<'a> {
+    call_id: &'a str,
+    name: Option<&'a str>,
+    is_error: bool,
+}
+
+/// A message, and what a reader wants to know around it.
+struct ShownMessage<'a> {
+    number: usize,
+    message: &'a Message,
+    /// The tool whose result it is.
+    tool: Option<&'a str>,
+    created_at: Option<i64>,
+}
+
+pub(crate) async fn run(context: &mut Context<'_>, cat: Cat) -> Outcome<()> {
+    let tract = context.open().await?;
+    let compiled = match cat.revision == "HEAD" && tract.head().await?.is_none() {
+        true => tract.compile().await?,
+        false => tract.compile_at(cat.revision.as_str()).await?,
+    };
+    let messages: Vec<&Message> = compiled.messages().collect();
+    let by_slot: HashMap<CommitId, &Message> =
+        messages.iter().map(|message| (message.slot, *message)).collect();
+    let ids: Vec<CommitId> = messages.iter().map(|message| message.commit).collect();
+    let commits = tract.store().commits(tract.repo().name(), &ids).await?;
+    let created_at = |commit: Option<Commit>| commit.and_then(|commit| commit.created_at);
+    let mut entries: Vec<ShownMessage<'_>> = messages
+        .iter()
+        .zip(commits)
+        .enumerate()
+        .map(|(place, (message, commit))| ShownMessage {
+            number: place + 1,
+            message,
+            tool: tool_of(message, &by_slot),
+            created_at: created_at(commit),
+        })
+        .filter(|entry| cat.takes(entry))
+        .collect();
+    let left_out = cat.limit.map_or(0, |limit| entries.len().saturating_sub(limit));
+    entries.drain(..left_out);
+    if context.out.is_json() {
+        return entries.iter().try_for_each(|entry| context.out.json(&document(entry)));
+    }
+    context.out.page();
+    if messages.is_empty() {
+        context.out.say("no messages yet; tract commit user \"Hello\", or tract import FILE");
+        return Ok(());
+    }
+    for entry in &entries {
+        print(context.out, entry)?;
+    }
+    let tokens = compiled.token_count();
+    let summary = format!(
+        "{} of {}, {} tokens in all ({})",
+        number(entries.len() as u64),
+        count(messages.len(), "message"),
+        number(tokens.count),
+        tokens.source
+    );
+    context.out.say(Styled(DIM, summary));
+    Ok(())
+}
+
+impl Cat {
+    fn takes(&self, entry: &ShownMessage<'_>) -> bool {
+        let kind = entry.message.content.kind();
+        let role = self.role.is_empty() || self.role.iter().any(|role| role.fits(kind.as_str()));
+        let tool = self.tool.as_deref().is_none_or(|wanted| {
+            entry.tool == Some(wanted) || entry.message.content.calls().any(|c| c.name == wanted)
+        });
+        role && tool
+    }
+}
+
+/// Returns the tool whose result a message is: as the result says, else as its call does.
+fn tool_of<'a>(message: &'a Message, by_slot: &HashMap<CommitId, &'a Message>) -> Option<&'a str> {
+    let Content::ToolResult(answer) = &message.content else { return None };
+    if let Some(name) = &answer.name {
+        return Some(name);
+    }
+    let CallRef { slot, index } = message.answers?;
+    let call: &ToolCall = by_slot.get(&slot)?.content.calls().nth(usize::try_from(index).ok()?)?;
+    Some(&call.name)
+}
+
+fn document<'a>(entry: &ShownMessage<'a>) -> Document<'a> {
+    let message = entry.message;
+    let call = |call: &'a ToolCall| CallDocument {
+        id: &call.id,
+        name: &call.name,
+        arguments: &call.arguments,
+    };
+    let answers = match &message.content {
+        Content::ToolResult(answer) => Some(AnswerDocument {
+            call_id: &answer.call_id,
+            name: entry.tool,
+            is_error: answer.is_error,
+        }),
+        _ => None,
+    };
+    Document {
+        number: entry.number,
+        commit: message.commit,
+        role: message.role.as_str(),
+        kind: message.content.kind().as_str(),
+        at: entry.created_at.and_then(tract::time::format_rfc3339),
+        text: message.content.text(),
+        calls: message.content.calls().map(call).collect(),
+        answers,
+    }
+}
+
+fn print(out: &mut Out, entry: &ShownMessage<'_>) -> Outcome<()> {
+    let message = entry.message;
+    let (role, failed) = match &message.content {
+        Content::ToolResult(answer) => ("result", answer.is_error),
+        _ => (message.role.as_str(), false),
+    };
+    let mut head = format!(
+        "{} {}",
+        Styled(BOLD, format!("#{}", entry.number)),
+        Styled(style::kind(role), escape::line(role)),
+    );
+    if let Some(tool) = entry.tool {
+        head += &format!(" {}", escape::line(tool));
+    }
+    if failed {
+        head += &format!(" {}", Styled(BAD, "failed"));
+    }
+    head += &format!("  {}", Styled(ID, message.commit.short()));
+    if let Some(at) = entry.created_at.and_then(render::minute) {
+        head += &format!("  {}", Styled(DIM, at));
+    }
+    out.line(head)?;
+    if message.content.parts().is_empty() {
+        block(out, &message.content.text())?;
+    }
+    for part in message.content.parts() {
+        match part {
+            Part::Text { text } => block(out, text)?,
+            Part::ToolCall(call) => out.line(format_args!(
+                "→ {}({})  {}",
+                escape::line(&call.name),
+                escape::block(&call.arguments),
+                Styled(DIM, escape::line(&call.id))
+            ))?,
+            Part::Reasoning { text, .. } => {
+                out.line(Styled(DIM, format!("(reasoning) {}", escape::block(text))))?;
+            }
+            Part::Image { media_type, .. } => {
+                let of = media_type.as_deref().unwrap_or("of unknown type");
+                out.line(Styled(DIM, format!("(image {})", escape::line(of))))?;
+            }
+            Part::Opaque { dialect, json } => {
+                let text = format!("({}) {}", escape::line(dialect), escape::line(json.as_str()));
+                out.line(Styled(DIM, text))?;
+            }
+        }
+    }
+    out.line("")
+}
+
+fn block(out: &mut Out, text: &str) -> Outcome<()> {
+    match text.trim_end_matches('\n') {
+        "" => Ok(()),
+        text => out.line(escape::block(text)),
+    }
+}

@@ -1,0 +1,180 @@
+use serde_json::Value;
+
+use crate::support::Place;
+
+/// A conversation with a tool, an edit and a message that is left out.
+const STREAM: &str = r#"
+{"op":"system","text":"Be brief.","at":"2026-01-31T09:00:00Z"}
+{"op":"user","text":"Do I need a coat in Paris?","mark":"q","at":"2026-01-31T09:01:00Z"}
+{"op":"assistant","text":"I look.","tool_calls":[{"id":"c1","name":"get_weather","arguments":{"city":"Paris"}}],"at":"2026-01-31T09:02:00Z"}
+{"op":"tool_result","call_id":"c1","content":"{\"celsius\":11}","at":"2026-01-31T09:03:00Z"}
+{"op":"user","text":"By the way, hello.","mark":"aside"}
+{"op":"assistant","text":"Yes,\nand an umbrella.","at":"2026-01-31T10:00:00Z"}
+{"op":"annotate","target":":aside","priority":"skip","at":"2026-01-31T10:01:00Z"}
+{"op":"edit","target":":q","text":"Do I need a coat in Lyon?","at":"2026-01-31T10:02:00Z"}
+"#;
+
+/// The last words of the lines of a log, as `word text`.
+fn texts(log: &str) -> Vec<String> {
+    let words = |line: &str| {
+        let line = line.split("  ").filter(|cell| !cell.trim().is_empty()).skip(1);
+        line.map(str::trim).collect::<Vec<_>>().join("|")
+    };
+    log.lines().map(words).collect()
+}
+
+#[test]
+fn log_shows_dates_and_the_numbers_that_a_revision_takes() {
+    let place = Place::of(STREAM);
+    let log = place.ok(&["log"]);
+    let line =
+        |text: &str| log.lines().find(|line| line.contains(text)).expect("a line").to_owned();
+    assert!(line("in Lyon?").contains("2026-01-31 10:02"), "{log}");
+    assert!(line("in Lyon?").contains(" #2 "), "{log}");
+    assert!(line("and an umbrella").contains(" #5 "), "{log}");
+    // What is left out, and what an edit replaced, has no number.
+    for text in ["By the way", "in Paris?", "annotate"] {
+        assert!(!line(text).contains('#'), "{log}");
+    }
+    for (number, text) in [("#2", "in Lyon?"), ("#4", "celsius"), ("#5", "umbrella")] {
+        assert!(place.ok(&["show", &format!("main{number}")]).contains(text), "{number}");
+    }
+    let json = place.json(&["log", "--json"]);
+    assert_eq!(json.len(), 8, "the filters and columns change no record");
+}
+
+#[test]
+fn log_takes_what_is_asked_for() {
+    let place = Place::of(STREAM);
+    let count = |arguments: &[&str]| {
+        let people = place.ok(&[&["log"], arguments].concat()).lines().count();
+        let records = place.json(&[&["log", "--json"], arguments].concat()).len();
+        assert_eq!(people, records, "{arguments:?}");
+        people
+    };
+    assert_eq!(count(&[]), 8);
+    assert_eq!(count(&["-n", "3"]), 3);
+    assert_eq!(count(&["--role", "user"]), 3);
+    assert_eq!(count(&["--role", "user", "--role", "system"]), 4);
+    assert_eq!(count(&["--role", "tool"]), 1);
+    assert_eq!(count(&["--role", "user", "-n", "2"]), 2, "what a filter leaves out is not counted");
+    assert_eq!(count(&["--tool", "get_weather"]), 2);
+    assert_eq!(count(&["--tool", "grep"]), 0);
+    assert_eq!(count(&["--since", "2026-01-31T10:00:00Z"]), 3);
+    assert_eq!(count(&["--until", "2026-01-31T09:01:00Z"]), 2);
+    assert_eq!(count(&["--since", "2026-01-31T09:01:00Z", "--until", "2026-01-31T09:59:00Z"]), 3);
+    place.refused(&["log", "--graph", "--role", "user"], 2, "usage", "--graph");
+}
+
+#[test]
+fn log_in_short_and_in_full() {
+    let place = Place::of(STREAM);
+    let short = place.ok(&["log", "--oneline", "-n", "2"]);
+    assert_eq!(
+        texts(&short),
+        [
+            "edit|of ".to_owned()
+                + &place.id("main~6").get(..8).unwrap()
+                + ": Do I need a coat in Lyon?",
+            "annotate|".to_owned() + &place.id("main~3").get(..8).unwrap() + " skip"
+        ]
+    );
+    assert!(!short.contains("2026") && !short.contains("tok") && !short.contains(" #"), "{short}");
+    let full = place.ok(&["log", "-p", "-n", "3"]);
+    assert!(
+        full.contains("    - Do I need a coat in Paris?\n    + Do I need a coat in Lyon?\n"),
+        "{full}"
+    );
+    assert!(full.contains("    Yes,\n    and an umbrella.\n"), "{full}");
+}
+
+#[test]
+fn cat_prints_the_conversation_that_the_model_sees() {
+    let place = Place::of(STREAM);
+    let text = place.ok(&["cat"]);
+    let heads: Vec<&str> = text.lines().filter(|line| line.starts_with('#')).collect();
+    assert_eq!(heads.len(), 5, "{text}");
+    for (head, starts) in heads.iter().zip([
+        "#1 system  ",
+        "#2 user  ",
+        "#3 assistant  ",
+        "#4 result get_weather  ",
+        "#5 assistant  ",
+    ]) {
+        assert!(head.starts_with(starts), "{head}");
+    }
+    assert!(heads[0].ends_with("2026-01-31 09:00"), "{text}");
+    assert!(text.contains("\nDo I need a coat in Lyon?\n"), "{text}");
+    assert!(text.contains("\nI look.\n→ get_weather({\"city\":\"Paris\"})  c1\n"), "{text}");
+    assert!(text.contains("\nYes,\nand an umbrella.\n"), "{text}");
+    assert!(!text.contains("By the way"), "{text}");
+    // An earlier revision, the last messages, one role, one tool.
+    assert!(place.ok(&["cat", "main~1"]).contains("in Paris?"));
+    let last = place.ok(&["cat", "-n", "1"]);
+    assert!(last.starts_with("#5 assistant") && !last.contains("#4"), "{last}");
+    let numbers = |arguments: &[&str]| {
+        let lines = place.json(&[&["cat", "--json"], arguments].concat());
+        lines.iter().map(|line| line["number"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(&[]), [1, 2, 3, 4, 5]);
+    assert_eq!(numbers(&["--role", "assistant"]), [3, 5]);
+    assert_eq!(numbers(&["--tool", "get_weather"]), [3, 4]);
+    let result = &place.json(&["cat", "--json", "--role", "tool"])[0];
+    assert_eq!(result["answers"]["name"], "get_weather");
+    assert_eq!(result["commit"], Value::String(place.id("main~4")));
+    assert_eq!(Place::new().run(&["cat"]).expect(0).stdout, "");
+}
+
+/// Runs a command on a terminal of its own, as `script` of util-linux makes one.
+#[cfg(target_os = "linux")]
+fn on_a_terminal(place: &Place, pager: &str, arguments: &str) -> (Option<i32>, String) {
+    let command = format!("{} {arguments}", env!("CARGO_BIN_EXE_tract"));
+    let output = std::process::Command::new("script")
+        .args(["--quiet", "--return", "--command", &command, "/dev/null"])
+        .current_dir(place.path(""))
+        .env_remove("TRACT_STORE")
+        .env("TERM", "dumb")
+        .env("COLUMNS", "100")
+        .env("PAGER", pager)
+        .stdin(std::process::Stdio::null())
+        .output()
+        .expect("`script` of util-linux");
+    (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn long_answers_go_through_the_pager_of_a_terminal() {
+    let place = Place::of(STREAM);
+    let pager = "sed 's/^/paged: /'";
+    for verb in ["log", "cat", "show main", "diff", "log -p"] {
+        let (code, text) = on_a_terminal(&place, pager, verb);
+        assert_eq!(code, Some(0), "{verb}: {text}");
+        assert!(text.starts_with("paged: "), "{verb}: {text}");
+        // What stderr is told comes when the pager has left the screen.
+        assert!(!text.trim_end().ends_with("paged:"), "{verb}: {text}");
+    }
+    let without = |pager: &str, arguments: &str| {
+        let (code, text) = on_a_terminal(&place, pager, arguments);
+        assert_eq!(code, Some(0), "{pager}: {text}");
+        assert!(text.contains("in Lyon?") && !text.contains("paged"), "{pager}: {text}");
+    };
+    without(pager, "--no-pager log");
+    without(pager, "log --no-pager");
+    without(pager, "log --json");
+    // A pager that is not there, none, and one whose name is no command line.
+    for other in ["no-such-pager --flag", "", "cat", "an open 'quote"] {
+        without(other, "log");
+    }
+    // A reader that leaves early changes nothing about the command.
+    assert_eq!(on_a_terminal(&place, "head -n 1", "log").0, Some(0));
+    assert_eq!(on_a_terminal(&place, pager, "show nowhere").0, Some(1));
+}
+
+#[test]
+fn no_pager_starts_where_stdout_is_no_terminal() {
+    let place = Place::of(STREAM);
+    let mut command = place.command(&["log"]);
+    let output = command.env("PAGER", "sed s/^/paged:/").output().expect("it runs");
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("paged"), "{output:?}");
+}
