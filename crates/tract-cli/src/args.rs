@@ -136,6 +136,8 @@ pub(crate) enum Command {
     Import(verb::import::Import),
     /// Write everything as a stream that `apply` reads.
     Export(verb::export::Export),
+    /// List the repositories of the store.
+    Repos,
     /// Copy a repository from one store to another.
     Copy(verb::copy::Copy),
     /// Measure a store's engine, next to its baseline.
@@ -190,6 +192,7 @@ impl Command {
             | Self::Hydrate(_)
             | Self::Select(_)
             | Self::Stats
+            | Self::Repos
             | Self::Turns(_)
             | Self::Completions(_) => false,
             #[cfg(feature = "conformance")]

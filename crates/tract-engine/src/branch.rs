@@ -1,5 +1,6 @@
 //! Branches, tags and `HEAD`.
 
+use tract_core::store::LogQuery;
 use tract_core::{Applied, CommitId, RefName, RefTarget, nearest};
 
 use crate::error::{Error, Result};
@@ -122,28 +123,129 @@ impl Repo {
         }
     }
 
-    /// Deletes a branch; its commits stay, and the ref log tells where it stood. Returns its
-    /// last head.
+    /// Deletes a branch; its commits stay, and the ref log says where it was. Returns its last head.
     ///
     /// # Errors
-    /// [`Error::UnknownBranch`] when there is none, [`Error::CheckedOut`] when `HEAD` stands on
-    /// it, [`Error::Conflict`] when it moves meanwhile.
+    /// [`Error::UnknownBranch`] when there is none, [`Error::CheckedOut`] when `HEAD` points to it,
+    /// [`Error::Conflict`] when it moves meanwhile.
     pub async fn delete_branch(&self, name: &str) -> Result<CommitId> {
-        // Branches of older stores may have names that are refused now.
-        let branch = RefName::new(format!("heads/{name}"))?;
+        let deleted = self.delete_branches(&[name]).await?;
+        deleted
+            .first()
+            .copied()
+            .ok_or(Error::UnknownBranch { name: name.to_owned(), nearest: Vec::new() })
+    }
+
+    /// Deletes several branches in one write, all or none. Returns their last heads, in order.
+    ///
+    /// # Errors
+    /// As [`delete_branch`](Self::delete_branch).
+    pub async fn delete_branches(&self, names: &[impl AsRef<str>]) -> Result<Vec<CommitId>> {
         let mut txn = Txn::new(self)?;
         let at = txn.target(&RefName::head()).await?;
-        if self.current_branch().await? == branch || at == Some(RefTarget::Ref(branch.clone())) {
-            return Err(Error::CheckedOut { name: name.to_owned() });
+        let current = self.current_branch().await?;
+        // The branches are not checked out while they go.
+        txn.hold(&RefName::head(), at.clone());
+        let mut heads = Vec::with_capacity(names.len());
+        for name in names.iter().map(AsRef::as_ref) {
+            // Branches of older stores may have names that are refused now.
+            let branch = RefName::new(format!("heads/{name}"))?;
+            if current == branch || at == Some(RefTarget::Ref(branch.clone())) {
+                return Err(Error::CheckedOut { name: name.to_owned() });
+            }
+            let Some(head) = txn.head(&branch).await? else {
+                return Err(self.unknown_branch(name).await?);
+            };
+            txn.move_ref(&branch, None).await?;
+            heads.push(head);
         }
-        // The branch is not checked out while it goes.
-        txn.hold(&RefName::head(), at);
-        let Some(head) = txn.head(&branch).await? else {
+        self.done(txn.apply("branch", &WriteOptions::default()).await?)?;
+        Ok(heads)
+    }
+
+    /// Renames a branch, and points `HEAD` to the new name where it pointed to the old one: one
+    /// write. Returns the head; `None` for the current branch before its first commit.
+    ///
+    /// The ref log of the new name starts here; that of the old name says where the branch was.
+    ///
+    /// # Errors
+    /// [`Error::UnknownBranch`] when there is none, [`Error::Exists`] when the new name is taken,
+    /// [`Error::HasPending`] when pending approvals name the branch, [`Error::Conflict`] when it
+    /// moves meanwhile.
+    pub async fn rename_branch(&self, name: &str, to: &str) -> Result<Option<CommitId>> {
+        let branch = RefName::new(format!("heads/{name}"))?;
+        let renamed = RefName::branch(to)?;
+        let mut txn = Txn::new(self)?;
+        let at = txn.target(&RefName::head()).await?;
+        let is_current = self.current_branch().await? == branch;
+        let head = txn.head(&branch).await?;
+        if head.is_none() && !is_current {
             return Err(self.unknown_branch(name).await?);
-        };
-        txn.move_ref(&branch, None).await?;
+        }
+        if let Some(at) = txn.target(&renamed).await? {
+            return Err(Error::Exists { name: renamed, at });
+        }
+        // A pending approval is carried out on the branch that it names.
+        let pending = self.pending().await?;
+        let count = pending.iter().filter(|pending| pending.branch == branch).count();
+        if count > 0 {
+            return Err(Error::HasPending { name: name.to_owned(), count });
+        }
+        match is_current {
+            true => txn.move_ref(&RefName::head(), Some(RefTarget::Ref(renamed.clone()))).await?,
+            false => txn.hold(&RefName::head(), at),
+        }
+        if let Some(head) = head {
+            txn.move_ref(&branch, None).await?;
+            txn.move_ref(&renamed, Some(RefTarget::Commit(head))).await?;
+        }
         self.done(txn.apply("branch", &WriteOptions::default()).await?)?;
         Ok(head)
+    }
+
+    /// Deletes tags in one write, all or none; their commits stay. Returns those, in order.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTag`] when there is none of a name.
+    pub async fn delete_tags(&self, names: &[impl AsRef<str>]) -> Result<Vec<CommitId>> {
+        let mut txn = Txn::new(self)?;
+        let mut commits = Vec::with_capacity(names.len());
+        for name in names.iter().map(AsRef::as_ref) {
+            let tag = RefName::new(format!("tags/{name}"))?;
+            let Some(commit) = txn.head(&tag).await? else {
+                let tags = self.tags().await?;
+                let near = nearest(name, tags.iter().map(|(tag, _)| tag.as_str()));
+                let nearest = near.map(str::to_owned).into_iter().collect();
+                return Err(Error::UnknownTag { name: name.to_owned(), nearest });
+            };
+            txn.move_ref(&tag, None).await?;
+            commits.push(commit);
+        }
+        self.done(txn.apply("tag", &WriteOptions::default()).await?)?;
+        Ok(commits)
+    }
+
+    /// Returns the branch that was checked out before the current one, by the ref log of `HEAD`;
+    /// branches that are gone are passed over.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn previous_branch(&self) -> Result<Option<String>> {
+        let current = self.current_branch().await?;
+        let mut before = None;
+        loop {
+            let query =
+                LogQuery { name: Some(RefName::head()), before, limit: 64, ..LogQuery::default() };
+            let log = self.store().ref_log(self.name(), &query).await?;
+            let Some(last) = log.last() else { return Ok(None) };
+            before = Some(last.seq);
+            for entry in &log {
+                let Some(RefTarget::Ref(branch)) = &entry.before else { continue };
+                if *branch != current && self.ref_target(branch).await?.is_some() {
+                    return Ok(branch.branch_name().map(str::to_owned));
+                }
+            }
+        }
     }
 
     /// Makes `HEAD` stand on a branch. Handles that stand elsewhere stay there.

@@ -82,6 +82,22 @@ pub enum Error {
         /// Where it points.
         at: RefTarget,
     },
+    /// There is no tag of this name.
+    #[error("unknown tag {name:?}")]
+    UnknownTag {
+        /// The name.
+        name: String,
+        /// A tag that is like it.
+        nearest: Vec<String>,
+    },
+    /// A branch that cannot be renamed, since pending approvals name it.
+    #[error("branch {name:?} has pending approvals: {count}")]
+    HasPending {
+        /// The branch.
+        name: String,
+        /// How many.
+        count: usize,
+    },
     /// A branch that cannot be deleted, since `HEAD` stands on it.
     #[error("branch {name:?} is checked out")]
     CheckedOut {
@@ -231,6 +247,8 @@ impl Error {
             Self::NotOnLine { .. } => "not_on_line",
             Self::Exists { .. } => "exists",
             Self::CheckedOut { .. } => "checked_out",
+            Self::UnknownTag { .. } => "unknown_tag",
+            Self::HasPending { .. } => "has_pending",
             Self::NothingToUndo { .. } => "nothing_to_undo",
             Self::MovedSince(_) => "conflict",
             Self::Hook(error) => error.code(),
@@ -264,7 +282,9 @@ impl Error {
             Self::Conflict { .. } => {
                 vec!["compile again and answer the new head, or keep the work on a branch of its own".to_owned()]
             }
-            Self::UnknownRevision { nearest, .. } | Self::UnknownBranch { nearest, .. } => {
+            Self::UnknownRevision { nearest, .. }
+            | Self::UnknownBranch { nearest, .. }
+            | Self::UnknownTag { nearest, .. } => {
                 nearest.iter().map(|name| format!("did you mean {name:?}?")).collect()
             }
             Self::Ambiguous { ids, .. } => {
@@ -282,6 +302,7 @@ impl Error {
                 None => vec!["choose another name, or check that one out".to_owned()],
             },
             Self::CheckedOut { .. } => vec!["check out another branch first".to_owned()],
+            Self::HasPending { .. } => vec!["`tract pending` lists them; decide them first".to_owned()],
             Self::KeptMoving { .. } => vec!["try again when less is being written".to_owned()],
             Self::Damaged { .. } => vec!["`tract verify` names all that is damaged".to_owned()],
             Self::MovedSince(moved) => vec![match moved.name.branch_name() {

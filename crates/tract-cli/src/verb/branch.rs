@@ -1,35 +1,58 @@
 //! `tract branch`
 
-use clap::Args;
+use std::cmp::Reverse;
+
+use clap::{Args, ValueEnum};
 use serde::Serialize;
-use tract::{CommitId, Tract};
+use tract::engine::Branch as BranchHead;
+use tract::{Commit, CommitId, Tract};
 
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
 use crate::render;
-use crate::style::{ID, REF, Styled};
+use crate::style::{DIM, ID, REF, Styled};
 
-/// List, make or delete branches.
+/// List, make, rename or delete branches.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   tract branch                               all branches, with their heads
-  tract branch terse                         made where you stand, and you stay there
+  tract branch --list 'tau-*' --sort date    those of a pattern, the newest first
+  tract branch terse                         made at HEAD, which stays where it is
   tract branch terse --from 'main#20'        made at the 20th message of main
-  tract branch --delete terse                the commits stay")]
+  tract branch -m terse brief                renamed
+  tract branch --delete terse draft          the commits stay")]
 pub(crate) struct Branch {
-    /// The new branch.
+    /// Make a branch of this name.
     name: Option<String>,
-    /// Where it begins [default: where you stand]
+    /// Start the new branch here [default: HEAD]
     #[arg(long, value_name = "REV", requires = "name")]
     from: Option<String>,
-    /// Stand on it at once.
+    /// Switch to the new branch.
     #[arg(long, short, requires = "name")]
     checkout: bool,
-    /// Delete a branch.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["name", "from", "checkout"])]
-    delete: Option<String>,
+    /// List only branches of these patterns; `*` is any text, `?` any character.
+    #[arg(long, short, value_name = "PATTERN", num_args = 1.., conflicts_with = "name")]
+    list: Vec<String>,
+    /// Order of the list.
+    #[arg(long, value_enum, default_value = "name", conflicts_with = "name")]
+    sort: Order,
+    /// Rename a branch: OLD NEW, or NEW alone for the current branch.
+    #[arg(long, short = 'm', value_names = ["OLD", "NEW"], num_args = 1..=2)]
+    #[arg(conflicts_with_all = ["name", "list", "delete"])]
+    rename: Vec<String>,
+    /// Delete branches, all or none; their commits stay.
+    #[arg(long, short, value_name = "NAME", num_args = 1.., conflicts_with_all = ["name", "list"])]
+    delete: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Order {
+    /// By name
+    Name,
+    /// By the time of the head, newest first; heads without a time come last
+    Date,
 }
 
 #[derive(Serialize)]
@@ -40,6 +63,13 @@ struct Listed {
 }
 
 #[derive(Serialize)]
+struct Renamed<'a> {
+    branch: &'a str,
+    renamed: &'a str,
+    commit: Option<CommitId>,
+}
+
+#[derive(Serialize)]
 struct Deleted<'a> {
     deleted: &'a str,
     commit: CommitId,
@@ -47,17 +77,20 @@ struct Deleted<'a> {
 
 pub(crate) async fn run(context: &mut Context<'_>, branch: Branch) -> Outcome<()> {
     let tract = context.open().await?;
-    match (branch.name, branch.delete) {
+    match (&branch.name, branch.rename.as_slice()) {
         (Some(name), _) => {
             let from = branch.from.as_deref().unwrap_or("HEAD");
-            make(context, &tract, &name, from, branch.checkout).await
+            make(context, &tract, name, from, branch.checkout).await
         }
-        (None, Some(name)) => delete(context, &tract, &name).await,
-        (None, None) => list(context, &tract).await,
+        (None, [to]) => rename(context, &tract, tract.branch_name(), to).await,
+        (None, [name, to]) => rename(context, &tract, name, to).await,
+        (None, _) if !branch.delete.is_empty() => delete(context, &tract, &branch.delete).await,
+        (None, _) => list(context, &tract, &branch).await,
     }
 }
 
-async fn make(
+/// Makes a branch, and switches to it where that is asked for.
+pub(super) async fn make(
     context: &mut Context<'_>,
     tract: &Tract,
     name: &str,
@@ -72,54 +105,172 @@ async fn make(
         return context.out.json(&Listed { branch: name.to_owned(), commit, head: checkout });
     }
     let at = render::short(commit);
-    let stand = match checkout {
-        true => ", and you stand on it",
-        false => "",
-    };
-    context.out.line(format_args!("{} at {at}{stand}", Styled(REF, escape::line(name))))
+    let switched = if checkout { ", checked out" } else { "" };
+    context.out.line(format_args!("{} at {at}{switched}", Styled(REF, escape::line(name))))
 }
 
-async fn delete(context: &mut Context<'_>, tract: &Tract, name: &str) -> Outcome<()> {
-    let commit = tract.delete_branch(name).await?;
+async fn rename(context: &mut Context<'_>, tract: &Tract, name: &str, to: &str) -> Outcome<()> {
+    let commit = tract.repo().rename_branch(name, to).await?;
     if context.out.is_json() {
-        return context.out.json(&Deleted { deleted: name, commit });
+        return context.out.json(&Renamed { branch: to, renamed: name, commit });
     }
-    let name = escape::line(name);
-    context.out.line(format_args!(
-        "deleted {}, which was at {}   bring it back: tract branch {name} --from {}",
-        Styled(REF, &name),
-        render::short(commit),
-        commit.short()
-    ))
+    let (name, to) = (escape::line(name), escape::line(to));
+    context.out.line(format_args!("{} is now {}", Styled(REF, name), Styled(REF, to)))
 }
 
-async fn list(context: &mut Context<'_>, tract: &Tract) -> Outcome<()> {
-    let branches = tract.branches().await?;
+async fn delete(context: &mut Context<'_>, tract: &Tract, names: &[String]) -> Outcome<()> {
+    let commits = tract.repo().delete_branches(names).await?;
+    for (name, commit) in names.iter().zip(commits) {
+        if context.out.is_json() {
+            context.out.json(&Deleted { deleted: name, commit })?;
+            continue;
+        }
+        let name = escape::line(name);
+        context.out.line(format_args!(
+            "deleted {}, which was at {}   restore it: tract branch {name} --from {}",
+            Styled(REF, &name),
+            render::short(commit),
+            commit.short()
+        ))?;
+    }
+    Ok(())
+}
+
+async fn list(context: &mut Context<'_>, tract: &Tract, asked: &Branch) -> Outcome<()> {
+    let all = tract.branches().await?;
+    let is_empty = all.is_empty();
+    let listed = |branch: &BranchHead| {
+        asked.list.is_empty() || asked.list.iter().any(|pattern| fits(pattern, &branch.name))
+    };
+    let branches: Vec<BranchHead> = all.into_iter().filter(listed).collect();
+    let heads: Vec<CommitId> = branches.iter().map(|branch| branch.head).collect();
+    let commits = match context.out.is_json() && asked.sort == Order::Name {
+        true => Vec::new(),
+        false => tract.store().commits(tract.repo().name(), &heads).await?,
+    };
+    let mut rows: Vec<(BranchHead, Option<Commit>)> = branches
+        .into_iter()
+        .zip(commits.into_iter().chain(std::iter::repeat_with(|| None)))
+        .collect();
+    if asked.sort == Order::Date {
+        let at = |(_, commit): &(BranchHead, Option<Commit>)| commit.as_ref()?.created_at;
+        rows.sort_by_key(|row| Reverse(at(row)));
+    }
     if context.out.is_json() {
-        for found in branches {
-            let (branch, commit, head) = (found.name, found.head, found.checked_out);
+        for (branch, _) in rows {
+            let (branch, commit, head) = (branch.name, branch.head, branch.checked_out);
             context.out.json(&Listed { branch, commit, head })?;
         }
         return Ok(());
     }
-    if branches.is_empty() {
+    context.out.page();
+    if is_empty {
         let branch = escape::line(tract.branch_name()).into_owned();
         context.out.say(format_args!("no commits yet; the first one makes branch {branch}"));
     }
-    let width = branches.iter().map(|b| escape::width(&escape::line(&b.name))).max().unwrap_or(0);
-    for branch in branches {
-        let name = escape::line(&branch.name);
+    print(context, tract, rows).await
+}
+
+/// Columns that a row has before and between its name, its id and its text.
+const FIXED: usize = "* ".len() + "  ".len() + 8 + "  ".len();
+/// Columns that texts keep beside names of usual length.
+const TEXT: usize = 24;
+
+async fn print(
+    context: &mut Context<'_>,
+    tract: &Tract,
+    rows: Vec<(BranchHead, Option<Commit>)>,
+) -> Outcome<()> {
+    let mut commits = Vec::with_capacity(rows.len());
+    for (branch, commit) in &rows {
+        commits.push(match commit {
+            Some(commit) => commit.clone(),
+            None => tract.repo().require_commit(branch.head).await?,
+        });
+    }
+    let lines = tract.describe(&commits).await?;
+    let widths = rows.iter().map(|(branch, _)| escape::width(&escape::line(&branch.name)));
+    let columns = context.out.columns();
+    // A long name takes the room of its own text, not that of all others.
+    let width = widths.max().unwrap_or(0).min(columns.saturating_sub(FIXED + TEXT));
+    for ((branch, commit), line) in rows.iter().zip(lines) {
+        let name = escape::cut(&branch.name, columns.saturating_sub(FIXED - 2));
         let mark = if branch.checked_out { '*' } else { ' ' };
-        let pad = " ".repeat(width - escape::width(&name));
-        let commit = tract.repo().require_commit(branch.head).await?;
-        let line = render::described(tract, &commit).await?;
-        let room = context.out.columns().saturating_sub(width + 14);
-        context.out.line(format_args!(
-            "{mark} {}{pad}  {}  {}",
-            Styled(REF, &name),
-            Styled(ID, branch.head.short()),
-            escape::cut(&format!("{} {}", line.label, line.text), room)
-        ))?;
+        let taken = escape::width(&name).max(width);
+        let pad = " ".repeat(taken - escape::width(&name));
+        let room = columns.saturating_sub(FIXED + taken);
+        let text = format!("{} {}", line.label, line.text);
+        let at = commit.as_ref().and_then(|commit| commit.created_at).and_then(render::minute);
+        let (at, room) = match at {
+            Some(at) if room >= TEXT + at.len() + 2 => {
+                let room = room - at.len() - 2;
+                (format!("{}  ", Styled(DIM, at)), room)
+            }
+            _ => (String::new(), room),
+        };
+        let text = if room > 1 { escape::cut(&text, room) } else { String::new() };
+        context.out.line(
+            format_args!(
+                "{mark} {}{pad}  {}  {at}{text}",
+                Styled(REF, &name),
+                Styled(ID, branch.head.short()),
+            )
+            .to_string()
+            .trim_end(),
+        )?;
     }
     Ok(())
+}
+
+/// Whether a name is of a pattern: `*` is any text, `?` any character, all else itself.
+fn fits(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), name.chars().collect());
+    let (mut at, mut from) = (0, 0);
+    // Where the last `*` is, and where the text that it takes ends.
+    let mut star: Option<(usize, usize)> = None;
+    while from < name.len() {
+        match (pattern.get(at), star) {
+            (Some('*'), _) => {
+                star = Some((at, from));
+                at += 1;
+            }
+            (Some(wanted), _) if *wanted == '?' || Some(wanted) == name.get(from) => {
+                at += 1;
+                from += 1;
+            }
+            (_, Some((back, end))) => {
+                at = back + 1;
+                from = end + 1;
+                star = Some((back, from));
+            }
+            (_, None) => return false,
+        }
+    }
+    pattern.iter().skip(at).all(|left| *left == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fits;
+
+    #[test]
+    fn patterns_take_any_text_and_any_character() {
+        for (pattern, name) in [
+            ("*", ""),
+            ("tau-*", "tau-airline-2"),
+            ("*-2", "tau-airline-2"),
+            ("t?u*line*", "tau-airline-2"),
+            ("main", "main"),
+            ("**a", "ba"),
+            ("*ab*ab", "abcababab"),
+        ] {
+            assert!(fits(pattern, name), "{pattern} {name}");
+        }
+        for (pattern, name) in
+            [("", "a"), ("tau", "tau-1"), ("?", ""), ("*-3", "tau-airline-2"), ("Main", "main")]
+        {
+            assert!(!fits(pattern, name), "{pattern} {name}");
+        }
+    }
 }

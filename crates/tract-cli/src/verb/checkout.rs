@@ -2,22 +2,30 @@
 
 use clap::Args;
 use serde::Serialize;
-use tract::CommitId;
+use tract::{CommitId, Tract};
 
+use super::branch;
 use crate::context::Context;
 use crate::escape;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::style::{ID, REF, Styled};
 
-/// Stand on another branch.
+/// Switch to another branch.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   tract checkout terse
-  tract branch again --from 'main~3' --checkout    a branch is made first, where it does not exist")]
+  tract checkout -                           the branch before this one
+  tract checkout -b again 'main~3'           made first, three commits back")]
 pub(crate) struct Checkout {
-    /// The branch.
+    /// The branch; `-` is the one that was checked out before.
     name: String,
+    /// Make the branch first.
+    #[arg(short = 'b', long = "create")]
+    create: bool,
+    /// Start the new branch here [default: HEAD]
+    #[arg(value_name = "REV", requires = "create")]
+    from: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -27,12 +35,40 @@ struct Standing<'a> {
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, checkout: Checkout) -> Outcome<()> {
-    let tract = context.open().await?.checkout(&checkout.name).await?;
+    let tract = context.open().await?;
+    if checkout.create {
+        let from = checkout.from.as_deref().unwrap_or("HEAD");
+        return branch::make(context, &tract, &checkout.name, from, true).await;
+    }
+    let name = match checkout.name.as_str() {
+        "-" => tract.repo().previous_branch().await?.ok_or_else(|| {
+            Failure::no("no_previous_branch", "no other branch was checked out before")
+                .note("`tract branch` lists the branches")
+        })?,
+        name => name.to_owned(),
+    };
+    let tract = match tract.checkout(&name).await {
+        Ok(tract) => tract,
+        Err(error) => return Err(hint(&tract, &name, error).await),
+    };
     let commit = tract.head().await?;
     if context.out.is_json() {
-        return context.out.json(&Standing { branch: &checkout.name, commit });
+        return context.out.json(&Standing { branch: &name, commit });
     }
     let at = commit.map_or_else(|| "its beginning".to_owned(), |id| id.short());
-    let name = Styled(REF, escape::line(&checkout.name));
+    let name = Styled(REF, escape::line(&name));
     context.out.line(format_args!("on {name} at {}", Styled(ID, at)))
+}
+
+/// Says what to do where a tag or an id is named, which cannot be checked out itself.
+async fn hint(tract: &Tract, name: &str, error: tract::Error) -> Failure {
+    let found = tract.resolve(name).await;
+    let failure = Failure::from(error);
+    match found {
+        Ok(id) => failure.note(format!(
+            "{name} is no branch but names commit {}; start one there: tract checkout -b NAME {name}",
+            id.short()
+        )),
+        Err(_) => failure,
+    }
 }

@@ -32,6 +32,7 @@ pub(crate) mod pending;
 mod pins;
 #[cfg(feature = "run")]
 pub(crate) mod replay;
+mod repos;
 pub(crate) mod revert;
 #[cfg(feature = "run")]
 pub(crate) mod run;
@@ -124,6 +125,7 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Compress(compress) => compress::run(context, compress).await,
         #[cfg(feature = "conformance")]
         Command::Conformance(asked) => conformance::run(context, asked).await,
+        Command::Repos => repos::run(context).await,
         Command::Copy(copy) => copy::run(context, copy).await,
         Command::Apply(apply) => apply::run(context, apply).await,
         Command::Import(import) => import::run(context, import).await,

@@ -2,26 +2,30 @@
 
 use clap::Args;
 use serde::Serialize;
-use tract::CommitId;
+use tract::{CommitId, Tract};
 
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
 use crate::style::{ID, REF, Styled};
 
-/// List or make tags; a tag never moves.
+/// List, make or delete tags; a tag never moves.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   tract tag                                  all tags
-  tract tag before-summary                   names the commit you stand on
-  tract tag first-answer 'main#3'            names the commit of the third message")]
+  tract tag before-summary                   names the commit that HEAD points to
+  tract tag first-answer 'main#3'            names the commit of the third message
+  tract tag --delete first-answer            the commit stays")]
 pub(crate) struct Tag {
-    /// The new tag.
+    /// Make a tag of this name.
     name: Option<String>,
-    /// What it names.
+    /// The commit that it names.
     #[arg(default_value = "HEAD", value_name = "REV")]
     revision: String,
+    /// Delete tags, all or none; their commits stay.
+    #[arg(long, short, value_name = "NAME", num_args = 1.., conflicts_with = "name")]
+    delete: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -30,8 +34,17 @@ struct Tagged<'a> {
     commit: CommitId,
 }
 
+#[derive(Serialize)]
+struct Deleted<'a> {
+    deleted: &'a str,
+    commit: CommitId,
+}
+
 pub(crate) async fn run(context: &mut Context<'_>, tag: Tag) -> Outcome<()> {
     let tract = context.open().await?;
+    if !tag.delete.is_empty() {
+        return delete(context, &tract, &tag.delete).await;
+    }
     let tags = match tag.name {
         Some(name) => {
             let commit = tract.tag(&name, tag.revision.as_str()).await?;
@@ -47,6 +60,25 @@ pub(crate) async fn run(context: &mut Context<'_>, tag: Tag) -> Outcome<()> {
                 Styled(ID, commit.short()),
                 Styled(REF, escape::line(name))
             ))?,
+        }
+    }
+    Ok(())
+}
+
+async fn delete(context: &mut Context<'_>, tract: &Tract, names: &[String]) -> Outcome<()> {
+    let commits = tract.repo().delete_tags(names).await?;
+    for (name, commit) in names.iter().zip(commits) {
+        match context.out.is_json() {
+            true => context.out.json(&Deleted { deleted: name, commit })?,
+            false => {
+                let name = escape::line(name);
+                context.out.line(format_args!(
+                    "deleted {}, which was at {}   restore it: tract tag {name} {}",
+                    Styled(REF, &name),
+                    Styled(ID, commit.short()),
+                    commit.short()
+                ))?;
+            }
         }
     }
     Ok(())

@@ -11,6 +11,8 @@ mod support;
 mod agents;
 // The engine of a url, measured.
 mod bench;
+// Branches, tags, checkout, repositories.
+mod branches;
 // Catalogs of tools: selection, approval.
 mod catalog;
 // Models asked, on loopback.

@@ -1,0 +1,31 @@
+//! `tract repos`
+
+use serde::Serialize;
+use tract::RepoName;
+
+use crate::context::Context;
+use crate::escape;
+use crate::failure::Outcome;
+use crate::style::{REF, Styled};
+
+#[derive(Serialize)]
+struct Listed<'a> {
+    repo: &'a str,
+    current: bool,
+}
+
+pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
+    let store = context.open_named_store().await?;
+    let current = RepoName::new(&context.global.repo).map_err(tract::Error::from)?;
+    for repo in store.repos().await? {
+        let is_current = repo == current;
+        if context.out.is_json() {
+            context.out.json(&Listed { repo: repo.as_str(), current: is_current })?;
+            continue;
+        }
+        let mark = if is_current { '*' } else { ' ' };
+        let name = Styled(REF, escape::line(repo.as_str()));
+        context.out.line(format_args!("{mark} {name}"))?;
+    }
+    Ok(())
+}

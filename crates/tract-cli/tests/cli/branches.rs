@@ -1,0 +1,146 @@
+use crate::support::Place;
+
+/// Branches of several ages, and a tag.
+const STREAM: &str = r#"
+{"op":"user","text":"one","at":"2026-01-31T09:00:00Z"}
+{"op":"tag","name":"first"}
+{"op":"branch","name":"tau-1"}
+{"op":"branch","name":"tau-2"}
+{"op":"checkout","name":"tau-2"}
+{"op":"user","text":"two, and a text that is long enough to be cut where the terminal ends, whatever its name leaves","at":"2026-01-31T11:00:00Z"}
+{"op":"checkout","name":"tau-1"}
+{"op":"user","text":"three","at":"2026-01-31T10:00:00Z"}
+{"op":"checkout","name":"main"}
+"#;
+
+fn names(place: &Place, arguments: &[&str]) -> Vec<String> {
+    let lines = place.json(&[&["branch", "--json"], arguments].concat());
+    lines.iter().map(|line| line["branch"].as_str().expect("a name").to_owned()).collect()
+}
+
+#[test]
+fn branches_are_listed_by_pattern_and_by_date() {
+    let place = Place::of(STREAM);
+    assert_eq!(names(&place, &[]), ["main", "tau-1", "tau-2"]);
+    assert_eq!(names(&place, &["--list", "tau-*"]), ["tau-1", "tau-2"]);
+    assert_eq!(names(&place, &["--list", "main", "*-2"]), ["main", "tau-2"]);
+    assert_eq!(names(&place, &["--sort", "date"]), ["tau-2", "tau-1", "main"]);
+    assert!(place.ok(&["branch", "--list", "none-*"]).is_empty());
+}
+
+#[test]
+fn a_list_of_branches_stays_within_the_width() {
+    let place = Place::of(STREAM);
+    let long = "a-branch-with-a-name-that-takes-more-than-half-of-the-columns-of-a-terminal";
+    place.ok(&["branch", long]);
+    for columns in ["60", "80", "100", "140"] {
+        let output = place.command(&["branch"]).env("COLUMNS", columns).output().expect("it runs");
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        let width: usize = columns.parse().unwrap();
+        assert_eq!(text.lines().count(), 4, "{text}");
+        for line in text.lines() {
+            assert!(line.chars().count() <= width, "{columns}: {line:?}");
+        }
+        // A long name takes nothing from the others, and is shown whole where it fits.
+        assert!(text.contains("user one"), "{text}");
+        assert_eq!(text.contains(long), width >= 100, "{columns}: {text}");
+    }
+}
+
+#[test]
+fn a_branch_is_renamed_with_its_head_and_its_checkout() {
+    let place = Place::of(STREAM);
+    let head = place.id("main");
+    place.ok(&["branch", "-m", "trunk"]);
+    assert_eq!(names(&place, &[]), ["tau-1", "tau-2", "trunk"]);
+    assert_eq!(place.id("trunk"), head);
+    assert!(place.ok(&["status"]).starts_with("on trunk at"));
+    let line = &place.json(&["branch", "--json", "--rename", "tau-1", "other"])[0];
+    assert_eq!((&line["branch"], &line["renamed"]), (&"other".into(), &"tau-1".into()));
+    assert!(place.ok(&["status"]).starts_with("on trunk at"), "another branch stays checked out");
+    place.refused(&["branch", "-m", "other", "trunk"], 1, "exists", "trunk");
+    place.refused(&["branch", "-m", "nowhere", "x"], 1, "unknown_branch", "nowhere");
+    place.refused(&["branch", "-m", "other", "~x"], 1, "bad_name", "~");
+    // A rename is one command: one undo reverts it.
+    place.ok(&["branch", "-m", "main"]);
+    place.ok(&["commit", "user", "four"]);
+    assert_eq!(place.ok(&["log", "--oneline"]).lines().count(), 2);
+    place.is_clean();
+    // The branch of a new repository is renamed before its first commit.
+    let fresh = Place::new();
+    fresh.ok(&["branch", "-m", "trunk"]);
+    fresh.ok(&["commit", "user", "Hello"]);
+    assert_eq!(names(&fresh, &[]), ["trunk"]);
+}
+
+#[test]
+fn several_branches_are_deleted_together_or_not_at_all() {
+    let place = Place::of(STREAM);
+    place.refused(&["branch", "--delete", "tau-1", "nowhere"], 1, "unknown_branch", "nowhere");
+    place.refused(&["branch", "--delete", "tau-1", "main"], 1, "checked_out", "main");
+    assert_eq!(names(&place, &[]), ["main", "tau-1", "tau-2"]);
+    let head = place.id("tau-1");
+    let deleted = place.ok(&["branch", "--delete", "tau-1", "tau-2"]);
+    assert_eq!(deleted.lines().count(), 2, "{deleted}");
+    assert_eq!(names(&place, &[]), ["main"]);
+    // What it says to restore a branch can be typed.
+    let restore = deleted.lines().next().and_then(|line| line.split("tract ").nth(1)).unwrap();
+    place.ok(&restore.split(' ').collect::<Vec<_>>());
+    assert_eq!(place.id("tau-1"), head);
+}
+
+#[test]
+fn tags_are_deleted() {
+    let place = Place::of(STREAM);
+    place.ok(&["tag", "second", "tau-1"]);
+    place.refused(
+        &["tag", "--delete", "first", "frist"],
+        1,
+        "unknown_tag",
+        "did you mean \"first\"",
+    );
+    assert_eq!(place.json(&["tag", "--json"]).len(), 2);
+    let lines = place.json(&["tag", "--json", "--delete", "first", "second"]);
+    assert_eq!((lines.len(), &lines[1]["deleted"]), (2, &"second".into()));
+    assert!(place.ok(&["tag"]).is_empty());
+    place.ok(&["undo"]);
+    place.is_clean();
+}
+
+#[test]
+fn checkout_goes_back_makes_branches_and_hints() {
+    let place = Place::of(STREAM);
+    let on = || place.json(&["status", "--json"])[0]["branch"].as_str().unwrap().to_owned();
+    place.ok(&["checkout", "tau-2"]);
+    place.ok(&["checkout", "tau-1"]);
+    place.ok(&["checkout", "-"]);
+    assert_eq!(on(), "tau-2");
+    place.ok(&["checkout", "-"]);
+    assert_eq!(on(), "tau-1");
+    // A branch that is gone is passed over.
+    place.ok(&["branch", "--delete", "tau-2"]);
+    place.ok(&["checkout", "-"]);
+    assert_eq!(on(), "main");
+    place.ok(&["checkout", "-b", "again", "first"]);
+    assert_eq!((on(), place.id("again")), ("again".to_owned(), place.id("first")));
+    place.refused(&["checkout", "first"], 1, "unknown_branch", "tract checkout -b NAME first");
+    let id = place.id("main");
+    place.refused(&["checkout", &id[..8]], 1, "unknown_branch", "tract checkout -b NAME");
+    place.refused(&["checkout", "mian"], 1, "unknown_branch", "did you mean \"main\"?");
+    place.refused(&["checkout", "x", "main"], 2, "usage", "-b");
+    Place::new().refused(&["checkout", "-"], 1, "no_previous_branch", "no other branch");
+}
+
+#[test]
+fn repositories_of_a_store_are_listed() {
+    let place = Place::of(STREAM);
+    place.ok(&["--repo", "customer-42", "init"]);
+    let lines = place.json(&["repos", "--json"]);
+    let found: Vec<(&str, bool)> = lines
+        .iter()
+        .map(|line| (line["repo"].as_str().unwrap(), line["current"].as_bool().unwrap()))
+        .collect();
+    assert_eq!(found, [("customer-42", false), ("default", true)]);
+    assert_eq!(place.ok(&["repos", "--repo", "customer-42"]), "* customer-42\n  default\n");
+    Place::empty().refused(&["repos"], 3, "no_store", "tract init");
+}
