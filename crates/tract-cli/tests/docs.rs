@@ -275,7 +275,9 @@ fn words(line: &str) -> Vec<(&str, Word)> {
         let hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
         let is_id =
             word.len() >= 8 && word.chars().all(hex) && word.contains(|c: char| c.is_ascii_digit());
-        let is_time = word.len() >= 16 && word.starts_with("20") && word.contains('T');
+        let digits = |word: &str| word.replace(|c: char| c.is_ascii_digit(), "0");
+        let is_time = word.len() >= 16 && word.starts_with("20") && word.contains('T')
+            || matches!(digits(word).as_str(), "0000-00-00" | "00:00");
         let kind = match (is_id, is_time) {
             (true, _) => Word::Id,
             (_, true) => Word::Time,

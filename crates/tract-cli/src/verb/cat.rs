@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use clap::Args;
 use serde::Serialize;
-use tract::{CallRef, Commit, CommitId, Content, Message, Part, ToolCall};
+use tract::core::CallRef;
+use tract::{Commit, CommitId, Content, Message, Part, ToolCall};
 
 use super::log::RoleWord;
 use crate::context::Context;
@@ -42,7 +43,7 @@ struct Document<'a> {
     number: usize,
     commit: CommitId,
     role: &'a str,
-    kind: &'a str,
+    kind: String,
     at: Option<String>,
     text: String,
     calls: Vec<CallDocument<'a>>,
@@ -162,7 +163,7 @@ fn document<'a>(entry: &ShownMessage<'a>) -> Document<'a> {
         number: entry.number,
         commit: message.commit,
         role: message.role.as_str(),
-        kind: message.content.kind().as_str(),
+        kind: message.content.kind().as_str().to_owned(),
         at: entry.created_at.and_then(tract::time::format_rfc3339),
         text: message.content.text(),
         calls: message.content.calls().map(call).collect(),

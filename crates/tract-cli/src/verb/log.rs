@@ -16,8 +16,8 @@ use crate::style::{self, BOLD, DIM, ID, REF, Styled};
 
 /// List commits, newest first.
 ///
-/// `#20` is the 20th message of the context at the first revision; `tract show main#20` takes it.
-/// Times are UTC.
+/// `#20` is the 20th message of the context there: `tract show main#20` shows it. Times are UTC; a
+/// graph has no room for them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -288,16 +288,18 @@ impl<'a> Printer<'a> {
     }
 
     fn row(&self, (commit, line): (Commit, LogLine), log: &Log) -> Row {
-        let unless_oneline =
-            |text: Option<String>| text.filter(|_| !log.oneline).unwrap_or_default();
         let number = self.numbers.get(&commit.id());
+        // The lines of a graph need the room of the dates.
+        let with_date = !log.oneline && self.graph.is_none();
+        let date = commit.created_at.filter(|_| with_date).and_then(render::minute);
+        let tokens = line.token_count.filter(|_| !log.oneline).map(render::number);
         Row {
-            date: unless_oneline(commit.created_at.and_then(render::minute)),
+            date: date.unwrap_or_default(),
             number: number.map(|number| format!("#{number}")).unwrap_or_default(),
             refs: self.names.get(&commit.id()).map(|names| names.join(" ")).unwrap_or_default(),
             word: line.label,
             text: line.text,
-            tokens: unless_oneline(line.token_count.map(render::number)),
+            tokens: tokens.unwrap_or_default(),
             commit,
         }
     }
