@@ -13,7 +13,7 @@ use tract_hooks::{BeforeCommit, BeforeCompress, RefMoved, ToolResultReceived};
 use crate::chosen::Chosen;
 use crate::error::{Error, Result};
 use crate::operation::Operation;
-use crate::plan::{Request, Selection, Stand, is_plain};
+use crate::plan::{Request, Selection, Stand, current_version, is_plain};
 use crate::repo::Repo;
 use crate::spare::LetGo;
 use crate::txn::Txn;
@@ -31,6 +31,8 @@ pub struct WriteOptions {
     pub why: Option<String>,
     /// Shared with other writes of one command, so that one `undo` reverts all of them.
     pub operation: Option<Operation>,
+    /// Whether an edit is refused when its target is no longer what its message says.
+    current_versions: bool,
 }
 
 impl WriteOptions {
@@ -57,6 +59,14 @@ impl WriteOptions {
     #[must_use]
     pub fn why(mut self, why: impl Into<String>) -> Self {
         self.why = Some(why.into());
+        self
+    }
+
+    /// Refuses edits whose target is no longer what its message says, instead of replacing what
+    /// was written since. Checked again after a lost race.
+    #[must_use]
+    pub(crate) fn edits_of_current_versions(mut self) -> Self {
+        self.current_versions = true;
         self
     }
 
@@ -129,8 +139,11 @@ impl Repo {
             if let Some(stand) = guess {
                 txn.believe(branch, stand);
             }
-            let commits = match add_all(&mut txn, branch, &requests, &mut asked, &mut chosen).await
-            {
+            let added = match self.check_versions(&mut txn, branch, &requests, options).await {
+                Ok(()) => add_all(&mut txn, branch, &requests, &mut asked, &mut chosen).await,
+                Err(error) => Err(error),
+            };
+            let commits = match added {
                 Ok(commits) => commits,
                 // What a handler decided stands, wherever the branch is.
                 Err(error @ (Error::Rejected(_) | Error::Deferred(_))) => return Err(error),
@@ -176,6 +189,27 @@ impl Repo {
                 }
             }
         }
+    }
+
+    /// Checks that edits replace what their messages say now, where that is asked for.
+    async fn check_versions(
+        &self,
+        txn: &mut Txn<'_>,
+        branch: &RefName,
+        requests: &[Request],
+        options: &WriteOptions,
+    ) -> Result<()> {
+        if !options.current_versions {
+            return Ok(());
+        }
+        let head = txn.head(branch).await?;
+        let line = txn.line(head).await?;
+        for request in requests {
+            if let Request::Edit { target, .. } = request {
+                txn.plan_with(head, |records| current_version(&line, records, *target)).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Whether handlers, or a summarizer, may be asked about requests.

@@ -46,6 +46,15 @@ pub(super) fn visible(line: &Line, records: &Records, target: CommitId) -> Plan<
     }
 }
 
+/// Checks that a version is what its message says.
+pub(crate) fn current_version(line: &Line, records: &Records, version: CommitId) -> Plan<()> {
+    let row = visible(line, records, version)?;
+    match row.version == version {
+        true => Ok(()),
+        false => Err(Refusal::Superseded { target: version, by: vec![row.version] }.into()),
+    }
+}
+
 /// Plans to take a message back to the original that a hook replaced; `None` when the commit is
 /// no such message.
 pub(super) fn restore(

@@ -18,6 +18,7 @@ mod work;
 pub use tract_compile::Line;
 
 pub(crate) use self::append::{is_plain, plain};
+pub(crate) use self::edit::current_version;
 pub use self::merge::{Sides, merge};
 pub use self::records::{Needs, Plan, Records, Stop};
 pub use self::refusal::{ConflictKind, MergeConflict, OpenCall, Refusal};

@@ -10,7 +10,7 @@ use tract_hooks::{
 
 use super::request;
 use crate::error::{Error, Result};
-use crate::plan::{Details, NewContent, Request};
+use crate::plan::{Details, NewContent, Refusal, Request};
 use crate::repo::Repo;
 use crate::turns::{FoundResult, ToolQuery};
 use crate::write::WriteOptions;
@@ -75,11 +75,20 @@ pub struct CompressedToolCalls {
     pub turn_count: usize,
 }
 
+/// The edit of one result, before it is written.
+struct ShorterResult {
+    result: FoundResult,
+    edit: Request,
+    tokens_before: u64,
+    tokens_after: u64,
+}
+
 impl Repo {
     /// Makes the results of tool turns shorter: each summary is an edit of its result, all in one
     /// durable write. Which call a result answers, and whether the tool failed, stays. All are asked
     /// for at once; one that says nothing, or lacks what it must keep, is asked for again by
-    /// itself. A result for which there is no summary that does stays as it is.
+    /// itself. A result for which there is no summary that does stays as it is, and so does one
+    /// that is edited or removed from the context while it is summarized.
     ///
     /// # Errors
     /// [`Error::Summary`] when there are no summaries, or not exactly one for each result;
@@ -109,9 +118,10 @@ impl Repo {
         }
         let limit = self.hooks().summary_time();
         let summaries = summarize_all_guarded(port, &requests, limit).await?;
-        let mut edits = Vec::new();
-        let mut turns = BTreeSet::new();
-        for (((result, content), request), summary) in wanted.iter().zip(&requests).zip(summaries) {
+        let mut shorter = Vec::new();
+        for (((result, content), request), summary) in
+            wanted.into_iter().zip(&requests).zip(summaries)
+        {
             let checked = check_summary(request, &summary.text, self.counter());
             let summary = match checked {
                 Ok(()) => summary,
@@ -131,23 +141,18 @@ impl Repo {
                 }
             };
             let (before, after) = (self.count(&request.text), self.count(&summary.text));
-            done.tokens_before += before;
-            done.tokens_after += after;
-            done.sources.push(result.id);
-            done.tool_names.extend(result.name.clone());
-            turns.extend(result.call.map(|call| call.slot));
             let mut record = DecisionRecord::new("compress_tool_calls", "summarize", self.now_us());
-            let Content::ToolResult(answer) = content else { continue };
-            let shorter = shortened(answer, summary.text);
+            let Content::ToolResult(answer) = &content else { continue };
+            let summarized = shortened(answer, summary.text);
             record.handler = Some(self.who().to_owned()).filter(|who| !who.is_empty());
             record.instructions = options.how.instructions.clone();
             record.model = summary.by.clone();
             record.before = Some(Blob::seal(content.to_blob()?).id().to_hex());
-            record.after = Some(Blob::seal(shorter.to_blob()?).id().to_hex());
+            record.after = Some(Blob::seal(summarized.to_blob()?).id().to_hex());
             (record.tokens_before, record.tokens_after) = (Some(before), Some(after));
-            edits.push(Request::Edit {
+            let edit = Request::Edit {
                 target: result.version,
-                content: NewContent::Content(shorter),
+                content: NewContent::Content(summarized),
                 details: Details {
                     origin: Origin {
                         by: By::Hook,
@@ -158,14 +163,64 @@ impl Repo {
                     },
                     ..Details::default()
                 },
+            };
+            shorter.push(ShorterResult {
+                result,
+                edit,
+                tokens_before: before,
+                tokens_after: after,
             });
         }
-        done.turn_count = turns.len();
-        if !edits.is_empty() {
-            let options = WriteOptions::new().what("compress tool calls");
-            done.edits = self.write(branch, &edits, &options).await?;
-        }
+        self.write_shorter(branch, shorter, &mut done).await?;
         Ok(done)
+    }
+
+    /// Writes the edits of those results that are as they were when they were summarized.
+    async fn write_shorter(
+        &self,
+        branch: &RefName,
+        mut shorter: Vec<ShorterResult>,
+        done: &mut CompressedToolCalls,
+    ) -> Result<()> {
+        let options = WriteOptions::new().what("compress tool calls").edits_of_current_versions();
+        let mut races = self.races();
+        loop {
+            let line = self.line(self.head_of(branch).await?).await?;
+            shorter.retain(|ShorterResult { result, .. }| {
+                let why = match line.view().get(result.id).map(|row| row.version) {
+                    Some(version) if version == result.version => return true,
+                    Some(version) => format!("edited while it was summarized: {}", version.short()),
+                    None => "removed from the context while it was summarized".to_owned(),
+                };
+                done.left.push((result.id, why));
+                false
+            });
+            if shorter.is_empty() {
+                return Ok(());
+            }
+            let edits: Vec<Request> = shorter.iter().map(|one| one.edit.clone()).collect();
+            match self.write(branch, edits, &options).await {
+                Ok(edits) => {
+                    done.edits = edits;
+                    break;
+                }
+                // One of them changed since the view was read.
+                Err(Error::Refused(Refusal::Superseded { .. } | Refusal::NotVisible { .. })) => {
+                    races.lose().await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let mut turns = BTreeSet::new();
+        for ShorterResult { result, tokens_before, tokens_after, .. } in shorter {
+            done.tokens_before += tokens_before;
+            done.tokens_after += tokens_after;
+            done.sources.push(result.id);
+            done.tool_names.extend(result.name);
+            turns.extend(result.call.map(|call| call.slot));
+        }
+        done.turn_count = turns.len();
+        Ok(())
     }
 
     async fn results_of(

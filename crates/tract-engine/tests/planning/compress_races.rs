@@ -4,9 +4,14 @@ use std::sync::{Arc, Mutex};
 
 use tract_core::kv::{KvStore, MemoryEngine};
 use tract_core::step::Step;
-use tract_core::{CommitId, Draft, RefName, Store, block_on};
+use tract_core::{
+    CommitId, Draft, ModelError, RefName, Store, Summarizer, Summary, SummaryRequest, block_on,
+};
 use tract_engine::plan::{Request, Selection};
-use tract_engine::{ApplyOptions, Repo, RepoOptions, StreamLine, apply_stream};
+use tract_engine::{
+    ApplyOptions, CompressToolCalls, CompressedToolCalls, Repo, RepoOptions, StreamLine,
+    apply_stream,
+};
 use tract_hooks::{BeforeCompress, CompressAction, Hooks};
 use tract_store_sqlite::SqliteOptions;
 use tract_testkit::{Call, Watched};
@@ -246,4 +251,108 @@ fn a_revert_of_a_message_that_is_summarized_meanwhile_is_refused() {
     let error = block_on(two.repo.write_one(&main_branch(), Request::revert([a]))).unwrap_err();
     assert_eq!(error.code(), "superseded", "{error}");
     assert_eq!(two.shown(), ["s"]);
+}
+
+/// Summarizes everything as "short". What it is given to do first happens while it works.
+struct Short(Mutex<Option<Once>>, Repo);
+
+#[async_trait::async_trait]
+impl Summarizer for Short {
+    async fn summarize(&self, _: &SummaryRequest) -> Result<Summary, ModelError> {
+        let first = self.0.lock().unwrap().take();
+        if let Some(first) = first {
+            first(&self.1);
+        }
+        Ok(Summary::new("short"))
+    }
+}
+
+const LONG: &str = "a line of a long result, and another one, and one more";
+
+/// Two results of one message.
+fn two_results(two: &Two) -> [CommitId; 2] {
+    two.add(Draft::assistant("").call("c1", "grep", "{}").call("c2", "grep", "{}"));
+    ["c1", "c2"].map(|call| two.add(Draft::tool_result(call, LONG)))
+}
+
+/// Shortens all results, while the other handle does something.
+fn shorten(two: &Two, meanwhile: impl FnOnce(&Repo) + Send + 'static) -> CompressedToolCalls {
+    let port = Short(Mutex::new(Some(Box::new(meanwhile))), two.other.clone());
+    let repo = two.repo.with_hooks(Hooks::new().summarizer(port));
+    block_on(repo.compress_tool_calls(&main_branch(), &CompressToolCalls::new())).unwrap()
+}
+
+fn edit(repo: &Repo, target: CommitId) {
+    block_on(repo.edit(&main_branch(), target, "corrected")).unwrap();
+}
+
+#[track_caller]
+fn only_the_second_is_shortened(
+    two: &Two,
+    done: &CompressedToolCalls,
+    [one, other]: [CommitId; 2],
+) {
+    assert_eq!(two.shown()[1..], ["corrected", "short"]);
+    assert_eq!(done.sources, [other]);
+    assert_eq!(done.edits.len(), 1);
+    assert!(matches!(&done.left[..], [(left, _)] if *left == one), "{:?}", done.left);
+    // The figures are those of what was done.
+    let alone = Two::memory();
+    alone.add(Draft::assistant("").call("c1", "grep", "{}"));
+    alone.add(Draft::tool_result("c1", LONG));
+    let of_one = shorten(&alone, |_| {});
+    assert_eq!(
+        (done.tokens_before, done.tokens_after, done.turn_count),
+        (of_one.tokens_before, of_one.tokens_after, 1)
+    );
+}
+
+#[test]
+fn an_edit_made_while_results_are_summarized_is_not_replaced() {
+    let scratch = tempfile::tempdir().unwrap();
+    for two in [Two::memory(), Two::sqlite(&scratch)] {
+        let results = two_results(&two);
+        let done = shorten(&two, move |other| edit(other, results[0]));
+        only_the_second_is_shortened(&two, &done, results);
+    }
+}
+
+#[test]
+fn an_edit_by_another_task_of_the_handle_is_not_replaced_by_a_summary() {
+    let two = Two::memory();
+    let results = two_results(&two);
+    let same = two.repo.clone();
+    let done = shorten(&two, move |_| edit(&same, results[0]));
+    only_the_second_is_shortened(&two, &done, results);
+}
+
+#[test]
+fn an_edit_that_wins_the_race_against_a_shorter_result_is_not_replaced() {
+    let two = Two::memory();
+    let results = two_results(&two);
+    two.arm(move |other| edit(other, results[0]));
+    let done = shorten(&two, |_| {});
+    only_the_second_is_shortened(&two, &done, results);
+}
+
+#[test]
+fn a_result_that_is_hidden_while_it_is_summarized_is_left_as_it_is() {
+    let two = Two::memory();
+    two_results(&two);
+    let done = shorten(&two, |other| {
+        block_on(other.compress(&main_branch(), all(), "all of it")).unwrap();
+    });
+    assert_eq!((done.edits.len(), done.sources.len(), done.left.len()), (0, 0, 2));
+    assert_eq!((done.tokens_before, done.tokens_after, done.turn_count), (0, 0, 0));
+    assert_eq!(two.shown(), ["all of it"]);
+}
+
+#[test]
+fn a_message_that_arrives_meanwhile_keeps_no_result_from_being_shortened() {
+    let two = Two::memory();
+    let results = two_results(&two);
+    two.arm(|other| _ = add(other, Draft::user("later")));
+    let done = shorten(&two, |other| _ = add(other, Draft::user("late")));
+    assert_eq!(two.shown()[1..], ["short", "short", "late", "later"]);
+    assert_eq!((done.sources, done.left.len()), (results.to_vec(), 0));
 }
