@@ -56,6 +56,12 @@ pub struct MovedSince {
     pub by: Option<LogEntry>,
 }
 
+impl MovedSince {
+    fn is_by(&self, operation: OperationId) -> bool {
+        self.by.as_ref().is_some_and(|by| by.note.operation == operation)
+    }
+}
+
 impl std::fmt::Display for MovedSince {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { verb, what, name, by } = self;
@@ -77,21 +83,38 @@ const UNDO: &str = "undo";
 const REDO: &str = "redo";
 
 impl Repo {
-    /// Reverts the last operation that moved this ref, with all other refs that it moved; one that
-    /// is still being carried out, as far as it has come. Commits stay; only refs move. Tool effects and decisions of people are not undone. `HEAD` moves
+    /// Reverts the last operation that moved this ref, with all other refs that it moved. Commits
+    /// stay; only refs move. Tool effects and decisions of people are not undone. `HEAD` moves
     /// back where the branch that it names is undone.
+    ///
+    /// # Behavior
+    /// - The refs are again where they were before the operation, all of them, or none moves.
+    /// - An operation that is still writing is reverted as far as it has come: nothing tells whether
+    ///   more of its writes will follow. What it writes later comes after the undo, so it cannot be
+    ///   undone as a whole any more: another undo is refused and names the first one.
+    /// - When the operation itself writes on meanwhile, the undo is tried again, for as long as
+    ///   [`RepoOptions::retry_for`](crate::RepoOptions::retry_for) says.
     ///
     /// # Errors
     /// [`Error::NothingToUndo`]; [`Error::MovedSince`] when another operation moved one of the
-    /// refs since. Nothing moves then.
+    /// refs since, or this one does not stop. Nothing moves then.
     pub async fn undo(&self, name: &RefName) -> Result<Undone> {
         let mut moves = Moves::of(self, name);
+        let mut races = self.races();
         loop {
             let Some(done) = moves.last_done().await? else {
                 return Err(Error::NothingToUndo { what: UNDO, name: name.clone() });
             };
-            if let Some(undone) = self.reverted(UNDO, &done, done.note.what.clone()).await? {
-                return Ok(undone);
+            let own = done.note.operation;
+            match self.reverted(UNDO, &done, done.note.what.clone()).await {
+                Ok(Some(undone)) => return Ok(undone),
+                Ok(None) => {}
+                // Its own writes do not come between: it is still being carried out.
+                Err(Error::MovedSince(moved)) if moved.is_by(own) && !races.is_over() => {
+                    races.lose().await?;
+                    moves = Moves::of(self, name);
+                }
+                Err(error) => return Err(error),
             }
         }
     }
@@ -150,7 +173,7 @@ impl Repo {
         let mut moves = Vec::new();
         for (name, segments) in &segments {
             let now = present.get(name).cloned().flatten();
-            if let Some(step) = self.back(verb, &what, operation, name, segments, now).await? {
+            if let Some(step) = self.back(verb, &what, name, segments, now).await? {
                 moves.push(step);
             }
         }
@@ -197,7 +220,6 @@ impl Repo {
         &self,
         verb: &'static str,
         what: &str,
-        operation: OperationId,
         name: &RefName,
         segments: &[Segment],
         now: Option<RefTarget>,
@@ -218,7 +240,6 @@ impl Repo {
         }
         if now != last.after {
             let by = History(self).newest(name, None).await?;
-            let by = by.filter(|by| by.note.operation != operation);
             return Err(moved_since(verb, what, name, by));
         }
         let step = RefMove { name: name.clone(), before: now, after: first.before.clone() };

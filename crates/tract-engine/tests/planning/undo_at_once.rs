@@ -2,14 +2,15 @@
 //! order in which everything happened.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
 use tract_core::kv::{KvStore, MemoryEngine};
 use tract_core::store::LogQuery;
-use tract_core::{Draft, LogEntry, OperationId, RefName, RefTarget, Store};
+use tract_core::{CommitId, Draft, LogEntry, OperationId, RefName, RefTarget, Store, block_on};
 use tract_engine::{Error, Operation, Repo, RepoOptions, Txn, Undone, WriteOptions};
 use tract_store_sqlite::SqliteOptions;
+use tract_testkit::{Call, Watched};
 
 const HANDLES: usize = 4;
 const BRANCHES: [&str; 3] = ["main", "a", "b"];
@@ -175,8 +176,10 @@ fn judge(log: Vec<LogEntry>, answers: &[Answer]) {
                         && moved.iter().all(is_told)
                 };
                 let (seq, of, moved) = reverts.iter().find(mine).expect("it is in the log");
-                // It is the last operation of the branch, and all of it goes: at some moment of
-                // the undo, for the operation may still have been carried out.
+                // It is the last operation of the branch, and all of it goes, so that the refs are
+                // where they were before it. A command of several writes may have had only some of
+                // them then: no moment of the log says that a command is complete. Its later ones
+                // come after the undo.
                 let whole = |moment: u64| {
                     let seen = history.until(moment);
                     let reverted = net(seen, *of).into_iter();
@@ -203,15 +206,11 @@ fn judge(log: Vec<LogEntry>, answers: &[Answer]) {
                 let came_between = |seen: &[LogEntry]| {
                     let Some(next) = history.next(seen, branch, *redo) else { return false };
                     let seen = history.until(*until);
-                    let own = |one: &&LogEntry| one.note.operation == next;
-                    match &moved.by {
-                        Some(by) if by.note.operation != next => {
-                            let begun = seen.iter().find(own);
-                            by.name == moved.name && begun.is_some_and(|begun| begun.seq < by.seq)
-                        }
-                        // It was still being carried out.
-                        _ => seen.iter().rfind(own).is_some_and(|last| *from < last.seq),
-                    }
+                    let begun = seen.iter().find(|one| one.note.operation == next);
+                    let by = moved.by.as_ref().expect("who came between");
+                    by.note.operation != next
+                        && by.name == moved.name
+                        && begun.is_some_and(|begun| begun.seq < by.seq)
                 };
                 assert!(moments().any(came_between), "{branch}: {moved}");
                 let who = moved.by.as_ref().map(|by| by.note.who.as_str());
@@ -286,4 +285,90 @@ proptest! {
         let stores: Vec<Arc<dyn Store>> = (0..HANDLES).map(open).collect();
         run(&stores, deeds);
     }
+}
+
+/// Two handles on one store, with a message on `main`, and what happens on the second one right
+/// before the next batch of the first.
+struct Pair {
+    repo: Repo,
+    other: Repo,
+    armed: Arc<Mutex<Option<Once>>>,
+}
+
+type Once = Box<dyn FnOnce() + Send>;
+
+impl Pair {
+    fn new() -> Self {
+        let below: Arc<dyn Store> = Arc::new(KvStore::open(MemoryEngine::new()).unwrap());
+        let armed: Arc<Mutex<Option<Once>>> = Arc::default();
+        let shots = armed.clone();
+        let watched = Watched::new(below.clone(), move |call: Call<'_>| {
+            let Call::Apply { .. } = call else { return Ok(()) };
+            let shot = shots.lock().unwrap().take();
+            if let Some(shot) = shot {
+                shot();
+            }
+            Ok(())
+        });
+        let repo = Repo::new(Arc::new(watched), RepoOptions::new().who("first"));
+        let other = Repo::new(below, RepoOptions::new().who("second"));
+        block_on(repo.init()).unwrap();
+        say(&other, "first");
+        Self { repo, other, armed }
+    }
+
+    fn head(&self) -> Option<CommitId> {
+        block_on(self.other.head_of(&branch(0))).unwrap()
+    }
+}
+
+fn say(repo: &Repo, text: &str) {
+    block_on(repo.append(&branch(0), Draft::user(text))).unwrap();
+}
+
+#[test]
+fn an_undo_gives_back_the_state_before_a_command_that_is_still_writing() {
+    let pair = Pair::new();
+    let before = pair.head();
+    let command = pair.other.within(Operation::begin().unwrap());
+    say(&command, "one half");
+    block_on(pair.repo.undo(&branch(0))).unwrap();
+    assert_eq!(pair.head(), before);
+    // The command does not know of it and writes its other half behind what it finds.
+    say(&command, "the other half");
+    let halfway = pair.head();
+    let Err(Error::MovedSince(moved)) = block_on(pair.repo.undo(&branch(0))) else {
+        panic!("the two halves do not join")
+    };
+    let by = moved.by.expect("who came between");
+    assert_eq!((by.note.what.as_str(), by.note.who.as_str()), ("undo", "first"));
+    assert_eq!(pair.head(), halfway);
+}
+
+#[test]
+fn an_undo_that_loses_a_race_to_the_command_itself_reverts_all_that_it_has_written() {
+    let pair = Pair::new();
+    let before = pair.head();
+    let command = pair.other.within(Operation::begin().unwrap());
+    say(&command, "one half");
+    let more = command.clone();
+    *pair.armed.lock().unwrap() = Some(Box::new(move || say(&more, "the other half")));
+    block_on(pair.repo.undo(&branch(0))).unwrap();
+    assert_eq!(pair.head(), before);
+}
+
+#[test]
+fn an_undo_that_loses_a_race_to_another_command_names_it() {
+    let pair = Pair::new();
+    let command = pair.other.within(Operation::begin().unwrap());
+    say(&command, "command");
+    let other = pair.other.clone();
+    *pair.armed.lock().unwrap() = Some(Box::new(move || say(&other, "another")));
+    let Err(Error::MovedSince(moved)) = block_on(pair.repo.undo(&branch(0))) else {
+        panic!("another command came between")
+    };
+    assert_ne!(
+        moved.by.expect("who came between").note.operation,
+        command.operation().unwrap().id()
+    );
 }
