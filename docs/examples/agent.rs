@@ -23,9 +23,10 @@ impl ChatModel for Script {
         let step = r#"{"step_id":1,"status":"done","note":"warm"}"#;
         let draft = match replies.count() {
             0 => Draft::assistant("").call("c1", "planning_setup_plan", plan),
-            1 => Draft::assistant("")
-                .call("c2", "get_weather", r#"{"city":"Bern"}"#)
-                .call("c3", "planning_update_step", step),
+            1 => {
+                let look = Draft::assistant("").call("c2", "get_weather", r#"{"city":"Bern"}"#);
+                look.call("c3", "planning_update_step", step)
+            }
             _ => Draft::assistant("No coat."),
         };
         Ok(Reply::new(draft.content))

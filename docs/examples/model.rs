@@ -1,4 +1,10 @@
-use tract::{ChatOptions, models::HttpModel};
+use tract::{ChatOptions, Piece, models::HttpModel};
+
+fn print_text(piece: &Piece) {
+    if let Piece::Text(text) = piece {
+        print!("{text}");
+    }
+}
 
 #[tokio::main]
 async fn main() -> tract::Result<()> {
@@ -6,9 +12,7 @@ async fn main() -> tract::Result<()> {
     let model = HttpModel::from_env("anthropic/claude-opus-4-7")?; // key: ANTHROPIC_API_KEY
     let answer = tract.chat(&model, "Do I need a coat in Paris?").await?; // both are commits
     println!("{}", answer.text());
-    let options = ChatOptions::new()
-        .parameter("temperature", 0.2)?
-        .on_piece(|piece| if let tract::Piece::Text(text) = piece { print!("{text}") });
+    let options = ChatOptions::new().parameter("temperature", 0.2)?.on_piece(print_text);
     tract.generate_with(&model, &options).await?; // continue from here, streamed
     Ok(())
 }

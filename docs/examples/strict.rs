@@ -8,6 +8,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // The model had to write null for what it left out; `raise` reads it as absent.
     let raised = raise(parameters, r#"{"limit":null}"#)?;
-    assert_eq!((raised.arguments.as_str(), &raised.left_out[..]), ("{}", &["/limit".to_owned()][..]));
+    assert_eq!(
+        (raised.arguments.as_str(), &raised.left_out[..]),
+        ("{}", &["/limit".to_owned()][..])
+    );
     Ok(())
 }

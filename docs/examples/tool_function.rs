@@ -22,7 +22,10 @@ async fn translate(
 #[tokio::main]
 async fn main() -> Result<(), ToolError> {
     let spec = Translate.spec(); // the macro makes `Translate` and `TranslateParams`
-    assert_eq!((spec.name.as_str(), spec.description.as_str()), ("translate", "Translates a text."));
+    assert_eq!(
+        (spec.name.as_str(), spec.description.as_str()),
+        ("translate", "Translates a text.")
+    );
     println!("{}", spec.parameters);
     let answer = Translate.run(r#"{"text":"moon"}"#, &ToolContext::new("call-1")).await?;
     assert_eq!(answer.model_text(), "moon in fr");

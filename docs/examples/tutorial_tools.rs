@@ -29,7 +29,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // Each call is checked against its schema, run, and gets exactly one answer.
     let done = Dispatcher::new(tools).run(&reply, &Turn::new()).await;
-    let results = done.answers.iter().map(|answer| Draft::tool_result(&answer.call_id, &answer.text));
+    let results =
+        done.answers.iter().map(|answer| Draft::tool_result(&answer.call_id, &answer.text));
     tract.commit_all(results).await?;
     println!("{}", tract.compile().await?.to_openai_params()?.to_json());
     Ok(())

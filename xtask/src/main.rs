@@ -70,7 +70,14 @@ fn ci() -> Outcome {
 }
 
 fn fmt() -> Outcome {
-    cargo(&["fmt", "--all", "--", "--check"])
+    cargo(&["fmt", "--all", "--", "--check"])?;
+    // The programs of the pages are included, not modules, so cargo does not find them.
+    let programs = std::fs::read_dir("docs/examples").map_err(|error| error.to_string())?;
+    let programs = programs.filter_map(Result::ok).map(|entry| entry.path());
+    step("rustfmt --check docs/examples/*.rs");
+    let status =
+        Command::new("rustfmt").args(["--check", "--edition", "2024"]).args(programs).status();
+    finished("rustfmt", status)
 }
 
 fn clippy() -> Outcome {
