@@ -198,10 +198,14 @@ pub(crate) fn set(params: &mut Params, dialect: Dialect, key: &str, value: &str)
         return;
     }
     if is_foreign(dialect, key) {
-        let text = format!("{key:?} is not set: {} has no such parameter", name_of(dialect));
-        return params.repairs.push(Repair::new(RepairKind::NotSet, None, text));
+        return not_set(params, key, dialect);
     }
     params.set(key, value.to_owned());
+}
+
+fn not_set(params: &mut Params, key: &str, dialect: Dialect) {
+    let text = format!("{key:?} is not set: {} has no such parameter", name_of(dialect));
+    params.repairs.push(Repair::new(RepairKind::NotSet, None, text));
 }
 
 /// Whether only other providers have a parameter. One that none is known to have may be newer than
@@ -263,6 +267,16 @@ fn anthropic(params: &mut Params, key: &str, value: &str) -> bool {
             member(params, "output_config", "format", &format);
         }
         "user" => member(params, "metadata", "user_id", value),
+        "metadata" => {
+            // OpenAI's takes any names, this one a single one.
+            for (name, raw) in json::split_object(value).unwrap_or_default() {
+                if name == "user_id" {
+                    member(params, "metadata", "user_id", raw);
+                } else {
+                    not_set(params, &format!("metadata.{name}"), Dialect::Anthropic);
+                }
+            }
+        }
         "tool_choice" => {
             let (kind, name) = match tool_choice(params, value) {
                 Choice::Word("auto") => ("auto", None),
@@ -493,6 +507,15 @@ mod tests {
             r#"{"tool_choice":{"disable_parallel_tool_use":true,"type":"any"}}"#,
             r#"tool_choice={"disable_parallel_tool_use":true,"type":"any"}"#,
         );
+    }
+
+    #[test]
+    fn of_metadata_anthropic_gets_the_user_alone() {
+        let given = r#"{"metadata":{"user_id":"u","run":"7"}}"#;
+        check(Dialect::Anthropic, given, r#"metadata={"user_id":"u"}"#);
+        check(Dialect::OpenAi, given, r#"metadata={"run":"7","user_id":"u"}"#);
+        let reported = made(Dialect::Anthropic, given).repairs;
+        assert!(reported.iter().any(|repair| repair.text.contains("metadata.run")), "{reported:?}");
     }
 
     #[test]

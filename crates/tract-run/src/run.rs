@@ -90,6 +90,9 @@ pub struct Report {
     pub head: Option<CommitId>,
     /// What waits until somebody has decided, by name.
     pub pending: Vec<String>,
+    /// The provider's word for why the last reply ended, where tract does not know it. Such a reply
+    /// counts as whole.
+    pub unknown_stop_reason: Option<String>,
 }
 
 impl Agent {
@@ -143,6 +146,7 @@ impl Agent {
             usage: Usage::new(0, 0),
             head: None,
             pending: Vec::new(),
+            unknown_stop_reason: None,
         };
         let stop = self.take_turns(&mut stored, said, &mut report).await;
         report.head = self.repo.head_of(&self.branch).await?;
@@ -248,6 +252,7 @@ impl Agent {
             let Some(done) = self.step(stored, compiled, report.steps + 1).await? else {
                 let compiled = self.standing().await?;
                 let reason = self.last_stop_reason(&compiled).await?;
+                report.unknown_stop_reason = unknown(reason.as_deref());
                 return Ok(said_all(reason.as_deref()).unwrap_or(Stop::Answered));
             };
             if let Some(stop) = self.after(&done, report) {
@@ -261,6 +266,8 @@ impl Agent {
         if done.reply.is_some() {
             report.steps += 1;
             report.text.clone_from(&done.text);
+            let reason = done.stop_reason.as_ref().map(StopReason::as_str);
+            report.unknown_stop_reason = unknown(reason);
         }
         report.calls += u32::try_from(done.answers.len()).unwrap_or(u32::MAX);
         report.pending.clone_from(&done.pending);
@@ -351,6 +358,22 @@ fn said_all(reason: Option<&str>) -> Option<Stop> {
         Some(reason) if reason == StopReason::Refusal.as_str() => Some(Stop::Refused),
         _ => Some(Stop::Answered),
     }
+}
+
+/// The reason, where it is none that tract knows. Servers of other vendors have words of their own
+/// for a reply that is whole, so such a reply is not refused.
+fn unknown(reason: Option<&str>) -> Option<String> {
+    let known = [
+        StopReason::EndTurn,
+        StopReason::ToolUse,
+        StopReason::MaxTokens,
+        StopReason::StopSequence,
+        StopReason::Refusal,
+    ];
+    let is_unknown = |reason: &&str| {
+        *reason != PAUSED && !reason.is_empty() && known.iter().all(|word| word.as_str() != *reason)
+    };
+    reason.filter(is_unknown).map(str::to_owned)
 }
 
 /// Anthropic's word for a reply that its own tools interrupted: it is to be sent back as it is.

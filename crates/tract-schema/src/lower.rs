@@ -32,7 +32,8 @@ pub enum Lowered {
 }
 
 /// Writes a tool as a provider takes it. What is in its shape already, with a name that it
-/// accepts, is the text as given.
+/// accepts, is the text as given; but Ollama, which has OpenAI's shape, has no members beside name,
+/// description and parameters, and is sent no others.
 ///
 /// Carried over beside name, description and parameters: `strict` (all but Ollama),
 /// `defer_loading` (Responses and Anthropic), `cache_control`, `input_examples` and
@@ -77,7 +78,7 @@ fn lowered(
         };
         return Ok(Lowered::LeftOut { name, reason: format!("only {owner} knows this tool") });
     }
-    let as_given = view.shape.is_of(to);
+    let as_given = view.shape.is_of(to) && !(to == Provider::Ollama && has_more(text, view)?);
     let text = match (as_given, sent == view.name) {
         (true, true) => text.to_owned(),
         (true, false) => renamed(text, sent)?,
@@ -89,6 +90,13 @@ fn lowered(
         name: sent.to_owned(),
         strict: to != Provider::Ollama && view.other("strict") == Some("true"),
     })
+}
+
+/// Whether a nested tool says more than Ollama knows. Nulls say nothing, and go along.
+fn has_more(text: &str, view: &ToolView<'_>) -> Result<bool, JsonError> {
+    let beside = |key: &str| !matches!(key, "type" | "function");
+    Ok(view.others.iter().any(|(_, raw)| *raw != "null")
+        || json::split_object(text)?.iter().any(|(key, raw)| beside(key) && *raw != "null"))
 }
 
 /// The text with another name and everything else as it stands.
@@ -221,7 +229,11 @@ mod tests {
     fn every_shape_becomes_every_other() {
         let nested = r#"{"type":"function","function":{"name":"a","description":"A.","parameters":{"b":1.0},"strict":true}}"#;
         check(nested, Provider::OpenAi, nested);
-        check(nested, Provider::Ollama, nested);
+        check(
+            nested,
+            Provider::Ollama,
+            r#"{"type":"function","function":{"name":"a","description":"A.","parameters":{"b":1.0}}}"#,
+        );
         let flat = r#"{"type":"function","name":"a","description":"A.","parameters":{"b":1.0},"strict":true}"#;
         check(nested, Provider::Responses, flat);
         let anthropic = r#"{"name":"a","description":"A.","input_schema":{"b":1.0},"strict":true}"#;
@@ -238,6 +250,13 @@ mod tests {
             Provider::OpenAi,
             r#"{"type":"function","function":{"name":"a","parameters":{},"strict":false}}"#,
         );
+        for more in [r#"{"cache_control":{},"function":{"name":"a","parameters":{}}}"#, nested] {
+            let Lowered::Tool { text, as_given, .. } = lower(more, Provider::Ollama).unwrap()
+            else {
+                panic!("left out")
+            };
+            assert!(!as_given && !text.contains("cache_control") && !text.contains("strict"));
+        }
         // What stands in a provider's own shape goes back as it stands.
         let recorded = r#"{"type":"function","function":{"name":"a","parameters":{}}}"#;
         check(recorded, Provider::OpenAi, recorded);

@@ -1,5 +1,5 @@
 //! Messages out: one neutral message as OpenAI's Chat Completions take it. What this writes for
-//! `openai-chat-1` is frozen.
+//! messages that came as `openai-chat-1` is frozen, as it decides what is stored next to them.
 
 use tract_compile::{RepairKind, Speaker, StandIn};
 use tract_core::{Content, ImageSource, Part, Role};
@@ -94,7 +94,9 @@ pub(crate) fn message(out: &mut Out<'_>) -> Option<String> {
         message.text("tool_call_id", out.call_id(&answer.call_id));
     }
     message.raw("content", &content);
-    if let Some(name) = out.name().filter(|name| out.own || plain(name)) {
+    // OpenAI's results have no name; one that was recorded with it goes back so.
+    let takes_name = |name: &&str| out.own || (speaker != Speaker::Tool && plain(name));
+    if let Some(name) = out.name().filter(takes_name) {
         message.text("name", name);
     }
     if !calls.is_empty() {

@@ -1,5 +1,5 @@
-//! Items out: one neutral message as items of Responses. What this writes for
-//! `openai-responses-1` is frozen.
+//! Items out: one neutral message as items of Responses. What this writes for messages that came as
+//! `openai-responses-1` is frozen, as it decides what is stored next to them.
 
 use tract_compile::{RepairKind, Speaker, StandIn};
 use tract_core::{Content, ImageSource, Part, Role};
@@ -108,6 +108,10 @@ fn content(out: &mut Out<'_>, parts: &[Part], speaker: Speaker) -> Option<String
                     continue;
                 }
                 element.text("type", "input_image");
+                // Required of an input; recordings that went without it were accepted.
+                if !out.own {
+                    element.text("detail", "auto");
+                }
                 match source {
                     ImageSource::Url(url) => element.text("image_url", url),
                     ImageSource::Base64(data) => {

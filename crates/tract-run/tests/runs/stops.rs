@@ -38,6 +38,26 @@ fn a_reply_that_was_cut_off_or_refused_is_no_answer() {
 }
 
 #[test]
+fn an_unknown_reason_to_stop_is_reported() {
+    block_on(async {
+        for (reason, unknown) in
+            [("eos_token", Some("eos_token")), ("end_turn", None), ("max_tokens", None), ("", None)]
+        {
+            let repo = repo_on(&memory()).await;
+            let model = Script::new([reply("Done.", reason)]);
+            let agent = Agent::new(repo.clone(), main_branch(), model.clone(), no_tools());
+            let report = agent.run(Some(Draft::user("All of it."))).await.unwrap();
+            assert_eq!(report.unknown_stop_reason.as_deref(), unknown, "{reason}");
+            // Another process that continues from here reads the same.
+            let agent = Agent::new(repo.clone(), main_branch(), model, no_tools());
+            let report = agent.run(None).await.unwrap();
+            assert_eq!(report.unknown_stop_reason.as_deref(), unknown, "{reason}");
+            assert_eq!(report.stop == Stop::Answered, reason != "max_tokens", "{reason}");
+        }
+    });
+}
+
+#[test]
 fn a_paused_reply_is_sent_back_and_continued() {
     block_on(async {
         let store = memory();

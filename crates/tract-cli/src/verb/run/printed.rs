@@ -213,7 +213,12 @@ impl Printer {
 fn said(report: &Report, command: &str) -> (Option<String>, Vec<String>) {
     let again = || format!("continue with: {command}");
     match &report.stop {
-        Stop::Answered => (None, Vec::new()),
+        Stop::Answered => {
+            let unknown = report.unknown_stop_reason.as_ref().map(|reason| {
+                format!("the model stopped with the unknown reason {reason:?}: it may not be done")
+            });
+            (unknown, Vec::new())
+        }
         Stop::Waiting => (
             Some(format!("calls wait to be decided: {}", report.pending.join(", "))),
             report
