@@ -29,7 +29,7 @@ fn trajectories_come_back(tract: &Tract) {
         let head = done.head.expect("a recording says something");
         let compiled = block_on(tract.compile_at(done.branch.as_str())).unwrap();
         assert_eq!(compiled.head(), Some(head));
-        let params = form(&compiled, Form::OpenAi);
+        let params = form(&compiled, Form::Conversation(Dialect::OpenAi));
         assert!(body(&params) == line["messages"], "{}: other messages", done.id);
         assert!(params.repairs.is_empty(), "{}: openai never repairs", done.id);
         let tools = line["tools"].as_array().cloned().unwrap_or_default();
@@ -102,13 +102,23 @@ fn exchanges_come_back(provider: &str, dialect: Dialect, to: Form, members: &[&s
 
 #[test]
 fn openai_exchanges_come_back() {
-    exchanges_come_back("openai", Dialect::OpenAi, Form::OpenAiParams, &["messages", "tools"]);
+    exchanges_come_back(
+        "openai",
+        Dialect::OpenAi,
+        Form::Params(Dialect::OpenAi),
+        &["messages", "tools"],
+    );
 }
 
 #[test]
 fn anthropic_exchanges_come_back() {
     let members = ["system", "messages", "tools"];
-    exchanges_come_back("anthropic", Dialect::Anthropic, Form::AnthropicParams, &members);
+    exchanges_come_back(
+        "anthropic",
+        Dialect::Anthropic,
+        Form::Params(Dialect::Anthropic),
+        &members,
+    );
 }
 
 /// The dialect shows in the request: naming it changes nothing.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tract::core::{ModelError, Summarizer, Summary, SummaryRequest};
 use tract::engine::{CompressToolCalls, Selection, SummarizeRange, ToolQuery};
-use tract::forms::Form;
+use tract::forms::{Dialect, Form};
 use tract::hooks::{Hooks, Summarize, ToolSummarization};
 use tract::{CommitId, Draft, Priority, Tract, block_on};
 
@@ -192,7 +192,7 @@ fn a_summary_keeps_what_important_messages_ask_for() {
 fn bodies(tract: &Tract) -> Vec<String> {
     let compiled = block_on(tract.compile()).unwrap();
     let of = |form| walks::form(&compiled, form).to_json();
-    vec![of(Form::OpenAiParams), of(Form::AnthropicParams)]
+    vec![of(Form::Params(Dialect::OpenAi)), of(Form::Params(Dialect::Anthropic))]
 }
 
 #[test]

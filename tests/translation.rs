@@ -151,7 +151,8 @@ fn anthropic_accepts_what_openai_recorded() {
         if !says_something(&request) {
             continue;
         }
-        let params = form(&compiled(Some(Dialect::OpenAi), &name, &text), Form::AnthropicParams);
+        let params =
+            form(&compiled(Some(Dialect::OpenAi), &name, &text), Form::Params(Dialect::Anthropic));
         let sent = body(&params);
         let mut broken = rules::anthropic(&sent);
         if params.repairs.is_empty() && anthropic_says(&sent) != openai_says(&request) {
@@ -170,7 +171,8 @@ fn openai_accepts_what_anthropic_recorded() {
         if !says_something(&request) {
             continue;
         }
-        let params = form(&compiled(Some(Dialect::Anthropic), &name, &text), Form::OpenAiParams);
+        let params =
+            form(&compiled(Some(Dialect::Anthropic), &name, &text), Form::Params(Dialect::OpenAi));
         let sent = body(&params);
         let mut broken = rules::openai(&sent);
         if params.repairs.is_empty() && openai_says(&sent) != anthropic_says(&request) {
@@ -204,12 +206,12 @@ fn accepted_as(of: &'static str, to: Form, rules: fn(&Value) -> Vec<String>) {
 
 #[test]
 fn responses_accepts_what_others_recorded() {
-    accepted_as("all to responses", Form::ResponsesParams, rules::responses);
+    accepted_as("all to responses", Form::Params(Dialect::Responses), rules::responses);
 }
 
 #[test]
 fn ollama_accepts_what_others_recorded() {
-    accepted_as("all to ollama", Form::OllamaParams, rules::ollama);
+    accepted_as("all to ollama", Form::Params(Dialect::Ollama), rules::ollama);
 }
 
 /// A part that Mistral takes where OpenAI has `file`.
@@ -220,8 +222,13 @@ const VENDORS_OWN: &str = "\"document_url\"";
 #[test]
 fn own_recordings_change_only_with_a_repair() {
     for (provider, dialect, to, rules) in [
-        ("openai", Dialect::OpenAi, Form::OpenAiParams, rules::openai as fn(&Value) -> Vec<String>),
-        ("anthropic", Dialect::Anthropic, Form::AnthropicParams, rules::anthropic),
+        (
+            "openai",
+            Dialect::OpenAi,
+            Form::Params(Dialect::OpenAi),
+            rules::openai as fn(&Value) -> Vec<String>,
+        ),
+        ("anthropic", Dialect::Anthropic, Form::Params(Dialect::Anthropic), rules::anthropic),
     ] {
         let accepted: Vec<String> = accepted(provider).into_iter().map(|(name, _)| name).collect();
         let mut texts = crate::data::cassettes(provider);
@@ -255,7 +262,7 @@ fn own_recordings_change_only_with_a_repair() {
 fn planted_other_words_are_noticed() {
     let (name, text) = &trajectories()[0];
     let request = request(text);
-    let mut sent = body(&form(&compiled(None, name, text), Form::AnthropicParams));
+    let mut sent = body(&form(&compiled(None, name, text), Form::Params(Dialect::Anthropic)));
     assert_eq!(anthropic_says(&sent), openai_says(&request));
     sent["messages"][0]["content"] = "something else".into();
     assert_ne!(anthropic_says(&sent), openai_says(&request));

@@ -131,7 +131,7 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
     });
     let tool = registry.iter().next().unwrap();
     let again = settled(rounds, each, || {
-        black_box(tool.sent_to(tract::schema::Provider::OpenAi));
+        black_box(tool.sent_to(tract::schema::Dialect::OpenAi));
     });
     let ours = format!("{:.2} µs, again {again:.0} ns", translated / 1e3);
     table.limit("translation of its definition", ours, "cached", again * 10.0 < translated);

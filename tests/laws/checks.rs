@@ -7,7 +7,7 @@ use serde_json::Value;
 use tract::compile::{Row, View, resolved};
 use tract::core::{Change, This};
 use tract::engine::{Error, Repo, Request, Txn};
-use tract::forms::{Form, FormOptions, compile_form};
+use tract::forms::{Dialect, Form, FormOptions, compile_form};
 use tract::{Commit, CommitId, Op, RefName, block_on};
 
 use crate::rules;
@@ -27,7 +27,7 @@ pub(crate) struct Print {
 pub(crate) fn print(repo: &Repo, head: Option<CommitId>) -> Result<Print, Broken> {
     let compiled = block_on(repo.compile(head)).map_err(|error| format!("{head:?}: {error}"))?;
     let mut bodies = Vec::new();
-    for form in Form::ALL {
+    for form in Form::all() {
         let params = compile_form(&compiled, form, &FormOptions::new())
             .map_err(|error| format!("{form}: {error}"))?;
         let repairs: Vec<String> = params.repairs.iter().map(ToString::to_string).collect();
@@ -70,10 +70,10 @@ pub(crate) fn accepted(print: &Print) -> Result<(), Broken> {
         let text = text.lines().next().unwrap_or_default();
         let body: Value = serde_json::from_str(text).map_err(|error| format!("{form}: {error}"))?;
         let broken = match form {
-            Form::OpenAiParams => rules::openai(&body),
-            Form::ResponsesParams => rules::responses(&body),
-            Form::AnthropicParams => rules::anthropic(&body),
-            Form::OllamaParams => rules::ollama(&body),
+            Form::Params(Dialect::OpenAi) => rules::openai(&body),
+            Form::Params(Dialect::Responses) => rules::responses(&body),
+            Form::Params(Dialect::Anthropic) => rules::anthropic(&body),
+            Form::Params(Dialect::Ollama) => rules::ollama(&body),
             _ => Vec::new(),
         };
         if let Some(rule) = broken.first() {

@@ -4,9 +4,17 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tract::core::json;
+use tract::forms::Dialect;
 
 use crate::failure::{Failure, Outcome};
+
+/// Reads the word of a dialect.
+pub(crate) fn dialect() -> impl TypedValueParser<Value = Dialect> {
+    let words = PossibleValuesParser::new(Dialect::ALL.map(Dialect::as_str));
+    words.try_map(|word| word.parse::<Dialect>())
+}
 
 /// Returns whether a path means standard input.
 pub(crate) fn is_stdin(path: &Path) -> bool {

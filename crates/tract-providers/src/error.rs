@@ -2,8 +2,7 @@
 
 use tract_compile::{Repair, Unpaired};
 use tract_core::json::JsonError;
-
-use crate::dialect::Dialect;
+use tract_schema::Dialect;
 
 /// A text that is not what its dialect says.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +89,7 @@ impl ImportError {
             Self::Unknown { .. } => vec![
                 "known are request bodies, {\"messages\",\"tools\"}, and lines with \"request\""
                     .to_owned(),
-                "name the dialect: openai, responses, anthropic or ollama".to_owned(),
+                format!("name the dialect: {}", Dialect::words()),
             ],
             Self::OtherFormat { shown, .. } => {
                 vec![format!("--format {shown} reads it; without --format it is found out")]

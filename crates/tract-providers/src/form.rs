@@ -7,80 +7,63 @@ use std::str::FromStr;
 
 use tract_compile::{Compiled, Item, Pairing, Repair, RepairKind, pair};
 use tract_core::{RequestMap, SentTool, json};
-use tract_schema::{Aliases, LossKind, Lowered, Provider, StrictAllowance};
+use tract_schema::{Aliases, Dialect, LossKind, Lowered, StrictAllowance};
 
-use crate::dialect::Dialect;
+use crate::adapter::{DialectAdapter as _, Members};
 use crate::error::FormError;
 use crate::ids::Ids;
 use crate::params::{Body, Params};
 use crate::prefix::{Blocks, Origin};
 use crate::raw::{self, Object};
 use crate::sheet::Sheet;
-use crate::{anthropic, ollama, openai, responses};
 
 /// What a context can be compiled to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Form {
-    /// `openai`: the list of messages, never repaired.
-    OpenAi,
-    /// `openai-params`: a request to OpenAI's Chat Completions.
-    OpenAiParams,
-    /// `responses-params`: a request to OpenAI's Responses.
-    ResponsesParams,
-    /// `anthropic`: `{system, messages}`.
-    Anthropic,
-    /// `anthropic-params`: a request to Anthropic's Messages.
-    AnthropicParams,
-    /// `ollama-params`: a request to Ollama's own chat API.
-    OllamaParams,
+    /// `openai`, the list of messages, never repaired; `anthropic`, which is `{system, messages}`.
+    Conversation(Dialect),
+    /// `openai-params` and so on: a request.
+    Params(Dialect),
     /// `messages`: as recorded, with the ids of the commits.
     Messages,
 }
 
 impl Form {
-    /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::OpenAi,
-        Self::OpenAiParams,
-        Self::ResponsesParams,
-        Self::Anthropic,
-        Self::AnthropicParams,
-        Self::OllamaParams,
-        Self::Messages,
-    ];
+    /// Walks all of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let of = |dialect: Dialect| {
+            let conversation = Self::Conversation(dialect);
+            let has_it = dialect.profile().has_conversation;
+            has_it.then_some(conversation).into_iter().chain([Self::Params(dialect)])
+        };
+        Dialect::ALL.into_iter().flat_map(of).chain([Self::Messages])
+    }
 
     /// Returns the word used on the command line.
-    pub const fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
-            Self::OpenAi => "openai",
-            Self::OpenAiParams => "openai-params",
-            Self::ResponsesParams => "responses-params",
-            Self::Anthropic => "anthropic",
-            Self::AnthropicParams => "anthropic-params",
-            Self::OllamaParams => "ollama-params",
+            Self::Conversation(dialect) => dialect.as_str(),
+            Self::Params(dialect) => dialect.profile().params,
             Self::Messages => "messages",
         }
     }
 
     fn dialect(self) -> Dialect {
         match self {
-            Self::OpenAi | Self::OpenAiParams | Self::Messages => Dialect::OpenAi,
-            Self::ResponsesParams => Dialect::Responses,
-            Self::Anthropic | Self::AnthropicParams => Dialect::Anthropic,
-            Self::OllamaParams => Dialect::Ollama,
+            Self::Conversation(dialect) | Self::Params(dialect) => dialect,
+            Self::Messages => Dialect::OpenAi,
         }
     }
 
     /// Whether it is a whole request, with tools and parameters.
     fn is_request(self) -> bool {
-        match self {
-            Self::OpenAiParams
-            | Self::ResponsesParams
-            | Self::AnthropicParams
-            | Self::OllamaParams => true,
-            Self::OpenAi | Self::Anthropic | Self::Messages => false,
-        }
+        matches!(self, Self::Params(_))
+    }
+
+    /// Whether it is a list of messages as they are, which nothing repairs.
+    fn is_plain(self) -> bool {
+        matches!(self, Self::Conversation(Dialect::OpenAi) | Self::Messages)
     }
 }
 
@@ -93,15 +76,14 @@ impl fmt::Display for Form {
 impl FromStr for Form {
     type Err = FormError;
     fn from_str(name: &str) -> Result<Self, FormError> {
-        Self::ALL
-            .into_iter()
+        Self::all()
             .find(|form| form.as_str() == name)
             .ok_or_else(|| FormError::UnknownForm { name: name.to_owned() })
     }
 }
 
 pub(crate) fn names() -> String {
-    Form::ALL.map(Form::as_str).join(", ")
+    Form::all().map(Form::as_str).collect::<Vec<_>>().join(", ")
 }
 
 /// How a context is compiled to a form.
@@ -139,76 +121,80 @@ impl FormOptions {
 
 /// The forms of a compiled context.
 pub trait RequestForms {
-    /// Makes the list of messages in OpenAI's shape, as recorded; never repaired.
+    /// Makes any form, with the defaults.
     ///
     /// # Errors
     /// [`FormError::Damaged`] when a stored text is not what it was.
-    fn to_openai(&self) -> Result<Params, FormError>;
+    fn to_form(&self, form: Form) -> Result<Params, FormError>;
+
+    /// Makes a request to a provider.
+    ///
+    /// # Errors
+    /// As [`to_form`](Self::to_form).
+    fn to_params(&self, dialect: Dialect) -> Result<Params, FormError> {
+        self.to_form(Form::Params(dialect))
+    }
+
+    /// Makes the list of messages in OpenAI's shape, as recorded; never repaired.
+    ///
+    /// # Errors
+    /// As [`to_form`](Self::to_form).
+    fn to_openai(&self) -> Result<Params, FormError> {
+        self.to_form(Form::Conversation(Dialect::OpenAi))
+    }
 
     /// Makes a request to OpenAI's Chat Completions.
     ///
     /// # Errors
-    /// As [`to_openai`](Self::to_openai).
-    fn to_openai_params(&self) -> Result<Params, FormError>;
+    /// As [`to_form`](Self::to_form).
+    fn to_openai_params(&self) -> Result<Params, FormError> {
+        self.to_form(Form::Params(Dialect::OpenAi))
+    }
 
     /// Makes a request to OpenAI's Responses.
     ///
     /// # Errors
-    /// As [`to_openai`](Self::to_openai).
-    fn to_responses_params(&self) -> Result<Params, FormError>;
+    /// As [`to_form`](Self::to_form).
+    fn to_responses_params(&self) -> Result<Params, FormError> {
+        self.to_form(Form::Params(Dialect::Responses))
+    }
 
     /// Makes `{system, messages}` in Anthropic's shape.
     ///
     /// # Errors
-    /// As [`to_openai`](Self::to_openai).
-    fn to_anthropic(&self) -> Result<Params, FormError>;
+    /// As [`to_form`](Self::to_form).
+    fn to_anthropic(&self) -> Result<Params, FormError> {
+        self.to_form(Form::Conversation(Dialect::Anthropic))
+    }
 
     /// Makes a request to Anthropic's Messages.
     ///
     /// # Errors
-    /// As [`to_openai`](Self::to_openai).
-    fn to_anthropic_params(&self) -> Result<Params, FormError>;
+    /// As [`to_form`](Self::to_form).
+    fn to_anthropic_params(&self) -> Result<Params, FormError> {
+        self.to_form(Form::Params(Dialect::Anthropic))
+    }
 
     /// Makes a request to Ollama's own chat API.
     ///
     /// # Errors
-    /// As [`to_openai`](Self::to_openai).
-    fn to_ollama_params(&self) -> Result<Params, FormError>;
+    /// As [`to_form`](Self::to_form).
+    fn to_ollama_params(&self) -> Result<Params, FormError> {
+        self.to_form(Form::Params(Dialect::Ollama))
+    }
 
     /// Makes the neutral messages with the ids of their commits.
     ///
     /// # Errors
-    /// As [`to_openai`](Self::to_openai).
-    fn to_messages(&self) -> Result<Params, FormError>;
+    /// As [`to_form`](Self::to_form).
+    fn to_messages(&self) -> Result<Params, FormError> {
+        self.to_form(Form::Messages)
+    }
 }
 
 impl RequestForms for Compiled {
-    fn to_openai(&self) -> Result<Params, FormError> {
-        compile_form(self, Form::OpenAi, &FormOptions::new())
-    }
-
-    fn to_openai_params(&self) -> Result<Params, FormError> {
-        compile_form(self, Form::OpenAiParams, &FormOptions::new())
-    }
-
-    fn to_responses_params(&self) -> Result<Params, FormError> {
-        compile_form(self, Form::ResponsesParams, &FormOptions::new())
-    }
-
-    fn to_anthropic(&self) -> Result<Params, FormError> {
-        compile_form(self, Form::Anthropic, &FormOptions::new())
-    }
-
-    fn to_anthropic_params(&self) -> Result<Params, FormError> {
-        compile_form(self, Form::AnthropicParams, &FormOptions::new())
-    }
-
-    fn to_ollama_params(&self) -> Result<Params, FormError> {
-        compile_form(self, Form::OllamaParams, &FormOptions::new())
-    }
-
-    fn to_messages(&self) -> Result<Params, FormError> {
-        compile_form(self, Form::Messages, &FormOptions::new())
+    fn to_form(&self, form: Form) -> Result<Params, FormError> {
+        compile_form(self, form, &FormOptions::new())
     }
 }
 
@@ -229,10 +215,10 @@ pub fn compile_form(
     form: Form,
     options: &FormOptions,
 ) -> Result<Params, FormError> {
-    let pairing = match (form, options.pairing) {
-        (Form::OpenAi | Form::Messages, Some(Pairing::Strict)) => Pairing::Strict,
-        (Form::OpenAi | Form::Messages, _) => Pairing::Keep,
-        (_, pairing) => pairing.unwrap_or_default(),
+    let pairing = match (form.is_plain(), options.pairing) {
+        (true, Some(Pairing::Strict)) => Pairing::Strict,
+        (true, _) => Pairing::Keep,
+        (false, pairing) => pairing.unwrap_or_default(),
     };
     let dialect = form.dialect();
     let paired = pair(compiled, pairing, &dialect.rules())?;
@@ -254,33 +240,15 @@ pub fn compile_form(
         Some(aliases) => tools(&mut sheet, aliases, options.strict_tools)?,
         None => (Vec::new(), RequestMap::default()),
     };
-    let mut members = Vec::new();
-    if form.is_request() {
-        parameters(compiled, dialect, &mut members);
-    }
     let body = match form {
-        Form::OpenAi => {
-            Body::Array(raw::array(sheet.one_by_one(openai::message, openai::stand_in)))
-        }
-        Form::OpenAiParams => {
-            let messages = sheet.one_by_one(openai::message, openai::stand_in);
-            members.push(("messages".to_owned(), raw::array(messages)));
-            Body::Object(members)
-        }
-        Form::OllamaParams => {
-            let messages = sheet.one_by_one(ollama::message, ollama::stand_in);
-            members.push(("messages".to_owned(), raw::array(messages)));
-            Body::Object(members)
-        }
-        Form::ResponsesParams => {
-            members.extend(responses::members(&mut sheet));
-            Body::Object(members)
-        }
-        Form::Anthropic | Form::AnthropicParams => {
-            members.extend(anthropic::members(&mut sheet)?);
-            Body::Object(members)
-        }
         Form::Messages => Body::Object(neutral(&mut sheet)?),
+        Form::Params(_) | Form::Conversation(_) => {
+            let mut members = dialect.adapter().conversation(&mut sheet)?;
+            match form.is_plain() {
+                true => Body::Array(members.pop().map(|(_, list)| list).unwrap_or_default()),
+                false => Body::Object(members),
+            }
+        }
     };
     let Sheet { repairs, blocks, .. } = sheet;
     let mut params = Params {
@@ -290,14 +258,16 @@ pub fn compile_form(
         blocks,
         aliases,
         sent,
+        model: None,
         head: compiled.head(),
         repairs,
     };
-    if let (Body::Object(members), false) = (&mut params.body, tools.is_empty()) {
-        members.push(("tools".to_owned(), raw::array(tools)));
-    }
     if form.is_request() {
-        crate::parameters::settle_limit(&mut params, dialect);
+        parameters(compiled, dialect, &mut params);
+        if !tools.is_empty() {
+            params.set("tools", dialect.adapter().tools(&tools));
+        }
+        dialect.adapter().settle(&mut params);
     }
     Ok(params)
 }
@@ -309,7 +279,7 @@ fn aliases(compiled: &Compiled, dialect: Dialect) -> Aliases {
         .map(|call| call.name.as_str());
     let tools =
         compiled.tools().iter().map(|tool| tool.name.as_str()).filter(|name| !name.is_empty());
-    Aliases::of(dialect.provider(), tools.chain(calls))
+    Aliases::of(dialect, tools.chain(calls))
 }
 
 fn tools(
@@ -320,8 +290,9 @@ fn tools(
     let mut tools = Vec::new();
     let mut map = Vec::new();
     let mut taken = HashSet::new();
-    let provider = sheet.dialect.provider();
-    let mut allowance = StrictAllowance::new(provider);
+    let dialect = sheet.dialect;
+    let profile = dialect.profile();
+    let mut allowance = StrictAllowance::new(dialect);
     for (index, tool) in sheet.compiled.tools().iter().enumerate() {
         let name = aliases.sent(&tool.name);
         let damaged = |source| FormError::Damaged { what: format!("tool {}", tool.name), source };
@@ -329,12 +300,12 @@ fn tools(
         let lowered = match strict {
             true => {
                 let lowered =
-                    tract_schema::translate_within(&tool.schema, provider, &name, &mut allowance);
+                    tract_schema::translate_within(&tool.schema, dialect, &name, &mut allowance);
                 let lowered = lowered.map_err(damaged)?;
                 let reasons = lowered.losses.iter().filter(|l| l.kind == LossKind::NotExpressible);
                 let reasons: Vec<String> = reasons.map(ToString::to_string).collect();
                 let not_strict = lowered.text.is_some() && !lowered.strict && !reasons.is_empty();
-                if not_strict && provider != Provider::Ollama {
+                if not_strict && dialect.has_strict_mode() {
                     let why = format!("{:?} is not strict: {}", tool.name, reasons.join("; "));
                     sheet.repairs.push(Repair::new(RepairKind::NotStrict, None, why));
                 }
@@ -351,7 +322,7 @@ fn tools(
             }
             // What is lost is not asked here, so it is not looked for.
             false => {
-                match tract_schema::lower_as(&tool.schema, provider, &name).map_err(damaged)? {
+                match tract_schema::lower_as(&tool.schema, dialect, &name).map_err(damaged)? {
                     Lowered::Tool { text, name, strict: true, .. } => {
                         Ok((text, sent(name).strict(false)))
                     }
@@ -361,9 +332,8 @@ fn tools(
                 }
             }
         };
-        // Anthropic refuses a request with two tools of one name.
         let lowered = lowered.and_then(|(text, sent): (String, SentTool)| {
-            match provider != Provider::Anthropic || taken.insert(sent.sent_name.clone()) {
+            match !profile.refuses_same_names || taken.insert(sent.sent_name.clone()) {
                 true => Ok((text, sent)),
                 false => Err((sent.sent_name, "a tool before it has the same name".to_owned())),
             }
@@ -383,8 +353,8 @@ fn tools(
     Ok((tools, map.into_iter().collect()))
 }
 
-/// `model` and the limit of tokens, from the last generation config that has them.
-fn parameters(compiled: &Compiled, dialect: Dialect, members: &mut Vec<(String, String)>) {
+/// `model` and the limit of tokens, from the last generation config that has them, before the rest.
+fn parameters(compiled: &Compiled, dialect: Dialect, params: &mut Params) {
     let last = |key: &str| {
         compiled.messages().rev().find_map(|message| {
             let config = message.generation_config.as_ref()?;
@@ -393,21 +363,19 @@ fn parameters(compiled: &Compiled, dialect: Dialect, members: &mut Vec<(String, 
             (value != "null").then(|| value.to_owned())
         })
     };
-    if let Some(model) = last("model") {
-        members.push(("model".to_owned(), model));
+    let rest = params.take_members();
+    for key in ["model", "max_tokens"] {
+        if let Some(value) = last(key) {
+            crate::parameters::set(params, dialect, key, &value);
+        }
     }
-    if let Some(limit) = last("max_tokens") {
-        let (key, value) = match dialect {
-            Dialect::OpenAi | Dialect::Anthropic => ("max_tokens", limit),
-            Dialect::Responses => ("max_output_tokens", limit),
-            Dialect::Ollama => ("options", format!(r#"{{"num_predict":{limit}}}"#)),
-        };
-        members.push((key.to_owned(), value));
+    for (key, value) in rest {
+        params.set(&key, value);
     }
 }
 
 /// The neutral form: what is recorded, named by its commits.
-fn neutral(sheet: &mut Sheet<'_>) -> Result<Vec<(String, String)>, FormError> {
+fn neutral(sheet: &mut Sheet<'_>) -> Result<Members, FormError> {
     let mut messages = Vec::new();
     for item in sheet.items {
         let Item::Message(message) = item else { continue };

@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use tract_compile::{Item, Repair, RepairKind, Speaker, speaker};
 use tract_core::{CallRef, CommitId, Message};
-use tract_schema::Aliases;
+use tract_schema::{Aliases, Dialect};
 
-use crate::dialect::Dialect;
+use crate::adapter::DialectAdapter as _;
 
 /// A call as it goes out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +37,8 @@ impl Ids {
     }
 
     /// Settles ids and names. When repairing, an id that the provider refuses or that the request
-    /// has already is replaced, in calls and results alike. Ids that Anthropic recorded twice in
-    /// different turns it has accepted, so those stay.
+    /// has already is replaced, in calls and results alike. Ids that were recorded twice in different
+    /// turns stay where the provider accepts them so.
     pub(crate) fn settle(
         items: &[Item<'_>],
         dialect: Dialect,
@@ -46,6 +46,8 @@ impl Ids {
         aliases: Option<&Aliases>,
         repairs: &mut Vec<Repair>,
     ) -> Self {
+        let profile = dialect.profile();
+        let longest = profile.longest_id;
         let (mut ids, mut used, mut in_turn) = (Self::default(), HashSet::new(), HashSet::new());
         let stood_in: HashSet<CallRef> = items
             .iter()
@@ -69,13 +71,10 @@ impl Ids {
                     // A call of old has no id, and needs one when its answer is not of old.
                     let of = CallRef { slot: message.slot, index };
                     if !own || (id.is_empty() && stood_in.contains(&of)) {
-                        id = accepted(dialect, &id);
+                        id = accepted(longest, &id);
                     }
-                    let taken: &HashSet<String> = match dialect {
-                        Dialect::Anthropic if own => &in_turn,
-                        _ => &used,
-                    };
-                    if demands_ids(dialect) && taken.contains(&id) {
+                    let taken = if own && profile.repeats_ids { &in_turn } else { &used };
+                    if longest.is_some() && taken.contains(&id) {
                         id = fresh(&id, &used);
                     }
                 }
@@ -101,33 +100,11 @@ impl Ids {
     }
 }
 
-fn demands_ids(dialect: Dialect) -> bool {
-    match dialect {
-        Dialect::OpenAi | Dialect::Responses | Dialect::Anthropic => true,
-        Dialect::Ollama => false,
-    }
-}
-
-/// The longest id that the provider takes, in bytes.
-fn longest(dialect: Dialect) -> usize {
-    match dialect {
-        Dialect::OpenAi => 40,
-        Dialect::Responses | Dialect::Anthropic => 64,
-        Dialect::Ollama => usize::MAX,
-    }
-}
-
-fn accepted(dialect: Dialect, id: &str) -> String {
-    let fits = |c: char| match dialect {
-        Dialect::Anthropic | Dialect::Responses | Dialect::OpenAi => {
-            c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
-        }
-        Dialect::Ollama => true,
-    };
-    if id.len() <= longest(dialect) && id.chars().all(fits) && !id.is_empty() {
-        return id.to_owned();
-    }
-    if !demands_ids(dialect) {
+/// The id as it is, or one made of it that a provider takes whose ids have up to so many bytes.
+fn accepted(longest: Option<usize>, id: &str) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let Some(longest) = longest else { return id.to_owned() };
+    if id.len() <= longest && id.chars().all(fits) && !id.is_empty() {
         return id.to_owned();
     }
     let kept: String = id.chars().map(|c| if fits(c) { c } else { '_' }).take(28).collect();

@@ -6,11 +6,12 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 
 use tract_core::{By, Draft, JsonText, Role, ToolSchema, json};
+use tract_schema::Dialect;
 
-use crate::dialect::{Dialect, detect};
+use crate::adapter::{DialectAdapter as _, Reader};
+use crate::detect::detect;
 use crate::error::ImportError;
 use crate::raw::{Fields, Node};
-use crate::{anthropic, ollama, openai, responses};
 
 /// Something that a strict reader of a recording would stumble over. Nothing is repaired.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -225,14 +226,17 @@ pub(crate) fn object(text: &str, path: &str) -> Result<JsonText, ImportError> {
 }
 
 /// Reads the tools of a request; `null` counts as absent.
-pub(crate) fn tools(fields: &Fields<'_>) -> Result<Option<Vec<ToolSchema>>, ImportError> {
-    let Some(tools) = fields.some("tools") else { return Ok(None) };
-    let schema = |tool: &Node<'_>| {
-        tool.object()?;
-        ToolSchema::parse(tool.raw)
-            .map_err(|source| ImportError::Json { path: tool.path.clone(), source })
-    };
-    tools.array()?.iter().map(schema).collect::<Result<Vec<_>, _>>().map(Some)
+fn tools(fields: &Fields<'_>, dialect: Dialect) -> Result<Option<Vec<ToolSchema>>, ImportError> {
+    let Some(list) = fields.some("tools") else { return Ok(None) };
+    let mut tools = Vec::new();
+    for element in list.array()? {
+        element.object()?;
+        for tool in dialect.adapter().tools_of(element)? {
+            let schema = ToolSchema::parse(tool.raw);
+            tools.push(schema.map_err(|source| ImportError::Json { path: tool.path, source })?);
+        }
+    }
+    Ok(Some(tools))
 }
 
 /// What a request says beside its messages.
@@ -243,7 +247,7 @@ struct Rest {
 
 /// The messages of a request, read one after the other: memory holds one at a time.
 struct Messages<'a> {
-    speech: Speech<'a>,
+    reader: Box<dyn Reader<'a> + Send + 'a>,
     elements: Option<Box<dyn Iterator<Item = Node<'a>> + Send + 'a>>,
     /// How many messages were read.
     read: usize,
@@ -254,33 +258,15 @@ struct Messages<'a> {
     request: Node<'a>,
 }
 
-/// What a dialect remembers from one message to the next.
-enum Speech<'a> {
-    OpenAi,
-    Responses(responses::Said<'a>),
-    Anthropic,
-    Ollama(ollama::Open),
-}
-
 impl<'a> Messages<'a> {
     fn begin(
         request: &Node<'a>,
         dialect: Dialect,
         beside: &[&str],
     ) -> Result<(Rest, Self), ImportError> {
-        let (list, speech, own): (_, _, &[&str]) = match dialect {
-            Dialect::OpenAi => ("messages", Speech::OpenAi, &["messages", "tools"]),
-            Dialect::Ollama => {
-                ("messages", Speech::Ollama(ollama::Open::new()), &["messages", "tools"])
-            }
-            Dialect::Anthropic => ("messages", Speech::Anthropic, &["messages", "tools", "system"]),
-            Dialect::Responses => {
-                let said = responses::Said::default();
-                ("input", Speech::Responses(said), &["input", "tools", "instructions"])
-            }
-        };
+        let (adapter, profile) = (dialect.adapter(), dialect.profile());
         let mut messages = Self {
-            speech,
+            reader: adapter.reader(),
             elements: None,
             read: 0,
             drafts: VecDeque::new(),
@@ -288,38 +274,20 @@ impl<'a> Messages<'a> {
             request: request.clone(),
         };
         if request.is_array() {
-            messages.elements = Some(Box::new(Node::at(request.raw, list).each()?));
+            messages.elements = Some(Box::new(Node::at(request.raw, profile.list).each()?));
             let rest = Rest { tools: None, parameters: object("{}", "")? };
             return Ok((rest, messages));
         }
         let mut fields = request.object()?;
         fields.members.retain(|(key, _)| !beside.contains(&key.as_str()));
-        match dialect {
-            Dialect::Anthropic => {
-                if let Some(system) = fields.some("system") {
-                    messages.drafts.push_back(anthropic::instructions(&system)?);
-                }
-            }
-            Dialect::Responses => {
-                responses::begin(&fields, &mut messages.watch, &mut messages.drafts)?;
-            }
-            Dialect::OpenAi | Dialect::Ollama => {}
+        if !adapter.begin(&fields, &mut messages.watch, &mut messages.drafts)? {
+            let list = fields.require(profile.list)?;
+            messages.elements = Some(Box::new(list.each()?));
         }
-        match (fields.get(list), dialect) {
-            (Some(input), Dialect::Responses) if input.is_string() => {
-                messages.drafts.push_back(responses::text(&input)?);
-            }
-            (Some(input), Dialect::Responses) if !input.is_array() => {
-                return Err(input.expected("a string or an array"));
-            }
-            (Some(found), _) => messages.elements = Some(Box::new(found.each()?)),
-            (None, Dialect::Responses) if fields.has("previous_response_id") => {}
-            (None, _) => {
-                return Err(ImportError::Missing { path: request.path.clone(), member: list });
-            }
-        }
-        let parameters = object(&fields.without(own), "")?;
-        Ok((Rest { tools: tools(&fields)?, parameters }, messages))
+        let own = [Some(profile.list), Some("tools"), profile.system];
+        let own: Vec<&str> = own.into_iter().flatten().collect();
+        let parameters = object(&fields.without(&own), "")?;
+        Ok((Rest { tools: tools(&fields, dialect)?, parameters }, messages))
     }
 
     fn next_draft(&mut self) -> Result<Option<Draft>, ImportError> {
@@ -329,24 +297,9 @@ impl<'a> Messages<'a> {
             }
             let Some(message) = self.elements.as_mut().and_then(Iterator::next) else {
                 self.elements = None;
-                return Ok(match &mut self.speech {
-                    Speech::Responses(said) => said.end(),
-                    Speech::OpenAi | Speech::Anthropic | Speech::Ollama(_) => None,
-                });
+                return Ok(self.reader.end());
             };
-            let (watch, drafts) = (&mut self.watch, &mut self.drafts);
-            match &mut self.speech {
-                Speech::OpenAi => drafts.push_back(openai::read(&message, watch)?),
-                Speech::Responses(said) => said.item(&message, watch, drafts)?,
-                Speech::Anthropic => {
-                    let mut read = Vec::new();
-                    anthropic::read(&message, watch, &mut read)?;
-                    drafts.extend(read);
-                }
-                Speech::Ollama(open) => {
-                    drafts.push_back(ollama::read(&message, self.read, open, watch)?);
-                }
-            }
+            self.reader.message(&message, self.read, &mut self.watch, &mut self.drafts)?;
             self.read += 1;
         }
     }

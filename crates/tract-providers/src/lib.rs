@@ -7,7 +7,8 @@
 //! a provider goes back to it as it was recorded.
 #![forbid(unsafe_code)]
 
-mod dialect;
+mod adapter;
+mod detect;
 mod error;
 mod form;
 mod ids;
@@ -29,7 +30,7 @@ pub mod openai;
 pub mod responses;
 pub mod stream;
 
-pub use crate::dialect::{Dialect, detect};
+pub use crate::detect::detect;
 pub use crate::error::{FormError, ImportError, ReplyError};
 pub use crate::form::{Form, FormOptions, RequestForms, compile_form};
 pub use crate::import::{Anomaly, Conversation, ConversationReader, Imported};
@@ -38,3 +39,4 @@ pub use crate::prefix::{Miss, Origin, PrefixHash, why_miss};
 pub use crate::reply::read_reply;
 pub use crate::request::{params_of, params_of_with};
 pub use tract_compile::{Pairing, Repair, RepairKind};
+pub use tract_schema::Dialect;

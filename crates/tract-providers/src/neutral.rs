@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 use tract_compile::{RepairKind, Speaker};
 use tract_core::{Artifact, Content, Message, Part, Role, ToolCall};
+use tract_schema::Dialect;
 
-use crate::dialect::Dialect;
+use crate::adapter::DialectAdapter as _;
 use crate::ids::Ids;
 
 /// A message to be written in a dialect.
@@ -78,7 +79,7 @@ impl<'a> Out<'a> {
 
     /// The JSON of a part that only one dialect knows, where that is `dialect`.
     pub(crate) fn opaque(&mut self, dialect: Dialect, of: &str, json: &str) -> Option<String> {
-        if of != dialect.opaque() {
+        if of != dialect.profile().opaque {
             self.left_out(format!("a part that only {of} knows"));
             return None;
         }

@@ -6,9 +6,9 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use tract_compile::{Repair, RepairKind};
 use tract_core::{CommitId, Reply, RequestMap};
-use tract_schema::Aliases;
+use tract_schema::{Aliases, Dialect};
 
-use crate::dialect::Dialect;
+use crate::adapter::{DialectAdapter as _, Members};
 use crate::error::ReplyError;
 use crate::form::Form;
 use crate::prefix::{Blocks, Origin, PrefixHash};
@@ -18,7 +18,7 @@ use crate::stream::Assembler;
 /// A body: members in order, or a list.
 #[derive(Clone, Debug)]
 pub(crate) enum Body {
-    Object(Vec<(String, String)>),
+    Object(Members),
     Array(String),
 }
 
@@ -32,6 +32,8 @@ pub struct Params {
     pub(crate) aliases: Option<Aliases>,
     pub(crate) head: Option<CommitId>,
     pub(crate) sent: RequestMap,
+    /// The model, where the url names it and the body does not.
+    pub(crate) model: Option<String>,
     /// How what is sent differs from what is recorded; empty when it does not.
     pub repairs: Vec<Repair>,
     /// The hash of each block with all before it, in cache order.
@@ -58,6 +60,10 @@ impl Params {
     }
 
     pub(crate) fn set(&mut self, key: &str, raw: String) {
+        if key == "model" && self.dialect().is_ok_and(|dialect| !dialect.profile().names_model) {
+            self.model = Some(raw);
+            return;
+        }
         match &mut self.body {
             Body::Object(members) => match members.iter_mut().find(|(name, _)| name == key) {
                 Some((_, value)) => *value = raw,
@@ -67,6 +73,14 @@ impl Params {
                 let text = format!("{key:?} is not set: the form {} is a list", self.form);
                 self.repairs.push(Repair::new(RepairKind::NotSet, None, text));
             }
+        }
+    }
+
+    /// Takes all members out of the body, in their order.
+    pub(crate) fn take_members(&mut self) -> Members {
+        match &mut self.body {
+            Body::Object(members) => std::mem::take(members),
+            Body::Array(_) => Vec::new(),
         }
     }
 
@@ -85,11 +99,13 @@ impl Params {
         }
     }
 
-    /// Returns the text of a member.
+    /// Returns the text of a member; `model` also where the url names it and the body does not.
     pub fn get(&self, key: &str) -> Option<&str> {
         match &self.body {
             Body::Object(members) => {
-                members.iter().find(|(name, _)| name == key).map(|(_, raw)| raw.as_str())
+                let found =
+                    members.iter().find(|(name, _)| name == key).map(|(_, raw)| raw.as_str());
+                found.or(self.model.as_deref().filter(|_| key == "model"))
             }
             Body::Array(_) => None,
         }
@@ -169,11 +185,8 @@ impl Params {
 
     fn dialect(&self) -> Result<Dialect, ReplyError> {
         match self.form {
-            Form::OpenAiParams => Ok(Dialect::OpenAi),
-            Form::ResponsesParams => Ok(Dialect::Responses),
-            Form::AnthropicParams => Ok(Dialect::Anthropic),
-            Form::OllamaParams => Ok(Dialect::Ollama),
-            Form::OpenAi | Form::Anthropic | Form::Messages => {
+            Form::Params(dialect) => Ok(dialect),
+            Form::Conversation(_) | Form::Messages => {
                 Err(ReplyError::NoRequest { form: self.form.as_str() })
             }
         }

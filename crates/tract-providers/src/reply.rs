@@ -1,12 +1,11 @@
 //! Replies in, whatever the provider.
 
 use tract_core::{Body, Content, Part, Reply};
-use tract_schema::Aliases;
+use tract_schema::{Aliases, Dialect};
 
-use crate::dialect::Dialect;
+use crate::adapter::DialectAdapter as _;
 use crate::error::ReplyError;
 use crate::raw::{Fields, Node};
-use crate::{anthropic, ollama, openai, responses};
 
 /// Reads an answer that was received whole, where the request that it answers is not at hand: names
 /// of tools stay as they were sent.
@@ -37,12 +36,7 @@ pub(crate) fn read(
     if let Some(error) = fields.some("error") {
         return Err(ReplyError::Provider { message: message_of(&error) });
     }
-    let mut reply = match dialect {
-        Dialect::OpenAi => openai::reply(&fields)?,
-        Dialect::Responses => responses::reply(&fields)?,
-        Dialect::Anthropic => anthropic::reply(&fields)?,
-        Dialect::Ollama => ollama::reply(&fields)?,
-    };
+    let mut reply = dialect.adapter().reply(&fields)?;
     if let (Some(aliases), Content::Assistant(Body { parts, .. })) = (aliases, &mut reply.content) {
         for part in parts {
             if let Part::ToolCall(call) = part {

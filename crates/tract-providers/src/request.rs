@@ -5,8 +5,9 @@ use std::collections::HashSet;
 use tract_compile::{Compiled, Row, TokenCount, View};
 use tract_core::json::{self, JsonError};
 use tract_core::{CommitId, JsonText, Message, ModelRequest};
+use tract_schema::Dialect;
 
-use crate::dialect::Dialect;
+use crate::adapter::DialectAdapter as _;
 use crate::error::FormError;
 use crate::form::{Form, FormOptions, compile_form};
 use crate::parameters;
@@ -47,20 +48,14 @@ pub fn params_of_with(
     dialect: Dialect,
     options: &FormOptions,
 ) -> Result<Params, FormError> {
-    let form = match dialect {
-        Dialect::OpenAi => Form::OpenAiParams,
-        Dialect::Responses => Form::ResponsesParams,
-        Dialect::Anthropic => Form::AnthropicParams,
-        Dialect::Ollama => Form::OllamaParams,
-    };
-    let mut params = compile_form(&compiled(request), form, options)?;
+    let mut params = compile_form(&compiled(request), Form::Params(dialect), options)?;
     if let Some(parameters) = &request.parameters {
         let members = json::split_object(parameters.as_str()).map_err(damaged)?;
         for (key, value) in members {
             parameters::set(&mut params, dialect, &key, value);
         }
     }
-    parameters::settle_limit(&mut params, dialect);
+    dialect.adapter().settle(&mut params);
     Ok(params)
 }
 
@@ -183,7 +178,7 @@ mod tests {
         let config = r#"{"max_tokens":5,"model":"m"}"#;
         earlier.generation_config = Some(JsonText::new(config).expect("it is JSON"));
         let request = ModelRequest::new(vec![earlier]);
-        for dialect in [Dialect::OpenAi, Dialect::Responses, Dialect::Anthropic, Dialect::Ollama] {
+        for dialect in Dialect::ALL {
             let params = params_of(&request, dialect).expect("it compiles");
             let body = params.to_json();
             assert!(!body.contains(":5") && body.contains(r#""model":"m""#), "{body}");

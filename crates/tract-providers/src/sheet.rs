@@ -2,8 +2,9 @@
 
 use tract_compile::{Compiled, Item, Repair, RepairKind, StandIn};
 use tract_core::{Message, json};
+use tract_schema::Dialect;
 
-use crate::dialect::Dialect;
+use crate::adapter::DialectAdapter as _;
 use crate::ids::Ids;
 use crate::neutral::Out;
 use crate::prefix::{Blocks, Origin};

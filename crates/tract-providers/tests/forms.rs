@@ -94,7 +94,7 @@ fn lowering_is_frozen() {
     ];
     let tool = r#"{"name":"now","description":"The time.","input_schema":{"type":"object"}}"#;
     let context = compiled(&drafts, Some(&[ToolSchema::parse(tool).unwrap()]));
-    for form in Form::ALL.into_iter().filter(|form| *form != Form::Messages) {
+    for form in Form::all().filter(|form| *form != Form::Messages) {
         let params = compile_form(&context, form, &FormOptions::new()).unwrap();
         assert_eq!(params.repairs, [], "{form}");
         let golden = format!("golden-{form}.json");
@@ -182,8 +182,12 @@ fn an_append_extends_the_blocks_of_its_parent() {
     for (name, line) in lines.iter().step_by(7) {
         let imported = Conversation::read(line, None).unwrap().imported;
         let tools = imported.tools.as_deref();
-        for form in [Form::OpenAi, Form::OpenAiParams, Form::AnthropicParams, Form::ResponsesParams]
-        {
+        for form in [
+            Form::Conversation(Dialect::OpenAi),
+            Form::Params(Dialect::OpenAi),
+            Form::Params(Dialect::Anthropic),
+            Form::Params(Dialect::Responses),
+        ] {
             let make = |count: usize| {
                 let context = compiled(&imported.drafts[..count], tools);
                 compile_form(&context, form, &FormOptions::new()).unwrap()
@@ -267,7 +271,9 @@ fn edit_drops_verbatim() {
 #[test]
 fn recorded_replies_are_read_and_go_back() {
     let mut read = 0;
-    for (provider, form) in [("openai", Form::OpenAiParams), ("anthropic", Form::AnthropicParams)] {
+    for (provider, form) in
+        [("openai", Form::Params(Dialect::OpenAi)), ("anthropic", Form::Params(Dialect::Anthropic))]
+    {
         for (name, text) in &cassettes(provider).0 {
             let conversation = Conversation::read(text, None).unwrap();
             let response = member(text, "response").unwrap();
@@ -295,7 +301,9 @@ fn recorded_replies_are_read_and_go_back() {
             let answer: Value = serde_json::from_str(response).unwrap();
             let said = sent["messages"].as_array().unwrap().last().unwrap();
             match form {
-                Form::OpenAiParams => assert_eq!(*said, answer["choices"][0]["message"], "{name}"),
+                Form::Params(Dialect::OpenAi) => {
+                    assert_eq!(*said, answer["choices"][0]["message"], "{name}")
+                }
                 _ => assert_eq!(said["content"], answer["content"], "{name}"),
             }
             read += 1;
@@ -337,11 +345,11 @@ fn strict_refuses_and_says_what_repair_would_do() {
     let drafts = [Draft::user("?"), Draft::assistant("").call("c", "f", "{}")];
     let context = compiled(&drafts, None);
     let strict = FormOptions::new().pairing(Pairing::Strict);
-    let error = compile_form(&context, Form::AnthropicParams, &strict).unwrap_err();
+    let error = compile_form(&context, Form::Params(Dialect::Anthropic), &strict).unwrap_err();
     assert!(error.to_string().contains("call \"c\" had no result"), "{error}");
     assert_eq!(error.notes().len(), 2);
     assert!("yaml".parse::<Form>().is_err());
-    assert_eq!("anthropic-params".parse::<Form>().unwrap(), Form::AnthropicParams);
+    assert_eq!("anthropic-params".parse::<Form>().unwrap(), Form::Params(Dialect::Anthropic));
 }
 
 #[test]
@@ -351,10 +359,10 @@ fn a_request_says_how_its_tools_went_out_and_its_reply_carries_that_along() {
     let tools = [text, open].map(|text| ToolSchema::parse(text).unwrap());
     let context = compiled(&[Draft::user("Read it.")], Some(&tools));
     for (form, key, strict, null_for_absent) in [
-        (Form::OpenAiParams, "parameters", true, true),
-        (Form::ResponsesParams, "parameters", true, true),
-        (Form::AnthropicParams, "input_schema", true, false),
-        (Form::OllamaParams, "parameters", false, false),
+        (Form::Params(Dialect::OpenAi), "parameters", true, true),
+        (Form::Params(Dialect::Responses), "parameters", true, true),
+        (Form::Params(Dialect::Anthropic), "input_schema", true, false),
+        (Form::Params(Dialect::Ollama), "parameters", false, false),
     ] {
         let params = compile_form(&context, form, &FormOptions::new().strict_tools(true)).unwrap();
         let sent: Vec<_> = params.sent().iter().collect();
@@ -367,18 +375,19 @@ fn a_request_says_how_its_tools_went_out_and_its_reply_carries_that_along() {
             let function = tool.get("function").unwrap_or(tool);
             assert_eq!(function["name"], sent.sent_name.as_str());
             assert!(function.get(key).is_some());
-            if form != Form::OllamaParams {
+            if form != Form::Params(Dialect::Ollama) {
                 assert_eq!(function["strict"], sent.strict, "{form}: it is always said");
             }
         }
         let told: Vec<_> = params.repairs.iter().map(|repair| repair.kind.as_str()).collect();
-        let expected: &[_] = if form == Form::OllamaParams { &[] } else { &["not_strict"] };
+        let expected: &[_] =
+            if form == Form::Params(Dialect::Ollama) { &[] } else { &["not_strict"] };
         assert_eq!(told, expected, "{form}: what was asked for and is not so");
         let plain = compile_form(&context, form, &FormOptions::new()).unwrap();
         assert!(plain.sent().iter().all(|sent| !sent.strict && !sent.null_for_absent));
     }
     let options = FormOptions::new().strict_tools(true);
-    let params = compile_form(&context, Form::OpenAiParams, &options).unwrap();
+    let params = compile_form(&context, Form::Params(Dialect::OpenAi), &options).unwrap();
     let reply = params
         .reply(
             r#"{"choices":[{"message":{"role":"assistant","content":null,"tool_calls":[
@@ -401,7 +410,9 @@ fn anthropic_is_sent_no_more_strict_tools_than_it_takes_in_one_request() {
     let tools: Vec<ToolSchema> = (0..23).map(tool).collect();
     let context = compiled(&[Draft::user("Go.")], Some(&tools));
     let options = FormOptions::new().strict_tools(true);
-    for (form, expected) in [(Form::AnthropicParams, 20), (Form::OpenAiParams, 23)] {
+    for (form, expected) in
+        [(Form::Params(Dialect::Anthropic), 20), (Form::Params(Dialect::OpenAi), 23)]
+    {
         let params = compile_form(&context, form, &options).unwrap();
         assert_eq!(params.sent().iter().filter(|sent| sent.strict).count(), expected, "{form}");
         let body: Value = params.to().unwrap();

@@ -68,7 +68,7 @@ proptest! {
         let params = context.to_ollama_params().unwrap();
         let broken = rules::chat(&body(&params), false);
         prop_assert!(broken.is_empty(), "ollama {broken:#?}\n{}", params.to_json());
-        for form in Form::ALL {
+        for form in Form::all() {
             let keep = FormOptions::new().pairing(Pairing::Keep);
             let params = compile_form(&context, form, &keep).unwrap();
             prop_assert!(tract_core::json::check(&params.to_json()).is_ok());

@@ -40,12 +40,7 @@ fn differing(provider: &str, dialect: Dialect) -> (usize, Vec<String>) {
             }
         };
         let context = of(&conversation.imported);
-        let params = match dialect {
-            Dialect::OpenAi => context.to_openai_params(),
-            Dialect::Responses => context.to_responses_params(),
-            Dialect::Anthropic => context.to_anthropic_params(),
-            Dialect::Ollama => context.to_ollama_params(),
-        };
+        let params = context.to_params(dialect);
         let params = params.expect("repair refuses nothing");
         for key in ["messages", "system", "tools", "input", "instructions"] {
             let given = member(request, key).filter(|raw| *raw != "null");

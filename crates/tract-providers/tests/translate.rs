@@ -22,12 +22,13 @@ fn check(name: &str, broken: Vec<String>, params: &Params) {
 /// Checks the forms of the dialects that the context is not in; counts the repairs.
 fn others(name: &str, context: &Compiled, own: Dialect, steps: &mut BTreeMap<String, usize>) {
     for dialect in Dialect::ALL {
-        let (params, check_it): (_, fn(&Value) -> Vec<String>) = match dialect {
-            Dialect::OpenAi => (context.to_openai_params(), |body| rules::chat(body, true)),
-            Dialect::Responses => (context.to_responses_params(), rules::responses),
-            Dialect::Anthropic => (context.to_anthropic_params(), rules::anthropic),
-            Dialect::Ollama => (context.to_ollama_params(), |body| rules::chat(body, false)),
+        let check_it: fn(&Value) -> Vec<String> = match dialect {
+            Dialect::OpenAi => |body| rules::chat(body, true),
+            Dialect::Responses => rules::responses,
+            Dialect::Anthropic => rules::anthropic,
+            Dialect::Ollama => |body| rules::chat(body, false),
         };
+        let params = context.to_params(dialect);
         let params = params.expect("repair refuses nothing");
         if dialect == own {
             continue;

@@ -1,6 +1,6 @@
 //! How much of strict mode one request may have.
 
-use crate::shape::Provider;
+use crate::dialect::{Dialect, StrictMode};
 use crate::translate::{Loss, LossKind};
 
 /// What Anthropic's takes at most in one request, all strict tools together.
@@ -30,8 +30,8 @@ pub struct StrictAllowance {
 
 impl StrictAllowance {
     /// Makes the allowance of a request that has no tools yet.
-    pub fn new(provider: Provider) -> Self {
-        let limited = provider == Provider::Anthropic;
+    pub fn new(dialect: Dialect) -> Self {
+        let limited = dialect.tools().strict == Some(StrictMode::Anthropic);
         Self { limited, tools: 0, cost: StrictCost::default() }
     }
 
@@ -83,23 +83,23 @@ mod tests {
         let absent = tool(&many(10, r#"{"type":"string"}"#));
         let unions = tool(&many(9, r#"{"type":["string","null"]}"#));
         let plain = tool("");
-        let mut allowance = StrictAllowance::new(Provider::Anthropic);
-        assert!(absent(&mut allowance, Provider::Anthropic).0);
-        assert!(unions(&mut allowance, Provider::Anthropic).0, "19 may be absent, 9 are unions");
-        let (strict, why) = absent(&mut allowance, Provider::Anthropic);
+        let mut allowance = StrictAllowance::new(Dialect::Anthropic);
+        assert!(absent(&mut allowance, Dialect::Anthropic).0);
+        assert!(unions(&mut allowance, Dialect::Anthropic).0, "19 may be absent, 9 are unions");
+        let (strict, why) = absent(&mut allowance, Dialect::Anthropic);
         assert!(!strict);
         assert!(
             why.unwrap().contains("24 properties that may be absent, with this tool it has 29")
         );
         for n in 2..20 {
             assert!(
-                plain(&mut allowance, Provider::Anthropic).0,
+                plain(&mut allowance, Dialect::Anthropic).0,
                 "what was refused took nothing: {n}"
             );
         }
-        let (strict, why) = plain(&mut allowance, Provider::Anthropic);
+        let (strict, why) = plain(&mut allowance, Dialect::Anthropic);
         assert!(!strict && why.unwrap().contains("20 strict tools"));
-        let mut allowance = StrictAllowance::new(Provider::OpenAi);
-        assert!((0..50).all(|_| absent(&mut allowance, Provider::OpenAi).0), "each for itself");
+        let mut allowance = StrictAllowance::new(Dialect::OpenAi);
+        assert!((0..50).all(|_| absent(&mut allowance, Dialect::OpenAi).0), "each for itself");
     }
 }

@@ -5,10 +5,10 @@
 //! makes copies, with every number and every key of the parameters as they stand.
 //!
 //! ```
-//! use tract_schema::{Lowered, Provider, Shape, ToolView, lower};
+//! use tract_schema::{Dialect, Lowered, Shape, ToolView, lower};
 //! let given = r#"{"name":"add","description":"Adds.","input_schema":{"type":"object"}}"#;
 //! assert_eq!(ToolView::parse(given)?.shape, Shape::Anthropic);
-//! let Lowered::Tool { text, .. } = lower(given, Provider::OpenAi)? else { unreachable!() };
+//! let Lowered::Tool { text, .. } = lower(given, Dialect::OpenAi)? else { unreachable!() };
 //! assert_eq!(
 //!     text,
 //!     r#"{"type":"function","function":{"name":"add","description":"Adds.","parameters":{"type":"object"},"strict":false}}"#
@@ -20,6 +20,7 @@
 mod allowance;
 mod definition;
 pub mod derive;
+mod dialect;
 mod diff;
 pub mod limits;
 mod lint;
@@ -37,6 +38,7 @@ mod validate;
 pub use crate::allowance::{StrictAllowance, StrictCost};
 pub use crate::definition::kind as kind_of;
 pub use crate::definition::{Definition, DefinitionError, DefinitionErrorKind, ParametersForm};
+pub use crate::dialect::Dialect;
 pub use crate::diff::{Change, ChangeKind, diff};
 pub use crate::limits::{LimitError, Measured, SchemaLimits, measure};
 pub use crate::lint::{Finding, Level, LintOptions, lint, lint_definition, lint_with};
@@ -45,7 +47,7 @@ pub use crate::name::{Aliases, MAX_NAME, accepts, alias, suggestion};
 pub use crate::param::{Param, ParamKind, params};
 pub use crate::raise::{Raised, raise};
 pub use crate::raw::RawJson;
-pub use crate::shape::{Provider, Shape, ToolView};
+pub use crate::shape::{Shape, ToolView};
 pub use crate::strict::{Strict, to_strict};
 pub use crate::translate::{
     Loss, LossKind, Target, Translation, translate, translate_as, translate_within,

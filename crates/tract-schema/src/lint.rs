@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use tract_core::nearest;
 
 use crate::definition::{Definition, DefinitionError, ParametersForm};
+use crate::dialect::Dialect;
 use crate::name;
-use crate::shape::Provider;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -182,8 +182,8 @@ impl Lint {
     }
 
     fn name(&mut self, given: &str, options: &LintOptions) {
-        if !name::accepts(Provider::OpenAi, given) {
-            let alias = name::alias(Provider::OpenAi, given).into_owned();
+        if !name::accepts(Dialect::OpenAi, given) {
+            let alias = name::alias(Dialect::OpenAi, given).into_owned();
             let message = format!(
                 "expected 1 to 64 letters, digits, _ and -, found {given:?}: it is sent as {alias:?}"
             );

@@ -2,8 +2,9 @@
 
 use tract_core::json::{self, Escapes, JsonError};
 
+use crate::dialect::{Dialect, ToolRules};
 use crate::name;
-use crate::shape::{self, Provider, Shape, ToolView};
+use crate::shape::{self, Shape, ToolView};
 
 /// A tool as it goes to a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +43,7 @@ pub enum Lowered {
 ///
 /// # Errors
 /// [`JsonError`] when the text is no JSON object.
-pub fn lower(text: &str, to: Provider) -> Result<Lowered, JsonError> {
+pub fn lower(text: &str, to: Dialect) -> Result<Lowered, JsonError> {
     let view = ToolView::parse(text)?;
     let sent = name::alias(to, &view.name).into_owned();
     lowered(text, &view, to, &sent)
@@ -52,16 +53,11 @@ pub fn lower(text: &str, to: Provider) -> Result<Lowered, JsonError> {
 ///
 /// # Errors
 /// As [`lower`].
-pub fn lower_as(text: &str, to: Provider, sent: &str) -> Result<Lowered, JsonError> {
+pub fn lower_as(text: &str, to: Dialect, sent: &str) -> Result<Lowered, JsonError> {
     lowered(text, &ToolView::parse(text)?, to, sent)
 }
 
-fn lowered(
-    text: &str,
-    view: &ToolView<'_>,
-    to: Provider,
-    sent: &str,
-) -> Result<Lowered, JsonError> {
+fn lowered(text: &str, view: &ToolView<'_>, to: Dialect, sent: &str) -> Result<Lowered, JsonError> {
     // A typed tool is the provider's own by its type; its name is not ours to change.
     if let Shape::Server(owner) = view.shape {
         if owner == to {
@@ -78,21 +74,22 @@ fn lowered(
         };
         return Ok(Lowered::LeftOut { name, reason: format!("only {owner} knows this tool") });
     }
-    let as_given = view.shape.is_of(to) && !(to == Provider::Ollama && has_more(text, view)?);
+    let rules = to.tools();
+    let as_given = view.shape.is_of(to) && (rules.takes_more || !has_more(text, view)?);
     let text = match (as_given, sent == view.name) {
         (true, true) => text.to_owned(),
         (true, false) => renamed(text, sent)?,
-        (false, _) => written(view, to, sent),
+        (false, _) => written(view, &rules, sent),
     };
     Ok(Lowered::Tool {
         text,
         as_given: as_given && sent == view.name,
         name: sent.to_owned(),
-        strict: to != Provider::Ollama && view.other("strict") == Some("true"),
+        strict: rules.strict.is_some() && view.other("strict") == Some("true"),
     })
 }
 
-/// Whether a nested tool says more than Ollama knows. Nulls say nothing, and go along.
+/// Whether a tool says more than the function alone. Nulls say nothing, and go along.
 fn has_more(text: &str, view: &ToolView<'_>) -> Result<bool, JsonError> {
     let beside = |key: &str| !matches!(key, "type" | "function");
     Ok(view.others.iter().any(|(_, raw)| *raw != "null")
@@ -123,68 +120,42 @@ fn renamed(text: &str, sent: &str) -> Result<String, JsonError> {
 
 const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 
-/// What is said of strict mode where nothing was given.
-fn said(strict: Option<&str>) -> &str {
-    strict.filter(|raw| *raw != "null").unwrap_or("false")
-}
-
-fn written(view: &ToolView<'_>, to: Provider, sent: &str) -> String {
+fn written(view: &ToolView<'_>, rules: &ToolRules, sent: &str) -> String {
+    let some = |key: &str| view.other(key).filter(|raw| *raw != "null");
     let mut out = Object::new();
-    let carry = |out: &mut Object, keys: &[&str]| {
-        for key in keys {
-            if let Some(raw) = view.other(key).filter(|raw| *raw != "null") {
-                out.raw(key, raw);
-            }
-        }
+    if rules.is_typed {
+        out.text("type", "function");
+    }
+    let mut function = match rules.wrapper {
+        Some(_) => Object::new(),
+        None => std::mem::replace(&mut out, Object::new()),
     };
-    let describe = |out: &mut Object| {
-        if let Some(raw) = view.description.filter(|raw| *raw != "null") {
-            out.raw("description", raw);
-        }
-    };
+    function.text("name", sent);
+    if let Some(raw) = view.description.filter(|raw| *raw != "null") {
+        function.raw("description", raw);
+    }
     let parameters = view.parameters.filter(|raw| raw.starts_with('{'));
-    match to {
-        Provider::OpenAi | Provider::Ollama => {
-            let mut function = Object::new();
-            function.text("name", sent);
-            describe(&mut function);
-            if let Some(raw) = parameters {
-                function.raw("parameters", raw);
-            }
-            if to == Provider::OpenAi {
-                function.raw("strict", said(view.other("strict")));
-            }
-            out.text("type", "function");
-            out.raw("function", &function.end());
-        }
-        Provider::Responses => {
-            out.text("type", "function");
-            out.text("name", sent);
-            describe(&mut out);
-            out.raw("parameters", parameters.unwrap_or(NO_PARAMETERS));
-            out.raw("strict", said(view.other("strict")));
-            carry(&mut out, &["defer_loading", "output_schema"]);
-            if let Some(raw) = view.other("outputSchema").filter(|raw| *raw != "null") {
-                out.raw("output_schema", raw);
-            }
-        }
-        Provider::Anthropic => {
-            out.text("name", sent);
-            describe(&mut out);
-            out.raw("input_schema", parameters.unwrap_or(NO_PARAMETERS));
-            carry(
-                &mut out,
-                &[
-                    "strict",
-                    "defer_loading",
-                    "cache_control",
-                    "input_examples",
-                    "eager_input_streaming",
-                ],
-            );
+    if let Some(raw) = parameters.or(rules.needs_parameters.then_some(NO_PARAMETERS)) {
+        function.raw(rules.parameters, raw);
+    }
+    if rules.says_strict {
+        // What an absent one means differs between providers, so it is always said.
+        function.raw("strict", some("strict").unwrap_or("false"));
+    }
+    let mut carried = Vec::new();
+    for (given, written) in rules.carried {
+        if let Some(raw) = some(given).filter(|_| !carried.contains(written)) {
+            function.raw(written, raw);
+            carried.push(written);
         }
     }
-    out.end()
+    match rules.wrapper {
+        Some(wrapper) => {
+            out.raw(wrapper, &function.end());
+            out.end()
+        }
+        None => function.end(),
+    }
 }
 
 struct Object(String);
@@ -220,7 +191,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(given: &str, to: Provider, expected: &str) {
+    fn check(given: &str, to: Dialect, expected: &str) {
         let Lowered::Tool { text, .. } = lower(given, to).unwrap() else { panic!("left out") };
         assert_eq!(text, expected);
     }
@@ -228,46 +199,45 @@ mod tests {
     #[test]
     fn every_shape_becomes_every_other() {
         let nested = r#"{"type":"function","function":{"name":"a","description":"A.","parameters":{"b":1.0},"strict":true}}"#;
-        check(nested, Provider::OpenAi, nested);
+        check(nested, Dialect::OpenAi, nested);
         check(
             nested,
-            Provider::Ollama,
+            Dialect::Ollama,
             r#"{"type":"function","function":{"name":"a","description":"A.","parameters":{"b":1.0}}}"#,
         );
         let flat = r#"{"type":"function","name":"a","description":"A.","parameters":{"b":1.0},"strict":true}"#;
-        check(nested, Provider::Responses, flat);
+        check(nested, Dialect::Responses, flat);
         let anthropic = r#"{"name":"a","description":"A.","input_schema":{"b":1.0},"strict":true}"#;
-        check(nested, Provider::Anthropic, anthropic);
-        check(flat, Provider::OpenAi, nested);
-        check(anthropic, Provider::OpenAi, nested);
+        check(nested, Dialect::Anthropic, anthropic);
+        check(flat, Dialect::OpenAi, nested);
+        check(anthropic, Dialect::OpenAi, nested);
         check(
             r#"{"name":"a","inputSchema":{"z":1,"a":2},"annotations":{}}"#,
-            Provider::Responses,
+            Dialect::Responses,
             r#"{"type":"function","name":"a","parameters":{"z":1,"a":2},"strict":false}"#,
         );
         check(
             r#"{"name":"a","inputSchema":{}}"#,
-            Provider::OpenAi,
+            Dialect::OpenAi,
             r#"{"type":"function","function":{"name":"a","parameters":{},"strict":false}}"#,
         );
         for more in [r#"{"cache_control":{},"function":{"name":"a","parameters":{}}}"#, nested] {
-            let Lowered::Tool { text, as_given, .. } = lower(more, Provider::Ollama).unwrap()
-            else {
+            let Lowered::Tool { text, as_given, .. } = lower(more, Dialect::Ollama).unwrap() else {
                 panic!("left out")
             };
             assert!(!as_given && !text.contains("cache_control") && !text.contains("strict"));
         }
         // What stands in a provider's own shape goes back as it stands.
         let recorded = r#"{"type":"function","function":{"name":"a","parameters":{}}}"#;
-        check(recorded, Provider::OpenAi, recorded);
+        check(recorded, Dialect::OpenAi, recorded);
         check(
             r#"{"name":"a"}"#,
-            Provider::Anthropic,
+            Dialect::Anthropic,
             r#"{"name":"a","input_schema":{"type":"object","properties":{}}}"#,
         );
         check(
             r#"{"name":"a","parameters":{}}"#,
-            Provider::Ollama,
+            Dialect::Ollama,
             r#"{"type":"function","function":{"name":"a","parameters":{}}}"#,
         );
     }
@@ -276,10 +246,10 @@ mod tests {
     fn refused_names_are_replaced_and_the_rest_stands() {
         check(
             r#"{"function": {"parameters": {"x": 1e2}, "name": "a.b"}, "extra": 1}"#,
-            Provider::OpenAi,
+            Dialect::OpenAi,
             &format!(
                 r#"{{"function":{{"parameters":{{"x": 1e2}},"name":"{}"}},"extra":1}}"#,
-                name::alias(Provider::OpenAi, "a.b")
+                name::alias(Dialect::OpenAi, "a.b")
             ),
         );
     }
@@ -288,17 +258,17 @@ mod tests {
     fn examples_of_arguments_go_where_they_are_known() {
         let given = r#"{"name":"a","inputSchema":{},"input_examples":[{"n":1.0}]}"#;
         let anthropic = r#"{"name":"a","input_schema":{},"input_examples":[{"n":1.0}]}"#;
-        check(given, Provider::Anthropic, anthropic);
+        check(given, Dialect::Anthropic, anthropic);
         let nested =
             r#"{"type":"function","function":{"name":"a","parameters":{},"input_examples":[{}]}}"#;
         check(
             nested,
-            Provider::Anthropic,
+            Dialect::Anthropic,
             r#"{"name":"a","input_schema":{},"input_examples":[{}]}"#,
         );
         let elsewhere = crate::translate(given, crate::Target::Mcp, false).unwrap();
         assert_eq!(elsewhere.losses, []);
-        let elsewhere = Provider::OpenAi;
+        let elsewhere = Dialect::OpenAi;
         let told = crate::translate(given, crate::Target::Provider(elsewhere), false).unwrap();
         assert_eq!(told.losses[0].path, "input_examples");
     }
@@ -306,7 +276,7 @@ mod tests {
     #[test]
     fn a_providers_own_tool_stays_with_it() {
         let tool = r#"{"type":"web_search_20250305","name":"web_search","max_uses":3}"#;
-        check(tool, Provider::Anthropic, tool);
-        assert!(matches!(lower(tool, Provider::OpenAi).unwrap(), Lowered::LeftOut { .. }));
+        check(tool, Dialect::Anthropic, tool);
+        assert!(matches!(lower(tool, Dialect::OpenAi).unwrap(), Lowered::LeftOut { .. }));
     }
 }

@@ -5,19 +5,17 @@ use std::collections::BTreeMap;
 
 use tract_core::hash;
 
-use crate::shape::Provider;
+use crate::dialect::Dialect;
 
 /// How long a name may be, in characters, for the providers that say so.
 pub const MAX_NAME: usize = 64;
 
 /// Returns whether a provider accepts a tool's name: `[A-Za-z0-9_-]{1,64}`, but for Ollama, which
 /// accepts any that is not empty.
-pub fn accepts(provider: Provider, name: &str) -> bool {
-    match provider {
-        Provider::OpenAi | Provider::Responses | Provider::Anthropic => {
-            (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(plain)
-        }
-        Provider::Ollama => !name.is_empty(),
+pub fn accepts(dialect: Dialect, name: &str) -> bool {
+    match dialect.tools().longest_name {
+        Some(longest) => (1..=longest).contains(&name.len()) && name.bytes().all(plain),
+        None => !name.is_empty(),
     }
 }
 
@@ -29,12 +27,12 @@ fn plain(byte: u8) -> bool {
 /// hex digits of its hash. Equal names have equal aliases, in every request.
 ///
 /// ```
-/// use tract_schema::{Provider, alias};
-/// assert_eq!(alias(Provider::OpenAi, "grep"), "grep");
-/// assert_eq!(alias(Provider::OpenAi, "fs.read"), "fs_read_8a61f454");
+/// use tract_schema::{Dialect, alias};
+/// assert_eq!(alias(Dialect::OpenAi, "grep"), "grep");
+/// assert_eq!(alias(Dialect::OpenAi, "fs.read"), "fs_read_8a61f454");
 /// ```
-pub fn alias(provider: Provider, name: &str) -> Cow<'_, str> {
-    match accepts(provider, name) {
+pub fn alias(dialect: Dialect, name: &str) -> Cow<'_, str> {
+    match accepts(dialect, name) {
         true => Cow::Borrowed(name),
         false => Cow::Owned(made(name, 8)),
     }
@@ -82,7 +80,7 @@ fn made(name: &str, digits: usize) -> String {
 /// The aliases of one request, by which a reply's names are read back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aliases {
-    provider: Provider,
+    dialect: Dialect,
     by_name: BTreeMap<String, String>,
     by_alias: BTreeMap<String, String>,
 }
@@ -90,11 +88,11 @@ pub struct Aliases {
 impl Aliases {
     /// Makes aliases for the names of a request that need one. An alias that would be another
     /// tool's real name takes more digits of its hash.
-    pub fn of<'a>(provider: Provider, names: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn of<'a>(dialect: Dialect, names: impl IntoIterator<Item = &'a str>) -> Self {
         let names: Vec<&str> = names.into_iter().collect();
-        let mut aliases = Self { provider, by_name: BTreeMap::new(), by_alias: BTreeMap::new() };
+        let mut aliases = Self { dialect, by_name: BTreeMap::new(), by_alias: BTreeMap::new() };
         for name in &names {
-            if accepts(provider, name) || aliases.by_name.contains_key(*name) {
+            if accepts(dialect, name) || aliases.by_name.contains_key(*name) {
                 continue;
             }
             let taken = |made: &String| {
@@ -113,7 +111,7 @@ impl Aliases {
     pub fn sent<'a>(&'a self, name: &'a str) -> Cow<'a, str> {
         match self.by_name.get(name) {
             Some(alias) => Cow::Borrowed(alias),
-            None => alias(self.provider, name),
+            None => alias(self.dialect, name),
         }
     }
 
@@ -136,11 +134,11 @@ mod tests {
     fn refused_names_get_accepted_aliases_that_lead_back() {
         let long = "x".repeat(200);
         let names = ["a.b", "", "grep", "größe", long.as_str(), "a_b"];
-        let aliases = Aliases::of(Provider::Anthropic, names);
+        let aliases = Aliases::of(Dialect::Anthropic, names);
         let mut sent = std::collections::BTreeSet::new();
         for name in names {
             let alias = aliases.sent(name).into_owned();
-            assert!(accepts(Provider::Anthropic, &alias), "{alias}");
+            assert!(accepts(Dialect::Anthropic, &alias), "{alias}");
             assert_eq!(aliases.original(&alias), name);
             assert!(sent.insert(alias));
         }
@@ -149,8 +147,8 @@ mod tests {
 
     #[test]
     fn an_alias_is_never_another_tools_name() {
-        let taken = alias(Provider::OpenAi, "a.b").into_owned();
-        let aliases = Aliases::of(Provider::OpenAi, ["a.b", taken.as_str()]);
+        let taken = alias(Dialect::OpenAi, "a.b").into_owned();
+        let aliases = Aliases::of(Dialect::OpenAi, ["a.b", taken.as_str()]);
         assert_ne!(aliases.sent("a.b"), taken.as_str());
         assert_eq!(aliases.original(&taken), taken);
         assert_eq!(aliases.original(&aliases.sent("a.b")), "a.b");
@@ -158,6 +156,6 @@ mod tests {
 
     #[test]
     fn ollama_takes_any_name() {
-        assert_eq!(alias(Provider::Ollama, "a.b/c"), "a.b/c");
+        assert_eq!(alias(Dialect::Ollama, "a.b/c"), "a.b/c");
     }
 }

@@ -1,46 +1,8 @@
 //! The shapes in which tools are given, and one view of them all.
 
-use std::fmt;
-
 use tract_core::json::{self, JsonError};
 
-/// Whose requests a tool goes into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Provider {
-    /// OpenAI Chat Completions.
-    OpenAi,
-    /// OpenAI Responses.
-    Responses,
-    /// Anthropic Messages.
-    Anthropic,
-    /// Ollama's own API.
-    Ollama,
-}
-
-impl Provider {
-    /// Returns the word used on the command line.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::OpenAi => "openai",
-            Self::Responses => "responses",
-            Self::Anthropic => "anthropic",
-            Self::Ollama => "ollama",
-        }
-    }
-
-    /// Returns the provider that a word names.
-    pub fn parse(word: &str) -> Option<Self> {
-        [Self::OpenAi, Self::Responses, Self::Anthropic, Self::Ollama]
-            .into_iter()
-            .find(|provider| provider.as_str() == word)
-    }
-}
-
-impl fmt::Display for Provider {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+use crate::dialect::Dialect;
 
 /// The shape in which a tool is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,19 +19,13 @@ pub enum Shape {
     /// `{"name":…,"parameters":…}` and nothing that says whose it is.
     Plain,
     /// A tool that a provider runs or defines itself: only that provider knows it.
-    Server(Provider),
+    Server(Dialect),
 }
 
 impl Shape {
     /// Returns whether a provider takes this shape as it is.
-    pub fn is_of(self, provider: Provider) -> bool {
-        match self {
-            Self::Nested => matches!(provider, Provider::OpenAi | Provider::Ollama),
-            Self::Flat => provider == Provider::Responses,
-            Self::Anthropic => provider == Provider::Anthropic,
-            Self::Server(owner) => provider == owner,
-            Self::Mcp | Self::Plain => false,
-        }
+    pub fn is_of(self, dialect: Dialect) -> bool {
+        self == Self::Server(dialect) || self == dialect.tools().shape
     }
 }
 
@@ -104,7 +60,7 @@ impl<'a> ToolView<'a> {
             None | Some("custom") if has("input_schema") => (Shape::Anthropic, "input_schema"),
             None if has("inputSchema") => (Shape::Mcp, "inputSchema"),
             Some("function") if has("name") => (Shape::Flat, "parameters"),
-            Some("custom") if has("custom") => (Shape::Server(Provider::OpenAi), "parameters"),
+            Some("custom") if has("custom") => (Shape::Server(Dialect::OpenAi), "parameters"),
             Some(kind) if has("input_schema") => (Shape::Server(owner(kind)), "input_schema"),
             // A JSON Schema's own `type` beside a name: somebody's plain shape.
             Some("object") | None => (Shape::Plain, "parameters"),
@@ -141,14 +97,14 @@ impl<'a> ToolView<'a> {
 
 /// Tells whose a typed tool is. Anthropic's types end in a date of eight digits; those with a
 /// colon are a router's that speaks OpenAI Chat; the rest is OpenAI Responses'.
-fn owner(kind: &str) -> Provider {
+fn owner(kind: &str) -> Dialect {
     let dated = kind
         .rsplit_once('_')
         .is_some_and(|(_, date)| date.len() == 8 && date.bytes().all(|byte| byte.is_ascii_digit()));
     match kind {
-        _ if dated || kind == "mcp_toolset" => Provider::Anthropic,
-        _ if kind.contains(':') => Provider::OpenAi,
-        _ => Provider::Responses,
+        _ if dated || kind == "mcp_toolset" => Dialect::Anthropic,
+        _ if kind.contains(':') => Dialect::OpenAi,
+        _ => Dialect::Responses,
     }
 }
 
@@ -180,11 +136,11 @@ mod tests {
         check(r#"{"name":"a","inputSchema":{}}"#, Shape::Mcp, "a");
         check(r#"{"name":"a","parameters":{}}"#, Shape::Plain, "a");
         check(r#"{"name":"a"}"#, Shape::Plain, "a");
-        let anthropic = Shape::Server(Provider::Anthropic);
+        let anthropic = Shape::Server(Dialect::Anthropic);
         check(r#"{"type":"web_search_20250305","name":"web_search"}"#, anthropic, "web_search");
-        check(r#"{"type":"web_search"}"#, Shape::Server(Provider::Responses), "");
-        check(r#"{"type":"openrouter:web_search"}"#, Shape::Server(Provider::OpenAi), "");
-        check(r#"{"type":"custom","custom":{"name":"x"}}"#, Shape::Server(Provider::OpenAi), "");
+        check(r#"{"type":"web_search"}"#, Shape::Server(Dialect::Responses), "");
+        check(r#"{"type":"openrouter:web_search"}"#, Shape::Server(Dialect::OpenAi), "");
+        check(r#"{"type":"custom","custom":{"name":"x"}}"#, Shape::Server(Dialect::OpenAi), "");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tract_core::json::JsonError;
 
 use crate::allowance::StrictCost;
-use crate::shape::Provider;
+use crate::dialect::{Dialect, StrictMode};
 use crate::translate::{Loss, LossKind};
 use crate::tree::Node;
 
@@ -90,9 +90,9 @@ pub enum Strict {
 /// as they are, but no numeric limits and no recursion; Ollama has no such mode.
 ///
 /// ```
-/// use tract_schema::{Provider, Strict, raise, to_strict};
+/// use tract_schema::{Dialect, Strict, raise, to_strict};
 /// let given = r#"{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"integer"}},"required":["a"]}"#;
-/// let Strict::Schema { parameters, .. } = to_strict(given, Provider::OpenAi)? else { unreachable!() };
+/// let Strict::Schema { parameters, .. } = to_strict(given, Dialect::OpenAi)? else { unreachable!() };
 /// assert_eq!(
 ///     parameters,
 ///     r#"{"type":"object","properties":{"a":{"type":"string"},"b":{"type":["integer","null"]}},"required":["a","b"],"additionalProperties":false}"#,
@@ -104,11 +104,12 @@ pub enum Strict {
 ///
 /// # Errors
 /// [`JsonError`] when the text is no JSON.
-pub fn to_strict(parameters: &str, provider: Provider) -> Result<Strict, JsonError> {
+pub fn to_strict(parameters: &str, dialect: Dialect) -> Result<Strict, JsonError> {
     let mut root = Node::parse(parameters)?;
-    let mut work = Work::of(provider);
-    if provider == Provider::Ollama {
-        work.fatal("/", "Ollama has no strict mode");
+    let mode = dialect.tools().strict;
+    let mut work = Work::of(mode);
+    if mode.is_none() {
+        work.fatal("/", &format!("{dialect} has no strict mode"));
     }
     if !root.is_object() {
         work.fatal("/", "the root is no object");
@@ -122,7 +123,7 @@ pub fn to_strict(parameters: &str, provider: Provider) -> Result<Strict, JsonErr
         root.set("type", Node::text("object"));
         work.changed("/", "type: object was added");
     }
-    if provider == Provider::Anthropic && is_recursive(&root) {
+    if mode == Some(StrictMode::Anthropic) && is_recursive(&root) {
         work.fatal("/", "a schema that refers to itself");
     }
     work.schema(&mut root, "", 0);
@@ -199,8 +200,8 @@ struct Work {
 }
 
 impl Work {
-    fn of(provider: Provider) -> Self {
-        let anthropic = provider == Provider::Anthropic;
+    fn of(mode: Option<StrictMode>) -> Self {
+        let anthropic = mode == Some(StrictMode::Anthropic);
         Self {
             null_for_absent: !anthropic,
             dropped: if anthropic { DROPPED_ANTHROPIC } else { DROPPED_OPENAI },
@@ -432,7 +433,7 @@ mod tests {
             "r":{"$ref":"#/$defs/r","description":"R."},
             "o":{"oneOf":[{"type":"string"},{"type":"integer"}]}},
             "required":["k"],"$defs":{"r":{"type":"object","properties":{"n":{"type":"integer"}}}}}"##;
-        let Strict::Schema { parameters, losses, .. } = to_strict(given, Provider::OpenAi).unwrap()
+        let Strict::Schema { parameters, losses, .. } = to_strict(given, Dialect::OpenAi).unwrap()
         else {
             panic!()
         };
@@ -459,7 +460,7 @@ mod tests {
         let given = r#"{"type":"object","properties":{"a":{"enum":["x","y"]},"b":{"const":true},
             "c":{"enum":[1,2.5]},"d":{"enum":["x",3,null]},"o":{"properties":{}},"l":{"items":{"type":"string"}}},
             "required":["a","b","c","d","o","l"]}"#;
-        let Strict::Schema { parameters, .. } = to_strict(given, Provider::OpenAi).unwrap() else {
+        let Strict::Schema { parameters, .. } = to_strict(given, Dialect::OpenAi).unwrap() else {
             panic!("it can be said")
         };
         let expected = r#"{"type":"object","properties":{"a":{"enum":["x","y"],"type":"string"},"b":{"enum":[true],"type":"boolean"},"c":{"enum":[1,2.5],"type":"number"},"d":{"enum":["x",3,null],"type":["string","integer","null"]},"o":{"properties":{},"type":"object","additionalProperties":false,"required":[]},"l":{"items":{"type":"string"},"type":"array"}},"required":["a","b","c","d","o","l"],"additionalProperties":false}"#;
@@ -467,7 +468,7 @@ mod tests {
         assert_eq!(sorted(&parameters), sorted(expected));
         // Optional ones take null like any other.
         let optional = r#"{"type":"object","properties":{"a":{"enum":["x"]}}}"#;
-        let Strict::Schema { parameters, .. } = to_strict(optional, Provider::OpenAi).unwrap()
+        let Strict::Schema { parameters, .. } = to_strict(optional, Dialect::OpenAi).unwrap()
         else {
             panic!("it can be said")
         };
@@ -486,7 +487,7 @@ mod tests {
             r#"{"anyOf":[{"type":"object"}]}"#,
             r#"{"type":"object","properties":{},"allOf":[{}]}"#,
         ] {
-            let strict = to_strict(given, Provider::OpenAi).unwrap();
+            let strict = to_strict(given, Dialect::OpenAi).unwrap();
             assert!(matches!(strict, Strict::NotExpressible { .. }), "{given}");
         }
     }
@@ -496,7 +497,7 @@ mod tests {
         let given = r#"{"type":"object","properties":{"a":{"type":"integer","minimum":1,"default":2},
             "b":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":3}},"required":["b"]}"#;
         let Strict::Schema { parameters, losses, .. } =
-            to_strict(given, Provider::Anthropic).unwrap()
+            to_strict(given, Dialect::Anthropic).unwrap()
         else {
             panic!("it can be said")
         };
@@ -511,13 +512,13 @@ mod tests {
             r##"{"type":"object","properties":{"a":{"$ref":"#"}}}"##,
             r##"{"type":"object","properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"anyOf":[{"$ref":"#/$defs/b"}]},"b":{"items":{"$ref":"#/$defs/a"}}}}"##,
         ] {
-            let strict = to_strict(round, Provider::Anthropic).unwrap();
+            let strict = to_strict(round, Dialect::Anthropic).unwrap();
             assert!(matches!(strict, Strict::NotExpressible { .. }), "{round}");
         }
         let shared = r##"{"type":"object","properties":{"a":{"$ref":"#/$defs/a"},"b":{"$ref":"#/$defs/a"}},"$defs":{"a":{"type":"string"}}}"##;
-        let strict = to_strict(shared, Provider::Anthropic).unwrap();
+        let strict = to_strict(shared, Dialect::Anthropic).unwrap();
         assert!(matches!(strict, Strict::Schema { .. }), "{strict:?}");
-        let none = to_strict(shared, Provider::Ollama).unwrap();
+        let none = to_strict(shared, Dialect::Ollama).unwrap();
         assert!(matches!(none, Strict::NotExpressible { .. }));
     }
 }

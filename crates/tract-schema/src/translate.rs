@@ -6,9 +6,10 @@ use serde::Serialize;
 use tract_core::json::{self, Escapes, JsonError};
 
 use crate::allowance::StrictAllowance;
+use crate::dialect::{Dialect, StrictMode};
 use crate::lower::{Lowered, lower_as};
 use crate::name;
-use crate::shape::{Provider, Shape, ToolView, find};
+use crate::shape::{Shape, ToolView, find};
 use crate::strict::{Strict, to_strict};
 use crate::tree::Node;
 
@@ -61,7 +62,7 @@ impl fmt::Display for Loss {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// A provider's requests.
-    Provider(Provider),
+    Provider(Dialect),
     /// The list of an MCP server.
     Mcp,
 }
@@ -71,7 +72,7 @@ impl Target {
     pub fn parse(word: &str) -> Option<Self> {
         match word {
             "mcp" => Some(Self::Mcp),
-            word => Provider::parse(word).map(Self::Provider),
+            word => word.parse().ok().map(Self::Provider),
         }
     }
 }
@@ -101,9 +102,9 @@ pub struct Translation {
 /// possible, and sent with `strict: false` where it is not: what is sent always says which.
 ///
 /// ```
-/// use tract_schema::{Provider, Target, translate};
+/// use tract_schema::{Dialect, Target, translate};
 /// let given = r#"{"name":"fs.read","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}"#;
-/// let translation = translate(given, Target::Provider(Provider::Anthropic), false)?;
+/// let translation = translate(given, Target::Provider(Dialect::Anthropic), false)?;
 /// assert_eq!(
 ///     translation.text.as_deref(),
 ///     Some(r#"{"name":"fs_read_8a61f454","input_schema":{"type":"object"}}"#),
@@ -126,24 +127,24 @@ pub fn translate(text: &str, to: Target, strict: bool) -> Result<Translation, Js
             }
             Ok(translation)
         }
-        Target::Provider(provider) => {
-            let sent = name::alias(provider, &view.name).into_owned();
-            translate_as(text, provider, strict, &sent)
+        Target::Provider(dialect) => {
+            let sent = name::alias(dialect, &view.name).into_owned();
+            translate_as(text, dialect, strict, &sent)
         }
     }
 }
 
-/// Translates a definition for a provider, under the name that a request has settled on.
+/// Translates a definition for a dialect, under the name that a request has settled on.
 ///
 /// # Errors
 /// As [`translate`].
 pub fn translate_as(
     text: &str,
-    provider: Provider,
+    dialect: Dialect,
     strict: bool,
     sent_name: &str,
 ) -> Result<Translation, JsonError> {
-    translated(text, provider, sent_name, strict.then(|| StrictAllowance::new(provider)).as_mut())
+    translated(text, dialect, sent_name, strict.then(|| StrictAllowance::new(dialect)).as_mut())
 }
 
 /// Translates a definition for strict mode as one of the tools of a request: where the provider
@@ -151,12 +152,12 @@ pub fn translate_as(
 /// report says so.
 ///
 /// ```
-/// use tract_schema::{Provider, StrictAllowance, translate_within};
+/// use tract_schema::{Dialect, StrictAllowance, translate_within};
 /// let given = r#"{"name":"f","parameters":{"type":"object","properties":{"n":{"type":"integer"}}}}"#;
-/// let mut allowance = StrictAllowance::new(Provider::Anthropic);
+/// let mut allowance = StrictAllowance::new(Dialect::Anthropic);
 /// // A request may have 20 strict tools, and among all of them 24 arguments that may be absent.
 /// let strict = (0..30)
-///     .map(|_| translate_within(given, Provider::Anthropic, "f", &mut allowance))
+///     .map(|_| translate_within(given, Dialect::Anthropic, "f", &mut allowance))
 ///     .map(|made| made.map(|made| made.strict))
 ///     .collect::<Result<Vec<bool>, _>>()?;
 /// assert_eq!(strict.iter().filter(|strict| **strict).count(), 20);
@@ -167,21 +168,21 @@ pub fn translate_as(
 /// As [`translate`].
 pub fn translate_within(
     text: &str,
-    provider: Provider,
+    dialect: Dialect,
     sent_name: &str,
     allowance: &mut StrictAllowance,
 ) -> Result<Translation, JsonError> {
-    translated(text, provider, sent_name, Some(allowance))
+    translated(text, dialect, sent_name, Some(allowance))
 }
 
 fn translated(
     text: &str,
-    provider: Provider,
+    dialect: Dialect,
     sent_name: &str,
     strict: Option<&mut StrictAllowance>,
 ) -> Result<Translation, JsonError> {
     let view = ToolView::parse(text)?;
-    let mut translation = match lower_as(text, provider, sent_name)? {
+    let mut translation = match lower_as(text, dialect, sent_name)? {
         Lowered::Tool { text, name, strict, .. } => Translation {
             text: Some(text),
             name: view.name.clone(),
@@ -205,7 +206,7 @@ fn translated(
     if let Some(allowance) = strict
         && !matches!(view.shape, Shape::Server(_))
     {
-        make_strict(&mut translation, &sent, provider, allowance)?;
+        make_strict(&mut translation, &sent, dialect, allowance)?;
     }
     Ok(translation)
 }
@@ -304,15 +305,12 @@ fn mcp(text: &str, view: &ToolView<'_>) -> Translation {
 fn make_strict(
     translation: &mut Translation,
     sent: &str,
-    provider: Provider,
+    dialect: Dialect,
     allowance: &mut StrictAllowance,
 ) -> Result<(), JsonError> {
-    let (inner, key) = match provider {
-        Provider::OpenAi => (Some("function"), "parameters"),
-        Provider::Responses => (None, "parameters"),
-        Provider::Anthropic => (None, "input_schema"),
-        Provider::Ollama => return Ok(()),
-    };
+    let rules = dialect.tools();
+    let (inner, key) = (rules.wrapper, rules.parameters);
+    let Some(mode) = rules.strict else { return Ok(()) };
     let mut tool = Node::parse(sent)?;
     let mut function = match inner {
         Some(key) => tool.get(key).cloned().unwrap_or_else(|| Node::Object(Vec::new())),
@@ -322,13 +320,13 @@ fn make_strict(
     let parameters = function.get(key).map(Node::write);
     let parameters =
         parameters.unwrap_or_else(|| r#"{"type":"object","properties":{}}"#.to_owned());
-    match to_strict(&parameters, provider)? {
+    match to_strict(&parameters, dialect)? {
         Strict::Schema { parameters, losses, cost } => match allowance.take(cost) {
             Ok(()) => {
                 function.set(key, Node::parse(&parameters)?);
                 translation.losses.extend(losses);
                 translation.strict = true;
-                translation.null_for_absent = provider != Provider::Anthropic;
+                translation.null_for_absent = mode == StrictMode::OpenAi;
             }
             Err(reason) => translation.losses.push(reason),
         },

@@ -6,10 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tract_core::json::{equal, split_array, split_object};
-use tract_schema::{Aliases, Lowered, Provider, Shape, ToolView, accepts, diff, lower, lower_as};
-
-const ALL: [Provider; 4] =
-    [Provider::OpenAi, Provider::Responses, Provider::Anthropic, Provider::Ollama];
+use tract_schema::{Aliases, Dialect, Lowered, Shape, ToolView, accepts, diff, lower, lower_as};
 
 fn data(folder: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -52,7 +49,7 @@ fn every_tool_goes_to_every_provider_with_its_parameters() {
     for given in tools() {
         let view = ToolView::parse(&given).unwrap();
         assert!(matches!(view.shape, Shape::Mcp | Shape::Plain), "{given}");
-        for provider in ALL {
+        for provider in Dialect::ALL {
             let Lowered::Tool { text, name, .. } = lower(&given, provider).unwrap() else {
                 panic!("left out: {given}")
             };
@@ -62,7 +59,7 @@ fn every_tool_goes_to_every_provider_with_its_parameters() {
             assert_eq!(sent.parameters, view.parameters, "numbers and key order stay");
             assert_eq!(sent.description, view.description);
             // And on to every other, by way of this one.
-            for onward in ALL {
+            for onward in Dialect::ALL {
                 let direct = lower_as(&given, onward, "x").unwrap();
                 let Lowered::Tool { text: direct, .. } = direct else { panic!("left out") };
                 let Lowered::Tool { text: twice, .. } = lower_as(&text, onward, "x").unwrap()
@@ -84,7 +81,7 @@ fn all_names_of_a_request_have_aliases_of_their_own() {
     let tools = tools();
     let names: BTreeSet<String> =
         tools.iter().map(|tool| ToolView::parse(tool).unwrap().name).collect();
-    for provider in ALL {
+    for provider in Dialect::ALL {
         let aliases = Aliases::of(provider, names.iter().map(String::as_str));
         let sent: BTreeSet<String> =
             names.iter().map(|name| aliases.sent(name).into_owned()).collect();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tract_core::json::{equal, split_array, split_object};
-use tract_schema::{Definition, LossKind, Provider, Shape, Target, ToolView, translate};
+use tract_schema::{Definition, Dialect, LossKind, Shape, Target, ToolView, translate};
 
 fn data(folder: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -51,20 +51,16 @@ fn recorded() -> BTreeSet<String> {
     tools
 }
 
-const TARGETS: [Target; 5] = [
-    Target::Provider(Provider::OpenAi),
-    Target::Provider(Provider::Responses),
-    Target::Provider(Provider::Anthropic),
-    Target::Provider(Provider::Ollama),
-    Target::Mcp,
-];
+fn targets() -> impl Iterator<Item = Target> {
+    Dialect::ALL.map(Target::Provider).into_iter().chain([Target::Mcp])
+}
 
 fn home(shape: Shape) -> Target {
     match shape {
-        Shape::Flat => Target::Provider(Provider::Responses),
-        Shape::Anthropic => Target::Provider(Provider::Anthropic),
+        Shape::Flat => Target::Provider(Dialect::Responses),
+        Shape::Anthropic => Target::Provider(Dialect::Anthropic),
         Shape::Mcp => Target::Mcp,
-        _ => Target::Provider(Provider::OpenAi),
+        _ => Target::Provider(Dialect::OpenAi),
     }
 }
 
@@ -104,7 +100,7 @@ fn every_recorded_definition_goes_to_every_other_shape_and_back_or_the_report_sa
     let (mut whole, mut reported, mut apart) = (0, 0, 0);
     for given in recorded() {
         let definition = Definition::parse(&given).unwrap();
-        for to in TARGETS {
+        for to in targets() {
             let sent = translate(&given, to, false).unwrap();
             let Some(text) = &sent.text else {
                 assert!(definition.is_of_provider(), "{given}");
@@ -150,7 +146,7 @@ fn all_mcp_tools_import_with_nothing_lost() {
             for (key, raw) in members.iter().filter(|(key, _)| !known.contains(&key.as_str())) {
                 assert_eq!(definition.other(key), Some(*raw));
             }
-            for to in TARGETS {
+            for to in targets() {
                 let sent = translate(tool, to, false).unwrap();
                 let view = ToolView::parse(sent.text.as_deref().unwrap()).unwrap();
                 assert_eq!(view.parameters, definition.parameters(), "JSON as it stands");
@@ -169,7 +165,7 @@ fn strict_copies_change_nothing_of_what_was_given_and_always_say_strict() {
         if definition.is_of_provider() {
             continue;
         }
-        for provider in [Provider::OpenAi, Provider::Responses] {
+        for provider in [Dialect::OpenAi, Dialect::Responses] {
             let made = translate(&given, Target::Provider(provider), true).unwrap();
             let value: Value = serde_json::from_str(made.text.as_deref().unwrap()).unwrap();
             let function = value.get("function").unwrap_or(&value);

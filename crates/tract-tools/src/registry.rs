@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use tract_core::{DynTool, ToolId, ToolOrigin, ToolSchema, ToolTraits, nearest};
 use tract_schema::{
-    Aliases, Definition, Provider, SchemaCompiler, SchemaError, Target, Translation,
-    ValidateOptions,
+    Aliases, Definition, Dialect, SchemaCompiler, SchemaError, Target, Translation, ValidateOptions,
 };
 
 pub use self::build::RegistryBuilder;
@@ -77,7 +76,7 @@ pub struct Registered {
     arguments_schema: Option<Arc<str>>,
     pub(crate) compiled: Arc<OnceLock<Result<Compiled, SchemaError>>>,
     /// One for each provider, made at the first asking.
-    sent: Arc<[OnceLock<Translation>; 4]>,
+    sent: Arc<[OnceLock<Translation>; Dialect::ALL.len()]>,
 }
 
 impl fmt::Debug for Registered {
@@ -140,20 +139,12 @@ impl Registered {
 
     /// Returns the definition as a provider takes it, made once; strict mode is asked of
     /// [`tract_schema::translate`].
-    pub fn sent_to(&self, provider: Provider) -> &Translation {
-        let place = match provider {
-            Provider::OpenAi => 0,
-            Provider::Responses => 1,
-            Provider::Anthropic => 2,
-            Provider::Ollama => 3,
-        };
+    pub fn sent_to(&self, dialect: Dialect) -> &Translation {
+        let place = Dialect::ALL.iter().position(|known| *known == dialect).unwrap_or_default();
         self.sent[place].get_or_init(|| {
-            tract_schema::translate(
-                self.definition.schema().text(),
-                Target::Provider(provider),
-                false,
-            )
-            .expect("a definition is a JSON object")
+            let text = self.definition.schema().text();
+            tract_schema::translate(text, Target::Provider(dialect), false)
+                .expect("a definition is a JSON object")
         })
     }
 

@@ -103,9 +103,7 @@ pub mod forms {
 /// Clients for models: OpenAI and whoever speaks like it, Anthropic, Ollama.
 #[cfg(feature = "http")]
 pub mod models {
-    pub use tract_providers::http::{
-        ApiKey, HttpModel, HttpModelBuilder, Provider, Retry, RetryPolicy,
-    };
+    pub use tract_providers::http::{ApiKey, HttpModel, HttpModelBuilder, Retry, RetryPolicy};
 }
 
 /// Tool schemas as data: shapes, names, translation between providers, comparison.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use tract::core::json;
-use tract::forms::{Form, FormOptions};
+use tract::forms::{Dialect, Form, FormOptions};
 
 use crate::context::{self, Context};
 use crate::escape;
@@ -165,12 +165,13 @@ async fn requests(context: &mut Context<'_>) -> Outcome<()> {
     let compiled = tract.compile_at("terse").await?;
     let options = FormOptions::new();
     say(context, "The requests that providers accept, ready to send (cut here).")?;
-    for (form, model) in
-        [(Form::OpenAiParams, "gpt-5.5"), (Form::AnthropicParams, "claude-opus-4-7")]
-    {
+    for (form, model) in [
+        (Form::Params(Dialect::OpenAi), "gpt-5.5"),
+        (Form::Params(Dialect::Anthropic), "claude-opus-4-7"),
+    ] {
         let params = tract::forms::compile_form(&compiled, form, &options)?.with("model", model);
         let params = match form {
-            Form::AnthropicParams => params.with("max_tokens", 1024),
+            Form::Params(Dialect::Anthropic) => params.with("max_tokens", 1024),
             _ => params,
         };
         let body = params.to_json();
@@ -192,7 +193,7 @@ async fn requests(context: &mut Context<'_>) -> Outcome<()> {
     }
     say(context, "A request goes back to its provider as it was.")?;
     let compiled = tract.compile_at(BOATS).await?;
-    let params = tract::forms::compile_form(&compiled, Form::AnthropicParams, &options)?;
+    let params = tract::forms::compile_form(&compiled, Form::Params(Dialect::Anthropic), &options)?;
     let recorded = json::split_object(ANTHROPIC)?;
     let request = recorded.into_iter().find(|(key, _)| key == "request").map(|(_, raw)| raw);
     let request = json::split_object(request.unwrap_or("{}"))?;

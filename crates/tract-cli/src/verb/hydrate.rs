@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use tract::core::json;
 use tract::forms::{Dialect, read_reply};
-use tract::schema::{Definition, Provider, Target, ValidateOptions};
+use tract::schema::{Definition, Target, ValidateOptions};
 use tract::tools::{
     Call, HydrateOptions, Hydrated, IntoCalls, Registry, Stage, StageError, hydrate_with, sent_in,
 };
@@ -38,14 +38,14 @@ pub(crate) struct Hydrate {
     #[arg(long, value_name = "FILE")]
     calls: PathBuf,
     /// The calls are replies of this provider.
-    #[arg(long, value_name = "PROVIDER")]
-    from: Option<From>,
+    #[arg(long, value_name = "PROVIDER", value_parser = input::dialect())]
+    from: Option<Dialect>,
     /// Reads more than strict JSON of the right types, and lists each change.
     #[arg(long, value_name = "PROFILE")]
     profile: Vec<Profile>,
     /// The tools were sent to this provider for strict mode: null that means absent is read so.
-    #[arg(long, value_name = "PROVIDER")]
-    strict: Option<From>,
+    #[arg(long, value_name = "PROVIDER", value_parser = input::dialect())]
+    strict: Option<Dialect>,
     /// Refuses tools that the repository's policy for pins does not let run.
     #[arg(long)]
     pinned: bool,
@@ -56,25 +56,6 @@ pub(crate) struct Hydrate {
     /// Asserts `format`, which is an annotation otherwise.
     #[arg(long)]
     formats: bool,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum From {
-    Openai,
-    Responses,
-    Anthropic,
-    Ollama,
-}
-
-impl From {
-    fn provider(self) -> Provider {
-        match self {
-            Self::Openai => Provider::OpenAi,
-            Self::Responses => Provider::Responses,
-            Self::Anthropic => Provider::Anthropic,
-            Self::Ollama => Provider::Ollama,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -104,7 +85,7 @@ struct Catalog {
 pub(crate) async fn run(context: &mut Context<'_>, hydrate: &Hydrate) -> Outcome<()> {
     let catalog = catalog(context, hydrate).await?;
     let sent = match hydrate.strict {
-        Some(to) => sent_strictly(&catalog.registry, to.provider())?,
+        Some(to) => sent_strictly(&catalog.registry, to)?,
         None => RequestMap::default(),
     };
     let mut options = HydrateOptions::new();
@@ -202,7 +183,7 @@ fn text_member(text: &str, keys: &[&str]) -> Option<String> {
 }
 
 /// What a request for strict mode says of the tools.
-fn sent_strictly(registry: &Registry, to: Provider) -> Outcome<RequestMap> {
+fn sent_strictly(registry: &Registry, to: Dialect) -> Outcome<RequestMap> {
     let sent = registry.iter().map(|tool| {
         let text = tool.definition().schema().text();
         let made = tract::schema::translate(text, Target::Provider(to), true)?;
@@ -251,7 +232,7 @@ async fn catalog(context: &mut Context<'_>, asked: &Hydrate) -> Outcome<Catalog>
     Ok(Catalog { registry, refused })
 }
 
-fn calls(text: &str, line: usize, from: Option<From>) -> Outcome<Vec<Call>> {
+fn calls(text: &str, line: usize, from: Option<Dialect>) -> Outcome<Vec<Call>> {
     let bad = |message: String| {
         Failure::no("bad_call", format!("line {line}: {message}"))
             .note("a call is {\"id\",\"name\",\"arguments\"}; --from reads whole replies")
@@ -259,11 +240,8 @@ fn calls(text: &str, line: usize, from: Option<From>) -> Outcome<Vec<Call>> {
     if let Some(from) = from {
         let members = json::split_object(text).map_err(|error| bad(error.to_string()))?;
         let dialect = match from {
-            From::Openai if members.iter().any(|(key, _)| key == "output") => Dialect::Responses,
-            From::Openai => Dialect::OpenAi,
-            From::Responses => Dialect::Responses,
-            From::Anthropic => Dialect::Anthropic,
-            From::Ollama => Dialect::Ollama,
+            Dialect::OpenAi if members.iter().any(|(key, _)| key == "output") => Dialect::Responses,
+            named => named,
         };
         let reply = read_reply(dialect, text).map_err(|error| bad(error.to_string()))?;
         return Ok(IntoCalls::into_calls(&reply));

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use tract::import::{
@@ -40,33 +41,29 @@ pub(crate) struct Import {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// The format, where it is not to be found out.
-    #[arg(long, value_name = "FORMAT", value_enum)]
-    format: Option<FormatWord>,
+    #[arg(long, value_name = "FORMAT", value_parser = format())]
+    format: Option<Format>,
     /// List every anomaly with its line.
     #[arg(long)]
     anomalies: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum FormatWord {
-    Openai,
-    Responses,
-    Anthropic,
-    Ollama,
+/// What `--format` names.
+#[derive(Clone, Copy, Debug)]
+enum Format {
+    Dialect(Dialect),
+    /// A database of the Python original.
     PythonTract,
 }
 
-impl FormatWord {
-    /// The dialect of a provider; none for a database of the Python original.
-    fn dialect(self) -> Option<Dialect> {
-        match self {
-            Self::Openai => Some(Dialect::OpenAi),
-            Self::Responses => Some(Dialect::Responses),
-            Self::Anthropic => Some(Dialect::Anthropic),
-            Self::Ollama => Some(Dialect::Ollama),
-            Self::PythonTract => None,
-        }
-    }
+/// Reads the word of a format.
+fn format() -> impl TypedValueParser<Value = Format> {
+    const PYTHON: &str = "python-tract";
+    let words = Dialect::ALL.map(Dialect::as_str).into_iter().chain([PYTHON]);
+    PossibleValuesParser::new(words.collect::<Vec<_>>()).try_map(|word| match word.as_str() {
+        PYTHON => Ok(Format::PythonTract),
+        word => word.parse().map(Format::Dialect),
+    })
 }
 
 #[derive(Serialize)]
@@ -129,10 +126,13 @@ impl Total {
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, import: Import) -> Outcome<()> {
-    if let Some(FormatWord::PythonTract) = import.format {
+    if let Some(Format::PythonTract) = import.format {
         return databases(context, &import).await;
     }
-    let format = import.format.and_then(FormatWord::dialect);
+    let format = import.format.and_then(|format| match format {
+        Format::Dialect(dialect) => Some(dialect),
+        Format::PythonTract => None,
+    });
     // A file that cannot be opened is a mistake to be told before a store is made for it.
     let inputs: Vec<(PathBuf, Documents)> = import
         .files

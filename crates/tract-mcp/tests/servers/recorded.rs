@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use tract_core::json::{equal, split_array, split_object};
 use tract_core::{DynTool, ToolSchema};
 use tract_mcp::ServerOptions;
-use tract_schema::{Lowered, Provider, ToolView, diff, lower};
+use tract_schema::{Dialect, Lowered, ToolView, diff, lower};
 
 use crate::script::start;
 
@@ -72,7 +72,7 @@ async fn every_recorded_tool_comes_back_as_it_was_written() {
 /// kept or is no part of that provider's shape.
 fn adapters(given: &str) {
     let view = ToolView::parse(given).unwrap();
-    for provider in [Provider::OpenAi, Provider::Responses, Provider::Anthropic, Provider::Ollama] {
+    for provider in Dialect::ALL {
         let Lowered::Tool { text, .. } = lower(given, provider).unwrap() else {
             panic!("{provider} leaves out {given}")
         };

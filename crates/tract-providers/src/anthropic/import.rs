@@ -1,9 +1,12 @@
 //! Requests in: instructions, results and the rest of each message as drafts.
 
+use std::collections::VecDeque;
+
 use tract_core::{Blob, Body, Content, Draft, ImageSource, Part, Role, ToolAnswer};
+use tract_schema::Dialect;
 
 use super::lower;
-use crate::dialect::Dialect;
+use crate::adapter::{DialectAdapter as _, Reader};
 use crate::error::ImportError;
 use crate::import::{Watch, draft};
 use crate::neutral::Out;
@@ -13,7 +16,7 @@ use crate::raw::{self, Fields, Node};
 pub(crate) fn instructions(system: &Node<'_>) -> Result<Draft, ImportError> {
     let parts = parts(system, &mut Watch::default())?;
     let content = Content::System(Body { parts, name: None });
-    let form = Dialect::Anthropic.apart().unwrap_or_default();
+    let form = super::PROFILE.system_form.unwrap_or_default();
     let mut draft = draft(content, None, form);
     let blocks = lower::blocks(&mut Out::recorded(&draft.content, &Role::System));
     if !raw::same(&lower::array(&blocks), system.raw) {
@@ -22,14 +25,29 @@ pub(crate) fn instructions(system: &Node<'_>) -> Result<Draft, ImportError> {
     Ok(draft)
 }
 
+/// Reads messages one by one.
+pub(crate) struct Messages;
+
+impl<'a> Reader<'a> for Messages {
+    fn message(
+        &mut self,
+        message: &Node<'a>,
+        _place: usize,
+        watch: &mut Watch,
+        drafts: &mut VecDeque<Draft>,
+    ) -> Result<(), ImportError> {
+        read(message, watch, drafts)
+    }
+}
+
 /// Reads one message: a draft for each result, one for each contiguous rest.
 ///
 /// Of a message of several drafts, each keeps its own blocks where lowering would not give them
 /// back, and the first the message around them.
-pub(crate) fn read(
+pub(super) fn read(
     message: &Node<'_>,
     watch: &mut Watch,
-    drafts: &mut Vec<Draft>,
+    drafts: &mut impl Extend<Draft>,
 ) -> Result<(), ImportError> {
     let fields = message.object()?;
     let role = Role::parse(&fields.require("role")?.string()?);
@@ -76,7 +94,7 @@ pub(crate) fn read(
         if !raw::same(&lower::message(role.as_str(), &lower::array(&lowered)), message.raw) {
             draft.verbatim = Some(Blob::seal(message.raw.as_bytes().to_vec()));
         }
-        drafts.push(draft);
+        drafts.extend([draft]);
         return Ok(());
     }
     for (place, (content, raws)) in groups.into_iter().enumerate() {
@@ -95,7 +113,7 @@ pub(crate) fn read(
         if !raw::same(&lowered, &received) {
             draft.verbatim = Some(Blob::seal(received.into_bytes()));
         }
-        drafts.push(draft);
+        drafts.extend([draft]);
     }
     Ok(())
 }
@@ -111,8 +129,7 @@ fn parts(content: &Node<'_>, watch: &mut Watch) -> Result<Vec<Part>, ImportError
 }
 
 fn part(block: &Node<'_>, fields: &Fields<'_>, watch: &mut Watch) -> Result<Part, ImportError> {
-    let opaque =
-        || Part::Opaque { dialect: Dialect::Anthropic.opaque().into(), json: block.raw.into() };
+    let opaque = || Part::Opaque { dialect: super::PROFILE.opaque.into(), json: block.raw.into() };
     let optional = |key: &str| fields.some(key).map(|node| node.string()).transpose();
     Ok(match fields.require("type")?.string()?.as_str() {
         "text" => Part::text(fields.require("text")?.string()?),

@@ -3,8 +3,8 @@
 
 use tract_compile::{Speaker, StandIn};
 use tract_core::{Content, ImageSource, Part};
+use tract_schema::Dialect;
 
-use crate::dialect::Dialect;
 use crate::neutral::{Out, arguments_object};
 use crate::raw::{self, Fields, Object};
 

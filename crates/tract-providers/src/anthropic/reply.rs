@@ -1,9 +1,10 @@
 //! Replies in: a message of Anthropic's.
 
 use tract_core::{Reply, StopReason, Usage};
+use tract_schema::Dialect;
 
 use super::{import, lower};
-use crate::dialect::Dialect;
+use crate::adapter::DialectAdapter as _;
 use crate::error::{ImportError, ReplyError};
 use crate::import::Watch;
 use crate::raw::{Fields, Node};

@@ -2,10 +2,10 @@
 
 use tract_compile::{Item, Repair, RepairKind, Speaker, speaker};
 use tract_core::{CommitId, Message};
+use tract_schema::Dialect;
 
 use super::lower::{self, Block, Sort};
-use crate::dialect::Dialect;
-use crate::error::FormError;
+use crate::adapter::{DialectAdapter as _, Members};
 use crate::prefix::Origin;
 use crate::raw::{self, Fields, Node};
 use crate::sheet::Sheet;
@@ -39,7 +39,7 @@ impl<'a> Turn<'a> {
 }
 
 /// Writes `system` and `messages`.
-pub(crate) fn members(sheet: &mut Sheet<'_>) -> Result<Vec<(String, String)>, FormError> {
+pub(crate) fn members(sheet: &mut Sheet<'_>) -> Members {
     let mut members = Vec::new();
     if let Some(system) = instructions(sheet) {
         members.push(("system".to_owned(), system));
@@ -91,7 +91,7 @@ pub(crate) fn members(sheet: &mut Sheet<'_>) -> Result<Vec<(String, String)>, Fo
         }
     }
     members.push(("messages".to_owned(), raw::array(messages)));
-    Ok(members)
+    members
 }
 
 /// Instructions go to `system`, but for those that Anthropic itself had within the conversation.

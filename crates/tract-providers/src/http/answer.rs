@@ -29,7 +29,7 @@ impl From<ModelError> for Failed {
 impl Inner {
     /// The url as it may be shown: a query may hold a secret.
     pub(super) fn shown_url(&self) -> String {
-        let mut url = self.url.clone();
+        let mut url = self.base.clone();
         url.set_query(None);
         url.into()
     }
@@ -84,8 +84,8 @@ impl Inner {
             true => "no connection to",
             false => "the connection broke to",
         };
-        let host = self.url.host_str().unwrap_or_default();
-        let port = self.url.port_or_known_default().unwrap_or_default();
+        let host = self.base.host_str().unwrap_or_default();
+        let port = self.base.port_or_known_default().unwrap_or_default();
         ModelError::Unavailable {
             message: format!("{what} {host}:{port}"),
             source: Some(Box::new(error)),

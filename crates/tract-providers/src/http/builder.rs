@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use tract_core::ModelError;
+use tract_core::{ModelError, nearest};
+use tract_schema::Dialect;
 
-use super::provider::Provider;
 use super::retry::{Retry, RetryPolicy};
 use super::{HttpModel, Inner, OnRetry};
+use crate::adapter::{DialectAdapter as _, Server};
 
 /// A key. It is never shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -56,7 +57,7 @@ impl fmt::Debug for ApiKey {
 /// ```
 #[derive(Clone)]
 pub struct HttpModelBuilder {
-    provider: Provider,
+    dialect: Dialect,
     model: String,
     base_url: Option<String>,
     key: Option<ApiKey>,
@@ -74,7 +75,7 @@ pub struct HttpModelBuilder {
 impl fmt::Debug for HttpModelBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpModelBuilder")
-            .field("provider", &self.provider)
+            .field("dialect", &self.dialect)
             .field("model", &self.model)
             .field("key", &self.key)
             .finish_non_exhaustive()
@@ -82,9 +83,9 @@ impl fmt::Debug for HttpModelBuilder {
 }
 
 impl HttpModelBuilder {
-    pub(super) fn new(provider: Provider, model: &str) -> Self {
+    pub(super) fn new(dialect: Dialect, model: &str) -> Self {
         Self {
-            provider,
+            dialect,
             model: model.to_owned(),
             base_url: None,
             key: None,
@@ -104,8 +105,9 @@ impl HttpModelBuilder {
     #[must_use]
     pub fn from_env(mut self) -> Self {
         let said = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
-        self.key = self.key.or_else(|| said(self.provider.key_variable()).map(ApiKey::new));
-        self.base_url = self.base_url.or_else(|| said(self.provider.base_variable()));
+        let server = &self.dialect.profile().server;
+        self.key = self.key.or_else(|| said(server.key_variable).map(ApiKey::new));
+        self.base_url = self.base_url.or_else(|| said(server.base_variable));
         self
     }
 
@@ -196,20 +198,19 @@ impl HttpModelBuilder {
     /// [`ModelError::Unauthorized`] when the provider's own server is asked without a key; others
     /// when url, key or headers cannot be sent.
     pub fn build(self) -> Result<HttpModel, ModelError> {
-        let provider = self.provider;
-        if self.key.is_none() && self.base_url.is_none() && provider != Provider::Ollama {
-            let message = format!("no key: set {}", provider.key_variable());
+        let server = &self.dialect.profile().server;
+        if self.key.is_none() && self.base_url.is_none() && !server.is_open {
+            let message = format!("no key: set {}", server.key_variable);
             return Err(ModelError::Unauthorized { message });
         }
-        let base = self.base_url.as_deref().unwrap_or(provider.default_base());
-        let url = url_of(provider, base)?;
-        let headers = headers(provider, self.key.as_ref(), &self.headers)?;
-        let client = client(&url, self.connect_timeout)?;
+        let base = base_of(server, self.base_url.as_deref().unwrap_or(server.base))?;
+        let headers = headers(server, self.key.as_ref(), &self.headers)?;
+        let client = client(&base, self.connect_timeout)?;
         Ok(HttpModel {
             inner: Arc::new(Inner {
-                provider,
+                dialect: self.dialect,
                 model: self.model,
-                url,
+                base,
                 headers,
                 key: self.key,
                 client,
@@ -226,8 +227,25 @@ impl HttpModelBuilder {
     }
 }
 
-/// Puts the provider's path behind a base url; a query stays, as some servers want one.
-fn url_of(provider: Provider, base: &str) -> Result<Url, ModelError> {
+/// Splits `provider/model`; the model's own name may hold slashes.
+pub(super) fn split(name: &str) -> Result<(Dialect, &str), ModelError> {
+    let refused = |why: String| ModelError::Other { message: why, source: None };
+    let Some((word, model)) = name.split_once('/').filter(|(_, model)| !model.is_empty()) else {
+        return Err(refused(format!(
+            "expected provider/model such as openai/gpt-5.5, found {name:?}"
+        )));
+    };
+    let dialect = word.parse().map_err(|_| {
+        let like = nearest(word, Dialect::ALL.map(Dialect::as_str));
+        let hint = like.map(|like| format!("; did you mean {like:?}?")).unwrap_or_default();
+        let words = Dialect::words();
+        refused(format!("expected one of {words}, found provider {word:?}{hint}"))
+    })?;
+    Ok((dialect, model))
+}
+
+/// Reads a base url; a query stays, as some servers want one.
+fn base_of(server: &Server, base: &str) -> Result<Url, ModelError> {
     let refused = |why: &str| ModelError::other(format!("the base url cannot be used: {why}"));
     let base = base.trim();
     // Ollama's own variable may say `host:port` alone.
@@ -247,16 +265,14 @@ fn url_of(provider: Provider, base: &str) -> Result<Url, ModelError> {
     let states_port = host.rsplit_once(':').is_some_and(|(_, port)| {
         !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
     });
-    if provider == Provider::Ollama && !base.contains("://") && !states_port {
-        url.set_port(Some(11434)).map_err(|()| refused("it takes no port"))?;
+    if server.port.is_some() && !base.contains("://") && !states_port {
+        url.set_port(server.port).map_err(|()| refused("it takes no port"))?;
     }
-    let path = format!("{}/{}", url.path().trim_end_matches('/'), provider.path());
-    url.set_path(&path);
     Ok(url)
 }
 
 fn headers(
-    provider: Provider,
+    server: &Server,
     key: Option<&ApiKey>,
     more: &[(String, String)],
 ) -> Result<HeaderMap, ModelError> {
@@ -269,16 +285,12 @@ fn headers(
     let mut headers = HeaderMap::new();
     headers.insert("content-type", HeaderValue::from_static("application/json"));
     headers.insert("accept-encoding", HeaderValue::from_static("identity"));
-    if provider == Provider::Anthropic {
-        headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
+    for (name, value) in server.headers {
+        headers.insert(*name, HeaderValue::from_static(value));
     }
     if let Some(ApiKey(key)) = key {
-        match provider {
-            Provider::Anthropic => headers.insert("x-api-key", secret(key, "the key")?),
-            Provider::OpenAi | Provider::Responses | Provider::Ollama => {
-                headers.insert("authorization", secret(&format!("Bearer {key}"), "the key")?)
-            }
-        };
+        let (name, before) = server.key_header;
+        headers.insert(name, secret(&format!("{before}{key}"), "the key")?);
     }
     for (name, value) in more {
         let known = HeaderName::from_bytes(name.as_bytes())
@@ -316,33 +328,54 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(provider: Provider, base: &str, expected: &str) {
-        let found = url_of(provider, base).map(|url| url.to_string());
+    fn check(dialect: Dialect, base: &str, expected: &str) {
+        let url = base_of(&dialect.profile().server, base).and_then(|base| {
+            let request = tract_core::ModelRequest::default();
+            let params = crate::params_of(&request, dialect)
+                .map_err(|error| ModelError::other(error.to_string()))?;
+            let (path, _) = dialect.adapter().wire(params.with("model", "m"), false, true);
+            Ok(crate::http::send::url_of(&base, &path))
+        });
+        let found = url.map(|url| url.to_string());
         assert_eq!(found.unwrap_or_else(|error| error.to_string()), expected);
     }
 
     #[test]
     fn urls_are_put_together() {
-        check(Provider::OpenAi, "http://h:8080/v1/", "http://h:8080/v1/chat/completions");
-        check(Provider::Responses, "https://h/v1", "https://h/v1/responses");
+        check(Dialect::OpenAi, "http://h:8080/v1/", "http://h:8080/v1/chat/completions");
+        check(Dialect::Responses, "https://h/v1", "https://h/v1/responses");
         check(
-            Provider::OpenAi,
+            Dialect::OpenAi,
             "https://h/d?api-version=1",
             "https://h/d/chat/completions?api-version=1",
         );
-        check(Provider::Anthropic, "https://h", "https://h/v1/messages");
-        check(Provider::Ollama, "h", "http://h:11434/api/chat");
-        check(Provider::Ollama, "h:80", "http://h/api/chat");
+        check(Dialect::Anthropic, "https://h", "https://h/v1/messages");
+        check(Dialect::Ollama, "h", "http://h:11434/api/chat");
+        check(Dialect::Ollama, "h:80", "http://h/api/chat");
         check(
-            Provider::OpenAi,
+            Dialect::OpenAi,
             "https://user:pass@h/v1",
             "the base url cannot be used: it holds credentials; a key is given apart",
         );
         check(
-            Provider::OpenAi,
+            Dialect::OpenAi,
             "ftp://h",
             "the base url cannot be used: expected http or https, found ftp",
         );
+    }
+
+    #[test]
+    fn names_are_provider_and_model() {
+        let (dialect, model) = split("openai/meta-llama/Llama-3").expect("a name");
+        assert_eq!((dialect, model), (Dialect::OpenAi, "meta-llama/Llama-3"));
+        for (name, part) in [
+            ("gpt-5.5", "expected provider/model"),
+            ("openai/", "expected provider/model"),
+            ("antropic/claude", "did you mean \"anthropic\"?"),
+        ] {
+            let error = split(name).expect_err("no name").to_string();
+            assert!(error.contains(part), "{error}");
+        }
     }
 
     #[test]
@@ -352,7 +385,7 @@ mod tests {
         assert!(!key.is_in(b"sk-123456789"));
         assert_eq!(key.hide_in("no sk-1234567890!"), "no [key]!");
         assert_eq!(format!("{key:?}"), "[key]");
-        let missing = HttpModelBuilder::new(Provider::OpenAi, "m").build();
+        let missing = HttpModelBuilder::new(Dialect::OpenAi, "m").build();
         assert!(matches!(missing, Err(ModelError::Unauthorized { .. })));
     }
 }

@@ -1,5 +1,13 @@
-//! Clients for the providers' servers: OpenAI (Chat and Responses) and whoever speaks like it,
-//! Anthropic, Ollama. They want a tokio runtime.
+//! Clients for the providers' servers, and for servers with the same API. They need a tokio runtime.
+//!
+//! | word | base url, and the variable that names another | key |
+//! | --- | --- | --- |
+//! | `openai` | `https://api.openai.com/v1`, `OPENAI_BASE_URL` | `OPENAI_API_KEY` |
+//! | `responses` | as `openai` | `OPENAI_API_KEY` |
+//! | `anthropic` | `https://api.anthropic.com`, `ANTHROPIC_BASE_URL` | `ANTHROPIC_API_KEY` |
+//! | `ollama` | `http://127.0.0.1:11434`, `OLLAMA_HOST` | `OLLAMA_API_KEY`, not needed |
+//!
+//! A server with OpenAI's API is `openai` with another base url, and needs no key.
 //!
 //! ```no_run
 //! # async fn ask(request: tract_core::ModelRequest) -> Result<(), tract_core::ModelError> {
@@ -13,7 +21,6 @@
 
 mod answer;
 mod builder;
-mod provider;
 mod retry;
 mod send;
 
@@ -23,13 +30,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tract_core::{CancellationToken, ChatModel, ModelError, ModelRequest, Piece, Reply};
+use tract_schema::Dialect;
 
+use crate::adapter::DialectAdapter as _;
 use crate::form::FormOptions;
 use crate::params::Params;
 use crate::request::params_of_with;
 
 pub use builder::{ApiKey, HttpModelBuilder};
-pub use provider::Provider;
 pub use retry::{Retry, RetryPolicy};
 
 /// A model behind a provider's HTTP server. Cheap to clone; clones share connections.
@@ -48,9 +56,9 @@ pub struct HttpModel {
 }
 
 pub(crate) struct Inner {
-    pub(crate) provider: Provider,
+    pub(crate) dialect: Dialect,
     pub(crate) model: String,
-    pub(crate) url: reqwest::Url,
+    pub(crate) base: reqwest::Url,
     pub(crate) headers: reqwest::header::HeaderMap,
     pub(crate) key: Option<ApiKey>,
     pub(crate) client: reqwest::Client,
@@ -78,7 +86,7 @@ impl fmt::Debug for HttpModel {
 
 impl HttpModel {
     /// Makes a client for `provider/model`, such as `openai/gpt-5.5`, with key and base url from
-    /// the environment: see [`Provider`].
+    /// the environment: see [the module](self).
     ///
     /// # Errors
     /// [`ModelError::Unauthorized`] when the provider needs a key and there is none; others when
@@ -92,18 +100,18 @@ impl HttpModel {
     /// # Errors
     /// When the name is not `provider/model` with a known provider.
     pub fn builder(name: &str) -> Result<HttpModelBuilder, ModelError> {
-        let (provider, model) = Provider::split(name)?;
-        Ok(HttpModelBuilder::new(provider, model))
+        let (dialect, model) = builder::split(name)?;
+        Ok(HttpModelBuilder::new(dialect, model))
     }
 
-    /// Returns the provider.
-    pub fn provider(&self) -> Provider {
-        self.inner.provider
+    /// Returns whose API the server has.
+    pub fn dialect(&self) -> Dialect {
+        self.inner.dialect
     }
 
     /// Returns `provider/model`.
     pub fn name(&self) -> String {
-        format!("{}/{}", self.inner.provider, self.inner.model)
+        format!("{}/{}", self.inner.dialect, self.inner.model)
     }
 
     /// Returns the body that goes out for a request, apart from what streaming adds.
@@ -112,7 +120,8 @@ impl HttpModel {
     /// [`ModelError::InvalidRequest`] when the request does not take the provider's form.
     pub fn params(&self, request: &ModelRequest) -> Result<Params, ModelError> {
         let options = FormOptions::new().strict_tools(self.inner.strict_tools);
-        let params = params_of_with(request, self.inner.provider.dialect(), &options)
+        let dialect = self.inner.dialect;
+        let mut params = params_of_with(request, dialect, &options)
             .map_err(|error| ModelError::InvalidRequest { message: error.to_string() })?;
         // The model is the client's, unless the request names one; a reply's own name for the
         // model that answered is none to ask for.
@@ -120,15 +129,12 @@ impl HttpModel {
             let members = tract_core::json::split_object(parameters.as_str()).unwrap_or_default();
             members.iter().any(|(key, raw)| key == "model" && *raw != "null")
         });
-        let mut params = match named {
-            true => params,
-            false => params.with("model", &self.inner.model),
-        };
-        crate::parameters::settle_limit(&mut params, self.inner.provider.dialect());
-        Ok(match self.inner.provider {
-            Provider::Anthropic if params.get("max_tokens").is_none() => {
-                params.with("max_tokens", provider::ANTHROPIC_MAX_TOKENS)
-            }
+        if !named {
+            params = params.with("model", &self.inner.model);
+        }
+        dialect.adapter().settle(&mut params);
+        Ok(match dialect.profile().server.demanded {
+            Some((key, value)) if params.get(key).is_none() => params.with(key, value),
             _ => params,
         })
     }

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use reqwest::Response;
+use reqwest::{Response, Url};
 use tract_core::{
     Blob, CancellationToken, Clock, ModelError, Partial, PartialCall, Piece, Reply, SystemClock,
     unless_cancelled,
@@ -11,8 +11,8 @@ use tract_core::{
 
 use super::Inner;
 use super::answer::{Failed, check_calls};
-use super::provider::Provider;
 use super::retry::{Retry, retry_after};
+use crate::adapter::DialectAdapter as _;
 use crate::params::Params;
 use crate::stream::Assembler;
 
@@ -21,6 +21,23 @@ const ERROR_BYTES: u64 = 64 << 10;
 /// How long the end of a stream may take after its end marker. It only serves the connection.
 const AFTER_THE_END: Duration = Duration::from_millis(500);
 
+/// A request as it goes out.
+struct Wire {
+    url: Url,
+    body: String,
+}
+
+/// Puts a path, which may have a query, behind a base url, which may have one, too.
+pub(super) fn url_of(base: &Url, path: &str) -> Url {
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let mut url = base.clone();
+    url.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));
+    let queries = [base.query().unwrap_or_default(), query].into_iter().filter(|q| !q.is_empty());
+    let query = queries.collect::<Vec<_>>().join("&");
+    url.set_query((!query.is_empty()).then_some(query.as_str()));
+    url
+}
+
 impl Inner {
     /// Sends a body and reads the answer when it has come whole.
     pub(super) async fn whole(
@@ -28,10 +45,10 @@ impl Inner {
         params: &Params,
         cancellation: &CancellationToken,
     ) -> Result<Reply, ModelError> {
-        let body = self.body(params, false);
+        let sent = self.wire(params, false);
         let mut attempt = 0;
         loop {
-            let failed = match self.try_whole(params, &body, cancellation).await {
+            let failed = match self.try_whole(params, &sent, cancellation).await {
                 Ok(reply) => return Ok(reply),
                 Err(failed) => failed,
             };
@@ -47,10 +64,10 @@ impl Inner {
         cancellation: &CancellationToken,
         on_piece: &mut (dyn FnMut(Piece) + Send),
     ) -> Result<Reply, ModelError> {
-        let body = self.body(params, true);
+        let sent = self.wire(params, true);
         let mut attempt = 0;
         loop {
-            let failed = match self.try_streaming(params, &body, cancellation, on_piece).await {
+            let failed = match self.try_streaming(params, &sent, cancellation, on_piece).await {
                 Ok(reply) => return Ok(reply),
                 Err(failed) => failed,
             };
@@ -63,15 +80,11 @@ impl Inner {
         }
     }
 
-    /// The body as it goes out.
-    fn body(&self, params: &Params, streaming: bool) -> String {
-        let params = params.clone().with("stream", streaming);
-        let counts = streaming && self.stream_usage && self.provider == Provider::OpenAi;
-        match counts && params.get("stream_options").is_none() {
-            true => params.with("stream_options", serde_json::json!({"include_usage": true})),
-            false => params,
-        }
-        .to_json()
+    /// Url and body as they go out.
+    fn wire(&self, params: &Params, streaming: bool) -> Wire {
+        let adapter = self.dialect.adapter();
+        let (path, params) = adapter.wire(params.clone(), streaming, self.stream_usage);
+        Wire { url: url_of(&self.base, &path), body: params.to_json() }
     }
 
     /// Waits before the next try, or gives the error back when there is none.
@@ -98,12 +111,12 @@ impl Inner {
     }
 
     /// Sends and waits until the server has answered with a status.
-    async fn ask(&self, body: &str, cancellation: &CancellationToken) -> Result<Response, Failed> {
+    async fn ask(&self, sent: &Wire, cancellation: &CancellationToken) -> Result<Response, Failed> {
         let request = self
             .client
-            .post(self.url.clone())
+            .post(sent.url.clone())
             .headers(self.headers.clone())
-            .body(body.to_owned())
+            .body(sent.body.clone())
             .send();
         let sent = self.within(self.first_byte_timeout, request);
         let response = unless_cancelled(sent, cancellation).await?;
@@ -161,10 +174,10 @@ impl Inner {
     async fn try_whole(
         &self,
         params: &Params,
-        body: &str,
+        sent: &Wire,
         cancellation: &CancellationToken,
     ) -> Result<Reply, Failed> {
-        let response = self.ask(body, cancellation).await?;
+        let response = self.ask(sent, cancellation).await?;
         let received = self.read(response, self.max_reply_bytes, cancellation).await?;
         Ok(self.reply(params, received)?)
     }
@@ -188,11 +201,11 @@ impl Inner {
     async fn try_streaming(
         &self,
         params: &Params,
-        body: &str,
+        sent: &Wire,
         cancellation: &CancellationToken,
         on_piece: &mut (dyn FnMut(Piece) + Send),
     ) -> Result<Reply, Failed> {
-        let mut response = self.ask(body, cancellation).await?;
+        let mut response = self.ask(sent, cancellation).await?;
         let kind = response.headers().get("content-type").and_then(|kind| kind.to_str().ok());
         if kind.is_some_and(|kind| kind.starts_with("application/json")) {
             // This server does not stream.

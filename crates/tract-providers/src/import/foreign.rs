@@ -1,17 +1,16 @@
 //! What a message of one dialect cannot say in another: calls, results, images. A reader of the
 //! wrong dialect would pass over it, so it is refused.
 
-use crate::dialect::Dialect;
+use tract_schema::Dialect;
+
+use crate::adapter::DialectAdapter as _;
 use crate::error::ImportError;
 use crate::raw::{Fields, Node};
 
 /// Refuses a request with messages that say something in another dialect than the one that it is
 /// to be read in.
 pub(super) fn refuse(request: &Node<'_>, dialect: Dialect) -> Result<(), ImportError> {
-    let list = match dialect {
-        Dialect::Responses => "input",
-        Dialect::OpenAi | Dialect::Anthropic | Dialect::Ollama => "messages",
-    };
+    let list = dialect.profile().list;
     let messages = match request.is_array() {
         true => Some(Node::at(request.raw, list)),
         false => request.object()?.get(list),
@@ -30,18 +29,13 @@ pub(super) fn refuse(request: &Node<'_>, dialect: Dialect) -> Result<(), ImportE
 
 /// Finds a member of a message, or a role, that only another dialect has.
 fn member(fields: &Fields<'_>, dialect: Dialect) -> Option<(String, Dialect)> {
-    let chat: &[&str] = &["tool_calls", "function_call", "tool_call_id"];
-    let (members, roles): (&[&str], &[&str]) = match dialect {
-        Dialect::OpenAi => (&["tool_name"], &[]),
-        // Its own calls are written like those of OpenAI, but for those of old.
-        Dialect::Ollama => (&["function_call"], &["function"]),
-        Dialect::Anthropic | Dialect::Responses => (chat, &["tool", "function"]),
-    };
+    let foreign = &dialect.profile().foreign;
     let shown = match fields.has("tool_name") {
         true => Dialect::Ollama,
         false => Dialect::OpenAi,
     };
-    let member = members
+    let member = foreign
+        .members
         .iter()
         .filter_map(|key| fields.some(key))
         .find(|node| !node.is_array() || node.array().is_ok_and(|list| !list.is_empty()))
@@ -52,7 +46,7 @@ fn member(fields: &Fields<'_>, dialect: Dialect) -> Option<(String, Dialect)> {
         });
     let role = || {
         let role = fields.text("role").unwrap_or_default();
-        fields.get("role").filter(|_| roles.contains(&role.as_str()))
+        fields.get("role").filter(|_| foreign.roles.contains(&role.as_str()))
     };
     let images = |path: &str| path.ends_with(".images");
     member.or_else(role).map(|node| match images(&node.path) {
@@ -63,17 +57,7 @@ fn member(fields: &Fields<'_>, dialect: Dialect) -> Option<(String, Dialect)> {
 
 /// Finds a block of content that only another dialect has.
 fn block(fields: &Fields<'_>, dialect: Dialect) -> Option<(String, Dialect)> {
-    let foreign: &[(&str, Dialect)] = match dialect {
-        Dialect::OpenAi | Dialect::Ollama | Dialect::Responses => {
-            &[("tool_use", Dialect::Anthropic), ("tool_result", Dialect::Anthropic)]
-        }
-        Dialect::Anthropic => &[
-            ("image_url", Dialect::OpenAi),
-            ("input_text", Dialect::Responses),
-            ("output_text", Dialect::Responses),
-            ("input_image", Dialect::Responses),
-        ],
-    };
+    let foreign = dialect.profile().foreign.blocks;
     let blocks = fields.get("content").filter(Node::is_array)?.array().ok()?;
     blocks.iter().find_map(|block| {
         let kind = block.object().ok()?.text("type")?;

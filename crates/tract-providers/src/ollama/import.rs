@@ -1,18 +1,38 @@
 //! Requests in: messages as drafts.
 
-use tract_core::{Blob, Body, Content, Draft, ImageSource, Part, Role, ToolAnswer};
+use std::collections::VecDeque;
 
-use crate::dialect::Dialect;
+use tract_core::{Blob, Body, Content, Draft, ImageSource, Part, Role, ToolAnswer};
+use tract_schema::Dialect;
+
+use crate::adapter::{DialectAdapter as _, Reader};
 use crate::error::ImportError;
 use crate::import::{Watch, draft};
 use crate::neutral::Out;
 use crate::raw::{self, Fields, Node};
 
 /// The calls that have no result yet: id and name, oldest first.
-pub(crate) type Open = Vec<(String, String)>;
+pub(super) type Open = Vec<(String, String)>;
+
+/// Reads messages one by one, and remembers the calls.
+#[derive(Default)]
+pub(crate) struct Messages(Open);
+
+impl<'a> Reader<'a> for Messages {
+    fn message(
+        &mut self,
+        message: &Node<'a>,
+        place: usize,
+        watch: &mut Watch,
+        drafts: &mut VecDeque<Draft>,
+    ) -> Result<(), ImportError> {
+        drafts.push_back(read(message, place, &mut self.0, watch)?);
+        Ok(())
+    }
+}
 
 /// Reads the `place`-th message.
-pub(crate) fn read(
+pub(super) fn read(
     message: &Node<'_>,
     place: usize,
     open: &mut Open,
@@ -22,7 +42,7 @@ pub(crate) fn read(
     let role = Role::parse(&fields.require("role")?.string()?);
     let content = content(&fields, &role, place, open, watch)?;
     let mut draft = draft(content, Some(role.clone()), Dialect::Ollama.form());
-    let is_same = super::message(&mut Out::recorded(&draft.content, &role))
+    let is_same = super::lower::message(&mut Out::recorded(&draft.content, &role))
         .is_some_and(|lowered| raw::same(&lowered, message.raw));
     if !is_same {
         draft.verbatim = Some(Blob::seal(message.raw.as_bytes().to_vec()));

@@ -1,9 +1,10 @@
 //! Replies in: the message of a chat answer that came whole.
 
 use tract_core::{Reply, StopReason, Usage};
+use tract_schema::Dialect;
 
 use super::import;
-use crate::dialect::Dialect;
+use crate::adapter::DialectAdapter as _;
 use crate::error::ReplyError;
 use crate::import::Watch;
 use crate::raw::Fields;

@@ -1,20 +1,39 @@
 //! Requests in: messages as drafts.
 
-use tract_core::{Blob, Body, Content, Draft, ImageSource, Part, Role, ToolAnswer, ToolCall};
+use std::collections::VecDeque;
 
-use crate::dialect::Dialect;
+use tract_core::{Blob, Body, Content, Draft, ImageSource, Part, Role, ToolAnswer, ToolCall};
+use tract_schema::Dialect;
+
+use crate::adapter::{DialectAdapter as _, Reader};
 use crate::error::ImportError;
 use crate::import::{Watch, draft};
 use crate::neutral::Out;
 use crate::raw::{self, Fields, Node};
 
+/// Reads messages one by one.
+pub(crate) struct Messages;
+
+impl<'a> Reader<'a> for Messages {
+    fn message(
+        &mut self,
+        message: &Node<'a>,
+        _place: usize,
+        watch: &mut Watch,
+        drafts: &mut VecDeque<Draft>,
+    ) -> Result<(), ImportError> {
+        drafts.push_back(read(message, watch)?);
+        Ok(())
+    }
+}
+
 /// Reads one message. Its bytes are kept where the neutral form would not give them back.
-pub(crate) fn read(message: &Node<'_>, watch: &mut Watch) -> Result<Draft, ImportError> {
+pub(super) fn read(message: &Node<'_>, watch: &mut Watch) -> Result<Draft, ImportError> {
     let fields = message.object()?;
     let role = Role::parse(&fields.require("role")?.string()?);
     let content = content(&fields, &role, watch)?;
     let mut draft = draft(content, Some(role.clone()), Dialect::OpenAi.form());
-    let is_same = super::message(&mut Out::recorded(&draft.content, &role))
+    let is_same = super::lower::message(&mut Out::recorded(&draft.content, &role))
         .is_some_and(|lowered| raw::same(&lowered, message.raw));
     if !is_same {
         draft.verbatim = Some(Blob::seal(message.raw.as_bytes().to_vec()));
@@ -75,8 +94,7 @@ fn parts(fields: &Fields<'_>) -> Result<Vec<Part>, ImportError> {
 fn part(node: &Node<'_>) -> Result<Part, ImportError> {
     let fields = node.object()?;
     let kind = fields.require("type")?.string()?;
-    let opaque =
-        || Part::Opaque { dialect: Dialect::OpenAi.opaque().into(), json: node.raw.into() };
+    let opaque = || Part::Opaque { dialect: super::PROFILE.opaque.into(), json: node.raw.into() };
     Ok(match kind.as_str() {
         "text" => Part::text(fields.require("text")?.string()?),
         "image_url" => {

@@ -3,8 +3,8 @@
 
 use tract_compile::{RepairKind, Speaker, StandIn};
 use tract_core::{Content, ImageSource, Part, Role};
+use tract_schema::Dialect;
 
-use crate::dialect::Dialect;
 use crate::neutral::Out;
 use crate::raw::{self, Object};
 
@@ -127,7 +127,7 @@ fn role<'a>(out: &Out<'a>, speaker: Speaker) -> &'a str {
 
 /// OpenAI refuses names with spaces and markup.
 fn plain(name: &str) -> bool {
-    tract_schema::accepts(tract_schema::Provider::OpenAi, name)
+    tract_schema::accepts(Dialect::OpenAi, name)
 }
 
 fn image(media_type: Option<&str>, source: &ImageSource) -> Option<String> {

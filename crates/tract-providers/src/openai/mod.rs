@@ -2,20 +2,106 @@
 
 mod import;
 mod lower;
+mod parameters;
 mod reply;
+mod request;
 mod stream;
 
 use serde::Serialize;
+use tract_core::Reply;
+use tract_schema::Dialect;
 
-use crate::dialect::Dialect;
-use crate::error::ImportError;
+use crate::adapter::{Adapter, Foreign, Members, Profile, Reader, Server};
+use crate::error::{FormError, ImportError, ReplyError};
 use crate::import::Imported;
-use crate::raw::Node;
+use crate::params::Params;
+use crate::raw::{Fields, Node};
+use crate::sheet::Sheet;
+use crate::stream::Accumulate;
 
-pub(crate) use import::{data_url, read};
-pub(crate) use lower::{message, stand_in};
-pub(crate) use reply::reply;
-pub(crate) use stream::{Stream, provider_error};
+pub(crate) use import::data_url;
+pub(crate) use stream::provider_error;
+
+/// The adapter.
+pub(crate) struct OpenAi;
+
+static PROFILE: Profile = Profile {
+    title: "Chat Completions",
+    params: "openai-params",
+    has_conversation: true,
+    form: "openai-chat-1",
+    system_form: None,
+    opaque: "openai",
+    list: "messages",
+    system: None,
+    names_model: true,
+    limit: &["max_tokens"],
+    parameters: parameters::PARAMETERS,
+    options: &[],
+    is_shared: true,
+    longest_id: Some(40),
+    repeats_ids: false,
+    refuses_same_names: false,
+    foreign: Foreign {
+        members: &["tool_name"],
+        roles: &[],
+        blocks: &[("tool_use", Dialect::Anthropic), ("tool_result", Dialect::Anthropic)],
+    },
+    streams_lines: false,
+    server: SERVER,
+};
+
+/// OpenAI's own server.
+pub(crate) const SERVER: Server = Server {
+    base: "https://api.openai.com/v1",
+    base_variable: "OPENAI_BASE_URL",
+    key_variable: "OPENAI_API_KEY",
+    key_header: ("authorization", "Bearer "),
+    headers: &[],
+    is_open: false,
+    port: None,
+    demanded: None,
+};
+
+impl Adapter for OpenAi {
+    fn profile(&self) -> &'static Profile {
+        &PROFILE
+    }
+
+    fn conversation(&self, sheet: &mut Sheet<'_>) -> Result<Members, FormError> {
+        Ok(request::members(sheet))
+    }
+
+    fn set(&self, params: &mut Params, key: &str, value: &str) -> bool {
+        parameters::set(params, key, value)
+    }
+
+    fn settle(&self, params: &mut Params) {
+        parameters::settle(params);
+    }
+
+    fn reader<'a>(&self) -> Box<dyn Reader<'a> + Send + 'a> {
+        Box::new(import::Messages)
+    }
+
+    fn reply(&self, fields: &Fields<'_>) -> Result<Reply, ReplyError> {
+        reply::reply(fields)
+    }
+
+    fn stream(&self) -> Box<dyn Accumulate> {
+        Box::<stream::Stream>::default()
+    }
+
+    fn wire(&self, params: Params, streaming: bool, counts: bool) -> (String, Params) {
+        let asks = streaming && counts && params.get("stream_options").is_none();
+        let params = params.with("stream", streaming);
+        let params = match asks {
+            true => params.with("stream_options", serde_json::json!({"include_usage": true})),
+            false => params,
+        };
+        ("chat/completions".to_owned(), params)
+    }
+}
 
 /// Takes messages, or a whole request, in OpenAI's shape: anything that serializes.
 ///

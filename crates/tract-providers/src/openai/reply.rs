@@ -1,9 +1,10 @@
 //! Replies in: the first choice of a chat completion.
 
 use tract_core::{Reply, StopReason, Usage};
+use tract_schema::Dialect;
 
 use super::import;
-use crate::dialect::Dialect;
+use crate::adapter::DialectAdapter as _;
 use crate::error::ReplyError;
 use crate::import::Watch;
 use crate::raw::Fields;

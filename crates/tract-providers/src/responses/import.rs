@@ -1,21 +1,24 @@
 //! Requests in: items as drafts.
 
+use std::collections::VecDeque;
+
 use tract_core::{Blob, Body, Content, Draft, ImageSource, Part, Role, ToolAnswer};
+use tract_schema::Dialect;
 
 use super::lower;
-use crate::dialect::Dialect;
+use crate::adapter::{DialectAdapter as _, Reader};
 use crate::error::ImportError;
 use crate::import::{Watch, draft};
 use crate::neutral::Out;
 use crate::openai;
 use crate::raw::{self, Fields, Node};
 
-/// Reads what a request says before its items.
-pub(crate) fn begin(
+/// Reads what a request says before its items, and an input that is one text.
+pub(super) fn begin(
     fields: &Fields<'_>,
     watch: &mut Watch,
-    drafts: &mut impl Extend<Draft>,
-) -> Result<(), ImportError> {
+    drafts: &mut VecDeque<Draft>,
+) -> Result<bool, ImportError> {
     for key in ["previous_response_id", "conversation"] {
         if fields.some(key).is_some() {
             watch.note(key, "what was said before this request is not in it");
@@ -23,21 +26,24 @@ pub(crate) fn begin(
     }
     if let Some(text) = fields.some("instructions") {
         let content = Content::System(Body::text(text.string()?));
-        drafts.extend([draft(content, None, Dialect::Responses.apart().unwrap_or_default())]);
+        drafts.push_back(draft(content, None, super::PROFILE.system_form.unwrap_or_default()));
     }
-    Ok(())
-}
-
-/// Reads an input that is one text.
-pub(crate) fn text(input: &Node<'_>) -> Result<Draft, ImportError> {
-    let content = Content::User(Body::text(input.string()?));
-    let mut draft = draft(content, None, Dialect::Responses.form());
-    draft.verbatim = Some(Blob::seal(input.raw.as_bytes().to_vec()));
-    Ok(draft)
+    match fields.get("input") {
+        Some(input) if input.is_string() => {
+            let content = Content::User(Body::text(input.string()?));
+            let mut draft = draft(content, None, Dialect::Responses.form());
+            draft.verbatim = Some(Blob::seal(input.raw.as_bytes().to_vec()));
+            drafts.push_back(draft);
+            Ok(true)
+        }
+        Some(input) if !input.is_array() => Err(input.expected("a string or an array")),
+        Some(_) => Ok(false),
+        None => Ok(fields.has("previous_response_id")),
+    }
 }
 
 /// Reads items; those of the model that stand together become one draft.
-pub(crate) fn items(
+pub(super) fn items(
     items: &[Node<'_>],
     watch: &mut Watch,
     drafts: &mut Vec<Draft>,
@@ -46,7 +52,7 @@ pub(crate) fn items(
     for item in items {
         said.item(item, watch, drafts)?;
     }
-    drafts.extend(said.end());
+    drafts.extend(said.finish());
     Ok(())
 }
 
@@ -59,7 +65,7 @@ pub(crate) struct Said<'a> {
 
 impl<'a> Said<'a> {
     /// Reads the next item.
-    pub(crate) fn item(
+    fn item(
         &mut self,
         item: &Node<'a>,
         watch: &mut Watch,
@@ -71,14 +77,14 @@ impl<'a> Said<'a> {
             self.raws.push(item.raw);
             return Ok(());
         }
-        drafts.extend(self.end());
+        drafts.extend(self.finish());
         let (content, role) = other(item, &fields, watch)?;
         drafts.extend([sealed(content, role, &raw::array([item.raw]), item.raw)]);
         Ok(())
     }
 
     /// Makes the draft of those that came.
-    pub(crate) fn end(&mut self) -> Option<Draft> {
+    fn finish(&mut self) -> Option<Draft> {
         if self.raws.is_empty() {
             return None;
         }
@@ -86,6 +92,22 @@ impl<'a> Said<'a> {
         let content = Content::Assistant(Body { parts, name: None });
         let received = raw::array(std::mem::take(&mut self.raws));
         Some(sealed(content, Role::Assistant, &received, &received))
+    }
+}
+
+impl<'a> Reader<'a> for Said<'a> {
+    fn message(
+        &mut self,
+        message: &Node<'a>,
+        _place: usize,
+        watch: &mut Watch,
+        drafts: &mut VecDeque<Draft>,
+    ) -> Result<(), ImportError> {
+        self.item(message, watch, drafts)
+    }
+
+    fn end(&mut self) -> Option<Draft> {
+        self.finish()
     }
 }
 
@@ -113,9 +135,8 @@ fn said(
     fields: &Fields<'_>,
     watch: &mut Watch,
 ) -> Result<Option<Vec<Part>>, ImportError> {
-    let opaque = || {
-        vec![Part::Opaque { dialect: Dialect::Responses.opaque().into(), json: item.raw.into() }]
-    };
+    let opaque =
+        || vec![Part::Opaque { dialect: super::PROFILE.opaque.into(), json: item.raw.into() }];
     let mut call = |arguments: &'static str| -> Result<Vec<Part>, ImportError> {
         let id = fields.require("call_id")?.string()?;
         let name = fields.require("name")?.string()?;
@@ -155,10 +176,7 @@ fn other(
     watch: &mut Watch,
 ) -> Result<(Content, Role), ImportError> {
     let opaque = || Body {
-        parts: vec![Part::Opaque {
-            dialect: Dialect::Responses.opaque().into(),
-            json: item.raw.into(),
-        }],
+        parts: vec![Part::Opaque { dialect: super::PROFILE.opaque.into(), json: item.raw.into() }],
         name: None,
     };
     match kind(fields)?.as_str() {
@@ -207,8 +225,7 @@ fn of_content(content: &Node<'_>) -> Result<Vec<Part>, ImportError> {
 
 fn part(node: &Node<'_>) -> Result<Part, ImportError> {
     let fields = node.object()?;
-    let opaque =
-        || Part::Opaque { dialect: Dialect::Responses.opaque().into(), json: node.raw.into() };
+    let opaque = || Part::Opaque { dialect: super::PROFILE.opaque.into(), json: node.raw.into() };
     Ok(match fields.require("type")?.string()?.as_str() {
         "input_text" | "output_text" | "text" => Part::text(fields.require("text")?.string()?),
         "refusal" => Part::text(fields.require("refusal")?.string()?),

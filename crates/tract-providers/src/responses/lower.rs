@@ -3,8 +3,8 @@
 
 use tract_compile::{RepairKind, Speaker, StandIn};
 use tract_core::{Content, ImageSource, Part, Role};
+use tract_schema::Dialect;
 
-use crate::dialect::Dialect;
 use crate::neutral::Out;
 use crate::raw::{self, Object};
 

@@ -2,21 +2,101 @@
 
 mod import;
 mod lower;
+mod parameters;
 mod reply;
 mod request;
 mod stream;
 
+use std::collections::VecDeque;
+
 use serde::Serialize;
+use tract_compile::Rules;
+use tract_core::{Draft, Reply};
+use tract_schema::Dialect;
 
-use crate::dialect::Dialect;
-use crate::error::ImportError;
-use crate::import::Imported;
-use crate::raw::Node;
+use crate::adapter::{Adapter, Foreign, Members, Profile, Reader};
+use crate::error::{FormError, ImportError, ReplyError};
+use crate::import::{Imported, Watch};
+use crate::params::Params;
+use crate::raw::{Fields, Node};
+use crate::sheet::Sheet;
+use crate::stream::Accumulate;
 
-pub(crate) use import::{Said, begin, text};
-pub(crate) use reply::reply;
-pub(crate) use request::members;
-pub(crate) use stream::Stream;
+/// The adapter.
+pub(crate) struct Responses;
+
+static PROFILE: Profile = Profile {
+    title: "Responses",
+    params: "responses-params",
+    has_conversation: false,
+    form: "openai-responses-1",
+    system_form: Some("openai-instructions-1"),
+    opaque: "openai-responses",
+    list: "input",
+    system: Some("instructions"),
+    names_model: true,
+    limit: &["max_output_tokens"],
+    parameters: parameters::PARAMETERS,
+    options: &[],
+    is_shared: false,
+    longest_id: Some(64),
+    repeats_ids: false,
+    refuses_same_names: false,
+    foreign: Foreign {
+        members: &["tool_calls", "function_call", "tool_call_id"],
+        roles: &["tool", "function"],
+        blocks: &[("tool_use", Dialect::Anthropic), ("tool_result", Dialect::Anthropic)],
+    },
+    streams_lines: false,
+    server: crate::openai::SERVER,
+};
+
+impl Adapter for Responses {
+    fn profile(&self) -> &'static Profile {
+        &PROFILE
+    }
+
+    fn rules(&self, rules: Rules) -> Rules {
+        rules.anywhere()
+    }
+
+    fn conversation(&self, sheet: &mut Sheet<'_>) -> Result<Members, FormError> {
+        Ok(request::members(sheet))
+    }
+
+    fn set(&self, params: &mut Params, key: &str, value: &str) -> bool {
+        parameters::set(params, key, value)
+    }
+
+    fn recognizes(&self, request: &Fields<'_>) -> bool {
+        ["input", "instructions", "previous_response_id"].iter().any(|key| request.has(key))
+    }
+
+    fn begin(
+        &self,
+        request: &Fields<'_>,
+        watch: &mut Watch,
+        drafts: &mut VecDeque<Draft>,
+    ) -> Result<bool, ImportError> {
+        import::begin(request, watch, drafts)
+    }
+
+    fn reader<'a>(&self) -> Box<dyn Reader<'a> + Send + 'a> {
+        Box::<import::Said<'a>>::default()
+    }
+
+    fn reply(&self, fields: &Fields<'_>) -> Result<Reply, ReplyError> {
+        reply::reply(fields)
+    }
+
+    fn stream(&self) -> Box<dyn Accumulate> {
+        Box::<stream::Stream>::default()
+    }
+
+    fn wire(&self, params: Params, streaming: bool, _counts: bool) -> (String, Params) {
+        ("responses".to_owned(), params.with("stream", streaming))
+    }
+}
 
 /// Takes input items, or a whole request, in the shape of Responses: anything that serializes.
 ///

@@ -1,9 +1,10 @@
 //! Replies in: the output items of a response.
 
 use tract_core::{Body, Content, Reply, StopReason, Usage};
+use tract_schema::Dialect;
 
 use super::import;
-use crate::dialect::Dialect;
+use crate::adapter::DialectAdapter as _;
 use crate::error::{ImportError, ReplyError};
 use crate::import::Watch;
 use crate::raw::Fields;

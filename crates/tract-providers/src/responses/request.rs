@@ -4,13 +4,13 @@ use tract_compile::{Item, Repair, RepairKind};
 use tract_core::Message;
 
 use super::lower;
-use crate::dialect::Dialect;
+use crate::adapter::Members;
 use crate::prefix::Origin;
 use crate::raw::{self, Node};
 use crate::sheet::Sheet;
 
 /// Writes `instructions` and `input`.
-pub(crate) fn members(sheet: &mut Sheet<'_>) -> Vec<(String, String)> {
+pub(crate) fn members(sheet: &mut Sheet<'_>) -> Members {
     let mut members = Vec::new();
     let mut instructions: Vec<String> = Vec::new();
     let mut spoken = false;
@@ -69,7 +69,7 @@ pub(crate) fn members(sheet: &mut Sheet<'_>) -> Vec<(String, String)> {
 }
 
 fn is_apart(message: &Message) -> bool {
-    message.form.as_deref() == Dialect::Responses.apart()
+    message.form.as_deref() == super::PROFILE.system_form
 }
 
 /// Items as received: one, several, or a text that abbreviates a user's message.

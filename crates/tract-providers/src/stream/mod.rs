@@ -5,11 +5,10 @@ mod sse;
 pub(crate) mod tree;
 
 use tract_core::{ModelError, Partial, Piece};
-use tract_schema::Aliases;
+use tract_schema::{Aliases, Dialect};
 
-use crate::dialect::Dialect;
+use crate::adapter::DialectAdapter as _;
 use crate::error::ImportError;
-use crate::{anthropic, ollama, openai, responses};
 
 pub use sse::{SseDecoder, SseEvent};
 
@@ -157,14 +156,11 @@ impl std::fmt::Debug for Assembler {
 impl Assembler {
     /// Makes an assembler for an answer in a dialect. It takes up to 64 MiB.
     pub fn new(dialect: Dialect) -> Self {
-        let (decoder, answer): (Decoder, Box<dyn Accumulate>) = match dialect {
-            Dialect::OpenAi => (sse(), Box::<openai::Stream>::default()),
-            Dialect::Responses => (sse(), Box::<responses::Stream>::default()),
-            Dialect::Anthropic => (sse(), Box::<anthropic::Stream>::default()),
-            Dialect::Ollama => {
-                (Decoder::Lines(sse::Lines::default()), Box::<ollama::Stream>::default())
-            }
+        let decoder = match dialect.profile().streams_lines {
+            true => Decoder::Lines(sse::Lines::default()),
+            false => Decoder::Sse(SseDecoder::new()),
         };
+        let answer = dialect.adapter().stream();
         Self { decoder, answer, aliases: None, read: 0, limit: 64 << 20 }
     }
 
@@ -246,10 +242,6 @@ impl Assembler {
         }
         partial
     }
-}
-
-fn sse() -> Decoder {
-    Decoder::Sse(SseDecoder::new())
 }
 
 fn own_name(aliases: Option<&Aliases>, piece: Piece) -> Piece {

@@ -91,7 +91,7 @@ impl SectionTool {
         let judged = Judged::of(&spec.parameters, !self.examples.is_empty());
         let name = spec.name;
         let mut faults = Vec::new();
-        if !tract_schema::accepts(tract_schema::Provider::OpenAi, &name) {
+        if !tract_schema::accepts(tract_schema::Dialect::OpenAi, &name) {
             faults.push(PromptFault::ToolName {
                 path: path.to_owned(),
                 suggestion: tract_schema::suggestion(&name),

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use tract_core::{DynTool, ToolSpec, ToolTraits};
 use tract_schema::{
-    Aliases, Definition, DefinitionError, Provider, SchemaCompiler, SchemaError, ValidateOptions,
+    Aliases, Definition, DefinitionError, Dialect, SchemaCompiler, SchemaError, ValidateOptions,
 };
 
 use super::{NoSchema, RegisterError, Registered, Registry, RegistryError};
@@ -203,7 +203,7 @@ impl RegistryBuilder {
                 given.no_schema = own_mode(&definition).and(self.most_without_schema);
             }
             let name = definition.name();
-            if given.native && !tract_schema::accepts(Provider::OpenAi, name) {
+            if given.native && !tract_schema::accepts(Dialect::OpenAi, name) {
                 let suggestion = tract_schema::suggestion(name);
                 errors.push(RegisterError::Name { name: name.to_owned(), suggestion });
             }
@@ -257,7 +257,7 @@ impl RegistryBuilder {
         }
         let by_id = tools.iter().enumerate().map(|(n, tool)| (tool.id.to_string(), n)).collect();
         // OpenAI's rule for names is the strictest of all.
-        let aliases = Aliases::of(Provider::OpenAi, tools.iter().map(Registered::name));
+        let aliases = Aliases::of(Dialect::OpenAi, tools.iter().map(Registered::name));
         Ok(Registry {
             by_id,
             by_name,

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use tract_core::{RequestMap, SentTool, ToolError, block_on};
 use tract_schema::{
-    Definition, JsonSchema, Provider, SchemaCompiler, SchemaLimits, ValidateOptions,
+    Definition, Dialect, JsonSchema, SchemaCompiler, SchemaLimits, ValidateOptions,
 };
 use tract_tools::{
     Call, HydrateOptions, Registry, Repair, RepairRequest, hydrate, hydrate_repairing,
@@ -167,7 +167,7 @@ fn reading_null_as_absent_is_bounded_whatever_schema_and_arguments_are() {
         chain(5_000),
     ] {
         assert!(tract_schema::raise(&schema, r#"{"x":{"x":null}}"#).is_ok());
-        for provider in [Provider::OpenAi, Provider::Anthropic] {
+        for provider in [Dialect::OpenAi, Dialect::Anthropic] {
             assert!(tract_schema::to_strict(&schema, provider).is_ok());
         }
     }

@@ -307,11 +307,11 @@ fn registries_are_shared_between_threads() {
 fn a_translation_is_made_once() {
     let registry = counting();
     let tool = registry.iter().next().unwrap();
-    let first = tool.sent_to(tract_schema::Provider::Anthropic);
-    assert!(std::ptr::eq(first, tool.sent_to(tract_schema::Provider::Anthropic)));
+    let first = tool.sent_to(tract_schema::Dialect::Anthropic);
+    assert!(std::ptr::eq(first, tool.sent_to(tract_schema::Dialect::Anthropic)));
     assert!(first.text.as_deref().unwrap().contains("input_schema"));
     let again = tool.clone();
-    assert!(std::ptr::eq(first, again.sent_to(tract_schema::Provider::Anthropic)));
+    assert!(std::ptr::eq(first, again.sent_to(tract_schema::Dialect::Anthropic)));
 }
 
 #[test]

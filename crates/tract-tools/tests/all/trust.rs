@@ -360,13 +360,13 @@ fn a_hydrated_call_says_which_reply_it_came_in() {
 
 #[test]
 fn nothing_that_is_done_with_a_definition_changes_it() {
-    use tract_schema::Provider;
+    use tract_schema::Dialect;
     let text = r#"{"name":"f", "parameters":{"type":"object","properties":{"n":{"type":"integer","default":1.0}}}}"#;
     let registry = Registry::builder().definition(text).build().unwrap();
     let tool = registry.iter().next().unwrap();
     let (id, shared) = (tool.definition().id(), tool.definition().clone());
     registry.compile_all().unwrap();
-    for provider in [Provider::OpenAi, Provider::Responses, Provider::Anthropic, Provider::Ollama] {
+    for provider in Dialect::ALL {
         assert_ne!(tool.sent_to(provider).text.as_deref(), Some(text), "a copy is sent");
         let strict = tract_schema::Target::Provider(provider);
         assert!(tract_schema::translate(tool.definition().schema().text(), strict, true).is_ok());

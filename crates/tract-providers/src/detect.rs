@@ -1,110 +1,9 @@
-//! The dialects that are spoken, and how a text shows which one it is in.
+//! How a text shows which dialect it is in.
 
-use std::fmt;
-use std::str::FromStr;
+use tract_schema::Dialect;
 
-use tract_compile::Rules;
-use tract_schema::Provider;
-
+use crate::adapter::DialectAdapter as _;
 use crate::raw::{Fields, Node};
-
-/// A provider's way to write a conversation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Dialect {
-    /// OpenAI Chat Completions, and whoever speaks like it.
-    OpenAi,
-    /// OpenAI Responses.
-    Responses,
-    /// Anthropic Messages.
-    Anthropic,
-    /// Ollama's own chat API.
-    Ollama,
-}
-
-impl Dialect {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::OpenAi, Self::Responses, Self::Anthropic, Self::Ollama];
-
-    /// Returns the word used on the command line.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::OpenAi => "openai",
-            Self::Responses => "responses",
-            Self::Anthropic => "anthropic",
-            Self::Ollama => "ollama",
-        }
-    }
-
-    /// Returns the form that messages of this dialect come in: dialect and revision. The revision
-    /// changes when lowering does, so that what is stored stays right.
-    pub const fn form(self) -> &'static str {
-        match self {
-            Self::OpenAi => "openai-chat-1",
-            Self::Responses => "openai-responses-1",
-            Self::Anthropic => "anthropic-1",
-            Self::Ollama => "ollama-1",
-        }
-    }
-
-    /// Returns the form of instructions that stand apart from the messages: Anthropic's `system`,
-    /// Responses' `instructions`.
-    pub const fn apart(self) -> Option<&'static str> {
-        match self {
-            Self::OpenAi | Self::Ollama => None,
-            Self::Responses => Some("openai-instructions-1"),
-            Self::Anthropic => Some("anthropic-system-1"),
-        }
-    }
-
-    /// Returns the name under which parts that only this dialect knows are kept.
-    pub(crate) const fn opaque(self) -> &'static str {
-        match self {
-            Self::OpenAi => "openai",
-            Self::Responses => "openai-responses",
-            Self::Anthropic => "anthropic",
-            Self::Ollama => "ollama",
-        }
-    }
-
-    /// Returns whether a form is one of this dialect's.
-    pub fn owns(self, form: Option<&str>) -> bool {
-        form.is_some_and(|form| form == self.form() || self.apart() == Some(form))
-    }
-
-    pub(crate) const fn provider(self) -> Provider {
-        match self {
-            Self::OpenAi => Provider::OpenAi,
-            Self::Responses => Provider::Responses,
-            Self::Anthropic => Provider::Anthropic,
-            Self::Ollama => Provider::Ollama,
-        }
-    }
-
-    /// Returns what the dialect asks of calls and results.
-    pub fn rules(self) -> Rules {
-        let rules = Rules::new([Some(self.form()), self.apart()].into_iter().flatten());
-        match self {
-            Self::OpenAi | Self::Ollama => rules,
-            Self::Responses => rules.anywhere(),
-            Self::Anthropic => rules.turns(),
-        }
-    }
-}
-
-impl fmt::Display for Dialect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for Dialect {
-    type Err = String;
-    fn from_str(word: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|dialect| dialect.as_str() == word).ok_or_else(|| {
-            format!("expected openai, responses, anthropic or ollama, found {word:?}")
-        })
-    }
-}
 
 /// Tells which dialect a text is in: a request body, a list of messages, or a line that holds one
 /// (`{"request":…,"provider":…}` or `{"id","messages","tools",…}`). `None` when it is none.
@@ -123,20 +22,20 @@ pub fn detect(text: &str) -> Option<Dialect> {
     if let Some(request) = fields.get("request").filter(Node::is_object) {
         let path = fields.text("path").unwrap_or_default();
         let provider = fields.text("provider").unwrap_or_default();
-        return match provider.as_str() {
+        let provider = provider.strip_suffix("_compat").unwrap_or(&provider);
+        return match provider.parse() {
             _ if path.ends_with("/responses") => Some(Dialect::Responses),
-            "anthropic" | "anthropic_compat" => Some(Dialect::Anthropic),
-            "ollama" => Some(Dialect::Ollama),
-            "openai" | "openai_compat" => Some(Dialect::OpenAi),
-            _ => of_request(&request.object().ok()?),
+            Ok(dialect) => Some(dialect),
+            Err(_) => of_request(&request.object().ok()?),
         };
     }
     of_request(&fields)
 }
 
 fn of_request(fields: &Fields<'_>) -> Option<Dialect> {
-    if fields.has("input") || fields.has("instructions") || fields.has("previous_response_id") {
-        return Some(Dialect::Responses);
+    let recognized = |dialect: &Dialect| dialect.adapter().recognizes(fields);
+    if let Some(dialect) = Dialect::ALL.into_iter().find(recognized) {
+        return Some(dialect);
     }
     let messages = fields.get("messages").filter(Node::is_array)?;
     let any = |keys: &[&str]| keys.iter().any(|key| fields.has(key));
@@ -153,7 +52,7 @@ fn of_request(fields: &Fields<'_>) -> Option<Dialect> {
     let tools = fields.get("tools").and_then(|tools| tools.array().ok()).unwrap_or_default();
     let typed =
         |tool: &Node<'_>| tract_schema::ToolView::parse(tool.raw).ok().map(|view| view.shape);
-    if tools.iter().filter_map(typed).any(|shape| shape.is_of(Provider::Anthropic)) {
+    if tools.iter().filter_map(typed).any(|shape| shape.is_of(Dialect::Anthropic)) {
         return Some(Dialect::Anthropic);
     }
     // Anthropic's requests must have a limit of tokens; others serve its models too.

@@ -1,0 +1,209 @@
+//! What tract knows of a provider: one [`Adapter`] each, in a folder of its own with the same files.
+//! A new provider is a folder, a row of [`Dialect`], and one line of [`DialectAdapter::adapter`].
+
+use std::collections::VecDeque;
+
+use tract_compile::Rules;
+use tract_core::{Draft, Reply};
+use tract_schema::Dialect;
+
+use crate::error::{FormError, ImportError, ReplyError};
+use crate::import::Watch;
+use crate::params::Params;
+use crate::raw::{self, Fields, Node};
+use crate::sheet::Sheet;
+use crate::stream::Accumulate;
+
+/// Members of a request's body in their order: name and text.
+pub(crate) type Members = Vec<(String, String)>;
+
+/// One provider's requests, replies and streams.
+pub(crate) trait Adapter: Sync {
+    /// What is the same for every request.
+    fn profile(&self) -> &'static Profile;
+
+    /// What the provider asks of calls and results.
+    fn rules(&self, rules: Rules) -> Rules {
+        rules
+    }
+
+    /// Writes the members that hold the conversation.
+    fn conversation(&self, sheet: &mut Sheet<'_>) -> Result<Members, FormError>;
+
+    /// Writes the list of tools.
+    fn tools(&self, tools: &[String]) -> String {
+        raw::array(tools)
+    }
+
+    /// Sets a parameter that the provider has under another name or in another shape than Chat
+    /// Completions. Returns whether it is dealt with.
+    fn set(&self, params: &mut Params, key: &str, value: &str) -> bool;
+
+    /// Corrects parameters that depend on the model, once it is known.
+    fn settle(&self, _params: &mut Params) {}
+
+    /// Whether the members of a request are this provider's and no other's.
+    fn recognizes(&self, _request: &Fields<'_>) -> bool {
+        false
+    }
+
+    /// Reads what a request says before its messages. Returns whether the messages are read, too, or
+    /// may be absent.
+    fn begin(
+        &self,
+        _request: &Fields<'_>,
+        _watch: &mut Watch,
+        _drafts: &mut VecDeque<Draft>,
+    ) -> Result<bool, ImportError> {
+        Ok(false)
+    }
+
+    /// Makes what reads the messages of one request.
+    fn reader<'a>(&self) -> Box<dyn Reader<'a> + Send + 'a>;
+
+    /// Takes the tools of a request's list apart: an element may hold several.
+    fn tools_of<'a>(&self, element: Node<'a>) -> Result<Vec<Node<'a>>, ImportError> {
+        Ok(vec![element])
+    }
+
+    /// Reads an answer that was received whole.
+    fn reply(&self, fields: &Fields<'_>) -> Result<Reply, ReplyError>;
+
+    /// Makes what puts a streamed answer together.
+    fn stream(&self) -> Box<dyn Accumulate>;
+
+    /// The path of a request behind the base url, with its query, and the body as it goes out.
+    /// `counts` asks a stream to say how many tokens it took.
+    fn wire(&self, params: Params, streaming: bool, counts: bool) -> (String, Params);
+}
+
+/// Reads the messages of one request, one after the other.
+pub(crate) trait Reader<'a> {
+    /// Reads the `place`-th message into drafts.
+    fn message(
+        &mut self,
+        message: &Node<'a>,
+        place: usize,
+        watch: &mut Watch,
+        drafts: &mut VecDeque<Draft>,
+    ) -> Result<(), ImportError>;
+
+    /// Makes the draft of what was held back until the end.
+    fn end(&mut self) -> Option<Draft> {
+        None
+    }
+}
+
+/// What is the same for every request to a provider.
+pub(crate) struct Profile {
+    /// The name, for people.
+    pub(crate) title: &'static str,
+    /// The word of the form that is a whole request.
+    pub(crate) params: &'static str,
+    /// Whether the conversation alone is a form, too.
+    pub(crate) has_conversation: bool,
+    /// The form that messages come in: dialect and revision. The revision changes when lowering
+    /// does, so that what is stored stays right.
+    pub(crate) form: &'static str,
+    /// The form of instructions that are kept apart from the messages.
+    pub(crate) system_form: Option<&'static str>,
+    /// The name under which parts that only this provider knows are kept.
+    pub(crate) opaque: &'static str,
+    /// The member that holds the messages.
+    pub(crate) list: &'static str,
+    /// The member that holds the instructions, where they are kept apart.
+    pub(crate) system: Option<&'static str>,
+    /// Whether the body names the model; else the url does.
+    pub(crate) names_model: bool,
+    /// The limit of tokens: a member, or a member of a member.
+    pub(crate) limit: &'static [&'static str],
+    /// The members of a request, as far as they are known.
+    pub(crate) parameters: &'static [&'static str],
+    /// The members of the member in which sampling parameters are, where there is one.
+    pub(crate) options: &'static [&'static str],
+    /// Whether servers of other vendors have the same API, and take what it does not have.
+    pub(crate) is_shared: bool,
+    /// The longest id of a call, in bytes; absent where calls need no ids.
+    pub(crate) longest_id: Option<usize>,
+    /// Whether ids of calls may come again in another turn.
+    pub(crate) repeats_ids: bool,
+    /// Whether a request with two tools of one name is refused.
+    pub(crate) refuses_same_names: bool,
+    /// What a message has that only another dialect can say.
+    pub(crate) foreign: Foreign,
+    /// Whether a stream is a JSON object a line, rather than server-sent events.
+    pub(crate) streams_lines: bool,
+    /// Where the provider's own server is.
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only clients ask for it"))]
+    pub(crate) server: Server,
+}
+
+/// What a message of one dialect cannot hold.
+pub(crate) struct Foreign {
+    /// Members.
+    pub(crate) members: &'static [&'static str],
+    /// Roles.
+    pub(crate) roles: &'static [&'static str],
+    /// Kinds of content, with the dialect that has them.
+    pub(crate) blocks: &'static [(&'static str, Dialect)],
+}
+
+/// A provider's own server, and how it wants to be asked.
+#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only clients ask for it"))]
+pub(crate) struct Server {
+    /// The base url.
+    pub(crate) base: &'static str,
+    /// The variable of the environment that names another one.
+    pub(crate) base_variable: &'static str,
+    /// The variable that has the key.
+    pub(crate) key_variable: &'static str,
+    /// The header of the key, and what comes before it there.
+    pub(crate) key_header: (&'static str, &'static str),
+    /// Headers of every request.
+    pub(crate) headers: &'static [(&'static str, &'static str)],
+    /// Whether it answers without a key.
+    pub(crate) is_open: bool,
+    /// The port of a base url that is a host alone.
+    pub(crate) port: Option<u16>,
+    /// A parameter that it demands, with what is asked for where the caller sets none.
+    pub(crate) demanded: Option<(&'static str, u64)>,
+}
+
+/// What a dialect is by its adapter.
+pub(crate) trait DialectAdapter: Copy {
+    /// The one list of providers.
+    fn adapter(self) -> &'static dyn Adapter;
+
+    fn profile(self) -> &'static Profile {
+        self.adapter().profile()
+    }
+
+    /// Returns the form that messages of this dialect come in.
+    fn form(self) -> &'static str {
+        self.profile().form
+    }
+
+    /// Returns whether a form is one of this dialect's.
+    fn owns(self, form: Option<&str>) -> bool {
+        let profile = self.profile();
+        form.is_some_and(|form| form == profile.form || profile.system_form == Some(form))
+    }
+
+    /// Returns what the dialect asks of calls and results.
+    fn rules(self) -> Rules {
+        let profile = self.profile();
+        let forms = [Some(profile.form), profile.system_form];
+        self.adapter().rules(Rules::new(forms.into_iter().flatten()))
+    }
+}
+
+impl DialectAdapter for Dialect {
+    fn adapter(self) -> &'static dyn Adapter {
+        match self {
+            Self::OpenAi => &crate::openai::OpenAi,
+            Self::Responses => &crate::responses::Responses,
+            Self::Anthropic => &crate::anthropic::Anthropic,
+            Self::Ollama => &crate::ollama::Ollama,
+        }
+    }
+}

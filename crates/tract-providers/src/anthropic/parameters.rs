@@ -1,0 +1,87 @@
+//! The parameters of a request.
+
+use tract_core::json;
+use tract_schema::Dialect;
+
+use crate::parameters::{Choice, list, member, not_set, object, schema_of, tool_choice};
+use crate::params::Params;
+use crate::raw;
+
+/// The members of an Anthropic request. The last three are no longer in the published types, but
+/// older models take them.
+pub(crate) const PARAMETERS: &[&str] = &[
+    "cache_control",
+    "container",
+    "context_management",
+    "diagnostics",
+    "inference_geo",
+    "max_tokens",
+    "mcp_servers",
+    "messages",
+    "metadata",
+    "model",
+    "output_config",
+    "service_tier",
+    "speed",
+    "stop_sequences",
+    "stream",
+    "system",
+    "thinking",
+    "tool_choice",
+    "tools",
+    "user_profile_id",
+    "workspace_id",
+    "temperature",
+    "top_k",
+    "top_p",
+];
+
+/// Sets what is named or shaped otherwise here than in Chat Completions.
+pub(crate) fn set(params: &mut Params, key: &str, value: &str) -> bool {
+    match key {
+        "stop" => params.set("stop_sequences", list(value)),
+        "reasoning_effort" => member(params, "output_config", "effort", value),
+        "response_format" => {
+            let Some(schema) = schema_of(value) else { return false };
+            let format = object(&[("type", "\"json_schema\""), ("schema", schema)]);
+            member(params, "output_config", "format", &format);
+        }
+        "user" => member(params, "metadata", "user_id", value),
+        "metadata" => {
+            // OpenAI's takes any names, this one a single one.
+            for (name, raw) in json::split_object(value).unwrap_or_default() {
+                if name == "user_id" {
+                    member(params, "metadata", "user_id", raw);
+                } else {
+                    not_set(params, &format!("metadata.{name}"), Dialect::Anthropic);
+                }
+            }
+        }
+        "tool_choice" => {
+            let (kind, name) = match tool_choice(params, value) {
+                Choice::Word("auto") => ("auto", None),
+                Choice::Word("required") => ("any", None),
+                Choice::Word("none") => ("none", None),
+                Choice::Tool(name) => ("tool", Some(name)),
+                Choice::Word(_) | Choice::Other => return false,
+            };
+            member(params, "tool_choice", "type", &raw::literal(kind));
+            if let Some(name) = name {
+                member(params, "tool_choice", "name", &name);
+            }
+        }
+        "parallel_tool_calls" if value == "false" => {
+            // Without tools it is refused; without a kind, too.
+            if params.get("tools").is_some() {
+                if params.get("tool_choice").is_none() {
+                    member(params, "tool_choice", "type", "\"auto\"");
+                }
+                member(params, "tool_choice", "disable_parallel_tool_use", "true");
+            }
+        }
+        // It is the rule.
+        "parallel_tool_calls" => {}
+        _ => return false,
+    }
+    true
+}

@@ -1,0 +1,80 @@
+//! The parameters of a request.
+
+use crate::params::Params;
+
+/// The name that newer models have for the limit of tokens.
+const NEWER_LIMIT: &str = "max_completion_tokens";
+
+/// The members of a Chat Completions request.
+pub(crate) const PARAMETERS: &[&str] = &[
+    "audio",
+    "frequency_penalty",
+    "function_call",
+    "functions",
+    "logit_bias",
+    "logprobs",
+    "max_completion_tokens",
+    "max_tokens",
+    "messages",
+    "metadata",
+    "modalities",
+    "model",
+    "moderation",
+    "n",
+    "parallel_tool_calls",
+    "prediction",
+    "presence_penalty",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "reasoning_effort",
+    "response_format",
+    "safety_identifier",
+    "seed",
+    "service_tier",
+    "stop",
+    "store",
+    "stream",
+    "stream_options",
+    "temperature",
+    "tool_choice",
+    "tools",
+    "top_logprobs",
+    "top_p",
+    "user",
+    "verbosity",
+    "web_search_options",
+];
+
+/// Sets what is named or shaped otherwise here than in Chat Completions.
+pub(crate) fn set(params: &mut Params, key: &str, value: &str) -> bool {
+    if key == "stop_sequences" {
+        params.set("stop", value.to_owned());
+    }
+    key == "stop_sequences"
+}
+
+/// Gives the limit of tokens the name that the model takes, once the model is known: OpenAI's newer
+/// models refuse `max_tokens`, and many servers that speak like OpenAI know nothing else.
+pub(crate) fn settle(params: &mut Params) {
+    let model = params.get("model").and_then(|raw| serde_json::from_str::<String>(raw).ok());
+    if model.is_some_and(|model| is_newer(&model)) {
+        params.rename("max_tokens", NEWER_LIMIT);
+    }
+}
+
+/// Whether a model is one of OpenAI's that reason: o1 and later, gpt-5 and later; behind a router,
+/// its name has the vendor's before it.
+fn is_newer(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    let name = name.strip_prefix("ft:").unwrap_or(name);
+    let number = |rest: &str| -> Option<u32> {
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        rest.get(..end)?.parse().ok()
+    };
+    match (name.strip_prefix('o'), name.strip_prefix("gpt-")) {
+        (Some(rest), _) => number(rest).is_some(),
+        (None, Some(rest)) => number(rest).is_some_and(|number| number >= 5),
+        (None, None) => false,
+    }
+}
