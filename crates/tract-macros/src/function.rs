@@ -243,6 +243,11 @@ fn implementation(
                 (&&#private::Shown(value)).rendered()
             }
 
+            fn output_schema(&self) -> ::core::option::Option<::std::string::String> {
+                use #private::FindSchema as _;
+                (&&#private::ReturnType::<Self::Output>::new()).schema()
+            }
+
             #[allow(unused_variables)]
             async fn call(
                 &self,

@@ -61,6 +61,11 @@ pub(crate) fn expand(options: &Options, structure: ItemStruct) -> Result<TokenSt
     let run = quote_spanned!(ident.span()=> #ident::run);
     let marked = paths::respanned(&private, ident.span());
     let entered = quote_spanned!(ident.span()=> #marked::enter(#run, self, #context).await);
+    let instance = Ident::new("instance", Span::mixed_site());
+    // Through `enter` as well: a mistake in `run` is then reported once.
+    let returned = quote_spanned! {ident.span()=>
+        #marked::returned::<Self, _, _>(|#instance, #context| #marked::enter(#run, #instance, #context))
+    };
     Ok(quote! {
         #derives
         #structure
@@ -78,6 +83,12 @@ pub(crate) fn expand(options: &Options, structure: ItemStruct) -> Result<TokenSt
         impl #private::ToolInstance for #ident {
             fn describe() -> #private::ToolSpec {
                 #private::ToolSpec::new(#name, #description, "").traits(#traits) #timeout
+            }
+
+            fn output_schema() -> ::core::option::Option<::std::string::String> {
+                #[allow(unused_imports)]
+                use #private::{FindSchema as _, Run as _};
+                (&&&&&#returned).schema()
             }
 
             fn enter<'a>(self, #context: &'a #private::ToolContext) -> #private::Entry<'a> {

@@ -14,6 +14,7 @@ use tract_schema::{
 };
 
 pub use self::build::RegistryBuilder;
+pub(crate) use self::build::built_in;
 pub use self::error::{RegisterError, RegistryError};
 use crate::compiled::Compiled;
 use crate::policy::Policy;

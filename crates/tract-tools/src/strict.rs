@@ -126,6 +126,7 @@ mod tests {
             description: "schöner".to_owned(),
             input: tract_core::JsonText::new("{}").expect("it is JSON"),
             output: String::new(),
+            value: None,
         };
         let prompt =
             || Prompt::builder("tests", "strict").section(section.clone().example(example.clone()));

@@ -143,6 +143,13 @@ pub trait Tool: Send + Sync + 'static {
         None
     }
 
+    /// Returns the JSON Schema of its values; `None`, the default, where there is none. The outputs
+    /// of examples in prompts are checked against it. Tools made by `#[tool]` return the schema of
+    /// their result type where that type implements `JsonSchema`.
+    fn output_schema(&self) -> Option<String> {
+        None
+    }
+
     /// Runs the tool.
     ///
     /// # Errors
@@ -270,6 +277,11 @@ pub trait DynTool: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Returns the JSON Schema of the values of its results, where there is one.
+    fn result_schema(&self) -> Option<String> {
+        None
+    }
+
     /// Runs the tool with arguments as JSON text.
     ///
     /// # Behavior
@@ -301,6 +313,10 @@ impl<T: Tool> DynTool for T {
 
     fn check_arguments(&self, arguments: &str) -> Result<(), ToolError> {
         parse_arguments::<T::Params>(arguments).map(drop)
+    }
+
+    fn result_schema(&self) -> Option<String> {
+        self.output_schema()
     }
 
     async fn run(

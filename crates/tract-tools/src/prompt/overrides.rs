@@ -244,6 +244,10 @@ impl DynTool for Overridden {
         self.tool.check_arguments(arguments)
     }
 
+    fn result_schema(&self) -> Option<String> {
+        self.tool.result_schema()
+    }
+
     async fn run(
         &self,
         arguments: &str,

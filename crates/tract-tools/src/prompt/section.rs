@@ -7,13 +7,15 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tract_core::{DynTool, JsonText, ToolSpec};
+use serde_json::Value;
+use tract_core::{DynTool, JsonText, RenderedValue, ToolSpec};
+use tract_schema::{Invalid, ToolView, ValidateOptions, Validator};
 
 use super::bindings::Bindings;
 use super::error::PromptFault;
 use crate::hydrate::{Call, hydrate};
 use crate::policy::Policy;
-use crate::registry::Registry;
+use crate::registry::{Registry, built_in};
 use crate::strict;
 
 /// How much of a section is shown.
@@ -37,6 +39,9 @@ pub struct ExampleText {
     pub input: JsonText,
     /// What the model reads then.
     pub output: String,
+    /// The value of the result, where the output shows it in other words than its JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<JsonText>,
 }
 
 impl ExampleText {
@@ -50,13 +55,26 @@ impl ExampleText {
         output: impl Into<String>,
     ) -> Result<Self, serde_json::Error> {
         let (description, output) = (description.into(), output.into());
-        Ok(Self { description, input: JsonText::of(input)?, output })
+        Ok(Self { description, input: JsonText::of(input)?, output, value: None })
+    }
+
+    /// Sets the value of the result, for a tool that shows it in words of its own. The value is
+    /// checked against the tool's result schema instead of the output.
+    ///
+    /// # Errors
+    /// When it does not become JSON.
+    pub fn value(mut self, value: &impl Serialize) -> Result<Self, serde_json::Error> {
+        self.value = Some(JsonText::of(value)?);
+        Ok(self)
     }
 }
 
 impl From<crate::Example> for ExampleText {
     fn from(example: crate::Example) -> Self {
-        Self { description: example.description, input: example.input, output: example.output.text }
+        let RenderedValue { text: output, json, .. } = example.output;
+        let (description, input) = (example.description, example.input);
+        let is_json = RenderedValue::from_json(json.clone()).text == output;
+        Self { description, input, output, value: (!is_json).then_some(json) }
     }
 }
 
@@ -89,6 +107,7 @@ impl SectionTool {
     pub(crate) fn faults(&self, path: &str) -> Vec<PromptFault> {
         let spec = self.tool.spec();
         let judged = Judged::of(&spec.parameters, !self.examples.is_empty());
+        let results = ResultSchema::of(&*self.tool, &spec, !self.examples.is_empty());
         let name = spec.name;
         let mut faults = Vec::new();
         if !tract_schema::accepts(tract_schema::Dialect::OpenAi, &name) {
@@ -111,6 +130,9 @@ impl SectionTool {
                 bad(error.to_string());
             } else if let Some(why) = judged.misfit(example.input.as_str()) {
                 bad(why);
+            }
+            if let Some(why) = results.misfit(example) {
+                bad(format!("the output of {:?}: {why}", example.description.trim()));
             }
         }
         faults
@@ -142,6 +164,60 @@ impl Judged {
         let hydrated = hydrate(call, self.0.as_ref()?).into_iter().next()?;
         (!hydrated.success()).then(|| hydrated.error_text())
     }
+}
+
+/// The schema that the outputs of examples are checked against: that of the tool's result type, or
+/// the one that its server listed.
+#[derive(Default)]
+struct ResultSchema(Option<Arc<dyn Validator>>);
+
+impl ResultSchema {
+    fn of(tool: &dyn DynTool, spec: &ToolSpec, has_examples: bool) -> Self {
+        let Some(compiler) = built_in().filter(|_| has_examples) else { return Self::default() };
+        let schema = tool.result_schema().or_else(|| listed_schema(spec));
+        // A server's schema that cannot be used says nothing about results.
+        let validator =
+            |schema: String| compiler.compile(&schema, &ValidateOptions::default()).ok();
+        Self(schema.and_then(validator))
+    }
+
+    /// Returns why an output does not fit.
+    fn misfit(&self, example: &ExampleText) -> Option<String> {
+        let validator = self.0.as_ref()?;
+        if let Some(value) = &example.value {
+            let value = serde_json::from_str(value.as_str()).ok()?;
+            return validator.validate(&value).err().map(|faults| listed(&faults));
+        }
+        // The text of a value is its JSON, of a string the string itself, of null nothing.
+        let text = &example.output;
+        let parsed: Option<Value> = serde_json::from_str(text).ok();
+        let null = text.is_empty().then_some(Value::Null);
+        let is_json = parsed.is_some();
+        let readings = parsed.into_iter().chain(null).chain([Value::String(text.clone())]);
+        let mut first = None;
+        for reading in readings {
+            match validator.validate(&reading) {
+                Ok(()) => return None,
+                Err(faults) => first = first.or(Some(listed(&faults))),
+            }
+        }
+        let way_out = match is_json {
+            true => "",
+            false => " (where the tool shows its value in words, set ExampleText::value)",
+        };
+        first.map(|faults| format!("{faults}{way_out}"))
+    }
+}
+
+fn listed(faults: &[Invalid]) -> String {
+    faults.iter().map(|fault| format!("{}: {fault}", fault.path)).collect::<Vec<_>>().join("; ")
+}
+
+/// Returns the schema of its results that a server wrote into a tool's definition.
+fn listed_schema(spec: &ToolSpec) -> Option<String> {
+    let view = ToolView::parse(spec.origin.as_ref()?.definition.text()).ok()?;
+    let member = |key: &str| view.other(key).filter(|raw| *raw != "null").map(str::to_owned);
+    member("outputSchema").or_else(|| member("output_schema"))
 }
 
 /// The type that a section's text takes its values from.

@@ -34,7 +34,7 @@ pub struct RegistryBuilder {
 }
 
 /// The validators that this build brings.
-fn built_in() -> Option<Arc<dyn SchemaCompiler>> {
+pub(crate) fn built_in() -> Option<Arc<dyn SchemaCompiler>> {
     #[cfg(feature = "validate")]
     return Some(Arc::new(tract_schema::JsonSchema));
     #[cfg(not(feature = "validate"))]

@@ -13,6 +13,7 @@ use tract_core::{
 };
 
 use super::args::{Args, parse};
+use super::return_type::ReturnType;
 
 /// What running an instance gives, as a future.
 pub type Entry<'a> =
@@ -25,6 +26,11 @@ pub trait ToolInstance: DeserializeOwned + JsonSchema + Send + Sized + 'static {
 
     /// Runs the call.
     fn enter<'a>(self, context: &'a ToolContext) -> Entry<'a>;
+
+    /// Returns the JSON Schema of the values of its results, where there is one.
+    fn output_schema() -> Option<String> {
+        None
+    }
 
     /// Returns the tool.
     fn tool() -> Instance<Self> {
@@ -69,6 +75,10 @@ impl<T: ToolInstance> DynTool for Instance<T> {
 
     fn check_arguments(&self, arguments: &str) -> Result<(), ToolError> {
         self.instantiate(arguments).map(drop)
+    }
+
+    fn result_schema(&self) -> Option<String> {
+        T::output_schema()
     }
 
     async fn run(
@@ -155,6 +165,15 @@ where
     Takes: 'a,
 {
     run.call(instance, context)
+}
+
+/// Returns the marker of the type that entering an instance gives, without entering one.
+pub fn returned<'a, T, F, R>(_: F) -> ReturnType<R::Output>
+where
+    F: FnOnce(T, &'a ToolContext) -> R,
+    R: Future + 'a,
+{
+    ReturnType::new()
 }
 
 /// What is found when a struct has no `run` of its own: a function that is no entry, so that the

@@ -11,6 +11,7 @@ mod answer;
 mod args;
 mod closure;
 mod instance;
+mod return_type;
 
 #[doc(inline)]
 pub use tract_macros::{tool, tool_type};
@@ -34,5 +35,6 @@ pub mod __private {
         Answered, Fallible, Given, Holds, RenderedAsJson, RenderedByItself, Shown, failed,
     };
     pub use super::args::Args;
-    pub use super::instance::{Entry, Instance, Run, ToolInstance, enter};
+    pub use super::instance::{Entry, Instance, Run, ToolInstance, enter, returned};
+    pub use super::return_type::{FindSchema, ReturnType};
 }

@@ -8,9 +8,11 @@ mod catalogue;
 mod cassettes;
 // What becomes of calls that may run.
 mod dispatch;
-// Hostile text, hostile schemas.
 // What asks for very much in few words.
 mod exhaustion;
+// Outputs of examples, checked against result types.
+mod examples;
+// Hostile text, hostile schemas.
 mod hostile;
 // What a call meets on its way: stages, modes, policies, repairs, provenance.
 mod stages;
