@@ -279,7 +279,9 @@ impl Agent {
     /// Sets how long it waits for another run that works on the calls of the same message, on this
     /// branch or a fork, or on the same session; 60 seconds by default. Then it ends with
     /// [`RunError::Held`](crate::RunError::Held) or
-    /// [`SessionError::Held`](tract_tools::SessionError::Held), which say who.
+    /// [`SessionError::Held`](tract_tools::SessionError::Held), which say who. As long do its calls
+    /// wait for those of a turn that works on the same resources; then they are answered as not
+    /// executed, with who has them.
     #[must_use]
     pub fn wait_for_others(mut self, patience: Duration) -> Self {
         self.patience = patience;

@@ -385,6 +385,7 @@ impl Agent {
             .approvals(approvals)
             .evaluation(MAIN)
             .past(Arc::clone(&self.past))
+            .wait_for_others(self.patience)
             .commit(calls.commit);
         let kept_back = self.kept_back();
         if rendered.is_some() || !kept_back.is_empty() {

@@ -21,6 +21,7 @@ pub mod pin;
 pub mod planning;
 pub mod policy;
 pub mod prompt;
+mod queue;
 pub mod registry;
 pub mod resource;
 pub mod select;

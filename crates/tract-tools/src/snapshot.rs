@@ -48,6 +48,8 @@ impl fmt::Debug for Saved {
 /// - [`restore`](Self::restore) makes the state equal to what it was when the snapshot was made,
 ///   except for what is a log and says so: it keeps what failed calls have told.
 /// - Snapshots of one call are restored in the reverse order of their making.
+/// - Of the turns that share a state, one works at a time: to restore it would also undo what
+///   another turn did meanwhile.
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -75,6 +77,13 @@ impl fmt::Debug for Saved {
 pub trait Snapshot: Send + Sync {
     /// Returns the name that operators read.
     fn name(&self) -> &str;
+
+    /// Returns what tells this state from all others: turns that share a state work on it one at
+    /// a time. By default its address. A handle whose clones are the same state returns the address
+    /// of what they share.
+    fn identity(&self) -> usize {
+        std::ptr::from_ref(self).cast::<()>().addr()
+    }
 
     /// Takes down what stands now.
     ///

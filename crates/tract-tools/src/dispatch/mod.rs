@@ -11,6 +11,7 @@ mod call;
 mod error;
 mod group;
 mod handler;
+mod hold;
 mod journal;
 mod limits;
 mod outcome;
@@ -129,9 +130,10 @@ impl DispatchOptions {
 ///   after the other, so that the answers are those that they would give alone.
 /// - An error that ends the evaluation rolls back, answers its call, and the calls behind it as
 ///   not executed.
-/// - A [`Session`](crate::Session) is one turn's at a time: another one waits, as long as it may
-///   take and until it is cancelled. A tool that runs calls of its own gives them the session that
-///   it was lent.
+/// - One turn at a time works on a [`Session`](crate::Session), on resources with snapshots and on
+///   other state that is put back: another one waits, as long as it [may](Turn::wait_for_others)
+///   and until it is cancelled. A tool that runs calls of its own gives their turn its context and
+///   the session that it was lent, else they wait for the turn that they are part of.
 /// - Causes of errors and what panics say go to `tracing` and the operator's text, never to the
 ///   model.
 ///
@@ -259,11 +261,9 @@ impl Dispatcher {
     /// Nothing fails as a whole. Dropping the future drops the handler that runs; what it changed
     /// is then not put back: cancel the turn's token instead.
     pub async fn dispatch(&self, calls: Vec<Hydrated>, turn: &Turn) -> Dispatched {
-        // Where the wait ended without the session, the turn is over, and so are its calls.
-        let hold = turn.hold().await;
-        match &hold {
-            Some(hold) => run::Run::new(self, &turn.within(hold)).all(calls).await,
-            None => run::Run::new(self, turn).all(calls).await,
+        match turn.hold().await {
+            Ok(holds) => run::Run::new(self, &turn.within(&holds)).all(calls).await,
+            Err(held) => run::Run::new(self, turn).none(calls, &held),
         }
     }
 }

@@ -16,6 +16,7 @@ use super::call::{Bounds, Call, Verdict, judge};
 use super::error::{Cause, TurnError};
 use super::group::{Job, Permits, run_all};
 use super::handler;
+use super::hold::Held;
 use super::limits::Permit;
 use super::outcome::{DispatchStage, Outcome};
 use super::scope::CallScope;
@@ -110,6 +111,26 @@ impl<'a> Run<'a> {
             }
         }
         self.flush(&mut group).await;
+        Dispatched { answers: self.answers, ended: self.ended }
+    }
+
+    /// Answers all calls without running any: another turn kept the state that they may change.
+    pub(super) fn none(mut self, calls: Vec<crate::hydrate::Hydrated>, held: &Held) -> Dispatched {
+        for (place, hydrated) in calls.into_iter().enumerate() {
+            let call = Call::new(hydrated, place, self.turn);
+            let verdict = match &self.ended {
+                Some(_) => {
+                    self.left_out(&call);
+                    continue;
+                }
+                None => self.turn_over(&call).unwrap_or_else(|| {
+                    let Held { by, name } = held;
+                    let text = format!("not executed: {by} works on the same {name}, try again");
+                    Verdict::failed(Outcome::NotExecuted, DispatchStage::Turn, text)
+                }),
+            };
+            self.answer(&call, verdict, Vec::new(), 0);
+        }
         Dispatched { answers: self.answers, ended: self.ended }
     }
 

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tract_core::{ChatModel, CommitId, ToolContext};
 
@@ -13,7 +14,7 @@ use crate::event::SessionState;
 use crate::fs::Views;
 use crate::policy::PastCalls;
 use crate::resource::Resources;
-use crate::session::{Session, SessionHold};
+use crate::session::Session;
 use crate::snapshot::Snapshot;
 
 /// Who answered with the calls: provider and model, as they call themselves.
@@ -55,6 +56,7 @@ pub struct Turn {
     pub(super) served: Option<Arc<Served>>,
     pub(super) commit: Option<CommitId>,
     pub(super) past: Arc<Mutex<PastCalls>>,
+    pub(super) patience: Option<Duration>,
 }
 
 impl Default for Turn {
@@ -92,6 +94,7 @@ impl Turn {
             served: None,
             commit: None,
             past: Arc::default(),
+            patience: None,
         }
     }
 
@@ -120,18 +123,6 @@ impl Turn {
         self
     }
 
-    /// Waits for the session, as long as the turn may take and until it is cancelled.
-    pub(super) async fn hold(&self) -> Option<SessionHold> {
-        let session = self.lent_session.as_ref()?;
-        let by = format!("a turn of {:?}", &*self.evaluation);
-        session.hold(by, self.context.remaining(), self.context.cancellation()).await.ok()
-    }
-
-    /// Returns this turn, lending the session of a hold.
-    pub(super) fn within(&self, hold: &SessionHold) -> Self {
-        Self { lent_session: Some(hold.session().clone()), ..self.clone() }
-    }
-
     /// What the context of a call starts from, with what the turn lends.
     pub(super) fn lent(&self, call_id: &str) -> ToolContext {
         let mut context = self.context.for_call(call_id);
@@ -142,6 +133,14 @@ impl Turn {
             context = context.with_shared_resource(Arc::clone(model));
         }
         context
+    }
+
+    /// Sets how long the turn waits for another one that works on the same session, resources or
+    /// state; as long as it may take by default. After that its calls are answered as not executed.
+    #[must_use]
+    pub fn wait_for_others(mut self, patience: Duration) -> Self {
+        self.patience = Some(patience);
+        self
     }
 
     /// Adds state that is put back when a call fails.

@@ -222,7 +222,9 @@ pub trait Filesystem: Snapshot {
 /// Bytes of a file, where nothing else is said.
 const FILE_LIMIT: u64 = 16 << 20;
 
-/// Binds a filesystem as a resource that is put back when a call fails.
+/// Binds a filesystem as a resource that is put back when a call fails. Turns work at the same time
+/// on one that has [views](Filesystem::view), where their tools reach it through their context; on
+/// another one they take turns.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -234,10 +236,12 @@ const FILE_LIMIT: u64 = 16 << 20;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn bind(filesystem: Arc<dyn Filesystem>) -> Binding<dyn Filesystem> {
-    Binding::value(filesystem).snapshots(|shared| {
+    let has_views = filesystem.view().is_some();
+    let binding = Binding::value(filesystem).snapshots(|shared| {
         let state: Arc<dyn Snapshot> = Arc::clone(shared) as Arc<dyn Snapshot>;
         state
-    })
+    });
+    binding.with_views(has_views)
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ pub struct Binding<T: ?Sized> {
     provider: Provider<T>,
     close: Option<Closer<T>>,
     snapshots: Option<Snapshots<T>>,
+    has_views: bool,
 }
 
 impl<T: ?Sized + Send + Sync + 'static> Binding<T> {
@@ -38,7 +39,7 @@ impl<T: ?Sized + Send + Sync + 'static> Binding<T> {
         provider: impl Fn(&Scope<'_>) -> Result<Arc<T>, E> + Send + Sync + 'static,
     ) -> Self {
         let provider = Box::new(move |scope: &Scope<'_>| provider(scope).map_err(Into::into));
-        Self { lifetime, value: None, provider, close: None, snapshots: None }
+        Self { lifetime, value: None, provider, close: None, snapshots: None, has_views: false }
     }
 
     /// Binds a value that is there already.
@@ -79,6 +80,13 @@ impl<T: ?Sized + Send + Sync + 'static> Binding<T> {
         self
     }
 
+    /// Lets several turns work on it at the same time, even though it is put back: each of them
+    /// changes a view of its own.
+    pub(crate) fn with_views(mut self, has_views: bool) -> Self {
+        self.has_views = has_views;
+        self
+    }
+
     /// Says how it is put back when a call fails. Only singletons are: the others do not outlive
     /// the call.
     #[must_use]
@@ -105,14 +113,21 @@ pub(super) struct Bound {
     pub(super) make: Box<MakeErased>,
     pub(super) close: Option<Box<CloseErased>>,
     pub(super) snapshots: Option<Box<SnapshotsOfErased>>,
+    has_views: bool,
 }
 
 impl Bound {
+    /// Returns whether one turn at a time may work on it.
+    pub(super) fn takes_turns(&self) -> bool {
+        self.lifetime == Lifetime::Singleton && self.snapshots.is_some() && !self.has_views
+    }
+
     fn of<T: ?Sized + Send + Sync + 'static>(binding: Binding<T>) -> Self {
-        let Binding { lifetime, value: _, provider, close, snapshots } = binding;
+        let Binding { lifetime, value: _, provider, close, snapshots, has_views } = binding;
         Self {
             name: type_name::<T>(),
             lifetime,
+            has_views,
             make: Box::new(move |scope| Ok(Arc::new(provider(scope)?) as Erased)),
             close: close.map(|close| {
                 let close = move |erased: &Erased| match erased.downcast_ref::<Arc<T>>() {

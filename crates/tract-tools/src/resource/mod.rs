@@ -134,6 +134,11 @@ impl Resources {
         self.bindings.contains_key(&TypeId::of::<T>())
     }
 
+    /// Returns whether one turn at a time may work on them: something is put back when a call fails.
+    pub(crate) fn take_turns(&self) -> bool {
+        self.bindings.values().any(Bound::takes_turns)
+    }
+
     /// Closes what was made, in the reverse order of its making, each whether or not others fail;
     /// nothing is to be had afterwards. Returns what failed.
     pub fn close(&self) -> Vec<ResourceError> {

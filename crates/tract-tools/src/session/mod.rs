@@ -44,14 +44,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tract_core::JsonText;
+use tract_core::{CommitId, JsonText};
 
 pub use self::error::SessionError;
 pub use self::hold::SessionHold;
-use self::hold::Turns;
 pub use self::reduce::{SliceOp, append, replace_latest, upsert_by};
 use self::slice::{Reducer, Slice, Typed, Untyped};
 pub use self::snapshot::{SessionSnapshot, SliceDocument};
+use crate::queue::TurnQueue;
 
 /// What stands in slices, and what is published: a value with a lasting name.
 pub trait SessionItem: Clone + Serialize + DeserializeOwned + Send + Sync + 'static {
@@ -91,7 +91,7 @@ type Result<T> = std::result::Result<T, SessionError>;
 #[derive(Clone, Default)]
 pub struct Session {
     state: Arc<Mutex<State>>,
-    turns: Arc<Turns>,
+    queue: Arc<TurnQueue>,
     /// The hold that lent this handle.
     lent_by: Option<u64>,
 }
@@ -106,6 +106,8 @@ struct State {
     routes: HashMap<String, Vec<Route>>,
     /// Slices that were restored and that no type has claimed yet.
     unclaimed: BTreeMap<String, JsonText>,
+    /// The commit whose state the slices have, where a run of an agent left them there.
+    position: Option<CommitId>,
 }
 
 type Route = Arc<dyn Fn(&Session, &str) -> Result<()> + Send + Sync>;

@@ -1,5 +1,7 @@
 //! A session as dispatch knows it: it takes events in, and goes back when a call fails.
 
+use std::sync::Arc;
+
 use super::{Session, SessionSnapshot};
 use crate::dispatch::ToolInvoked;
 use crate::event::{Event, EventSink, EventType};
@@ -8,6 +10,10 @@ use crate::snapshot::{BoxError, Saved, Snapshot};
 impl Snapshot for Session {
     fn name(&self) -> &str {
         "session"
+    }
+
+    fn identity(&self) -> usize {
+        Arc::as_ptr(&self.state).addr()
     }
 
     fn snapshot(&self) -> Result<Saved, BoxError> {

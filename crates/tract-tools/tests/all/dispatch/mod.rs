@@ -14,5 +14,7 @@ mod lent;
 mod limits;
 // One row for each way in which a call ends.
 mod rows;
+// State that two turns share: a session, resources, whatever else is put back.
 mod sessions;
+mod shared_state;
 pub(crate) mod support;

@@ -67,7 +67,7 @@ fn turn(session: &Session) -> Turn {
 }
 
 /// Waits for both, taking one step of each in turn.
-async fn both<A: Future, B: Future>(one: A, other: B) -> (A::Output, B::Output) {
+pub(super) async fn both<A: Future, B: Future>(one: A, other: B) -> (A::Output, B::Output) {
     let (mut one, mut other) = (pin!(one), pin!(other));
     let (mut first, mut second) = (None, None);
     poll_fn(|task| {

@@ -1,0 +1,92 @@
+//! Turns in order: one at a time works on state that it may restore.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use tract_core::CancellationToken;
+use tract_hooks::wait::within;
+
+use crate::dispatch::{Limits, Permit};
+
+/// Holds are numbered over all queues, so that a number names one hold.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// Lets one turn in at a time, in the order in which they come.
+pub(crate) struct TurnQueue {
+    one: Arc<Limits>,
+    /// The number of the hold that there is, and who has it.
+    holder: Mutex<Option<(u64, String)>>,
+}
+
+impl Default for TurnQueue {
+    fn default() -> Self {
+        Self { one: Arc::new(Limits::new(1)), holder: Mutex::default() }
+    }
+}
+
+impl TurnQueue {
+    fn lock(&self) -> MutexGuard<'_, Option<(u64, String)>> {
+        // It is replaced as a whole, so a panic leaves it usable.
+        self.holder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns who is let in now.
+    pub(crate) fn holder(&self) -> Option<String> {
+        self.lock().as_ref().map(|(_, by)| by.clone())
+    }
+
+    /// Returns whether a hold of this number is the one that there is.
+    pub(crate) fn is_held_by(&self, number: u64) -> bool {
+        self.lock().as_ref().is_some_and(|(current, _)| *current == number)
+    }
+
+    /// Waits to be let in. A wait that ends by time or cancellation leaves its place, and returns
+    /// who is in.
+    pub(crate) async fn enter(
+        self: &Arc<Self>,
+        by: String,
+        most: Option<Duration>,
+        cancellation: &CancellationToken,
+    ) -> Result<TurnHold, String> {
+        let mut asked = pin!(self.one.permit(""));
+        let mut cancelled = pin!(cancellation.cancelled());
+        let permit = within(
+            most,
+            poll_fn(|task| match asked.as_mut().poll(task) {
+                Poll::Ready(permit) => Poll::Ready(Some(permit)),
+                Poll::Pending => cancelled.as_mut().poll(task).map(|()| None),
+            }),
+        )
+        .await;
+        let Some(permit) = permit.flatten() else {
+            return Err(self.holder().unwrap_or_else(|| "another turn".to_owned()));
+        };
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        *self.lock() = Some((number, by));
+        Ok(TurnHold { queue: Arc::clone(self), number, _permit: permit })
+    }
+}
+
+/// Keeps other turns out, until this is dropped.
+pub(crate) struct TurnHold {
+    queue: Arc<TurnQueue>,
+    number: u64,
+    _permit: Permit,
+}
+
+impl TurnHold {
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+impl Drop for TurnHold {
+    fn drop(&mut self) {
+        // Before the permit is dropped, which lets the next one in.
+        *self.queue.lock() = None;
+    }
+}

@@ -1,0 +1,249 @@
+//! Resources and state that several turns share.
+
+use std::future::{pending, poll_fn};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+
+use tract_core::{CancellationToken, ToolContext, block_on};
+use tract_tools::dispatch::{Dispatcher, Outcome, Turn};
+use tract_tools::resource::{Binding, Resources};
+use tract_tools::snapshot::{BoxError, Saved, Snapshot};
+use tract_tools::{Call, Registry, ToolError, tool};
+
+use super::sessions::both;
+
+/// Numbers that can be put back, as in-memory state of tools is.
+#[derive(Default)]
+struct Ledger(Mutex<Vec<u32>>);
+
+impl Ledger {
+    fn numbers(&self) -> Vec<u32> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Snapshot for Ledger {
+    fn name(&self) -> &str {
+        "ledger"
+    }
+
+    fn snapshot(&self) -> Result<Saved, BoxError> {
+        Ok(Saved::new(self.numbers()))
+    }
+
+    fn restore(&self, saved: Saved) -> Result<(), BoxError> {
+        *self.0.lock().unwrap() = saved.take()?;
+        Ok(())
+    }
+}
+
+/// A handle whose clones are the same ledger.
+struct Handle(Arc<Ledger>);
+
+impl Snapshot for Handle {
+    fn name(&self) -> &str {
+        "handle"
+    }
+
+    fn identity(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
+    fn snapshot(&self) -> Result<Saved, BoxError> {
+        self.0.snapshot()
+    }
+
+    fn restore(&self, saved: Saved) -> Result<(), BoxError> {
+        self.0.restore(saved)
+    }
+}
+
+/// What the tools of these tests change.
+#[derive(Clone)]
+struct Shared {
+    ledger: Arc<Ledger>,
+    other: Arc<Ledger>,
+    resources: Arc<Resources>,
+    lent_as: LentAs,
+    running: Arc<AtomicUsize>,
+    most_running: Arc<AtomicUsize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum LentAs {
+    Resources,
+    State,
+    /// Two states, in one order or the other.
+    TwoStates,
+    Handle,
+    /// Resources that are never put back.
+    PlainResources,
+}
+
+impl Shared {
+    fn new(lent_as: LentAs) -> Self {
+        let ledger = Arc::<Ledger>::default();
+        let mut binding = Binding::value(Arc::clone(&ledger));
+        if lent_as == LentAs::Resources {
+            binding = binding.snapshots(|ledger| Arc::clone(ledger) as Arc<dyn Snapshot>);
+        }
+        let resources = Resources::builder().bind(binding).build().unwrap();
+        resources.get::<Ledger>().unwrap();
+        Self {
+            ledger,
+            other: Arc::default(),
+            resources: Arc::new(resources),
+            lent_as,
+            running: Arc::default(),
+            most_running: Arc::default(),
+        }
+    }
+
+    fn turn_within(&self, context: &ToolContext, number: u32) -> Turn {
+        let turn = Turn::new().context(context.clone().with_resource(self.clone()));
+        let ledger = || Arc::clone(&self.ledger) as Arc<dyn Snapshot>;
+        let other = || Arc::clone(&self.other) as Arc<dyn Snapshot>;
+        match self.lent_as {
+            LentAs::Resources | LentAs::PlainResources => {
+                turn.resources(Arc::clone(&self.resources))
+            }
+            LentAs::State => turn.state(ledger()),
+            LentAs::TwoStates if number.is_multiple_of(2) => turn.state(ledger()).state(other()),
+            LentAs::TwoStates => turn.state(other()).state(ledger()),
+            LentAs::Handle => turn.state(Arc::new(Handle(Arc::clone(&self.ledger)))),
+        }
+    }
+
+    fn turn(&self, number: u32) -> Turn {
+        self.turn_within(&ToolContext::new(""), number)
+    }
+}
+
+async fn pause() {
+    let mut pauses = 0;
+    poll_fn(|task| {
+        pauses += 1;
+        task.waker().wake_by_ref();
+        if pauses > 3 { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+/// Writes a number down, lets others run, and may fail then.
+#[tool]
+async fn enter(number: u32, fails: bool, context: &ToolContext) -> Result<String, ToolError> {
+    let shared = context.resource::<Shared>()?;
+    let running = shared.running.fetch_add(1, Ordering::SeqCst) + 1;
+    shared.most_running.fetch_max(running, Ordering::SeqCst);
+    shared.ledger.0.lock().unwrap().push(number);
+    pause().await;
+    shared.running.fetch_sub(1, Ordering::SeqCst);
+    if fails { Err(ToolError::other("no")) } else { Ok("entered".to_owned()) }
+}
+
+/// Writes a number down, and never returns.
+#[tool]
+async fn hang(context: &ToolContext) -> Result<String, ToolError> {
+    context.resource::<Shared>()?.ledger.0.lock().unwrap().push(99);
+    pending().await
+}
+
+/// Runs a call of its own on the same state.
+#[tool]
+async fn delegate(context: &ToolContext) -> Result<String, ToolError> {
+    let shared = context.resource::<Shared>()?;
+    // Where it had to wait for its own turn, it would be refused.
+    let turn = shared.turn_within(context, 7).wait_for_others(Duration::ZERO);
+    let ran = dispatcher().run(call(7, false), &turn).await;
+    Ok(ran.answers.into_iter().map(|answer| answer.text).collect())
+}
+
+fn dispatcher() -> Dispatcher {
+    let registry = Registry::builder().tool(Enter).tool(Hang).tool(Delegate).build().unwrap();
+    Dispatcher::new(Arc::new(registry))
+}
+
+fn call(number: u32, fails: bool) -> Call {
+    Call::new("c1", "enter", format!(r#"{{"number":{number},"fails":{fails}}}"#))
+}
+
+const RESTORED: [LentAs; 4] = [LentAs::Resources, LentAs::State, LentAs::TwoStates, LentAs::Handle];
+
+#[test]
+fn a_turn_that_fails_keeps_what_another_one_did_with_the_same_state() {
+    for lent_as in RESTORED {
+        for fails_first in [true, false] {
+            let shared = Shared::new(lent_as);
+            let (one, other) = (shared.turn(1), shared.turn(2));
+            // Dispatchers that know nothing of each other.
+            let (first, second) = (dispatcher(), dispatcher());
+            let (ran, other_ran) = block_on(both(
+                first.run(call(1, fails_first), &one),
+                second.run(call(2, !fails_first), &other),
+            ));
+            assert_ne!(ran.answers[0].is_error, other_ran.answers[0].is_error, "one fails");
+            let kept = if fails_first { 2 } else { 1 };
+            assert_eq!(shared.ledger.numbers(), [kept], "{lent_as:?}");
+        }
+    }
+}
+
+#[test]
+fn turns_work_at_the_same_time_on_resources_that_are_never_put_back() {
+    let shared = Shared::new(LentAs::PlainResources);
+    let (one, other) = (shared.turn(1), shared.turn(2));
+    let dispatcher = dispatcher();
+    let (ran, other_ran) = block_on(both(
+        dispatcher.run(call(1, false), &one),
+        dispatcher.run(call(2, false), &other),
+    ));
+    assert!(!ran.answers[0].is_error && !other_ran.answers[0].is_error);
+    assert_eq!(shared.most_running.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn a_turn_that_may_not_wait_longer_runs_nothing_and_says_who_has_the_state() {
+    for lent_as in RESTORED {
+        let (shared, dispatcher) = (Shared::new(lent_as), dispatcher());
+        let first = shared.turn(1).evaluation("first");
+        let mut hangs = Box::pin(dispatcher.run(Call::new("c1", "hang", "{}"), &first));
+        block_on(poll_fn(|task| {
+            assert!(hangs.as_mut().poll(task).is_pending());
+            Poll::Ready(())
+        }));
+        let impatient = shared.turn(2).wait_for_others(Duration::ZERO);
+        let ran = block_on(dispatcher.run(call(2, false), &impatient));
+        assert_eq!(ran.answers[0].outcome(), Outcome::NotExecuted);
+        let text = &ran.answers[0].text;
+        assert!(text.contains(r#"a turn of "first" works on the same "#), "{text}");
+        assert!(ran.ended.is_none(), "the model may try again");
+        let token = CancellationToken::new();
+        token.cancel();
+        let context = ToolContext::new("").with_cancellation(token);
+        let cancelled = shared.turn_within(&context, 3);
+        let ran = block_on(dispatcher.run(call(3, false), &cancelled));
+        assert_eq!(ran.answers[0].outcome(), Outcome::Cancelled);
+        assert_eq!(shared.ledger.numbers(), [99], "the first one still works");
+        // A turn that is dropped gives the state back as it found it.
+        drop(hangs);
+        let ran = block_on(dispatcher.run(call(4, false), &shared.turn(4)));
+        assert!(!ran.answers[0].is_error);
+        assert_eq!(shared.ledger.numbers(), [4], "{lent_as:?}");
+    }
+}
+
+#[test]
+fn a_call_runs_calls_of_its_own_on_the_state_of_its_turn() {
+    for lent_as in RESTORED {
+        let shared = Shared::new(lent_as);
+        let turn = shared.turn(1);
+        let ran = block_on(dispatcher().run(Call::new("c1", "delegate", "{}"), &turn));
+        assert_eq!(ran.answers[0].text, "entered", "{lent_as:?}");
+        assert_eq!(shared.ledger.numbers(), [7]);
+        // Its context is worth nothing when the turn is over.
+        let ran = block_on(dispatcher().run(call(8, false), &turn));
+        assert!(!ran.answers[0].is_error);
+    }
+}
