@@ -127,6 +127,24 @@ fn a_run_gives_its_servers_the_variables_that_are_named() {
 }
 
 #[test]
+fn two_servers_of_one_program_need_labels_and_the_refusal_says_so() {
+    let place = Place::new();
+    lives(&place, &json!([[tool("pay", "Pays.")]]));
+    let (one, other) = (command().join(" "), other_command().join(" "));
+    let ran = run_task(&place, Vec::new(), &one, &["--mcp", &other]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    let said = format!("{}{}", ran.stdout, ran.stderr);
+    assert!(said.contains("no label") && said.contains("--mcp 'LABEL=COMMAND'"), "{ran:?}");
+    assert!(!place.path("life").exists(), "no server was started");
+    let (one, other) = (format!("one={one}"), format!("other={other}"));
+    let paid = vec![calls("c1", "other__pay", &json!({})), says("Done.")];
+    let flags = ["--approve", "none", "--mcp", &other];
+    let ran = run_task(&place, paid, &one, &flags);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(answers(&ran)[0]["is_error"], false, "{ran:?}");
+}
+
+#[test]
 fn a_server_that_comes_back_with_another_definition_is_not_called() {
     let place = Place::new();
     let end = tool("end", "Ends the server.");

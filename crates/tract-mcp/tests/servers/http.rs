@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tract_core::{CancellationToken, ToolContext};
+use tract_core::{CancellationToken, DynTool, ToolContext};
 use tract_mcp::{McpError, McpEvent, McpServer, ServerOptions, ServerUrl};
 
 use crate::script::options;
@@ -13,6 +13,29 @@ fn context() -> ToolContext {
 
 async fn connect(web: &Web, options: ServerOptions) -> McpServer {
     McpServer::connect("web", web.url(), options).await.unwrap()
+}
+
+#[tokio::test]
+async fn approvals_of_a_server_without_a_label_are_bound_to_its_whole_url_which_stays_secret() {
+    let page = r#"[{"name":"a","inputSchema":{"type":"object"}}]"#.to_owned();
+    let web = Web::start(Manner { pages: vec![page], ..Manner::default() }).await;
+    let bound_to = async |label: &str, url: ServerUrl| {
+        let server = McpServer::connect(label, url, ServerOptions::new()).await.unwrap();
+        let tool = server.tools().await.unwrap().tools.remove(0);
+        let origin = DynTool::spec(&tool).origin.unwrap();
+        assert_eq!(origin.server, server.identity());
+        server.close().await;
+        origin.server
+    };
+    let url = |query: &str| ServerUrl::new(format!("http://{}/mcp{query}", web.address));
+    let (plain, one) = (bound_to("", url("")).await, bound_to("", url("?key=secret")).await);
+    assert_eq!(plain, format!("http://{}/mcp", web.address));
+    assert!(one.starts_with(&format!("{plain}#")) && !one.contains("secret"), "{one}");
+    assert_ne!(one, bound_to("", url("?key=secret2")).await, "another account, another server");
+    assert_eq!(one, bound_to("", url("?key=secret")).await);
+    // What a header carries may be renewed at any time.
+    assert_eq!(one, bound_to("", url("?key=secret").bearer("token")).await);
+    assert_eq!(bound_to("web", url("?key=secret")).await, "web", "a label is all that counts");
 }
 
 #[tokio::test]

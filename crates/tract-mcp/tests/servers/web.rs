@@ -69,7 +69,7 @@ impl Default for Manner {
 
 #[derive(Clone)]
 pub(crate) struct Web {
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     pub(crate) manner: Arc<Mutex<Manner>>,
     asked: Arc<Mutex<Vec<Asked>>>,
 }

@@ -175,8 +175,13 @@ async fn servers(
         order.push((label.clone(), given.unwrap_or_default().to_owned()));
         // Variables are given, and names told apart, by label.
         if planned.insert(label.clone(), command).is_some() {
-            return Err(Failure::usage(format!("two servers have the label {label:?}"))
-                .note("give each a label of its own: --mcp 'LABEL=COMMAND'"));
+            let what = match given {
+                Some(_) => format!("two servers have the label {label:?}"),
+                None => format!("two servers have the name {label:?}, and one of them no label"),
+            };
+            return Err(
+                Failure::usage(what).note("give each a label of its own: --mcp 'LABEL=COMMAND'")
+            );
         }
     }
     for variable in variables {
