@@ -1,8 +1,10 @@
 //! A tool's effect happens once, as it was approved: whatever is forked, undone, resumed, or run at
 //! the same time.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -64,20 +66,38 @@ fn registry() -> Registry {
     Registry::builder().tool(Pay).tool(Note).tool(Set).build().unwrap()
 }
 
-/// An agent as a process of its own has it.
-async fn agent_on(store: &Arc<dyn Store>, branch: &RefName, till: &Arc<Till>) -> Agent {
-    let model = Script::new([Draft::assistant("done"), Draft::assistant("done")]);
-    Agent::new(repo_on(store).await, branch.clone(), model, registry())
+/// An agent whose tools pay into a till, and whose destructive calls need approval.
+fn agent_of(
+    repo: &Repo,
+    branch: &RefName,
+    says: impl IntoIterator<Item = Draft>,
+    tools: Registry,
+    till: &Arc<Till>,
+) -> Agent {
+    Agent::new(repo.clone(), branch.clone(), Script::new(says), tools)
         .context(ToolContext::new("").with_shared_resource(Arc::clone(till)))
         .policy(ApprovalRequired::of_destructive())
+}
+
+/// An agent as a process of its own has it.
+async fn agent_on(store: &Arc<dyn Store>, branch: &RefName, till: &Arc<Till>) -> Agent {
+    let says = [Draft::assistant("done"), Draft::assistant("done")];
+    agent_of(&repo_on(store).await, branch, says, registry(), till)
+}
+
+/// Polls a run until its tool has begun.
+async fn poll_until(mut run: Pin<&mut impl Future>, has_begun: impl Fn() -> bool) {
+    std::future::poll_fn(|task| {
+        assert!(run.as_mut().poll(task).is_pending());
+        if has_begun() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
 }
 
 /// Runs until the model's calls wait; returns the message that asks for them.
 async fn asked(store: &Arc<dyn Store>, till: &Arc<Till>, says: Draft) -> CommitId {
     let repo = repo_on(store).await;
-    let agent = Agent::new(repo.clone(), main_branch(), Script::new([says]), registry())
-        .context(ToolContext::new("").with_shared_resource(Arc::clone(till)))
-        .policy(ApprovalRequired::of_destructive());
+    let agent = agent_of(&repo, &main_branch(), [says], registry(), till);
     let report = agent.run(Some(Draft::user("go"))).await.unwrap();
     assert_eq!(report.stop, Stop::Waiting);
     let messages = messages(&repo).await;
@@ -239,18 +259,9 @@ fn an_idempotent_call_that_was_cut_off_may_have_run() {
         let says = Draft::assistant("").call("c1", "set", "{}");
         {
             let repo = repo_on(&store).await;
-            let agent = Agent::new(repo, main_branch(), Script::new([says]), registry())
-                .context(ToolContext::new("").with_shared_resource(Arc::clone(&till)));
-            let run = agent.run(Some(Draft::user("go")));
-            let mut run = std::pin::pin!(run);
-            std::future::poll_fn(|context| {
-                assert!(run.as_mut().poll(context).is_pending(), "it hangs");
-                match till.paid().is_empty() {
-                    true => std::task::Poll::Pending,
-                    false => std::task::Poll::Ready(()),
-                }
-            })
-            .await;
+            let agent = agent_of(&repo, &main_branch(), [says], registry(), &till);
+            let mut run = std::pin::pin!(agent.run(Some(Draft::user("go"))));
+            poll_until(run.as_mut(), || !till.paid().is_empty()).await;
         }
         agent_on(&store, &main_branch(), &till).await.run(None).await.unwrap();
         let said = said_on(&repo_on(&store).await, &main_branch()).await;
@@ -278,11 +289,8 @@ fn what_a_person_reads_before_approving_is_what_runs_after_a_repair() {
     block_on(async {
         let (store, till) = (memory(), Arc::new(Till::default()));
         let says = Draft::assistant("").call("c1", "pay", r#"{"sum":"1"}"#);
-        let agent = |repo, says: Draft, repair: Arc<dyn Repair>| {
-            Agent::new(repo, main_branch(), Script::new([says]), registry())
-                .context(ToolContext::new("").with_shared_resource(Arc::clone(&till)))
-                .policy(ApprovalRequired::of_destructive())
-                .repair(repair)
+        let agent = |repo: Repo, says: Draft, repair: Arc<dyn Repair>| {
+            agent_of(&repo, &main_branch(), [says], registry(), &till).repair(repair)
         };
         let repo = repo_on(&store).await;
         let first = agent(repo.clone(), says, Arc::new(Thousand));
@@ -329,9 +337,7 @@ fn arguments_that_a_handler_replaced_are_approved_once_and_run_as_shown() {
         };
         let repo = repo_on(&store).await;
         let agent = |says: Draft| {
-            Agent::new(repo.with_hooks(hooks()), main_branch(), Script::new([says]), registry())
-                .context(ToolContext::new("").with_shared_resource(Arc::clone(&till)))
-                .policy(ApprovalRequired::of_destructive())
+            agent_of(&repo.with_hooks(hooks()), &main_branch(), [says], registry(), &till)
         };
         let report = agent(pays(5)).run(Some(Draft::user("go"))).await.unwrap();
         assert_eq!(report.stop, Stop::Waiting);
@@ -521,9 +527,9 @@ impl DynTool for PayLater {
         std::future::poll_fn(|task| match self.go.load(Ordering::SeqCst) {
             0 => {
                 task.waker().wake_by_ref();
-                std::task::Poll::Pending
+                Poll::Pending
             }
-            _ => std::task::Poll::Ready(()),
+            _ => Poll::Ready(()),
         })
         .await;
         context.resource::<Till>()?.paid.lock().unwrap().push(9);
@@ -541,21 +547,13 @@ fn a_true_answer_that_comes_late_takes_the_place_of_the_one_that_was_made_up() {
             Registry::builder().tool(Note).dyn_tool(Arc::new(PayLater { begun, go })).build()
         };
         let agent = |repo: Repo, branch: RefName, says: Vec<Draft>| {
-            Agent::new(repo, branch, Script::new(says), registry().unwrap())
-                .context(ToolContext::new("").with_shared_resource(Arc::clone(&till)))
+            agent_of(&repo, &branch, says, registry().unwrap(), &till)
         };
         let says = Draft::assistant("").call("c1", "pay_later", "{}").call("c2", "note", "{}");
         let repo = repo_on(&store).await;
         let first = agent(repo_on(&store).await, main_branch(), vec![says]);
         let mut run = Box::pin(first.run(Some(Draft::user("go"))));
-        std::future::poll_fn(|task| {
-            assert!(run.as_mut().poll(task).is_pending());
-            match begun.load(Ordering::SeqCst) {
-                0 => std::task::Poll::Pending,
-                _ => std::task::Poll::Ready(()),
-            }
-        })
-        .await;
+        poll_until(run.as_mut(), || begun.load(Ordering::SeqCst) > 0).await;
         taken_for_dead(&repo).await;
         // Another run, and one on a fork, find it dead.
         let asked = messages(&repo).await[1].commit;
@@ -597,22 +595,14 @@ fn a_run_that_waits_too_long_says_who_it_waits_for_and_answers_nothing() {
             Registry::builder().dyn_tool(Arc::new(PayLater { begun, go })).build().unwrap()
         };
         let agent = |repo: Repo, says: Draft| {
-            Agent::new(repo, main_branch(), Script::new([says, Draft::assistant("done")]), later())
-                .context(ToolContext::new("").with_shared_resource(Arc::clone(&till)))
-                .wait_for_others(Duration::ZERO)
+            let says = [says, Draft::assistant("done")];
+            agent_of(&repo, &main_branch(), says, later(), &till).wait_for_others(Duration::ZERO)
         };
         let says = Draft::assistant("").call("c1", "pay_later", "{}");
         let repo = repo_on(&store).await;
         let first = agent(repo.clone(), says);
         let mut run = Box::pin(first.run(Some(Draft::user("go"))));
-        std::future::poll_fn(|task| {
-            assert!(run.as_mut().poll(task).is_pending());
-            match begun.load(Ordering::SeqCst) {
-                0 => std::task::Poll::Pending,
-                _ => std::task::Poll::Ready(()),
-            }
-        })
-        .await;
+        poll_until(run.as_mut(), || begun.load(Ordering::SeqCst) > 0).await;
         let before = repo.head_of(&main_branch()).await.unwrap();
         let told = Arc::new(Mutex::new(Vec::new()));
         let hears = Arc::clone(&told);
@@ -692,7 +682,7 @@ impl DynTool for Remit {
             std::future::poll_fn(move |task| {
                 polls += 1;
                 task.waker().wake_by_ref();
-                if polls > 1 { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+                if polls > 1 { Poll::Ready(()) } else { Poll::Pending }
             })
         };
         let sum = arguments.chars().filter(char::is_ascii_digit).collect::<String>();
@@ -748,8 +738,8 @@ impl Steps {
                 std::future::poll_fn(|task| {
                     left -= 1;
                     match run.as_mut().poll(task).is_ready() || left == 0 {
-                        true => std::task::Poll::Ready(()),
-                        false => std::task::Poll::Pending,
+                        true => Poll::Ready(()),
+                        false => Poll::Pending,
                     }
                 })
                 .await;

@@ -1,0 +1,245 @@
+//! Answering calls: they are run, given up or known already, and recorded together.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use tract_core::{Draft, ProgressSink, RefName, ToolCall};
+use tract_engine::{Alongside, DeferredCall, Pending, TurnAnswer, TurnRecord};
+use tract_tools::dispatch::{Approvals, Cause, Dispatcher, Turn, TurnError};
+use tract_tools::prompt::{OPEN_SECTIONS, OpenedSections, RenderedPrompt};
+use tract_tools::{Call, hydrate_repairing, hydrate_with};
+
+use super::{Answered, Calls, MAIN, Then, TurnDone, TurnEnd};
+use crate::agent::Agent;
+use crate::answers::{self, given_up};
+use crate::effects::Effects;
+use crate::error::{Result, RunError};
+use crate::journal::{BranchJournal, deferred};
+use crate::progress::Progress;
+use crate::session::Stored;
+
+impl Agent {
+    /// Runs calls, and commits all their answers with what the tools remember: one durable write.
+    pub(crate) async fn answer(&self, stored: &mut Stored, calls: Calls) -> Result<TurnDone> {
+        let mut done = TurnDone::new(TurnEnd::Called);
+        done.pending.clone_from(&calls.pending);
+        let run = |(index, _, then): &(u32, ToolCall, Then)| match then {
+            Then::Run(call) => Some((*index, call.clone())),
+            Then::GiveUp(..) | Then::Recorded(_) => None,
+        };
+        let (indices, to_run): (Vec<u32>, Vec<Call>) = calls.each.iter().filter_map(run).unzip();
+        let rendered = self.rendered()?.map(Arc::new);
+        let effects = Arc::clone(&calls.effects);
+        let journal = BranchJournal::new(Arc::clone(&effects), calls.elsewhere.clone(), indices);
+        let turn = self.dispatch_turn(&calls, rendered.as_ref(), journal);
+        let policies = rendered.iter().flat_map(|rendered| rendered.policies()).cloned();
+        let policies = self.pin_gate().into_iter().chain(policies);
+        let dispatcher = policies.fold(self.dispatcher.clone(), Dispatcher::shared_policy);
+        let registry = self.registry();
+        let hydrated = match &self.repair {
+            Some(repair) => hydrate_repairing(to_run, registry, &self.hydration, &**repair).await,
+            None => hydrate_with(to_run, registry, &self.hydration),
+        };
+        let dispatched = dispatcher.dispatch(hydrated, &turn).await;
+        if let Some(ended) = dispatched.ended {
+            done.end = self.ended(ended)?;
+        }
+
+        let mut record = TurnRecord::default();
+        let mut answered = Vec::new();
+        let mut waiting = Vec::new();
+        let mut answers = dispatched.answers.into_iter();
+        let mut late = BTreeMap::new();
+        let mut held = None;
+        for (index, call, then) in calls.each {
+            match then {
+                Then::Recorded(answer) => {
+                    let (outcome, is_error) = (answers::outcome_of(&answer), answer.is_error);
+                    record.results.push(answers::recorded(&call, &answer)?);
+                    answered.push(Answered::without_run(call, outcome, is_error, answer.text));
+                }
+                Then::GiveUp(text, outcome) => {
+                    record.results.push(given_up(&call, text, outcome)?);
+                    answered.push(Answered::without_run(call, outcome, true, text.to_owned()));
+                }
+                Then::Run(_) => {
+                    let Some(answer) = answers.next() else { continue };
+                    match (answers::draft(&answer)?, &answer.deferred) {
+                        (Some(draft), _) => {
+                            late.insert(index, draft.clone());
+                            record.results.push(draft);
+                            answered.push(Answered::of(&answer));
+                        }
+                        (None, Some(deferral)) => {
+                            waiting.push((answer.call_id.clone(), answer.tool_name, deferral.key));
+                            record.deferred.push(DeferredCall {
+                                call,
+                                commit: calls.commit,
+                                by: deferral.by.clone().unwrap_or_else(|| "approval".to_owned()),
+                                reason: deferral.reason.clone(),
+                                index,
+                                bound: deferral.bound.clone(),
+                            });
+                        }
+                        // Another run works on it, and answers it.
+                        (None, None) => held = held.or(answer.held),
+                    }
+                }
+            }
+        }
+        if !waiting.is_empty() {
+            record.also.push(deferred(waiting)?);
+        }
+        record.alongside = Some(Arc::clone(&effects) as Arc<dyn Alongside>);
+        let recorded = self.record(stored, record, answered, &mut done).await;
+        match recorded {
+            Ok(true) => effects.done(),
+            Ok(false) => effects.release().await?,
+            Err(error) => {
+                // The branch does not take the answers any more: what the tools did is known even
+                // so. Where the store failed it is not, and neither is the state of the tools.
+                if matches!(error, RunError::Engine(tract_engine::Error::Refused(_))) {
+                    effects.release().await?;
+                }
+                return Err(error);
+            }
+        }
+        self.correct(&effects, &late).await?;
+        if let Some(by) = held {
+            return Err(RunError::Held { by, branch: self.branch.as_str().to_owned() });
+        }
+        if matches!(done.end, TurnEnd::Called) && !done.pending.is_empty() {
+            done.end = TurnEnd::Waiting;
+        }
+        Ok(done)
+    }
+
+    /// What the calls of a turn share.
+    fn dispatch_turn(
+        &self,
+        calls: &Calls,
+        rendered: Option<&Arc<RenderedPrompt>>,
+        journal: BranchJournal,
+    ) -> Turn {
+        let mut context = self.context.clone().with_cancellation(self.cancellation.child());
+        if let (Some((prompt, _)), Some(rendered)) = (&self.prompt, rendered) {
+            context = context
+                .with_shared_resource(Arc::clone(prompt))
+                .with_shared_resource(Arc::clone(rendered));
+        }
+        if let Some(tell) = &self.tell {
+            let tell = Arc::clone(tell);
+            let sink = move |call_id: &str, line: fmt::Arguments<'_>| {
+                tell(&Progress::Tool { call_id, line: &line.to_string() });
+            };
+            context = context.with_progress(Arc::new(sink) as Arc<dyn ProgressSink>);
+        }
+        let approvals: Approvals = calls.approvals.iter().cloned().collect();
+        let mut turn = Turn::new()
+            .context(context)
+            .session(Arc::new(self.session.clone()))
+            .model(Arc::clone(&self.model))
+            .journal(Arc::new(journal))
+            .approvals(approvals)
+            .evaluation(MAIN)
+            .past(Arc::clone(&self.past))
+            .wait_for_others(self.patience)
+            .commit(calls.commit);
+        let kept_back = self.kept_back();
+        if rendered.is_some() || !kept_back.is_empty() {
+            // What a prompt knows of can be called while its section is shown, what a search knows
+            // of once it was found, all else always.
+            let hidden = |name: &str| {
+                let closed = rendered.is_some_and(|rendered| {
+                    (name == OPEN_SECTIONS && rendered.collapsed().is_empty())
+                        || rendered.unavailable().iter().any(|known| known == name)
+                });
+                closed || kept_back.contains(name)
+            };
+            let names = self.registry().iter().map(|tool| tool.name().to_owned());
+            turn = turn.available(names.filter(|name| !hidden(name)));
+        }
+        if let Some(resources) = &self.resources {
+            turn = turn.resources(Arc::clone(resources));
+        }
+        if let Some(budget) = &self.budget {
+            turn = turn.budget(Arc::clone(budget));
+        }
+        if let Some(served) = &calls.served {
+            turn = turn.served(served.clone());
+        }
+        turn
+    }
+
+    /// What the end of dispatch means for the turn: sections that are asked for are shown.
+    fn ended(&self, error: TurnError) -> Result<TurnEnd> {
+        match error {
+            TurnError::VisibilityExpansion { ref sections, .. } if self.prompt.is_some() => {
+                OpenedSections::open(&self.session, sections)?;
+                Ok(TurnEnd::Called)
+            }
+            TurnError::Evaluation { cause: Cause::Cancelled, .. } => Ok(TurnEnd::Cancelled),
+            error => Ok(TurnEnd::Ended(error)),
+        }
+    }
+
+    /// Writes what came of a turn, and tells of it; returns whether there was anything to write.
+    async fn record(
+        &self,
+        stored: &mut Stored,
+        mut record: TurnRecord,
+        mut answered: Vec<Answered>,
+        done: &mut TurnDone,
+    ) -> Result<bool> {
+        let unwritten = stored.unwritten(&self.repo, &self.branch, &self.session).await?;
+        let before = record.also.len();
+        record.also.extend(unwritten.requests.iter().cloned());
+        if record.results.is_empty() && record.also.is_empty() && record.deferred.is_empty() {
+            return Ok(false);
+        }
+        let recorded = self.repo.record_turn(&self.branch, &record).await?;
+        stored.written(unwritten, recorded.also.get(before..).unwrap_or_default());
+        for (answered, answer) in answered.iter_mut().zip(&recorded.answers) {
+            match answer {
+                TurnAnswer::Committed(commit) | TurnAnswer::Rejected { commit, .. } => {
+                    answered.commit = Some(commit.id());
+                }
+                TurnAnswer::Answered { by } => answered.commit = Some(*by),
+                TurnAnswer::Deferred(deferred) => done.pending.push(deferred.id.clone()),
+                _ => {}
+            }
+            self.tell(&Progress::Answered(answered));
+        }
+        for waits in &recorded.pending {
+            self.tell_waiting(waits);
+            done.pending.push(waits.id.clone());
+        }
+        done.answers = answered;
+        Ok(true)
+    }
+
+    /// Gives other branches the answers of calls that they were told were interrupted: this run
+    /// had been taken for ended.
+    async fn correct(&self, effects: &Effects, answers: &BTreeMap<u32, Draft>) -> Result<()> {
+        for (index, branches) in effects.misled() {
+            let Some(draft) = answers.get(&index) else { continue };
+            for branch in branches {
+                let branch = RefName::new(branch).map_err(tract_engine::Error::from)?;
+                match self.repo.answer_turn(&branch, vec![draft.clone()]).await {
+                    // The call is not on that branch any more.
+                    Ok(_) | Err(tract_engine::Error::Refused(_)) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn tell_waiting(&self, waits: &Pending) {
+        if let tract_engine::Asked::Call { call, .. } = &waits.asked {
+            let (pending, reason) = (waits.id.as_str(), waits.reason.as_str());
+            self.tell(&Progress::Waiting { pending, call_id: &call.id, reason });
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Asking the model: what is committed before, and its reply.
+
+use std::sync::Arc;
+
+use tract_compile::Compiled;
+use tract_core::{
+    Applied, By, Commit, CommitId, Draft, ModelError, Piece, RefTarget, Reply, ToolCall,
+};
+use tract_engine::plan::Request;
+use tract_engine::{Txn, WriteOptions, broken_off, generation_config, reply_draft};
+use tract_tools::dispatch::Served;
+use tract_tools::{Call, IntoCalls as _, Lookup};
+
+use super::{Calls, MAIN, Then, TurnDone, TurnEnd};
+use crate::agent::Agent;
+use crate::effects::Effects;
+use crate::error::{Result, RunError};
+use crate::journal::Elsewhere;
+use crate::progress::Progress;
+use crate::session::Stored;
+
+impl Agent {
+    /// Commits a message to the model, after instructions, tools and state where they have changed.
+    /// Returns whether anything was written.
+    pub(crate) async fn say(
+        &self,
+        stored: &mut Stored,
+        compiled: &Compiled,
+        said: Option<Draft>,
+    ) -> Result<bool> {
+        let mut requests = self.instruct(compiled).await?;
+        requests.extend(said.map(Request::Append));
+        let before = requests.len();
+        let unwritten = stored.unwritten(&self.repo, &self.branch, &self.session).await?;
+        requests.extend(unwritten.requests.iter().cloned());
+        if requests.is_empty() {
+            return Ok(false);
+        }
+        let options = WriteOptions::new().expect(compiled.head());
+        let commits = self.repo.write(&self.branch, &requests, &options).await?;
+        stored.written(unwritten, commits.get(before..).unwrap_or_default());
+        Ok(true)
+    }
+
+    /// Asks the model at the head, and answers the calls that it asks for.
+    pub(crate) async fn ask(
+        &self,
+        stored: &mut Stored,
+        compiled: &Compiled,
+        step: u32,
+    ) -> Result<TurnDone> {
+        let head = compiled.head().ok_or(RunError::NothingToAnswer)?;
+        self.tell(&Progress::Asking { step, head });
+        let mut request = compiled.request();
+        request.parameters.clone_from(&self.parameters);
+        let mut told = |piece: Piece| self.tell(&Progress::Piece(&piece));
+        let answered = self.model.stream(&request, &self.cancellation, &mut told).await;
+        let mut reply = match answered {
+            Ok(reply) => reply,
+            Err(error) => return self.no_answer(error).await,
+        };
+        if !self.keep_raw {
+            reply.raw = None;
+        }
+        let mut draft = reply_draft(&reply)?;
+        draft.generation_config =
+            generation_config(self.parameters.as_ref(), reply.model.as_deref())?;
+        let (commit, effects) = self.reply(head, draft, &reply).await?;
+        if let (Some(budget), Some(usage)) = (&self.budget, reply.usage) {
+            budget.usage(MAIN, usage);
+        }
+        let calls = self.calls_of(&reply, commit.id(), commit.origin.by, effects).await?;
+        self.tell(&Progress::Replied { commit: commit.id(), calls: calls.each.len() });
+        let mut done = match calls.each.is_empty() {
+            true => TurnDone::new(TurnEnd::Said),
+            false => self.answer(stored, calls).await?,
+        };
+        done.reply = Some(commit.id());
+        done.text = reply.text();
+        done.usage = reply.usage;
+        done.stop_reason = reply.stop_reason;
+        Ok(done)
+    }
+
+    /// Commits a reply. When it asks for calls that may have an effect, the same write says that
+    /// this run works on them: from then on no other run takes them for left open.
+    async fn reply(
+        &self,
+        head: CommitId,
+        draft: Draft,
+        reply: &Reply,
+    ) -> Result<(Commit, Arc<Effects>)> {
+        let may_act = |name: &str| match self.registry().lookup(name) {
+            Lookup::Found(tool) => {
+                !tool.traits().read_only || tool.definition().traits().destructive
+            }
+            Lookup::Ambiguous(_) => true,
+            _ => false,
+        };
+        let acts = reply.calls().any(|call| may_act(&call.name));
+        if !acts {
+            let options = WriteOptions::new().expect(Some(head));
+            let made = self.repo.write(&self.branch, &[Request::Append(draft)], &options).await?;
+            let commit = made.into_iter().next().ok_or(RunError::NothingToAnswer)?;
+            let effects = Effects::new(&self.repo, &self.branch, commit.id(), self.lease)?;
+            return Ok((commit, Arc::new(effects)));
+        }
+        let mut txn = Txn::new(&self.repo)?;
+        txn.expect(&self.branch, Some(RefTarget::Commit(head))).await?;
+        let commit = txn.add(&self.branch, &Request::Append(draft)).await?;
+        let (message, lease) = (commit.id(), self.lease);
+        let effects = Effects::of_new_message(&self.repo, &self.branch, &mut txn, message, lease)?;
+        match txn.apply("commit", &WriteOptions::new()).await? {
+            Applied::Done | Applied::Already => {}
+            Applied::Conflict(conflict) => {
+                return Err(tract_engine::Error::from(conflict).into());
+            }
+        }
+        effects.begun();
+        Ok((commit, Arc::new(effects)))
+    }
+
+    /// The calls of a reply; those of the message in its place when a hook changed it.
+    async fn calls_of(
+        &self,
+        reply: &Reply,
+        commit: CommitId,
+        by: By,
+        effects: Arc<Effects>,
+    ) -> Result<Calls> {
+        let (calls, tool_calls): (Vec<Call>, Vec<ToolCall>) = match by {
+            By::Hook => {
+                let content = self.repo.content_of(commit).await?;
+                ((&content).into_calls(), content.calls().cloned().collect())
+            }
+            _ => (reply.into_calls(), reply.calls().cloned().collect()),
+        };
+        let calls = tool_calls.into_iter().zip(calls.into_iter().map(Then::Run));
+        let each = (0..).zip(calls).map(|(index, (call, then))| (index, call, then)).collect();
+        let provider = reply.form.as_deref().and_then(|form| form.split('-').next());
+        let served = reply.model.as_deref().map(|model| Served::new(provider.unwrap_or(""), model));
+        let (approvals, pending, elsewhere) = (Vec::new(), Vec::new(), Elsewhere::default());
+        Ok(Calls { commit, each, approvals, served, pending, elsewhere, effects })
+    }
+
+    /// Records what had come of an answer that broke off.
+    async fn no_answer(&self, error: ModelError) -> Result<TurnDone> {
+        let mut recorded = None;
+        if let ModelError::BrokenOff { cause, partial } = &error {
+            let note = broken_off(cause, partial, self.parameters.as_ref())?;
+            recorded = Some(self.repo.write_one(&self.branch, note).await?.id());
+        }
+        match self.cancellation.is_cancelled() {
+            true => Ok(TurnDone::new(TurnEnd::Cancelled)),
+            false => Err(RunError::Model { error, recorded }),
+        }
+    }
+}
