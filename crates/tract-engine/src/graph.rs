@@ -40,12 +40,14 @@ struct Lane {
 
 /// A graph under way: takes one commit after the other and gives the rows of each, so that memory
 /// holds the lines that are open, not the history.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Layout {
     lanes: Vec<Option<Lane>>,
     lines: usize,
-    rows: Vec<GraphRow>,
 }
+
+/// Takes the rows of a commit, one after the other.
+type OnRow<'a> = dyn FnMut(GraphRow) + 'a;
 
 /// Lays out commits, given newest first with their parents; no commit may stand before one of its
 /// children. Parents that are not given run off the lower end.
@@ -78,11 +80,14 @@ impl Layout {
 
     /// Takes the next commit, under the number `place`, and gives its rows.
     pub fn add(&mut self, place: usize, id: CommitId, parents: &[CommitId]) -> Vec<GraphRow> {
-        self.commit(place, id, parents);
-        std::mem::take(&mut self.rows)
+        let mut rows = Vec::new();
+        self.draw(place, id, parents, &mut |row| rows.push(row));
+        rows
     }
 
-    fn commit(&mut self, place: usize, id: CommitId, parents: &[CommitId]) {
+    /// Takes the next commit, under the number `place`, and gives its rows one at a time: where
+    /// thousands of lines meet, they are too many and too wide to be held together.
+    pub fn draw(&mut self, place: usize, id: CommitId, parents: &[CommitId], each: &mut OnRow<'_>) {
         let mut coming: Vec<usize> = Vec::new();
         for (lane, at) in self.lanes.iter().enumerate() {
             if at.is_some_and(|at| at.next == id) {
@@ -93,7 +98,7 @@ impl Layout {
             Some((own, others)) => {
                 let own = *own;
                 for from in others {
-                    self.join(*from, own);
+                    self.join(*from, own, each);
                 }
                 own
             }
@@ -103,7 +108,7 @@ impl Layout {
         if let Some(glyph) = row.get_mut(own * 2) {
             glyph.symbol = '*';
         }
-        self.push(row, Some(place));
+        push(row, Some(place), each);
 
         let line = self.lanes[own].map_or(0, |lane| lane.line);
         // Edges to further parents are drawn while the own lane still goes on from the commit.
@@ -112,12 +117,12 @@ impl Layout {
             let there =
                 self.lanes.iter().position(|lane| lane.is_some_and(|lane| lane.next == *parent));
             match there {
-                Some(lane) if lane < own => self.edge_left(own, lane),
-                Some(lane) => self.edge_right(own, lane, None),
+                Some(lane) if lane < own => self.edge_left(own, lane, each),
+                Some(lane) => self.edge_right(own, lane, None, each),
                 None => {
                     let lane = self.free(own + 1);
                     let line = self.line();
-                    self.edge_right(own, lane, Some(line));
+                    self.edge_right(own, lane, Some(line), each);
                     self.lanes[lane] = Some(Lane { next: *parent, line });
                 }
             }
@@ -159,59 +164,59 @@ impl Layout {
         row
     }
 
-    fn push(&mut self, mut glyphs: Vec<Glyph>, commit: Option<usize>) {
-        while glyphs.last().is_some_and(|glyph| glyph.symbol == ' ') {
-            glyphs.pop();
-        }
-        self.rows.push(GraphRow { glyphs, commit });
-    }
-
     /// Ends lane `from` in lane `to`, which stands left of it.
-    fn join(&mut self, from: usize, to: usize) {
+    fn join(&mut self, from: usize, to: usize, each: &mut OnRow<'_>) {
         let line = self.lanes[from].map_or(0, |lane| lane.line);
         self.lanes[from] = None;
-        self.slant_left(from, to, line);
+        self.slant_left(from, to, line, each);
     }
 
     /// Leads from the commit in lane `from` to lane `to`, which stands left of it.
-    fn edge_left(&mut self, from: usize, to: usize) {
+    fn edge_left(&self, from: usize, to: usize, each: &mut OnRow<'_>) {
         let line = self.lanes[from].map_or(0, |lane| lane.line);
-        self.slant_left(from, to, line);
+        self.slant_left(from, to, line, each);
     }
 
     /// One row for neighbours, two for any other distance.
-    fn slant_left(&mut self, from: usize, to: usize, line: usize) {
+    fn slant_left(&self, from: usize, to: usize, line: usize, each: &mut OnRow<'_>) {
         let mut row = self.bars();
         set(&mut row, from * 2 - 1, '/', line);
         if from - to > 1 {
             for lane in to + 1..from - 1 {
                 set(&mut row, lane * 2 + 1, '_', line);
             }
-            self.push(row, None);
+            push(row, None, each);
             row = self.bars();
             set(&mut row, to * 2 + 1, '/', line);
         }
-        self.push(row, None);
+        push(row, None, each);
     }
 
     /// Leads from the commit in lane `from` to lane `to`, which stands right of it; `line` is
     /// that of a lane which begins with this edge.
-    fn edge_right(&mut self, from: usize, to: usize, line: Option<usize>) {
+    fn edge_right(&self, from: usize, to: usize, line: Option<usize>, each: &mut OnRow<'_>) {
         let line = line
             .or_else(|| self.lanes.get(to).copied().flatten().map(|lane| lane.line))
             .unwrap_or(0);
         let mut row = self.bars();
         set(&mut row, from * 2 + 1, '\\', line);
         if to - from > 1 {
-            self.push(row, None);
+            push(row, None, each);
             row = self.bars();
             for lane in from + 1..to - 1 {
                 set(&mut row, lane * 2 + 1, '_', line);
             }
             set(&mut row, to * 2 - 1, '\\', line);
         }
-        self.push(row, None);
+        push(row, None, each);
     }
+}
+
+fn push(mut glyphs: Vec<Glyph>, commit: Option<usize>, each: &mut OnRow<'_>) {
+    while glyphs.last().is_some_and(|glyph| glyph.symbol == ' ') {
+        glyphs.pop();
+    }
+    each(GraphRow { glyphs, commit });
 }
 
 fn set(row: &mut Vec<Glyph>, column: usize, symbol: char, line: usize) {

@@ -263,27 +263,38 @@ impl<'a> Printer<'a> {
     ) -> Outcome<()> {
         let rows: Vec<Row> = found.into_iter().map(|found| self.row(found, log)).collect();
         self.widen(&rows);
-        let mut drawn = Vec::with_capacity(rows.len());
-        for (place, row) in rows.iter().enumerate() {
-            match &mut self.graph {
-                Some(layout) => {
-                    drawn.extend(layout.add(place, row.commit.id(), &row.commit.parents));
-                }
-                None => drawn.push(GraphRow { glyphs: Vec::new(), commit: Some(place) }),
+        let mut layout = self.graph.take();
+        if let Some(layout) = &layout {
+            // Drawn twice, for the width first: the rows between thousands of branches are not kept.
+            let mut ahead = layout.clone();
+            for (place, row) in rows.iter().enumerate() {
+                ahead.draw(place, row.commit.id(), &row.commit.parents, &mut |row| {
+                    self.widths.graph = self.widths.graph.max(row.glyphs.len());
+                });
             }
         }
-        let width = drawn.iter().map(|row| row.glyphs.len()).max().unwrap_or(0);
-        self.widths.graph = self.widths.graph.max(width);
-        for drawn in &drawn {
-            let row = drawn.commit.and_then(|place| rows.get(place));
-            self.line(context, drawn, row)?;
-            if let Some(row) = row.filter(|_| log.patch) {
+        for (place, row) in rows.iter().enumerate() {
+            let mut printed = Ok(());
+            let mut print = |drawn: GraphRow| {
+                if printed.is_ok() && !context.out.is_lost() {
+                    printed = self.line(context, &drawn, drawn.commit.map(|_| row));
+                }
+            };
+            match &mut layout {
+                Some(layout) => {
+                    layout.draw(place, row.commit.id(), &row.commit.parents, &mut print);
+                }
+                None => print(GraphRow { glyphs: Vec::new(), commit: Some(place) }),
+            }
+            printed?;
+            if log.patch {
                 for line in super::show::changes(self.tract, &row.commit).await? {
                     context.out.line(format_args!("    {line}"))?;
                 }
                 context.out.line("")?;
             }
         }
+        self.graph = layout;
         Ok(())
     }
 
