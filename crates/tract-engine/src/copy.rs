@@ -129,6 +129,8 @@ impl CopyReport {
 const WRITE_BYTES: usize = 8 << 20;
 /// Commits in one write at most.
 const WRITE_COMMITS: usize = 256;
+/// Refs in one write at most.
+const WRITE_REFS: usize = 512;
 
 /// Copies what refs lead to, into another repository.
 ///
@@ -143,8 +145,8 @@ const WRITE_COMMITS: usize = 256;
 ///
 /// # Errors
 /// [`Error::UnknownRevision`] when a chosen ref does not exist; [`Error::Damaged`] when something
-/// that the refs lead to is damaged or missing; [`Error::Conflict`] when somebody moves a ref of
-/// the target meanwhile: copying again goes on.
+/// that the refs lead to is damaged or missing; [`Error::KeptMoving`] when others keep moving refs
+/// of the target: copying again continues.
 pub async fn copy(from: &Repo, to: &Repo, options: &CopyOptions) -> Result<CopyReport> {
     let (store, name) = (from.store().as_ref(), from.name());
     let mut refs = store.list_refs(name, "").await?;
@@ -191,23 +193,23 @@ pub async fn copy(from: &Repo, to: &Repo, options: &CopyOptions) -> Result<CopyR
             progress(CopyProgress { commits_done: done, commits: order.len() });
         }
     }
-    // A part has no HEAD of its own: the first of its branches is where to begin.
+    // A part has no HEAD of its own: the first of its branches is where to begin, unless one of
+    // them is where the target begins. So it comes after them.
     let begin =
         refs.iter().find(|(name, _)| options.refs.is_some() && name.branch_name().is_some());
-    if let Some((branch, _)) = begin {
-        let head = (RefName::head(), RefTarget::Ref(branch.clone()));
-        refs.push(head);
-    }
-    for (name, target) in refs {
-        let status = carrier.point(&name, &target).await?;
-        // What is short has no rows to lack.
-        if let (RefTarget::Commit(head), CopyStatus::Created | CopyStatus::Forwarded) =
-            (&target, &status)
-            && report.commits as u64 >= to.turn_rows_every()
-        {
-            crate::turns::catch_up(to, *head).await;
+    let begin = begin.map(|(branch, _)| (RefName::head(), RefTarget::Ref(branch.clone())));
+    for group in refs.chunks(WRITE_REFS).chain(begin.as_slice().chunks(1)) {
+        let statuses = carrier.point(group).await?;
+        for ((name, target), status) in group.iter().zip(statuses) {
+            // What is short has no rows to lack.
+            if let (RefTarget::Commit(head), CopyStatus::Created | CopyStatus::Forwarded) =
+                (target, &status)
+                && report.commits as u64 >= to.turn_rows_every()
+            {
+                crate::turns::catch_up(to, *head).await;
+            }
+            report.refs.push(CopiedRef { name: name.clone(), to: target.clone(), status });
         }
-        report.refs.push(CopiedRef { name, to: target, status });
     }
     Ok(report)
 }
@@ -363,13 +365,53 @@ impl Carrier<'_> {
         Ok(rows)
     }
 
-    /// Makes a ref in the target, or moves it forward.
-    async fn point(&self, name: &RefName, to: &RefTarget) -> Result<CopyStatus> {
-        let at = self.to.ref_target(name).await?;
-        let status = match (&at, to) {
+    /// Makes refs in the target, or moves them forward, in one write; says what became of each.
+    async fn point(&self, refs: &[(RefName, RefTarget)]) -> Result<Vec<CopyStatus>> {
+        let names: Vec<RefName> = refs.iter().map(|(name, _)| name.clone()).collect();
+        let mut races = self.to.races();
+        loop {
+            let found = self.to.store().refs(self.to.name(), &names).await?;
+            let mut batch = self.batch()?;
+            let mut documents = Vec::new();
+            let mut statuses = Vec::with_capacity(refs.len());
+            for ((name, to), at) in refs.iter().zip(found) {
+                let status = self.status(name, to, at.as_ref()).await?;
+                if let CopyStatus::Created | CopyStatus::Forwarded = status {
+                    documents.extend(to.blob());
+                    let expect = at.map_or(Expect::Absent, Expect::Is);
+                    batch.refs.push(RefEdit { name: name.clone(), expect, to: Some(to.clone()) });
+                }
+                statuses.push(status);
+            }
+            if batch.refs.is_empty() {
+                return Ok(statuses);
+            }
+            batch.blobs = self.blobs(documents).await?;
+            let (id, moves) = (batch.id, batch.refs.len());
+            let (store, name) = (self.to.store().as_ref(), self.to.name());
+            match store.apply(name, batch).await? {
+                Applied::Done | Applied::Already => {
+                    self.operation.recorded(store, name, id, moves).await;
+                    tell(self.to, id).await;
+                    return Ok(statuses);
+                }
+                // Another writer moved one of them: it may have diverged, the others have not.
+                Applied::Conflict(_) => races.lose().await?,
+            }
+        }
+    }
+
+    /// Decides what becomes of a ref that points to `at` in the target.
+    async fn status(
+        &self,
+        name: &RefName,
+        to: &RefTarget,
+        at: Option<&RefTarget>,
+    ) -> Result<CopyStatus> {
+        Ok(match (at, to) {
             (None, _) => CopyStatus::Created,
-            (Some(at), to) if at == to => return Ok(CopyStatus::Unchanged),
-            // Where nobody has begun yet, nobody is led away.
+            (Some(at), to) if at == to => CopyStatus::Unchanged,
+            // A branch without commits: its place is free to be another's.
             (Some(RefTarget::Ref(at)), RefTarget::Ref(_))
                 if self.to.head_of(at).await?.is_none() =>
             {
@@ -380,25 +422,9 @@ impl Carrier<'_> {
             {
                 CopyStatus::Forwarded
             }
-            // Where one stands in the target is nobody's work.
-            (Some(RefTarget::Ref(_)), RefTarget::Ref(_)) => return Ok(CopyStatus::Unchanged),
-            (Some(found), _) => return Ok(CopyStatus::Diverged { found: found.clone() }),
-        };
-        let mut batch = self.batch()?;
-        if let RefTarget::Blob(id) = to {
-            batch.blobs = self.blobs(vec![*id]).await?;
-        }
-        let expect = at.map_or(Expect::Absent, Expect::Is);
-        batch.refs.push(RefEdit { name: name.clone(), expect, to: Some(to.clone()) });
-        let (id, moves) = (batch.id, batch.refs.len());
-        match self.to.store().apply(self.to.name(), batch).await? {
-            Applied::Done | Applied::Already => {
-                let (store, name) = (self.to.store().as_ref(), self.to.name());
-                self.operation.recorded(store, name, id, moves).await;
-                tell(self.to, id).await;
-                Ok(status)
-            }
-            Applied::Conflict(conflict) => Err(conflict.into()),
-        }
+            // Which branch the target begins on is its own choice.
+            (Some(RefTarget::Ref(_)), RefTarget::Ref(_)) => CopyStatus::Unchanged,
+            (Some(found), _) => CopyStatus::Diverged { found: found.clone() },
+        })
     }
 }

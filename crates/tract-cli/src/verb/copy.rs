@@ -1,10 +1,13 @@
 //! `tract copy`
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clap::Args;
 use serde::Serialize;
-use tract::engine::{CopyOptions, CopyReport, OnCopy, OnVerify, VerifyOptions, VerifyReport};
+use tract::engine::{
+    CopiedRef, CopyOptions, CopyReport, CopyStatus, OnCopy, OnVerify, VerifyOptions, VerifyReport,
+};
 use tract::{RefName, RepoName, Tract};
 
 use crate::context::Context;
@@ -113,6 +116,16 @@ async fn checked(to: &Tract) -> Outcome<VerifyReport> {
     Ok(report?)
 }
 
+/// Whether a ref has a line of its own: people name branches and tags, the others are counted
+/// unless something is wrong with them.
+fn is_shown(at: &CopiedRef) -> bool {
+    let name = &at.name;
+    name.branch_name().is_some()
+        || name.tag_name().is_some()
+        || *name == RefName::head()
+        || matches!(at.status, CopyStatus::Diverged { .. })
+}
+
 fn print(context: &mut Context<'_>, report: &CopyReport, check: &VerifyReport) -> Outcome<()> {
     let repo = context.global.repo.clone();
     if context.out.is_json() {
@@ -130,12 +143,23 @@ fn print(context: &mut Context<'_>, report: &CopyReport, check: &VerifyReport) -
             refs: refs.collect(),
         });
     }
-    for at in &report.refs {
+    let (shown, internal): (Vec<_>, Vec<_>) = report.refs.iter().partition(|at| is_shown(at));
+    for at in shown {
         let word = match &at.status {
-            tract::engine::CopyStatus::Diverged { .. } => Styled(WARN, at.status.word()),
+            CopyStatus::Diverged { .. } => Styled(WARN, at.status.word()),
             _ => Styled(GOOD, at.status.word()),
         };
         context.out.line(format_args!("{word:<10} {}", Styled(REF, &at.name)))?;
+    }
+    if !internal.is_empty() {
+        let mut by_word: BTreeMap<&str, u64> = BTreeMap::new();
+        for at in &internal {
+            *by_word.entry(at.status.word()).or_default() += 1;
+        }
+        let words: Vec<String> =
+            by_word.iter().map(|(word, n)| format!("{} {word}", render::number(*n))).collect();
+        let refs = count(internal.len(), "internal ref");
+        context.out.line(format_args!("{refs}: {}", words.join(", ")))?;
     }
     let state = match check.clean {
         true => Styled(GOOD, "clean"),
