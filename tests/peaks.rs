@@ -164,3 +164,59 @@ fn an_import_of_many_messages_takes_three_times_its_text() {
     figure("T12 memory", "import", told.clone());
     assert!(taken < 3 * text + FLAT_BYTES, "{told}");
 }
+
+/// Bytes of the one message of a recording.
+const ONE: &str = "TRACT_TEST_PEAK_ONE";
+
+#[test]
+fn the_child_imports_one_large_message() {
+    use tract::import::{ImportOptions, Importer, LargeConversation};
+
+    let (Ok(url), Ok(bytes)) = (std::env::var(URL), std::env::var(ONE)) else {
+        return;
+    };
+    let tract = block_on(OpenOptions::new().open(&url)).unwrap();
+    let before = peak().unwrap();
+    let bytes: usize = bytes.parse().unwrap();
+    let mut text = String::with_capacity(bytes + 200);
+    text.push_str("{\"id\":\"c\",\"messages\":[{\"role\":\"user\",\"content\":\"");
+    while text.len() < bytes {
+        text.push_str("a line of a log, without end ");
+    }
+    text.push_str("\"}]}");
+    let mut importer = Importer::new(tract.repo(), ImportOptions::new()).unwrap();
+    // Once through without storing anything, as the command line does.
+    let mut checked = LargeConversation::open(&text, None, "c").unwrap();
+    while checked.messages.next_draft().unwrap().is_some() {}
+    drop(checked);
+    let read = LargeConversation::open(&text, None, "c").unwrap();
+    let LargeConversation { id, tools, meta, mut messages, .. } = read;
+    let next = || messages.next_draft().map_err(tract::Error::from);
+    assert_eq!(block_on(importer.add_large(id, &tools, Some(meta), next)).unwrap().len(), 1);
+    println!("\npeak {} {}", peak().unwrap() - before, text.len());
+}
+
+#[test]
+fn an_import_of_one_large_message_takes_three_times_its_line() {
+    if peak().is_none() {
+        println!("left out: this system does not tell how much memory a process had");
+        return;
+    }
+    let megabytes = scaled(60, 0.5, 30);
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["peaks::the_child_imports_one_large_message", "--exact", "--nocapture"])
+        .env(URL, format!("sqlite:{}", folder.path().join("agent.db").display()))
+        .env(ONE, (megabytes * 1_000_000).to_string())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let line = said.lines().find_map(|line| line.strip_prefix("peak "));
+    let line = line.unwrap_or_else(|| panic!("{said}{}", String::from_utf8_lossy(&output.stderr)));
+    let (taken, text) = line.split_once(' ').unwrap();
+    let (taken, text): (usize, usize) = (taken.parse().unwrap(), text.parse().unwrap());
+    let told = format!("one message in {text} bytes takes {taken} bytes");
+    figure("T12 memory", "import", told.clone());
+    // Three times the line, and some pages of the store.
+    assert!(taken < 3 * text + (8 << 20), "{told}");
+}

@@ -151,7 +151,7 @@ impl<'a> Fields<'a> {
 
 /// Reads a string literal.
 pub(crate) fn string(raw: &str) -> Option<String> {
-    serde_json::from_str(raw).ok()
+    json::read_string(raw)
 }
 
 /// Writes a string literal.
@@ -195,6 +195,7 @@ impl Object {
         }
         json::write_string(&mut self.0, key, Escapes::Raw);
         self.0.push(':');
+        self.0.reserve(text.len() + 3);
         json::write_string(&mut self.0, text, Escapes::Raw);
     }
 

@@ -38,8 +38,8 @@ use serde_json::value::RawValue;
 pub use error::JsonError;
 pub use number::write_f64;
 pub use repeated::repeated_keys;
-pub use string::write_string;
-pub(crate) use string::{needs_escapes, read_string};
+pub(crate) use string::needs_escapes;
+pub use string::{read_string, write_string};
 
 use scan::Scanner;
 use write::Writer;

@@ -144,7 +144,13 @@ fn hex(bytes: &[u8], from: usize) -> Result<u32, Fault> {
 }
 
 /// Reads a JSON string, quotes included, into one piece of memory; `None` when it is none.
-pub(crate) fn read_string(literal: &str) -> Option<String> {
+///
+/// ```
+/// # use tract_core::json::read_string;
+/// assert_eq!(read_string(r#""tab\t, caf\u00e9""#).as_deref(), Some("tab\t, café"));
+/// assert_eq!(read_string("12"), None);
+/// ```
+pub fn read_string(literal: &str) -> Option<String> {
     let mut rest = literal.strip_prefix('"')?.strip_suffix('"')?;
     let mut out = String::with_capacity(rest.len());
     loop {

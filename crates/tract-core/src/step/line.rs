@@ -32,7 +32,7 @@ fn type_of(raw: &str) -> &'static str {
 
 /// Reads a value that was checked to be one of JSON.
 fn text(raw: &str) -> Option<String> {
-    raw.starts_with('"').then(|| serde_json::from_str(raw).ok()).flatten()
+    json::read_string(raw)
 }
 
 impl<'a> Line<'a> {

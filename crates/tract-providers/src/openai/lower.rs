@@ -19,15 +19,17 @@ pub(crate) fn message(out: &mut Out<'_>) -> Option<String> {
     let mut elements = Vec::new();
     let mut calls = Vec::new();
     let mut index = 0;
-    let mut only_text = None;
+    // A text that is alone is written as it is, and only then: it may be large.
+    let mut first_text = None;
     for part in parts.iter() {
         match part {
             Part::Text { text } => {
-                let mut element = Object::new();
-                element.text("type", "text");
-                element.text("text", text);
-                elements.push(element.end());
-                only_text = Some(text.as_str());
+                if elements.is_empty() && first_text.is_none() {
+                    first_text = Some(text.as_str());
+                    continue;
+                }
+                elements.extend(first_text.take().map(text_element));
+                elements.push(text_element(text));
             }
             Part::Image { media_type, source } => {
                 if !out.own && speaker != Speaker::User {
@@ -35,7 +37,10 @@ pub(crate) fn message(out: &mut Out<'_>) -> Option<String> {
                     continue;
                 }
                 match image(media_type.as_deref(), source) {
-                    Some(element) => elements.push(element),
+                    Some(element) => {
+                        elements.extend(first_text.take().map(text_element));
+                        elements.push(element);
+                    }
                     None => out.left_out("an image that only its provider holds"),
                 }
             }
@@ -65,35 +70,33 @@ pub(crate) fn message(out: &mut Out<'_>) -> Option<String> {
                 }
             }
             Part::Opaque { dialect, json } => {
-                elements.extend(out.opaque(Dialect::OpenAi, dialect, json));
+                if let Some(element) = out.opaque(Dialect::OpenAi, dialect, json) {
+                    elements.extend(first_text.take().map(text_element));
+                    elements.push(element);
+                }
             }
         }
     }
-    if speaker == Speaker::Assistant && out.repairing && elements.is_empty() && calls.is_empty() {
+    let is_empty = elements.is_empty() && first_text.is_none();
+    if speaker == Speaker::Assistant && out.repairing && is_empty && calls.is_empty() {
         out.note(RepairKind::EmptyMessage, "an assistant's empty message: left out".to_owned());
         return None;
     }
-    if speaker == Speaker::User
-        && !out.own
-        && out.repairing
-        && elements.is_empty()
-        && !parts.is_empty()
-    {
+    if speaker == Speaker::User && !out.own && out.repairing && is_empty && !parts.is_empty() {
         out.note(RepairKind::EmptyMessage, "a message with nothing left: left out".to_owned());
         return None;
     }
-    let content = match (elements.as_slice(), only_text) {
-        ([], _) if speaker == Speaker::Assistant => "null".to_owned(),
-        ([], _) => r#""""#.to_owned(),
-        ([_], Some(text)) => raw::literal(text),
-        _ => raw::array(&elements),
-    };
     let mut message = Object::new();
     message.text("role", role(out, speaker));
     if let Content::ToolResult(answer) = out.content {
         message.text("tool_call_id", out.call_id(&answer.call_id));
     }
-    message.raw("content", &content);
+    match (elements.as_slice(), first_text) {
+        (_, Some(text)) => message.text("content", text),
+        ([], None) if speaker == Speaker::Assistant => message.raw("content", "null"),
+        ([], None) => message.text("content", ""),
+        (elements, None) => message.raw("content", &raw::array(elements)),
+    }
     // OpenAI's results have no name; one that was recorded with it goes back so.
     let takes_name = |name: &&str| out.own || (speaker != Speaker::Tool && plain(name));
     if let Some(name) = out.name().filter(takes_name) {
@@ -103,6 +106,13 @@ pub(crate) fn message(out: &mut Out<'_>) -> Option<String> {
         message.raw("tool_calls", &raw::array(&calls));
     }
     Some(message.end())
+}
+
+fn text_element(text: &str) -> String {
+    let mut element = Object::new();
+    element.text("type", "text");
+    element.text("text", text);
+    element.end()
 }
 
 /// Writes an answer that stands in for one; the tool's name is of no use there.
