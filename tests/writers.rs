@@ -67,7 +67,7 @@ fn streams_of_many_handles_to_one_branch_all_go_through() {
                 let tract = backend.open(folder.path(), "agent");
                 let line = |n: usize| {
                     let text = format!(r#"{{"op":"user","text":"{handle} says {n}"}}"#);
-                    StreamLine { line: n, step: Ok(Step::parse(&text).unwrap()) }
+                    StreamLine::new(n, Ok(Step::parse(&text).unwrap()))
                 };
                 let mut refused = Vec::new();
                 let told = |event: tract::engine::ApplyEvent| {

@@ -1,17 +1,19 @@
 //! Streams: one line after another, each done whole or not at all.
 
 mod asked;
+mod atomic;
+mod group;
 mod line;
 mod received;
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use tract_compile::CompileError;
 use tract_core::step::Step;
 use tract_core::{
-    Applied, Blob, BlobId, CommitId, LogNote, RefName, Store, StoreError, StoreErrorKind, Toolset,
-    ToolsetId,
+    Blob, BlobId, CommitId, LogNote, RefName, Store, StoreError, StoreErrorKind, Toolset, ToolsetId,
 };
 
 pub use self::line::{LineError, StreamLine, number_lines, read_lines};
@@ -20,18 +22,19 @@ use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::overlay::Overlay;
 use crate::repo::Repo;
-use crate::write::tell;
 
 /// How [`apply_stream`] goes about it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ApplyOptions {
     /// Goes on after a refused line.
     pub keep_going: bool,
-    /// All lines in one durable write, or none of them. All are held in memory.
+    /// All lines, or none of them: refs move in one write at the end. Objects of a long stream are
+    /// written ahead of it.
     pub atomic: bool,
-    /// Lines in one durable write; 1 by default.
-    pub batch: usize,
+    /// Lines in one durable write. When absent, lines that arrive together share one, and a line
+    /// that arrives alone waits for no other.
+    pub batch: Option<usize>,
     /// Takes approvals, policies, pending operations, decisions and claims of effects too: all refs
     /// that are not [history](RefName::is_history). Off by default, since a stream may come from
     /// elsewhere.
@@ -42,21 +45,8 @@ pub struct ApplyOptions {
     pub operation: Option<Operation>,
 }
 
-impl Default for ApplyOptions {
-    fn default() -> Self {
-        Self {
-            keep_going: false,
-            atomic: false,
-            batch: 1,
-            trust: false,
-            branch: None,
-            operation: None,
-        }
-    }
-}
-
 impl ApplyOptions {
-    /// Starts from the defaults: line by line, until one is refused.
+    /// Starts from the defaults: lines as they arrive, until one is refused.
     pub fn new() -> Self {
         Self::default()
     }
@@ -68,17 +58,17 @@ impl ApplyOptions {
         self
     }
 
-    /// Sets whether all lines are one durable write.
+    /// Sets whether all lines are done, or none.
     #[must_use]
     pub fn atomic(mut self, atomic: bool) -> Self {
         self.atomic = atomic;
         self
     }
 
-    /// Sets how many lines are one durable write.
+    /// Sets how many lines are one durable write, whether they arrive together or not; at least 1.
     #[must_use]
     pub fn batch(mut self, lines: usize) -> Self {
-        self.batch = lines.max(1);
+        self.batch = Some(lines.max(1));
         self
     }
 
@@ -140,11 +130,18 @@ pub struct ApplyReport {
 /// - A mark names a commit for the lines after it.
 /// - A refused line changes nothing and ends the run; lines before it stand. With `keep_going` the
 ///   lines after it are tried. With `atomic` a refused line takes all others with it.
+/// - Lines that arrive together are one durable write, and each is answered once that is done; the
+///   next line is asked for only then. A refused line takes no other with it. With `batch` a write
+///   waits until it has that many lines, or the stream ends.
 /// - A line with a record brings that very commit, or is refused; it moves no branch. Lines that
 ///   say where refs point make or forward them, and never move a ref back or aside.
 /// - When another handle or process moves a ref meanwhile, the lines of the write are carried out
-///   again on what is there now. Lines whose refs kept moving for as long as
-///   [`RepoOptions::retry_for`](crate::RepoOptions::retry_for) says are refused.
+///   again on what is there now, fewer of them each time. Lines whose refs kept moving for as long
+///   as [`RepoOptions::retry_for`](crate::RepoOptions::retry_for) says are refused.
+/// - With `atomic`, memory holds some megabytes of a stream, and the ids. The objects of a longer
+///   one are written ahead of the write that moves the refs: no ref leads to them until then, nor
+///   ever, when a line is refused or the process ends. Such a stream is carried out once, and is
+///   refused when a ref that it moves was moved meanwhile.
 /// - A ref that is not [history](RefName::is_history) is refused unless the options trust the
 ///   stream. This says nothing of other lines, so they are carried out all the same; with `atomic`
 ///   it takes them with it.
@@ -159,24 +156,29 @@ pub async fn apply_stream(
 ) -> Result<ApplyReport> {
     let mut stream = Stream::new(repo, options).await?;
     let mut lines = lines.into_iter();
-    let most = if options.atomic { usize::MAX } else { options.batch.max(1) };
     let mut report = ApplyReport::default();
-    loop {
-        let group: Vec<StreamLine> = lines.by_ref().take(most).collect();
-        if group.is_empty() {
-            break;
+    let mut answer = |event: ApplyEvent| {
+        match event.result {
+            Ok(_) => report.done += 1,
+            Err(_) => report.refused += 1,
         }
-        let outcome = stream.group(group, options).await?;
-        let stop = outcome.iter().any(|event| ends_the_run(&event.result, options));
-        for event in outcome {
-            match event.result {
-                Ok(_) => report.done += 1,
-                Err(_) => report.refused += 1,
+        events(event);
+    };
+    if options.atomic {
+        stream.all_or_none(lines, &mut answer).await?;
+    } else {
+        let mut group = VecDeque::new();
+        loop {
+            group::fill(&mut group, &mut lines, options);
+            if group.is_empty() {
+                break;
             }
-            events(event);
-        }
-        if stop {
-            break;
+            let outcome = stream.group(&mut group, options).await?;
+            let stop = outcome.iter().any(|event| ends_the_run(&event.result, options));
+            outcome.into_iter().for_each(&mut answer);
+            if stop {
+                break;
+            }
         }
     }
     report.branch = Some(stream.state.branch);
@@ -197,6 +199,8 @@ struct Stream {
     overlay: Arc<Overlay>,
     /// The repository as it is with what is held back.
     repo: Repo,
+    /// The repository itself, for writes that are not held back.
+    stored: Repo,
     operation: Operation,
     /// Whether refs that are not history are taken.
     trust: bool,
@@ -230,6 +234,7 @@ impl Stream {
         let store: Arc<dyn Store> = overlay.clone();
         Ok(Self {
             repo: repo.over(store).within(operation.held_back()),
+            stored: repo.within(operation.clone()),
             overlay,
             operation,
             state: State { branch, trusted: 0 },
@@ -244,76 +249,6 @@ impl Stream {
         })
     }
 
-    /// Carries out lines as one durable write, and says what became of each.
-    async fn group(
-        &mut self,
-        group: Vec<StreamLine>,
-        options: &ApplyOptions,
-    ) -> Result<Vec<ApplyEvent>> {
-        // A line that is no step is refused once; the others may have to be tried again.
-        let mut unread: Vec<Option<LineError>> = Vec::with_capacity(group.len());
-        let mut steps: Vec<(usize, Option<Step>)> = Vec::with_capacity(group.len());
-        for StreamLine { line, step } in group {
-            let (step, error) = match step {
-                Ok(step) => (Some(step), None),
-                Err(error) => (None, Some(error)),
-            };
-            steps.push((line, step));
-            unread.push(error);
-        }
-        let before = self.state.clone();
-        let mut races = self.repo.races();
-        loop {
-            let mut events = Vec::with_capacity(steps.len());
-            let mut refused = false;
-            for (place, (line, step)) in steps.iter().enumerate() {
-                self.place = place;
-                let (mark, result) = match step {
-                    Some(step) => (step.mark.clone(), self.step(step).await?),
-                    // The error itself is put in once the group is done.
-                    None => (None, Ok(None)),
-                };
-                let unread = unread.get(place).is_some_and(Option::is_some);
-                refused |= unread || result.is_err();
-                let ends = unread && !options.keep_going || ends_the_run(&result, options);
-                events.push(ApplyEvent { line: *line, mark, result });
-                if ends || options.atomic && refused {
-                    break;
-                }
-            }
-            let (applied, written) = match options.atomic && refused {
-                true => {
-                    self.take_back(&before);
-                    (Applied::Done, None)
-                }
-                false => self.overlay.flush(self.repo.name(), self.note(), &self.operation).await?,
-            };
-            match applied {
-                Applied::Done | Applied::Already => {
-                    if let Some(written) = written {
-                        tell(&self.repo, written).await;
-                    }
-                    self.settle();
-                    for (event, error) in events.iter_mut().zip(&mut unread) {
-                        if let Some(error) = error.take() {
-                            event.result = Err(error);
-                        }
-                    }
-                    if options.atomic && refused {
-                        events.retain(|event| event.result.is_err());
-                    }
-                    return Ok(events);
-                }
-                Applied::Conflict(_) => {
-                    self.take_back(&before);
-                    if let Err(over) = races.lose().await {
-                        return outrun(over, &steps, &mut unread, options);
-                    }
-                }
-            }
-        }
-    }
-
     fn note(&self) -> LogNote {
         LogNote {
             operation: self.operation.id(),
@@ -325,17 +260,34 @@ impl Stream {
         }
     }
 
-    /// Carries out one line. The outer error ends the stream, the inner one refuses the line.
-    async fn step(&mut self, step: &Step) -> Result<Result<Option<CommitId>, LineError>> {
+    /// Carries out one line. The outer error ends the stream, the inner one refuses the line. A
+    /// line that is given away is not copied.
+    async fn step(&mut self, step: Cow<'_, Step>) -> Result<Result<Option<CommitId>, LineError>> {
+        let (mark, linked) = (step.mark.clone(), self.linked.len());
+        let repo = self.repo.clone();
         let done = match &step.recorded {
-            Some(commit) => self.received(step, commit).await.map(|()| Some(commit.id())),
-            None => self.asked(step).await,
+            Some(_) => self.received(step).await.map(Some),
+            None if step.op.adds_message() => self.added(&repo, step).await.map(Some),
+            None => self.asked(&step).await,
         };
+        if done.is_err() {
+            // What the line would have linked to may be linked to by another.
+            self.linked.truncate(linked);
+        }
+        self.answer(mark, done)
+    }
+
+    /// Tells a line that is refused from a store that fails, and notes what a mark names.
+    fn answer(
+        &mut self,
+        mark: Option<String>,
+        done: Result<Option<CommitId>, LineError>,
+    ) -> Result<Result<Option<CommitId>, LineError>> {
         match done {
             Ok(commit) => {
-                if let (Some(mark), Some(commit)) = (&step.mark, commit) {
+                if let (Some(mark), Some(commit)) = (mark, commit) {
                     let was = self.marks.insert(mark.clone(), commit);
-                    self.unmarked.push((mark.clone(), was));
+                    self.unmarked.push((mark, was));
                 }
                 Ok(Ok(commit))
             }
@@ -368,24 +320,6 @@ impl Stream {
             }
         }
     }
-}
-
-/// Refuses the lines of a group whose refs kept moving: the first, or all where the stream
-/// continues after a refused line.
-fn outrun(
-    over: Error,
-    steps: &[(usize, Option<Step>)],
-    unread: &mut [Option<LineError>],
-    options: &ApplyOptions,
-) -> Result<Vec<ApplyEvent>> {
-    let Error::KeptMoving { attempts } = over else { return Err(over) };
-    let most = if options.keep_going && !options.atomic { steps.len() } else { 1 };
-    let event = |((line, step), unread): (&(usize, Option<Step>), &mut Option<LineError>)| {
-        let error = unread.take().unwrap_or(LineError::Engine(Error::KeptMoving { attempts }));
-        let mark = step.as_ref().and_then(|step| step.mark.clone());
-        ApplyEvent { line: *line, mark, result: Err(error) }
-    };
-    Ok(steps.iter().zip(unread).take(most).map(event).collect())
 }
 
 /// Whether the lines after a line are left out, given what became of it.

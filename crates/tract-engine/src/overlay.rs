@@ -34,7 +34,32 @@ struct Pending {
     /// What refs were in the store below when they were first read. Others may move them meanwhile:
     /// only the flush finds out.
     seen: HashMap<RefName, Option<RefTarget>>,
-    batches: Vec<(BatchId, LogNote)>,
+    /// The first batch, and whether there were others.
+    first: Option<(BatchId, LogNote)>,
+    several: bool,
+    /// Whether objects were written ahead of the refs.
+    staged: bool,
+    /// About how much memory the objects take.
+    bytes: usize,
+}
+
+/// What a commit and its entries take in memory, about, beside the blobs.
+const COMMIT_BYTES: usize = 1 << 10;
+
+impl Pending {
+    /// Puts the objects into a batch, parents before their children.
+    fn objects(&self, batch: &mut Batch) {
+        batch.blobs.extend(self.blobs.values().cloned());
+        batch.toolsets.extend(self.toolsets.values().cloned());
+        let commits = self.order.iter().filter_map(|id| self.commits.get(id));
+        batch.commits.extend(commits.cloned());
+        let rows = self.derived.iter();
+        batch.derived.extend(rows.map(|((kind, commit), bytes)| DerivedRow {
+            kind: *kind,
+            commit: *commit,
+            bytes: bytes.clone(),
+        }));
+    }
 }
 
 /// One repository of a store, with writes that are held back on top: whoever reads through it sees
@@ -82,28 +107,59 @@ impl Overlay {
         Ok((applied, Some(batch.id)))
     }
 
+    /// About how many bytes the objects take that are held back.
+    pub(crate) fn bytes(&self) -> usize {
+        self.pending().bytes
+    }
+
+    /// Writes the objects that are held back, and lets them go. No ref leads to them before the
+    /// [`flush`](Self::flush), which is what makes them part of the repository; the rows of the
+    /// tool index, which are found without a ref, wait for it too.
+    pub(crate) async fn stage(
+        &self,
+        repo: &RepoName,
+        note: LogNote,
+        operation: &Operation,
+    ) -> Result<()> {
+        let mut batch = Batch::new(operation.next_batch()?, note);
+        self.pending().objects(&mut batch);
+        if let Applied::Conflict(conflict) =
+            apply_to_store_once(self.below.as_ref(), repo, &batch).await?
+        {
+            return Err(conflict.into());
+        }
+        let mut pending = self.pending();
+        // The flush is a batch of its own, whatever is left for it.
+        pending.several = true;
+        pending.staged = true;
+        pending.bytes = 0;
+        pending.blobs.clear();
+        pending.toolsets.clear();
+        pending.commits.clear();
+        pending.order.clear();
+        pending.derived.clear();
+        Ok(())
+    }
+
     fn batch(&self, note: LogNote, operation: &Operation) -> Result<Option<Batch>> {
         let pending = self.pending();
-        let (id, note) = match pending.batches.as_slice() {
-            [] => return Ok(None),
-            // A retry of somebody else's looks for the id that the commits bear.
-            [(id, own)] => (*id, LogNote { operation: operation.id(), ..own.clone() }),
-            [..] => (operation.next_batch()?, note),
+        let (id, note) = match &pending.first {
+            None => return Ok(None),
+            // A retry of another writer looks for the id that the commits have.
+            Some((id, own)) if !pending.several => {
+                (*id, LogNote { operation: operation.id(), ..own.clone() })
+            }
+            Some(_) => (operation.next_batch()?, note),
         };
         let mut batch = Batch::new(id, note);
-        batch.blobs.extend(pending.blobs.values().cloned());
-        batch.toolsets.extend(pending.toolsets.values().cloned());
-        let commits = pending.order.iter().filter_map(|id| pending.commits.get(id));
-        batch.commits.extend(commits.cloned());
+        pending.objects(&mut batch);
         batch.tools.clone_from(&pending.tools);
-        let rows = pending.derived.iter();
-        batch.derived.extend(rows.map(|((kind, commit), bytes)| DerivedRow {
-            kind: *kind,
-            commit: *commit,
-            bytes: bytes.clone(),
-        }));
         for (name, (before, after)) in &pending.refs {
             if before != after {
+                // What was written ahead was in no ref's reach until now.
+                if let (true, Some(RefTarget::Commit(id))) = (pending.staged, after) {
+                    batch.requires.push(ObjectId::Commit(*id));
+                }
                 batch.refs.push(RefEdit {
                     name: name.clone(),
                     expect: before.clone().map_or(Expect::Absent, Expect::Is),
@@ -391,7 +447,13 @@ impl Store for Overlay {
             }
         }
         let mut pending = self.pending();
-        pending.batches.push((batch.id, batch.note));
+        match pending.first {
+            None => pending.first = Some((batch.id, batch.note)),
+            Some(_) => pending.several = true,
+        }
+        pending.bytes += batch.commits.len() * COMMIT_BYTES
+            + batch.blobs.iter().map(|blob| blob.bytes().len()).sum::<usize>()
+            + batch.derived.iter().map(|row| row.bytes.len()).sum::<usize>();
         pending.blobs.extend(batch.blobs.into_iter().map(|blob| (blob.id(), blob)));
         pending.toolsets.extend(batch.toolsets.into_iter().map(|set| (set.id(), set)));
         for commit in batch.commits {

@@ -107,7 +107,7 @@ impl Tract {
         let lines = steps
             .iter()
             .enumerate()
-            .map(|(place, step)| StreamLine { line: place + 1, step: Ok(step.clone()) });
+            .map(|(place, step)| StreamLine::new(place + 1, Ok(step.clone())));
         let options = ApplyOptions::new().atomic(true).branch(self.branch_ref().clone());
         let mut made = Vec::with_capacity(steps.len());
         let mut refused = None;

@@ -1,5 +1,6 @@
 //! `tract apply`
 
+use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -12,7 +13,7 @@ use crate::escape;
 use crate::failure::{Failure, Outcome, Problem};
 use crate::input;
 use crate::out::Out;
-use crate::render::{count, number, short};
+use crate::render::{self, count, number, short};
 use crate::style::{BAD, DIM, REF, Styled, WARN};
 
 /// Run a stream of operations, one JSON object a line.
@@ -46,9 +47,9 @@ pub(crate) struct Apply {
     /// Without it such lines are refused, and the others are carried out.
     #[arg(long)]
     trust: bool,
-    /// Lines in one durable write.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    batch: usize,
+    /// Write N lines at once, waiting for them [default: the lines that arrive together]
+    #[arg(long, value_name = "N")]
+    batch: Option<usize>,
 }
 
 #[derive(Serialize)]
@@ -71,21 +72,35 @@ struct Refused<'a> {
 pub(crate) async fn run(context: &mut Context<'_>, apply: Apply) -> Outcome<()> {
     let lines = engine::read_lines(input::open(&apply.file)?);
     let tract = context.open_or_create().await?;
-    let options = ApplyOptions::new()
-        .keep_going(apply.keep_going)
-        .atomic(apply.atomic)
-        .trust(apply.trust)
-        .batch(apply.batch);
+    let mut options =
+        ApplyOptions::new().keep_going(apply.keep_going).atomic(apply.atomic).trust(apply.trust);
+    if let Some(lines) = apply.batch {
+        options = options.batch(lines);
+    }
     let out = &mut *context.out;
     let mut told = Ok(());
+    // On a terminal the answers themselves are the progress.
+    let bar = (!io::stdout().is_terminal() && !input::is_stdin(&apply.file))
+        .then(|| render::progress("applying", "lines"));
     let report = engine::apply_stream(tract.repo(), lines, &options, |event| {
         // When nobody reads the answers any more, the lines are carried out all the same.
-        let answer = tell(out, &event);
+        if let Some(bar) = &bar {
+            bar.inc_length(1);
+            bar.inc(1);
+        }
+        let answer = match &bar {
+            Some(bar) => bar.suspend(|| tell(out, &event)),
+            None => tell(out, &event),
+        };
         if told.is_ok() {
             told = answer;
         }
     })
-    .await?;
+    .await;
+    if let Some(bar) = &bar {
+        bar.finish_and_clear();
+    }
+    let report = report?;
     told?;
     let refused = match report.refused {
         0 => String::new(),

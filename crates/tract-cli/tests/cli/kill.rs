@@ -196,3 +196,37 @@ fn importing_killed(engine: &str, kills: usize) {
         format!("{kills} kills of `tract import`, {count} conversations acknowledged, 0 lost");
     tract_testkit::figure("T1 kill -9, command line", engine, finding);
 }
+
+#[test]
+fn two_processes_that_apply_streams_to_one_branch_at_once_lose_no_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Store { engine: "sqlite", folder: folder.path() };
+    let made = store.tract().arg("init").stdout(Stdio::null()).status();
+    assert!(made.expect("init runs").success());
+    let children: Vec<Child> = (0..2)
+        .map(|process| {
+            let file = folder.path().join(format!("{process}.jsonl"));
+            let lines: String = (0..300)
+                .map(|n| format!("{{\"op\":\"user\",\"text\":\"{process}, line {n}\"}}\n"))
+                .collect();
+            std::fs::write(&file, lines).expect("the file is written");
+            let mut apply = store.tract();
+            apply.args(["apply", "--json"]).arg(&file).stdout(Stdio::piped());
+            apply.spawn().expect("apply starts")
+        })
+        .collect();
+    for child in children {
+        let output = child.wait_with_output().expect("apply ends");
+        assert!(output.status.success());
+        let text = String::from_utf8(output.stdout).expect("text");
+        let lines: Vec<u64> = text
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("an answer"))
+            .filter_map(|answer| answer["line"].as_u64())
+            .collect();
+        assert!(lines.iter().copied().eq(1..=300), "{lines:?}");
+    }
+    let log = store.tract().args(["log", "--limit", "0", "--json"]).output().expect("log runs");
+    assert_eq!(String::from_utf8_lossy(&log.stdout).lines().count(), 600);
+    store.clean();
+}

@@ -71,3 +71,45 @@ fn an_import_into_a_full_report_takes_in_every_conversation_and_says_so() {
     assert!(stderr.contains("standard output"), "{stderr}");
     assert_eq!(place.json(&["stats", "--json"])[0]["commits"], 1_500);
 }
+
+/// Runs a command that may have so much memory of its own, in KiB; one that needs more is ended by
+/// the failed allocation.
+#[cfg(target_os = "linux")]
+fn within(place: &Place, kib: usize, arguments: &str) -> Output {
+    let mut shell = std::process::Command::new("sh");
+    let binary = env!("CARGO_BIN_EXE_tract");
+    shell.arg("-c").arg(format!("ulimit -d {kib}; exec '{binary}' {arguments}"));
+    shell.current_dir(place.path("")).env_remove("TRACT_STORE").stdin(Stdio::null());
+    shell.output().expect("it runs")
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_graph_of_a_thousand_branches_takes_no_memory_for_its_rows() {
+    let place = Place::new();
+    let mut stream = "{\"op\":\"user\",\"text\":\"root\",\"mark\":\"r\"}\n".to_owned();
+    for n in 0..1_000 {
+        let _ = writeln!(stream, r#"{{"op":"branch","name":"b{n}","from":":r"}}"#);
+        let _ = writeln!(stream, r#"{{"op":"checkout","name":"b{n}"}}"#);
+        let _ = writeln!(stream, r#"{{"op":"user","text":"on {n}"}}"#);
+    }
+    place.feed(&["apply", "-"], stream.as_bytes()).expect(0);
+    let output = within(&place, 80 << 10, "log --all --limit 0");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stdout.len() > 1_000_000, "{} bytes", output.stdout.len());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_atomic_stream_needs_no_memory_for_all_of_its_lines() {
+    let place = Place::new();
+    let text = "y".repeat(1 << 20);
+    let mut stream = String::new();
+    for n in 0..150 {
+        let _ = writeln!(stream, r#"{{"op":"user","text":"{n} {text}"}}"#);
+    }
+    place.write("stream.jsonl", stream);
+    let output = within(&place, 110 << 10, "apply --atomic --json stream.jsonl");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(place.json(&["stats", "--json"])[0]["commits"], 150);
+}

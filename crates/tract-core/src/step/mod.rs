@@ -303,8 +303,14 @@ impl Step {
 
     /// Returns the message that it adds, as a draft; `None` when it adds none.
     pub fn to_draft(&self) -> Option<Draft> {
-        let mut draft = self.op.to_draft()?;
-        let fields = self.fields.clone();
+        self.op.adds_message().then(|| self.clone()).and_then(Self::into_draft)
+    }
+
+    /// Turns it into the draft of the message that it adds, without copying what that says; `None`
+    /// when it adds none.
+    pub fn into_draft(self) -> Option<Draft> {
+        let mut draft = self.op.into_draft()?;
+        let fields = self.fields;
         draft.message = fields.message;
         draft.metadata = fields.metadata;
         draft.generation_config = fields.generation_config;
@@ -365,32 +371,37 @@ impl StepOp {
         short.unwrap_or(Self::Commit { content, role })
     }
 
+    /// Returns whether it adds a message, so that it has [`content`](Self::content).
+    pub fn adds_message(&self) -> bool {
+        takes(self.name()) == Takes::MessageFields
+    }
+
     /// Returns the content that it adds; `None` when it adds none.
     pub fn content(&self) -> Option<Content> {
+        self.adds_message().then(|| self.clone()).and_then(Self::into_content)
+    }
+
+    /// Turns it into the content that it adds, without a copy; `None` when it adds none.
+    pub fn into_content(self) -> Option<Content> {
         Some(match self {
             Self::System { text } => Content::system(text),
             Self::User { text } => Content::user(text),
             Self::Reasoning { text } => Content::Reasoning(Body::text(text)),
             Self::Assistant { text, reasoning, tool_calls } => {
-                let thought = reasoning.iter().map(|text| Part::Reasoning {
-                    text: text.clone(),
+                let thought = reasoning.map(|text| Part::Reasoning {
+                    text,
                     signature: None,
                     encrypted: None,
                 });
                 let said = Some(text).filter(|text| !text.is_empty()).map(Part::text);
-                let calls = tool_calls.iter().cloned().map(Part::ToolCall);
-                let parts = thought.chain(said).chain(calls).collect();
+                let calls = tool_calls.into_iter().map(Part::ToolCall);
+                let parts = thought.into_iter().chain(said).chain(calls).collect();
                 Content::Assistant(Body { parts, name: None })
             }
             Self::ToolResult { call_id, name, content, is_error } => {
-                Content::ToolResult(ToolAnswer {
-                    call_id: call_id.clone(),
-                    name: name.clone(),
-                    is_error: *is_error,
-                    parts: content.clone(),
-                })
+                Content::ToolResult(ToolAnswer { call_id, name, is_error, parts: content })
             }
-            Self::Commit { content, .. } => content.clone(),
+            Self::Commit { content, .. } => content,
             Self::Edit { .. }
             | Self::Annotate { .. }
             | Self::Compress { .. }
@@ -412,16 +423,22 @@ impl StepOp {
     /// The origin follows the kind: what an assistant says comes from the model, a result from
     /// the tool, all else from the user.
     pub fn to_draft(&self) -> Option<Draft> {
-        let content = self.content()?;
+        self.adds_message().then(|| self.clone()).and_then(Self::into_draft)
+    }
+
+    fn into_draft(mut self) -> Option<Draft> {
+        let role = match &mut self {
+            Self::Commit { role, .. } => role.take(),
+            _ => None,
+        };
+        let content = self.into_content()?;
         let by = match content.kind() {
             Kind::Assistant | Kind::Reasoning => By::Model,
             Kind::ToolResult => By::Tool,
             Kind::System | Kind::User | Kind::Artifact | Kind::Note | Kind::Custom(_) => By::User,
         };
         let mut draft = Draft::new(content).origin(by);
-        if let Self::Commit { role, .. } = self {
-            draft.role = role.clone();
-        }
+        draft.role = role;
         Some(draft)
     }
 }

@@ -1,5 +1,7 @@
 //! Lines that ask for something: the verbs.
 
+use std::borrow::Cow;
+
 use tract_core::step::{CompressWhat, Step, StepError, StepFields, StepOp};
 use tract_core::{Body, CommitId, Content, JsonText, Kind, Part, ToolAnswer};
 
@@ -7,10 +9,27 @@ use super::{LineError, Stream};
 use crate::error::Error;
 use crate::merge::{MergeOptions, Merged};
 use crate::plan::{Details, NewContent, Request, Selection};
+use crate::repo::Repo;
 use crate::txn::Txn;
 
 impl Stream {
-    /// Carries out what a line asks for; returns the commit that it made or named.
+    /// Adds the message of a line that adds one, through this handle; returns its commit.
+    pub(super) async fn added(
+        &mut self,
+        repo: &Repo,
+        step: Cow<'_, Step>,
+    ) -> Result<CommitId, LineError> {
+        let draft = match step {
+            Cow::Owned(step) => step.into_draft(),
+            Cow::Borrowed(step) => step.to_draft(),
+        };
+        let draft = draft.ok_or_else(|| bad("op", "it adds no message"))?;
+        let branch = self.state.branch.clone();
+        Ok(repo.write_one(&branch, Request::Append(draft)).await?.id())
+    }
+
+    /// Carries out what a line asks for that adds no message; returns the commit that it made or
+    /// named.
     pub(super) async fn asked(&mut self, step: &Step) -> Result<Option<CommitId>, LineError> {
         let branch = self.state.branch.clone();
         let request = match &step.op {
@@ -87,10 +106,7 @@ impl Stream {
             | StepOp::Assistant { .. }
             | StepOp::ToolResult { .. }
             | StepOp::Reasoning { .. }
-            | StepOp::Commit { .. } => match step.to_draft() {
-                Some(draft) => Request::Append(draft),
-                None => return Ok(None),
-            },
+            | StepOp::Commit { .. } => return Ok(None),
             other => return Err(unknown(other)),
         };
         let request = self.chosen.again(self.place, &request).unwrap_or(request);

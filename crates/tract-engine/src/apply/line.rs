@@ -1,6 +1,6 @@
 //! Lines: how a stream is read, and why one of them is refused.
 
-use std::io::{BufRead, ErrorKind, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 
 use tract_core::step::{Step, StepError};
 use tract_core::{BadTarget, RefName};
@@ -9,11 +9,23 @@ use crate::error::Error;
 
 /// One line of a stream.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct StreamLine {
     /// Its number, from 1; blank lines count.
     pub line: usize,
     /// What it asks for, or why it is no step.
     pub step: Result<Step, LineError>,
+    /// The bytes that it was read from; 0 when it was not read from text.
+    pub bytes: usize,
+    /// Whether another line arrived with it, so that asking for that one does not wait.
+    pub followed: bool,
+}
+
+impl StreamLine {
+    /// Makes a line by itself: what follows it may take its time.
+    pub fn new(line: usize, step: Result<Step, LineError>) -> Self {
+        Self { line, step, bytes: 0, followed: false }
+    }
 }
 
 /// Why a line was refused. It changed nothing.
@@ -104,34 +116,54 @@ impl LineError {
 
 /// Numbers steps as the lines of a stream.
 pub fn number_lines(steps: impl IntoIterator<Item = Step>) -> impl Iterator<Item = StreamLine> {
-    steps.into_iter().enumerate().map(|(n, step)| StreamLine { line: n + 1, step: Ok(step) })
+    steps.into_iter().enumerate().map(|(n, step)| StreamLine::new(n + 1, Ok(step)))
 }
 
 /// Bytes in one line; what is longer is refused unread.
 const MAX_LINE_BYTES: u64 = 512 << 20;
 
+/// Bytes that are read at a time, where so many are there.
+const READ_BYTES: usize = 256 << 10;
+
 /// Reads a stream: one step a line. Blank lines are passed over, and so is a byte order mark at
 /// the beginning. After a line that cannot be read from its source nothing more comes.
-pub fn read_lines(reader: impl BufRead) -> impl Iterator<Item = StreamLine> {
-    Lines { reader, line: 0, ended: false }
+///
+/// Each line says whether another one arrived with it. The reader is asked for more only when a
+/// line is asked for and none is there.
+pub fn read_lines(reader: impl Read) -> impl Iterator<Item = StreamLine> {
+    Lines { reader: BufReader::with_capacity(READ_BYTES, reader), line: 0, ended: false }
 }
 
 struct Lines<R> {
-    reader: R,
+    reader: BufReader<R>,
     line: usize,
     ended: bool,
 }
 
-impl<R> Lines<R> {
+impl<R: Read> Lines<R> {
     fn without_mark<'a>(&self, text: &'a str) -> &'a str {
         match self.line {
             1 => text.strip_prefix('\u{feff}').unwrap_or(text),
             _ => text,
         }
     }
+
+    /// Whether a whole line that is not blank was read ahead. A blank one is passed over, and what
+    /// comes after it may not be there yet.
+    fn has_line(&self) -> bool {
+        let mut rest = self.reader.buffer();
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let (line, tail) = rest.split_at(end);
+            if !line.iter().all(u8::is_ascii_whitespace) {
+                return true;
+            }
+            rest = tail.get(1..).unwrap_or_default();
+        }
+        false
+    }
 }
 
-impl<R: BufRead> Iterator for Lines<R> {
+impl<R: Read> Iterator for Lines<R> {
     type Item = StreamLine;
 
     fn next(&mut self) -> Option<StreamLine> {
@@ -161,7 +193,8 @@ impl<R: BufRead> Iterator for Lines<R> {
                     Err(LineError::Read(error))
                 }
             };
-            return Some(StreamLine { line: self.line, step });
+            let followed = !self.ended && self.has_line();
+            return Some(StreamLine { line: self.line, step, bytes: bytes.len(), followed });
         }
         None
     }

@@ -1,11 +1,12 @@
 //! Lines that bring what was made elsewhere: commits by their records, blobs, refs.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
-use tract_core::step::{Step, StepOp};
+use tract_core::step::{Step, StepError, StepOp};
 use tract_core::{
-    Applied, Batch, Blob, BlobId, Changes, Commit, Content, Expect, ObjectId, Op, RefEdit, RefName,
-    RefTarget, ToolEntry, ToolId, ToolRow, ToolSchema, Toolset, ToolsetId,
+    Applied, Batch, Blob, BlobId, Changes, Commit, CommitId, Content, Expect, ObjectId, Op,
+    RefEdit, RefName, RefTarget, ToolEntry, ToolId, ToolRow, ToolSchema, Toolset, ToolsetId,
 };
 
 use super::{LineError, Stream};
@@ -23,10 +24,19 @@ impl Stream {
     }
 
     /// Takes a commit by its record; everything that it links to must be here.
-    pub(super) async fn received(&mut self, step: &Step, commit: &Commit) -> Result<(), LineError> {
-        agrees(step, commit)?;
+    /// A line that is given away is not copied.
+    pub(super) async fn received(
+        &mut self,
+        mut step: Cow<'_, Step>,
+    ) -> Result<CommitId, LineError> {
+        let Some(commit) = step.recorded.clone() else {
+            return Err(LineError::Step(StepError::MissingField { op: "record", field: "record" }));
+        };
+        agrees(&mut step, &commit)?;
+        let (step, commit) = (&*step, &commit);
         if self.repo.commit(commit.id()).await?.is_some() {
-            return self.known(commit).await;
+            self.known(commit).await?;
+            return Ok(commit.id());
         }
         let mut batch = self.batch()?;
         for id in commit.linked_blobs() {
@@ -63,7 +73,7 @@ impl Stream {
         batch.commits.push(commit.clone());
         self.store(batch).await?;
         self.repo.compiler().remember(&next);
-        Ok(())
+        Ok(commit.id())
     }
 
     /// Lets go of the blobs that a line brought for a commit which is stored already.
@@ -261,8 +271,9 @@ fn list(blob: &Blob) -> Option<Toolset> {
     (toolset.canonical() == text).then_some(toolset)
 }
 
-/// Checks that what a line says for people is what its record says.
-fn agrees(step: &Step, commit: &Commit) -> Result<(), LineError> {
+/// Checks that what a line says for people is what its record says; the content of a line that is
+/// given away goes with that.
+fn agrees(step: &mut Cow<'_, Step>, commit: &Commit) -> Result<(), LineError> {
     let refuse = |what: &str| Err(LineError::Disagrees { what: what.to_owned() });
     let fits = match (&step.op, &commit.op) {
         (StepOp::Record, _) => return Ok(()),
@@ -273,14 +284,21 @@ fn agrees(step: &Step, commit: &Commit) -> Result<(), LineError> {
         | (StepOp::Merge { .. }, Op::Merge { .. })
         | (StepOp::SetTools { .. }, Op::Tools)
         | (StepOp::Note { .. }, Op::Note) => true,
-        (op, Op::Append { .. }) => op.content().is_some(),
+        (op, Op::Append { .. }) => op.adds_message(),
         (_, _) => false,
     };
     if !fits {
         return refuse("the operation");
     }
-    if let Some(content) = step.op.content() {
+    let content = match &mut *step {
+        Cow::Owned(step) if step.op.adds_message() => {
+            std::mem::replace(&mut step.op, StepOp::Record).into_content()
+        }
+        step => step.op.content(),
+    };
+    if let Some(content) = content {
         let said = content.to_blob().map_err(Error::from)?;
+        drop(content);
         if commit.content != Some(Blob::seal(said.into_bytes()).id()) {
             return refuse("the content");
         }

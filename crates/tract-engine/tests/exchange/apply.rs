@@ -65,7 +65,8 @@ fn one_durable_write_holds_a_whole_group() {
         assert!(log.windows(2).all(|pair| pair[0].note.operation == pair[1].note.operation));
         log.len()
     };
-    assert_eq!(writes(&plain()), 10);
+    assert_eq!(writes(&plain()), 1);
+    assert_eq!(writes(&plain().batch(1)), 10);
     assert_eq!(writes(&plain().batch(4)), 3);
     assert_eq!(writes(&plain().atomic(true)), 1);
 }
@@ -139,7 +140,7 @@ fn a_lost_race_is_run_again() {
         block_on(repo.append(&branch, tract_core::Draft::user(format!("theirs {n}"))))
             .expect("it is written");
         let step = tract_core::step::Step::parse(&format!(r#"{{"op":"user","text":"{text}"}}"#));
-        Some(tract_engine::StreamLine { line: n + 1, step: step.map_err(Into::into) })
+        Some(tract_engine::StreamLine::new(n + 1, step.map_err(Into::into)))
     });
     let options = plain();
     let run = tract_engine::apply_stream(&repo, stream, &options, |_| {});

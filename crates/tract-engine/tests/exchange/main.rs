@@ -6,6 +6,8 @@ mod broken;
 mod fixture;
 // Streams: what lines do, and what refused ones leave as it was.
 mod apply;
+// Lines that share a durable write, and how few writes that takes.
+mod groups;
 // What import makes of conversations, and that it makes the same again.
 mod import;
 // What a log shows, what tools were in force, what stood when.

@@ -49,7 +49,7 @@ fn an_empty_repository_is_clean() {
 /// A sound repository, seen through a fault.
 fn seen(fault: impl FnOnce(&Repo) -> Fault) -> (VerifyReport, Fault) {
     let sound = repo();
-    done(&sound, EVERYTHING, &ApplyOptions::new());
+    done(&sound, EVERYTHING, &ApplyOptions::new().batch(1));
     assert!(check(&sound).clean);
     let fault = fault(&sound);
     let store = Arc::clone(sound.store());
@@ -172,7 +172,7 @@ impl Watch for Others {
 #[test]
 fn moves_by_others_while_it_is_verified_are_no_damage() {
     let sound = repo();
-    done(&sound, EVERYTHING, &ApplyOptions::new());
+    done(&sound, EVERYTHING, &ApplyOptions::new().batch(1));
     let others = Others { repo: repo_in(Arc::clone(sound.store())) };
     let watched = repo_in(Arc::new(Watched::new(Arc::clone(sound.store()), others)));
     for _ in 0..3 {

@@ -205,7 +205,7 @@ fn a_write_that_others_keep_from_its_branch_ends_when_its_time_is_up() {
 fn lines(count: usize) -> Vec<StreamLine> {
     let line = |n: usize| {
         let step = Step::parse(&format!(r#"{{"op":"user","text":"line {n}"}}"#)).unwrap();
-        StreamLine { line: n, step: Ok(step) }
+        StreamLine::new(n, Ok(step))
     };
     (1..=count).map(line).collect()
 }

@@ -1,0 +1,151 @@
+//! Streams of which all lines are done, or none.
+
+use std::borrow::Cow;
+
+use tract_core::step::Step;
+use tract_core::{Applied, CommitId};
+
+use super::{ApplyEvent, LineError, Stream, StreamLine};
+use crate::error::{Error, Result};
+use crate::write::tell;
+
+/// Bytes of lines, and of the objects made of them, that memory holds.
+const HELD_BYTES: usize = 8 << 20;
+
+/// A line that was carried out, and is answered once that is durable.
+struct DoneLine {
+    line: usize,
+    mark: Option<Box<str>>,
+    commit: Option<CommitId>,
+}
+
+/// The lines from the first on, to be carried out again after a lost race; none of them once they
+/// are too many.
+#[derive(Default)]
+struct HeldLines {
+    steps: Vec<(usize, Step)>,
+    bytes: usize,
+    is_over: bool,
+}
+
+impl HeldLines {
+    fn let_go(&mut self) {
+        self.is_over = true;
+        self.steps = Vec::new();
+    }
+}
+
+impl Stream {
+    /// Carries out all lines, and answers them; or refuses one, and none is done.
+    pub(super) async fn all_or_none(
+        &mut self,
+        lines: impl Iterator<Item = StreamLine>,
+        answer: &mut impl FnMut(ApplyEvent),
+    ) -> Result<()> {
+        let before = self.state.clone();
+        let outcome = self.every(lines).await?;
+        match outcome {
+            Ok(done) => {
+                for DoneLine { line, mark, commit } in done {
+                    answer(ApplyEvent { line, mark: mark.map(String::from), result: Ok(commit) });
+                }
+            }
+            Err(refused) => {
+                self.take_back(&before);
+                answer(refused);
+            }
+        }
+        Ok(())
+    }
+
+    async fn every(
+        &mut self,
+        lines: impl Iterator<Item = StreamLine>,
+    ) -> Result<Result<Vec<DoneLine>, ApplyEvent>> {
+        let before = self.state.clone();
+        let mut held = HeldLines::default();
+        let mut done = Vec::new();
+        for StreamLine { line, step, bytes, .. } in lines {
+            let step = match step {
+                Ok(step) => step,
+                Err(error) => {
+                    return Ok(Err(ApplyEvent { line, mark: None, result: Err(error) }));
+                }
+            };
+            held.bytes += bytes;
+            if held.bytes > HELD_BYTES {
+                held.let_go();
+            }
+            let outcome = match held.is_over {
+                true => self.one(line, Cow::Owned(step)).await?,
+                false => {
+                    let outcome = self.one(line, Cow::Borrowed(&step)).await?;
+                    held.steps.push((line, step));
+                    outcome
+                }
+            };
+            match outcome {
+                Ok(one) => done.push(one),
+                Err(refused) => return Ok(Err(refused)),
+            }
+            if self.overlay.bytes() > HELD_BYTES {
+                held.let_go();
+                self.overlay.stage(self.repo.name(), self.note(), &self.operation).await?;
+                // What is written stays written: there is nothing to take back any more.
+                self.settle();
+            }
+        }
+        let mut races = self.repo.races();
+        loop {
+            let flush = self.overlay.flush(self.repo.name(), self.note(), &self.operation).await?;
+            let conflict = match flush {
+                (Applied::Done | Applied::Already, written) => {
+                    if let Some(written) = written {
+                        tell(&self.repo, written).await;
+                    }
+                    self.settle();
+                    return Ok(Ok(done));
+                }
+                (Applied::Conflict(conflict), _) => conflict,
+            };
+            let over = match held.is_over {
+                true => Some(Error::from(conflict)),
+                false => races.lose().await.err(),
+            };
+            if let Some(over) = over {
+                if !matches!(over, Error::KeptMoving { .. } | Error::Conflict { .. }) {
+                    return Err(over);
+                }
+                return Ok(Err(first_refused(done, over)));
+            }
+            self.take_back(&before);
+            done.clear();
+            for (line, step) in &held.steps {
+                match self.one(*line, Cow::Borrowed(step)).await? {
+                    Ok(one) => done.push(one),
+                    Err(refused) => return Ok(Err(refused)),
+                }
+            }
+        }
+    }
+
+    async fn one(
+        &mut self,
+        line: usize,
+        step: Cow<'_, Step>,
+    ) -> Result<Result<DoneLine, ApplyEvent>> {
+        self.place = line;
+        let mark = step.mark.clone();
+        Ok(match self.step(step).await? {
+            Ok(commit) => Ok(DoneLine { line, mark: mark.map(String::into_boxed_str), commit }),
+            Err(error) => Err(ApplyEvent { line, mark, result: Err(error) }),
+        })
+    }
+}
+
+/// Refuses the first line for all of them: no single one is at fault.
+fn first_refused(done: Vec<DoneLine>, error: Error) -> ApplyEvent {
+    let first = done.into_iter().next();
+    let (line, mark) = first.map_or((1, None), |first| (first.line, first.mark));
+    ApplyEvent { line, mark: mark.map(String::from), result: Err(LineError::Engine(error)) }
+}

@@ -1,0 +1,245 @@
+//! Lines that share a durable write, and lines of which all are done or none.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::io::Read;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+use tract_core::kv::{KvStore, MemoryEngine};
+use tract_core::{Draft, RefName, Store, StoreError, StoreErrorKind, block_on, memory};
+use tract_engine::{
+    ApplyEvent, ApplyOptions, CopyOptions, Repo, VerifyOptions, apply_stream, copy, read_lines,
+    verify,
+};
+use tract_testkit::{Call, Watched};
+
+use crate::fixture::{done, refs, repo, repo_in, run};
+
+/// What a store was given in one batch.
+#[derive(Clone, Copy, Debug)]
+struct Given {
+    bytes: usize,
+    commits: usize,
+    refs: usize,
+}
+
+type Batches = Arc<Mutex<Vec<Given>>>;
+
+/// A repository that notes the batches that its store is given, and refuses a commit with this
+/// message as too large.
+fn counted(refused: Option<&'static str>) -> (Repo, Batches) {
+    let batches = Batches::default();
+    let notes = batches.clone();
+    let below: Arc<dyn Store> = Arc::new(memory());
+    let watched = Watched::new(below, move |call: Call<'_>| {
+        let Call::Apply { batch, .. } = call else { return Ok(()) };
+        let has =
+            |text: &str| batch.blobs.iter().any(|b| b.text().is_some_and(|t| t.contains(text)));
+        if refused.is_some_and(has) {
+            let kind = StoreErrorKind::TooLarge;
+            return Err(StoreError::new(kind, "watched", "apply", "a test's own limit"));
+        }
+        notes.lock().expect("no panic").push(Given {
+            bytes: batch.blobs.iter().map(|blob| blob.bytes().len()).sum(),
+            commits: batch.commits.len(),
+            refs: batch.refs.len(),
+        });
+        Ok(())
+    });
+    (repo_in(Arc::new(watched)), batches)
+}
+
+fn given(batches: &Batches) -> Vec<Given> {
+    batches.lock().expect("no panic").clone()
+}
+
+fn line(text: &str) -> String {
+    format!("{{\"op\":\"user\",\"text\":\"{text}\"}}\n")
+}
+
+fn clean(repo: &Repo) -> bool {
+    block_on(verify(repo, &VerifyOptions::new())).expect("the store reads").clean
+}
+
+/// A source that gives one piece at a time, and only once the lines of those before are answered.
+struct SlowSource {
+    /// Each piece, and how many lines must be answered before it is asked for.
+    pieces: VecDeque<(&'static str, usize)>,
+    answered: Rc<Cell<usize>>,
+}
+
+impl Read for SlowSource {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let Some((piece, answered)) = self.pieces.pop_front() else { return Ok(0) };
+        assert_eq!(self.answered.get(), answered, "before {piece:?} is waited for");
+        buffer[..piece.len()].copy_from_slice(piece.as_bytes());
+        Ok(piece.len())
+    }
+}
+
+#[test]
+fn a_line_is_answered_before_the_next_one_is_waited_for() {
+    let pieces = [
+        ("{\"op\":\"user\",\"text\":\"alone\"}\n", 0),
+        // Two that come together, and the beginning of a third.
+        ("{\"op\":\"user\",\"text\":\"a\"}\n{\"op\":\"user\",\"text\":\"b\"}\n{\"op\":\"us", 1),
+        ("er\",\"text\":\"c\"}\n", 3),
+        // Blank lines are no reason to wait.
+        ("{\"op\":\"user\",\"text\":\"d\"}\n\n  \n", 4),
+        ("{\"op\":\"user\",\"text\":\"the last has no end\"}", 5),
+    ];
+    let (repo, batches) = counted(None);
+    let answered = Rc::new(Cell::new(0));
+    let source = SlowSource { pieces: pieces.into(), answered: answered.clone() };
+    let mut lines = Vec::new();
+    let events = |event: ApplyEvent| {
+        answered.set(answered.get() + 1);
+        lines.push(event.line);
+    };
+    let options = ApplyOptions::new();
+    let stream = apply_stream(&repo, read_lines(source), &options, events);
+    assert_eq!(block_on(stream).expect("it ends").done, 6);
+    assert_eq!(lines, [1, 2, 3, 4, 5, 8]);
+    let commits: Vec<usize> = given(&batches).iter().map(|batch| batch.commits).collect();
+    assert_eq!(commits, [1, 2, 1, 1, 1]);
+}
+
+#[test]
+fn lines_that_arrive_together_share_few_writes() {
+    let (repo, batches) = counted(None);
+    let lines: String = (0..2_000).map(|n| line(&format!("line {n}"))).collect();
+    let (report, events) = run(&repo, &lines, &ApplyOptions::new());
+    assert_eq!((report.done, report.refused), (2_000, 0));
+    assert!(events.iter().map(|event| event.line).eq(1..=2_000), "in order");
+    assert!(given(&batches).len() <= 5, "{:?}", given(&batches));
+    assert!(clean(&repo));
+}
+
+#[test]
+fn a_refused_line_in_a_group_takes_no_other_with_it() {
+    let lines = [line("one"), "nonsense\n".to_owned(), line("two"), line("three")].concat();
+    for keep_going in [false, true] {
+        let (repo, batches) = counted(None);
+        let options = ApplyOptions::new().keep_going(keep_going);
+        let (report, events) = run(&repo, &lines, &options);
+        assert_eq!((report.done, report.refused), if keep_going { (3, 1) } else { (1, 1) });
+        assert!(events[0].result.is_ok() && events[1].result.is_err(), "{events:?}");
+        assert_eq!(given(&batches).len(), 1);
+    }
+}
+
+#[test]
+fn a_line_that_the_store_refuses_does_not_undo_those_before_it() {
+    let (repo, _) = counted(Some("too much"));
+    let lines: String = (0..20).map(|n| line(&format!("{n}"))).collect::<String>()
+        + &line("too much")
+        + &line("after it");
+    let mut answered = 0;
+    let events = |event: ApplyEvent| answered += usize::from(event.result.is_ok());
+    let options = ApplyOptions::new();
+    let stream = apply_stream(&repo, read_lines(lines.as_bytes()), &options, events);
+    assert!(block_on(stream).is_err(), "the store's own limit ends the stream");
+    assert_eq!(answered, 20);
+    let branch = RefName::branch("main").expect("a name");
+    let head = block_on(repo.head_of(&branch)).expect("it reads");
+    assert_eq!(block_on(repo.compile(head)).expect("it compiles").message_count(), 20);
+}
+
+#[test]
+fn a_group_gets_through_between_the_writes_of_another_handle() {
+    // The other handle moves the branch before every write that is to move it, 40 times.
+    let below: Arc<dyn Store> = Arc::new(KvStore::open(MemoryEngine::new()).expect("it opens"));
+    let other = repo_in(below.clone());
+    let left = Mutex::new(40);
+    let watched = Watched::new(below, move |call: Call<'_>| {
+        let Call::Apply { batch, .. } = call else { return Ok(()) };
+        let mut left = left.lock().expect("no panic");
+        if *left > 0 && !batch.refs.is_empty() {
+            *left -= 1;
+            let main = RefName::branch("main").expect("a name");
+            block_on(other.append(&main, Draft::user("theirs"))).expect("it is written");
+        }
+        Ok(())
+    });
+    let repo = repo_in(Arc::new(watched));
+    let lines: String = (0..300).map(|n| line(&format!("line {n}"))).collect();
+    let (report, _) = run(&repo, &lines, &ApplyOptions::new());
+    assert_eq!((report.done, report.refused), (300, 0));
+    let head = block_on(repo.head_of(&RefName::branch("main").expect("a name"))).expect("it reads");
+    assert_eq!(block_on(repo.compile(head)).expect("it compiles").message_count(), 340);
+}
+
+/// Lines of a mebibyte each.
+fn long_stream(lines: usize) -> String {
+    (0..lines).map(|n| line(&format!("{n} {}", "y".repeat(1 << 20)))).collect()
+}
+
+#[test]
+fn an_atomic_stream_is_written_in_portions_and_its_refs_at_once() {
+    let (repo, batches) = counted(None);
+    let report = done(&repo, &long_stream(60), &ApplyOptions::new().atomic(true));
+    assert_eq!(report.done, 60);
+    let batches = given(&batches);
+    let largest = batches.iter().map(|batch| batch.bytes).max().unwrap_or(0);
+    assert!(largest < 16 << 20, "{largest} bytes in one batch");
+    let (last, others) = batches.split_last().expect("a batch");
+    assert!(others.len() > 4 && others.iter().all(|batch| batch.refs == 0), "{batches:?}");
+    assert!(last.refs > 0, "{last:?}");
+    assert!(clean(&repo));
+}
+
+#[test]
+fn an_atomic_stream_that_is_refused_late_moves_no_ref() {
+    let (repo, batches) = counted(None);
+    let lines = long_stream(30) + "nonsense\n";
+    let (report, events) = run(&repo, &lines, &ApplyOptions::new().atomic(true));
+    assert_eq!((report.done, report.refused), (0, 1));
+    assert_eq!(events.iter().map(|event| event.line).collect::<Vec<_>>(), [31]);
+    assert!(given(&batches).len() > 1, "objects were written ahead");
+    assert_eq!(refs(&repo), []);
+    assert!(clean(&repo));
+    // What was written ahead is in nobody's way.
+    assert_eq!(done(&repo, &long_stream(30), &ApplyOptions::new().atomic(true)).done, 30);
+    assert!(clean(&repo));
+}
+
+#[test]
+fn a_long_atomic_stream_is_refused_when_its_branch_moved_meanwhile() {
+    let below: Arc<dyn Store> = Arc::new(KvStore::open(MemoryEngine::new()).expect("it opens"));
+    let other = repo_in(below.clone());
+    let main = RefName::branch("main").expect("a name");
+    let (writer, on) = (Mutex::new(Some(repo_in(below.clone()))), main.clone());
+    let watched = Watched::new(below, move |call: Call<'_>| {
+        let Call::Apply { batch, .. } = call else { return Ok(()) };
+        if !batch.refs.is_empty()
+            && let Some(writer) = writer.lock().expect("no panic").take()
+        {
+            block_on(writer.append(&on, Draft::user("theirs"))).expect("it is written");
+        }
+        Ok(())
+    });
+    let repo = repo_in(Arc::new(watched));
+    let (report, events) = run(&repo, &long_stream(20), &ApplyOptions::new().atomic(true));
+    assert_eq!((report.done, report.refused), (0, 1));
+    let code = events[0].result.as_ref().err().map(|error| error.code());
+    assert_eq!(code, Some("conflict"));
+    let head = block_on(other.head_of(&main)).expect("it reads");
+    assert_eq!(block_on(other.compile(head)).expect("it compiles").message_count(), 1);
+    assert!(clean(&other));
+}
+
+#[test]
+fn the_refs_of_a_copy_share_few_writes() {
+    let from = repo();
+    let mut lines = line("first").replace('}', ",\"mark\":\"m\"}");
+    for n in 0..1_200 {
+        lines += &format!("{{\"op\":\"branch\",\"name\":\"b{n}\",\"from\":\":m\"}}\n");
+    }
+    done(&from, &lines, &ApplyOptions::new());
+    let (to, batches) = counted(None);
+    let report = block_on(copy(&from, &to, &CopyOptions::new())).expect("it copies");
+    assert_eq!(refs(&from), refs(&to));
+    assert_eq!(report.refs.len(), refs(&from).len());
+    assert!(given(&batches).len() < 10, "{} batches", given(&batches).len());
+}
