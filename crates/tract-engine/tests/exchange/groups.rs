@@ -6,7 +6,7 @@ use std::io::Read;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use tract_core::kv::{KvStore, MemoryEngine};
+use tract_kv::{KvStore, MemoryEngine};
 use tract_core::{Draft, RefName, Store, StoreError, StoreErrorKind, block_on, memory};
 use tract_engine::{
     ApplyEvent, ApplyOptions, CopyOptions, Repo, VerifyOptions, apply_stream, copy, read_lines,
