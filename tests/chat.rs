@@ -4,9 +4,9 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use tract::core::{ModelRequest, Partial, Usage};
+use tract::core::{ModelRequest, PartialReply, Usage};
 use tract::{
-    CancellationToken, ChatModel, ChatOptions, Draft, Error, ModelError, Piece, Reply,
+    CancellationToken, ChatModel, ChatOptions, Draft, Error, ModelError, ReplyDelta, Reply,
     RequestForms, StopReason, block_on,
 };
 
@@ -120,7 +120,7 @@ fn test_generate_with_tools() {
         let linked = tract.get_commit_tools(answer.commit.id()).await.unwrap();
         assert_eq!(linked.len(), 2, "linked to the answer");
         assert!(answer.commit.keeps.is_empty());
-        assert_eq!(heard.lock().unwrap()[0], Piece::Text("Let me look.".to_owned()));
+        assert_eq!(heard.lock().unwrap()[0], ReplyDelta::Text("Let me look.".to_owned()));
     });
 }
 
@@ -128,7 +128,7 @@ fn test_generate_with_tools() {
 fn an_answer_that_broke_off_is_in_the_log_and_in_no_context() {
     let call =
         tract::ToolCall { id: "c1".into(), name: "search".into(), arguments: "{\"q\":".into() };
-    let mut partial = Partial::new("Let me").call(call, false);
+    let mut partial = PartialReply::new("Let me").call(call, false);
     partial.raw = Some(tract::Blob::seal("raw"));
     let broken =
         ModelError::BrokenOff { cause: Box::new(ModelError::Cut), partial: Box::new(partial) };
@@ -235,7 +235,7 @@ fn real_model() {
         let streaming = options.clone().on_piece({
             let heard = Arc::clone(&heard);
             move |piece| {
-                if let Piece::Text(text) = piece {
+                if let ReplyDelta::Text(text) = piece {
                     let mut heard = heard.lock().unwrap();
                     heard.0 += 1;
                     heard.1.push_str(text);

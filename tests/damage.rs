@@ -9,14 +9,14 @@ use tract::engine::{Repo, RepoOptions, VerifyOptions};
 use tract::import::Dialect;
 use tract::store::{StoreOptions, WriteMode};
 use tract::{Tract, block_on};
-use tract_testkit::damage::{Flips, Truth, flipped_bytes};
+use tract_testkit::damage::{Flips, ReachableObjects, flipped_bytes};
 use tract_testkit::figure;
 
 use crate::backends::{self, Backend};
 use crate::walks::{import, trajectories};
 
 /// Imports a few conversations; returns the bytes of the file and what it holds.
-fn stored(backend: &Backend, folder: &Path) -> (Vec<u8>, Truth) {
+fn stored(backend: &Backend, folder: &Path) -> (Vec<u8>, ReachableObjects) {
     let tract = backend.open(folder, "agent");
     let all = trajectories();
     let step = (all.len() / 6).max(1);
@@ -27,7 +27,7 @@ fn stored(backend: &Backend, folder: &Path) -> (Vec<u8>, Truth) {
         let on = tract.on(&first.name).unwrap();
         on.user("one more").await.unwrap();
     });
-    let truth = Truth::of(&**tract.store(), tract.repo().name()).unwrap();
+    let truth = ReachableObjects::of(&**tract.store(), tract.repo().name()).unwrap();
     assert!(block_on(tract.verify()).unwrap().clean);
     block_on(tract.store().close()).unwrap();
     drop(tract);

@@ -13,7 +13,7 @@ use tract::core::StoreResult;
 use tract::engine::CompressToolCalls;
 use tract::hooks::{Hooks, Summarize, ToolResultAction, ToolResultReceived};
 use tract::{Content, Draft, OpenOptions, Store, Tract, block_on};
-use tract_testkit::{Answer, Call, Watch, Watched};
+use tract_testkit::{Answer, Call, Watch, WatchedStore};
 
 use crate::backends::{self, Backend};
 use crate::summaries::FirstLine;
@@ -150,7 +150,7 @@ fn the_child_takes_a_step() {
     let when = When::ALL.into_iter().find(|when| said(WHEN).as_deref() == Some(when.word()));
     let store = Arc::clone(backend.open(Path::new(&folder), "agent").store());
     let watch = Doomed { calls: AtomicUsize::new(0), at, when: when.unwrap() };
-    let doomed = Watched::new(store, watch);
+    let doomed = WatchedStore::new(store, watch);
     take(&block_on(OpenOptions::new().open_store(doomed)).unwrap(), &step);
     say("done");
 }

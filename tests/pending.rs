@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use tract::core::kv::{Durability, KvBatch, KvEngine, KvOutcome, KvRead, KvStore, MemoryEngine};
-use tract::core::store::{StoreError, StoreErrorKind, StoreResult, Threaded};
-use tract::engine::{Asked, TurnAnswer};
+use tract::core::store::{StoreError, StoreErrorKind, StoreResult, ThreadedStore};
+use tract::engine::{PendingRequest, TurnAnswer};
 use tract::hooks::{
     BeforeCommit, BeforeCompile, BeforeCompress, BeforeMerge, CommitAction, CompileAction,
     CompressAction, Hooks, MergeAction, OnFailure, Summarize, ToolResultAction, ToolResultReceived,
@@ -160,14 +160,14 @@ fn messages_summaries_and_merges_wait_as_well() {
     assert!(waits.iter().all(|error| error.code() == "deferred"), "{waits:?}");
     assert_eq!(block_on(tract.head()).unwrap(), before);
     let waiting = block_on(tract.pending()).unwrap();
-    let asked = |fits: fn(&Asked) -> bool| {
+    let asked = |fits: fn(&PendingRequest) -> bool| {
         waiting.iter().find(|pending| fits(&pending.asked)).unwrap().id.clone()
     };
     let [merge, edit, compress, message] = [
-        asked(|asked| matches!(asked, Asked::Merge { .. })),
-        asked(|asked| matches!(asked, Asked::Edit { .. })),
-        asked(|asked| matches!(asked, Asked::Compress { .. })),
-        asked(|asked| matches!(asked, Asked::Append(_))),
+        asked(|asked| matches!(asked, PendingRequest::Merge { .. })),
+        asked(|asked| matches!(asked, PendingRequest::Edit { .. })),
+        asked(|asked| matches!(asked, PendingRequest::Compress { .. })),
+        asked(|asked| matches!(asked, PendingRequest::Append(_))),
     ];
     for id in [&merge, &edit, &message, &compress] {
         block_on(tract.approve(id)).unwrap();
@@ -475,7 +475,7 @@ impl KvEngine for Failing {
 fn at(engine: &Arc<MemoryEngine>, writes: i64, after: bool) -> Option<Tract> {
     let left = Arc::new(AtomicI64::new(writes));
     let failing = Failing { engine: Arc::clone(engine), left, after };
-    let store = Threaded::inline(KvStore::new(failing).ok()?);
+    let store = ThreadedStore::inline(KvStore::new(failing).ok()?);
     block_on(OpenOptions::new().open_store(store)).ok()
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use tract::core::{Applied, RefTarget, Store, StoreExt};
 use tract::{CommitId, RepoName, block_on};
-use tract_testkit::crash::{Told, append};
+use tract_testkit::crash::{WriterReport, append};
 use tract_testkit::fixtures::{advance, batch, branch, push};
 use tract_testkit::{figure, rounds};
 
@@ -50,7 +50,7 @@ fn the_child_writes_or_judges() {
         "write" => write(&*store),
         "judge" => {
             let told = std::fs::read_to_string(folder.join("told")).unwrap();
-            let mut told: Told = told.parse().unwrap();
+            let mut told: WriterReport = told.parse().unwrap();
             match told.judge(&*store, &RepoName::default()) {
                 Ok(()) => say(&format!("sound {told}")),
                 Err(loss) => say(&format!("lost {loss}")),
@@ -124,7 +124,7 @@ impl Line for dyn Store + '_ {
 }
 
 /// Lets a process of its own judge: an engine may hang on what it finds. Gives what is known then.
-fn judge(backend: &Backend, folder: &Path, told: &Told) -> Result<Told, String> {
+fn judge(backend: &Backend, folder: &Path, told: &WriterReport) -> Result<WriterReport, String> {
     std::fs::write(folder.join("told"), told.to_string()).unwrap();
     let mut child = start("judge", backend, folder);
     let lines = lines(&mut child);
@@ -158,7 +158,7 @@ impl Dice {
 }
 
 /// Lets a process write, and kills it; adds what was acknowledged, and says whether it hung.
-fn written_and_killed(backend: &Backend, folder: &Path, told: &mut Told, dice: &mut Dice) -> bool {
+fn written_and_killed(backend: &Backend, folder: &Path, told: &mut WriterReport, dice: &mut Dice) -> bool {
     let mut child = start("write", backend, folder);
     let lines = lines(&mut child);
     let wanted = dice.below(40);
@@ -200,11 +200,11 @@ fn killed(backend: &Backend, gates: bool) {
     let mut rounds = rounds(300, 20);
     let (mut acknowledged, mut wrong) = (0, Vec::new());
     let mut folder = tempfile::tempdir().unwrap();
-    let mut told = Told::new(WRITERS);
+    let mut told = WriterReport::new(WRITERS);
     for round in rounds.by_ref() {
         if round % KILLS_PER_FILE == KILLS_PER_FILE - 1 {
             folder = tempfile::tempdir().unwrap();
-            told = Told::new(WRITERS);
+            told = WriterReport::new(WRITERS);
         }
         let before = told.acknowledged();
         let hung = written_and_killed(backend, folder.path(), &mut told, &mut dice);
@@ -219,7 +219,7 @@ fn killed(backend: &Backend, gates: bool) {
                 assert!(!gates, "{}, kill {round}: {verdict}", backend.name);
                 wrong.push(verdict);
                 folder = tempfile::tempdir().unwrap();
-                told = Told::new(WRITERS);
+                told = WriterReport::new(WRITERS);
             }
         }
     }

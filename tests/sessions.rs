@@ -7,7 +7,7 @@ use tract::core::{ModelRequest, StoreResult};
 use tract::run::Stop;
 use tract::tools::{Registry, tool};
 use tract::{ChatModel, Content, Draft, ModelError, OpenOptions, Reply, Tract, block_on};
-use tract_testkit::{Call, Watched};
+use tract_testkit::{Call, WatchedStore};
 
 use crate::faults::places::Place;
 
@@ -139,7 +139,7 @@ fn a_turns_results_are_one_durable_write_and_each_effect_is_claimed_by_one_befor
     let written = Written::default();
     let store: Arc<dyn tract::Store> = Arc::new(tract::core::memory());
     let heard = written.clone();
-    let watched = Watched::new(store, move |call: Call<'_>| heard.hear(call));
+    let watched = WatchedStore::new(store, move |call: Call<'_>| heard.hear(call));
     let tract = block_on(OpenOptions::new().open_store(watched)).unwrap();
     written.0.lock().unwrap().clear();
     for calls in [1, 2, 7, 40] {

@@ -9,10 +9,10 @@ use proptest::test_runner::{Config, TestRunner};
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest};
 use tract::core::{Applied, RefTarget, Store, StoreExt, StoreResult, memory};
 use tract::{OpenOptions, RefName, RepoName, block_on};
-use tract_testkit::differential::{Named, play};
+use tract_testkit::differential::{NamedStore, play};
 use tract_testkit::fixtures::{advance, batch, push};
 use tract_testkit::linear::{Action, Recorder, check};
-use tract_testkit::machine::{Machine, Opens, StoreModel};
+use tract_testkit::machine::{Machine, OpenStore, StoreModel};
 use tract_testkit::{figure, rounds, strategies};
 
 use crate::backends;
@@ -87,7 +87,7 @@ pub(crate) fn cases<S: Strategy>(
     test: impl Fn(S::Value) -> Result<(), String>,
 ) -> usize {
     let rounds = RefCell::new(rounds(full, least));
-    let wanted = u32::try_from(rounds.borrow().wanted()).unwrap();
+    let wanted = u32::try_from(rounds.borrow().planned_rounds()).unwrap();
     let config = Config {
         cases: wanted,
         failure_persistence: None,
@@ -118,10 +118,10 @@ fn one_history_is_the_same_in_every_store() {
     let done = cases(50, 6, &strategies::batches(), |history| {
         let folder = tempfile::tempdir().unwrap();
         let tract = block_on(OpenOptions::new().open_store(memory())).unwrap();
-        let mut stores = vec![Named::new("memory", Arc::clone(tract.store()))];
+        let mut stores = vec![NamedStore::new("memory", Arc::clone(tract.store()))];
         for backend in backends::all() {
             let tract = backend.fast(folder.path(), "agent");
-            stores.push(Named::new(backend.name, Arc::clone(tract.store())));
+            stores.push(NamedStore::new(backend.name, Arc::clone(tract.store())));
         }
         // What a line says: its records, which name their contents.
         let observe = |store: &dyn Store, head| {
@@ -143,7 +143,7 @@ fn one_history_is_the_same_in_every_store() {
 /// A backend of the list, opened with what a test of truth may do without.
 struct On<const N: usize>;
 
-impl<const N: usize> Opens for On<N> {
+impl<const N: usize> OpenStore for On<N> {
     fn open(folder: &Path) -> StoreResult<Arc<dyn Store>> {
         let backend = if N < backends::ALL.len() { &backends::ALL[N] } else { &backends::POSTGRES };
         Ok(backend.bare(folder, "agent"))

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use tract::core::step::Step;
+use tract::core::step::StreamOp;
 use tract::engine::{ApplyOptions, StreamLine, apply_stream};
 use tract::store::LogQuery;
 use tract::{OpenOptions, RefName, Tract, block_on};
@@ -67,7 +67,7 @@ fn streams_of_many_handles_to_one_branch_all_go_through() {
                 let tract = backend.open(folder.path(), "agent");
                 let line = |n: usize| {
                     let text = format!(r#"{{"op":"user","text":"{handle} says {n}"}}"#);
-                    StreamLine::new(n, Ok(Step::parse(&text).unwrap()))
+                    StreamLine::new(n, Ok(StreamOp::parse(&text).unwrap()))
                 };
                 let mut refused = Vec::new();
                 let told = |event: tract::engine::ApplyEvent| {

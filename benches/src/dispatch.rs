@@ -8,7 +8,7 @@ use std::time::Instant;
 use tract::tools::dispatch::{Dispatcher, Turn};
 use tract::tools::event::{Event, EventSink};
 use tract::tools::policy::{ApprovalRequired, Sequential};
-use tract::tools::snapshot::{BoxError, Saved, Snapshot};
+use tract::tools::snapshot::{BoxError, SavedState, Snapshot};
 use tract::tools::{Call, Registry, hydrate, tool};
 
 use crate::table::{Figure, Table, median};
@@ -34,11 +34,11 @@ impl Snapshot for Session {
         "session"
     }
 
-    fn snapshot(&self) -> Result<Saved, BoxError> {
-        Ok(Saved::new(*self.0.lock().unwrap()))
+    fn snapshot(&self) -> Result<SavedState, BoxError> {
+        Ok(SavedState::new(*self.0.lock().unwrap()))
     }
 
-    fn restore(&self, saved: Saved) -> Result<(), BoxError> {
+    fn restore(&self, saved: SavedState) -> Result<(), BoxError> {
         *self.0.lock().unwrap() = saved.take()?;
         Ok(())
     }

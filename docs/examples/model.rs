@@ -1,7 +1,7 @@
-use tract::{ChatOptions, Piece, models::HttpModel};
+use tract::{ChatOptions, ReplyDelta, models::HttpModel};
 
-fn print_text(piece: &Piece) {
-    if let Piece::Text(text) = piece {
+fn print_text(piece: &ReplyDelta) {
+    if let ReplyDelta::Text(text) = piece {
         print!("{text}");
     }
 }

@@ -1,4 +1,4 @@
-use tract::core::Step;
+use tract::core::StreamOp;
 use tract::engine::{ApplyOptions, StreamLine, apply_stream};
 use tract::hooks::{BeforeCommit, BeforeCompress, CommitAction, CompressAction, Hooks};
 use tract_testkit::proptest::{prelude::*, test_runner::TestRunner};
@@ -17,10 +17,10 @@ fn no_markup() -> Hooks {
         })
 }
 
-async fn contexts_have_no_markup(history: &[Step]) -> tract::Result<bool> {
+async fn contexts_have_no_markup(history: &[StreamOp]) -> tract::Result<bool> {
     let tract = tract::open("memory:").await?.with_hooks(no_markup());
     let lines = history.iter().cloned().enumerate();
-    let lines = lines.map(|(at, step)| StreamLine { line: at + 1, step: Ok(step) });
+    let lines = lines.map(|(at, step)| StreamLine::new(at + 1, Ok(step)));
     // A refused line changes nothing; the lines after it are tried, and marks are kept.
     apply_stream(tract.repo(), lines, &ApplyOptions::new().keep_going(true), |_| {}).await?;
     let context = tract.compile().await?;
@@ -28,8 +28,8 @@ async fn contexts_have_no_markup(history: &[Step]) -> tract::Result<bool> {
 }
 
 /// A history as a file that `tract apply --keep-going` replays.
-fn stream(history: &[Step]) -> String {
-    history.iter().flat_map(Step::to_line).map(|line| line + "\n").collect()
+fn stream(history: &[StreamOp]) -> String {
+    history.iter().flat_map(StreamOp::to_line).map(|line| line + "\n").collect()
 }
 
 fn main() {

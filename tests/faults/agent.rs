@@ -15,7 +15,7 @@ use tract::tools::dispatch::{DispatchOptions, ToolInvoked};
 use tract::tools::policy::{Decision, PolicyRequest};
 use tract::tools::resource::{Binding, Resources};
 use tract::tools::session::SliceOp;
-use tract::tools::snapshot::{BoxError, Saved, Snapshot};
+use tract::tools::snapshot::{BoxError, SavedState, Snapshot};
 use tract::tools::{
     CallContext as _, DynTool, EventType, Registry, RenderedValue, Session, SessionItem,
     ToolContext, ToolError, ToolResult, ToolSpec, ToolTraits,
@@ -72,12 +72,12 @@ impl Snapshot for World {
         "world"
     }
 
-    fn snapshot(&self) -> Result<Saved, BoxError> {
+    fn snapshot(&self) -> Result<SavedState, BoxError> {
         spring(Stage::Snapshot, "")?;
-        Ok(Saved::new(self.0.lock().unwrap().clone()))
+        Ok(SavedState::new(self.0.lock().unwrap().clone()))
     }
 
-    fn restore(&self, saved: Saved) -> Result<(), BoxError> {
+    fn restore(&self, saved: SavedState) -> Result<(), BoxError> {
         *self.0.lock().unwrap() = saved.take()?;
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tract::core::{StoreError, StoreErrorKind, StoreResult};
 use tract::{Draft, OpenOptions, Store, block_on};
-use tract_testkit::{Call, Watch, Watched};
+use tract_testkit::{Call, Watch, WatchedStore};
 
 use super::agent::{Desk, Left};
 use super::places::Place;
@@ -37,9 +37,9 @@ impl FailsOnce {
     }
 
     /// The store, but for that call.
-    fn watches(&self, store: Arc<dyn Store>) -> Watched<impl Watch> {
+    fn watches(&self, store: Arc<dyn Store>) -> WatchedStore<impl Watch> {
         let own = self.clone();
-        Watched::new(store, move |call: Call<'_>| own.hear(call))
+        WatchedStore::new(store, move |call: Call<'_>| own.hear(call))
     }
 
     fn hear(&self, call: Call<'_>) -> StoreResult<()> {

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use tract::core::StoreResult;
 use tract::run::Stop;
 use tract::{Draft, OpenOptions, Store, Tract, block_on};
-use tract_testkit::{Answer, Call, Watch, Watched};
+use tract_testkit::{Answer, Call, Watch, WatchedStore};
 
 use super::agent::Desk;
 use super::places::Place;
@@ -105,7 +105,7 @@ fn the_child_runs_into_its_end() {
     };
     let store = place.open().store().clone();
     let watch = Writes { point, made: AtomicUsize::new(0) };
-    let tract = block_on(OpenOptions::new().open_store(Watched::new(store, watch))).unwrap();
+    let tract = block_on(OpenOptions::new().open_store(WatchedStore::new(store, watch))).unwrap();
     let desk = Desk::new(&tract.on(&point.word()).unwrap(), point.stage(), traces);
     if let Point::Stage(stage) = point {
         arm(stage, Fault::Kill, &desk.clock, &desk.token);

@@ -4,7 +4,7 @@ use tract::core::{StoreError, StoreErrorKind, StoreResult};
 use tract::run::Stop;
 use tract::tools::snapshot::BoxError;
 use tract::{Draft, OpenOptions, Tract, block_on};
-use tract_testkit::{Call, Watched};
+use tract_testkit::{Call, WatchedStore};
 
 use super::agent::{Desk, Left};
 use super::places::Place;
@@ -104,7 +104,7 @@ fn every_stage_and_every_fault_leave_the_state_before_and_one_failed_answer() {
     let mut in_memory: Option<Vec<Left>> = None;
     for place in Place::all(folder.path()) {
         let tract = place.fast();
-        let watched = Watched::new(tract.store().clone(), at_starts);
+        let watched = WatchedStore::new(tract.store().clone(), at_starts);
         let trapped = block_on(OpenOptions::new().open_store(watched)).unwrap();
         for (stage, fault) in &combinations {
             run(&trapped, *stage, *fault);

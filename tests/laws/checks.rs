@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value;
 use tract::compile::{Row, View, resolved};
-use tract::core::{Change, This};
+use tract::core::{Change, CommitRef};
 use tract::engine::{Error, Repo, Request, Txn};
 use tract::forms::{Dialect, Form, FormOptions, compile_form};
 use tract::{Commit, CommitId, Op, RefName, block_on};
@@ -162,7 +162,7 @@ pub(crate) fn sources(repo: &Repo, commits: &[Commit]) -> Sources {
         if let Op::Compress { .. } = commit.op {
             let changes = block_on(repo.changes(commit)).expect("stored changes");
             let removed = changes.iter().filter_map(|change| match change {
-                Change::Remove { slot: This::Id(slot), .. } => Some(*slot),
+                Change::Remove { slot: CommitRef::Id(slot), .. } => Some(*slot),
                 _ => None,
             });
             sources.insert(commit.id(), removed.collect());

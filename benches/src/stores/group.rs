@@ -39,11 +39,11 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
         let (bare_grouped, bare_alone) = match engine {
             "sqlite" => {
                 let mut floor = crate::floor::sqlite(bare.path(), &tract);
-                floors(each, |branches| floor.write_apart(branches, WRITERS as u32).unwrap())
+                floors(each, |branches| floor.write_branches(branches, WRITERS as u32).unwrap())
             }
             _ => {
                 let mut floor = crate::floor::redb(bare.path(), &tract);
-                floors(each, |branches| floor.write_apart(branches, WRITERS as u32).unwrap())
+                floors(each, |branches| floor.write_branches(branches, WRITERS as u32).unwrap())
             }
         };
         table.add(Figure {

@@ -10,7 +10,7 @@ use tract::{OpenOptions, Store, Tract};
 
 use crate::args::Global;
 use crate::failure::{Failure, Outcome};
-use crate::out::Out;
+use crate::out::Output;
 use crate::summarize::CommandSummarizer;
 
 /// Path of the default store, from the folder that holds it.
@@ -19,12 +19,12 @@ const DEFAULT: [&str; 2] = [".tract", "tract.db"];
 /// What a verb works with.
 pub(crate) struct Context<'a> {
     pub(crate) global: Global,
-    pub(crate) out: &'a mut Out,
+    pub(crate) out: &'a mut Output,
     opened: Vec<Arc<dyn Store>>,
 }
 
 impl<'a> Context<'a> {
-    pub(crate) fn new(global: Global, out: &'a mut Out) -> Self {
+    pub(crate) fn new(global: Global, out: &'a mut Output) -> Self {
         Self { global, out, opened: Vec::new() }
     }
 
@@ -47,7 +47,7 @@ impl<'a> Context<'a> {
     pub(crate) async fn open_or_create(&mut self) -> Outcome<Tract> {
         let url = match &self.global.store {
             Some(url) => url.clone(),
-            None => found_upwards(&here()?)?,
+            None => found_upwards(&working_directory()?)?,
         };
         self.open_at(&url, true).await
     }
@@ -56,7 +56,7 @@ impl<'a> Context<'a> {
     pub(crate) async fn open_named_store(&mut self) -> Outcome<Arc<dyn Store>> {
         let url = match &self.global.store {
             Some(url) => url.clone(),
-            None => found_upwards(&here()?)?,
+            None => found_upwards(&working_directory()?)?,
         };
         self.open_store(&url, false).await
     }
@@ -110,7 +110,7 @@ pub(crate) fn url_of(path: &Path) -> String {
     format!("sqlite:{}", path.display())
 }
 
-fn here() -> Outcome<PathBuf> {
+fn working_directory() -> Outcome<PathBuf> {
     std::env::current_dir().map_err(|error| Failure::file(Path::new("."), &error))
 }
 

@@ -10,7 +10,7 @@ use tract::schema::{Level, ToolView};
 use crate::escape;
 use crate::failure::{Failure, Outcome};
 use crate::input::{self, Documents};
-use crate::out::Out;
+use crate::out::Output;
 
 /// How many tools OpenAI takes in one request.
 const OPENAI_TOOLS: usize = 128;
@@ -101,7 +101,7 @@ fn is_of_a_provider(view: &ToolView<'_>) -> bool {
 }
 
 /// Reports on stderr what providers will refuse.
-pub(crate) fn report_limits(out: &mut Out, tools: &[ToolSchema]) {
+pub(crate) fn report_limits(out: &mut Output, tools: &[ToolSchema]) {
     if tools.len() > OPENAI_TOOLS {
         out.say(format_args!(
             "{} tools: OpenAI takes at most {OPENAI_TOOLS} in one request",

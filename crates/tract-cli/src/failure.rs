@@ -71,7 +71,7 @@ impl Failure {
     }
 
     /// The command did its work, and has said already that the answer is no.
-    pub(crate) fn said_no() -> Self {
+    pub(crate) fn reported_no() -> Self {
         Self { silent: true, ..Self::new(NO, "no", "") }
     }
 

@@ -30,7 +30,7 @@ use tract::store::hide_anywhere;
 use crate::args::Cli;
 use crate::context::Context;
 use crate::failure::{Failure, USAGE};
-use crate::out::{Color, Out};
+use crate::out::{Color, Output};
 
 /// Runs the command that the process was started with and returns its exit code: 0 done, 1 the
 /// answer is no, 2 a wrong command line, 3 the store is unavailable or damaged.
@@ -54,7 +54,7 @@ pub fn main() -> ExitCode {
         Err(error) => return refused(&error),
     };
     logging::start(cli.global.log.clone(), cli.global.verbose);
-    let mut out = Out::new(cli.global.json, cli.global.color, !cli.global.no_pager);
+    let mut out = Output::new(cli.global.json, cli.global.color, !cli.global.no_pager);
     let done = tract::block_on(async {
         let writes = cli.command.writes();
         let mut context = Context::new(cli.global, &mut out);
@@ -97,7 +97,7 @@ fn refused(error: &clap::Error) -> ExitCode {
         let message = lines.next().unwrap_or("wrong command line");
         let failure = Failure::usage(message.trim_start_matches("error: "));
         let failure = lines.fold(failure, |failure, line| failure.note(line));
-        Out::new(true, Color::Never, false).failure(&failure);
+        Output::new(true, Color::Never, false).failure(&failure);
     }
     match asks_for_help {
         true => ExitCode::SUCCESS,

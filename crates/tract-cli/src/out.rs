@@ -40,7 +40,7 @@ impl Color {
 /// enough, a disk is full), the first error is kept, nothing more is written, and
 /// [`finish`](Self::finish) says what became of it. So no verb stops half way for the sake of a
 /// report. Only what does nothing but write may end early: it asks [`is_lost`](Self::is_lost).
-pub(crate) struct Out {
+pub(crate) struct Output {
     stdout: BufWriter<Sink>,
     /// Whether a verb whose answer may be long starts a pager.
     pages: bool,
@@ -82,7 +82,7 @@ impl Write for Sink {
     }
 }
 
-impl Out {
+impl Output {
     pub(crate) fn new(json: bool, color: Color, pages: bool) -> Self {
         let shows = |automatic: ColorChoice| match color.choice() {
             ColorChoice::Auto => automatic != ColorChoice::Never,

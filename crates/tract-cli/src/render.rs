@@ -8,7 +8,7 @@ use tract::{Commit, CommitId, Tract};
 
 use crate::escape;
 use crate::failure::Outcome;
-use crate::out::Out;
+use crate::out::Output;
 use crate::style::{self, ID, REF, Styled};
 
 /// The short form of an id, in its colour.
@@ -69,7 +69,7 @@ pub(crate) fn record_json(commit: &Commit) -> String {
 }
 
 /// Says which commit was made.
-pub(crate) async fn committed(out: &mut Out, tract: &Tract, made: &Commit) -> Outcome<()> {
+pub(crate) async fn committed(out: &mut Output, tract: &Tract, made: &Commit) -> Outcome<()> {
     if out.is_json() {
         return out.json_text(&record_json(made));
     }

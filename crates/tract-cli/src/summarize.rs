@@ -38,7 +38,7 @@ impl CommandSummarizer {
         let (input, output) = (child.stdin.take(), child.stdout.take());
         // Whoever gives up waiting drops this, and the program is not left running.
         let mut running = Running(Some(child));
-        let said = Arc::new(Mutex::new(Said::default()));
+        let said = Arc::new(Mutex::new(ProgramOutput::default()));
         let done = Arc::clone(&said);
         let text = request.text.clone();
         let spawned = thread::Builder::new().spawn(move || {
@@ -81,7 +81,7 @@ impl CommandSummarizer {
 
 /// What a program has written, once it has ended, and who waits for that.
 #[derive(Default)]
-struct Said {
+struct ProgramOutput {
     all: Option<std::io::Result<Vec<u8>>>,
     waker: Option<Waker>,
 }

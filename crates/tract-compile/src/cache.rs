@@ -54,11 +54,11 @@ impl Drop for Charge {
 pub(crate) struct Lru<K, V> {
     limit_bytes: u64,
     meter: Meter,
-    kept: Mutex<Kept<K, V>>,
+    kept: Mutex<LruMap<K, V>>,
 }
 
 #[derive(Debug)]
-struct Kept<K, V> {
+struct LruMap<K, V> {
     entries: IdMap<K, Entry<V>>,
     /// Keys by the time of their use, oldest first; of a key only the newest time counts.
     uses: VecDeque<(u64, K)>,
@@ -72,7 +72,7 @@ struct Entry<V> {
     _charge: Option<Charge>,
 }
 
-impl<K: Copy + Eq + Hash, V> Kept<K, V> {
+impl<K: Copy + Eq + Hash, V> LruMap<K, V> {
     /// Notes that an entry is used now.
     fn use_now(&mut self, key: K) -> Option<&Entry<V>> {
         let used_at = self.clock + 1;
@@ -101,11 +101,11 @@ impl<K: Copy + Eq + Hash, V> Kept<K, V> {
 
 impl<K: Copy + Eq + Hash, V: Clone> Lru<K, V> {
     pub(crate) fn new(limit_bytes: u64, meter: Meter) -> Self {
-        let kept = Kept { entries: IdMap::default(), uses: VecDeque::new(), clock: 0 };
+        let kept = LruMap { entries: IdMap::default(), uses: VecDeque::new(), clock: 0 };
         Self { limit_bytes, meter, kept: Mutex::new(kept) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept<K, V>> {
+    fn lock(&self) -> MutexGuard<'_, LruMap<K, V>> {
         // Entries are replaced whole, so a panic elsewhere leaves nothing half done.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }

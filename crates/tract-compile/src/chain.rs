@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tract_core::store::{Hint, Walk};
+use tract_core::store::{LocationHint, Walk};
 use tract_core::{Commit, CommitId, DerivedKind};
 
 use crate::compiler::Compiler;
@@ -17,12 +17,12 @@ use crate::view::Row;
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
     pub(crate) base: Arc<State>,
-    pub(crate) steps: Vec<(Commit, Option<Hint>)>,
+    pub(crate) steps: Vec<(Commit, Option<LocationHint>)>,
 }
 
 impl Chain {
     /// Takes the commits newest first.
-    fn backwards(base: Arc<State>, mut steps: Vec<(Commit, Option<Hint>)>) -> Self {
+    fn backwards(base: Arc<State>, mut steps: Vec<(Commit, Option<LocationHint>)>) -> Self {
         steps.reverse();
         Self { base, steps }
     }
@@ -114,7 +114,7 @@ impl Compiler {
         let mut rows: Vec<Row> = Vec::new();
         let (mut at, mut bytes) = (commit, bytes.clone());
         loop {
-            let Some(apart) = snapshot::apart(at, &bytes) else { return Ok(None) };
+            let Some(apart) = snapshot::separate_rows(at, &bytes) else { return Ok(None) };
             for (slot, row) in apart.rows {
                 if seen.insert(slot) {
                     rows.extend(row);

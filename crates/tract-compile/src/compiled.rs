@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tract_core::{ActiveTool, CommitId, JsonText, Message, ModelRequest, ToolsetId, ViewId};
 
-use crate::fact::{Entry, Fact, Loaded};
+use crate::fact::{ContextEntry, RowFact, LoadedMessage};
 use crate::places::Places;
 use crate::view::{Row, View};
 
@@ -23,7 +23,7 @@ pub struct TokenCount {
 pub struct Compiled {
     pub(crate) head: Option<CommitId>,
     pub(crate) view: View,
-    pub(crate) context: Places<Entry>,
+    pub(crate) context: Places<ContextEntry>,
     pub(crate) message_count: usize,
     pub(crate) tools: Arc<[ActiveTool]>,
     pub(crate) tokens: TokenCount,
@@ -40,11 +40,11 @@ impl Compiled {
         tokens: TokenCount,
         commit_count: u64,
     ) -> Self {
-        let mut context: Places<Entry> = view
+        let mut context: Places<ContextEntry> = view
             .rows()
             .map(|row| {
-                let fact = Arc::new(Fact::nothing());
-                (row.row_key(), Entry { row: Arc::new(*row), fact, message: None })
+                let fact = Arc::new(RowFact::nothing());
+                (row.row_key(), ContextEntry { row: Arc::new(*row), fact, message: None })
             })
             .collect();
         let mut message_count = 0;
@@ -52,8 +52,8 @@ impl Compiled {
             let place = view.get(message.slot).map(Row::row_key);
             let Some(entry) = place.and_then(|place| context.get_mut(&place)) else { continue };
             message_count += usize::from(entry.message.is_none());
-            entry.fact = Arc::new(Fact::of_message(&message));
-            entry.message = Some(Arc::new(Loaded { message, charge: None }));
+            entry.fact = Arc::new(RowFact::of_message(&message));
+            entry.message = Some(Arc::new(LoadedMessage { message, charge: None }));
         }
         Self { head, view, context, message_count, tools: tools.into(), tokens, commit_count }
     }
@@ -143,7 +143,7 @@ impl Compiled {
     }
 }
 
-impl Entry {
+impl ContextEntry {
     pub(crate) fn message(&self) -> Option<&Message> {
         self.message.as_ref().map(|loaded| &loaded.message)
     }

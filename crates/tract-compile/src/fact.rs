@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tract_core::store::Hint;
+use tract_core::store::LocationHint;
 use tract_core::{BlobId, Commit, CommitId, JsonText, Kind, Message, Op, Priority, Role};
 
 use crate::cache::Charge;
@@ -11,7 +11,7 @@ use crate::view::Row;
 /// What a row shows, as far as records tell: everything but the content itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Fact {
+pub struct RowFact {
     /// The content of its version.
     pub content: Option<BlobId>,
     /// The kind of that content.
@@ -32,10 +32,10 @@ pub struct Fact {
     pub priority: Priority,
     /// What its mark says.
     pub(crate) marked: Option<Priority>,
-    pub(crate) hint: Option<Hint>,
+    pub(crate) hint: Option<LocationHint>,
 }
 
-impl Fact {
+impl RowFact {
     /// Returns whether the row is compiled, that is, its priority is above `Skip`.
     pub fn is_shown(&self) -> bool {
         self.priority > Priority::Skip
@@ -47,7 +47,7 @@ impl Fact {
     }
 
     /// Returns what a version says; its priority is the kind's default until a mark is read.
-    pub(crate) fn of_version(version: &Commit, hint: Option<Hint>) -> Self {
+    pub(crate) fn of_version(version: &Commit, hint: Option<LocationHint>) -> Self {
         let kind = version.kind.clone();
         Self {
             content: version.content,
@@ -71,7 +71,7 @@ impl Fact {
     }
 }
 
-impl Fact {
+impl RowFact {
     /// Returns what a row shows whose version cannot be read: nothing.
     pub(crate) fn nothing() -> Self {
         Self {
@@ -129,16 +129,16 @@ pub(crate) fn stated_priority(mark: &Commit) -> Option<Priority> {
 /// A row that counts for what is compiled: one that is shown, or a skipped one on the other side
 /// of a call from one that is.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct ContextEntry {
     pub(crate) row: Arc<Row>,
-    pub(crate) fact: Arc<Fact>,
+    pub(crate) fact: Arc<RowFact>,
     /// Its message, once it was loaded; never for a skipped row.
-    pub(crate) message: Option<Arc<Loaded>>,
+    pub(crate) message: Option<Arc<LoadedMessage>>,
 }
 
 /// A message and the memory it takes.
 #[derive(Debug)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedMessage {
     pub(crate) message: Message,
     pub(crate) charge: Option<Charge>,
 }

@@ -8,26 +8,26 @@ use tract_core::{Blob, BlobId, Change, Changes, CommitId, ObjectId, parallel};
 use crate::chain::Chain;
 use crate::compiler::{Compiler, Inner};
 use crate::error::{CompileError, Result};
-use crate::fact::{Entry, Loaded};
+use crate::fact::{ContextEntry, LoadedMessage};
 use crate::fetch::read_changes;
 use crate::ids::IdMap;
 use crate::load;
-use crate::state::{Next, Reached, State, Stop};
+use crate::state::{NextCommit, FoldedState, State, Stop};
 use crate::view::RowKey;
 
 /// A state, and whether others may hold it.
 #[allow(clippy::large_enum_variant, reason = "it is taken apart where it is made")]
-enum Found {
+enum FoundState {
     Kept(Arc<State>),
     /// Nobody else has it, so it may still be changed in place.
-    New(Reached),
+    New(FoldedState),
 }
 
 impl Compiler {
     pub(crate) async fn state(&self, head: Option<CommitId>, whole: bool) -> Result<Arc<State>> {
         match self.find(head, whole).await? {
-            Found::Kept(state) => Ok(state),
-            Found::New(reached) => {
+            FoundState::Kept(state) => Ok(state),
+            FoundState::New(reached) => {
                 let state = Arc::new(reached.waiting());
                 self.keep(&state);
                 Ok(state)
@@ -35,10 +35,10 @@ impl Compiler {
         }
     }
 
-    async fn find(&self, head: Option<CommitId>, whole: bool) -> Result<Found> {
-        let Some(head) = head else { return Ok(Found::Kept(Arc::default())) };
+    async fn find(&self, head: Option<CommitId>, whole: bool) -> Result<FoundState> {
+        let Some(head) = head else { return Ok(FoundState::Kept(Arc::default())) };
         if let Some(state) = self.cached(head, whole) {
-            return Ok(Found::Kept(state));
+            return Ok(FoundState::Kept(state));
         }
         let none = IdMap::default();
         let chain = self.chain(head, whole).await?;
@@ -55,7 +55,7 @@ impl Compiler {
             }
         };
         reached.state = self.charged(reached.state);
-        Ok(Found::New(reached))
+        Ok(FoundState::New(reached))
     }
 
     /// Folds a line from its root, whatever snapshots say.
@@ -81,7 +81,7 @@ impl Compiler {
         &self,
         chain: &Chain,
         given: &IdMap<BlobId, Blob>,
-    ) -> Result<Result<Reached, Stop>> {
+    ) -> Result<Result<FoldedState, Stop>> {
         if chain.steps.is_empty() {
             return Ok(Ok(State::clone(&chain.base).into()));
         }
@@ -96,7 +96,7 @@ impl Compiler {
                 lists.insert(commit.id(), read_changes(commit, blobs.get(id), *id)?);
             }
         }
-        let nexts: Vec<Next<'_>> = chain
+        let nexts: Vec<NextCommit<'_>> = chain
             .steps
             .iter()
             .map(|(commit, hint)| {
@@ -104,7 +104,7 @@ impl Compiler {
                     Changes::List(list) => list,
                     Changes::Blob(_) => lists.get(&commit.id()).map_or(&[][..], Vec::as_slice),
                 };
-                Next { commit, changes, hint: *hint }
+                NextCommit { commit, changes, hint: *hint }
             })
             .collect();
         let (begun, nexts) = match chain.base.head {
@@ -120,21 +120,21 @@ impl Compiler {
             Ok(folded) => folded,
             Err(stop) => return Ok(Err(stop)),
         };
-        let wanted = folded.wanted();
+        let wanted = folded.needed_commits();
         let others = self.find_commits(&wanted).await?;
         if let Some(id) = wanted.iter().find(|id| !others.contains_key(id)) {
             let commit = chain.steps.last().map_or(*id, |(commit, _)| commit.id());
             return Err(CompileError::Missing { object: ObjectId::Commit(*id), commit });
         }
-        Ok(folded.settle(others).map(Reached::from))
+        Ok(folded.settle(others).map(FoldedState::from))
     }
 
     /// Returns the state of a head with all the messages that it shows.
     pub(crate) async fn loaded(&self, head: Option<CommitId>) -> Result<Arc<State>> {
         let reached = match self.find(head, false).await? {
-            Found::Kept(state) if state.unloaded.is_empty() => return Ok(state),
-            Found::Kept(state) => State::clone(&state).into(),
-            Found::New(reached) => reached,
+            FoundState::Kept(state) if state.unloaded.is_empty() => return Ok(state),
+            FoundState::Kept(state) => State::clone(&state).into(),
+            FoundState::New(reached) => reached,
         };
         let state = if reached.shown.is_empty() {
             let waiting = load::waiting(&reached.state, 0);
@@ -152,7 +152,7 @@ impl Compiler {
     }
 
     /// Reads the messages of rows, each in the place of its row.
-    async fn messages(&self, rows: &[(RowKey, Entry)]) -> Result<Vec<Arc<Loaded>>> {
+    async fn messages(&self, rows: &[(RowKey, ContextEntry)]) -> Result<Vec<Arc<LoadedMessage>>> {
         let Inner { counter, meter, .. } = &*self.inner;
         let mut messages = Vec::with_capacity(rows.len());
         // In portions, so that bytes and parsed contents of few messages are in memory together.

@@ -1,6 +1,6 @@
 //! The fold: what a commit does to the view. It knows three changes and no algorithm.
 
-use tract_core::{Change, Commit, CommitId, Op, RowFields, This};
+use tract_core::{Change, Commit, CommitId, Op, RowFields, CommitRef};
 
 use crate::view::{Row, View};
 
@@ -52,11 +52,11 @@ pub(crate) fn fold_onto(
 pub fn appended(view: &View, commit: &Commit) -> Option<Change> {
     let Op::Append { slot, answers, priority, .. } = &commit.op else { return None };
     Some(Change::Add {
-        slot: slot.map_or(This::This, This::Id),
+        slot: slot.map_or(CommitRef::This, CommitRef::Id),
         row: RowFields {
             key: view.next(),
-            version: This::This,
-            mark: priority.map(|_| This::This),
+            version: CommitRef::This,
+            mark: priority.map(|_| CommitRef::This),
             answers: *answers,
         },
     })
@@ -82,7 +82,7 @@ pub fn inverse(change: &Change) -> Change {
 
 /// Returns a change with every `.` replaced by the id of the commit that bears it.
 pub fn resolved(change: &Change, commit: CommitId) -> Change {
-    let id = |this: This| This::Id(this.resolve(commit));
+    let id = |this: CommitRef| CommitRef::Id(this.resolve(commit));
     let fields =
         |row: RowFields| RowFields { version: id(row.version), mark: row.mark.map(id), ..row };
     match *change {

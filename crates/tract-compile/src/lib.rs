@@ -29,12 +29,12 @@ mod view_id;
 pub use crate::compiled::{Compiled, TokenCount};
 pub use crate::compiler::{Compiler, DEFAULT_CACHE_BYTES};
 pub use crate::error::{CompileError, Result};
-pub use crate::fact::Fact;
+pub use crate::fact::RowFact;
 pub use crate::fold::{InvalidChange, appended, fold, inverse, resolved};
 pub use crate::ids::{IdHasher, IdMap, IdSet};
 pub use crate::line::Line;
 pub use crate::pair::{
-    Item, Paired, Pairing, Repair, RepairKind, Rules, Speaker, StandIn, Unpaired, pair, speaker,
+    Item, PairedMessages, Pairing, Repair, RepairKind, Rules, Speaker, PlaceholderResult, Unpaired, pair, speaker,
 };
 pub use crate::shape::{BadShape, Changed, shape};
 pub use crate::tokens::count_content;

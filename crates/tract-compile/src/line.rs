@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tract_core::{Commit, CommitId, ToolsetId};
 
-use crate::fact::Fact;
+use crate::fact::RowFact;
 use crate::snapshot;
 use crate::state::State;
 use crate::view::View;
@@ -78,7 +78,7 @@ impl Line {
     /// Known for every row that is compiled and for most others; of rows that were skipped before
     /// the last snapshot, and of slots without a row, it returns `None`: their records tell
     /// (`Compiler::commits`).
-    pub fn fact(&self, slot: CommitId) -> Option<&Fact> {
+    pub fn fact(&self, slot: CommitId) -> Option<&RowFact> {
         self.state.fact(self.state.view.get(slot)?).map(Arc::as_ref)
     }
 }

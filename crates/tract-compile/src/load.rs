@@ -8,15 +8,15 @@ use tract_core::{Blob, Content, ContentError, Message, ObjectId, TokenCounter};
 
 use crate::cache::Meter;
 use crate::error::{CompileError, Result};
-use crate::fact::{Entry, Loaded};
+use crate::fact::{ContextEntry, LoadedMessage};
 use crate::state::State;
 use crate::tokens::count_content;
 use crate::view::RowKey;
 
 /// Returns the rows whose message is to be loaded, in order, each once; of those that wait, the
 /// first `passed` are left waiting.
-pub(crate) fn waiting(state: &State, passed: usize) -> Vec<(RowKey, Entry)> {
-    let is_waiting = |entry: &Entry| entry.fact.is_shown() && entry.message.is_none();
+pub(crate) fn waiting(state: &State, passed: usize) -> Vec<(RowKey, ContextEntry)> {
+    let is_waiting = |entry: &ContextEntry| entry.fact.is_shown() && entry.message.is_none();
     if passed == 0 && state.unloaded.len() >= state.context.len() {
         // Whoever waits stands in the context: one walk is cheaper than so many look-ups.
         let all = state.context.iter().filter(|(_, entry)| is_waiting(entry));
@@ -32,7 +32,7 @@ pub(crate) fn waiting(state: &State, passed: usize) -> Vec<(RowKey, Entry)> {
 
 /// Returns the blobs that rows need, with hints where they lie: of each row its content, then the
 /// provider's own bytes, where it has them.
-pub(crate) fn keys(rows: &[(RowKey, Entry)]) -> Vec<BlobKey> {
+pub(crate) fn keys(rows: &[(RowKey, ContextEntry)]) -> Vec<BlobKey> {
     let mut keys = Vec::with_capacity(rows.len());
     for (_, entry) in rows {
         keys.extend(entry.fact.content.map(|id| BlobKey { id, hint: entry.fact.hint }));
@@ -43,13 +43,13 @@ pub(crate) fn keys(rows: &[(RowKey, Entry)]) -> Vec<BlobKey> {
 
 /// Makes the message of a row from its content and the provider's own bytes.
 pub(crate) fn message(
-    entry: &Entry,
+    entry: &ContextEntry,
     content: Option<&Blob>,
     verbatim: Option<&Blob>,
     counter: &dyn TokenCounter,
     meter: &Meter,
-) -> Result<Loaded> {
-    let Entry { row, fact, .. } = entry;
+) -> Result<LoadedMessage> {
+    let ContextEntry { row, fact, .. } = entry;
     let missing = |id| CompileError::Missing { object: ObjectId::Blob(id), commit: row.version };
     let (Some(content_id), Some(kind)) = (fact.content, &fact.kind) else {
         return Err(CompileError::NoContent { slot: row.slot, version: row.version });
@@ -79,7 +79,7 @@ pub(crate) fn message(
         generation_config: fact.generation_config.clone(),
         token_count,
     };
-    Ok(Loaded { message, charge: Some(meter.charge(bytes)) })
+    Ok(LoadedMessage { message, charge: Some(meter.charge(bytes)) })
 }
 
 /// Memory of a message beside its texts.
@@ -88,7 +88,7 @@ const OVERHEAD: usize = 400;
 /// Returns the state with these messages, in order of their places; those of `left` still wait.
 pub(crate) fn with_messages(
     mut state: State,
-    messages: Vec<(RowKey, Arc<Loaded>)>,
+    messages: Vec<(RowKey, Arc<LoadedMessage>)>,
     left: Vector<RowKey>,
 ) -> State {
     state.unloaded = left;

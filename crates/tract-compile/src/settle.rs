@@ -2,23 +2,23 @@
 
 use std::sync::Arc;
 
-use tract_core::store::Hint;
+use tract_core::store::LocationHint;
 use tract_core::{Commit, CommitId, Op};
 
 use crate::cache::Charge;
-use crate::fact::{Fact, Loaded, stated_priority};
+use crate::fact::{RowFact, LoadedMessage, stated_priority};
 use crate::ids::{IdMap, IdSet};
-use crate::state::{Folded, Next, Old, State, Stop};
+use crate::state::{Folded, NextCommit, PriorRow, State, Stop};
 use crate::view::{Row, View};
 
 /// Records by id: those of the commits folded, and those looked up.
 pub(crate) struct Records<'a> {
-    nexts: IdMap<CommitId, Next<'a>>,
+    nexts: IdMap<CommitId, NextCommit<'a>>,
     others: IdMap<CommitId, Commit>,
 }
 
 impl Records<'_> {
-    fn get(&self, id: CommitId) -> Option<(&Commit, Option<Hint>)> {
+    fn get(&self, id: CommitId) -> Option<(&Commit, Option<LocationHint>)> {
         match self.nexts.get(&id) {
             Some(next) => Some((next.commit, next.hint)),
             None => self.others.get(&id).map(|commit| (commit, None)),
@@ -28,7 +28,7 @@ impl Records<'_> {
 
 impl<'a> Folded<'a> {
     /// Returns the commits whose records are needed beside those folded.
-    pub(crate) fn wanted(&self) -> Vec<CommitId> {
+    pub(crate) fn needed_commits(&self) -> Vec<CommitId> {
         let folded: IdSet<CommitId> = self.nexts.iter().map(|next| next.commit.id()).collect();
         let mut wanted: Vec<CommitId> = Vec::new();
         let mut want = |id: CommitId| {
@@ -132,16 +132,16 @@ impl<'a> Folded<'a> {
 }
 
 /// Rows before which another row may stand than before.
-struct Moved {
+struct MovedRows {
     /// Those that are touched, and those that are not; `None` for all.
     all: Option<IdSet<CommitId>>,
     /// Those that are not touched, and join.
     successors: Vec<CommitId>,
 }
 
-fn moved(base: &State, view: &View, touched: &[CommitId]) -> Moved {
+fn moved(base: &State, view: &View, touched: &[CommitId]) -> MovedRows {
     if base.view.is_empty() {
-        return Moved { all: None, successors: Vec::new() };
+        return MovedRows { all: None, successors: Vec::new() };
     }
     let mut all = IdSet::default();
     let mut successors = Vec::new();
@@ -168,24 +168,24 @@ fn moved(base: &State, view: &View, touched: &[CommitId]) -> Moved {
             }
         }
     }
-    Moved { all: Some(all), successors }
+    MovedRows { all: Some(all), successors }
 }
 
 /// Works out what a row shows, from what was known before and from records.
 fn known(
     row: &Row,
-    was: Option<&(Row, Old)>,
+    was: Option<&(Row, PriorRow)>,
     records: &Records<'_>,
     state: &State,
     has_moved: bool,
-) -> Result<(Arc<Fact>, Option<Arc<Loaded>>), Stop> {
+) -> Result<(Arc<RowFact>, Option<Arc<LoadedMessage>>), Stop> {
     let old = was.and_then(|(row, old)| Some((row, old.fact.as_ref()?, old.message.as_ref())));
     let same_version = old.filter(|(before, ..)| before.version == row.version);
     let mut fact = match same_version {
-        Some((_, fact, _)) => Fact::clone(fact),
+        Some((_, fact, _)) => RowFact::clone(fact),
         None => match records.get(row.version) {
-            Some((version, hint)) => Fact::of_version(version, hint),
-            None => Fact::nothing(),
+            Some((version, hint)) => RowFact::of_version(version, hint),
+            None => RowFact::nothing(),
         },
     };
     fact.mark(match (row.mark, old) {
@@ -196,7 +196,7 @@ fn known(
     fact.joined = match (fact.joins, old) {
         (None, _) => false,
         (joins, Some((_, old, _))) if !has_moved && old.joins == joins => old.joined,
-        (Some(joins), _) => stands_before(state, row, joins)?,
+        (Some(joins), _) => is_right_before(state, row, joins)?,
     };
     let message = same_version.and_then(|(before, was, message)| {
         let same = before.answers == row.answers
@@ -214,7 +214,7 @@ fn known(
         message.answers = row.answers;
         message.joins = fact.joins.filter(|_| fact.joined);
         let charge = loaded.charge.as_ref().map(Charge::again);
-        Some(Arc::new(Loaded { message, charge }))
+        Some(Arc::new(LoadedMessage { message, charge }))
     });
     match same_version {
         Some((_, was, _)) if **was == fact => Ok((Arc::clone(was), message)),
@@ -223,7 +223,7 @@ fn known(
 }
 
 /// Whether a slot's row stands right before a row.
-fn stands_before(state: &State, row: &Row, slot: CommitId) -> Result<bool, Stop> {
+fn is_right_before(state: &State, row: &Row, slot: CommitId) -> Result<bool, Stop> {
     if let Some(known_from) = state.known_from {
         let place = state.view.get(slot).map(Row::row_key);
         if place.is_none_or(|place| place < known_from) {

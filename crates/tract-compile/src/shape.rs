@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use tract_core::commit::{MAX_CHANGES, MAX_PARENTS};
-use tract_core::{Change, Commit, CommitId, Op, This};
+use tract_core::{Change, Commit, CommitId, Op, CommitRef};
 
 use crate::fold::{inverse, resolved};
 
@@ -54,7 +54,7 @@ pub fn shape(of: Changed<'_>, targets: &[Changed<'_>]) -> Result<(), BadShape> {
             false => refuse("it bears changes"),
         },
         Op::Edit { .. } => {
-            let edits = |change: &Change| matches!(change, Change::Version { to: This::This, .. });
+            let edits = |change: &Change| matches!(change, Change::Version { to: CommitRef::This, .. });
             match !changes.is_empty() && changes.iter().all(edits) {
                 true => Ok(()),
                 false => refuse("it changes more than versions"),
@@ -62,7 +62,7 @@ pub fn shape(of: Changed<'_>, targets: &[Changed<'_>]) -> Result<(), BadShape> {
         }
         Op::Annotate { .. } => {
             let marks =
-                |change: &Change| matches!(change, Change::Mark { to: Some(This::This), .. });
+                |change: &Change| matches!(change, Change::Mark { to: Some(CommitRef::This), .. });
             match !changes.is_empty() && changes.iter().all(marks) {
                 true => Ok(()),
                 false => refuse("it changes more than marks"),
@@ -72,7 +72,7 @@ pub fn shape(of: Changed<'_>, targets: &[Changed<'_>]) -> Result<(), BadShape> {
             let removes = changes.iter().filter(|c| matches!(c, Change::Remove { .. })).count();
             let adds = changes
                 .iter()
-                .filter(|c| matches!(c, Change::Add { slot: This::This, .. }))
+                .filter(|c| matches!(c, Change::Add { slot: CommitRef::This, .. }))
                 .count();
             match removes >= 1 && adds == 1 && removes + adds == changes.len() {
                 true => Ok(()),

@@ -11,7 +11,7 @@ mod encode;
 use sha2::{Digest, Sha256};
 use tract_core::{CommitId, DerivedKind, DerivedRow};
 
-pub(crate) use self::decode::{apart, decode};
+pub(crate) use self::decode::{separate_rows, decode};
 use crate::state::State;
 
 /// The version of the format and of the fold that made it.

@@ -5,11 +5,11 @@
 use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet, Vector};
-use tract_core::store::Hint;
+use tract_core::store::LocationHint;
 use tract_core::{CallRef, Change, Commit, CommitId, Op, Priority};
 
 use crate::cache::Charge;
-use crate::fact::{Entry, Fact, Loaded};
+use crate::fact::{ContextEntry, RowFact, LoadedMessage};
 use crate::fold::{InvalidChange, fold_onto};
 use crate::ids::{IdSet, SharedIdMap};
 use crate::places::Places;
@@ -30,17 +30,17 @@ pub(crate) struct State {
     /// Set when partial: from this place on all rows are known.
     pub(crate) known_from: Option<RowKey>,
     /// The rows that count for what is compiled.
-    pub(crate) context: Places<Entry>,
+    pub(crate) context: Places<ContextEntry>,
     pub(crate) shown_count: usize,
     /// What the other rows would show, as far as known.
-    pub(crate) skipped: OrdMap<RowKey, Arc<Fact>>,
+    pub(crate) skipped: OrdMap<RowKey, Arc<RowFact>>,
     /// The rows that answer a row's calls.
     pub(crate) answers_to: SharedIdMap<CommitId, Vector<CommitId>>,
     /// Places whose message may not have been loaded yet; each may stand here more than once.
     pub(crate) unloaded: Vector<RowKey>,
     /// Tokens of the loaded messages.
     pub(crate) tokens: u64,
-    pub(crate) since: Since,
+    pub(crate) since: SnapshotDelta,
     /// The memory of the rows; shared with the states before, so that it lasts as they do.
     pub(crate) charge: Option<Arc<Charge>>,
 }
@@ -48,18 +48,18 @@ pub(crate) struct State {
 /// A line that was folded. When it was just begun, what it shows may stand beside its context, in
 /// order, so that messages are added before the map is made and not looked for in it.
 #[derive(Debug)]
-pub(crate) struct Reached {
+pub(crate) struct FoldedState {
     pub(crate) state: State,
-    pub(crate) shown: Vec<(RowKey, Entry)>,
+    pub(crate) shown: Vec<(RowKey, ContextEntry)>,
 }
 
-impl From<State> for Reached {
+impl From<State> for FoldedState {
     fn from(state: State) -> Self {
         Self { state, shown: Vec::new() }
     }
 }
 
-impl Reached {
+impl FoldedState {
     /// Returns the line with its messages yet to be loaded.
     pub(crate) fn waiting(mut self) -> State {
         self.state.wait(self.shown);
@@ -67,7 +67,7 @@ impl Reached {
     }
 
     /// Returns the line with the messages of what stands beside its context, in order.
-    pub(crate) fn with_messages(mut self, messages: Vec<Arc<Loaded>>) -> State {
+    pub(crate) fn with_messages(mut self, messages: Vec<Arc<LoadedMessage>>) -> State {
         for ((_, entry), loaded) in self.shown.iter_mut().zip(messages) {
             self.state.tokens += loaded.message.token_count;
             entry.message = Some(loaded);
@@ -79,7 +79,7 @@ impl Reached {
 
 /// What the next snapshot has to know of the one before.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Since {
+pub(crate) struct SnapshotDelta {
     /// The commit of the snapshot before.
     pub(crate) snapshot: Option<CommitId>,
     /// Commits that follow it, or the root.
@@ -92,13 +92,13 @@ pub(crate) struct Since {
 
 /// A commit to go on with.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Next<'a> {
+pub(crate) struct NextCommit<'a> {
     pub(crate) commit: &'a Commit,
     pub(crate) changes: &'a [Change],
-    pub(crate) hint: Option<Hint>,
+    pub(crate) hint: Option<LocationHint>,
 }
 
-impl Next<'_> {
+impl NextCommit<'_> {
     /// Returns the call that it answers and the priority that it states, when it does nothing but
     /// to append a row under its own name.
     fn new_row(&self) -> Option<(Option<CallRef>, Option<Priority>)> {
@@ -115,7 +115,7 @@ impl Next<'_> {
 #[derive(Debug)]
 pub(crate) struct Folded<'a> {
     pub(crate) base: &'a State,
-    pub(crate) nexts: &'a [Next<'a>],
+    pub(crate) nexts: &'a [NextCommit<'a>],
     pub(crate) view: View,
     pub(crate) touched: Vec<CommitId>,
 }
@@ -135,21 +135,21 @@ impl State {
     }
 
     /// Returns what a row shows, as far as known.
-    pub(crate) fn fact(&self, row: &Row) -> Option<&Arc<Fact>> {
+    pub(crate) fn fact(&self, row: &Row) -> Option<&Arc<RowFact>> {
         let place = row.row_key();
         let fact = self.context.get(&place).map(|entry| &entry.fact);
         fact.or_else(|| self.skipped.get(&place)).filter(|fact| fact.is_known())
     }
 
     /// Takes the rows of a snapshot, each with what it shows.
-    pub(crate) fn restore(&mut self, rows: Vec<(Row, Option<Fact>)>) {
+    pub(crate) fn restore(&mut self, rows: Vec<(Row, Option<RowFact>)>) {
         let mut skipped = Vec::new();
         for (row, fact) in rows {
             if fact.as_ref().is_none_or(|fact| !fact.is_shown()) {
                 skipped.push(row.slot);
             }
             let Some(row) = self.view.shared(row.slot).cloned() else { continue };
-            self.put(row, Arc::new(fact.unwrap_or_else(Fact::nothing)), None);
+            self.put(row, Arc::new(fact.unwrap_or_else(RowFact::nothing)), None);
         }
         for slot in skipped {
             self.classify(slot, false, &mut Vec::new());
@@ -167,7 +167,7 @@ impl State {
 
     /// Folds the appends that a line begins with, and gives the rest back: what they do to an
     /// empty view needs no look at it. `None` when it begins with something else.
-    pub(crate) fn begin<'a>(nexts: &'a [Next<'a>]) -> (Option<Reached>, &'a [Next<'a>]) {
+    pub(crate) fn begin<'a>(nexts: &'a [NextCommit<'a>]) -> (Option<FoldedState>, &'a [NextCommit<'a>]) {
         let run = nexts.iter().take_while(|next| next.new_row().is_some()).count();
         let (run, rest) = nexts.split_at(run);
         let Some(last) = run.last() else { return (None, rest) };
@@ -178,7 +178,7 @@ impl State {
         for (key, next) in (0..).zip(run) {
             let Some((answers, priority)) = next.new_row() else { continue };
             let id = next.commit.id();
-            let mut fact = Fact::of_version(next.commit, next.hint);
+            let mut fact = RowFact::of_version(next.commit, next.hint);
             fact.mark(priority);
             fact.joined = fact.joins.is_some() && fact.joins == before;
             let mark = priority.map(|_| id);
@@ -189,7 +189,7 @@ impl State {
                 true => {
                     state.relate(&row);
                     state.shown_count += 1;
-                    shown.push((place, Entry { row, fact, message: None }));
+                    shown.push((place, ContextEntry { row, fact, message: None }));
                 }
                 false => {
                     skipped.push(id);
@@ -212,17 +212,17 @@ impl State {
         state.since.commits = run.len() as u64;
         state.head = Some(last.commit.id());
         state.record = Some(last.commit.clone());
-        (Some(Reached { state, shown }), rest)
+        (Some(FoldedState { state, shown }), rest)
     }
 
     /// Puts shown rows into the context, where they wait for their messages.
-    fn wait(&mut self, rows: Vec<(RowKey, Entry)>) {
+    fn wait(&mut self, rows: Vec<(RowKey, ContextEntry)>) {
         self.unloaded.extend(rows.iter().map(|(place, _)| *place));
         self.context.extend(rows);
     }
 
     /// Folds commits, oldest first; each must continue the one before.
-    pub(crate) fn fold<'a>(&'a self, nexts: &'a [Next<'a>]) -> Result<Folded<'a>, Stop> {
+    pub(crate) fn fold<'a>(&'a self, nexts: &'a [NextCommit<'a>]) -> Result<Folded<'a>, Stop> {
         let mut view = self.view.clone();
         let mut touched = Vec::with_capacity(nexts.len());
         let mut seen = IdSet::with_capacity_and_hasher(nexts.len(), Default::default());
@@ -244,7 +244,7 @@ impl State {
     }
 }
 
-fn slots<'a>(next: &'a Next<'a>) -> impl Iterator<Item = CommitId> + 'a {
+fn slots<'a>(next: &'a NextCommit<'a>) -> impl Iterator<Item = CommitId> + 'a {
     let id = next.commit.id();
     let appended = match &next.commit.op {
         Op::Append { slot, .. } => Some(slot.unwrap_or(id)),
@@ -255,7 +255,7 @@ fn slots<'a>(next: &'a Next<'a>) -> impl Iterator<Item = CommitId> + 'a {
 
 /// Whether a commit may concern a row that a partial view lacks. A row under a name of old may be
 /// there already, or be answered by rows that are lacking; so may the call of an answer.
-fn may_touch_unknown(view: &View, next: &Next<'_>) -> bool {
+fn may_touch_unknown(view: &View, next: &NextCommit<'_>) -> bool {
     let id = next.commit.id();
     let unknown_call =
         |answers: Option<CallRef>| answers.is_some_and(|call| !view.contains(call.slot));
@@ -274,7 +274,7 @@ fn may_touch_unknown(view: &View, next: &Next<'_>) -> bool {
 
 impl State {
     /// Removes what is known of a row.
-    pub(crate) fn take(&mut self, row: &Row) -> Old {
+    pub(crate) fn take(&mut self, row: &Row) -> PriorRow {
         let place = row.row_key();
         if let Some(call) = row.answers
             && let Some(answers) = self.answers_to.get_mut(&call.slot)
@@ -287,14 +287,14 @@ impl State {
         match self.context.remove(&place) {
             Some(entry) => {
                 self.uncount(&entry);
-                Old { fact: Some(entry.fact), message: entry.message }
+                PriorRow { fact: Some(entry.fact), message: entry.message }
             }
-            None => Old { fact: self.skipped.remove(&place), message: None },
+            None => PriorRow { fact: self.skipped.remove(&place), message: None },
         }
         .known()
     }
 
-    fn uncount(&mut self, entry: &Entry) {
+    fn uncount(&mut self, entry: &ContextEntry) {
         if entry.fact.is_shown() {
             self.shown_count -= 1;
         }
@@ -304,7 +304,7 @@ impl State {
     }
 
     /// Adds what is known of a row; a skipped one waits for [`classify`](Self::classify).
-    pub(crate) fn put(&mut self, row: Arc<Row>, fact: Arc<Fact>, message: Option<Arc<Loaded>>) {
+    pub(crate) fn put(&mut self, row: Arc<Row>, fact: Arc<RowFact>, message: Option<Arc<LoadedMessage>>) {
         let place = row.row_key();
         self.relate(&row);
         if !fact.is_shown() {
@@ -316,7 +316,7 @@ impl State {
             Some(loaded) => self.tokens += loaded.message.token_count,
             None => self.unloaded.push_back(place),
         }
-        self.context.insert(place, Entry { row, fact, message });
+        self.context.insert(place, ContextEntry { row, fact, message });
     }
 
     /// Notes which call a row answers.
@@ -351,8 +351,8 @@ impl State {
         if calls || answered() {
             let fact = self.skipped.remove(&place);
             if !was_in_context {
-                let fact = fact.unwrap_or_else(|| Arc::new(Fact::nothing()));
-                self.context.insert(place, Entry { row, fact, message: None });
+                let fact = fact.unwrap_or_else(|| Arc::new(RowFact::nothing()));
+                self.context.insert(place, ContextEntry { row, fact, message: None });
             }
             self.since.gone.remove(&slot);
         } else {
@@ -373,12 +373,12 @@ impl State {
 
 /// What was known of a row before it was touched.
 #[derive(Debug, Default)]
-pub(crate) struct Old {
-    pub(crate) fact: Option<Arc<Fact>>,
-    pub(crate) message: Option<Arc<Loaded>>,
+pub(crate) struct PriorRow {
+    pub(crate) fact: Option<Arc<RowFact>>,
+    pub(crate) message: Option<Arc<LoadedMessage>>,
 }
 
-impl Old {
+impl PriorRow {
     /// Forgets a fact that only stands in for one that was never looked up.
     fn known(mut self) -> Self {
         self.fact = self.fact.filter(|fact| fact.is_known());

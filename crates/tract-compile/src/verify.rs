@@ -57,11 +57,11 @@ struct ReadSnapshot {
     view: View,
     /// The rows that it holds itself.
     main: View,
-    apart: ApartRows,
+    apart: SeparateRows,
 }
 
 /// The rows that a snapshot and those before it hold apart, the newest word on each slot.
-type ApartRows = SharedIdMap<CommitId, Option<Row>>;
+type SeparateRows = SharedIdMap<CommitId, Option<Row>>;
 
 impl FoldedLine {
     /// Returns the newest commit; `None` at the root.
@@ -121,9 +121,9 @@ impl Compiler {
         let Some(partial) = snapshot::decode(commit, bytes) else { return Ok(unreadable) };
         let (view, main) = (&line.state.view, partial.view.clone());
         let (apart, agree) = match partial.is_partial() {
-            false => (ApartRows::default(), main == *view),
+            false => (SeparateRows::default(), main == *view),
             true => {
-                let Some(own) = snapshot::apart(commit, bytes) else { return Ok(unreadable) };
+                let Some(own) = snapshot::separate_rows(commit, bytes) else { return Ok(unreadable) };
                 let known = match (&line.last, own.previous) {
                     (_, None) => None,
                     (LastSnapshot::Unreadable(last), Some(previous)) if *last == previous => {
@@ -136,8 +136,8 @@ impl Compiler {
                 };
                 let mut apart = match (&known, own.previous) {
                     (Some(last), _) => last.apart.clone(),
-                    (None, None) => ApartRows::default(),
-                    (None, Some(previous)) => match self.rows_apart(previous).await? {
+                    (None, None) => SeparateRows::default(),
+                    (None, Some(previous)) => match self.separate_rows(previous).await? {
                         Some(rows) => rows,
                         None => return Ok(unreadable),
                     },
@@ -168,14 +168,14 @@ impl Compiler {
     }
 
     /// Reads what a snapshot and those before it hold apart; `None` when one of them is damaged.
-    async fn rows_apart(&self, commit: CommitId) -> Result<Option<ApartRows>> {
-        let mut rows = ApartRows::default();
+    async fn separate_rows(&self, commit: CommitId) -> Result<Option<SeparateRows>> {
+        let mut rows = SeparateRows::default();
         let mut next = Some(commit);
         let mut seen = HashSet::new();
         while let Some(at) = next {
             let found = self.store().derived(self.repo(), DerivedKind::Snapshot, &[at]).await?;
             let Some(bytes) = found.into_iter().flatten().next() else { return Ok(None) };
-            let Some(apart) = snapshot::apart(at, &bytes).filter(|_| seen.insert(at)) else {
+            let Some(apart) = snapshot::separate_rows(at, &bytes).filter(|_| seen.insert(at)) else {
                 return Ok(None);
             };
             for (slot, row) in apart.rows {
@@ -209,7 +209,7 @@ impl Compiler {
 fn agrees(
     view: &View,
     main: &View,
-    apart: &ApartRows,
+    apart: &SeparateRows,
     slots: impl IntoIterator<Item = CommitId>,
 ) -> bool {
     slots.into_iter().all(|slot| match main.get(slot) {
@@ -220,7 +220,7 @@ fn agrees(
 
 /// Compares all that counts for what is compiled.
 fn same(a: &State, b: &State) -> bool {
-    let fact = |fact: &crate::Fact| crate::Fact { hint: None, ..fact.clone() };
+    let fact = |fact: &crate::RowFact| crate::RowFact { hint: None, ..fact.clone() };
     a.head == b.head
         && a.commit_count == b.commit_count
         && a.tools_set == b.tools_set
@@ -279,7 +279,7 @@ mod tests {
             |state| {
                 let (place, entry) = state.context.iter().next().unwrap();
                 let (place, mut entry) = (*place, entry.clone());
-                let mut fact = crate::Fact::clone(&entry.fact);
+                let mut fact = crate::RowFact::clone(&entry.fact);
                 fact.mark(Some(Priority::Pinned));
                 entry.fact = Arc::new(fact);
                 state.context.insert(place, entry);

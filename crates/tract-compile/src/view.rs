@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tract_core::{CallRef, CommitId, RowFields, This, ToolsetId};
+use tract_core::{CallRef, CommitId, RowFields, CommitRef, ToolsetId};
 
 use crate::ids::SharedIdMap;
 use crate::places::{Places, Put};
@@ -42,7 +42,7 @@ impl Row {
         RowFields {
             key: self.key,
             version: self.version.into(),
-            mark: self.mark.map(This::Id),
+            mark: self.mark.map(CommitRef::Id),
             answers: self.answers,
         }
     }

@@ -7,7 +7,7 @@ use tract_core::json::{Escapes, write_string};
 use tract_core::{Blob, CommitId, ViewId, hash};
 
 use crate::compiled::Compiled;
-use crate::fact::Entry;
+use crate::fact::ContextEntry;
 
 /// Hashes `["tract-view-1", toolset, [[content, kind, role, joins, n], …]]`.
 ///
@@ -57,14 +57,14 @@ fn push_quoted(out: &mut String, hex: &str) {
     out.push('"');
 }
 
-impl Entry {
+impl ContextEntry {
     fn is_shown(&self) -> bool {
         self.message.is_some() || self.fact.is_shown()
     }
 }
 
 /// A context that was put together by hand knows no blobs; its content has the same name.
-fn content_id(entry: &Entry) -> Option<String> {
+fn content_id(entry: &ContextEntry) -> Option<String> {
     match entry.fact.content {
         Some(content) => Some(content.to_hex()),
         None => {

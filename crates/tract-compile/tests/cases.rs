@@ -10,9 +10,9 @@ use common::{History, Snap, compiler, said, snapshots, toolset};
 use tract_compile::{CompileError, SnapshotCheck};
 use tract_core::{
     Blob, CallRef, Change, Changes, Commit, CommitId, Content, DerivedKind, DerivedRow, JsonText,
-    Op, Part, Priority, RepoName, RowFields, Store, This, block_on,
+    Op, Part, Priority, RepoName, RowFields, Store, CommitRef, block_on,
 };
-use tract_testkit::Watched;
+use tract_testkit::WatchedStore;
 
 #[test]
 fn revert_head_restores() {
@@ -85,7 +85,7 @@ fn snapshot_start_equals_root() {
 #[test]
 fn skip_trimmed_history_is_bounded() {
     const WINDOW: usize = 50;
-    let counting = Arc::new(Watched::new(Arc::new(tract_kv::memory()), Counts::default()));
+    let counting = Arc::new(WatchedStore::new(Arc::new(tract_kv::memory()), Counts::default()));
     let mut history = History::over(counting.clone());
     let mut slots = Vec::new();
     for n in 0..4000 {
@@ -125,7 +125,7 @@ fn skip_trimmed_history_is_bounded() {
 
 #[test]
 fn compile_after_an_append_reads_nothing() {
-    let counting = Arc::new(Watched::new(Arc::new(tract_kv::memory()), Counts::default()));
+    let counting = Arc::new(WatchedStore::new(Arc::new(tract_kv::memory()), Counts::default()));
     let mut history = History::over(counting.clone());
     history.tools(&[r#"{"name":"grep"}"#]);
     let first = history.user("one");
@@ -209,8 +209,8 @@ fn unknown_op_folds() {
     let asked = JsonText::new(r#"{"how":"backwards","priority":"pinned"}"#).unwrap();
     let op = Op::Unknown { name: "reorder".to_owned(), asked };
     let row = history.row(a).fields();
-    let moved = RowFields { key: 2, mark: Some(This::This), ..row };
-    let slot = This::Id(a);
+    let moved = RowFields { key: 2, mark: Some(CommitRef::This), ..row };
+    let slot = CommitRef::Id(a);
     let head =
         history.change(op, vec![Change::Remove { slot, row }, Change::Add { slot, row: moved }]);
     assert_eq!(history.texts(), ["two", "one"]);
@@ -225,7 +225,7 @@ fn a_version_without_content_is_a_typed_error() {
     let mut history = History::new();
     let a = history.user("one");
     let op = Op::Unknown { name: "odd".to_owned(), asked: JsonText::new("{}").unwrap() };
-    let change = Change::Version { slot: This::Id(a), from: This::Id(a), to: This::This };
+    let change = Change::Version { slot: CommitRef::Id(a), from: CommitRef::Id(a), to: CommitRef::This };
     history.change(op, vec![change]);
     assert_eq!(history.compile().message_count(), 0, "what has no kind is skipped");
     history.annotate(&[a], Priority::Pinned);
@@ -288,13 +288,13 @@ fn log_op_and_changes_agree() {
     let a = history.user("one");
     let edit = history.edit(a, Content::user("uno"));
     let target = history.commits[&edit].clone();
-    let slot = This::Id(a);
-    let version = Change::Version { slot, from: This::Id(a), to: This::This };
-    let mark = Change::Mark { slot, from: None, to: Some(This::This) };
+    let slot = CommitRef::Id(a);
+    let version = Change::Version { slot, from: CommitRef::Id(a), to: CommitRef::This };
+    let mark = Change::Mark { slot, from: None, to: Some(CommitRef::This) };
     let remove = Change::Remove { slot, row: history.row(a).fields() };
-    let undo = Change::Version { slot, from: This::Id(edit), to: This::Id(a) };
-    let summary = RowFields { key: 0, version: This::This, mark: None, answers: None };
-    let add = Change::Add { slot: This::This, row: summary };
+    let undo = Change::Version { slot, from: CommitRef::Id(edit), to: CommitRef::Id(a) };
+    let summary = RowFields { key: 0, version: CommitRef::This, mark: None, answers: None };
+    let add = Change::Add { slot: CommitRef::This, row: summary };
     let annotate =
         Op::Annotate { targets: vec![a], priority: Priority::Skip, reason: None, retention: None };
     let compress = Op::Compress { targets: vec![a] };
@@ -337,7 +337,7 @@ fn a_commit_that_does_not_fit_is_an_error_and_no_partial_view() {
     let mut history = History::new();
     let a = history.user("one");
     let good = history.head;
-    let change = Change::Version { slot: This::Id(a), from: This::This, to: This::This };
+    let change = Change::Version { slot: CommitRef::Id(a), from: CommitRef::This, to: CommitRef::This };
     let (mut record, blobs) = history.saying(Op::Edit { target: a }, &Content::user("x"));
     record.changes = Changes::List(vec![change]);
     let commit = Commit::seal(record).unwrap();

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tract_compile::{Compiled, Compiler, FoldedLine, SnapshotCheck, View, fold, inverse, resolved};
 use tract_core::{
     ApproxCounter, Blob, CallRef, Change, Changes, CommitId, Content, DerivedKind, JsonText, Op,
-    Part, Priority, RepoName, StoreExt, This, block_on,
+    Part, Priority, RepoName, StoreExt, CommitRef, block_on,
 };
 
 #[derive(Clone, Debug)]
@@ -113,7 +113,7 @@ fn perform(history: &mut History, act: &Act, order: &mut Vec<CommitId>, n: usize
                 asked: JsonText::new(r#"{"why":"later"}"#).unwrap(),
             };
             let fields = row.fields();
-            let slot = This::Id(row.slot);
+            let slot = CommitRef::Id(row.slot);
             let moved = tract_core::RowFields { key: to, ..fields };
             let changes =
                 vec![Change::Remove { slot, row: fields }, Change::Add { slot, row: moved }];
@@ -255,7 +255,7 @@ proptest! {
 
 /// Changes what a change expects to find, or adds beyond the end.
 fn bend(change: &Change) -> Change {
-    let other = This::Id(CommitId::from_bytes([0xee; 32]));
+    let other = CommitRef::Id(CommitId::from_bytes([0xee; 32]));
     match *change {
         Change::Add { slot, mut row } => {
             row.key = 1 << 60;

@@ -8,16 +8,16 @@ thread_local! {
 }
 
 /// Counts a call that is under way, also while it unwinds.
-struct Entered;
+struct DepthGuard;
 
-impl Entered {
+impl DepthGuard {
     fn new() -> Self {
         DEPTH.set(DEPTH.get() + 1);
         Self
     }
 }
 
-impl Drop for Entered {
+impl Drop for DepthGuard {
     fn drop(&mut self) {
         DEPTH.set(DEPTH.get() - 1);
     }
@@ -35,7 +35,7 @@ impl Drop for Entered {
 /// assert_eq!(damaged, Err("bad page".to_owned()));
 /// ```
 pub fn contained<T>(call: impl FnOnce() -> T) -> Result<T, String> {
-    let entered = Entered::new();
+    let entered = DepthGuard::new();
     let outcome = catch_unwind(AssertUnwindSafe(call));
     drop(entered);
     outcome.map_err(|panic| {

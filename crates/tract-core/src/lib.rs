@@ -37,7 +37,7 @@ pub mod tool;
 pub use crate::batch::{Applied, Batch, DerivedKind, DerivedRow, ToolRow};
 pub use crate::block_on::block_on;
 pub use crate::commit::{
-    By, CallRef, Change, Changes, Commit, CommitRecord, Op, Origin, RecordError, RowFields, This,
+    By, CallRef, Change, Changes, Commit, CommitRecord, Op, Origin, RecordError, RowFields, CommitRef,
 };
 pub use crate::contained::{contained, is_contained};
 pub use crate::content::{
@@ -53,7 +53,7 @@ pub use crate::limits::{Limits, TooLarge};
 pub use crate::message::{ActiveTool, Message};
 pub use crate::nearest::nearest;
 pub use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, ToolEntry, Toolset};
-pub use crate::partial::{Partial, PartialCall, Piece, unless_cancelled};
+pub use crate::partial::{PartialReply, PartialCall, ReplyDelta, unless_cancelled};
 pub use crate::ports::{
     ApproxCounter, ChatModel, Clock, ManualClock, ModelError, ModelRequest, Reply, StopReason,
     Summarizer, Summary, SummaryRequest, SystemClock, TokenCounter, Usage,
@@ -62,8 +62,8 @@ pub use crate::refs::{
     BadTarget, Conflict, Expect, LogEntry, LogNote, RefEdit, RefName, RefTarget,
 };
 pub use crate::schema::ToolSchema;
-pub use crate::sent::{RequestMap, SentTool};
-pub use crate::step::{Step, StepError, StepFields, StepOp};
+pub use crate::sent::{RequestMap, RequestTool};
+pub use crate::step::{StreamOp, StreamOpError, StreamOpFields, StreamOpKind};
 pub use crate::store::{Store, StoreError, StoreErrorKind, StoreExt, StoreResult};
 pub use crate::text::JsonText;
 pub use crate::tool::{

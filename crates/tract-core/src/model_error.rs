@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::partial::Partial;
+use crate::partial::PartialReply;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +71,7 @@ pub enum ModelError {
         #[source]
         cause: Box<ModelError>,
         /// What had come.
-        partial: Box<Partial>,
+        partial: Box<PartialReply>,
     },
     /// Anything else.
     #[error("{message}")]

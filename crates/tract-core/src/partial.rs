@@ -12,7 +12,7 @@ use crate::tool::CancellationToken;
 /// A piece of an answer, as it comes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Piece {
+pub enum ReplyDelta {
     /// More of the text.
     Text(String),
     /// More of the reasoning, where the provider shows it.
@@ -33,7 +33,7 @@ pub enum Piece {
     },
 }
 
-impl Piece {
+impl ReplyDelta {
     /// Makes the pieces of an answer that came whole.
     pub fn all_of(reply: &Reply) -> Vec<Self> {
         let mut pieces = Vec::new();
@@ -59,7 +59,7 @@ impl Piece {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Partial {
+pub struct PartialReply {
     /// The text so far.
     pub text: String,
     /// The reasoning so far.
@@ -86,7 +86,7 @@ pub struct PartialCall {
     pub whole: bool,
 }
 
-impl Partial {
+impl PartialReply {
     /// Makes a partial answer of text alone.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }

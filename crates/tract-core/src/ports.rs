@@ -13,7 +13,7 @@ use crate::id::CommitId;
 use crate::message::{ActiveTool, Message};
 pub use crate::model_error::ModelError;
 use crate::object::Blob;
-use crate::partial::{Piece, unless_cancelled};
+use crate::partial::{ReplyDelta, unless_cancelled};
 use crate::sent::RequestMap;
 use crate::text::JsonText;
 use crate::tool::CancellationToken;
@@ -367,10 +367,10 @@ pub trait ChatModel: Send + Sync {
         &self,
         request: &ModelRequest,
         cancellation: &CancellationToken,
-        on_piece: &mut (dyn FnMut(Piece) + Send),
+        on_piece: &mut (dyn FnMut(ReplyDelta) + Send),
     ) -> Result<Reply, ModelError> {
         let reply = unless_cancelled(self.chat(request), cancellation).await?;
-        Piece::all_of(&reply).into_iter().for_each(on_piece);
+        ReplyDelta::all_of(&reply).into_iter().for_each(on_piece);
         Ok(reply)
     }
 }

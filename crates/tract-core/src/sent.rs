@@ -9,7 +9,7 @@ use crate::id::ToolId;
 /// A tool as a request has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct SentTool {
+pub struct RequestTool {
     /// The name under which it was sent.
     pub sent_name: String,
     /// Its own name.
@@ -22,7 +22,7 @@ pub struct SentTool {
     pub null_for_absent: bool,
 }
 
-impl SentTool {
+impl RequestTool {
     /// States a tool that was sent under a name, and not strictly.
     pub fn new(sent_name: impl Into<String>, name: impl Into<String>, tool: ToolId) -> Self {
         let (sent_name, name) = (sent_name.into(), name.into());
@@ -53,11 +53,11 @@ impl SentTool {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct RequestMap(Arc<[SentTool]>);
+pub struct RequestMap(Arc<[RequestTool]>);
 
 impl RequestMap {
     /// Walks the tools, in the order of the request.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &SentTool> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &RequestTool> {
         self.0.iter()
     }
 
@@ -68,11 +68,11 @@ impl RequestMap {
 
     /// Returns the tool that a call means: by the name that was sent, else by its own. Of several
     /// of one name there is none: nobody can tell.
-    pub fn find(&self, name: &str) -> Option<&SentTool> {
+    pub fn find(&self, name: &str) -> Option<&RequestTool> {
         self.only(|tool| tool.sent_name == name).or_else(|| self.only(|tool| tool.name == name))
     }
 
-    fn only(&self, matches: impl Fn(&SentTool) -> bool) -> Option<&SentTool> {
+    fn only(&self, matches: impl Fn(&RequestTool) -> bool) -> Option<&RequestTool> {
         let mut found = self.0.iter().filter(|tool| matches(tool));
         let first = found.next()?;
         // The same definition again is no second tool.
@@ -80,8 +80,8 @@ impl RequestMap {
     }
 }
 
-impl FromIterator<SentTool> for RequestMap {
-    fn from_iter<I: IntoIterator<Item = SentTool>>(tools: I) -> Self {
+impl FromIterator<RequestTool> for RequestMap {
+    fn from_iter<I: IntoIterator<Item = RequestTool>>(tools: I) -> Self {
         Self(tools.into_iter().collect())
     }
 }

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use proptest::prelude::*;
 use tract_core::{
     BatchId, BlobId, By, CallRef, Change, Changes, Commit, CommitId, CommitRecord, JsonText, Kind,
-    Op, Origin, Priority, RecordError, Role, RowFields, This, ToolsetId,
+    Op, Origin, Priority, RecordError, Role, RowFields, CommitRef, ToolsetId,
 };
 
 fn commit_id() -> impl Strategy<Value = CommitId> {
@@ -18,8 +18,8 @@ fn blob_id() -> impl Strategy<Value = BlobId> {
     any::<[u8; 32]>().prop_map(BlobId::from_bytes)
 }
 
-fn this() -> impl Strategy<Value = This> {
-    prop_oneof![Just(This::This), commit_id().prop_map(This::Id)]
+fn this() -> impl Strategy<Value = CommitRef> {
+    prop_oneof![Just(CommitRef::This), commit_id().prop_map(CommitRef::Id)]
 }
 
 fn call() -> impl Strategy<Value = CallRef> {
@@ -251,7 +251,7 @@ fn limits_of_the_format_are_typed() {
 fn examples() -> Vec<(&'static str, CommitRecord)> {
     let id = |n: u8| CommitId::from_bytes([n; 32]);
     let blob = |n: u8| BlobId::from_bytes([n; 32]);
-    let slot = This::Id(id(1));
+    let slot = CommitRef::Id(id(1));
     let row = RowFields { key: 0, version: slot, mark: None, answers: None };
     let mut append = CommitRecord::new(Op::append(), By::User);
     append.parents = vec![id(9)];
@@ -288,7 +288,7 @@ fn examples() -> Vec<(&'static str, CommitRecord)> {
     import.metadata = Some(JsonText::new(r#"{"b":-0.0,"a":123456789012345678901}"#).unwrap());
     import.generation_config = Some(JsonText::new(r#"{"model":"m"}"#).unwrap());
     let mut edit = CommitRecord::new(Op::Edit { target: id(1) }, By::Model);
-    edit.changes = Changes::List(vec![Change::Version { slot, from: slot, to: This::This }]);
+    edit.changes = Changes::List(vec![Change::Version { slot, from: slot, to: CommitRef::This }]);
     let mut annotate = CommitRecord::new(
         Op::Annotate {
             targets: vec![id(1)],
@@ -298,11 +298,11 @@ fn examples() -> Vec<(&'static str, CommitRecord)> {
         },
         By::User,
     );
-    annotate.changes = Changes::List(vec![Change::Mark { slot, from: None, to: Some(This::This) }]);
+    annotate.changes = Changes::List(vec![Change::Mark { slot, from: None, to: Some(CommitRef::This) }]);
     let mut compress = CommitRecord::new(Op::Compress { targets: vec![id(1)] }, By::Tool);
     compress.changes = Changes::List(vec![
         Change::Remove { slot, row },
-        Change::Add { slot: This::This, row: RowFields { version: This::This, ..row } },
+        Change::Add { slot: CommitRef::This, row: RowFields { version: CommitRef::This, ..row } },
     ]);
     let mut revert =
         CommitRecord::new(Op::Revert { targets: vec![id(4)], cascade: true }, By::User);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tract_core::{Body, Content, Part, Step, StepFields, StepOp, ToolAnswer, ToolCall, ToolSchema};
+use tract_core::{Body, Content, Part, StreamOp, StreamOpFields, StreamOpKind, ToolAnswer, ToolCall, ToolSchema};
 
 #[derive(Deserialize)]
 struct Conversation {
@@ -81,10 +81,10 @@ fn content(message: Message) -> Content {
 
 /// Writes a step, reads it, and expects the same one.
 #[track_caller]
-fn passes(step: Step) -> Step {
+fn passes(step: StreamOp) -> StreamOp {
     let line = step.to_line().expect("the step has a line");
     assert!(!line.contains('\n'));
-    let read = Step::parse(&line).expect("the line reads back");
+    let read = StreamOp::parse(&line).expect("the line reads back");
     assert_eq!(read, step, "{line}");
     read
 }
@@ -107,16 +107,16 @@ fn recorded_conversations_pass_through_a_stream_unchanged() {
                 .map(|raw| ToolSchema::parse(raw.get()).unwrap())
                 .collect();
             tools += schemas.len();
-            let set = passes(StepOp::SetTools { tools: schemas.clone() }.into());
-            assert_eq!(set.op, StepOp::SetTools { tools: schemas.clone() });
+            let set = passes(StreamOpKind::SetTools { tools: schemas.clone() }.into());
+            assert_eq!(set.op, StreamOpKind::SetTools { tools: schemas.clone() });
             for (n, message) in conversation.messages.into_iter().enumerate() {
                 let content = content(message);
                 messages += 1;
                 calls += content.calls().count();
-                let mut fields = StepFields::default();
+                let mut fields = StreamOpFields::default();
                 fields.at = Some(1_700_000_000_000_000 + messages);
                 fields.tools = (n == 0).then(|| schemas.clone());
-                let step = Step::from(StepOp::adding(content.clone(), None)).fields(fields);
+                let step = StreamOp::from(StreamOpKind::adding(content.clone(), None)).fields(fields);
                 let draft = passes(step).to_draft().unwrap();
                 assert_eq!(draft.content, content);
                 assert_eq!(draft.created_at, Some(1_700_000_000_000_000 + messages));

@@ -11,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use tract_compile::CompileError;
-use tract_core::step::Step;
+use tract_core::step::StreamOp;
 use tract_core::{
     Blob, BlobId, CommitId, LogNote, RefName, Store, StoreError, StoreErrorKind, Toolset, ToolsetId,
 };
@@ -262,13 +262,13 @@ impl Stream {
 
     /// Carries out one line. The outer error ends the stream, the inner one refuses the line. A
     /// line that is given away is not copied.
-    async fn step(&mut self, step: Cow<'_, Step>) -> Result<Result<Option<CommitId>, LineError>> {
+    async fn step(&mut self, step: Cow<'_, StreamOp>) -> Result<Result<Option<CommitId>, LineError>> {
         let (mark, linked) = (step.mark.clone(), self.linked.len());
         let repo = self.repo.clone();
         let done = match &step.recorded {
             Some(_) => self.received(step).await.map(Some),
             None if step.op.adds_message() => self.added(&repo, step).await.map(Some),
-            None => self.asked(&step).await,
+            None => self.carry_out(&step).await,
         };
         if done.is_err() {
             // What the line would have linked to may be linked to by another.
@@ -308,9 +308,9 @@ impl Stream {
     }
 
     /// Takes the group back: it is not stored.
-    fn take_back(&mut self, before: &State) {
+    fn roll_back(&mut self, before: &State) {
         self.overlay.clear();
-        self.chosen.take_back();
+        self.chosen.roll_back();
         self.state = before.clone();
         self.linked.clear();
         for (mark, was) in self.unmarked.drain(..).rev() {

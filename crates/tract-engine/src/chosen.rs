@@ -29,7 +29,7 @@ impl Chosen {
     }
 
     /// Takes in that nothing of the write is stored.
-    pub(crate) fn take_back(&mut self) {
+    pub(crate) fn roll_back(&mut self) {
         self.places.extend(self.made.drain().map(|(place, commit)| (commit, place)));
     }
 

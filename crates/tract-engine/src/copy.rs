@@ -12,7 +12,7 @@ use tract_core::{
 
 use crate::error::{Error, Result};
 use crate::operation::Operation;
-use crate::reach::{Reach, damage};
+use crate::reach::{CommitGraph, damage};
 use crate::received::{descends, shaped, time_of};
 use crate::repo::Repo;
 use crate::write::tell;
@@ -157,7 +157,7 @@ pub async fn copy(from: &Repo, to: &Repo, options: &CopyOptions) -> Result<CopyR
             return Err(Error::UnknownRevision { text, nearest: Vec::new() });
         }
     }
-    let mut reach = Reach::default();
+    let mut reach = CommitGraph::default();
     for (_, target) in &refs {
         if let RefTarget::Commit(id) = target {
             reach.add(store, name, *id).await?;
@@ -168,7 +168,7 @@ pub async fn copy(from: &Repo, to: &Repo, options: &CopyOptions) -> Result<CopyR
     }
     let order = reach.parents_first();
     let mut report = CopyReport { commits: order.len(), ..CopyReport::default() };
-    let mut carrier = Carrier {
+    let mut carrier = ObjectCopier {
         from,
         to,
         operation: match to.operation() {
@@ -215,7 +215,7 @@ pub async fn copy(from: &Repo, to: &Repo, options: &CopyOptions) -> Result<CopyR
 }
 
 /// Carries objects from one repository to the other.
-struct Carrier<'a> {
+struct ObjectCopier<'a> {
     from: &'a Repo,
     to: &'a Repo,
     operation: Operation,
@@ -223,7 +223,7 @@ struct Carrier<'a> {
     times: HashMap<CommitId, i64>,
 }
 
-impl Carrier<'_> {
+impl ObjectCopier<'_> {
     fn batch(&self) -> Result<Batch> {
         let id = self.operation.next_batch()?;
         let note = LogNote {

@@ -105,13 +105,13 @@ pub fn diff(before: &Compiled, after: &Compiled, schemas: SchemaDiff<'_>) -> Dif
 }
 
 /// What of a message a model sees.
-fn says(message: &Message) -> (&Content, &str) {
+fn visible_content(message: &Message) -> (&Content, &str) {
     (&message.content, message.role.as_str())
 }
 
 fn messages(old: &[&Message], new: &[&Message]) -> (Vec<MessageChange>, usize) {
-    let old_keys: Vec<_> = old.iter().map(|message| says(message)).collect();
-    let new_keys: Vec<_> = new.iter().map(|message| says(message)).collect();
+    let old_keys: Vec<_> = old.iter().map(|message| visible_content(message)).collect();
+    let new_keys: Vec<_> = new.iter().map(|message| visible_content(message)).collect();
     let ops = capture_diff_slices(Algorithm::Myers, &old_keys, &new_keys);
     // What the alignment by text leaves over is matched by slot, wherever it stands.
     let mut loose_old: HashMap<CommitId, usize> = HashMap::new();

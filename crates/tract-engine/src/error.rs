@@ -2,7 +2,7 @@
 
 use tract_compile::{BadShape, CompileError};
 use tract_core::json::JsonError;
-use tract_core::step::StepError;
+use tract_core::step::StreamOpError;
 use tract_core::{
     BadName, CommitId, Conflict, ContentError, Expect, ObjectId, RecordError, RefName, RefTarget,
     StoreError, TooLarge,
@@ -10,9 +10,9 @@ use tract_core::{
 
 use tract_hooks::{HookError, SummaryError};
 
-use crate::pending::{Deferred, Rejected};
+use crate::pending::{DeferredOperation, Rejected};
 use crate::plan::Refusal;
-use crate::undo::MovedSince;
+use crate::undo::UndoConflict;
 
 /// The result of an engine call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -114,7 +114,7 @@ pub enum Error {
     },
     /// An operation cannot be undone or redone, since a ref that it moved was moved since.
     #[error("{0}")]
-    MovedSince(Box<MovedSince>),
+    MovedSince(Box<UndoConflict>),
     /// A hook refuses, or asks for something that is not carried out here.
     #[error("{0}")]
     Hook(#[from] HookError),
@@ -123,7 +123,7 @@ pub enum Error {
     Rejected(Box<Rejected>),
     /// A handler left it for somebody to decide: it waits, and nothing was committed.
     #[error("{} waits to be decided, says handler {:?}: {}", .0.id, .0.handler, .0.reason)]
-    Deferred(Box<Deferred>),
+    Deferred(Box<DeferredOperation>),
     /// No operation of this name waits to be decided.
     #[error("nothing waits to be decided under {id:?}")]
     UnknownPending {
@@ -191,7 +191,7 @@ pub enum Error {
     },
     /// A line of a stream that is no step.
     #[error("{0}")]
-    Step(#[from] StepError),
+    Step(#[from] StreamOpError),
     /// A failure while a line or a context was put together.
     #[error("{0}")]
     Compile(#[from] CompileError),

@@ -2,7 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use tract_core::step::{CompressWhat, Step, StepFields, StepOp};
+use tract_core::step::{CompressWhat, StreamOp, StreamOpFields, StreamOpKind};
 use tract_core::store::BlobKey;
 use tract_core::{
     Blob, BlobId, Body, Commit, CommitId, Content, ObjectId, Op, Part, RefName, RefTarget,
@@ -10,7 +10,7 @@ use tract_core::{
 };
 
 use crate::error::{Error, Result};
-use crate::reach::Reach;
+use crate::reach::CommitGraph;
 use crate::repo::Repo;
 
 /// How [`export`] goes about it.
@@ -77,7 +77,7 @@ pub async fn export(repo: &Repo, options: &ExportOptions) -> Result<Export> {
             });
         }
     }
-    let mut reach = Reach::default();
+    let mut reach = CommitGraph::default();
     for (_, target) in &refs {
         if let RefTarget::Commit(id) = target {
             reach.add(store, name, *id).await?;
@@ -117,28 +117,28 @@ impl Export {
                 self.commit_lines().await?;
             } else if let Some((name, to)) = self.refs.pop_front() {
                 if let RefTarget::Blob(id) = &to {
-                    self.bring(&[*id]).await?;
+                    self.export_blobs(&[*id]).await?;
                 }
-                self.push(StepOp::Ref { name, to })?;
+                self.push(StreamOpKind::Ref { name, to })?;
             } else {
                 return Ok(None);
             }
         }
     }
 
-    fn push(&mut self, step: impl Into<Step>) -> Result<()> {
+    fn push(&mut self, step: impl Into<StreamOp>) -> Result<()> {
         self.lines.push_back(step.into().to_line()?);
         Ok(())
     }
 
     /// Brings blobs that no line brought yet.
-    async fn bring(&mut self, ids: &[BlobId]) -> Result<()> {
+    async fn export_blobs(&mut self, ids: &[BlobId]) -> Result<()> {
         let new: Vec<BlobKey> =
             ids.iter().filter(|id| self.blobs.insert(**id)).map(|id| (*id).into()).collect();
         let blobs = self.repo.store().blobs(self.repo.name(), &new).await?;
         for (key, blob) in new.iter().zip(blobs) {
             let blob = blob.ok_or(Error::Missing(ObjectId::Blob(key.id)))?;
-            self.push(StepOp::Blob(blob))?;
+            self.push(StreamOpKind::Blob(blob))?;
         }
         Ok(())
     }
@@ -157,7 +157,7 @@ impl Export {
 
     async fn commit_line(&mut self, commit: &Commit) -> Result<()> {
         let links: Vec<BlobId> = commit.linked_blobs().collect();
-        self.bring(&links).await?;
+        self.export_blobs(&links).await?;
         let mut tools = None;
         for id in [commit.toolset, commit.active].into_iter().flatten() {
             if !self.toolsets.insert(id) {
@@ -165,10 +165,10 @@ impl Export {
             }
             let toolset = self.repo.require_toolset(id).await?;
             let schemas: Vec<BlobId> = toolset.entries().iter().map(|entry| entry.schema).collect();
-            self.bring(&schemas).await?;
+            self.export_blobs(&schemas).await?;
             match self.schemas(&toolset).await? {
                 Some(schemas) if commit.toolset == Some(id) => tools = Some((toolset, schemas)),
-                Some(_) | None => self.push(StepOp::Blob(list(&toolset)))?,
+                Some(_) | None => self.push(StreamOpKind::Blob(list(&toolset)))?,
             }
         }
         if let (Op::Tools, None, Some(id)) = (&commit.op, &tools, commit.toolset) {
@@ -183,16 +183,16 @@ impl Export {
             (Some(_), None) | (None, _) => None,
         };
         let given = tools.as_ref().map(|(_, schemas)| schemas.clone());
-        let line = told(commit, content, given)
+        let line = stream_op_of(commit, content, given)
             .and_then(|step| step.recorded(commit.clone()).to_line().ok());
         match line {
             Some(line) => self.lines.push_back(line),
             None => {
                 // No operation's line can say this; the record can.
                 if let Some((toolset, _)) = tools {
-                    self.push(StepOp::Blob(list(&toolset)))?;
+                    self.push(StreamOpKind::Blob(list(&toolset)))?;
                 }
-                self.push(Step::from(StepOp::Record).recorded(commit.clone()))?;
+                self.push(StreamOp::from(StreamOpKind::Record).recorded(commit.clone()))?;
             }
         }
         Ok(())
@@ -219,9 +219,9 @@ fn list(toolset: &Toolset) -> Blob {
 
 /// What a commit's line says was asked, for people and for other programs; `None` when no
 /// operation's line can say it.
-fn told(commit: &Commit, content: Option<Content>, tools: Option<Vec<ToolSchema>>) -> Option<Step> {
+fn stream_op_of(commit: &Commit, content: Option<Content>, tools: Option<Vec<ToolSchema>>) -> Option<StreamOp> {
     let hex = |ids: &[CommitId]| ids.iter().map(CommitId::to_hex).collect::<Vec<_>>();
-    let mut fields = StepFields::default();
+    let mut fields = StreamOpFields::default();
     fields.message.clone_from(&commit.message);
     fields.metadata.clone_from(&commit.metadata);
     fields.generation_config.clone_from(&commit.generation_config);
@@ -230,17 +230,17 @@ fn told(commit: &Commit, content: Option<Content>, tools: Option<Vec<ToolSchema>
     let op = match &commit.op {
         Op::Append { priority, .. } => {
             fields.priority = *priority;
-            StepOp::adding(content?, commit.role.clone())
+            StreamOpKind::adding(content?, commit.role.clone())
         }
-        Op::Edit { target } => StepOp::Edit { target: target.to_hex(), content: parts(content?)? },
-        Op::Annotate { targets, priority, reason, retention } => StepOp::Annotate {
+        Op::Edit { target } => StreamOpKind::Edit { target: target.to_hex(), content: parts(content?)? },
+        Op::Annotate { targets, priority, reason, retention } => StreamOpKind::Annotate {
             targets: hex(targets),
             priority: *priority,
             reason: reason.clone(),
             retention: retention.clone(),
         },
         Op::Compress { targets } => match parts(content?)?.as_slice() {
-            [Part::Text { text }] => StepOp::Compress {
+            [Part::Text { text }] => StreamOpKind::Compress {
                 what: CompressWhat::Targets(hex(targets)),
                 content: text.clone(),
                 kind: commit.kind.clone(),
@@ -248,18 +248,18 @@ fn told(commit: &Commit, content: Option<Content>, tools: Option<Vec<ToolSchema>
             _ => return None,
         },
         Op::Revert { targets, cascade } => {
-            StepOp::Revert { targets: hex(targets), cascade: *cascade }
+            StreamOpKind::Revert { targets: hex(targets), cascade: *cascade }
         }
         Op::Merge { sources } => match sources.as_slice() {
-            [source] => StepOp::Merge { from: source.to_hex() },
+            [source] => StreamOpKind::Merge { from: source.to_hex() },
             _ => return None,
         },
-        Op::Tools => StepOp::SetTools { tools: own_tools.take()? },
-        Op::Note => StepOp::Note { text: fields.message.take()? },
+        Op::Tools => StreamOpKind::SetTools { tools: own_tools.take()? },
+        Op::Note => StreamOpKind::Note { text: fields.message.take()? },
         Op::Unknown { .. } => return None,
     };
     fields.tools = own_tools;
-    Some(Step::from(op).fields(fields))
+    Some(StreamOp::from(op).fields(fields))
 }
 
 /// Returns the parts of a content that has them and nothing else to say.

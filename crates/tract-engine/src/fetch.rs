@@ -6,7 +6,7 @@ use tract_core::store::{BlobKey, Walk};
 use tract_core::{Blob, BlobId, Changes, Commit, CommitId, Content, ObjectId};
 
 use crate::error::{Error, Result};
-use crate::plan::{Needs, Plan, Records, Stop};
+use crate::plan::{MissingRecords, Plan, Records, Stop};
 use crate::repo::Repo;
 
 impl Repo {
@@ -36,7 +36,7 @@ impl Repo {
     async fn read(
         &self,
         head: Option<CommitId>,
-        needs: &Needs,
+        needs: &MissingRecords,
         records: &mut Records,
     ) -> Result<()> {
         let commits = needs.commits.iter().chain(&needs.contents).chain(&needs.changes);

@@ -16,7 +16,7 @@ use std::time::Duration;
 use tract_core::{CommitId, RefName};
 use tract_hooks::wait::within;
 
-use crate::plan::Stand;
+use crate::plan::BranchTip;
 
 /// The branches that this handle wrote last. Bounded.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 struct Branch {
     /// Where the writes of this handle leave it, those under way included; `None` when not known.
-    tip: Option<Stand>,
+    tip: Option<BranchTip>,
     /// The writes under way that the tip includes.
     under_way: usize,
     /// Rises when the tip becomes something that those under way do not lead to.
@@ -49,12 +49,12 @@ struct Branch {
 }
 
 impl Branch {
-    fn is_at_rest(&self) -> bool {
+    fn is_idle(&self) -> bool {
         self.under_way == 0 && self.planning.is_none() && self.waiting.is_empty()
     }
 
     /// Sets the tip to what the writes under way do not lead to. Returns who has to be woken.
-    fn reset(&mut self, tip: Option<Stand>) -> Vec<Waker> {
+    fn reset(&mut self, tip: Option<BranchTip>) -> Vec<Waker> {
         self.tip = tip;
         self.epoch += 1;
         self.under_way = 0;
@@ -72,14 +72,14 @@ impl Branch {
 
 /// Where the writes of a handle leave a branch.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BranchTip {
+pub(crate) struct LocalTip {
     /// `None` when it is not known.
-    pub(crate) stand: Option<Stand>,
+    pub(crate) stand: Option<BranchTip>,
     /// Whether all of these writes are answered.
     pub(crate) settled: bool,
 }
 
-impl BranchTip {
+impl LocalTip {
     /// The commit that the branch points to, where that is known.
     pub(crate) fn head(&self) -> Option<Option<CommitId>> {
         self.stand.map(|stand| stand.head)
@@ -100,7 +100,7 @@ impl Heads {
         let mut branches = self.lock();
         if !branches.contains_key(name) {
             if branches.len() >= BRANCHES {
-                branches.retain(|_, branch| !branch.is_at_rest());
+                branches.retain(|_, branch| !branch.is_idle());
             }
             branches.insert(name.clone(), Branch::default());
         }
@@ -109,17 +109,17 @@ impl Heads {
         wakers.into_iter().flatten().for_each(Waker::wake);
     }
 
-    pub(crate) fn tip(&self, name: &RefName) -> BranchTip {
+    pub(crate) fn tip(&self, name: &RefName) -> LocalTip {
         let branches = self.lock();
         let branch = branches.get(name);
-        BranchTip {
+        LocalTip {
             stand: branch.and_then(|branch| branch.tip),
             settled: branch.is_none_or(|branch| branch.under_way == 0),
         }
     }
 
     /// Takes in where a write that took no turn left a branch; `None` when that is not known.
-    pub(crate) fn keep(&self, name: &RefName, stand: Option<Stand>) {
+    pub(crate) fn keep(&self, name: &RefName, stand: Option<BranchTip>) {
         match stand {
             Some(_) => self.change(name, |branch| branch.reset(stand)),
             None => self.forget(name),
@@ -172,7 +172,7 @@ impl Heads {
             None
         });
         let turn = Turn { heads: self.clone(), name: name.clone(), ticket };
-        while !turn.has_come() {
+        while !turn.is_mine() {
             let turns = turn.turns();
             let come = poll_fn(|context| turn.poll(context.waker()));
             if within(Some(PATIENCE), come).await.is_none() && turn.turns() == turns {
@@ -192,16 +192,16 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    fn look<T: Default>(&self, at: impl FnOnce(&Branch) -> T) -> T {
+    fn with_branch<T: Default>(&self, at: impl FnOnce(&Branch) -> T) -> T {
         self.heads.lock().get(&self.name).map(at).unwrap_or_default()
     }
 
-    fn has_come(&self) -> bool {
-        self.look(|branch| branch.planning == Some(self.ticket))
+    fn is_mine(&self) -> bool {
+        self.with_branch(|branch| branch.planning == Some(self.ticket))
     }
 
     fn turns(&self) -> u64 {
-        self.look(|branch| branch.turns)
+        self.with_branch(|branch| branch.turns)
     }
 
     fn poll(&self, waker: &Waker) -> Poll<()> {
@@ -227,7 +227,7 @@ impl Turn {
 
     /// Gives the turn on once the write is with the store: the next one plans on top of where it
     /// leaves the branch.
-    pub(crate) fn pass_on(self, stand: Option<Stand>) -> SubmittedWrite {
+    pub(crate) fn pass_on(self, stand: Option<BranchTip>) -> SubmittedWrite {
         let mut epoch = 0;
         self.heads.change(&self.name, |branch| {
             branch.tip = stand;

@@ -22,7 +22,7 @@ use crate::write::tell;
 /// A conversation as an adapter read it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Conversation {
+pub struct ImportConversation {
     /// Its name: made a valid one, that of its branch.
     pub id: String,
     /// Its messages, in order.
@@ -33,7 +33,7 @@ pub struct Conversation {
     pub meta: Option<JsonText>,
 }
 
-impl Conversation {
+impl ImportConversation {
     /// Makes a conversation without tools.
     pub fn new(id: impl Into<String>, drafts: Vec<Draft>) -> Self {
         Self { id: id.into(), drafts, tools: Vec::new(), meta: None }
@@ -177,27 +177,27 @@ pub struct Importer {
     repo: Repo,
     options: ImportOptions,
     operation: Operation,
-    group: Vec<Planned>,
+    group: Vec<PlannedImport>,
     bytes: usize,
 }
 
 /// A conversation made commits, and the names that it may take.
 #[derive(Debug)]
-struct Planned {
+struct PlannedImport {
     id: String,
-    names: [Place; 2],
+    names: [ImportRefs; 2],
     meta: Option<JsonText>,
     chain: Chain,
 }
 
 /// A branch, and the document that says whose branch it is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Place {
+struct ImportRefs {
     branch: RefName,
     document: RefName,
 }
 
-impl Place {
+impl ImportRefs {
     fn new(name: &str) -> Result<Self> {
         let (branch, document) = (RefName::branch(name)?, RefName::new(format!("imports/{name}"))?);
         Ok(Self { branch, document })
@@ -230,10 +230,10 @@ impl Importer {
     /// # Errors
     /// When the conversation breaks a limit or has content without canonical form; it is left out
     /// then, and others may follow. When the store fails, nothing of the group was written.
-    pub async fn add(&mut self, conversation: Conversation) -> Result<Vec<Imported>> {
-        let Conversation { id, drafts, tools, meta } = conversation;
+    pub async fn add(&mut self, conversation: ImportConversation) -> Result<Vec<Imported>> {
+        let ImportConversation { id, drafts, tools, meta } = conversation;
         let chain = Chain::new(drafts, &tools, self.repo.limits())?;
-        let planned = Planned { names: Place::of(&id)?, id, meta, chain };
+        let planned = PlannedImport { names: ImportRefs::of(&id)?, id, meta, chain };
         // Two of one name in a group would be two edits of one ref.
         let taken = self
             .group
@@ -267,7 +267,7 @@ impl Importer {
         mut next: impl FnMut() -> Result<Option<Draft>, E>,
     ) -> Result<Vec<Imported>, E> {
         let id = id.into();
-        let names = Place::of(&id)?;
+        let names = ImportRefs::of(&id)?;
         let mut done = self.finish().await?;
         let repo = self.repo.clone();
         let mut builder = Builder::new(repo.limits(), tools)?;
@@ -279,15 +279,15 @@ impl Importer {
                 builder.count_reused(self.store(links).await?);
             }
         }
-        self.group.push(Planned { names, id, meta, chain: builder.finish() });
+        self.group.push(PlannedImport { names, id, meta, chain: builder.finish() });
         done.extend(self.finish().await?);
         Ok(done)
     }
 
     /// Stores commits that no ref leads to yet; returns how many were stored before.
-    async fn store(&self, links: Vec<Link>) -> Result<usize> {
+    async fn store(&self, links: Vec<ImportCommit>) -> Result<usize> {
         let mut batch = self.batch()?;
-        let reused = self.bring(&mut batch, &mut HashSet::new(), &links).await?;
+        let reused = self.add_missing(&mut batch, &mut HashSet::new(), &links).await?;
         drop(links);
         if !batch.commits.is_empty() {
             match self.repo.store().apply(self.repo.name(), batch).await? {
@@ -355,7 +355,7 @@ impl Importer {
     }
 
     /// Plans one write of a group: what is not stored yet, and the refs that move.
-    async fn plan(&self, group: &[Planned]) -> Result<(Batch, Vec<Imported>)> {
+    async fn plan(&self, group: &[PlannedImport]) -> Result<(Batch, Vec<Imported>)> {
         let (store, repo) = (self.repo.store(), self.repo.name());
         let mut batch = self.batch()?;
         let mut brought: HashSet<CommitId> = HashSet::new();
@@ -370,7 +370,7 @@ impl Importer {
             names.iter().zip(targets).filter_map(|(name, at)| Some((name, at?))).collect();
         let owners = self.owners(group, &targets).await?;
         for one in group {
-            let brought = self.bring(&mut batch, &mut brought, &one.chain.links).await?;
+            let brought = self.add_missing(&mut batch, &mut brought, &one.chain.links).await?;
             let reused = one.chain.reused + brought;
             let head = one.chain.head();
             let place = place(one, &targets, &owners);
@@ -409,7 +409,7 @@ impl Importer {
     /// Reads whose branches the names lead to: the ids that the documents beside them name.
     async fn owners(
         &self,
-        group: &[Planned],
+        group: &[PlannedImport],
         targets: &HashMap<&RefName, RefTarget>,
     ) -> Result<HashMap<RefName, String>> {
         let mut documents: Vec<(RefName, BlobKey)> = Vec::new();
@@ -431,11 +431,11 @@ impl Importer {
     }
 
     /// Puts into the batch what is neither stored nor in it; returns how many commits were.
-    async fn bring(
+    async fn add_missing(
         &self,
         batch: &mut Batch,
         brought: &mut HashSet<CommitId>,
-        links: &[Link],
+        links: &[ImportCommit],
     ) -> Result<usize> {
         let ids: Vec<CommitId> = links.iter().map(|link| link.commit.id()).collect();
         let stored = self.repo.store().commits(self.repo.name(), &ids).await?;
@@ -474,7 +474,7 @@ impl Importer {
 /// fails; nothing was written then.
 pub async fn import(
     repo: &Repo,
-    conversation: Conversation,
+    conversation: ImportConversation,
     options: &ImportOptions,
 ) -> Result<Imported> {
     let mut importer = Importer::new(repo, options.clone())?;
@@ -486,13 +486,13 @@ pub async fn import(
 /// Chooses the place of a conversation: where it is already; else its plain name, when that needs no
 /// cleaning and is free; else the one with digits. A branch of something else is never taken.
 fn place<'a>(
-    one: &'a Planned,
+    one: &'a PlannedImport,
     targets: &HashMap<&RefName, RefTarget>,
     owners: &HashMap<RefName, String>,
-) -> &'a Place {
+) -> &'a ImportRefs {
     let [plain, digits] = &one.names;
-    let is_own = |place: &Place| owners.get(&place.document) == Some(&one.id);
-    let is_free = |place: &Place| {
+    let is_own = |place: &ImportRefs| owners.get(&place.document) == Some(&one.id);
+    let is_free = |place: &ImportRefs| {
         !targets.contains_key(&place.branch) && !targets.contains_key(&place.document)
     };
     // A branch of the name HEAD could not be told from where the command line is.
@@ -535,7 +535,7 @@ fn document(id: &str, meta: Option<&JsonText>, head: Option<CommitId>) -> Result
 
 /// One commit and what it brings along.
 #[derive(Debug)]
-struct Link {
+struct ImportCommit {
     commit: Commit,
     blobs: Vec<Blob>,
     toolset: Option<Toolset>,

@@ -68,11 +68,11 @@ const PAGE: usize = 512;
 pub struct LogPages {
     repo: Repo,
     left: usize,
-    source: Source,
+    source: LogSource,
 }
 
 #[derive(Debug)]
-enum Source {
+enum LogSource {
     /// First parents from here on.
     Line(Option<CommitId>),
     /// Commits that were read already.
@@ -84,7 +84,7 @@ enum Source {
 impl LogPages {
     /// Begins the log of a line: what [`log`] reads.
     pub fn line(repo: &Repo, head: CommitId, limit: usize) -> Self {
-        Self { repo: repo.clone(), left: limit, source: Source::Line(Some(head)) }
+        Self { repo: repo.clone(), left: limit, source: LogSource::Line(Some(head)) }
     }
 
     /// Begins the log of several heads: what [`log_all`] reads.
@@ -100,7 +100,7 @@ impl LogPages {
         if let ([head], true) = (heads, limit <= 8 * PAGE) {
             let page = log(repo, *head, limit).await?;
             if page.commits.iter().all(|commit| commit.parents.len() < 2) {
-                return Ok(of(Source::Read(page.commits)));
+                return Ok(of(LogSource::Read(page.commits)));
             }
         }
         let known = explore(repo, heads).await?;
@@ -110,7 +110,7 @@ impl LogPages {
         let parents = known.into_iter().map(|(id, (parents, _))| (id, parents)).collect();
         let mut ids = order(&heads, &parents);
         ids.truncate(limit);
-        Ok(of(Source::Ids(ids.into_iter())))
+        Ok(of(LogSource::Ids(ids.into_iter())))
     }
 
     /// Reads the next commits; `None` at the end.
@@ -121,7 +121,7 @@ impl LogPages {
         let (store, name) = (self.repo.store(), self.repo.name());
         let most = self.left.min(PAGE);
         let commits = match &mut self.source {
-            Source::Line(next) => match *next {
+            LogSource::Line(next) => match *next {
                 Some(head) if most > 0 => {
                     let page = log(&self.repo, head, most).await?;
                     *next = page.next;
@@ -129,8 +129,8 @@ impl LogPages {
                 }
                 Some(_) | None => Vec::new(),
             },
-            Source::Read(commits) => std::mem::take(commits),
-            Source::Ids(ids) => {
+            LogSource::Read(commits) => std::mem::take(commits),
+            LogSource::Ids(ids) => {
                 let ids: Vec<CommitId> = ids.take(most).collect();
                 let mut commits = Vec::with_capacity(ids.len());
                 for (id, commit) in ids.iter().zip(store.commits(name, &ids).await?) {
@@ -145,10 +145,10 @@ impl LogPages {
 }
 
 /// A commit's parents, and its time where it states one.
-type Known = HashMap<CommitId, (Vec<CommitId>, Option<i64>)>;
+type KnownCommits = HashMap<CommitId, (Vec<CommitId>, Option<i64>)>;
 
-async fn explore(repo: &Repo, heads: &[CommitId]) -> Result<Known> {
-    let mut known = Known::new();
+async fn explore(repo: &Repo, heads: &[CommitId]) -> Result<KnownCommits> {
+    let mut known = KnownCommits::new();
     let mut open: Vec<CommitId> = heads.to_vec();
     while let Some(head) = open.pop() {
         let (mut next, mut limit) = (Some(head), 32);
@@ -172,7 +172,7 @@ async fn explore(repo: &Repo, heads: &[CommitId]) -> Result<Known> {
 }
 
 /// When a commit counts as made: as its parent where it does not say, 0 at a root.
-fn made(known: &Known, mut id: CommitId) -> i64 {
+fn made(known: &KnownCommits, mut id: CommitId) -> i64 {
     while let Some((parents, at)) = known.get(&id) {
         match (at, parents.first()) {
             (Some(at), _) => return *at,

@@ -7,8 +7,8 @@ use tract_core::{Applied, Commit, CommitId, ObjectId, RefName, RefTarget};
 use tract_hooks::BeforeMerge;
 
 use crate::error::{Error, Result};
-use crate::pending::{Asked, Document, MergeRuling, Place, Ruling};
-use crate::plan::{Details, Sides, merge as plan_merge};
+use crate::pending::{PendingRequest, Document, MergeRuling, WriteTarget, Ruling};
+use crate::plan::{Details, MergeSides, merge as plan_merge};
 use crate::repo::Repo;
 use crate::txn::Txn;
 use crate::write::WriteOptions;
@@ -60,7 +60,7 @@ pub enum Merged {
 }
 
 /// What handlers made of a merge: details and a document to write, where there is something to say.
-type Noted = Option<Box<(Details, Document)>>;
+type MergeNote = Option<Box<(Details, Document)>>;
 
 impl Repo {
     /// Brings what a head has into a branch.
@@ -111,7 +111,7 @@ impl Txn<'_> {
         branch: &RefName,
         source: CommitId,
         options: &MergeOptions,
-        ruling: &mut Option<Noted>,
+        ruling: &mut Option<MergeNote>,
     ) -> Result<Merged> {
         let head = self.head(branch).await?;
         let ancestry = match head {
@@ -124,16 +124,16 @@ impl Txn<'_> {
             return Ok(Merged::NothingToMerge);
         }
         let hooks = self.repo().hooks();
-        if ruling.is_none() && hooks.hears::<BeforeMerge>() && !self.imports() {
+        if ruling.is_none() && hooks.has_handler::<BeforeMerge>() && !self.imports() {
             let event = BeforeMerge::new(branch.clone(), vec![source]);
             let event = event.head(head).fast_forward(forward);
             let decision = hooks.before_merge(&event).await;
-            let asked = Asked::Merge {
+            let asked = PendingRequest::Merge {
                 source,
                 no_fast_forward: options.no_fast_forward,
                 details: options.details.clone(),
             };
-            match Place::new(self.repo(), branch, head).merge(decision, asked)? {
+            match WriteTarget::new(self.repo(), branch, head).merge(decision, asked)? {
                 MergeRuling::Not(Ruling::Rejected(rejected, document)) => {
                     document.store(self.repo(), "reject").await?;
                     return Err(Error::Rejected(rejected));
@@ -168,7 +168,7 @@ impl Txn<'_> {
         for base in bases {
             lines.push(self.line(Some(base)).await?);
         }
-        let sides = Sides { ours: &ours, theirs: &theirs, bases: &lines };
+        let sides = MergeSides { ours: &ours, theirs: &theirs, bases: &lines };
         let details = noted_down.map_or(&options.details, |noted| &noted.0);
         let planned = self.plan_with(head, |records| plan_merge(sides, records, details)).await?;
         self.commit(branch, &ours, planned).await.map(Merged::Commit)
@@ -250,7 +250,7 @@ async fn near(
     ours: CommitId,
     theirs: CommitId,
 ) -> Result<Option<Ancestry>> {
-    let mut lines = [Tail::new(ours), Tail::new(theirs)];
+    let mut lines = [HistoryTail::new(ours), HistoryTail::new(theirs)];
     let mut limit = 64;
     loop {
         for line in &mut lines {
@@ -273,13 +273,13 @@ async fn near(
     }
 }
 
-struct Tail {
+struct HistoryTail {
     ids: Vec<CommitId>,
     seen: HashSet<CommitId>,
     next: Option<CommitId>,
 }
 
-impl Tail {
+impl HistoryTail {
     fn new(head: CommitId) -> Self {
         Self { ids: Vec::new(), seen: HashSet::new(), next: Some(head) }
     }

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tract_core::store::{
     BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectRepository,
-    RefRepository, Step, StoreResult, StoreStats, ToolRepository, Walk, WalkPage,
+    RefRepository, WalkEntry, StoreResult, StoreStats, ToolRepository, Walk, WalkPage,
 };
 use tract_core::{
     Applied, Batch, BatchId, Blob, BlobId, Commit, CommitId, Conflict, DerivedKind, DerivedRow,
@@ -289,7 +289,7 @@ impl CommitRepository for Overlay {
                     page.next = next;
                     return Ok(page);
                 }
-                page.steps.push(Step { commit: commit.clone(), content: None });
+                page.steps.push(WalkEntry { commit: commit.clone(), content: None });
                 next = commit.parent();
             }
         }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use tract_compile::IdMap;
 use tract_core::store::{Damage, StoreError, StoreErrorKind, StoreResult, Walk};
 use tract_core::{
-    Blob, BlobId, Change, Changes, Commit, CommitId, ObjectId, Op, RepoName, Store, This,
+    Blob, BlobId, Change, Changes, Commit, CommitId, ObjectId, Op, RepoName, Store, CommitRef,
 };
 
 /// Returns the other commits that a commit links to: its parents, then the versions and marks in
@@ -15,15 +15,15 @@ use tract_core::{
 /// Anything else that looks like an id is a name.
 pub(crate) fn links(commit: &Commit, changes: &[Change]) -> Vec<CommitId> {
     let mut found = commit.parents.clone();
-    let mut link = |this: This| {
-        if let This::Id(id) = this
+    let mut link = |this: CommitRef| {
+        if let CommitRef::Id(id) = this
             && !found.contains(&id)
         {
             found.push(id);
         }
     };
     if let Op::Revert { targets, .. } = &commit.op {
-        targets.iter().copied().map(This::Id).for_each(&mut link);
+        targets.iter().copied().map(CommitRef::Id).for_each(&mut link);
     }
     for change in changes {
         match change {
@@ -94,7 +94,7 @@ pub(crate) fn damage(object: ObjectId, what: impl Into<String>) -> Damage {
 
 /// What is known of a commit that something links to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Known {
+enum KnownCommit {
     /// Something links to it; it was not read yet.
     Name,
     Read,
@@ -104,10 +104,10 @@ enum Known {
 
 /// The commits that can be reached, without their records: ids and links alone, by number.
 #[derive(Debug, Default)]
-pub(crate) struct Reach {
+pub(crate) struct CommitGraph {
     numbers: IdMap<CommitId, u32>,
     ids: Vec<CommitId>,
-    known: Vec<Known>,
+    known: Vec<KnownCommit>,
     /// The first parent of each; `NONE` at a root.
     parents: Vec<u32>,
     /// What a commit links to after its first parent, for those that link to more.
@@ -124,9 +124,9 @@ const NONE: u32 = u32::MAX;
 /// Commits asked for in one page of a walk: short for the many short forks, long for long lines.
 const PAGES: [usize; 2] = [32, 4096];
 
-pub(crate) use self::order::{FoldOrder, Leading};
+pub(crate) use self::order::{FoldOrder, AncestorSet};
 
-impl Reach {
+impl CommitGraph {
     /// Reads everything that `root` leads to and was not reached before.
     ///
     /// Lines are read by range walks whose every step is compared with the parent that the step
@@ -218,7 +218,7 @@ impl Reach {
         };
         self.damage.push(lost);
         let number = self.number(id)?;
-        self.set(number, Known::Lost);
+        self.set(number, KnownCommit::Lost);
         Ok(None)
     }
 
@@ -252,7 +252,7 @@ impl Reach {
         if let Some(slot) = self.parents.get_mut(number as usize) {
             *slot = first;
         }
-        self.set(number, Known::Read);
+        self.set(number, KnownCommit::Read);
         Ok(parent)
     }
 
@@ -268,19 +268,19 @@ impl Reach {
         })?;
         self.numbers.insert(id, number);
         self.ids.push(id);
-        self.known.push(Known::Name);
+        self.known.push(KnownCommit::Name);
         self.parents.push(NONE);
         Ok(number)
     }
 
-    fn set(&mut self, number: u32, known: Known) {
+    fn set(&mut self, number: u32, known: KnownCommit) {
         if let Some(slot) = self.known.get_mut(number as usize) {
             *slot = known;
         }
     }
 
-    fn state(&self, number: u32) -> Known {
-        self.known.get(number as usize).copied().unwrap_or(Known::Name)
+    fn state(&self, number: u32) -> KnownCommit {
+        self.known.get(number as usize).copied().unwrap_or(KnownCommit::Name)
     }
 
     fn parent(&self, number: u32) -> Option<u32> {
@@ -288,11 +288,11 @@ impl Reach {
     }
 
     fn knows(&self, id: CommitId) -> bool {
-        self.numbers.get(&id).is_some_and(|number| self.state(*number) != Known::Name)
+        self.numbers.get(&id).is_some_and(|number| self.state(*number) != KnownCommit::Name)
     }
 
     /// Returns whether the commit was reached and could be read.
     pub(crate) fn holds(&self, id: CommitId) -> bool {
-        self.numbers.get(&id).is_some_and(|number| self.state(*number) == Known::Read)
+        self.numbers.get(&id).is_some_and(|number| self.state(*number) == KnownCommit::Read)
     }
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::json;
-use tract_core::{By, Draft, JsonText, ModelError, Origin, Partial, Reply, Usage};
+use tract_core::{By, Draft, JsonText, ModelError, Origin, PartialReply, Reply, Usage};
 
 use crate::error::{Error, Result};
 use crate::plan::{Details, Request};
 
 /// Tokens as the metadata of a commit has them.
 #[derive(Serialize)]
-struct Counts {
+struct TokenCounts {
     input_tokens: Option<u64>,
     output_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -20,7 +20,7 @@ struct Counts {
     reasoning_tokens: Option<u64>,
 }
 
-impl Counts {
+impl TokenCounts {
     fn of(usage: &Usage) -> Self {
         Self {
             input_tokens: usage.input_tokens,
@@ -49,7 +49,7 @@ pub fn reply_draft(reply: &Reply) -> serde_json::Result<Draft> {
         draft.generation_config = Some(JsonText::of(&json!({ "model": model }))?);
     }
     if let Some(usage) = &reply.usage {
-        draft = draft.metadata("usage", Counts::of(usage))?;
+        draft = draft.metadata("usage", TokenCounts::of(usage))?;
     }
     if let Some(reason) = &reply.stop_reason {
         draft = draft.metadata("stop_reason", reason.as_str())?;
@@ -84,24 +84,24 @@ pub fn generation_config(
 
 /// What came of an answer that broke off, as a note has it.
 #[derive(Serialize)]
-struct Broken<'a> {
-    broken_off: Came<'a>,
+struct BrokenReply<'a> {
+    broken_off: PartialReplyNote<'a>,
 }
 
 #[derive(Serialize)]
-struct Came<'a> {
+struct PartialReplyNote<'a> {
     why: &'a str,
     message: String,
     text: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     reasoning: &'a str,
-    calls: Vec<CameCall<'a>>,
+    calls: Vec<PartialCallNote<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    usage: Option<Counts>,
+    usage: Option<TokenCounts>,
 }
 
 #[derive(Serialize)]
-struct CameCall<'a> {
+struct PartialCallNote<'a> {
     id: &'a str,
     name: &'a str,
     arguments: &'a str,
@@ -115,22 +115,22 @@ struct CameCall<'a> {
 /// When something in it does not become JSON.
 pub fn broken_off(
     cause: &ModelError,
-    partial: &Partial,
+    partial: &PartialReply,
     parameters: Option<&JsonText>,
 ) -> Result<Request> {
-    let calls = partial.calls.iter().map(|call| CameCall {
+    let calls = partial.calls.iter().map(|call| PartialCallNote {
         id: &call.call.id,
         name: &call.call.name,
         arguments: &call.call.arguments,
         whole: call.whole,
     });
-    let came = Came {
+    let came = PartialReplyNote {
         why: cause.code(),
         message: cause.to_string(),
         text: &partial.text,
         reasoning: &partial.reasoning,
         calls: calls.collect(),
-        usage: partial.usage.as_ref().map(Counts::of),
+        usage: partial.usage.as_ref().map(TokenCounts::of),
     };
     let details = Details {
         message: Some(format!("broken off: {cause}")),
@@ -139,6 +139,6 @@ pub fn broken_off(
         keeps: partial.raw.iter().cloned().collect(),
         ..Details::default()
     };
-    let content = Some(JsonText::of(&Broken { broken_off: came }).map_err(json_error)?);
+    let content = Some(JsonText::of(&BrokenReply { broken_off: came }).map_err(json_error)?);
     Ok(Request::Note { content, details })
 }

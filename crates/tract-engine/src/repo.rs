@@ -346,7 +346,7 @@ impl Repo {
     /// As [`line`](Self::line), and when a shown message or a tool in force cannot be read; and
     /// [`Error::Hook`] when a handler refuses.
     pub async fn compile(&self, head: Option<CommitId>) -> Result<Compiled> {
-        if self.hooks().hears::<BeforeCompile>() {
+        if self.hooks().has_handler::<BeforeCompile>() {
             let event = BeforeCompile::new(head);
             self.hooks().before_compile(&event).await.settle()?;
         }

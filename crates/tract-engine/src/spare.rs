@@ -11,9 +11,9 @@ const LARGE: usize = 1 << 20;
 
 /// The contents that requests let go, each as the blob that was made of it.
 #[derive(Debug, Default)]
-pub(crate) struct LetGo(Vec<(usize, Kind, Blob)>);
+pub(crate) struct ReleasedContents(Vec<(usize, Kind, Blob)>);
 
-impl LetGo {
+impl ReleasedContents {
     /// Takes the large contents out of requests, once commits are sealed of them. A request that a
     /// handler replaced was no commit, and keeps what it says.
     pub(crate) fn of(

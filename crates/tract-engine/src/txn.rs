@@ -13,11 +13,11 @@ use tract_core::{
     Toolset,
 };
 
-use self::refs::Moved;
+use self::refs::StagedRef;
 use crate::error::{Error, Result};
 use crate::operation::Operation;
-use crate::pending::{Configured, Place, Ruling};
-use crate::plan::{Line, Plan, Planned, Records, Request, Stand, is_plain, plain, plan};
+use crate::pending::{Configured, WriteTarget, Ruling};
+use crate::plan::{Line, Plan, PlannedCommit, Records, Request, BranchTip, is_plain, plain, plan};
 use crate::repo::Repo;
 
 /// A write in the making. Nothing is stored before [`apply`](Self::apply); later steps see what
@@ -32,9 +32,9 @@ pub struct Txn<'a> {
     records: Records,
     planned_on: Option<CommitId>,
     /// Where a run of plain messages stands: their line is folded once, when it is asked for.
-    stand: Option<Stand>,
+    stand: Option<BranchTip>,
     /// In boxes: a node of the map has room for eleven.
-    refs: BTreeMap<RefName, Box<Moved>>,
+    refs: BTreeMap<RefName, Box<StagedRef>>,
     commits: Vec<Commit>,
     made: IdSet<CommitId>,
     blobs: Vec<Blob>,
@@ -52,15 +52,15 @@ pub struct Txn<'a> {
 
 /// A request that is planned, and what it is planned on. It goes about in a box, for it is large,
 /// and so would be every future that bore it.
-struct Ready {
+struct PlannedRequest {
     head: Option<CommitId>,
-    on: On,
-    planned: Planned,
+    on: PlanBase,
+    planned: PlannedCommit,
 }
 
-enum On {
+enum PlanBase {
     /// The end of a run of plain messages.
-    Stand(Stand),
+    Stand(BranchTip),
     Line(Line),
 }
 
@@ -261,32 +261,32 @@ impl<'a> Txn<'a> {
     }
 
     /// Plans a request on the branch as it is in this write.
-    async fn ready(&mut self, branch: &RefName, request: &Request) -> Result<Box<Ready>> {
+    async fn ready(&mut self, branch: &RefName, request: &Request) -> Result<Box<PlannedRequest>> {
         let head = self.head(branch).await?;
         if let Request::Append(draft) | Request::Import(draft) = request
             && is_plain(draft)
         {
             let stand = match self.stand {
                 Some(stand) if stand.head == head => stand,
-                _ => Stand::from(&self.line(head).await?),
+                _ => BranchTip::from(&self.line(head).await?),
             };
             let planned = self.plan_with(head, |_| plain(stand, draft)).await?;
-            return Ok(Box::new(Ready { head, on: On::Stand(stand), planned }));
+            return Ok(Box::new(PlannedRequest { head, on: PlanBase::Stand(stand), planned }));
         }
         let line = self.line(head).await?;
         let planned = self.plan_with(head, |records| plan(request, &line, records)).await?;
-        Ok(Box::new(Ready { head, on: On::Line(line), planned }))
+        Ok(Box::new(PlannedRequest { head, on: PlanBase::Line(line), planned }))
     }
 
-    async fn write(&mut self, branch: &RefName, ready: Box<Ready>) -> Result<Commit> {
+    async fn write(&mut self, branch: &RefName, ready: Box<PlannedRequest>) -> Result<Commit> {
         match ready.on {
-            On::Stand(stand) => self.append(branch, stand, ready.planned),
-            On::Line(line) => Box::pin(self.commit(branch, &line, ready.planned)).await,
+            PlanBase::Stand(stand) => self.append(branch, stand, ready.planned),
+            PlanBase::Line(line) => Box::pin(self.commit(branch, &line, ready.planned)).await,
         }
     }
 
     /// Asks the hooks about what is planned.
-    async fn ask(&self, branch: &RefName, request: &Request, ready: &Ready) -> Result<Ruling> {
+    async fn ask(&self, branch: &RefName, request: &Request, ready: &PlannedRequest) -> Result<Ruling> {
         // What is too large is refused before anybody reads it.
         self.check_limits(&ready.planned.blobs, None)?;
         let tool = match &ready.planned.record.op {
@@ -294,13 +294,13 @@ impl<'a> Txn<'a> {
             _ => None,
         };
         let place =
-            Place { summaries: Some(&self.summaries), ..Place::new(self.repo, branch, ready.head) };
+            WriteTarget { summaries: Some(&self.summaries), ..WriteTarget::new(self.repo, branch, ready.head) };
         Ruling::on(place, request, &ready.planned, tool).await
     }
 
     /// Returns the name of the tool that a call is of, as the planner read it.
-    fn called(&self, call: &CallRef, on: &On) -> Option<String> {
-        let On::Line(line) = on else { return None };
+    fn called(&self, call: &CallRef, on: &PlanBase) -> Option<String> {
+        let PlanBase::Line(line) = on else { return None };
         let version = line.view().get(call.slot)?.version;
         let index = usize::try_from(call.index).ok()?;
         let content = self.records.contents.get(&version)?;

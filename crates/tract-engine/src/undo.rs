@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use tract_core::time::format_rfc3339;
 use tract_core::{Applied, LogEntry, OperationId, RefName, RefTarget};
 
-use self::history::{History, Moves, Segment};
+use self::history::{History, RefMoves, Segment};
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::repo::Repo;
@@ -33,7 +33,7 @@ pub struct RefMove {
 /// What was undone or redone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Undone {
+pub struct UndoReport {
     /// The verb of the operation that was undone, or redone.
     pub what: String,
     /// The operation.
@@ -45,7 +45,7 @@ pub struct Undone {
 /// Why an operation cannot be undone or redone: a ref that it moved was moved since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct MovedSince {
+pub struct UndoConflict {
     /// `undo` or `redo`.
     pub verb: &'static str,
     /// The verb of the operation that should be undone or redone.
@@ -56,13 +56,13 @@ pub struct MovedSince {
     pub by: Option<LogEntry>,
 }
 
-impl MovedSince {
+impl UndoConflict {
     fn is_by(&self, operation: OperationId) -> bool {
         self.by.as_ref().is_some_and(|by| by.note.operation == operation)
     }
 }
 
-impl std::fmt::Display for MovedSince {
+impl std::fmt::Display for UndoConflict {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { verb, what, name, by } = self;
         write!(f, "cannot {verb} {what:?}: {name} was moved since")?;
@@ -98,8 +98,8 @@ impl Repo {
     /// # Errors
     /// [`Error::NothingToUndo`]; [`Error::MovedSince`] when another operation moved one of the
     /// refs since, or this one does not stop. Nothing moves then.
-    pub async fn undo(&self, name: &RefName) -> Result<Undone> {
-        let mut moves = Moves::of(self, name);
+    pub async fn undo(&self, name: &RefName) -> Result<UndoReport> {
+        let mut moves = RefMoves::of(self, name);
         let mut races = self.races();
         loop {
             let Some(done) = moves.last_done().await? else {
@@ -112,7 +112,7 @@ impl Repo {
                 // Its own writes do not come between: it is still being carried out.
                 Err(Error::MovedSince(moved)) if moved.is_by(own) && !races.is_over() => {
                     races.lose().await?;
-                    moves = Moves::of(self, name);
+                    moves = RefMoves::of(self, name);
                 }
                 Err(error) => return Err(error),
             }
@@ -123,8 +123,8 @@ impl Repo {
     ///
     /// # Errors
     /// As [`undo`](Self::undo); there is nothing to redo once something else was done.
-    pub async fn redo(&self, name: &RefName) -> Result<Undone> {
-        let mut moves = Moves::of(self, name);
+    pub async fn redo(&self, name: &RefName) -> Result<UndoReport> {
+        let mut moves = RefMoves::of(self, name);
         let mut of_head = self.undo_of_head(name).await?;
         loop {
             let undo = match of_head.take() {
@@ -162,7 +162,7 @@ impl Repo {
         verb: &'static str,
         of: &LogEntry,
         what: String,
-    ) -> Result<Option<Undone>> {
+    ) -> Result<Option<UndoReport>> {
         let operation = of.note.operation;
         let segments = History(self).segments(of).await?;
         let names: Vec<RefName> =
@@ -198,7 +198,7 @@ impl Repo {
         let batch = txn.id();
         match txn.apply_undoing(verb, &WriteOptions::default(), Some(of.seq)).await? {
             Applied::Done | Applied::Already if History(self).has(batch).await? => {
-                Ok(Some(Undone { what, operation, moves }))
+                Ok(Some(UndoReport { what, operation, moves }))
             }
             // To a store, a ref that is at its target already has moved there: another undo of the
             // same operation was faster.
@@ -227,11 +227,11 @@ impl Repo {
         let (Some(first), Some(last)) = (segments.first(), segments.last()) else {
             return Ok(None);
         };
-        match Reach::of(name) {
-            Reach::Never => return Ok(None),
+        match UndoDirection::of(name) {
+            UndoDirection::Never => return Ok(None),
             // What was decided since, or by this operation, stays decided.
-            Reach::WhileItWaits if first.before.is_some() || now != last.after => return Ok(None),
-            Reach::Always | Reach::WhileItWaits => {}
+            UndoDirection::WhileItWaits if first.before.is_some() || now != last.after => return Ok(None),
+            UndoDirection::Always | UndoDirection::WhileItWaits => {}
         }
         let mut pairs = segments.iter().zip(segments.iter().skip(1));
         if let Some((_, later)) = pairs.find(|(earlier, later)| earlier.after != later.before) {
@@ -283,11 +283,11 @@ impl Repo {
 
 fn moved_since(verb: &'static str, what: &str, name: &RefName, by: Option<LogEntry>) -> Error {
     let what = what.to_owned();
-    Error::MovedSince(Box::new(MovedSince { verb, what, name: name.clone(), by }))
+    Error::MovedSince(Box::new(UndoConflict { verb, what, name: name.clone(), by }))
 }
 
 /// Whether an undo moves a ref back.
-enum Reach {
+enum UndoDirection {
     Always,
     /// A pending approval goes with the operation that asked for it, as long as it waits.
     WhileItWaits,
@@ -295,7 +295,7 @@ enum Reach {
     Never,
 }
 
-impl Reach {
+impl UndoDirection {
     fn of(name: &RefName) -> Self {
         match name.as_str().split_once('/') {
             _ if name.is_effect() => Self::Never,

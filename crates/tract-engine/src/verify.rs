@@ -13,7 +13,7 @@ use tract_core::{CommitId, ObjectId, RepoName, Store};
 use self::lines::Lines;
 use self::objects::Objects;
 use crate::error::Result;
-use crate::reach::{Reach, damage};
+use crate::reach::{CommitGraph, damage};
 use crate::repo::Repo;
 
 /// How far a verification has come.
@@ -133,7 +133,7 @@ async fn once(repo: &Repo, options: &VerifyOptions) -> Result<VerifyReport> {
     let mut report = VerifyReport::default();
     let roots = refs::check(store, name, &mut report).await?;
 
-    let mut reach = Reach::default();
+    let mut reach = CommitGraph::default();
     for root in roots.commits {
         reach.add(store, name, root).await?;
     }
@@ -177,7 +177,7 @@ async fn once(repo: &Repo, options: &VerifyOptions) -> Result<VerifyReport> {
 async fn stored(
     store: &dyn Store,
     repo: &RepoName,
-    reach: &Reach,
+    reach: &CommitGraph,
     mut logged: Vec<CommitId>,
 ) -> StoreResult<Vec<CommitId>> {
     logged.retain(|id| !reach.holds(*id));

@@ -13,9 +13,9 @@ use tract_hooks::{BeforeCommit, BeforeCompress, RefMoved, ToolResultReceived};
 use crate::chosen::Chosen;
 use crate::error::{Error, Result};
 use crate::operation::Operation;
-use crate::plan::{Request, Selection, Stand, current_version, is_plain};
+use crate::plan::{Request, Selection, BranchTip, current_version, is_plain};
 use crate::repo::Repo;
-use crate::spare::LetGo;
+use crate::spare::ReleasedContents;
 use crate::txn::Txn;
 
 /// How a write goes about it.
@@ -119,7 +119,7 @@ impl Repo {
         let mut asked = Vec::with_capacity(requests.len());
         let mut chosen = Chosen::default();
         loop {
-            chosen.take_back();
+            chosen.roll_back();
             let mut txn = Txn::within(self, options.operation.as_ref())?;
             txn.reserve(requests.len());
             // A handler may take long, and may write to the branch itself: no turn is held meanwhile.
@@ -137,7 +137,7 @@ impl Repo {
                 None => self.guess(branch, &requests, asks || races.lost() > UNSETTLED).await,
             };
             if let Some(stand) = guess {
-                txn.believe(branch, stand);
+                txn.assume_tip(branch, stand);
             }
             let added = match self.check_versions(&mut txn, branch, &requests, options).await {
                 Ok(()) => add_all(&mut txn, branch, &requests, &mut asked, &mut chosen).await,
@@ -171,9 +171,9 @@ impl Repo {
                 // Nobody else has them.
                 Cow::Owned(requests) => {
                     let replaced = |place| asked.get(place).is_some_and(Option::is_some);
-                    LetGo::of(requests, &commits, replaced, &txn)
+                    ReleasedContents::of(requests, &commits, replaced, &txn)
                 }
-                Cow::Borrowed(_) => LetGo::default(),
+                Cow::Borrowed(_) => ReleasedContents::default(),
             };
             match txn.apply_in_turn(branch, what, options, turn).await? {
                 Applied::Done | Applied::Already => return Ok(commits),
@@ -219,16 +219,16 @@ impl Repo {
             matches!(request, Request::Append(draft)
                 if matches!(draft.content, tract_core::Content::ToolResult(_)))
         };
-        hooks.hears::<BeforeCommit>()
-            || hooks.hears::<BeforeCompress>()
+        hooks.has_handler::<BeforeCommit>()
+            || hooks.has_handler::<BeforeCompress>()
             || (requests.iter().any(is_result)
-                && (hooks.hears::<ToolResultReceived>() || hooks.summarizer_port().is_some()))
+                && (hooks.has_handler::<ToolResultReceived>() || hooks.summarizer_port().is_some()))
     }
 
     /// Returns what requests may be planned on without reading the head. Only plain messages may
     /// follow a write that is under way, for nothing of it can be read yet; what else there is
     /// waits for its answer.
-    async fn guess(&self, branch: &RefName, requests: &[Request], settled: bool) -> Option<Stand> {
+    async fn guess(&self, branch: &RefName, requests: &[Request], settled: bool) -> Option<BranchTip> {
         let tip = self.heads().tip(branch);
         if requests.iter().any(|request| matches!(request, Request::Compress { .. })) {
             // A summary is planned once, on what the store has: a guess may lack messages that
@@ -236,7 +236,7 @@ impl Repo {
             self.heads().settle(branch).await;
             return None;
         }
-        let follows = |stand: &Stand| {
+        let follows = |stand: &BranchTip| {
             let plain = |request: &Request| match request {
                 Request::Append(draft) | Request::Import(draft) => is_plain(draft),
                 _ => false,
@@ -254,7 +254,7 @@ impl Repo {
     }
 
     /// Whether a branch is no longer where it was believed to be; then nothing is believed of it.
-    async fn has_moved(&self, branch: &RefName, guess: Option<Stand>) -> Result<bool> {
+    async fn has_moved(&self, branch: &RefName, guess: Option<BranchTip>) -> Result<bool> {
         let Some(guess) = guess else { return Ok(false) };
         let moved = self.ref_target(branch).await? != guess.head.map(RefTarget::Commit);
         if moved {
@@ -427,7 +427,7 @@ pub(crate) async fn apply_to_store_once(
 
 /// Tells the hooks what a write moved. It is done, whether its log can be read or not.
 pub(crate) async fn tell(repo: &Repo, batch: BatchId) {
-    if !repo.hooks().hears::<RefMoved>() {
+    if !repo.hooks().has_handler::<RefMoved>() {
         return;
     }
     // In a box, since nobody listens to most writes.

@@ -5,7 +5,7 @@ use tract_core::{Content, Part};
 /// What an action comes to for whoever asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Verdict<'a> {
+pub enum ActionKind<'a> {
     /// No opinion: the next handler is asked.
     Pass,
     /// Go on as asked.
@@ -25,7 +25,7 @@ pub trait Action: Clone + Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
     /// Returns what it comes to.
-    fn verdict(&self) -> Verdict<'_>;
+    fn kind(&self) -> ActionKind<'_>;
 
     /// Translates the answer of a handler for all events.
     ///
@@ -323,12 +323,12 @@ impl Action for CommitAction {
         }
     }
 
-    fn verdict(&self) -> Verdict<'_> {
+    fn kind(&self) -> ActionKind<'_> {
         match self {
-            Self::Pass => Verdict::Pass,
-            Self::Approve => Verdict::Go,
-            Self::Reject(reason) => Verdict::Stop(reason),
-            Self::Edit(_) | Self::Defer(_) => Verdict::Change,
+            Self::Pass => ActionKind::Pass,
+            Self::Approve => ActionKind::Go,
+            Self::Reject(reason) => ActionKind::Stop(reason),
+            Self::Edit(_) | Self::Defer(_) => ActionKind::Change,
         }
     }
 
@@ -351,12 +351,12 @@ impl Action for ToolResultAction {
         }
     }
 
-    fn verdict(&self) -> Verdict<'_> {
+    fn kind(&self) -> ActionKind<'_> {
         match self {
-            Self::Pass => Verdict::Pass,
-            Self::Approve => Verdict::Go,
-            Self::Reject(reason) => Verdict::Stop(reason),
-            Self::Edit(_) | Self::Summarize(_) | Self::Defer(_) => Verdict::Change,
+            Self::Pass => ActionKind::Pass,
+            Self::Approve => ActionKind::Go,
+            Self::Reject(reason) => ActionKind::Stop(reason),
+            Self::Edit(_) | Self::Summarize(_) | Self::Defer(_) => ActionKind::Change,
         }
     }
 
@@ -378,12 +378,12 @@ impl Action for DispatchAction {
         }
     }
 
-    fn verdict(&self) -> Verdict<'_> {
+    fn kind(&self) -> ActionKind<'_> {
         match self {
-            Self::Pass => Verdict::Pass,
-            Self::Run => Verdict::Go,
-            Self::Refuse(reason) => Verdict::Stop(reason),
-            Self::Replace(_) | Self::Defer(_) => Verdict::Change,
+            Self::Pass => ActionKind::Pass,
+            Self::Run => ActionKind::Go,
+            Self::Refuse(reason) => ActionKind::Stop(reason),
+            Self::Replace(_) | Self::Defer(_) => ActionKind::Change,
         }
     }
 
@@ -403,11 +403,11 @@ impl Action for CompileAction {
         }
     }
 
-    fn verdict(&self) -> Verdict<'_> {
+    fn kind(&self) -> ActionKind<'_> {
         match self {
-            Self::Pass => Verdict::Pass,
-            Self::Approve => Verdict::Go,
-            Self::Refuse(reason) => Verdict::Stop(reason),
+            Self::Pass => ActionKind::Pass,
+            Self::Approve => ActionKind::Go,
+            Self::Refuse(reason) => ActionKind::Stop(reason),
         }
     }
 
@@ -429,12 +429,12 @@ impl Action for CompressAction {
         }
     }
 
-    fn verdict(&self) -> Verdict<'_> {
+    fn kind(&self) -> ActionKind<'_> {
         match self {
-            Self::Pass => Verdict::Pass,
-            Self::Approve => Verdict::Go,
-            Self::Reject(reason) => Verdict::Stop(reason),
-            Self::Edit(_) | Self::Defer(_) => Verdict::Change,
+            Self::Pass => ActionKind::Pass,
+            Self::Approve => ActionKind::Go,
+            Self::Reject(reason) => ActionKind::Stop(reason),
+            Self::Edit(_) | Self::Defer(_) => ActionKind::Change,
         }
     }
 
@@ -455,12 +455,12 @@ impl Action for MergeAction {
         }
     }
 
-    fn verdict(&self) -> Verdict<'_> {
+    fn kind(&self) -> ActionKind<'_> {
         match self {
-            Self::Pass => Verdict::Pass,
-            Self::Approve => Verdict::Go,
-            Self::Reject(reason) => Verdict::Stop(reason),
-            Self::Defer(_) => Verdict::Change,
+            Self::Pass => ActionKind::Pass,
+            Self::Approve => ActionKind::Go,
+            Self::Reject(reason) => ActionKind::Stop(reason),
+            Self::Defer(_) => ActionKind::Change,
         }
     }
 
@@ -476,8 +476,8 @@ impl Action for RefMovedAction {
         "pass"
     }
 
-    fn verdict(&self) -> Verdict<'_> {
-        Verdict::Pass
+    fn kind(&self) -> ActionKind<'_> {
+        ActionKind::Pass
     }
 
     /// Handlers for all events do not hear this one, so there is nothing to translate.

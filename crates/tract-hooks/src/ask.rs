@@ -14,12 +14,12 @@ pub(crate) fn in_place<A>(
 ) -> Result<A, HandlerFailureKind> {
     match catch_unwind(AssertUnwindSafe(|| nested::run(ask))) {
         Ok(answer) => answer.map_err(HandlerFailureKind::Failed),
-        Err(panic) => Err(HandlerFailureKind::Panicked(worker::said(&*panic))),
+        Err(panic) => Err(HandlerFailureKind::Panicked(worker::panic_text(&*panic))),
     }
 }
 
 /// Asks a closure on another thread, for so long.
-pub(crate) async fn apart<A: Send + 'static>(
+pub(crate) async fn run_separately<A: Send + 'static>(
     limit: Duration,
     ask: impl FnOnce() -> Result<A, String> + Send + 'static,
 ) -> Result<A, HandlerFailureKind> {
@@ -48,7 +48,7 @@ pub(crate) async fn caught<F: Future>(future: F) -> Result<F::Output, String> {
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
-            Err(panic) => Poll::Ready(Err(worker::said(&*panic))),
+            Err(panic) => Poll::Ready(Err(worker::panic_text(&*panic))),
         }
     })
     .await

@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tract_core::Summarizer;
 
-use crate::action::{Action, AnyAction, Verdict};
-use crate::ask::{apart, in_place, waited};
+use crate::action::{Action, AnyAction, ActionKind};
+use crate::ask::{run_separately, in_place, waited};
 use crate::decision::{Decision, HandlerFailure, HandlerFailureKind};
 use crate::event::{
     AnyEvent, BeforeCommit, BeforeCompile, BeforeCompress, BeforeDispatch, BeforeMerge, Event,
@@ -82,13 +82,13 @@ pub(crate) mod stored {
 
     use tract_core::Summarizer;
 
-    use super::{AnyRun, Event, Named, OnFailure, Run};
+    use super::{AnyRun, Event, NamedHandler, OnFailure, Run};
     use crate::event::{
         BeforeCommit, BeforeCompile, BeforeCompress, BeforeDispatch, BeforeMerge, RefMoved,
         ToolResultReceived,
     };
 
-    pub(crate) type Chain<E> = Vec<Named<Run<E>>>;
+    pub(crate) type Chain<E> = Vec<NamedHandler<Run<E>>>;
 
     /// One chain for each event.
     #[derive(Clone)]
@@ -104,7 +104,7 @@ pub(crate) mod stored {
         pub(crate) before_compress: Chain<BeforeCompress>,
         pub(crate) before_merge: Chain<BeforeMerge>,
         pub(crate) ref_moved: Chain<RefMoved>,
-        pub(crate) any: Vec<Named<AnyRun>>,
+        pub(crate) any: Vec<NamedHandler<AnyRun>>,
     }
 
     impl Default for Chains {
@@ -159,7 +159,7 @@ pub(crate) mod stored {
 }
 
 #[derive(Clone)]
-pub struct Named<R> {
+pub struct NamedHandler<R> {
     name: Arc<str>,
     run: R,
 }
@@ -192,10 +192,10 @@ pub(crate) enum AnyRun {
 }
 
 /// A closure that makes a future of its own copy of the event.
-struct Waits<F>(F);
+struct AsyncFunction<F>(F);
 
 #[async_trait]
-impl<E, F, Fut> Handler<E> for Waits<F>
+impl<E, F, Fut> Handler<E> for AsyncFunction<F>
 where
     E: Event,
     F: Fn(Arc<E>) -> Fut + Send + Sync + 'static,
@@ -206,10 +206,10 @@ where
     }
 }
 
-fn add<R>(chain: &mut Vec<Named<R>>, name: Arc<str>, run: R) {
+fn add<R>(chain: &mut Vec<NamedHandler<R>>, name: Arc<str>, run: R) {
     match chain.iter_mut().find(|handler| handler.name == name) {
         Some(handler) => handler.run = run,
-        None => chain.push(Named { name, run }),
+        None => chain.push(NamedHandler { name, run }),
     }
 }
 
@@ -284,7 +284,7 @@ impl Hooks {
     where
         Fut: Future<Output = E::Action> + Send + 'static,
     {
-        self.with(name, Run::Later(Arc::new(Waits(handler))))
+        self.with(name, Run::Later(Arc::new(AsyncFunction(handler))))
     }
 
     /// Adds a handler that is a type.
@@ -368,7 +368,7 @@ impl Hooks {
         behind: usize,
     ) -> Result<Self, UnknownHandler> {
         let chain = E::chain_mut(self.chains_mut());
-        let place = |chain: &[Named<Run<E>>], name: &str| {
+        let place = |chain: &[NamedHandler<Run<E>>], name: &str| {
             let unknown = || UnknownHandler { name: name.to_owned(), event: E::NAME };
             chain.iter().position(|handler| &*handler.name == name).ok_or_else(unknown)
         };
@@ -435,7 +435,7 @@ impl Hooks {
     }
 
     /// Returns whether anybody hears an event; when not, it need not be made.
-    pub fn hears<E: Event>(&self) -> bool {
+    pub fn has_handler<E: Event>(&self) -> bool {
         self.chains.as_ref().is_some_and(|chains| {
             !E::chain(chains).is_empty() || (E::HEARD_BY_ANY && !chains.any.is_empty())
         })
@@ -447,7 +447,7 @@ impl Hooks {
     /// Some nanoseconds when nobody hears the event.
     pub async fn decide<E: Event>(&self, event: &E) -> Decision<E::Action> {
         let Some(chains) = self.chains.as_ref().filter(|_| !nested::is_nested()) else {
-            return Decision::nobody(E::NAME);
+            return Decision::without_handler(E::NAME);
         };
         let (limit, mut own) = (chains.time_limit, None);
         let mut failures = Vec::new();
@@ -458,7 +458,7 @@ impl Hooks {
                     Some(limit) => {
                         let run = Arc::clone(run);
                         let event = Arc::clone(own.get_or_insert_with(|| Arc::new(event.clone())));
-                        apart(limit, move || run(&event)).await
+                        run_separately(limit, move || run(&event)).await
                     }
                 },
                 Run::Later(run) => waited(limit, run.handle(event)).await,
@@ -477,7 +477,7 @@ impl Hooks {
                         let event = Arc::clone(own.get_or_insert_with(|| Arc::new(event.clone())));
                         let ask =
                             move || event.as_any().map_or(Ok(AnyAction::Pass), |any| run(any));
-                        apart(limit, ask).await
+                        run_separately(limit, ask).await
                     }
                 },
                 AnyRun::Later(run) => waited(limit, run.handle(any)).await,
@@ -490,7 +490,7 @@ impl Hooks {
                 return decision;
             }
         }
-        Decision::unopposed(E::NAME, failures)
+        Decision::passed_by_all(E::NAME, failures)
     }
 
     /// Asks about a message that is about to be committed.
@@ -558,7 +558,7 @@ impl stored::Chains {
         failures: &mut Vec<HandlerFailure>,
     ) -> Option<Decision<E::Action>> {
         let action = match asked {
-            Ok(action) if action.verdict() == Verdict::Pass => return None,
+            Ok(action) if action.kind() == ActionKind::Pass => return None,
             Ok(action) => action,
             Err(kind) => {
                 let failure = HandlerFailure { handler: handler.to_string(), kind };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::action::{Action, Verdict};
+use crate::action::{Action, ActionKind};
 
 /// What the chain decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,11 +52,11 @@ pub enum HandlerFailureKind {
 }
 
 impl<A: Action> Decision<A> {
-    pub(crate) fn nobody(event: &'static str) -> Self {
-        Self::unopposed(event, Vec::new())
+    pub(crate) fn without_handler(event: &'static str) -> Self {
+        Self::passed_by_all(event, Vec::new())
     }
 
-    pub(crate) fn unopposed(event: &'static str, failures: Vec<HandlerFailure>) -> Self {
+    pub(crate) fn passed_by_all(event: &'static str, failures: Vec<HandlerFailure>) -> Self {
         Self { event, action: A::pass(), by: None, failures }
     }
 
@@ -102,14 +102,14 @@ impl<A: Action> Decision<A> {
     /// [crate's documentation](crate#what-is-carried-out).
     pub fn settle(&self) -> Result<(), HookError> {
         let handler = || self.by().unwrap_or_default().to_owned();
-        match self.action.verdict() {
-            Verdict::Pass | Verdict::Go => Ok(()),
-            Verdict::Stop(reason) => Err(HookError::Rejected {
+        match self.action.kind() {
+            ActionKind::Pass | ActionKind::Go => Ok(()),
+            ActionKind::Stop(reason) => Err(HookError::Rejected {
                 event: self.event,
                 handler: handler(),
                 reason: reason.to_owned(),
             }),
-            Verdict::Change => Err(HookError::Unsupported {
+            ActionKind::Change => Err(HookError::Unsupported {
                 event: self.event,
                 handler: handler(),
                 action: self.action.name(),

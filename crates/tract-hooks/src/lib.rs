@@ -46,7 +46,7 @@ mod worker;
 
 pub use crate::action::{
     Action, AnyAction, CommitAction, CompileAction, CompressAction, DispatchAction, ForeignAction,
-    MergeAction, RefMovedAction, Summarize, ToolResultAction, Verdict,
+    MergeAction, RefMovedAction, Summarize, ToolResultAction, ActionKind,
 };
 pub use crate::chain::{AnyHandler, Handler, Hooks, OnFailure, UnknownHandler};
 pub use crate::config::ToolSummarization;

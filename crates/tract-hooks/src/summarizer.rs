@@ -74,7 +74,7 @@ fn message(content: Content) -> Message {
 }
 
 /// The user's part of a request: the conversation, the text, what must stay.
-fn asked(request: &SummaryRequest) -> String {
+fn prompt_of(request: &SummaryRequest) -> String {
     let text = match request.what.as_deref() {
         Some(what) if what != CONVERSATION => format!("[{what}]: {}", request.text),
         _ => request.text.clone(),
@@ -103,7 +103,7 @@ impl Summarizer for ModelSummarizer {
             (None, Some(_)) => &self.prompts.tool_result,
             (None, None) => &self.prompts.neutral,
         };
-        let reply = self.ask(system, asked(request)).await?;
+        let reply = self.ask(system, prompt_of(request)).await?;
         let mut summary = Summary::new(reply.text());
         summary.by = reply.model;
         summary.usage = reply.usage;
@@ -116,7 +116,7 @@ impl Summarizer for ModelSummarizer {
         }
         let mut prompt = String::new();
         for (number, request) in (1..).zip(requests) {
-            let _ = writeln!(prompt, "# {number}\n{}\n", asked(request));
+            let _ = writeln!(prompt, "# {number}\n{}\n", prompt_of(request));
         }
         let reply = self.ask(&self.prompts.tool_results, prompt).await?;
         let texts = numbered(&reply.text(), requests.len())?;

@@ -55,7 +55,7 @@ fn moved() -> RefMoved {
 #[test]
 fn the_empty_chain_approves_everything() {
     let hooks = Hooks::new();
-    assert!(!hooks.hears::<BeforeCommit>());
+    assert!(!hooks.has_handler::<BeforeCommit>());
     let decision = run(hooks.before_commit(&commit("a")));
     assert_eq!((decision.action(), decision.by()), (&CommitAction::Pass, None));
     assert_eq!(decision.settle(), Ok(()));
@@ -118,7 +118,7 @@ fn an_answer_for_all_events_is_said_in_the_words_of_each() {
         assert_eq!(run(hooks.before_compress(&compress)).action().name(), word);
         assert_eq!(run(hooks.before_dispatch(&dispatch)).action().name(), refused);
         assert_eq!(run(hooks.before_compile(&BeforeCompile::new(None))).action().name(), compile);
-        assert!(!hooks.hears::<RefMoved>(), "what has happened waits for no decision");
+        assert!(!hooks.has_handler::<RefMoved>(), "what has happened waits for no decision");
     }
 }
 

@@ -21,13 +21,13 @@ struct Timer {
 }
 
 /// A task that is woken at a time, unless this is dropped before.
-struct Asleep {
+struct Sleep {
     timer: &'static Timer,
     key: (Instant, u64),
     waker: Waker,
 }
 
-impl Drop for Asleep {
+impl Drop for Sleep {
     fn drop(&mut self) {
         // What a waker holds is dropped without the lock.
         let waker = self.timer.lock().wakers.remove(&self.key);
@@ -71,7 +71,7 @@ impl Timer {
         }
     }
 
-    fn wake_at(&'static self, at: Instant, waker: Waker) -> Asleep {
+    fn wake_at(&'static self, at: Instant, waker: Waker) -> Sleep {
         let mut sleepers = self.lock();
         let key = (at, sleepers.next);
         sleepers.next = sleepers.next.wrapping_add(1);
@@ -81,7 +81,7 @@ impl Timer {
         if first {
             self.changed.notify_one();
         }
-        Asleep { timer: self, key, waker }
+        Sleep { timer: self, key, waker }
     }
 }
 
@@ -90,7 +90,7 @@ impl Timer {
 pub(crate) async fn within<F: Future>(limit: Option<Duration>, future: F) -> Option<F::Output> {
     let mut future = std::pin::pin!(future);
     let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
-    let mut asleep: Option<Asleep> = None;
+    let mut asleep: Option<Sleep> = None;
     std::future::poll_fn(move |context: &mut Context<'_>| {
         let future: Pin<&mut F> = future.as_mut();
         if let Poll::Ready(output) = future.poll(context) {

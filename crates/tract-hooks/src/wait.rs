@@ -36,7 +36,7 @@ pub async fn caught<F: Future>(future: F) -> Result<F::Output, String> {
 ///
 /// # Errors
 /// What it said when it panicked.
-pub async fn apart<T: Send + 'static>(
+pub async fn run_on_worker<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {
     worker::run(work).await

@@ -26,9 +26,9 @@ struct Slot<T> {
 }
 
 /// The outcome of a job, some time.
-pub(crate) struct Answer<T>(Arc<Mutex<Slot<T>>>);
+pub(crate) struct JobOutcome<T>(Arc<Mutex<Slot<T>>>);
 
-impl<T> Future for Answer<T> {
+impl<T> Future for JobOutcome<T> {
     type Output = Outcome<T>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -44,11 +44,11 @@ impl<T> Future for Answer<T> {
 }
 
 /// Runs a job on another thread.
-pub(crate) fn run<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Answer<T> {
+pub(crate) fn run<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> JobOutcome<T> {
     let slot = Arc::new(Mutex::new(Slot { outcome: None, waker: None }));
     let theirs = Arc::clone(&slot);
     let job: Job = Box::new(move || {
-        let outcome = catch_unwind(AssertUnwindSafe(job)).map_err(|panic| said(&*panic));
+        let outcome = catch_unwind(AssertUnwindSafe(job)).map_err(|panic| panic_text(&*panic));
         let mut slot = theirs.lock().unwrap_or_else(PoisonError::into_inner);
         slot.outcome = Some(outcome);
         let waker = slot.waker.take();
@@ -60,7 +60,7 @@ pub(crate) fn run<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -
     let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let job = match idle {
         Some(worker) => match worker.send(job) {
-            Ok(()) => return Answer(slot),
+            Ok(()) => return JobOutcome(slot),
             Err(unsent) => unsent.0,
         },
         None => job,
@@ -85,11 +85,11 @@ pub(crate) fn run<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -
             slot.outcome = Some(Err(format!("no thread to run on: {error}")));
         }
     }
-    Answer(slot)
+    JobOutcome(slot)
 }
 
 /// What a panic said.
-pub(crate) fn said(panic: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     panic
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())

@@ -5,7 +5,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use bytes::Bytes;
 
 use super::{Durability, KvBatch, KvEngine, KvMap, KvOutcome, KvRead, KvStore, Scan, Space, Visit};
-use tract_core::store::{Capabilities, StoreResult, Threaded};
+use tract_core::store::{Capabilities, StoreResult, ThreadedStore};
 
 /// An engine that keeps its keys in memory. A reader keeps writers waiting, not other readers.
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ impl KvEngine for MemoryEngine {
 }
 
 /// The store that forgets when it is dropped.
-pub type MemoryStore = Threaded<KvStore<MemoryEngine>>;
+pub type MemoryStore = ThreadedStore<KvStore<MemoryEngine>>;
 
 /// Makes an empty store in memory.
 ///
@@ -71,5 +71,5 @@ pub type MemoryStore = Threaded<KvStore<MemoryEngine>>;
 /// # Ok::<(), tract_core::StoreError>(())
 /// ```
 pub fn memory() -> MemoryStore {
-    Threaded::inline(KvStore::memory())
+    ThreadedStore::inline(KvStore::memory())
 }

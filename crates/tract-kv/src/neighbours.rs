@@ -99,10 +99,10 @@ fn run_of(keys: &[BlobKey]) -> usize {
 mod tests {
     use super::*;
     use tract_core::hash;
-    use tract_core::store::Hint;
+    use tract_core::store::LocationHint;
 
     fn runs(hints: &[u64]) -> Vec<usize> {
-        let key = |place: &u64| BlobKey { id: hash::blob(b"x"), hint: Some(Hint(*place)) };
+        let key = |place: &u64| BlobKey { id: hash::blob(b"x"), hint: Some(LocationHint(*place)) };
         let keys: Vec<BlobKey> = hints.iter().map(key).collect();
         let mut rest = keys.as_slice();
         let mut runs = Vec::new();

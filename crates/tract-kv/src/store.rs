@@ -17,8 +17,8 @@ use tract_core::id::{CommitId, RepoName, ToolId, ToolsetId};
 use tract_core::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
 use tract_core::refs::{LogEntry, RefName, RefTarget};
 use tract_core::store::{
-    BlobKey, BlockingStore, Capabilities, Damage, Joining, LogQuery, StoreError, StoreErrorKind,
-    StoreResult, StoreStats, Threaded, Walk, WalkPage, WriteMode,
+    BlobKey, BlockingStore, Capabilities, Damage, JoinBatches, LogQuery, StoreError, StoreErrorKind,
+    StoreResult, StoreStats, ThreadedStore, Walk, WalkPage, WriteMode,
 };
 
 /// The format that this build writes, and the newest that it reads.
@@ -61,8 +61,8 @@ impl<E: KvEngine> KvStore<E> {
     /// # Errors
     /// `TooNew` when a later version wrote it, `NotAStore` when its keys are not a store's, or the
     /// engine's failure.
-    pub fn open(engine: E) -> StoreResult<Threaded<Self>> {
-        Ok(Threaded::new(Self::new(engine)?, WriteMode::default()))
+    pub fn open(engine: E) -> StoreResult<ThreadedStore<Self>> {
+        Ok(ThreadedStore::new(Self::new(engine)?, WriteMode::default()))
     }
 
     /// Opens a store without a thread, for [`Threaded`] with other choices or for blocking use.
@@ -149,7 +149,7 @@ impl<E: KvEngine> KvStore<E> {
         &self,
         recent: &Recent,
         group: &[(RepoName, Batch)],
-        joining: &mut Joining<'_>,
+        joining: &mut JoinBatches<'_>,
         joined: &mut Vec<(RepoName, Batch)>,
     ) -> StoreResult<(Vec<StoreResult<Applied>>, Vec<Stored>)> {
         self.check_writable("apply")?;
@@ -349,7 +349,7 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
     fn apply_joined(
         &self,
         group: &[(RepoName, Batch)],
-        joining: &mut Joining<'_>,
+        joining: &mut JoinBatches<'_>,
     ) -> Vec<StoreResult<Applied>> {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         let mut joined = Vec::new();

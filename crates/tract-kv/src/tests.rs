@@ -12,7 +12,7 @@ use tract_core::object::{Blob, ObjectId, ToolEntry, Toolset};
 use tract_core::refs::{Expect, LogNote, RefEdit, RefName, RefTarget};
 use tract_core::schema::ToolSchema;
 use tract_core::store::{
-    BlobKey, BlockingStore, Hint, LogQuery, Step, StoreError, StoreErrorKind, StoreResult, Walk,
+    BlobKey, BlockingStore, LocationHint, LogQuery, WalkEntry, StoreError, StoreErrorKind, StoreResult, Walk,
 };
 
 const TOOL: &str = r#"{"name":"calculate","input_schema":{"type":"object"}}"#;
@@ -488,12 +488,12 @@ fn neighbours_come_in_any_order_and_whatever_their_hints_say() {
     let commits = line(&store, 12);
     let repo = RepoName::default();
     let page = store.walk(&repo, Walk::from(commits.last().unwrap().id())).unwrap();
-    let key = |step: &Step| Some(BlobKey { id: step.commit.content?, hint: step.content });
+    let key = |step: &WalkEntry| Some(BlobKey { id: step.commit.content?, hint: step.content });
     let down: Vec<BlobKey> = page.steps.iter().filter_map(key).collect();
     assert_eq!(down.len(), 12);
     let up: Vec<BlobKey> = down.iter().rev().copied().collect();
     let shifted = |by: u64| -> Vec<BlobKey> {
-        let wrong = |key: &BlobKey| key.hint.map(|hint| Hint(hint.0.wrapping_add(by)));
+        let wrong = |key: &BlobKey| key.hint.map(|hint| LocationHint(hint.0.wrapping_add(by)));
         up.iter().map(|key| BlobKey { hint: wrong(key), ..*key }).collect()
     };
     let mut some_unknown = down.clone();

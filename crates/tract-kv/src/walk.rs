@@ -13,7 +13,7 @@ use tract_core::commit::Commit;
 use tract_core::id::CommitId;
 use tract_core::object::ObjectId;
 use tract_core::parallel;
-use tract_core::store::{Hint, Step, StoreError, StoreResult, Walk, WalkPage};
+use tract_core::store::{LocationHint, WalkEntry, StoreError, StoreResult, Walk, WalkPage};
 
 /// How many records are read and decoded before they are looked at; few at first where a walk ends
 /// at a commit that it may soon come to.
@@ -79,7 +79,7 @@ impl View<'_> {
         walk: &Walk,
         first: Found,
         limit: usize,
-        steps: &mut Vec<Step>,
+        steps: &mut Vec<WalkEntry>,
     ) -> StoreResult<Left> {
         let top = first.place;
         let bottom = keys::place(keys::segment_of(top), 0);
@@ -90,7 +90,7 @@ impl View<'_> {
         // Nothing below the row that the walk stops at is of use.
         let bottom = stop.as_ref().map_or(bottom, |(stop, _)| *stop);
         let mut left = Left::End;
-        let mut take = |found: Found, steps: &mut Vec<Step>| -> StoreResult<ControlFlow<()>> {
+        let mut take = |found: Found, steps: &mut Vec<WalkEntry>| -> StoreResult<ControlFlow<()>> {
             let Found { place, content, commit } = found;
             let (id, parent) = (commit.id(), commit.parent());
             if walk.until == Some(id) {
@@ -103,7 +103,7 @@ impl View<'_> {
                 left = Left::Stopped(id, row.clone());
                 return Ok(ControlFlow::Break(()));
             }
-            steps.push(Step { commit, content: content.map(Hint) });
+            steps.push(WalkEntry { commit, content: content.map(LocationHint) });
             match parent {
                 None => left = Left::End,
                 Some(parent) => left = Left::At(parent),

@@ -135,7 +135,7 @@ fn value<T: syn::parse::Parse>(meta: &ParseNestedMeta<'_>, example: &str) -> Res
 }
 
 /// The default of a parameter.
-pub(crate) enum Given {
+pub(crate) enum ParameterDefault {
     /// `Default::default()`.
     Plain,
     /// An expression.
@@ -143,7 +143,7 @@ pub(crate) enum Given {
 }
 
 /// Reads `#[tool(..)]` on a parameter.
-pub(crate) fn of_parameter(attribute: &Attribute) -> Result<Given> {
+pub(crate) fn of_parameter(attribute: &Attribute) -> Result<ParameterDefault> {
     let mut found = None;
     attribute.parse_nested_meta(|meta| {
         if !meta.path.is_ident("default") {
@@ -153,8 +153,8 @@ pub(crate) fn of_parameter(attribute: &Attribute) -> Result<Given> {
             ));
         }
         let given = match meta.input.peek(Token![=]) {
-            true => Given::As(Box::new(meta.value()?.parse()?)),
-            false => Given::Plain,
+            true => ParameterDefault::As(Box::new(meta.value()?.parse()?)),
+            false => ParameterDefault::Plain,
         };
         match found.replace(given) {
             None => Ok(()),

@@ -47,7 +47,7 @@ pub(crate) fn first_paragraph(lines: &[Line]) -> String {
 }
 
 /// Returns all of it as one text: paragraphs apart, lines within them joined.
-pub(crate) fn whole(lines: &[Line]) -> String {
+pub(crate) fn full_text(lines: &[Line]) -> String {
     let mut paragraphs: Vec<String> = vec![String::new()];
     for line in lines {
         let line = line.text.trim();
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(first_paragraph(&of("One.\n# Arguments")), "One.");
         assert_eq!(first_paragraph(&of("#[derive] is fine")), "#[derive] is fine");
         assert_eq!(first_paragraph(&of("# Arguments\n- a: b")), "");
-        assert_eq!(whole(&of("One\ntwo.\n\n\nThree.\n")), "One two.\n\nThree.");
+        assert_eq!(full_text(&of("One\ntwo.\n\n\nThree.\n")), "One two.\n\nThree.");
     }
 
     #[test]

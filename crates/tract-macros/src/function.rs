@@ -9,8 +9,8 @@ use syn::{
     ReturnType, Signature, Type,
 };
 
-use crate::attributes::{Given, Options};
-use crate::signature::{Argument, Place, check_signature, last_segment, parameters};
+use crate::attributes::{ParameterDefault, Options};
+use crate::signature::{Argument, ParameterSource, check_signature, last_segment, parameters};
 use crate::{docs, names, paths};
 
 pub(crate) fn expand(options: &Options, mut function: ItemFn) -> Result<TokenStream> {
@@ -145,7 +145,7 @@ fn fields(
     }
     let fields = arguments.iter().map(|argument| {
         let Argument { ident, ty, docs, others, default } = argument;
-        let own = docs::whole(&docs::lines(docs));
+        let own = docs::full_text(&docs::lines(docs));
         let text = match own.is_empty() {
             false => own,
             true => entries
@@ -156,8 +156,8 @@ fn fields(
         };
         let doc = (!text.is_empty()).then(|| quote!(#[doc = #text]));
         let default = default.as_ref().map(|default| match default {
-            Given::Plain => quote!(#[serde(default)]),
-            Given::As(_) => {
+            ParameterDefault::Plain => quote!(#[serde(default)]),
+            ParameterDefault::As(_) => {
                 let path = LitStr::new(&format!("{params}::{}", default_name(ident)), ident.span());
                 quote!(#[serde(default = #path)])
             }
@@ -172,7 +172,7 @@ fn default_name(ident: &Ident) -> Ident {
 }
 
 fn default_function(argument: &Argument) -> Option<TokenStream> {
-    let Some(Given::As(value)) = &argument.default else { return None };
+    let Some(ParameterDefault::As(value)) = &argument.default else { return None };
     let (name, ty): (Ident, &Type) = (default_name(&argument.ident), &argument.ty);
     let value: &Expr = value;
     let body = quote_spanned!(value.span()=> #value);
@@ -189,7 +189,7 @@ fn implementation(
     options: &Options,
     private: &TokenStream,
     sig: &Signature,
-    places: &[Place],
+    places: &[ParameterSource],
     tool: &Ident,
     params: &Ident,
     name: &str,
@@ -200,9 +200,9 @@ fn implementation(
     let (given, context) =
         (Ident::new("given", Span::mixed_site()), Ident::new("context", Span::mixed_site()));
     let handed = places.iter().map(|place| match place {
-        Place::Argument(name) => quote!(#given.0.#name),
-        Place::Context { by_value: false } => quote!(#context),
-        Place::Context { by_value: true } => quote!(::core::clone::Clone::clone(#context)),
+        ParameterSource::Argument(name) => quote!(#given.0.#name),
+        ParameterSource::Context { by_value: false } => quote!(#context),
+        ParameterSource::Context { by_value: true } => quote!(::core::clone::Clone::clone(#context)),
     });
     // A plain function is called on the thread that polls the call: one that blocks for long uses
     // `blocking`, as an async one does.
@@ -240,7 +240,7 @@ fn implementation(
             fn render(&self, value: &Self::Output) -> ::core::option::Option<::std::string::String> {
                 #[allow(unused_imports)]
                 use #private::{RenderedAsJson as _, RenderedByItself as _};
-                (&&#private::Shown(value)).rendered()
+                (&&#private::ShownValue(value)).rendered()
             }
 
             fn output_schema(&self) -> ::core::option::Option<::std::string::String> {
@@ -289,13 +289,13 @@ fn answer(
             #private::Fallible::into_result(#call).map_err(#private::failed)
         };
         return match is(last.and_then(first_argument).and_then(last_segment), "ToolResult") {
-            true => (quote_spanned!(span=> <#value as #private::Holds>::Value), result),
+            true => (quote_spanned!(span=> <#value as #private::ToolResultParts>::Value), result),
             false => (value, quote!(#result.map(#private::ToolResult::ok))),
         };
     }
     match is(last, "ToolResult") {
         true => (
-            quote_spanned!(span=> <#ty as #private::Holds>::Value),
+            quote_spanned!(span=> <#ty as #private::ToolResultParts>::Value),
             quote!(::core::result::Result::Ok(#call)),
         ),
         false => (quote!(#ty), quote!(::core::result::Result::Ok(#private::ToolResult::ok(#call)))),

@@ -80,21 +80,21 @@ fn local_name(manifest: &str, package: &str, shared: &dyn Fn() -> String) -> Opt
 }
 
 #[derive(Default)]
-struct Said {
+struct DependencyEntry {
     package: Option<String>,
     inherited: bool,
 }
 
 /// Reads the lines that say what a manifest depends on. Inline tables are one line in TOML.
-fn dependencies(manifest: &str, of_workspace: bool) -> Vec<(String, Said)> {
-    let mut found: Vec<(String, Said)> = Vec::new();
+fn dependencies(manifest: &str, of_workspace: bool) -> Vec<(String, DependencyEntry)> {
+    let mut found: Vec<(String, DependencyEntry)> = Vec::new();
     // The table that lines belong to: none, one of dependencies, or one dependency.
     let mut table: Option<Option<String>> = None;
     for line in manifest.lines().map(str::trim) {
         if let Some(header) = line.strip_prefix('[').and_then(|line| line.split(']').next()) {
             table = header_of(header, of_workspace);
             if let Some(Some(name)) = &table {
-                found.push((name.clone(), Said::default()));
+                found.push((name.clone(), DependencyEntry::default()));
             }
             continue;
         }
@@ -113,7 +113,7 @@ fn dependencies(manifest: &str, of_workspace: bool) -> Vec<(String, Said)> {
                     None => (key, None),
                 };
                 let name = name.trim_matches('"').to_owned();
-                let mut said = Said::default();
+                let mut said = DependencyEntry::default();
                 match member {
                     Some(member) => say(&mut said, member, value),
                     None => {
@@ -132,7 +132,7 @@ fn dependencies(manifest: &str, of_workspace: bool) -> Vec<(String, Said)> {
     found
 }
 
-fn say(said: &mut Said, key: &str, value: &str) {
+fn say(said: &mut DependencyEntry, key: &str, value: &str) {
     match key {
         "package" => {
             said.package = value.split('"').nth(1).map(str::to_owned);

@@ -5,7 +5,7 @@ use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{Attribute, Error, FnArg, Ident, Pat, PatType, PathSegment, Result, Signature, Type};
 
-use crate::attributes::{self, Given};
+use crate::attributes::{self, ParameterDefault};
 
 /// A parameter that is an argument.
 pub(crate) struct Argument {
@@ -13,11 +13,11 @@ pub(crate) struct Argument {
     pub(crate) ty: Type,
     pub(crate) docs: Vec<Attribute>,
     pub(crate) others: Vec<Attribute>,
-    pub(crate) default: Option<Given>,
+    pub(crate) default: Option<ParameterDefault>,
 }
 
 /// A parameter, as the function is called with it.
-pub(crate) enum Place {
+pub(crate) enum ParameterSource {
     Argument(Ident),
     Context { by_value: bool },
 }
@@ -45,7 +45,7 @@ pub(crate) fn check_signature(sig: &Signature) -> Result<()> {
 }
 
 /// Takes the parameters apart, and ours out of the function.
-pub(crate) fn parameters(sig: &mut Signature) -> Result<(Vec<Argument>, Vec<Place>)> {
+pub(crate) fn parameters(sig: &mut Signature) -> Result<(Vec<Argument>, Vec<ParameterSource>)> {
     let mut arguments = Vec::new();
     let mut places = Vec::new();
     let mut context: Option<Span> = None;
@@ -74,7 +74,7 @@ pub(crate) fn parameters(sig: &mut Signature) -> Result<(Vec<Argument>, Vec<Plac
                     "a tool has one context: drop this parameter",
                 )),
                 (Ok(by_value), None) => {
-                    places.push(Place::Context { by_value });
+                    places.push(ParameterSource::Context { by_value });
                     input.attrs.retain(|attribute| !attributes::is_for_field(attribute));
                 }
             }
@@ -82,7 +82,7 @@ pub(crate) fn parameters(sig: &mut Signature) -> Result<(Vec<Argument>, Vec<Plac
         }
         match argument(input) {
             Ok(argument) => {
-                places.push(Place::Argument(argument.ident.clone()));
+                places.push(ParameterSource::Argument(argument.ident.clone()));
                 arguments.push(argument);
             }
             Err(error) => note(error),

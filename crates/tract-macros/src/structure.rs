@@ -93,9 +93,9 @@ pub(crate) fn expand(options: &Options, structure: ItemStruct) -> Result<TokenSt
 
             fn enter<'a>(self, #context: &'a #private::ToolContext) -> #private::Entry<'a> {
                 #[allow(unused_imports)]
-                use #private::{Answered as _, Run as _};
+                use #private::{IntoAnswer as _, Run as _};
                 ::std::boxed::Box::pin(async move {
-                    (&&&&&&&&#private::Given::new(#entered)).answer()
+                    (&&&&&&&&#private::RunReturn::new(#entered)).answer()
                 })
             }
         }

@@ -30,10 +30,10 @@ pub(crate) fn expand(options: &Options, item: Item) -> Result<TokenStream> {
 
 /// Whether a field takes in the names of another type.
 pub(crate) fn flattens(fields: &Fields) -> bool {
-    fields.iter().any(|field| says(&field.attrs, "flatten"))
+    fields.iter().any(|field| has_serde_word(&field.attrs, "flatten"))
 }
 
-fn says(attributes: &[Attribute], word: &str) -> bool {
+fn has_serde_word(attributes: &[Attribute], word: &str) -> bool {
     let ours = attributes.iter().filter(|attribute| attribute.path().is_ident("serde"));
     let mut found = false;
     for attribute in ours {
@@ -76,7 +76,7 @@ pub(crate) fn derives(
     let serde = LitStr::new(&format!("{path}::serde"), Span::call_site());
     let schemars = LitStr::new(&format!("{path}::schemars"), Span::call_site());
     let closed =
-        closed && !says(attributes, "deny_unknown_fields") && !says(attributes, "transparent");
+        closed && !has_serde_word(attributes, "deny_unknown_fields") && !has_serde_word(attributes, "transparent");
     let deny = closed.then(|| quote!(, deny_unknown_fields));
     Ok(quote! {
         #[derive(#private::serde::Deserialize, #private::schemars::JsonSchema)]

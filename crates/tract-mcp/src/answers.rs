@@ -10,7 +10,7 @@ use crate::error::McpError;
 
 /// What became of a request that we wait for.
 #[derive(Debug)]
-enum Waiting {
+enum PendingRequest {
     Open,
     Answered(Box<str>),
     /// There will be no answer, and why.
@@ -22,11 +22,11 @@ enum Waiting {
 
 /// The requests of a connection whose answers are kept as text.
 #[derive(Debug, Default)]
-pub(crate) struct Answers(Mutex<HashMap<Box<str>, Waiting>>);
+pub(crate) struct Answers(Mutex<HashMap<Box<str>, PendingRequest>>);
 
 /// What an answer is to us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum AnswerMatch {
     /// The first to a request that we wait for.
     First,
     /// A further one to such a request.
@@ -36,25 +36,25 @@ pub(crate) enum Kept {
 }
 
 impl Answers {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Waiting>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, PendingRequest>> {
         // Each change is one insertion or removal, so a panic leaves the map usable.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins to wait for the answer to a request; ids are JSON texts.
     pub(crate) fn expect(&self, id: &str) {
-        self.lock().insert(id.into(), Waiting::Open);
+        self.lock().insert(id.into(), PendingRequest::Open);
     }
 
     /// Keeps an answer.
-    pub(crate) fn keep(&self, id: &str, result: &str) -> Kept {
+    pub(crate) fn keep(&self, id: &str, result: &str) -> AnswerMatch {
         match self.lock().get_mut(id) {
-            Some(waiting @ Waiting::Open) => {
-                *waiting = Waiting::Answered(result.into());
-                Kept::First
+            Some(waiting @ PendingRequest::Open) => {
+                *waiting = PendingRequest::Answered(result.into());
+                AnswerMatch::First
             }
-            Some(_) => Kept::Again,
-            None => Kept::Unknown,
+            Some(_) => AnswerMatch::Again,
+            None => AnswerMatch::Unknown,
         }
     }
 
@@ -62,9 +62,9 @@ impl Answers {
     #[cfg(feature = "http")]
     pub(crate) fn fail(&self, id: &str, error: McpError) {
         let mut waiting = self.lock();
-        let open = matches!(waiting.get(id), None | Some(Waiting::Open));
+        let open = matches!(waiting.get(id), None | Some(PendingRequest::Open));
         if open {
-            waiting.insert(id.into(), Waiting::Failed(Box::new(error)));
+            waiting.insert(id.into(), PendingRequest::Failed(Box::new(error)));
         }
     }
 
@@ -73,8 +73,8 @@ impl Answers {
         let mut waiting = self.lock();
         let found = waiting.get_mut(id)?;
         match found {
-            Waiting::Failed(_) => match std::mem::replace(found, Waiting::Taken) {
-                Waiting::Failed(error) => Some(*error),
+            PendingRequest::Failed(_) => match std::mem::replace(found, PendingRequest::Taken) {
+                PendingRequest::Failed(error) => Some(*error),
                 _ => None,
             },
             _ => None,
@@ -84,7 +84,7 @@ impl Answers {
     /// Takes why any request failed: in a handshake there is only one.
     #[cfg(feature = "http")]
     pub(crate) fn take_any_failure(&self) -> Option<McpError> {
-        let failed = |waiting: &Waiting| matches!(waiting, Waiting::Failed(_));
+        let failed = |waiting: &PendingRequest| matches!(waiting, PendingRequest::Failed(_));
         let id = self.lock().iter().find(|(_, waiting)| failed(waiting)).map(|(id, _)| id.clone());
         id.and_then(|id| self.take_failure(&id))
     }
@@ -93,8 +93,8 @@ impl Answers {
     pub(crate) fn take(&self, id: &str) -> Option<Box<str>> {
         let mut waiting = self.lock();
         let found = waiting.get_mut(id)?;
-        match std::mem::replace(found, Waiting::Taken) {
-            Waiting::Answered(result) => Some(result),
+        match std::mem::replace(found, PendingRequest::Taken) {
+            PendingRequest::Answered(result) => Some(result),
             _ => None,
         }
     }
@@ -102,7 +102,7 @@ impl Answers {
     /// Returns the only request that is open, if there is exactly one.
     pub(crate) fn only_open(&self) -> Option<Box<str>> {
         let waiting = self.lock();
-        let mut open = waiting.iter().filter(|(_, waiting)| matches!(waiting, Waiting::Open));
+        let mut open = waiting.iter().filter(|(_, waiting)| matches!(waiting, PendingRequest::Open));
         match (open.next(), open.next()) {
             (Some((id, _)), None) => Some(id.clone()),
             _ => None,
@@ -114,9 +114,9 @@ impl Answers {
         let mut waiting = self.lock();
         // Of those that were answered some are kept, to tell a second answer from a stray one.
         if waiting.len() > REMEMBERED {
-            waiting.retain(|_, waiting| !matches!(waiting, Waiting::Taken));
+            waiting.retain(|_, waiting| !matches!(waiting, PendingRequest::Taken));
         }
-        if !matches!(waiting.get(id), Some(Waiting::Taken)) {
+        if !matches!(waiting.get(id), Some(PendingRequest::Taken)) {
             waiting.remove(id);
         }
     }
@@ -132,19 +132,19 @@ mod tests {
     #[test]
     fn the_first_answer_counts() {
         let answers = Answers::default();
-        assert_eq!(answers.keep("1", "{}"), Kept::Unknown);
+        assert_eq!(answers.keep("1", "{}"), AnswerMatch::Unknown);
         answers.expect("1");
         assert_eq!(answers.only_open().as_deref(), Some("1"));
-        assert_eq!(answers.keep("1", r#"{"a":1}"#), Kept::First);
-        assert_eq!(answers.keep("1", r#"{"a":2}"#), Kept::Again);
+        assert_eq!(answers.keep("1", r#"{"a":1}"#), AnswerMatch::First);
+        assert_eq!(answers.keep("1", r#"{"a":2}"#), AnswerMatch::Again);
         assert_eq!(answers.take("1").as_deref(), Some(r#"{"a":1}"#));
-        assert_eq!(answers.keep("1", r#"{"a":3}"#), Kept::Again);
+        assert_eq!(answers.keep("1", r#"{"a":3}"#), AnswerMatch::Again);
         answers.forget("1");
         assert_eq!(answers.take("1"), None);
         answers.expect("2");
         answers.expect("3");
         assert_eq!(answers.only_open(), None);
         answers.forget("2");
-        assert_eq!(answers.keep("2", "{}"), Kept::Unknown);
+        assert_eq!(answers.keep("2", "{}"), AnswerMatch::Unknown);
     }
 }

@@ -17,7 +17,7 @@ use crate::event::{Listener, McpEvent};
 
 /// How far calls have come, by their tokens.
 #[derive(Debug, Default)]
-pub(crate) struct Board(Mutex<Sinks>);
+pub(crate) struct ProgressBoard(Mutex<Sinks>);
 
 #[derive(Debug, Default)]
 struct Sinks {
@@ -41,7 +41,7 @@ fn beginning(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", text.get(..cut).unwrap_or_default()))
 }
 
-impl Board {
+impl ProgressBoard {
     fn lock(&self) -> MutexGuard<'_, Sinks> {
         // Each change is complete at each step, so a panic leaves the board usable.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -82,7 +82,7 @@ impl Board {
 /// The handler that `rmcp` calls.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
-    pub(crate) board: Arc<Board>,
+    pub(crate) board: Arc<ProgressBoard>,
     pub(crate) listener: Listener,
     /// How often the server said that its tools changed, or was started again.
     pub(crate) changes: Arc<AtomicU64>,

@@ -17,7 +17,7 @@ use rmcp::service::{Peer, RunningService, serve_client};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
 use crate::answers::Answers;
-use crate::client::{Board, Client};
+use crate::client::{ProgressBoard, Client};
 use crate::error::{McpError, Result};
 #[cfg(feature = "http")]
 use crate::http::{Http, ServerUrl};
@@ -52,7 +52,7 @@ pub(crate) struct Connection {
     service: RunningService<RoleClient, Client>,
     program: Option<Program>,
     pub(crate) answers: Arc<Answers>,
-    pub(crate) board: Arc<Board>,
+    pub(crate) board: Arc<ProgressBoard>,
     pub(crate) stderr: Stderr,
 }
 
@@ -177,13 +177,13 @@ impl Connection {
         // How the service ended does not matter any more.
         let _ = self.service.cancel().await;
         if let Some(program) = self.program {
-            program.leave().await;
+            program.wait_for_exit().await;
         }
     }
 }
 
-fn client(options: &ServerOptions, changes: &Arc<AtomicU64>) -> (Client, Arc<Board>) {
-    let board = Arc::new(Board::default());
+fn client(options: &ServerOptions, changes: &Arc<AtomicU64>) -> (Client, Arc<ProgressBoard>) {
+    let board = Arc::new(ProgressBoard::default());
     let client = Client {
         board: Arc::clone(&board),
         listener: options.listener.clone(),

@@ -24,13 +24,13 @@ pub(crate) const MOST_TOOLS: usize = 10_000;
 
 /// A listing that is being read.
 #[derive(Default)]
-pub(crate) struct Reading {
+pub(crate) struct ListingReader {
     listing: Listing,
     names: HashSet<String>,
     bytes: usize,
 }
 
-impl Reading {
+impl ListingReader {
     /// Counts a page; says which limit all pages together are over.
     pub(crate) fn count(&mut self, page: &str, limit_bytes: usize) -> Result<(), String> {
         self.bytes = self.bytes.saturating_add(page.len());

@@ -57,7 +57,7 @@ impl Program {
     }
 
     /// Waits for the program to leave, whose input has ended; asks one that stays, then kills it.
-    pub(crate) async fn leave(mut self) {
+    pub(crate) async fn wait_for_exit(mut self) {
         if tokio::time::timeout(LEAVING, self.child.wait()).await.is_ok() {
             return;
         }

@@ -11,7 +11,7 @@ use tract_core::{ToolContext, ToolSchema};
 use crate::connection::own;
 use crate::error::{McpError, Result};
 use crate::result::CallResult;
-use crate::server::{McpServer, Reach};
+use crate::server::{McpServer, RequestConnection};
 use crate::wire::RawArguments;
 
 /// When a request is late.
@@ -86,7 +86,7 @@ impl McpServer {
         let reach = async {
             match bound {
                 Some(bound) => self.reach_bound(bound, context).await,
-                None => self.reach().await,
+                None => self.connection().await,
             }
         };
         // A server may take long to start.
@@ -102,7 +102,7 @@ impl McpServer {
     /// Sends a request and returns the text of its result.
     pub(crate) async fn send(
         &self,
-        reach: &Reach,
+        reach: &RequestConnection,
         request: ClientRequest,
         context: &ToolContext,
         what: &str,
@@ -178,13 +178,13 @@ impl McpServer {
         McpError::Timeout { server: self.label().to_owned(), timeout }
     }
 
-    async fn ended(&self, reach: &Reach) -> McpError {
+    async fn ended(&self, reach: &RequestConnection) -> McpError {
         // Its last words may still be on their way.
         tokio::time::sleep(Duration::from_millis(50)).await;
         McpError::Ended { server: self.label().to_owned(), stderr: reach.stderr.text() }
     }
 
-    fn failed(&self, error: ServiceError, reach: &Reach) -> McpError {
+    fn failed(&self, error: ServiceError, reach: &RequestConnection) -> McpError {
         let server = self.label().to_owned();
         match error {
             ServiceError::McpError(error) => McpError::Refused {

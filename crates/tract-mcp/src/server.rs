@@ -15,13 +15,13 @@ use tract_core::{ToolContext, ToolSchema};
 use tract_schema::diff;
 
 use crate::answers::Answers;
-use crate::client::Board;
+use crate::client::ProgressBoard;
 use crate::connection::{Connection, Stderr};
 use crate::error::{McpError, Result};
 use crate::event::McpEvent;
 #[cfg(feature = "http")]
 use crate::http::ServerUrl;
-use crate::listing::{Listing, Reading};
+use crate::listing::{Listing, ListingReader};
 use crate::options::{ServerCommand, ServerOptions};
 use crate::result::CallResult;
 #[cfg(doc)]
@@ -46,25 +46,25 @@ struct Inner {
     /// What approvals are bound to.
     identity: String,
     options: ServerOptions,
-    way: Way,
-    life: Mutex<Life>,
+    way: Endpoint,
+    life: Mutex<ConnectionState>,
     /// How often the tools may have become others: the server said so, or was started again.
     changes: Arc<AtomicU64>,
-    listed: std::sync::Mutex<Listed>,
+    listed: std::sync::Mutex<CachedListing>,
     /// Held by a listing that calls wait for, so that they wait for the same one.
     listing: Mutex<()>,
 }
 
 /// What the server listed last.
 #[derive(Default)]
-struct Listed {
+struct CachedListing {
     /// Which of the changes it has seen; `None` before the first listing.
     changes: Option<u64>,
     definitions: HashMap<String, ToolSchema>,
 }
 
 /// How a server is reached again.
-enum Way {
+enum Endpoint {
     Program(ServerCommand),
     #[cfg(feature = "http")]
     Url(ServerUrl),
@@ -72,7 +72,7 @@ enum Way {
     Streams,
 }
 
-struct Life {
+struct ConnectionState {
     connection: Option<Connection>,
     /// How many connections came before this one.
     number: u64,
@@ -81,10 +81,10 @@ struct Life {
 }
 
 /// What one request needs of a connection.
-pub(crate) struct Reach {
+pub(crate) struct RequestConnection {
     pub(crate) peer: Peer<RoleClient>,
     pub(crate) answers: Arc<Answers>,
-    pub(crate) board: Arc<Board>,
+    pub(crate) board: Arc<ProgressBoard>,
     pub(crate) stderr: Stderr,
     /// Which of the server's lives it is of.
     pub(crate) life: u64,
@@ -108,7 +108,7 @@ impl McpServer {
         let (label, identity) = named(label.into(), || (command.name(), command.identity()));
         let changes = Arc::default();
         let connection = Connection::start(&label, &command, &options, &changes).await?;
-        Ok(Self::of([label, identity], options, Way::Program(command), connection, changes))
+        Ok(Self::of([label, identity], options, Endpoint::Program(command), connection, changes))
     }
 
     /// Connects to a server behind a url (streamable HTTP). With an empty label it is named after the
@@ -133,7 +133,7 @@ impl McpServer {
         let (label, identity) = named(label.into(), || (url.shown(), url.identity()));
         let changes = Arc::default();
         let connection = Connection::at(&label, &url, &options, &changes).await?;
-        Ok(Self::of([label, identity], options, Way::Url(url), connection, changes))
+        Ok(Self::of([label, identity], options, Endpoint::Url(url), connection, changes))
     }
 
     /// Speaks with a server over two streams: one of this process, or over a socket.
@@ -155,17 +155,17 @@ impl McpServer {
         let stderr = Stderr::default();
         let connection =
             Connection::over(&label, reader, writer, None, stderr, &options, &changes).await?;
-        Ok(Self::of([label.clone(), label], options, Way::Streams, connection, changes))
+        Ok(Self::of([label.clone(), label], options, Endpoint::Streams, connection, changes))
     }
 
     fn of(
         [label, identity]: [String; 2],
         options: ServerOptions,
-        way: Way,
+        way: Endpoint,
         connection: Connection,
         changes: Arc<AtomicU64>,
     ) -> Self {
-        let life = Mutex::new(Life { connection: Some(connection), number: 0, restarts: 0 });
+        let life = Mutex::new(ConnectionState { connection: Some(connection), number: 0, restarts: 0 });
         let (listed, listing) = Default::default();
         Self(Arc::new(Inner { label, identity, options, way, life, changes, listed, listing }))
     }
@@ -187,7 +187,7 @@ impl McpServer {
         self.listed().changes.unwrap_or(0) != self.0.changes.load(Ordering::Acquire)
     }
 
-    fn listed(&self) -> std::sync::MutexGuard<'_, Listed> {
+    fn listed(&self) -> std::sync::MutexGuard<'_, CachedListing> {
         // It is replaced as a whole, so a panic leaves it usable.
         self.0.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -205,7 +205,7 @@ impl McpServer {
     }
 
     /// Returns what a request needs, starting the server again when it has ended.
-    pub(crate) async fn reach(&self) -> Result<Reach> {
+    pub(crate) async fn connection(&self) -> Result<RequestConnection> {
         let Inner { label, options, way, changes, .. } = &*self.0;
         let mut life = self.0.life.lock().await;
         let ended = life.connection.as_ref().is_none_or(Connection::has_ended);
@@ -217,18 +217,18 @@ impl McpServer {
                 return Err(McpError::KeepsEnding { server: label.clone(), times });
             }
             let started = match way {
-                Way::Program(command) => {
+                Endpoint::Program(command) => {
                     life.restarts += 1;
                     Connection::start(label, command, options, changes).await?
                 }
                 // A server that cannot be reached has not begun to live.
                 #[cfg(feature = "http")]
-                Way::Url(url) => {
+                Endpoint::Url(url) => {
                     let connection = Connection::at(label, url, options, changes).await?;
                     life.restarts += 1;
                     connection
                 }
-                Way::Streams => return Err(McpError::Ended { server: label.clone(), stderr }),
+                Endpoint::Streams => return Err(McpError::Ended { server: label.clone(), stderr }),
             };
             life.connection = Some(started);
             life.number += 1;
@@ -238,7 +238,7 @@ impl McpServer {
         }
         let number = life.number;
         let Some(connection) = &life.connection else { unreachable!("it was just started") };
-        Ok(Reach {
+        Ok(RequestConnection {
             peer: connection.peer(),
             answers: Arc::clone(&connection.answers),
             board: Arc::clone(&connection.board),
@@ -274,7 +274,7 @@ impl McpServer {
     /// [`McpError`] when the server ends, is late, refuses, repeats a page, or lists too much.
     pub async fn tools(&self) -> Result<Listing> {
         let context = ToolContext::new("tools/list");
-        let list = async || self.list(&self.reach().await?, &context).await;
+        let list = async || self.list(&self.connection().await?, &context).await;
         let listing = match list().await {
             Err(McpError::SessionLost { .. }) => list().await,
             done => done,
@@ -284,11 +284,11 @@ impl McpServer {
     }
 
     /// Lists the tools of one life of the server, and keeps their definitions to compare with.
-    async fn list(&self, reach: &Reach, context: &ToolContext) -> Result<Listing> {
+    async fn list(&self, reach: &RequestConnection, context: &ToolContext) -> Result<Listing> {
         let deadline = self.deadline(context)?;
         let limit_bytes = self.0.options.max_line_bytes;
         let over = |why: String| self.broke(&why);
-        let mut reading = Reading::default();
+        let mut reading = ListingReader::default();
         let mut cursors: HashSet<String> = HashSet::new();
         let mut cursor: Option<String> = None;
         loop {
@@ -320,7 +320,7 @@ impl McpServer {
         let mut listed = self.listed();
         // A listing that took longer may be the older one.
         if listed.changes.is_none_or(|changes| changes <= reach.changes) {
-            *listed = Listed { changes: Some(reach.changes), definitions: definitions.collect() };
+            *listed = CachedListing { changes: Some(reach.changes), definitions: definitions.collect() };
         }
         drop(listed);
         Ok(listing)
@@ -331,9 +331,9 @@ impl McpServer {
         &self,
         bound: &ToolSchema,
         context: &ToolContext,
-    ) -> Result<Reach> {
+    ) -> Result<RequestConnection> {
         for _ in 0..MOST_LISTINGS {
-            let reach = self.reach().await?;
+            let reach = self.connection().await?;
             let listing = self.0.listing.lock().await;
             let is_current = self.listed().changes == Some(reach.changes);
             if !is_current {
@@ -398,7 +398,7 @@ impl McpServer {
     }
 
     pub(crate) fn is_program(&self) -> bool {
-        matches!(self.0.way, Way::Program(_))
+        matches!(self.0.way, Endpoint::Program(_))
     }
 }
 

@@ -101,7 +101,7 @@ impl McpTool {
     /// policy lets a tool of this standing run.
     #[must_use]
     pub fn pinned(mut self, pins: &Pins, policy: PinPolicy) -> Self {
-        let standing = pins.standing(self.server.identity(), &self.definition);
+        let standing = pins.status_of(self.server.identity(), &self.definition);
         self.refused = policy.refusal(&standing);
         self.may_change = policy == PinPolicy::TellOnly;
         self

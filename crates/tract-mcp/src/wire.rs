@@ -12,7 +12,7 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::answers::{Answers, Kept};
+use crate::answers::{Answers, AnswerMatch};
 use crate::event::{Listener, McpEvent};
 
 /// Arguments of a call as their text, carried past `rmcp`, whose numbers are doubles.
@@ -38,12 +38,12 @@ pub(crate) fn received(
         serde_json::from_str(line)
     {
         match answers.keep(id.get(), result.get()) {
-            Kept::First => return empty_answer(id.get()),
-            Kept::Again => {
+            AnswerMatch::First => return empty_answer(id.get()),
+            AnswerMatch::Again => {
                 listener.tell(McpEvent::AnsweredTwice { id: id.get().to_owned() });
                 return None;
             }
-            Kept::Unknown => {}
+            AnswerMatch::Unknown => {}
         }
     }
     // Of what is no answer many may wait to be read.

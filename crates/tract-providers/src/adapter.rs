@@ -11,7 +11,7 @@ use crate::error::{FormError, ImportError, ReplyError};
 use crate::import::Watch;
 use crate::params::Params;
 use crate::raw::{self, Fields, Node};
-use crate::sheet::Sheet;
+use crate::sheet::RequestWriter;
 use crate::stream::Accumulate;
 
 /// Members of a request's body in their order: name and text.
@@ -28,7 +28,7 @@ pub(crate) trait Adapter: Sync {
     }
 
     /// Writes the members that hold the conversation.
-    fn conversation(&self, sheet: &mut Sheet<'_>) -> Result<Members, FormError>;
+    fn conversation(&self, sheet: &mut RequestWriter<'_>) -> Result<Members, FormError>;
 
     /// Writes the list of tools.
     fn tools(&self, tools: &[String]) -> String {

@@ -6,16 +6,16 @@ use std::fmt;
 use std::str::FromStr;
 
 use tract_compile::{Compiled, Item, Pairing, Repair, RepairKind, pair};
-use tract_core::{RequestMap, SentTool, json};
+use tract_core::{RequestMap, RequestTool, json};
 use tract_schema::{Aliases, Dialect, LossKind, Lowered, StrictAllowance};
 
 use crate::adapter::{DialectAdapter as _, Members};
 use crate::error::FormError;
 use crate::ids::Ids;
 use crate::params::{Body, Params};
-use crate::prefix::{Blocks, Origin};
+use crate::prefix::{Blocks, PrefixSource};
 use crate::raw::{self, Object};
-use crate::sheet::Sheet;
+use crate::sheet::RequestWriter;
 
 /// What a context can be compiled to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -226,7 +226,7 @@ pub fn compile_form(
     let repairing = pairing != Pairing::Keep;
     let aliases = form.is_request().then(|| aliases(compiled, dialect));
     let ids = Ids::settle(&paired.items, dialect, repairing, aliases.as_ref(), &mut repairs);
-    let mut sheet = Sheet {
+    let mut sheet = RequestWriter {
         compiled,
         dialect,
         repairing,
@@ -250,7 +250,7 @@ pub fn compile_form(
             }
         }
     };
-    let Sheet { repairs, blocks, .. } = sheet;
+    let RequestWriter { repairs, blocks, .. } = sheet;
     let mut params = Params {
         form,
         body,
@@ -283,7 +283,7 @@ fn aliases(compiled: &Compiled, dialect: Dialect) -> Aliases {
 }
 
 fn tools(
-    sheet: &mut Sheet<'_>,
+    sheet: &mut RequestWriter<'_>,
     aliases: &Aliases,
     strict: bool,
 ) -> Result<(Vec<String>, RequestMap), FormError> {
@@ -296,7 +296,7 @@ fn tools(
     for (index, tool) in sheet.compiled.tools().iter().enumerate() {
         let name = aliases.sent(&tool.name);
         let damaged = |source| FormError::Damaged { what: format!("tool {}", tool.name), source };
-        let sent = |sent_name: String| SentTool::new(sent_name, &*tool.name, tool.id);
+        let sent = |sent_name: String| RequestTool::new(sent_name, &*tool.name, tool.id);
         let lowered = match strict {
             true => {
                 let lowered =
@@ -332,7 +332,7 @@ fn tools(
                 }
             }
         };
-        let lowered = lowered.and_then(|(text, sent): (String, SentTool)| {
+        let lowered = lowered.and_then(|(text, sent): (String, RequestTool)| {
             match !profile.refuses_same_names || taken.insert(sent.sent_name.clone()) {
                 true => Ok((text, sent)),
                 false => Err((sent.sent_name, "a tool before it has the same name".to_owned())),
@@ -340,7 +340,7 @@ fn tools(
         });
         match lowered {
             Ok((text, sent)) => {
-                sheet.blocks.push(Origin::Tool { index, name: tool.name.clone() }, &text);
+                sheet.blocks.push(PrefixSource::Tool { index, name: tool.name.clone() }, &text);
                 tools.push(text);
                 map.push(sent);
             }
@@ -375,7 +375,7 @@ fn parameters(compiled: &Compiled, dialect: Dialect, params: &mut Params) {
 }
 
 /// The neutral form: what is recorded, named by its commits.
-fn neutral(sheet: &mut Sheet<'_>) -> Result<Members, FormError> {
+fn neutral(sheet: &mut RequestWriter<'_>) -> Result<Members, FormError> {
     let mut messages = Vec::new();
     for item in sheet.items {
         let Item::Message(message) = item else { continue };
@@ -406,7 +406,7 @@ fn neutral(sheet: &mut Sheet<'_>) -> Result<Members, FormError> {
         }
         out.raw("token_count", &message.token_count.to_string());
         let text = out.end();
-        sheet.blocks.push(Origin::Message(message.commit), &text);
+        sheet.blocks.push(PrefixSource::Message(message.commit), &text);
         messages.push(text);
     }
     let mut members = vec![("messages".to_owned(), raw::array(messages))];

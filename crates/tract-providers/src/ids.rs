@@ -10,7 +10,7 @@ use crate::adapter::DialectAdapter as _;
 
 /// A call as it goes out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Sent {
+pub(crate) struct SentCall {
     pub(crate) id: String,
     pub(crate) name: String,
     /// Whether the id is another than the recorded one.
@@ -19,10 +19,10 @@ pub(crate) struct Sent {
 
 /// The calls of one request.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ids(HashMap<CallRef, Sent>);
+pub(crate) struct Ids(HashMap<CallRef, SentCall>);
 
 impl Ids {
-    pub(crate) fn call(&self, slot: CommitId, index: u32) -> Option<&Sent> {
+    pub(crate) fn call(&self, slot: CommitId, index: u32) -> Option<&SentCall> {
         self.0.get(&CallRef { slot, index })
     }
 
@@ -93,7 +93,7 @@ impl Ids {
                 used.insert(id.clone());
                 in_turn.insert(id.clone());
                 let renamed = id != call.id;
-                ids.0.insert(CallRef { slot: message.slot, index }, Sent { id, name, renamed });
+                ids.0.insert(CallRef { slot: message.slot, index }, SentCall { id, name, renamed });
             }
         }
         ids

@@ -46,7 +46,7 @@ pub struct Imported {
 /// A conversation of a file: a request, and what the line says beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Conversation {
+pub struct ProviderConversation {
     /// The line's own `id`.
     pub id: Option<String>,
     /// The dialect that it is in.
@@ -57,7 +57,7 @@ pub struct Conversation {
     pub meta: JsonText,
 }
 
-impl Conversation {
+impl ProviderConversation {
     /// Reads one conversation: a request body, `{"messages","tools"}`, a list of messages, a line
     /// `{"id","messages","tools",…}` or `{"id","request",…}`. Of a line only the request is
     /// imported, the rest is [`meta`](Self::meta).
@@ -88,7 +88,7 @@ impl Conversation {
 }
 
 /// A conversation of a file whose messages are read one after the other: memory holds the text and
-/// one message, however many there are. Else as [`Conversation`].
+/// one message, however many there are. Else as [`ProviderConversation`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ConversationReader<'a> {
@@ -106,10 +106,10 @@ pub struct ConversationReader<'a> {
 }
 
 impl<'a> ConversationReader<'a> {
-    /// Begins with a text that [`Conversation::read`] takes.
+    /// Begins with a text that [`ProviderConversation::read`] takes.
     ///
     /// # Errors
-    /// As [`Conversation::read`], but for what is wrong with a message.
+    /// As [`ProviderConversation::read`], but for what is wrong with a message.
     pub fn new(text: &'a str, dialect: Option<Dialect>) -> Result<Self, ImportError> {
         let root = Node::root(text);
         let unknown = |found: &str| ImportError::Unknown { found: found.to_owned() };
@@ -157,7 +157,7 @@ impl<'a> ConversationReader<'a> {
         beside: &[&str],
     ) -> Result<Self, ImportError> {
         foreign::refuse(request, dialect)?;
-        let (Rest { tools, parameters }, messages) = Messages::begin(request, dialect, beside)?;
+        let (RequestSettings { tools, parameters }, messages) = Messages::begin(request, dialect, beside)?;
         Ok(Self { id, dialect, meta, tools, parameters, messages })
     }
 
@@ -194,7 +194,7 @@ pub(crate) fn collect(
     while let Some(draft) = messages.next_draft()? {
         drafts.push(draft);
     }
-    let Rest { tools, parameters } = rest;
+    let RequestSettings { tools, parameters } = rest;
     Ok(Imported { drafts, tools, parameters, anomalies: messages.finish() })
 }
 
@@ -240,7 +240,7 @@ fn tools(fields: &Fields<'_>, dialect: Dialect) -> Result<Option<Vec<ToolSchema>
 }
 
 /// What a request says beside its messages.
-struct Rest {
+struct RequestSettings {
     tools: Option<Vec<ToolSchema>>,
     parameters: JsonText,
 }
@@ -263,7 +263,7 @@ impl<'a> Messages<'a> {
         request: &Node<'a>,
         dialect: Dialect,
         beside: &[&str],
-    ) -> Result<(Rest, Self), ImportError> {
+    ) -> Result<(RequestSettings, Self), ImportError> {
         let (adapter, profile) = (dialect.adapter(), dialect.profile());
         let mut messages = Self {
             reader: adapter.reader(),
@@ -275,7 +275,7 @@ impl<'a> Messages<'a> {
         };
         if request.is_array() {
             messages.elements = Some(Box::new(Node::at(request.raw, profile.list).each()?));
-            let rest = Rest { tools: None, parameters: object("{}", "")? };
+            let rest = RequestSettings { tools: None, parameters: object("{}", "")? };
             return Ok((rest, messages));
         }
         let mut fields = request.object()?;
@@ -287,7 +287,7 @@ impl<'a> Messages<'a> {
         let own = [Some(profile.list), Some("tools"), profile.system];
         let own: Vec<&str> = own.into_iter().flatten().collect();
         let parameters = object(&fields.without(&own), "")?;
-        Ok((Rest { tools: tools(&fields, dialect)?, parameters }, messages))
+        Ok((RequestSettings { tools: tools(&fields, dialect)?, parameters }, messages))
     }
 
     fn next_draft(&mut self) -> Result<Option<Draft>, ImportError> {

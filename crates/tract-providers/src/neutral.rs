@@ -10,7 +10,7 @@ use crate::adapter::DialectAdapter as _;
 use crate::ids::Ids;
 
 /// A message to be written in a dialect.
-pub(crate) struct Out<'a> {
+pub(crate) struct OutgoingMessage<'a> {
     pub(crate) content: &'a Content,
     pub(crate) role: &'a Role,
     /// Whether it came in this dialect, so that what it holds was accepted as it is.
@@ -22,7 +22,7 @@ pub(crate) struct Out<'a> {
     pub(crate) notes: Vec<(RepairKind, String)>,
 }
 
-impl<'a> Out<'a> {
+impl<'a> OutgoingMessage<'a> {
     /// A message as it has just been read: nothing is replaced.
     pub(crate) fn recorded(content: &'a Content, role: &'a Role) -> Self {
         Self { content, role, own: true, repairing: false, message: None, notes: Vec::new() }
@@ -67,7 +67,7 @@ impl<'a> Out<'a> {
         self.answered().map(|sent| sent.name.as_str())
     }
 
-    fn answered(&self) -> Option<&'a crate::ids::Sent> {
+    fn answered(&self) -> Option<&'a crate::ids::SentCall> {
         let (message, ids) = self.message?;
         let of = message.answers?;
         ids.call(of.slot, of.index)
@@ -150,7 +150,7 @@ impl<'a> Out<'a> {
 
 /// Arguments as an object: the text as it is where it is one, else `{}`. Empty text is no fault,
 /// and what was recorded so stays when nothing is repaired.
-pub(crate) fn arguments_object<'a>(out: &mut Out<'_>, id: &str, arguments: &'a str) -> &'a str {
+pub(crate) fn arguments_object<'a>(out: &mut OutgoingMessage<'_>, id: &str, arguments: &'a str) -> &'a str {
     let trimmed = arguments.trim();
     let as_it_was = out.own && !out.repairing && tract_core::json::check(trimmed).is_ok();
     if as_it_was || crate::raw::is_object(trimmed) {

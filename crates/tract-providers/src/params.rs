@@ -11,7 +11,7 @@ use tract_schema::{Aliases, Dialect};
 use crate::adapter::{DialectAdapter as _, Members};
 use crate::error::ReplyError;
 use crate::form::Form;
-use crate::prefix::{Blocks, Origin, PrefixHash};
+use crate::prefix::{Blocks, PrefixSource, PrefixHash};
 use crate::raw::{self, Object};
 use crate::stream::Assembler;
 
@@ -122,7 +122,7 @@ impl Params {
     }
 
     /// Returns where each block comes from, parallel to [`prefix`](Self::prefix).
-    pub fn origins(&self) -> &[Origin] {
+    pub fn origins(&self) -> &[PrefixSource] {
         &self.blocks.origins
     }
 

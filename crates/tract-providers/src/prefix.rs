@@ -45,7 +45,7 @@ impl fmt::Debug for PrefixHash {
 /// Where a block of a request comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Origin {
+pub enum PrefixSource {
     /// The tool at this place, with this name.
     Tool {
         /// Its place, from 0.
@@ -61,7 +61,7 @@ pub enum Origin {
     Repair(Option<CommitId>),
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for PrefixSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tool { index, name } => write!(f, "tool {index} ({name})"),
@@ -77,12 +77,12 @@ impl fmt::Display for Origin {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Blocks {
     pub(crate) hashes: Vec<PrefixHash>,
-    pub(crate) origins: Vec<Origin>,
+    pub(crate) origins: Vec<PrefixSource>,
     pub(crate) sizes: Vec<usize>,
 }
 
 impl Blocks {
-    pub(crate) fn push(&mut self, origin: Origin, block: &str) {
+    pub(crate) fn push(&mut self, origin: PrefixSource, block: &str) {
         self.hashes.push(PrefixHash::next(self.hashes.last(), block));
         self.origins.push(origin);
         self.sizes.push(block.len());
@@ -98,9 +98,9 @@ pub struct Miss {
     /// How many bytes those have.
     pub same_bytes: usize,
     /// What the first request has there.
-    pub first: Option<Origin>,
+    pub first: Option<PrefixSource>,
     /// What the second request has there.
-    pub second: Option<Origin>,
+    pub second: Option<PrefixSource>,
 }
 
 impl fmt::Display for Miss {

@@ -1,16 +1,16 @@
 //! A request that is being written: what it says, and what has been settled on for it.
 
-use tract_compile::{Compiled, Item, Repair, RepairKind, StandIn};
+use tract_compile::{Compiled, Item, Repair, RepairKind, PlaceholderResult};
 use tract_core::{Message, json};
 use tract_schema::Dialect;
 
 use crate::adapter::DialectAdapter as _;
 use crate::ids::Ids;
-use crate::neutral::Out;
-use crate::prefix::{Blocks, Origin};
+use crate::neutral::OutgoingMessage;
+use crate::prefix::{Blocks, PrefixSource};
 
 /// A request that is being written.
-pub(crate) struct Sheet<'a> {
+pub(crate) struct RequestWriter<'a> {
     pub(crate) compiled: &'a Compiled,
     pub(crate) dialect: Dialect,
     pub(crate) repairing: bool,
@@ -22,7 +22,7 @@ pub(crate) struct Sheet<'a> {
     pub(crate) blocks: Blocks,
 }
 
-impl<'a> Sheet<'a> {
+impl<'a> RequestWriter<'a> {
     /// The message's own bytes, when they may be sent: it came in this dialect, and no repair
     /// touched it.
     pub(crate) fn verbatim(&self, message: &'a Message) -> Option<&'a str> {
@@ -42,9 +42,9 @@ impl<'a> Sheet<'a> {
     pub(crate) fn lowered<T>(
         &mut self,
         message: &'a Message,
-        write: impl FnOnce(&mut Out<'a>) -> T,
+        write: impl FnOnce(&mut OutgoingMessage<'a>) -> T,
     ) -> T {
-        let mut out = Out::compiled(message, self.dialect, self.ids, self.repairing);
+        let mut out = OutgoingMessage::compiled(message, self.dialect, self.ids, self.repairing);
         let written = write(&mut out);
         self.noted(message, out.notes);
         written
@@ -53,8 +53,8 @@ impl<'a> Sheet<'a> {
     /// Writes messages one by one, for the dialects in which a message is a block.
     pub(crate) fn one_by_one(
         &mut self,
-        write: impl Fn(&mut Out<'a>) -> Option<String>,
-        stand_in: impl Fn(&StandIn, &str, &str) -> String,
+        write: impl Fn(&mut OutgoingMessage<'a>) -> Option<String>,
+        stand_in: impl Fn(&PlaceholderResult, &str, &str) -> String,
     ) -> Vec<String> {
         let mut messages = Vec::with_capacity(self.items.len());
         for item in self.items {
@@ -65,7 +65,7 @@ impl<'a> Sheet<'a> {
                         Some(text) => Some(text.to_owned()),
                         None => self.lowered(message, &write),
                     };
-                    (Origin::Message(message.commit), text)
+                    (PrefixSource::Message(message.commit), text)
                 }
                 Item::StandIn(answer) => {
                     let sent = self.ids.call(answer.answers.slot, answer.answers.index);
@@ -73,7 +73,7 @@ impl<'a> Sheet<'a> {
                         .map_or((answer.call_id.as_str(), answer.name.as_str()), |sent| {
                             (&sent.id, &sent.name)
                         });
-                    (Origin::Repair(Some(answer.answers.slot)), Some(stand_in(answer, id, name)))
+                    (PrefixSource::Repair(Some(answer.answers.slot)), Some(stand_in(answer, id, name)))
                 }
             };
             if let Some(text) = text {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use support::{cassettes, compiled, compiled_but, member, of, same, trajectories};
 use tract_core::{Content, Draft, Part, StopReason, ToolSchema};
 use tract_providers::{
-    Conversation, Dialect, Form, FormOptions, ImportError, Origin, Pairing, RepairKind, ReplyError,
+    ProviderConversation, Dialect, Form, FormOptions, ImportError, PrefixSource, Pairing, RepairKind, ReplyError,
     RequestForms, anthropic, compile_form, detect, ollama, openai, responses, why_miss,
 };
 
@@ -133,8 +133,8 @@ fn bad_input_is_refused_by_its_place() {
     refused(ollama::drafts_of(r#"[{"role":"user","images":[1]}]"#), "messages[0].images[0]");
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
     assert!(matches!(openai::drafts_of(&deep), Err(ImportError::Json { .. })));
-    assert!(Conversation::read(&deep, None).is_err());
-    assert!(Conversation::read("{\"a\":1}", None).unwrap_err().to_string().contains("\"a\""));
+    assert!(ProviderConversation::read(&deep, None).is_err());
+    assert!(ProviderConversation::read("{\"a\":1}", None).unwrap_err().to_string().contains("\"a\""));
     assert!(matches!(
         openai::drafts_of(r#"[{"role":"user","content":"\ud800"}]"#),
         Err(ImportError::Json { .. })
@@ -166,7 +166,7 @@ fn what_a_strict_reader_stumbles_over_is_noted() {
     for (name, line) in &trajectories().0 {
         let line_says: Vec<String> =
             serde_json::from_str(member(line, "anomalies").unwrap()).unwrap();
-        let found = Conversation::read(line, None).unwrap().imported.anomalies;
+        let found = ProviderConversation::read(line, None).unwrap().imported.anomalies;
         let reused = |text: &str| text.contains("reused");
         let ours = found.iter().any(|anomaly| reused(&anomaly.what));
         assert_eq!(ours, line_says.iter().any(|text| reused(text)), "{name}: {found:?}");
@@ -180,7 +180,7 @@ fn what_a_strict_reader_stumbles_over_is_noted() {
 fn an_append_extends_the_blocks_of_its_parent() {
     let (lines, _) = trajectories();
     for (name, line) in lines.iter().step_by(7) {
-        let imported = Conversation::read(line, None).unwrap().imported;
+        let imported = ProviderConversation::read(line, None).unwrap().imported;
         let tools = imported.tools.as_deref();
         for form in [
             Form::Conversation(Dialect::OpenAi),
@@ -215,13 +215,13 @@ fn why_miss_names_the_block() {
     let second = with_tool.to_anthropic_params().unwrap();
     let miss = why_miss(&first, &second).unwrap();
     assert_eq!(miss.same_blocks, 0);
-    assert_eq!(miss.second, Some(Origin::Tool { index: 0, name: "t".into() }));
+    assert_eq!(miss.second, Some(PrefixSource::Tool { index: 0, name: "t".into() }));
     let mut edited = drafts.to_vec();
     edited[2] = Draft::assistant("B");
     let third = compiled(&edited, None).to_anthropic_params().unwrap();
     let miss = why_miss(&first, &third).unwrap();
     assert_eq!(miss.same_blocks, 2);
-    assert!(matches!(miss.first, Some(Origin::Message(_))));
+    assert!(matches!(miss.first, Some(PrefixSource::Message(_))));
     assert_eq!(why_miss(&first, &first), None);
     let fewer = compiled(&drafts[..2], None).to_anthropic_params().unwrap();
     assert_eq!(why_miss(&fewer, &first), None);
@@ -275,7 +275,7 @@ fn recorded_replies_are_read_and_go_back() {
         [("openai", Form::Params(Dialect::OpenAi)), ("anthropic", Form::Params(Dialect::Anthropic))]
     {
         for (name, text) in &cassettes(provider).0 {
-            let conversation = Conversation::read(text, None).unwrap();
+            let conversation = ProviderConversation::read(text, None).unwrap();
             let response = member(text, "response").unwrap();
             if !response.starts_with('{') {
                 continue; // a stream

@@ -11,7 +11,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use support::server::{Answer, End, Server};
 use support::streams::{Exchange, Golden, Heard, Seeded, exchanges, goldens};
-use tract_core::{CancellationToken, ChatModel, ModelError, ModelRequest, Piece, Reply};
+use tract_core::{CancellationToken, ChatModel, ModelError, ModelRequest, ReplyDelta, Reply};
 use tract_providers::Dialect;
 use tract_providers::http::{HttpModel, HttpModelBuilder, RetryPolicy};
 
@@ -45,7 +45,7 @@ fn answer(exchange: &Exchange) -> Answer {
 
 async fn stream(model: &HttpModel) -> (Heard, Result<Reply, ModelError>) {
     let heard = Mutex::new(Heard::default());
-    let mut hear = |piece: Piece| heard.lock().unwrap().hear(piece);
+    let mut hear = |piece: ReplyDelta| heard.lock().unwrap().hear(piece);
     let request = ModelRequest::default();
     let reply = model.stream(&request, &CancellationToken::new(), &mut hear).await;
     (heard.into_inner().unwrap(), reply)

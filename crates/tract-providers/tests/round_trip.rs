@@ -3,7 +3,7 @@
 mod support;
 
 use support::{cassettes, member, of, same, trajectories};
-use tract_providers::{Conversation, Dialect, RequestForms};
+use tract_providers::{ProviderConversation, Dialect, RequestForms};
 
 #[test]
 fn every_trajectory_comes_back() {
@@ -11,7 +11,7 @@ fn every_trajectory_comes_back() {
     assert!(!all || lines.len() == 193, "{} trajectories", lines.len());
     let mut verbatim = 0;
     for (name, line) in &lines {
-        let conversation = Conversation::read(line, None).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let conversation = ProviderConversation::read(line, None).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(conversation.dialect, Dialect::OpenAi, "{name}");
         let context = of(&conversation.imported);
         let params = context.to_openai().unwrap();
@@ -32,7 +32,7 @@ fn differing(provider: &str, dialect: Dialect) -> (usize, Vec<String>) {
     let mut differing = Vec::new();
     for (name, text) in &exchanges {
         let request = member(text, "request").expect("an exchange has a request");
-        let conversation = match Conversation::read(text, Some(dialect)) {
+        let conversation = match ProviderConversation::read(text, Some(dialect)) {
             Ok(conversation) => conversation,
             Err(error) => {
                 differing.push(format!("{name}: {error}"));

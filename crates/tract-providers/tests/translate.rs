@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use support::{cassettes, compiled, of, rules, trajectories};
 use tract_compile::Compiled;
 use tract_core::{Draft, Part, Priority, ToolSchema};
-use tract_providers::{Conversation, Dialect, Params, RepairKind, RequestForms};
+use tract_providers::{ProviderConversation, Dialect, Params, RepairKind, RequestForms};
 
 fn body(params: &Params) -> Value {
     params.to().expect("a body is JSON")
@@ -44,7 +44,7 @@ fn others(name: &str, context: &Compiled, own: Dialect, steps: &mut BTreeMap<Str
 fn trajectories_satisfy_every_provider() {
     let mut steps = BTreeMap::new();
     for (name, line) in &trajectories().0 {
-        let conversation = Conversation::read(line, None).unwrap();
+        let conversation = ProviderConversation::read(line, None).unwrap();
         let context = of(&conversation.imported);
         others(name, &context, Dialect::OpenAi, &mut steps);
         let params = context.to_openai_params().unwrap();
@@ -58,7 +58,7 @@ fn exchanges_satisfy_every_other_provider() {
     let mut steps = BTreeMap::new();
     for (provider, dialect) in [("openai", Dialect::OpenAi), ("anthropic", Dialect::Anthropic)] {
         for (name, text) in &cassettes(provider).0 {
-            let conversation = Conversation::read(text, None).unwrap();
+            let conversation = ProviderConversation::read(text, None).unwrap();
             assert_eq!(conversation.dialect, dialect);
             others(name, &of(&conversation.imported), dialect, &mut steps);
         }

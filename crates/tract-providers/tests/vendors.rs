@@ -14,7 +14,7 @@ use serde::Deserialize;
 use support::{cassettes, compiled, member, of, trajectories};
 use tract_compile::Compiled;
 use tract_core::{Draft, ImageSource, JsonText, ModelRequest, Part, ToolSchema};
-use tract_providers::{Conversation, Dialect, Form, FormOptions, Params, compile_form, params_of};
+use tract_providers::{ProviderConversation, Dialect, Form, FormOptions, Params, compile_form, params_of};
 
 /// The Python with the SDKs: `TRACT_VENDORS` names it, and `.ci/run` sets it. `None` leaves a test
 /// out, and says so; never in CI.
@@ -134,7 +134,7 @@ fn every_conversation_becomes_what_each_vendor_publishes() {
     let Some(python) = python() else { return };
     let mut bodies = Bodies::new("conversations");
     for (name, text) in conversations() {
-        let conversation = Conversation::read(&text, None).unwrap();
+        let conversation = ProviderConversation::read(&text, None).unwrap();
         push_all(&mut bodies, &name, &of(&conversation.imported));
         let recorded = match member(&text, "request") {
             Some(request) => request.to_owned(),

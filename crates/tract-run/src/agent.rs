@@ -8,7 +8,7 @@ use std::time::Duration;
 use tract_core::{CancellationToken, ChatModel, CommitId, JsonText, RefName, ToolContext};
 use tract_engine::Repo;
 use tract_tools::budget::BudgetTracker;
-use tract_tools::dispatch::{DispatchOptions, Dispatcher, Limits};
+use tract_tools::dispatch::{DispatchOptions, Dispatcher, DispatchLimits};
 use tract_tools::pin::PinGate;
 use tract_tools::policy::PastCalls;
 use tract_tools::prompt::{Bindings, Prompt};
@@ -36,7 +36,7 @@ pub enum OnResume {
 /// How long a run waits for another one.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-type Tell = Arc<dyn Fn(&Progress<'_>) + Send + Sync>;
+type ProgressCallback = Arc<dyn Fn(&Progress<'_>) + Send + Sync>;
 type StopIf = Arc<dyn Fn(&TurnDone) -> Option<String> + Send + Sync>;
 
 /// A branch, a model and tools. Cheap to clone.
@@ -85,7 +85,7 @@ pub struct Agent {
     pub(crate) patience: Duration,
     pub(crate) lease: Duration,
     pub(crate) keep_raw: bool,
-    pub(crate) tell: Option<Tell>,
+    pub(crate) tell: Option<ProgressCallback>,
     pub(crate) keeps_tools: bool,
     pub(crate) search: Option<SearchTools>,
     pub(crate) heeds_pins: bool,
@@ -199,7 +199,7 @@ impl Agent {
 
     /// Sets how many calls run at a time, over all agents that share these limits.
     #[must_use]
-    pub fn limits(mut self, limits: Arc<Limits>) -> Self {
+    pub fn limits(mut self, limits: Arc<DispatchLimits>) -> Self {
         self.dispatcher = self.dispatcher.limits(limits);
         self
     }
@@ -255,7 +255,7 @@ impl Agent {
     }
 
     /// The names of the tools that the model has to look for first.
-    pub(crate) fn kept_back(&self) -> BTreeSet<String> {
+    pub(crate) fn deferred_tools(&self) -> BTreeSet<String> {
         self.search.as_ref().map(|search| search.deferred(&self.session)).unwrap_or_default()
     }
 

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 use tract_core::Part;
 use tract_core::{Blob, By, Content, Draft, JsonText, Origin, ToolAnswer, ToolCall};
-use tract_tools::dispatch::{Answer, Recorded};
+use tract_tools::dispatch::{CallAnswer, Recorded};
 
 /// Makes the message that answers a call. How it ended, how long it took and what only the operator
 /// reads stand in its origin; where its arguments come from in a blob that it keeps.
-pub(crate) fn draft(answer: &Answer) -> serde_json::Result<Option<Draft>> {
+pub(crate) fn draft(answer: &CallAnswer) -> serde_json::Result<Option<Draft>> {
     let Some(content) = answer.content() else { return Ok(None) };
     let invoked = &answer.invoked;
     let provenance = Blob::seal(JsonText::of(&invoked.provenance)?.as_str().to_owned());

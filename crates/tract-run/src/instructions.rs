@@ -76,7 +76,7 @@ impl Agent {
         if self.prompt.is_some() {
             of_prompt.push(OPEN_SECTIONS.to_owned());
         }
-        let kept_back = self.kept_back();
+        let kept_back = self.deferred_tools();
         for tool in self.registry().iter() {
             let kept_back = kept_back.contains(tool.name());
             if !kept_back && !of_prompt.iter().any(|name| name == tool.name()) {

@@ -58,7 +58,7 @@ pub(crate) fn deferred(
 
 /// What became, on other branches, of the calls of a message that they have too.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Elsewhere {
+pub(crate) struct OtherBranches {
     /// The answers that tools gave, by what names their effect.
     recorded: BTreeMap<CallKey, Recorded>,
     /// Calls that were marked as started somewhere.
@@ -67,7 +67,7 @@ pub(crate) struct Elsewhere {
     answered: BTreeSet<String>,
 }
 
-impl Elsewhere {
+impl OtherBranches {
     /// Looks at all other branches that have the message, also where it was compressed away since.
     pub(crate) async fn of(repo: &Repo, branch: &RefName, message: CommitId) -> Result<Self> {
         let mut elsewhere = Self::default();
@@ -76,7 +76,7 @@ impl Elsewhere {
                 continue;
             }
             let line = repo.line(Some(other.head)).await?;
-            let since = Since::walked(repo, other.head, message).await?;
+            let since = HistoryTail::walked(repo, other.head, message).await?;
             if since.reached || line.view().contains(message) {
                 elsewhere.take(repo, &line, &since, message).await?;
             }
@@ -88,7 +88,7 @@ impl Elsewhere {
         &mut self,
         repo: &Repo,
         line: &Line,
-        since: &Since,
+        since: &HistoryTail,
         message: CommitId,
     ) -> Result<()> {
         let marked = Marked::of(repo, since).await?;
@@ -141,13 +141,13 @@ fn key_of(commit: &Commit) -> Option<CallKey> {
 /// them and imports.
 pub(crate) struct BranchJournal {
     effects: Arc<Effects>,
-    elsewhere: Elsewhere,
+    elsewhere: OtherBranches,
     /// The place in the message of each call that is dispatched.
     indices: Vec<u32>,
 }
 
 impl BranchJournal {
-    pub(crate) fn new(effects: Arc<Effects>, elsewhere: Elsewhere, indices: Vec<u32>) -> Self {
+    pub(crate) fn new(effects: Arc<Effects>, elsewhere: OtherBranches, indices: Vec<u32>) -> Self {
         Self { effects, elsewhere, indices }
     }
 
@@ -178,7 +178,7 @@ impl Journal for BranchJournal {
 
 /// What a line has since a message, before any of it is read.
 #[derive(Debug, Default)]
-struct Since {
+struct HistoryTail {
     /// Notes of a tool, newest first.
     notes: Vec<Commit>,
     /// Answers to the calls of the message, whether they are still shown or not.
@@ -187,7 +187,7 @@ struct Since {
     reached: bool,
 }
 
-impl Since {
+impl HistoryTail {
     /// Walks between a head and a message.
     async fn walked(repo: &Repo, head: CommitId, message: CommitId) -> Result<Self> {
         let mut since = Self { reached: head == message, ..Self::default() };
@@ -225,10 +225,10 @@ pub(crate) struct Marked {
 impl Marked {
     /// Reads the marks between a head and a message.
     pub(crate) async fn since(repo: &Repo, head: CommitId, message: CommitId) -> Result<Self> {
-        Self::of(repo, &Since::walked(repo, head, message).await?).await
+        Self::of(repo, &HistoryTail::walked(repo, head, message).await?).await
     }
 
-    async fn of(repo: &Repo, since: &Since) -> Result<Self> {
+    async fn of(repo: &Repo, since: &HistoryTail) -> Result<Self> {
         let mut marked = Self::default();
         for note in &since.notes {
             marked.take(repo, note).await?;

@@ -1,9 +1,9 @@
 //! What is told while a run goes on.
 
-use tract_core::{CommitId, Piece};
+use tract_core::{CommitId, ReplyDelta};
 
 use crate::run::Stop;
-use crate::turn::Answered;
+use crate::turn::AnsweredCall;
 
 /// Something that happened. Whoever is told must return soon: the run waits.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub enum Progress<'a> {
         head: CommitId,
     },
     /// A piece of its answer has come.
-    Piece(&'a Piece),
+    Piece(&'a ReplyDelta),
     /// Its answer is committed.
     Replied {
         /// The commit.
@@ -33,7 +33,7 @@ pub enum Progress<'a> {
         line: &'a str,
     },
     /// A call was answered, and the answer is committed.
-    Answered(&'a Answered),
+    Answered(&'a AnsweredCall),
     /// A call waits until somebody has decided.
     Waiting {
         /// What it waits under.

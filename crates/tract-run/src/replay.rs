@@ -20,7 +20,7 @@ use crate::session::Stored;
 /// What a replay found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Replayed {
+pub struct ReplayReport {
     /// How many messages the recording has.
     pub messages: usize,
     /// How many replies of the model were given again.
@@ -54,13 +54,13 @@ pub struct Difference {
 ///
 /// # Errors
 /// When the recording cannot be read.
-pub async fn replay(repo: &Repo, head: CommitId) -> Result<Replayed> {
+pub async fn replay(repo: &Repo, head: CommitId) -> Result<ReplayReport> {
     let recorded = repo.compiler().compile(Some(head)).await.map_err(tract_engine::Error::from)?;
     let scratch = Repo::new(Arc::new(tract_kv::memory()), RepoOptions::new());
     scratch.init().await?;
     let branch = RefName::branch("replay").map_err(tract_engine::Error::from)?;
     let mut replayed =
-        Replayed { messages: recorded.message_count(), replies: 0, calls: 0, difference: None };
+        ReplayReport { messages: recorded.message_count(), replies: 0, calls: 0, difference: None };
     let mut stored = Stored::default();
     let messages: Vec<&Message> = recorded.messages().collect();
     // Messages with calls that were not all answered: what was answered of them stays as it is.

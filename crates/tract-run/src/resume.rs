@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use tract_compile::Compiled;
 use tract_core::{CommitId, Content, ToolCall, ToolTraits};
-use tract_engine::{Asked, Decided, Pending};
+use tract_engine::{PendingRequest, RecordedDecision, Pending};
 use tract_tools::dispatch::{Approval, CallKey};
 use tract_tools::{Call, Lookup, hydrate_with};
 
 use crate::agent::{Agent, OnResume};
 use crate::effects::{EffectStatus, Effects, HolderInfo, TakeOutcome};
 use crate::error::{Result, RunError};
-use crate::journal::{Elsewhere, Marked};
+use crate::journal::{OtherBranches, Marked};
 use crate::position::{Open, Position};
 use crate::progress::Progress;
 use crate::session::Stored;
-use crate::turn::{Calls, Then, TurnDone, TurnEnd};
+use crate::turn::{Calls, CallStep, TurnDone, TurnEnd};
 
 impl Agent {
     /// Answers the calls that are open; nothing when there are none.
@@ -44,7 +44,7 @@ impl Agent {
             TakeOutcome::Mine => {}
             TakeOutcome::Cancelled => return Ok(Some(TurnDone::new(TurnEnd::Cancelled))),
         }
-        let settled = self.settle_taken(stored, open.slot, &effects).await;
+        let settled = self.settle_claimed(stored, open.slot, &effects).await;
         if settled.is_err() && !effects.has_answers() {
             effects.release().await?;
         }
@@ -52,14 +52,14 @@ impl Agent {
     }
 
     /// Answers the open calls of a message that this run works on.
-    async fn settle_taken(
+    async fn settle_claimed(
         &self,
         stored: &mut Stored,
         message: CommitId,
         effects: &Arc<Effects>,
     ) -> Result<TurnDone> {
         // Who had them before may have answered: the branch is read again.
-        let compiled = self.standing().await?;
+        let compiled = self.compile_head().await?;
         match (compiled.head(), Position::of(&compiled)) {
             (Some(head), Position::Calls(open)) if open.slot == message => {
                 let calls = self.left_open(head, open, effects).await?;
@@ -100,7 +100,7 @@ impl Agent {
             approvals: Vec::new(),
             served: None,
             pending: Vec::new(),
-            elsewhere: Elsewhere::of(&self.repo, &self.branch, open.slot).await?,
+            elsewhere: OtherBranches::of(&self.repo, &self.branch, open.slot).await?,
             effects: Arc::clone(effects),
         };
         for (index, call) in &open.calls {
@@ -112,9 +112,9 @@ impl Agent {
             let then = if let Some(known) = known.get(index) {
                 self.then_known(*index, call, known, effects)
             } else if marked.started.contains_key(&call.id) {
-                Then::GiveUp(INTERRUPTED, "interrupted")
+                CallStep::GiveUp(INTERRUPTED, "interrupted")
             } else if calls.elsewhere.is_unanswered(&call.id) {
-                Then::GiveUp(INTERRUPTED_ELSEWHERE, "interrupted")
+                CallStep::GiveUp(INTERRUPTED_ELSEWHERE, "interrupted")
             } else if marked.deferred.contains_key(&call.id) {
                 let approved = decisions
                     .iter()
@@ -122,7 +122,7 @@ impl Agent {
                     .filter(|decided| approves(decided, *index, call, &open.commit));
                 let (call, approval) = self.approved(call, &approved.collect::<Vec<_>>())?;
                 calls.approvals.extend(approval);
-                Then::Run(call)
+                CallStep::Run(call)
             } else {
                 self.then_not_started(call)
             };
@@ -138,20 +138,20 @@ impl Agent {
         call: &ToolCall,
         known: &EffectStatus,
         effects: &Effects,
-    ) -> Then {
+    ) -> CallStep {
         match known {
-            EffectStatus::Answered(answer) => Then::Recorded(answer.clone()),
+            EffectStatus::Answered(answer) => CallStep::Recorded(answer.clone()),
             EffectStatus::Unknown { approved: false, .. }
                 if self.on_resume == OnResume::Run && self.is_idempotent(call) =>
             {
                 effects.allow_again(index);
-                Then::Run(self.resumed(call))
+                CallStep::Run(self.resumed(call))
             }
             EffectStatus::Unknown { branch, .. } => {
                 effects.give_up(index);
                 match branch == self.branch.as_str() {
-                    true => Then::GiveUp(INTERRUPTED, "interrupted"),
-                    false => Then::GiveUp(INTERRUPTED_ELSEWHERE, "interrupted"),
+                    true => CallStep::GiveUp(INTERRUPTED, "interrupted"),
+                    false => CallStep::GiveUp(INTERRUPTED_ELSEWHERE, "interrupted"),
                 }
             }
         }
@@ -159,13 +159,13 @@ impl Agent {
 
     /// Says what becomes of a call that no run has claimed. Tools that are idempotent, or only
     /// read, run without a claim.
-    fn then_not_started(&self, call: &ToolCall) -> Then {
+    fn then_not_started(&self, call: &ToolCall) -> CallStep {
         let traits = self.traits(call);
         match self.on_resume {
-            OnResume::Run => Then::Run(self.resumed(call)),
-            OnResume::Answer if traits.read_only => Then::GiveUp(NOT_ANSWERED, "not_executed"),
-            OnResume::Answer if traits.idempotent => Then::GiveUp(MAY_HAVE_RUN, "interrupted"),
-            OnResume::Answer => Then::GiveUp(NOT_EXECUTED, "not_executed"),
+            OnResume::Run => CallStep::Run(self.resumed(call)),
+            OnResume::Answer if traits.read_only => CallStep::GiveUp(NOT_ANSWERED, "not_executed"),
+            OnResume::Answer if traits.idempotent => CallStep::GiveUp(MAY_HAVE_RUN, "interrupted"),
+            OnResume::Answer => CallStep::GiveUp(NOT_EXECUTED, "not_executed"),
         }
     }
 
@@ -206,9 +206,9 @@ impl Agent {
     fn approved(
         &self,
         call: &ToolCall,
-        decisions: &[&Decided],
+        decisions: &[&RecordedDecision],
     ) -> Result<(Call, Option<Approval>)> {
-        let approval = |decided: &Decided, key| {
+        let approval = |decided: &RecordedDecision, key| {
             let approval = Approval::new(key);
             match &decided.record.handler {
                 Some(by) => approval.by(by),
@@ -218,7 +218,7 @@ impl Agent {
         let resumed = self.resumed(call);
         let mut newest = None;
         for decided in decisions {
-            let Asked::Call { bound, .. } = &decided.asked else { continue };
+            let PendingRequest::Call { bound, .. } = &decided.asked else { continue };
             let Some(bound) = bound else {
                 // An older document shows what the model wrote: that is what was approved.
                 let read = hydrate_with(resumed.clone(), self.registry(), &self.hydration);
@@ -274,22 +274,22 @@ const NOT_ANSWERED: &str = "not executed: the process ended before an answer was
     still needed.";
 
 /// Whether what waits, or waited, is this call, or its result.
-fn is_of(asked: &Asked, index: u32, call: &ToolCall, message: &CommitId) -> bool {
+fn is_of(asked: &PendingRequest, index: u32, call: &ToolCall, message: &CommitId) -> bool {
     match asked {
-        Asked::Call { call: waits, commit, index: place, .. } => {
+        PendingRequest::Call { call: waits, commit, index: place, .. } => {
             waits.id == call.id
                 && commit.as_ref().is_none_or(|commit| commit == message)
                 && place.is_none_or(|place| place == index)
         }
-        Asked::Append(draft) => {
+        PendingRequest::Append(draft) => {
             matches!(&draft.content, Content::ToolResult(answer) if answer.call_id == call.id)
         }
         _ => false,
     }
 }
 
-fn approves(decided: &Decided, index: u32, call: &ToolCall, message: &CommitId) -> bool {
+fn approves(decided: &RecordedDecision, index: u32, call: &ToolCall, message: &CommitId) -> bool {
     decided.record.action == "approve"
-        && matches!(decided.asked, Asked::Call { .. })
+        && matches!(decided.asked, PendingRequest::Call { .. })
         && is_of(&decided.asked, index, call, message)
 }

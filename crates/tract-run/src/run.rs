@@ -217,7 +217,7 @@ impl Agent {
         report: &mut Report,
     ) -> Result<Stop> {
         if let Some(said) = said {
-            let mut compiled = self.standing().await?;
+            let mut compiled = self.compile_head().await?;
             if let Some(done) = self.settle_open(stored, &compiled).await? {
                 let stop = self.after(&done, report);
                 match stop {
@@ -225,7 +225,7 @@ impl Agent {
                         return Err(RunError::CallsWait { pending: report.pending.clone() });
                     }
                     Some(stop) => return Ok(stop),
-                    None => compiled = self.standing().await?,
+                    None => compiled = self.compile_head().await?,
                 }
             }
             // A task whose request failed is recorded already.
@@ -239,7 +239,7 @@ impl Agent {
             if let Some(Err(exceeded)) = self.budget.as_ref().map(|budget| budget.check()) {
                 return Ok(Stop::Budget(exceeded));
             }
-            let compiled = self.standing().await?;
+            let compiled = self.compile_head().await?;
             if let Some(done) = self.settle_open(stored, &compiled).await? {
                 match self.after(&done, report) {
                     Some(stop) => return Ok(stop),
@@ -250,10 +250,10 @@ impl Agent {
                 return Ok(Stop::Steps(most));
             }
             let Some(done) = self.step(stored, compiled, report.steps + 1).await? else {
-                let compiled = self.standing().await?;
+                let compiled = self.compile_head().await?;
                 let reason = self.last_stop_reason(&compiled).await?;
                 report.unknown_stop_reason = unknown(reason.as_deref());
-                return Ok(said_all(reason.as_deref()).unwrap_or(Stop::Answered));
+                return Ok(stop_of(reason.as_deref()).unwrap_or(Stop::Answered));
             };
             if let Some(stop) = self.after(&done, report) {
                 return Ok(stop);
@@ -283,7 +283,7 @@ impl Agent {
                 plus(report.usage.reasoning_tokens, usage.reasoning_tokens);
         }
         let ended = match &done.end {
-            TurnEnd::Said => said_all(done.stop_reason.as_ref().map(StopReason::as_str)),
+            TurnEnd::Said => stop_of(done.stop_reason.as_ref().map(StopReason::as_str)),
             TurnEnd::Waiting => Some(Stop::Waiting),
             TurnEnd::Cancelled => Some(Stop::Cancelled),
             TurnEnd::Ended(error) => Some(Stop::Ended {
@@ -300,7 +300,7 @@ impl Agent {
 
     /// Takes one turn, whichever it is; nothing when it is a person's.
     async fn one(&self, stored: &mut Stored) -> Result<Option<TurnDone>> {
-        let compiled = self.standing().await?;
+        let compiled = self.compile_head().await?;
         match self.settle_open(stored, &compiled).await? {
             Some(done) => Ok(Some(done)),
             None => self.step(stored, compiled, 1).await,
@@ -308,7 +308,7 @@ impl Agent {
     }
 
     /// Compiles what stands on the branch now.
-    pub(crate) async fn standing(&self) -> Result<Compiled> {
+    pub(crate) async fn compile_head(&self) -> Result<Compiled> {
         let head = self.repo.head_of(&self.branch).await?;
         Ok(self.repo.compile(head).await?)
     }
@@ -325,14 +325,14 @@ impl Agent {
             Position::Nothing => return Err(RunError::NothingToAnswer),
             Position::Person => {
                 let reason = self.last_stop_reason(&compiled).await?;
-                if said_all(reason.as_deref()).is_some() {
+                if stop_of(reason.as_deref()).is_some() {
                     return Ok(None);
                 }
             }
             Position::Model | Position::Calls(_) => {}
         }
         if self.say(stored, &compiled, None).await? {
-            compiled = self.standing().await?;
+            compiled = self.compile_head().await?;
         }
         self.ask(stored, &compiled, step).await.map(Some)
     }
@@ -351,7 +351,7 @@ impl Agent {
 
 /// Why a run stops where a reply without calls ended for this reason; nothing when the model only
 /// paused, and goes on where it is asked again with what it said.
-fn said_all(reason: Option<&str>) -> Option<Stop> {
+fn stop_of(reason: Option<&str>) -> Option<Stop> {
     match reason {
         Some(PAUSED) => None,
         Some(reason) if reason == StopReason::MaxTokens.as_str() => Some(Stop::Truncated),

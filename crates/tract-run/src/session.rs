@@ -8,7 +8,7 @@ use tract_compile::Line;
 use tract_core::store::Walk;
 use tract_core::{
     By, Change, Commit, CommitId, Content, Draft, JsonText, Kind, Op, Origin, Priority, RefName,
-    This,
+    CommitRef,
 };
 use tract_engine::Repo;
 use tract_engine::plan::{Details, NewContent, Request};
@@ -45,7 +45,7 @@ pub(crate) struct Stored {
 }
 
 /// What has to be written of a session, and what stands on the branch then.
-pub(crate) struct Unwritten {
+pub(crate) struct SessionWrites {
     pub(crate) requests: Vec<Request>,
     states: Vec<(usize, String, JsonText)>,
     logs: Vec<(String, usize)>,
@@ -75,10 +75,10 @@ impl Stored {
         repo: &Repo,
         branch: &RefName,
         session: &Session,
-    ) -> Result<Unwritten> {
+    ) -> Result<SessionWrites> {
         let from = |name: &str| self.logs.get(name).copied().unwrap_or(0);
         let mut unwritten =
-            Unwritten { requests: Vec::new(), states: Vec::new(), logs: Vec::new() };
+            SessionWrites { requests: Vec::new(), states: Vec::new(), logs: Vec::new() };
         for document in session.documents(from)? {
             let name = document.name;
             if ELSEWHERE.contains(&name.as_str()) {
@@ -143,7 +143,7 @@ impl Stored {
     }
 
     /// Takes note of what was written; the commits are those of the requests, in order.
-    pub(crate) fn written(&mut self, unwritten: Unwritten, commits: &[Commit]) {
+    pub(crate) fn written(&mut self, unwritten: SessionWrites, commits: &[Commit]) {
         for (place, name, text) in unwritten.states {
             let Some(commit) = commits.get(place) else { continue };
             let row = match (&commit.op, self.state.get(&name)) {
@@ -271,9 +271,9 @@ impl History {
                 break;
             }
             for change in repo.changes(summary).await? {
-                if let Change::Remove { slot: This::Id(slot), row } = change
+                if let Change::Remove { slot: CommitRef::Id(slot), row } = change
                     && lost(&slot)
-                    && let This::Id(version) = row.version
+                    && let CommitRef::Id(version) = row.version
                 {
                     found.push((slot, slice_note(repo, version).await?));
                 }

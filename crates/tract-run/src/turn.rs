@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use tract_core::{CommitId, StopReason, ToolCall, Usage};
 use tract_tools::Call;
-use tract_tools::dispatch::{Answer, Approval, Recorded, Served, TurnError};
+use tract_tools::dispatch::{CallAnswer, Approval, Recorded, ReplySource, TurnError};
 
 use crate::effects::Effects;
-use crate::journal::Elsewhere;
+use crate::journal::OtherBranches;
 
 /// A call that was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Answered {
+pub struct AnsweredCall {
     /// The provider's id of the call.
     pub call_id: String,
     /// The tool's name.
@@ -63,7 +63,7 @@ pub struct TurnDone {
     /// What it cost.
     pub usage: Option<Usage>,
     /// The calls that were answered, in order.
-    pub answers: Vec<Answered>,
+    pub answers: Vec<AnsweredCall>,
     /// What waits until somebody has decided.
     pub pending: Vec<String>,
     /// How it ended.
@@ -89,21 +89,21 @@ pub(crate) struct Calls {
     /// The message that asks for them.
     pub(crate) commit: CommitId,
     /// Each call with its place in the message, and what becomes of it, in order.
-    pub(crate) each: Vec<(u32, ToolCall, Then)>,
+    pub(crate) each: Vec<(u32, ToolCall, CallStep)>,
     /// What was approved.
     pub(crate) approvals: Vec<Approval>,
     /// Who asks.
-    pub(crate) served: Option<Served>,
+    pub(crate) served: Option<ReplySource>,
     /// What waits already.
     pub(crate) pending: Vec<String>,
     /// What became of them on other branches, when an earlier process asked for them.
-    pub(crate) elsewhere: Elsewhere,
+    pub(crate) elsewhere: OtherBranches,
     /// The claims on their effects.
     pub(crate) effects: Arc<Effects>,
 }
 
 /// What becomes of a call.
-pub(crate) enum Then {
+pub(crate) enum CallStep {
     /// It is run.
     Run(Call),
     /// It is answered without being run: a text for the model, and a word for how it ended.
@@ -115,8 +115,8 @@ pub(crate) enum Then {
 /// The evaluation that an agent's own requests are counted for.
 const MAIN: &str = "main";
 
-impl Answered {
-    fn of(answer: &Answer) -> Self {
+impl AnsweredCall {
+    fn of(answer: &CallAnswer) -> Self {
         Self {
             call_id: answer.call_id.clone(),
             tool_name: answer.tool_name.clone(),

@@ -115,7 +115,7 @@ impl LimitError {
 
 /// What a schema that keeps the limits can cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Measured {
+pub struct SchemaMeasure {
     /// JSON values in the schema.
     pub nodes: usize,
     /// How deep arguments may nest before checking them could exceed
@@ -130,16 +130,16 @@ pub struct Measured {
 ///
 /// # Complexity
 /// O(size) for schemas that do not recurse, else O(size × 128).
-pub fn measure(schema: &Value, limits: &SchemaLimits) -> Result<Measured, LimitError> {
+pub fn measure(schema: &Value, limits: &SchemaLimits) -> Result<SchemaMeasure, LimitError> {
     let graph = Graph::of(schema, limits)?;
     let order = graph.in_place_order()?;
-    let chain = graph.longest_way();
+    let chain = graph.longest_path();
     if chain > limits.chain {
         let what = "steps from subschema to subschema";
         return Err(LimitError::TooLarge { what, limit: limits.chain, found: chain });
     }
     let arguments_depth = graph.growth(&order, limits.work)?;
-    Ok(Measured { nodes: graph.len(), arguments_depth })
+    Ok(SchemaMeasure { nodes: graph.len(), arguments_depth })
 }
 
 /// Returns how many arrays and objects stand inside of each other.
@@ -158,7 +158,7 @@ mod tests {
 
     use super::*;
 
-    fn measured(schema: &Value) -> Result<Measured, LimitError> {
+    fn measured(schema: &Value) -> Result<SchemaMeasure, LimitError> {
         measure(schema, &SchemaLimits::default())
     }
 

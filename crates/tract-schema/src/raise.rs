@@ -10,7 +10,7 @@ use crate::tree::Node;
 /// Arguments as the schema as given means them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Raised {
+pub struct RaisedArguments {
     /// The arguments.
     pub arguments: String,
     /// Where null stood for what was left out, as `/edits/0/line`.
@@ -28,18 +28,18 @@ pub struct Raised {
 ///
 /// # Errors
 /// [`JsonError`] when one of the texts is no JSON.
-pub fn raise(parameters: &str, arguments: &str) -> Result<Raised, JsonError> {
+pub fn raise(parameters: &str, arguments: &str) -> Result<RaisedArguments, JsonError> {
     let root = Node::parse(parameters)?;
     let value = Node::parse(arguments)?;
-    let mut work = Work::new(&root);
+    let mut work = RaiseState::new(&root);
     let absent = work.absent(&root, &value);
-    let unchanged = || Raised { arguments: arguments.to_owned(), left_out: Vec::new() };
+    let unchanged = || RaisedArguments { arguments: arguments.to_owned(), left_out: Vec::new() };
     if absent.is_empty() || work.steps == 0 {
         return Ok(unchanged());
     }
     let mut left_out = Vec::new();
     let better = without(&value, &absent, &mut String::new(), &mut left_out);
-    Ok(Raised { arguments: better.write(), left_out })
+    Ok(RaisedArguments { arguments: better.write(), left_out })
 }
 
 /// How many pairs of a schema and a value are looked at, and how many nulls are carried along.
@@ -103,7 +103,7 @@ struct Rules<'a> {
     others: Option<&'a Node>,
 }
 
-struct Work<'a> {
+struct RaiseState<'a> {
     root: &'a Node,
     steps: usize,
     absent: HashMap<(usize, usize), Absent>,
@@ -111,7 +111,7 @@ struct Work<'a> {
     rules: HashMap<usize, Rc<Rules<'a>>>,
 }
 
-impl<'a> Work<'a> {
+impl<'a> RaiseState<'a> {
     fn new(root: &'a Node) -> Self {
         Self {
             root,

@@ -107,7 +107,7 @@ pub enum Strict {
 pub fn to_strict(parameters: &str, dialect: Dialect) -> Result<Strict, JsonError> {
     let mut root = Node::parse(parameters)?;
     let mode = dialect.tools().strict;
-    let mut work = Work::of(mode);
+    let mut work = StrictState::of(mode);
     if mode.is_none() {
         work.fatal("/", &format!("{dialect} has no strict mode"));
     }
@@ -152,7 +152,7 @@ const LONGEST_CHAIN: usize = 64;
 /// Whether references lead round.
 fn is_recursive(root: &Node) -> bool {
     /// `false`: it is being followed; `true`: it leads to an end.
-    fn goes_round(
+    fn has_cycle(
         root: &Node,
         node: &Node,
         seen: &mut BTreeMap<String, bool>,
@@ -168,7 +168,7 @@ fn is_recursive(root: &Node) -> bool {
                         return true;
                     }
                     if let Some(target) = root.resolve(&reference)
-                        && goes_round(root, target, seen, chain + 1)
+                        && has_cycle(root, target, seen, chain + 1)
                     {
                         return true;
                     }
@@ -180,12 +180,12 @@ fn is_recursive(root: &Node) -> bool {
         inner
             .map(|(_, inner)| inner)
             .chain(node.items())
-            .any(|inner| goes_round(root, inner, seen, chain))
+            .any(|inner| has_cycle(root, inner, seen, chain))
     }
-    goes_round(root, root, &mut BTreeMap::new(), 0)
+    has_cycle(root, root, &mut BTreeMap::new(), 0)
 }
 
-struct Work {
+struct StrictState {
     /// Whether what may be absent is sent as what may be null.
     null_for_absent: bool,
     dropped: &'static [&'static str],
@@ -199,7 +199,7 @@ struct Work {
     unions: usize,
 }
 
-impl Work {
+impl StrictState {
     fn of(mode: Option<StrictMode>) -> Self {
         let anthropic = mode == Some(StrictMode::Anthropic);
         Self {
@@ -347,7 +347,7 @@ impl Work {
                 self.characters += name.chars().count();
                 self.schema(schema, &place, level + 1);
                 self.optional += usize::from(!required.contains(name));
-                if self.null_for_absent && !required.contains(name) && !takes_null(schema) {
+                if self.null_for_absent && !required.contains(name) && !accepts_null(schema) {
                     make_nullable(schema);
                     self.changed(&place, "optional: required, and null when it is left out");
                 }
@@ -369,12 +369,12 @@ pub(crate) fn type_names(node: &Node) -> Vec<String> {
     }
 }
 
-fn takes_null(schema: &Node) -> bool {
+fn accepts_null(schema: &Node) -> bool {
     if let Some(list) = schema.get("enum") {
         return list.items().iter().any(Node::is_null);
     }
     if let Some(branches) = schema.get("anyOf").or_else(|| schema.get("oneOf")) {
-        return branches.items().iter().any(takes_null);
+        return branches.items().iter().any(accepts_null);
     }
     type_names(schema).iter().any(|name| name == "null")
 }

@@ -9,10 +9,10 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use tract_core::{Batch, Expect, RepoName, StoreResult};
 
-use crate::apply::{Answer, needs, runs};
+use crate::apply::{ServerAnswer, needs, runs};
 use crate::args::{Args, Raw};
 use crate::error::damaged;
-use crate::link::{Link, column};
+use crate::link::{Connector, column};
 use crate::schema::{MAX_BYTES, encode_note, encode_target, log_sum, log_sum_before, ref_sum};
 
 const OP: &str = "apply";
@@ -25,7 +25,7 @@ const GROUP_LOCK_MS: i32 = 100;
 const LOG: &str = "ref_log_";
 
 /// The short way of a write to a repository.
-pub(crate) struct Place {
+pub(crate) struct RepoStatements {
     pub(crate) number: i64,
     /// The call of its partition's function for one batch.
     pub(crate) alone: String,
@@ -36,7 +36,7 @@ pub(crate) struct Place {
 }
 
 /// Returns the way to a repository whose number and partition of the log a write told.
-pub(crate) fn place(link: &Link, log: &str, number: i64) -> Option<Place> {
+pub(crate) fn place(link: &Connector, log: &str, number: i64) -> Option<RepoStatements> {
     let (_, cut) = log.trim_end_matches('"').rsplit_once(LOG)?;
     let cut: u16 = cut.parse().ok()?;
     let of = |function: &str, parameters: usize| {
@@ -45,7 +45,7 @@ pub(crate) fn place(link: &Link, log: &str, number: i64) -> Option<Place> {
         link.sql(&format!("SELECT {{s}}.{function}{cut}({})", parameters.join(", ")))
     };
     let (alone, group) = (of("append", 22), of("append_group", 27));
-    Some(Place { number, alone, group, chain: of("append_chain", 18) })
+    Some(RepoStatements { number, alone, group, chain: of("append_chain", 18) })
 }
 
 /// What such a batch says, in the server's terms.
@@ -138,7 +138,7 @@ impl Line {
     }
 
     /// Returns the arguments of `append`.
-    pub(crate) fn alone(&self, link: &Link, repo: &RepoName, number: i64) -> Args {
+    pub(crate) fn alone(&self, link: &Connector, repo: &RepoName, number: i64) -> Args {
         let args = Args::new()
             .text(repo.as_str())
             .int(number)
@@ -167,7 +167,7 @@ fn pairs(args: Args, pairs: &[(Raw, Raw)]) -> Args {
 }
 
 /// Returns the arguments of `append_group`.
-pub(crate) fn group(link: &Link, repo: &RepoName, number: i64, lines: &[&Line]) -> Args {
+pub(crate) fn group(link: &Connector, repo: &RepoName, number: i64, lines: &[&Line]) -> Args {
     let names: Vec<String> = lines.iter().map(|line| line.name.clone()).collect();
     let each = |part: fn(&Line) -> Option<&Raw>| -> Vec<Option<Raw>> {
         lines.iter().map(|line| part(line).cloned()).collect()
@@ -200,7 +200,7 @@ pub(crate) fn group(link: &Link, repo: &RepoName, number: i64, lines: &[&Line]) 
 }
 
 /// Returns the arguments of `append_chain`.
-pub(crate) fn chain(link: &Link, repo: &RepoName, number: i64, lines: &[&Line]) -> Args {
+pub(crate) fn chain(link: &Connector, repo: &RepoName, number: i64, lines: &[&Line]) -> Args {
     let each = |part: fn(&Line) -> &Raw| -> Vec<Raw> {
         lines.iter().map(|line| part(line).clone()).collect()
     };
@@ -262,7 +262,7 @@ fn others(
 }
 
 /// Reads the answer of `append`: nothing where the batch is written, else what `apply` said.
-pub(crate) fn answer(row: &Row) -> StoreResult<Option<Answer>> {
+pub(crate) fn answer(row: &Row) -> StoreResult<Option<ServerAnswer>> {
     let Some(parts) = column::<Option<Vec<Option<Vec<u8>>>>>(OP, row, 0)? else { return Ok(None) };
     let unreadable = || damaged(OP, "expected the four parts of an answer, found others");
     let Ok([Some(status), what, found, sum]) = <[_; 4]>::try_from(parts) else {
@@ -271,7 +271,7 @@ pub(crate) fn answer(row: &Row) -> StoreResult<Option<Answer>> {
     let status = status.try_into().map(i16::from_be_bytes).map_err(|_| unreadable())?;
     let what = what.map(String::from_utf8).transpose().map_err(|_| unreadable())?;
     let sum = sum.map(|sum| sum.try_into().map(i64::from_be_bytes)).transpose();
-    Ok(Some(Answer { status, what, found, sum: sum.map_err(|_| unreadable())? }))
+    Ok(Some(ServerAnswer { status, what, found, sum: sum.map_err(|_| unreadable())? }))
 }
 
 /// Reads the answer of `append_group`: the numbers, from 1, of the lines that are written.

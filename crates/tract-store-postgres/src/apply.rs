@@ -14,7 +14,7 @@ use tract_core::{
 use crate::append;
 use crate::args::{Args, Raw};
 use crate::error::{BACKEND, Failed, damaged, new};
-use crate::link::{Link, Scope, column};
+use crate::link::{Connector, Scope, column};
 use crate::portions;
 use crate::queue::{self, Target};
 use crate::schema::{
@@ -27,7 +27,7 @@ const OP: &str = "apply";
 const CONTENTS: usize = 18;
 
 /// What the server says of a write.
-pub(crate) struct Answer {
+pub(crate) struct ServerAnswer {
     pub(crate) status: i16,
     pub(crate) what: Option<String>,
     pub(crate) found: Option<Vec<u8>>,
@@ -37,7 +37,7 @@ pub(crate) struct Answer {
 /// Takes in a batch. What moves one ref is queued behind what came before it, whether or not the
 /// answer is waited for; nothing here waits for the server.
 pub(crate) fn submit(
-    link: &Arc<Link>,
+    link: &Arc<Connector>,
     repo: &RepoName,
     batch: Batch,
 ) -> StoreResult<Receiver<StoreResult<Applied>>> {
@@ -80,7 +80,7 @@ pub(crate) async fn long(
     };
     let rows = link.until_answered(tried, true, Some(deadline), once).await?;
     let row = rows.first().ok_or_else(unanswered)?;
-    let answer = Answer {
+    let answer = ServerAnswer {
         status: column(OP, row, 0)?,
         what: column(OP, row, 1)?,
         found: column(OP, row, 2)?,
@@ -93,9 +93,9 @@ pub(crate) fn unanswered() -> StoreError {
     damaged(OP, "expected one answer to a write, found none")
 }
 
-pub(crate) fn applied(target: &Target, batch: &Batch, answer: Answer) -> StoreResult<Applied> {
+pub(crate) fn applied(target: &Target, batch: &Batch, answer: ServerAnswer) -> StoreResult<Applied> {
     let Target { link, repo, writers } = target;
-    let Answer { status, what, found, sum } = answer;
+    let ServerAnswer { status, what, found, sum } = answer;
     let what = what.as_deref().unwrap_or_default();
     match status {
         0 => {
@@ -138,7 +138,7 @@ pub(crate) fn applied(target: &Target, batch: &Batch, answer: Answer) -> StoreRe
     }
 }
 
-fn arguments(link: &Link, repo: &RepoName, batch: &Batch, is_large: bool) -> StoreResult<Args> {
+fn arguments(link: &Connector, repo: &RepoName, batch: &Batch, is_large: bool) -> StoreResult<Args> {
     let note = encode_note(&batch.note);
     let args = Args::new()
         .text(repo.as_str())

@@ -102,7 +102,7 @@ impl Args {
     }
 
     /// Lends them as the driver wants them.
-    pub(crate) fn lend(&self) -> Vec<(&(dyn ToSql + Sync), Type)> {
+    pub(crate) fn as_params(&self) -> Vec<(&(dyn ToSql + Sync), Type)> {
         self.0.iter().map(|(value, kind)| (&**value as &(dyn ToSql + Sync), kind.clone())).collect()
     }
 }

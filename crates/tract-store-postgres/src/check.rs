@@ -13,7 +13,7 @@ use tract_core::{
 };
 
 use crate::args::Args;
-use crate::link::{Link, Snapshot, column, id_column};
+use crate::link::{Connector, Snapshot, column, id_column};
 use crate::portions::PORTION;
 use crate::repair::DerivedTables;
 use crate::schema::{MAX_BYTES, target_object};
@@ -48,7 +48,7 @@ pub(crate) struct Check<'l> {
 }
 
 /// Checks a repository; with `repair`, builds anew what is derived.
-pub(crate) async fn check(link: &Link, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>> {
+pub(crate) async fn check(link: &Connector, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>> {
     let Some(number) = link.repo(OP, repo).await? else { return Ok(Vec::new()) };
     let snapshot = link.snapshot(OP, repo).await?;
     let mut check = Check {

@@ -20,7 +20,7 @@ pub(crate) enum Failed {
 
 impl Failed {
     /// Tells somebody else of the same failure.
-    pub(crate) fn told(&self) -> Self {
+    pub(crate) fn duplicate(&self) -> Self {
         let made = |error: &StoreError| {
             StoreError::new(error.kind.clone(), BACKEND, error.op, error.message.clone())
         };

@@ -9,7 +9,7 @@ use tokio_postgres::types::Type;
 use tract_core::StoreResult;
 
 use crate::error::failed;
-use crate::link::{Link, Scope};
+use crate::link::{Connector, Scope};
 use crate::migrate;
 
 const FUNCTIONS: &str = include_str!("functions.sql");
@@ -51,7 +51,7 @@ pub(crate) fn script(partitions: u16, row_security: bool) -> String {
 }
 
 /// Gives a store the functions of this build; `false` where this role may not, or not now.
-pub(crate) async fn renew(link: &Link, partitions: u16, row_security: bool) -> StoreResult<bool> {
+pub(crate) async fn renew(link: &Connector, partitions: u16, row_security: bool) -> StoreResult<bool> {
     let mut script = script(partitions, row_security);
     if row_security {
         // Stores of earlier editions protect tables as wholes alone.

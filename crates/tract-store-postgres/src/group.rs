@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use tract_core::{Applied, Conflict, Expect, StoreErrorKind, StoreResult};
 
-use crate::append::{self, Line, Place};
-use crate::apply::{self, Answer};
+use crate::append::{self, Line, RepoStatements};
+use crate::apply::{self, ServerAnswer};
 use crate::error::Failed;
 use crate::link::Scope;
 use crate::queue::{Job, Slot, Target, Write};
@@ -14,11 +14,11 @@ use crate::queue::{Job, Slot, Target, Write};
 const OP: &str = "apply";
 
 /// What became of a batch that went the short way.
-enum Sent {
+enum SendOutcome {
     /// It is written.
     Written,
     /// It is not as it should be: what the long way said in the same statement.
-    Answered(Answer),
+    Answered(ServerAnswer),
 }
 
 /// Sends a job, and answers all its batches.
@@ -52,7 +52,7 @@ pub(crate) async fn run(mut slot: Slot, job: Job) {
 
 /// What a failure of several says of each of them.
 fn doubtful(failed: &Failed) -> Option<Failed> {
-    (!matches!(failed, Failed::Final(_))).then(|| failed.told())
+    (!matches!(failed, Failed::Final(_))).then(|| failed.duplicate())
 }
 
 fn forget_where_unknown(target: &Target, failed: &Failed) {
@@ -63,12 +63,12 @@ fn forget_where_unknown(target: &Target, failed: &Failed) {
 }
 
 /// Writes one batch: the short way, where it has the usual shape.
-async fn one(target: &Target, place: Option<&Place>, write: Write) {
+async fn one(target: &Target, place: Option<&RepoStatements>, write: Write) {
     let mut tried = None;
     if let (Some(place), Some(line)) = (place, &write.line) {
         match alone(target, place, line, write.deadline).await {
-            Ok(Sent::Written) => return write.answer(Ok(Applied::Done)),
-            Ok(Sent::Answered(answer)) => {
+            Ok(SendOutcome::Written) => return write.answer(Ok(Applied::Done)),
+            Ok(SendOutcome::Answered(answer)) => {
                 let applied = apply::applied(target, &write.batch, answer);
                 return write.answer(applied);
             }
@@ -104,7 +104,7 @@ async fn in_order(target: &Target, writes: Vec<Write>, tried: Option<Failed>) {
             write.answer(Ok(Applied::Conflict(conflict)));
             continue;
         }
-        let tried = tried.as_ref().map(Failed::told);
+        let tried = tried.as_ref().map(Failed::duplicate);
         let answer = apply::long(target, &write.batch, tried, write.deadline).await;
         lost = match &answer {
             Ok(Applied::Conflict(conflict)) => Some(conflict.clone()),
@@ -116,16 +116,16 @@ async fn in_order(target: &Target, writes: Vec<Write>, tried: Option<Failed>) {
 
 async fn alone(
     target: &Target,
-    place: &Place,
+    place: &RepoStatements,
     line: &Line,
     deadline: Instant,
-) -> Result<Sent, Failed> {
+) -> Result<SendOutcome, Failed> {
     let args = line.alone(&target.link, &target.repo, place.number);
     let link = &target.link;
     let rows = link.once(OP, &Scope::Own, &place.alone, &args, Some(deadline)).await?;
-    let read = || -> StoreResult<Sent> {
+    let read = || -> StoreResult<SendOutcome> {
         let row = rows.first().ok_or_else(apply::unanswered)?;
-        Ok(append::answer(row)?.map_or(Sent::Written, Sent::Answered))
+        Ok(append::answer(row)?.map_or(SendOutcome::Written, SendOutcome::Answered))
     };
     read().map_err(Failed::Final)
 }
@@ -142,7 +142,7 @@ fn earliest(writes: &[Write]) -> Option<Instant> {
 /// Writes a group; gives the numbers, from 1, of those that are written.
 async fn group_written(
     target: &Target,
-    place: &Arc<Place>,
+    place: &Arc<RepoStatements>,
     group: &[Write],
 ) -> Result<Vec<i32>, Failed> {
     let Target { link, repo, .. } = target;
@@ -154,7 +154,7 @@ async fn group_written(
 }
 
 /// Writes a chain: all of it, or each batch by itself.
-async fn together(target: &Target, place: &Arc<Place>, chain: Vec<Write>) {
+async fn together(target: &Target, place: &Arc<RepoStatements>, chain: Vec<Write>) {
     let Target { link, repo, .. } = target;
     let args = append::chain(link, repo, place.number, &lines(&chain));
     let rows = link.once(OP, &Scope::Own, &place.chain, &args, earliest(&chain)).await;

@@ -43,7 +43,7 @@ pub(crate) enum Scope {
 }
 
 /// What every call needs of an open store.
-pub(crate) struct Link {
+pub(crate) struct Connector {
     pool: Pool,
     pub(crate) options: PostgresOptions,
     pub(crate) schema: String,
@@ -89,7 +89,7 @@ impl Drop for Lease {
     }
 }
 
-impl Link {
+impl Connector {
     /// Makes it, for the runtime that this is called on.
     pub(crate) fn new(target: Target) -> StoreResult<Self> {
         let options = target.options.clone();
@@ -148,7 +148,7 @@ impl Link {
         }
         if known.len() >= REPOSITORIES {
             // A caller that holds one may be about to write there.
-            known.retain(|_, writers| Arc::strong_count(writers) > 1 || !writers.are_at_rest());
+            known.retain(|_, writers| Arc::strong_count(writers) > 1 || !writers.are_idle());
         }
         Arc::clone(known.entry(repo.clone()).or_default())
     }
@@ -262,7 +262,7 @@ impl Link {
     }
 
     async fn send(&self, object: &Object, sql: &str, args: &Args) -> Result<Vec<Row>, Error> {
-        let lent = args.lend();
+        let lent = args.as_params();
         if !self.options.named_statements {
             return object.query_typed(sql, &lent).await;
         }
@@ -283,7 +283,7 @@ impl Link {
         args: &Args,
     ) -> Result<Vec<Row>, Error> {
         let set = [(&setting as _, Type::TEXT), (&value as _, Type::TEXT)];
-        let lent = args.lend();
+        let lent = args.as_params();
         let (begun, set, rows, ended) = tokio::join!(
             biased;
             object.batch_execute("BEGIN"),
@@ -469,7 +469,7 @@ impl Link {
 
 /// One state of a repository. Its connection is closed unless it [ends](Self::end).
 pub(crate) struct Snapshot<'l> {
-    link: &'l Link,
+    link: &'l Connector,
     op: &'static str,
     lease: Lease,
 }
@@ -478,7 +478,7 @@ impl Snapshot<'_> {
     /// Reads from it. It cannot be tried again: a state that is lost does not come back.
     pub(crate) async fn read(&self, sql: &str, args: Args) -> StoreResult<Vec<Row>> {
         let sql = self.link.sql(sql);
-        let lent = args.lend();
+        let lent = args.as_params();
         let answer = self.lease.object().query_typed(&sql, &lent);
         self.link.in_time(self.op, None, answer).await.map_err(Failed::into_error)
     }
@@ -557,8 +557,8 @@ mod tests {
         Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
     }
 
-    fn linked(url: &str, options: &PostgresOptions) -> Arc<Link> {
-        Arc::new(Link::new(target(url, options).expect("a url")).expect("a link"))
+    fn linked(url: &str, options: &PostgresOptions) -> Arc<Connector> {
+        Arc::new(Connector::new(target(url, options).expect("a url")).expect("a link"))
     }
 
     #[test]

@@ -9,7 +9,7 @@ use tract_core::{BatchId, LogEntry, RefName, RefTarget, RepoName, StoreResult};
 
 use crate::args::Args;
 use crate::error::damaged;
-use crate::link::{Link, column};
+use crate::link::{Connector, column};
 use crate::schema::{decode_note, decode_target, log_sum, log_sum_of_server, ref_sum};
 
 /// Reads a row of `name, target, sum`: the name, and the target where it is sound.
@@ -29,7 +29,7 @@ pub(crate) fn ref_row(
 }
 
 pub(crate) async fn refs(
-    link: &Link,
+    link: &Connector,
     repo: &RepoName,
     names: &[RefName],
 ) -> StoreResult<Vec<Option<RefTarget>>> {
@@ -48,7 +48,7 @@ pub(crate) async fn refs(
 }
 
 pub(crate) async fn list(
-    link: &Link,
+    link: &Connector,
     repo: &RepoName,
     prefix: &str,
 ) -> StoreResult<Vec<(RefName, RefTarget)>> {
@@ -100,7 +100,7 @@ pub(crate) fn entry_row(
 }
 
 pub(crate) async fn read(
-    link: &Link,
+    link: &Connector,
     repo: &RepoName,
     query: &LogQuery,
 ) -> StoreResult<Vec<LogEntry>> {

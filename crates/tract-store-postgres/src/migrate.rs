@@ -9,7 +9,7 @@ use tract_core::{StoreErrorKind, StoreResult};
 
 use crate::args::Args;
 use crate::error::{Failed, failed, new};
-use crate::link::{Link, Scope, column};
+use crate::link::{Connector, Scope, column};
 use crate::schema::{CUT, FORMAT, OLDEST_SERVER, WHOLE, in_schema};
 use crate::{functions, steps};
 
@@ -18,7 +18,7 @@ const TABLES: &str = include_str!("tables.sql");
 const ROW_SECURITY: &str = include_str!("row_security.sql");
 
 /// Checks the server and the format, and makes the tables where they are missing and wanted.
-pub(crate) async fn open(link: &Link) -> StoreResult<()> {
+pub(crate) async fn open(link: &Connector) -> StoreResult<()> {
     let bypasses = check_server(link).await?;
     let found = find(link).await?;
     // The store itself says that it is protected; the options need not.
@@ -47,7 +47,7 @@ pub(crate) async fn open(link: &Link) -> StoreResult<()> {
 }
 
 /// Checks what the server is. Returns whether row-level security does not hold this role.
-async fn check_server(link: &Link) -> StoreResult<bool> {
+async fn check_server(link: &Connector) -> StoreResult<bool> {
     let sql = "SELECT current_setting('server_version_num')::int, \
                current_setting('server_encoding'), current_setting('fsync'), \
                current_setting('full_page_writes'), current_setting('synchronous_commit'), \
@@ -95,7 +95,7 @@ fn bypassing() -> tract_core::StoreError {
 }
 
 /// What a store says of itself.
-struct Found {
+struct StoreInfo {
     format: i32,
     row_security: bool,
     partitions: i32,
@@ -103,8 +103,8 @@ struct Found {
     edition: i32,
 }
 
-impl Found {
-    fn sql(link: &Link) -> String {
+impl StoreInfo {
+    fn sql(link: &Connector) -> String {
         let edition = functions::FIND_EDITION;
         let sql =
             format!("SELECT format, row_security, partitions, {edition} FROM {{s}}.tract_store");
@@ -121,15 +121,15 @@ impl Found {
     }
 }
 
-async fn find(link: &Link) -> StoreResult<Option<Found>> {
-    let rows = match link.query(OP, &Scope::Own, &Found::sql(link), &Args::new(), false).await {
+async fn find(link: &Connector) -> StoreResult<Option<StoreInfo>> {
+    let rows = match link.query(OP, &Scope::Own, &StoreInfo::sql(link), &Args::new(), false).await {
         Ok(rows) => rows,
         Err(error) if error.kind == StoreErrorKind::NoStore && is_database(&error) => {
             return Ok(None);
         }
         Err(error) => return Err(error),
     };
-    rows.first().map(Found::read).transpose()
+    rows.first().map(StoreInfo::read).transpose()
 }
 
 /// Whether the database is there, and only the schema or the table is not.
@@ -139,7 +139,7 @@ fn is_database(error: &tract_core::StoreError) -> bool {
     state.is_some_and(|state| matches!(state.code(), "3F000" | "42P01"))
 }
 
-async fn accept(link: &Link, found: Found) -> StoreResult<()> {
+async fn accept(link: &Connector, found: StoreInfo) -> StoreResult<()> {
     if found.format > FORMAT {
         let (found, known) = (found.format.unsigned_abs(), FORMAT.unsigned_abs());
         let message = format!("the store has format {found}, the newest known is {known}");
@@ -163,14 +163,14 @@ async fn accept(link: &Link, found: Found) -> StoreResult<()> {
 }
 
 /// Makes the tables, in one transaction that others wait for.
-async fn make(link: &Link) -> StoreResult<Found> {
+async fn make(link: &Connector) -> StoreResult<StoreInfo> {
     let partitions = link.options.partitions;
     if !(1..=1024).contains(&partitions) {
         let message = format!("expected 1 to 1,024 partitions, found {partitions}");
         return Err(new(StoreErrorKind::Invalid, OP, message));
     }
     let script = script(link);
-    let find = Found::sql(link);
+    let find = StoreInfo::sql(link);
     let look = format!("SELECT to_regclass('\"{}\".tract_store') IS NOT NULL", link.schema);
     let lock = format!("tract {}", link.schema);
     let row_security = link.options.row_security;
@@ -192,12 +192,12 @@ async fn make(link: &Link) -> StoreResult<Found> {
                     object.batch_execute(&script).await.map_err(fail)?;
                     let partitions = i32::from(partitions);
                     let edition = functions::EDITION;
-                    return Ok(Found { format: FORMAT, row_security, partitions, edition });
+                    return Ok(StoreInfo { format: FORMAT, row_security, partitions, edition });
                 }
                 let rows = object.query_typed(&find, &[]).await.map_err(fail)?;
                 let missing =
                     || crate::error::damaged(OP, "the store's row of its format is missing");
-                let found = rows.first().map(Found::read);
+                let found = rows.first().map(StoreInfo::read);
                 found.unwrap_or_else(|| Err(missing())).map_err(Failed::Final)
             })
             .await;
@@ -214,7 +214,7 @@ async fn make(link: &Link) -> StoreResult<Found> {
     }
 }
 
-fn script(link: &Link) -> String {
+fn script(link: &Connector) -> String {
     // Room for 2^22 repositories before two stores in one schema's place could meet.
     let start = (RandomState::new().build_hasher().finish() >> 24 << 22) + 1;
     let partitions = link.options.partitions;

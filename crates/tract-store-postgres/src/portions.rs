@@ -10,7 +10,7 @@ use tract_core::{Batch, Blob, BlobId, ObjectId, RepoName, StoreResult};
 
 use crate::args::{Args, Raw};
 use crate::error::{Failed, corrupt};
-use crate::link::{Link, Scope, column};
+use crate::link::{Connector, Scope, column};
 use crate::schema::MAX_BYTES;
 
 /// The most bytes of content that one message carries. Whoever sends a message has it in memory
@@ -35,14 +35,14 @@ pub(crate) fn is_large(batch: &Batch) -> bool {
 
 /// Pieces of contents that go in one message: each with the number of its content and its own.
 #[derive(Default)]
-struct Portion {
+struct ContentChunk {
     blobs: Vec<i32>,
     parts: Vec<i32>,
     data: Vec<Raw>,
     bytes: usize,
 }
 
-impl Portion {
+impl ContentChunk {
     fn put(&mut self, blob: i32, part: i32, data: Bytes) {
         self.bytes += data.len();
         self.blobs.push(blob);
@@ -66,7 +66,7 @@ pub(crate) fn messages(batch: &Batch) -> u32 {
 
 /// Runs a statement that takes these contents by [`SENT`], once.
 pub(crate) async fn once(
-    link: &Link,
+    link: &Connector,
     op: &'static str,
     blobs: &[&Blob],
     sql: &str,
@@ -76,7 +76,7 @@ pub(crate) async fn once(
     let deadline = Some(deadline);
     link.steps(op, &Scope::Own, deadline, async |object| {
         link.in_time(op, deadline, object.batch_execute(TABLE)).await?;
-        let mut portion = Portion::default();
+        let mut portion = ContentChunk::default();
         for (number, blob) in (0..).zip(blobs) {
             let mut rest = blob.bytes().clone();
             for part in 0.. {
@@ -84,7 +84,7 @@ pub(crate) async fn once(
                 portion.put(number, part, rest.split_to(rest.len().min(room)));
                 if portion.bytes == PORTION {
                     let args = std::mem::take(&mut portion).args();
-                    link.in_time(op, deadline, object.query_typed(SEND, &args.lend())).await?;
+                    link.in_time(op, deadline, object.query_typed(SEND, &args.as_params())).await?;
                 }
                 if rest.is_empty() {
                     break;
@@ -92,15 +92,15 @@ pub(crate) async fn once(
             }
         }
         let last = portion.args();
-        link.in_time(op, deadline, object.query_typed(SEND, &last.lend())).await?;
-        link.in_time(op, deadline, object.query_typed(sql, &args.lend())).await
+        link.in_time(op, deadline, object.query_typed(SEND, &last.as_params())).await?;
+        link.in_time(op, deadline, object.query_typed(sql, &args.as_params())).await
     })
     .await
 }
 
 /// Reads a content of so many bytes; `None` when it is not there any more.
 pub(crate) async fn read(
-    link: &Link,
+    link: &Connector,
     op: &'static str,
     repo: (&RepoName, i64),
     id: BlobId,

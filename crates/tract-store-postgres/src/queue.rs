@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot::{Receiver, Sender, channel};
 use tract_core::{Applied, Batch, RepoName, StoreErrorKind, StoreResult};
 
-use crate::append::{Line, Place};
+use crate::append::{Line, RepoStatements};
 use crate::error::new;
 use crate::group;
-use crate::link::Link;
+use crate::link::Connector;
 use crate::portions;
 
 const OP: &str = "apply";
@@ -202,7 +202,7 @@ impl State {
 pub(crate) struct Writers {
     state: Mutex<State>,
     /// The short way to it, once a write has told.
-    place: Mutex<Option<Arc<Place>>>,
+    place: Mutex<Option<Arc<RepoStatements>>>,
 }
 
 impl Writers {
@@ -210,16 +210,16 @@ impl Writers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn place(&self) -> Option<Arc<Place>> {
+    pub(crate) fn place(&self) -> Option<Arc<RepoStatements>> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn set_place(&self, place: Option<Place>) {
+    pub(crate) fn set_place(&self, place: Option<RepoStatements>) {
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place.map(Arc::new);
     }
 
     /// Whether nothing is under way, and nothing waits.
-    pub(crate) fn are_at_rest(&self) -> bool {
+    pub(crate) fn are_idle(&self) -> bool {
         let state = self.state();
         state.statements == 0 && state.refs.is_empty()
     }
@@ -228,7 +228,7 @@ impl Writers {
 /// A repository as those who write to it hold it.
 #[derive(Clone)]
 pub(crate) struct Target {
-    pub(crate) link: Arc<Link>,
+    pub(crate) link: Arc<Connector>,
     pub(crate) repo: RepoName,
     pub(crate) writers: Arc<Writers>,
 }
@@ -302,7 +302,7 @@ impl Drop for Slot {
 
 /// Queues a batch that moves one ref; the answer comes whether or not it is waited for.
 pub(crate) fn submit(
-    link: &Arc<Link>,
+    link: &Arc<Connector>,
     repo: &RepoName,
     batch: Batch,
 ) -> Receiver<StoreResult<Applied>> {

@@ -11,12 +11,12 @@ use tract_core::{
 
 use crate::args::{Args, Raw};
 use crate::error::corrupt;
-use crate::link::{Link, Scope, column, id_column};
+use crate::link::{Connector, Scope, column, id_column};
 use crate::portions::{self, PORTION};
 
 /// Reads rows of `hash, bytes` and puts them into the order of the ids asked for.
 async fn by_id<T: Clone>(
-    link: &Link,
+    link: &Connector,
     op: &'static str,
     repo: &RepoName,
     sql: &str,
@@ -38,7 +38,7 @@ async fn by_id<T: Clone>(
 }
 
 pub(crate) async fn blobs(
-    link: &Link,
+    link: &Connector,
     repo: &RepoName,
     ids: &[BlobId],
 ) -> StoreResult<Vec<Option<Blob>>> {
@@ -72,7 +72,7 @@ pub(crate) async fn blobs(
 }
 
 pub(crate) async fn toolsets(
-    link: &Link,
+    link: &Connector,
     repo: &RepoName,
     ids: &[ToolsetId],
 ) -> StoreResult<Vec<Option<Toolset>>> {
@@ -87,7 +87,7 @@ pub(crate) async fn toolsets(
 }
 
 pub(crate) async fn commits(
-    link: &Link,
+    link: &Connector,
     repo: &RepoName,
     ids: &[CommitId],
 ) -> StoreResult<Vec<Option<Commit>>> {
@@ -117,7 +117,7 @@ fn range(prefix: &IdPrefix) -> ([u8; 32], [u8; 32]) {
 }
 
 pub(crate) async fn resolve_prefix(
-    link: &Link,
+    link: &Connector,
     repo: &RepoName,
     prefix: &IdPrefix,
     limit: usize,
@@ -152,7 +152,7 @@ pub(crate) async fn resolve_prefix(
 }
 
 pub(crate) async fn derived(
-    link: &Link,
+    link: &Connector,
     repo: &RepoName,
     kind: DerivedKind,
     ids: &[CommitId],
@@ -173,7 +173,7 @@ pub(crate) async fn derived(
     Ok(ids.iter().map(|id| found.get(id.as_bytes()).cloned()).collect())
 }
 
-pub(crate) async fn drop_derived(link: &Link, repo: &RepoName) -> StoreResult<()> {
+pub(crate) async fn drop_derived(link: &Connector, repo: &RepoName) -> StoreResult<()> {
     const OP: &str = "drop_derived";
     let Some(number) = link.repo(OP, repo).await? else { return Ok(()) };
     let sql = link.sql("DELETE FROM {s}.derived WHERE repo = $1");

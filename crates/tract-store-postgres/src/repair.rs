@@ -8,12 +8,12 @@ use tract_core::{CommitId, RepoName, StoreErrorKind, StoreResult, ToolRow, ToolS
 use crate::args::{Args, Raw};
 use crate::check::{Check, OP, schema_text};
 use crate::error::{Failed, failed, new};
-use crate::link::{Link, Scope, column};
+use crate::link::{Connector, Scope, column};
 use crate::schema::name_key;
 use crate::tools;
 
 /// A commit and where it is to lie: segment (counted from 0) and position.
-struct Laid {
+struct CommitPosition {
     places: Vec<(CommitId, i64, i64)>,
     /// For each segment the place of the parent of its first commit.
     segments: Vec<Option<(i64, i64)>>,
@@ -21,14 +21,14 @@ struct Laid {
 
 /// Lays every line anew: a commit right after its first parent where that place is still free, else
 /// at the begin of a segment.
-fn lay(check: &Check<'_>) -> Laid {
+fn lay(check: &Check<'_>) -> CommitPosition {
     let mut children: HashMap<Option<CommitId>, Vec<CommitId>> = HashMap::new();
     for (id, node) in &check.commits {
         // What hangs on a missing parent is a root of its own.
         let parent = node.parent.filter(|parent| check.commits.contains_key(parent));
         children.entry(parent).or_default().push(*id);
     }
-    let mut laid = Laid { places: Vec::new(), segments: Vec::new() };
+    let mut laid = CommitPosition { places: Vec::new(), segments: Vec::new() };
     let mut heads: Vec<(CommitId, Option<(i64, i64)>)> = Vec::new();
     let mut roots = children.remove(&None).unwrap_or_default();
     roots.sort();
@@ -65,7 +65,7 @@ async fn tool_rows(check: &Check<'_>) -> StoreResult<Vec<ToolRow>> {
 /// What is derived, as it should be.
 pub(crate) struct DerivedTables {
     tools: Vec<ToolRow>,
-    laid: Laid,
+    laid: CommitPosition,
     /// How many records it was made of.
     records: usize,
 }
@@ -77,13 +77,13 @@ impl DerivedTables {
     }
 
     /// Puts it in the place of what is stored.
-    pub(crate) async fn store(&self, link: &Link, repo: &RepoName, number: i64) -> StoreResult<()> {
+    pub(crate) async fn store(&self, link: &Connector, repo: &RepoName, number: i64) -> StoreResult<()> {
         store(link, repo, number, self).await
     }
 }
 
 async fn store(
-    link: &Link,
+    link: &Connector,
     repo: &RepoName,
     number: i64,
     derived: &DerivedTables,
@@ -98,7 +98,7 @@ async fn store(
     let count = Args::new().int(i64::try_from(laid.segments.len()).unwrap_or(i64::MAX));
     link.transaction(OP, &Scope::Repo(repo.clone()), async |object| {
         let run = async |sql: &str, args: &Args| {
-            let answer = object.query_typed(&link.sql(sql), &args.lend()).await;
+            let answer = object.query_typed(&link.sql(sql), &args.as_params()).await;
             answer.map_err(|error| failed(OP, error))
         };
         for table in ["commits", "segments", "tools", "derived"] {
@@ -136,7 +136,7 @@ async fn store(
 }
 
 /// Gives the segments their numbers, and makes the rows of segments and places.
-fn arguments(number: i64, laid: &Laid, numbers: &[i64]) -> (Args, Args) {
+fn arguments(number: i64, laid: &CommitPosition, numbers: &[i64]) -> (Args, Args) {
     let numbered = |seg: &i64| usize::try_from(*seg).ok().and_then(|seg| numbers.get(seg).copied());
     let from: (Vec<Option<i64>>, Vec<Option<i64>>) = laid
         .segments

@@ -5,10 +5,10 @@ use tract_core::{RepoName, StoreResult};
 
 use crate::args::Args;
 use crate::error::damaged;
-use crate::link::{Link, Scope, column};
+use crate::link::{Connector, Scope, column};
 
 /// Counts rows and bytes. Reads every row's head, and of large content its size alone.
-pub(crate) async fn stats(link: &Link, repo: &RepoName) -> StoreResult<StoreStats> {
+pub(crate) async fn stats(link: &Connector, repo: &RepoName) -> StoreResult<StoreStats> {
     const OP: &str = "stats";
     let mut stats = StoreStats::default();
     let sql = "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint \
@@ -53,7 +53,7 @@ pub(crate) async fn stats(link: &Link, repo: &RepoName) -> StoreResult<StoreStat
 }
 
 /// Lists the repositories, sorted by name.
-pub(crate) async fn repos(link: &Link) -> StoreResult<Vec<RepoName>> {
+pub(crate) async fn repos(link: &Connector) -> StoreResult<Vec<RepoName>> {
     const OP: &str = "repos";
     let sql = link.sql("SELECT name FROM {s}.repos ORDER BY name");
     let rows = link.query(OP, &Scope::Names, &sql, &Args::new(), false).await?;

@@ -6,14 +6,14 @@ use tokio_postgres::types::Type;
 use tract_core::{StoreErrorKind, StoreResult};
 
 use crate::error::{Failed, failed, new};
-use crate::link::{Link, Scope, column};
+use crate::link::{Connector, Scope, column};
 use crate::schema::{CUT, WHOLE, in_schema};
 
 const OP: &str = "migrate";
 
 /// What brings a store from one format to the next.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
+pub(crate) struct Migration {
     /// The format that it begins with; it ends with the one after.
     pub(crate) from: i32,
     /// What it does; `{s}` is the schema.
@@ -21,7 +21,7 @@ pub(crate) struct Step {
 }
 
 /// All steps, by number. There are none yet: format 1 is the first.
-pub(crate) const STEPS: &[Step] = &[];
+pub(crate) const STEPS: &[Migration] = &[];
 
 /// The longest name that PostgreSQL does not cut.
 const LONGEST_NAME: usize = 63;
@@ -29,12 +29,12 @@ const LONGEST_NAME: usize = 63;
 /// Brings a store to a format. Its tables as they were are copied into the schema
 /// `NAME_format_N` first, which stays.
 pub(crate) async fn upgrade(
-    link: &Link,
-    steps: &[Step],
+    link: &Connector,
+    steps: &[Migration],
     (from, to): (i32, i32),
     row_security: bool,
 ) -> StoreResult<()> {
-    let way: Vec<Step> =
+    let way: Vec<Migration> =
         (from..to).map_while(|from| steps.iter().find(|step| step.from == from).copied()).collect();
     if i32::try_from(way.len()) != Ok(to - from) {
         let message = format!("expected a way from format {from} to {to}, found none");
@@ -92,7 +92,7 @@ fn hidden() -> impl Iterator<Item = &'static str> {
 }
 
 /// Nobody writes meanwhile.
-fn before(link: &Link) -> String {
+fn before(link: &Connector) -> String {
     let mut script = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0;".to_owned();
     for table in tables() {
         let _ = write!(script, "LOCK TABLE {{s}}.{table} IN EXCLUSIVE MODE;");
@@ -101,7 +101,7 @@ fn before(link: &Link) -> String {
 }
 
 /// Nothing is hidden from who owns the tables, until the steps are carried out.
-fn shown(link: &Link, row_security: bool) -> String {
+fn shown(link: &Connector, row_security: bool) -> String {
     let mut script = String::new();
     if row_security {
         for table in hidden() {
@@ -111,7 +111,7 @@ fn shown(link: &Link, row_security: bool) -> String {
     in_schema(&script, &link.schema)
 }
 
-fn copying(link: &Link, copy: &str) -> String {
+fn copying(link: &Connector, copy: &str) -> String {
     let mut script = format!("CREATE SCHEMA \"{copy}\";");
     for table in tables() {
         let _ = write!(
@@ -123,7 +123,7 @@ fn copying(link: &Link, copy: &str) -> String {
     in_schema(&script, &link.schema)
 }
 
-fn carried_out(link: &Link, way: &[Step], row_security: bool) -> String {
+fn carried_out(link: &Connector, way: &[Migration], row_security: bool) -> String {
     let mut script = String::new();
     for step in way {
         script.push_str(step.sql);
@@ -153,12 +153,12 @@ mod tests {
     use crate::{PostgresOptions, open, server};
 
     /// A format after the present one, and one after that.
-    const NEXT: [Step; 2] = [
-        Step { from: FORMAT + 1, sql: "UPDATE {s}.repos SET extra = extra || '!'" },
-        Step { from: FORMAT, sql: "ALTER TABLE {s}.repos ADD COLUMN extra text DEFAULT 'new'" },
+    const NEXT: [Migration; 2] = [
+        Migration { from: FORMAT + 1, sql: "UPDATE {s}.repos SET extra = extra || '!'" },
+        Migration { from: FORMAT, sql: "ALTER TABLE {s}.repos ADD COLUMN extra text DEFAULT 'new'" },
     ];
-    const BROKEN: [Step; 2] =
-        [NEXT[1], Step { from: FORMAT + 1, sql: "INSERT INTO {s}.nowhere VALUES (1)" }];
+    const BROKEN: [Migration; 2] =
+        [NEXT[1], Migration { from: FORMAT + 1, sql: "INSERT INTO {s}.nowhere VALUES (1)" }];
 
     fn options() -> PostgresOptions {
         PostgresOptions::new().create(true).partitions(2)
@@ -171,11 +171,11 @@ mod tests {
         RUNTIME.get_or_init(|| made().expect("a runtime")).block_on(future)
     }
 
-    fn linked(url: &str, options: &PostgresOptions) -> Link {
-        within(async { Link::new(target(url, options).expect("a url")).expect("a link") })
+    fn linked(url: &str, options: &PostgresOptions) -> Connector {
+        within(async { Connector::new(target(url, options).expect("a url")).expect("a link") })
     }
 
-    fn ask(link: &Link, sql: &str) -> StoreResult<Vec<Row>> {
+    fn ask(link: &Connector, sql: &str) -> StoreResult<Vec<Row>> {
         within(link.query(OP, &Scope::Own, &link.sql(sql), &Args::new(), false))
     }
 

@@ -18,7 +18,7 @@ use tract_core::{
 };
 
 use crate::error::{BACKEND, new};
-use crate::link::Link;
+use crate::link::Connector;
 use crate::{PostgresOptions, apply, check, log, migrate, options, read, stats, tools, walk};
 
 /// Opens the store that a url names, or makes it where the options say so.
@@ -42,9 +42,9 @@ pub async fn open(url: &str, options: &PostgresOptions) -> StoreResult<PostgresS
             let message = format!("the store's threads cannot be started: {error}");
             new(StoreErrorKind::Unavailable, "open", message).with_source(error)
         })?;
-    let runtime = Owned(Some(runtime));
+    let runtime = OwnedRuntime(Some(runtime));
     let link = run_on(&runtime, "open", async move {
-        let link = Arc::new(Link::new(target)?);
+        let link = Arc::new(Connector::new(target)?);
         migrate::open(&link).await?;
         Ok(link)
     })
@@ -54,9 +54,9 @@ pub async fn open(url: &str, options: &PostgresOptions) -> StoreResult<PostgresS
 
 /// A runtime that ends in the background: its owner may be dropped on another runtime's thread,
 /// which must not be kept waiting.
-struct Owned(Option<Runtime>);
+struct OwnedRuntime(Option<Runtime>);
 
-impl Drop for Owned {
+impl Drop for OwnedRuntime {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
@@ -65,7 +65,7 @@ impl Drop for Owned {
 }
 
 async fn run_on<T: Send + 'static>(
-    runtime: &Owned,
+    runtime: &OwnedRuntime,
     op: &'static str,
     work: impl Future<Output = StoreResult<T>> + Send + 'static,
 ) -> StoreResult<T> {
@@ -84,8 +84,8 @@ async fn run_on<T: Send + 'static>(
 /// A handle owns its pool of connections and two threads that drive them; calls may come from any
 /// executor, or from none ([`tract_core::block_on`]). Share one handle: clone an [`Arc`] of it.
 pub struct PostgresStore {
-    link: Arc<Link>,
-    runtime: Owned,
+    link: Arc<Connector>,
+    runtime: OwnedRuntime,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -100,7 +100,7 @@ impl PostgresStore {
         self.link.has_row_security()
     }
 
-    async fn run<T, F>(&self, op: &'static str, work: impl FnOnce(Arc<Link>) -> F) -> StoreResult<T>
+    async fn run<T, F>(&self, op: &'static str, work: impl FnOnce(Arc<Connector>) -> F) -> StoreResult<T>
     where
         T: Send + 'static,
         F: Future<Output = StoreResult<T>> + Send + 'static,

@@ -9,7 +9,7 @@ use tract_core::{
 
 use crate::args::Args;
 use crate::error::{corrupt, damaged};
-use crate::link::{Link, column, id_column};
+use crate::link::{Connector, column, id_column};
 use crate::schema::{name_key, tool_sum};
 
 /// Writes what a row says besides its keys: a checksum over all of it, the commit, its time, the
@@ -45,7 +45,7 @@ const COLUMNS: &str = "hash, schema, data, name_key";
 
 /// Reads rows in the order of first sight, and makes one definition of those of one tool.
 async fn read(
-    link: &Link,
+    link: &Connector,
     op: &'static str,
     repo: &RepoName,
     condition: &str,
@@ -76,7 +76,7 @@ async fn read(
 }
 
 pub(crate) async fn definitions(
-    link: &Link,
+    link: &Connector,
     repo: &RepoName,
     ids: &[ToolId],
 ) -> StoreResult<Vec<Option<ToolDefinition>>> {
@@ -90,7 +90,7 @@ pub(crate) async fn definitions(
 }
 
 pub(crate) async fn by_name(
-    link: &Link,
+    link: &Connector,
     repo: &RepoName,
     name: &str,
 ) -> StoreResult<Vec<ToolDefinition>> {
@@ -105,7 +105,7 @@ pub(crate) async fn by_name(
     Ok(found)
 }
 
-pub(crate) async fn names(link: &Link, repo: &RepoName) -> StoreResult<Vec<String>> {
+pub(crate) async fn names(link: &Connector, repo: &RepoName) -> StoreResult<Vec<String>> {
     const OP: &str = "tool_names";
     let Some(number) = link.repo(OP, repo).await? else { return Ok(Vec::new()) };
     let sql = format!("SELECT {COLUMNS} FROM {{s}}.tools WHERE repo = $1 ORDER BY ord");

@@ -2,16 +2,16 @@
 
 use bytes::Bytes;
 use tokio_postgres::types::Type;
-use tract_core::store::{Step, Walk, WalkPage};
+use tract_core::store::{WalkEntry, Walk, WalkPage};
 use tract_core::{Commit, CommitId, ObjectId, RepoName, StoreError, StoreResult};
 
 use crate::args::{Args, Raw};
 use crate::error::{BACKEND, corrupt};
-use crate::link::{Link, Scope, column, id_column};
+use crate::link::{Connector, Scope, column, id_column};
 
 const OP: &str = "walk";
 
-pub(crate) async fn walk(link: &Link, repo: &RepoName, walk: &Walk) -> StoreResult<WalkPage> {
+pub(crate) async fn walk(link: &Connector, repo: &RepoName, walk: &Walk) -> StoreResult<WalkPage> {
     let limit = walk.limit.max(1);
     let sql = link.sql("SELECT hash, rec, stop FROM {s}.walk($1, $2, $3, $4, $5)");
     let mut page = WalkPage::default();
@@ -49,7 +49,7 @@ pub(crate) async fn walk(link: &Link, repo: &RepoName, walk: &Walk) -> StoreResu
             let commit = Commit::decode(at, rec)
                 .map_err(|error| corrupt(OP, ObjectId::Commit(at)).with_source(error))?;
             let parent = commit.parent();
-            page.steps.push(Step { commit, content: None });
+            page.steps.push(WalkEntry { commit, content: None });
             taken = true;
             match parent {
                 Some(parent) => at = parent,

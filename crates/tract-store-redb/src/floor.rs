@@ -111,7 +111,7 @@ impl BareRedb {
     ///
     /// # Errors
     /// What redb says.
-    pub fn write_apart(&mut self, branches: u64, in_all: u32) -> StoreResult<()> {
+    pub fn write_branches(&mut self, branches: u64, in_all: u32) -> StoreResult<()> {
         let transaction = self.begin()?;
         {
             let mut tables = Tables::open(&transaction)?;
@@ -189,8 +189,8 @@ mod tests {
         let found = blobs.get(key.as_slice()).expect("it is read");
         assert_eq!(found.map(|value| value.value().len()), Some(500));
         drop(read);
-        bare.write_apart(8, 16).expect("it is written");
-        bare.write_apart(12, 16).expect("it is written");
+        bare.write_branches(8, 16).expect("it is written");
+        bare.write_branches(12, 16).expect("it is written");
         assert_eq!(bare.next, 121);
         let read = bare.database.begin_read().expect("it can be read");
         let logged = read.open_table(table(Space::Log)).expect("a table");

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use redb::{Builder, Database, ReadableDatabase, TableHandle};
-use tract_core::store::Threaded;
+use tract_core::store::ThreadedStore;
 use tract_core::{StoreErrorKind, StoreResult};
 use tract_kv::{KvStore, Space, files};
 
@@ -22,9 +22,9 @@ pub type RedbStore = KvStore<RedbEngine>;
 /// format of a later version, `Busy` when it is open elsewhere for longer than the timeout,
 /// `Corrupt` for a damaged file, `Unavailable` when the operating system refuses or when a file
 /// to be read only needs repair. A file that may be read and not written is opened for reading.
-pub fn open(path: impl AsRef<Path>, options: &RedbOptions) -> StoreResult<Threaded<RedbStore>> {
+pub fn open(path: impl AsRef<Path>, options: &RedbOptions) -> StoreResult<ThreadedStore<RedbStore>> {
     let engine = open_engine(path.as_ref(), options)?;
-    Ok(Threaded::new(KvStore::new(engine)?, options.write_mode))
+    Ok(ThreadedStore::new(KvStore::new(engine)?, options.write_mode))
 }
 
 pub(crate) fn open_engine(path: &Path, options: &RedbOptions) -> StoreResult<RedbEngine> {
@@ -34,7 +34,7 @@ pub(crate) fn open_engine(path: &Path, options: &RedbOptions) -> StoreResult<Red
 }
 
 fn open_file(path: &Path, options: &RedbOptions) -> StoreResult<File> {
-    let exists = look(path)?;
+    let exists = inspect(path)?;
     if !exists && (!options.create || options.read_only) {
         return Err(files::no_store(BACKEND, path));
     }
@@ -79,7 +79,7 @@ fn is_unwritable(error: &redb::DatabaseError) -> bool {
 }
 
 /// Says whether there is a file that may be a store; an empty one is none yet.
-fn look(path: &Path) -> StoreResult<bool> {
+fn inspect(path: &Path) -> StoreResult<bool> {
     use std::io::Read;
     let not_a_store = |found: &str| {
         let message = format!("expected a redb file, found {found}: {}", path.display());

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use tract_core::StoreResult;
-use tract_core::store::{Threaded, WriteMode};
+use tract_core::store::{ThreadedStore, WriteMode};
 use tract_store_redb::{RedbOptions, RedbStore};
 
-fn open(folder: &Path, mode: WriteMode) -> StoreResult<Threaded<RedbStore>> {
+fn open(folder: &Path, mode: WriteMode) -> StoreResult<ThreadedStore<RedbStore>> {
     let options = RedbOptions::new().create(true).write_mode(mode);
     tract_store_redb::open(folder.join("agent.redb"), &options)
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use redb::{Database, ReadableDatabase, TableDefinition};
-use tract_core::store::{BlobKey, BlockingStore, Threaded, Walk, WriteMode};
+use tract_core::store::{BlobKey, BlockingStore, ThreadedStore, Walk, WriteMode};
 use tract_core::{
     Applied, Batch, BatchId, Blob, By, Commit, CommitId, CommitRecord, Expect, Kind, LogNote, Op,
     OperationId, RefEdit, RefName, RefTarget, RepoName, Store, StoreErrorKind, block_on,
@@ -17,7 +17,7 @@ fn repo() -> RepoName {
     RepoName::default()
 }
 
-fn create(path: &Path) -> Threaded<RedbStore> {
+fn create(path: &Path) -> ThreadedStore<RedbStore> {
     tract_store_redb::open(path, &RedbOptions::new().create(true)).unwrap()
 }
 

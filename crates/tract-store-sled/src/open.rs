@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use tract_core::store::Threaded;
+use tract_core::store::ThreadedStore;
 use tract_core::{StoreErrorKind, StoreResult};
 use tract_kv::{KvStore, files};
 
@@ -27,14 +27,14 @@ const DEFAULT_TREE: &[u8] = b"__sled__default";
 /// `NoStore` when there is none, `NotAStore` for anything else that lies there, `TooNew` for a
 /// format of a later version, `Busy` when it is open elsewhere for longer than the timeout,
 /// `Corrupt` for damaged files, `Unavailable` when the operating system refuses.
-pub fn open(path: impl AsRef<Path>, options: &SledOptions) -> StoreResult<Threaded<SledStore>> {
+pub fn open(path: impl AsRef<Path>, options: &SledOptions) -> StoreResult<ThreadedStore<SledStore>> {
     let engine = open_engine(path.as_ref(), options)?;
-    Ok(Threaded::new(KvStore::new(engine)?, options.write_mode))
+    Ok(ThreadedStore::new(KvStore::new(engine)?, options.write_mode))
 }
 
 pub(crate) fn open_engine(path: &Path, options: &SledOptions) -> StoreResult<SledEngine> {
     let path = files::absolute(BACKEND, path)?;
-    if !look(&path).map_err(files::at(&path))? {
+    if !inspect(&path).map_err(files::at(&path))? {
         if !options.create {
             return Err(files::no_store(BACKEND, &path));
         }
@@ -95,7 +95,7 @@ fn is_unfinished_snapshot(name: &OsStr) -> bool {
 }
 
 /// Says whether there is a folder that may be a store; an empty or half made one is none yet.
-fn look(path: &Path) -> StoreResult<bool> {
+fn inspect(path: &Path) -> StoreResult<bool> {
     let not_a_store = |found: &str| {
         let message = format!("expected a folder of sled, found {found}: {}", path.display());
         Err(new(StoreErrorKind::NotAStore, "open", message))

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use tract_core::StoreResult;
-use tract_core::store::{Threaded, WriteMode};
+use tract_core::store::{ThreadedStore, WriteMode};
 use tract_store_sled::{SledOptions, SledStore};
 
-fn open(folder: &Path, mode: WriteMode) -> StoreResult<Threaded<SledStore>> {
+fn open(folder: &Path, mode: WriteMode) -> StoreResult<ThreadedStore<SledStore>> {
     let options = SledOptions::new().create(true).write_mode(mode);
     tract_store_sled::open(folder.join("agent.sled"), &options)
 }

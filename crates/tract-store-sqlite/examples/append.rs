@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, params};
-use tract_core::store::{BlobKey, BlockingStore, Threaded, Walk, WriteMode};
+use tract_core::store::{BlobKey, BlockingStore, ThreadedStore, Walk, WriteMode};
 use tract_core::{
     Applied, Batch, BatchId, Blob, By, Commit, CommitId, CommitRecord, Expect, Kind, LogNote, Op,
     OperationId, RefEdit, RefName, RefTarget, RepoName, Store, block_on,
@@ -46,7 +46,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-fn fresh(path: &Path, mode: WriteMode) -> Outcome<Threaded<SqliteStore>> {
+fn fresh(path: &Path, mode: WriteMode) -> Outcome<ThreadedStore<SqliteStore>> {
     for end in ["", "-wal", "-shm"] {
         let mut file = path.as_os_str().to_owned();
         file.push(end);
@@ -116,7 +116,7 @@ impl Line {
         Ok(Append { batch, record })
     }
 
-    fn fill(&mut self, store: &Threaded<SqliteStore>, count: usize) -> Outcome<()> {
+    fn fill(&mut self, store: &ThreadedStore<SqliteStore>, count: usize) -> Outcome<()> {
         let repo = RepoName::default();
         let mut left = count;
         while left > 0 {
@@ -180,7 +180,7 @@ fn durable(folder: &Path, history: usize, size: usize) -> Outcome<()> {
         floor.write(&group?)?;
     }
     let repo = RepoName::default();
-    let apply = |store: &Threaded<SqliteStore>, append: Append| {
+    let apply = |store: &ThreadedStore<SqliteStore>, append: Append| {
         expect_done(block_on(store.apply(&repo, append.batch))?)
     };
     let mut times = [const { Vec::new() }; 7];

@@ -19,7 +19,7 @@ use crate::schema::{
     DERIVED, DERIVED_LAST, REPO, TEXT, TOOL, TOOL_NAME, TOOLSET, blob_segment, bytes_of, place,
     prefix, segment_start, small_sum,
 };
-use crate::write::{Tx, Writing};
+use crate::write::{Tx, WriteTransaction};
 use crate::{tools, wal};
 
 const OP: &str = "check";
@@ -68,7 +68,7 @@ pub(crate) fn check(
     repair: bool,
 ) -> StoreResult<Vec<Damage>> {
     let writing = match repair {
-        true => Some(Writing::begin(connection, OP)?),
+        true => Some(WriteTransaction::begin(connection, OP)?),
         false => None,
     };
     let mut check = Check {
@@ -109,7 +109,7 @@ impl Check<'_> {
     /// Names a log that was set aside because it is damaged.
     fn kept_log(&mut self) {
         let Some(path) = self.connection.path().map(Path::new) else { return };
-        let kept = wal::kept(path);
+        let kept = wal::damaged_log(path);
         if kept.exists() {
             let shown = kept.display();
             self.found(

@@ -78,7 +78,7 @@ impl BareSqlite {
     ///
     /// # Errors
     /// What SQLite says.
-    pub fn write_apart(&mut self, branches: u64, in_all: u32) -> StoreResult<()> {
+    pub fn write_branches(&mut self, branches: u64, in_all: u32) -> StoreResult<()> {
         self.group(branches, i64::from(in_all)).map_err(engine("bench"))
     }
 
@@ -195,8 +195,8 @@ mod tests {
             })
         };
         assert_eq!(counts(&bare), [101, 101, 2, 1]);
-        bare.write_apart(8, 16).expect("it is written");
-        bare.write_apart(12, 16).expect("it is written");
+        bare.write_branches(8, 16).expect("it is written");
+        bare.write_branches(12, 16).expect("it is written");
         assert_eq!(counts(&bare), [121, 121, 22, 17]);
         assert_eq!(bare.walk(7).expect("it is read"), 14);
         assert_eq!(bare.read().expect("it is read"), 121 * (500 + 120));

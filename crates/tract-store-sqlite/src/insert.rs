@@ -25,7 +25,7 @@ pub(crate) const LARGE_BYTES: usize = 1 << 20;
 
 /// What becomes known when a transaction is durable.
 #[derive(Debug, Default)]
-pub(crate) struct Fresh {
+pub(crate) struct CommittedState {
     pub(crate) repos: HashMap<String, i64>,
     pub(crate) places: IdMap<(i64, ObjectId), i64>,
     /// Refs as the batches of this group have moved them so far; nobody else can.
@@ -38,7 +38,7 @@ pub(crate) struct Fresh {
     next_blob: IdMap<i64, i64>,
 }
 
-impl Fresh {
+impl CommittedState {
     /// Tells the handle.
     pub(crate) fn remember(self, memory: &Mutex<Memory>) {
         let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);

@@ -9,7 +9,7 @@ use tract_core::{Batch, Blob, ObjectId, StoreResult};
 use crate::error::engine;
 use crate::insert::LARGE_BYTES;
 use crate::schema::prefix;
-use crate::write::{New, OP, Tx};
+use crate::write::{NewObjects, OP, Tx};
 
 /// How many prefixes one statement looks up. Fewer than a third of them are asked for one by one.
 pub(crate) const WIDE: usize = 25;
@@ -27,11 +27,11 @@ static ANY_BLOB: LazyLock<String> = LazyLock::new(|| {
 impl Tx<'_> {
     /// Looks for what the usual batch brings, a commit and a blob, by one statement. `record` is
     /// the first commit's.
-    pub(crate) fn new_in(&mut self, repo: i64, batch: &Batch, record: &[u8]) -> StoreResult<New> {
-        let Some(first) = batch.commits.first() else { return Ok(New::default()) };
+    pub(crate) fn new_in(&mut self, repo: i64, batch: &Batch, record: &[u8]) -> StoreResult<NewObjects> {
+        let Some(first) = batch.commits.first() else { return Ok(NewObjects::default()) };
         let [blob] = batch.blobs.as_slice() else {
             let commit = self.stored_commit(repo, first.id(), record)?.is_none();
-            return Ok(New { commit, blob: false });
+            return Ok(NewObjects { commit, blob: false });
         };
         let sql = "SELECT (SELECT id FROM commits WHERE repo = ?1 AND h = ?2 AND rec = ?3), \
                    (SELECT id FROM blobs WHERE repo = ?1 AND h = ?4 AND data = ?5)";
@@ -47,7 +47,7 @@ impl Tx<'_> {
         if let Some(at) = commit {
             self.fresh.places.insert((repo, ObjectId::Commit(first.id())), at);
         }
-        Ok(New { commit: commit.is_none(), blob: is_small && stored.is_none() })
+        Ok(NewObjects { commit: commit.is_none(), blob: is_small && stored.is_none() })
     }
 
     /// Whether it is sure that none of these, [`WIDE`] at most, is stored; else each has to be

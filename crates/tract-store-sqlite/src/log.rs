@@ -320,7 +320,7 @@ pub(crate) fn target(
 }
 
 /// What a listing of refs gives: those that are sound, and the names of those that are damaged.
-pub(crate) type Listed = (Vec<(RefName, RefTarget)>, Vec<String>);
+pub(crate) type RefListing = (Vec<(RefName, RefTarget)>, Vec<String>);
 
 /// Lists the refs whose names begin with `prefix`.
 pub(crate) fn list(
@@ -328,7 +328,7 @@ pub(crate) fn list(
     op: &'static str,
     repo: i64,
     prefix: &str,
-) -> StoreResult<Listed> {
+) -> StoreResult<RefListing> {
     let sql = "SELECT name, target, sum FROM refs WHERE repo = ?1 AND name >= ?2 ORDER BY name";
     let mut select = statement(connection, op, sql)?;
     let mut rows = select.query(params![repo, prefix]).map_err(engine(op))?;

@@ -57,14 +57,14 @@ pub(crate) fn name_text(name: &mut Vec<u8>, repo: i64, text: &[u8]) {
 
 /// A map that forgets what has not been put in for a while.
 #[derive(Debug)]
-pub(crate) struct Aging<K, V> {
+pub(crate) struct AgingMap<K, V> {
     young: IdMap<K, V>,
     old: IdMap<K, V>,
     weight: usize,
     limit: usize,
 }
 
-impl<K: Eq + Hash, V> Aging<K, V> {
+impl<K: Eq + Hash, V> AgingMap<K, V> {
     fn new(limit: usize) -> Self {
         Self { young: IdMap::default(), old: IdMap::default(), weight: 0, limit }
     }
@@ -93,23 +93,23 @@ const REPOS: usize = 4 << 10;
 #[derive(Debug)]
 pub(crate) struct Memory {
     /// Numbers of repositories, by name.
-    pub(crate) repos: Aging<String, i64>,
+    pub(crate) repos: AgingMap<String, i64>,
     /// The row that the next entry of a repository's log takes, unless others wrote meanwhile:
     /// a guess, which the primary key settles.
-    pub(crate) next_entry: Aging<i64, i64>,
+    pub(crate) next_entry: AgingMap<i64, i64>,
     /// Row numbers of objects.
-    pub(crate) places: Aging<(i64, ObjectId), i64>,
+    pub(crate) places: AgingMap<(i64, ObjectId), i64>,
     /// Row numbers of texts, by what [`name_text`] writes.
-    pub(crate) texts: Aging<TextName, i64>,
+    pub(crate) texts: AgingMap<TextName, i64>,
 }
 
 impl Memory {
     pub(crate) fn new() -> Self {
         Self {
-            repos: Aging::new(REPOS),
-            next_entry: Aging::new(REPOS),
-            places: Aging::new(16 << 10),
-            texts: Aging::new(1 << 10),
+            repos: AgingMap::new(REPOS),
+            next_entry: AgingMap::new(REPOS),
+            places: AgingMap::new(16 << 10),
+            texts: AgingMap::new(1 << 10),
         }
     }
 }

@@ -24,7 +24,7 @@ pub(crate) const WRITER_KIB: i64 = 8000;
 const OLDEST_SQLITE: i32 = 3_051_003;
 
 /// Looks at the file before SQLite does, so that nothing foreign is touched.
-pub(crate) fn look(path: &Path, options: &SqliteOptions) -> StoreResult<()> {
+pub(crate) fn inspect_file(path: &Path, options: &SqliteOptions) -> StoreResult<()> {
     let refused = |kind, message: String| Err(new(kind, "open", message));
     if rusqlite::version_number() < OLDEST_SQLITE {
         let found = rusqlite::version();
@@ -166,14 +166,14 @@ pub(crate) fn cache(connection: &Connection, kib: i64) -> rusqlite::Result<()> {
 }
 
 /// What a database says of itself.
-enum Found {
+enum StoreKind {
     Empty,
     Ours,
     /// A store of an earlier format.
     Older,
 }
 
-fn inspect(connection: &Connection, path: &Path) -> StoreResult<Found> {
+fn inspect(connection: &Connection, path: &Path) -> StoreResult<StoreKind> {
     let read = |name: &str| {
         connection
             .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
@@ -191,7 +191,7 @@ fn inspect(connection: &Connection, path: &Path) -> StoreResult<Found> {
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(engine("open"))?;
     if application == 0 && version == 0 && tables.is_empty() {
-        return Ok(Found::Empty);
+        return Ok(StoreKind::Empty);
     }
     if application != i64::from(APPLICATION_ID) {
         let message = format!("{} is a database of another program", path.display());
@@ -203,19 +203,19 @@ fn inspect(connection: &Connection, path: &Path) -> StoreResult<Found> {
         return Err(new(StoreErrorKind::TooNew { found, known: FORMAT }, "open", message));
     }
     if version > 0 && version < i64::from(FORMAT) {
-        return Ok(Found::Older);
+        return Ok(StoreKind::Older);
     }
     let expected = TABLES.iter().map(|(name, sql)| (*name, *sql));
     match version == i64::from(FORMAT)
         && expected.eq(tables.iter().map(|(name, sql)| (name.as_str(), sql.as_str())))
     {
-        true => Ok(Found::Ours),
+        true => Ok(StoreKind::Ours),
         false => Err(damaged("open", format!("the tables are not those of format {version}"))),
     }
 }
 
 /// Inspects all of it as of one moment: somebody else may be making it just now.
-fn inspect_at_once(connection: &mut Connection, path: &Path) -> StoreResult<Found> {
+fn inspect_at_once(connection: &mut Connection, path: &Path) -> StoreResult<StoreKind> {
     let moment = connection.transaction().map_err(engine("open"))?;
     let found = inspect(&moment, path)?;
     moment.finish().map_err(engine("open"))?;
@@ -230,7 +230,7 @@ pub(crate) fn prepare(
     read_only: bool,
 ) -> StoreResult<()> {
     let found = match inspect_at_once(connection, path).map_err(|error| at(path, error))? {
-        Found::Older if read_only => {
+        StoreKind::Older if read_only => {
             let message = format!(
                 "{} has an earlier format than {FORMAT}: open it for writing once, which brings it \
                  to that and leaves a copy",
@@ -238,28 +238,28 @@ pub(crate) fn prepare(
             );
             return Err(new(StoreErrorKind::ReadOnly, "open", message));
         }
-        Found::Older => {
+        StoreKind::Older => {
             steps::upgrade(connection, path, steps::STEPS, FORMAT)?;
             inspect_at_once(connection, path)?
         }
         found => found,
     };
     match found {
-        Found::Older => return Err(damaged("open", "a migration did not reach its format")),
-        Found::Ours if read_only => return Ok(()),
-        Found::Ours => return enter_wal(connection, options.busy_timeout),
-        Found::Empty if read_only || !options.create => {
+        StoreKind::Older => return Err(damaged("open", "a migration did not reach its format")),
+        StoreKind::Ours if read_only => return Ok(()),
+        StoreKind::Ours => return enter_wal(connection, options.busy_timeout),
+        StoreKind::Empty if read_only || !options.create => {
             let message = format!("{} is an empty database", path.display());
             return Err(new(StoreErrorKind::NoStore, "open", message));
         }
-        Found::Empty => {}
+        StoreKind::Empty => {}
     }
     enter_wal(connection, options.busy_timeout)?;
     let begun = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .map_err(engine("open"))?;
     // Another process may have been faster.
-    if let Found::Ours = inspect(&begun, path)? {
+    if let StoreKind::Ours = inspect(&begun, path)? {
         return Ok(());
     }
     for (_, sql) in TABLES {

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
-use tract_core::store::{BlobKey, Hint};
+use tract_core::store::{BlobKey, LocationHint};
 use tract_core::{
     Blob, BlobId, Commit, CommitId, IdPrefix, ObjectId, StoreResult, Toolset, ToolsetId, parallel,
 };
@@ -42,15 +42,15 @@ impl Drop for Snapshot<'_> {
 
 /// Lends another thread a connection to read from, in a snapshot of its own, or none where none is
 /// free. What it shows may differ from what the caller sees by what was written or swept meanwhile.
-pub(crate) type Others<'a> = dyn Fn(&mut dyn FnMut(&Connection)) + Sync + 'a;
+pub(crate) type ReaderPool<'a> = dyn Fn(&mut dyn FnMut(&Connection)) + Sync + 'a;
 
 /// Reads the column `content`: 0 says that the content lies at the commit's own place.
 pub(crate) fn content_place(place: i64, content: Option<i64>) -> Option<i64> {
     content.map(|content| if content == 0 { place } else { content })
 }
 
-pub(crate) fn hint(place: i64, content: Option<i64>) -> Option<Hint> {
-    content_place(place, content).map(|place| Hint(place as u64))
+pub(crate) fn hint(place: i64, content: Option<i64>) -> Option<LocationHint> {
+    content_place(place, content).map(|place| LocationHint(place as u64))
 }
 
 const COMMIT_BY_H: &str = "SELECT id, rec FROM commits WHERE repo = ?1 AND h = ?2";
@@ -110,7 +110,7 @@ fn blob_at(
     connection: &Connection,
     repo: i64,
     id: BlobId,
-    place: Hint,
+    place: LocationHint,
 ) -> StoreResult<Option<Blob>> {
     let sql = "SELECT data FROM blobs WHERE id = ?1 AND repo = ?2";
     let mut select = statement(connection, "blobs", sql)?;
@@ -130,7 +130,7 @@ const GAP: i64 = 4;
 /// found so is left for [`blob`].
 pub(crate) fn neighbours(
     connection: &Connection,
-    others: &Others<'_>,
+    others: &ReaderPool<'_>,
     repo: i64,
     keys: &[BlobKey],
     blobs: &mut [Option<Blob>],

@@ -10,7 +10,7 @@ use crate::error::{engine, new};
 
 /// What brings a database from one format to the next.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
+pub(crate) struct Migration {
     /// The format that it begins with; it ends with the one after.
     pub(crate) from: u32,
     /// What it does, within the transaction of all steps.
@@ -18,7 +18,7 @@ pub(crate) struct Step {
 }
 
 /// All steps, by number. There are none yet: format 1 is the first.
-pub(crate) const STEPS: &[Step] = &[];
+pub(crate) const STEPS: &[Migration] = &[];
 
 fn version(connection: &Connection) -> StoreResult<u32> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(engine("migrate"))
@@ -30,14 +30,14 @@ fn version(connection: &Connection) -> StoreResult<u32> {
 pub(crate) fn upgrade(
     connection: &mut Connection,
     path: &Path,
-    steps: &[Step],
+    steps: &[Migration],
     to: u32,
 ) -> StoreResult<Option<PathBuf>> {
     let from = version(connection)?;
     if from == to {
         return Ok(None);
     }
-    let way: Vec<Step> =
+    let way: Vec<Migration> =
         (from..to).map_while(|from| steps.iter().find(|step| step.from == from).copied()).collect();
     if way.len() != to.saturating_sub(from) as usize {
         let message = format!("expected a way from format {from} to {to}, found none");
@@ -94,9 +94,9 @@ fn copied(connection: &Connection, path: &Path, format: u32) -> StoreResult<Path
 mod tests {
     use super::*;
 
-    const GOOD: [Step; 2] = [
-        Step { from: 2, sql: "UPDATE t SET a = a * 10; ALTER TABLE t ADD COLUMN b;" },
-        Step { from: 1, sql: "UPDATE t SET a = a + 1;" },
+    const GOOD: [Migration; 2] = [
+        Migration { from: 2, sql: "UPDATE t SET a = a * 10; ALTER TABLE t ADD COLUMN b;" },
+        Migration { from: 1, sql: "UPDATE t SET a = a + 1;" },
     ];
 
     fn database(folder: &Path) -> (PathBuf, Connection) {
@@ -130,7 +130,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let (path, mut connection) = database(folder.path());
         let bad =
-            [GOOD[1], Step { from: 2, sql: "UPDATE t SET a = 7; INSERT INTO nowhere VALUES (1);" }];
+            [GOOD[1], Migration { from: 2, sql: "UPDATE t SET a = 7; INSERT INTO nowhere VALUES (1);" }];
         upgrade(&mut connection, &path, &bad, 3).expect_err("there is no such table");
         assert_eq!((value(&connection), version(&connection).expect("a version")), (1, 1));
         // And can be tried again, with steps that work.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rusqlite::{Connection, params};
 use tract_core::store::{
-    BlobKey, BlockingStore, Capabilities, Damage, Joining, LogQuery, StoreStats, Threaded, Walk,
+    BlobKey, BlockingStore, Capabilities, Damage, JoinBatches, LogQuery, StoreStats, ThreadedStore, Walk,
     WalkPage,
 };
 use tract_core::{
@@ -23,7 +23,7 @@ use crate::memory::Memory;
 use crate::migrate::{Access, READER_KIB, WRITER_KIB};
 use crate::read::{self, Snapshot, statement};
 use crate::schema::{DERIVED, DERIVED_LAST};
-use crate::write::Writing;
+use crate::write::WriteTransaction;
 use crate::{SqliteOptions, check, log, migrate, stats, tools, walk, write};
 
 /// How many connections read at once: a reader of many rows takes as many as there are processors.
@@ -35,8 +35,8 @@ const READERS: usize = 8;
 /// `NoStore` when there is none, `NotAStore` for anything else that lies there, `TooNew` for a
 /// format of a later version, `Busy` when it is locked longer than the timeout, `ReadOnly` when
 /// it would have to be made but cannot be written, `Unavailable` when the operating system refuses.
-pub fn open(path: impl AsRef<Path>, options: &SqliteOptions) -> StoreResult<Threaded<SqliteStore>> {
-    Ok(Threaded::new(SqliteStore::open(path.as_ref(), options)?, options.write_mode))
+pub fn open(path: impl AsRef<Path>, options: &SqliteOptions) -> StoreResult<ThreadedStore<SqliteStore>> {
+    Ok(ThreadedStore::new(SqliteStore::open(path.as_ref(), options)?, options.write_mode))
 }
 
 /// A store in one SQLite file. [`open`] gives it ready for use.
@@ -71,7 +71,7 @@ impl SqliteStore {
         let path = std::path::absolute(path).map_err(|error| {
             new(StoreErrorKind::Invalid, "open", "the path is empty").with_source(error)
         })?;
-        migrate::look(&path, options)?;
+        migrate::inspect_file(&path, options)?;
         crate::wal::check(&path)?;
         let first = if options.read_only { Access::Read } else { Access::Write };
         let (connection, access) = match migrate::opened(&path, first, options) {
@@ -141,7 +141,7 @@ impl SqliteStore {
 
     /// Reads on another connection than the caller's, if one is free; who reads what it would have
     /// read finds what is wrong.
-    fn lend(&self, op: &'static str, read: &mut dyn FnMut(&Connection)) {
+    fn read_on_free_reader(&self, op: &'static str, read: &mut dyn FnMut(&Connection)) {
         let free = self.readers.iter().find_map(|reader| reader.try_lock().ok());
         if let Some(mut reader) = free {
             let _ = self.read_on(&mut reader, op, |connection| {
@@ -222,7 +222,7 @@ impl SqliteStore {
     fn group(
         &self,
         group: &[(RepoName, Batch)],
-        joining: Option<&mut Joining<'_>>,
+        joining: Option<&mut JoinBatches<'_>>,
     ) -> Vec<StoreResult<Applied>> {
         let written = self.write(write::OP, |connection| {
             let (answers, in_doubt) = write::group(connection, &self.memory, group, joining);
@@ -259,7 +259,7 @@ impl BlockingStore for SqliteStore {
     fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
         let mut blobs: Vec<Option<Blob>> = vec![None; keys.len()];
         self.read_repo("blobs", repo, |connection, repo| {
-            let others = |help: &mut dyn FnMut(&Connection)| self.lend("blobs", help);
+            let others = |help: &mut dyn FnMut(&Connection)| self.read_on_free_reader("blobs", help);
             read::neighbours(connection, &others, repo, keys, &mut blobs)?;
             let missing = blobs.iter_mut().zip(keys).filter(|(blob, _)| blob.is_none());
             for (blob, key) in missing {
@@ -305,7 +305,7 @@ impl BlockingStore for SqliteStore {
         self.read_repo("walk", repo, |connection, repo| {
             let head = (repo, ObjectId::Commit(walk.head));
             let place = lock(&self.memory).places.get(&head).copied();
-            let others = |help: &mut dyn FnMut(&Connection)| self.lend("walk", help);
+            let others = |help: &mut dyn FnMut(&Connection)| self.read_on_free_reader("walk", help);
             walk::walk(connection, &others, repo, &walk, place)
         })?
         .ok_or_else(|| StoreError::missing(BACKEND, "walk", ObjectId::Commit(walk.head)))
@@ -389,7 +389,7 @@ impl BlockingStore for SqliteStore {
     fn drop_derived(&self, repo: &RepoName) -> StoreResult<()> {
         const OP: &str = "drop_derived";
         self.write(OP, |connection| {
-            let writing = Writing::begin(connection, OP)?;
+            let writing = WriteTransaction::begin(connection, OP)?;
             if let Some(repo) = log::repo_number(connection, OP, repo)? {
                 let sql = "DELETE FROM small WHERE repo = ?1 AND kind BETWEEN ?2 AND ?3";
                 statement(connection, OP, sql)?
@@ -434,7 +434,7 @@ impl BlockingStore for SqliteStore {
     fn apply_joined(
         &self,
         group: &[(RepoName, Batch)],
-        joining: &mut Joining<'_>,
+        joining: &mut JoinBatches<'_>,
     ) -> Vec<StoreResult<Applied>> {
         self.group(group, Some(joining))
     }

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OpenFlags};
 const SIDES: [&str; 2] = ["-wal", "-journal"];
 
 /// Returns the path of a file that SQLite keeps beside another.
-pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
+pub(crate) fn sibling_path(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     PathBuf::from(name)
@@ -19,7 +19,7 @@ pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
 /// A journal says that a transaction broke off, and that the file has pages of both sides of it.
 pub(crate) fn is_whole(path: &Path) -> bool {
     SIDES.iter().all(|side| {
-        let length = std::fs::metadata(beside(path, side)).map(|file| file.len());
+        let length = std::fs::metadata(sibling_path(path, side)).map(|file| file.len());
         match length {
             Ok(length) => length == 0,
             Err(error) => error.kind() == std::io::ErrorKind::NotFound,

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use tract_core::StoreResult;
 
 use crate::error::{damaged, new};
-use crate::uri::beside;
+use crate::uri::sibling_path;
 
 const HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
@@ -117,22 +117,22 @@ fn gap(path: &Path) -> io::Result<Option<Gap>> {
 }
 
 /// Where a damaged log is kept.
-pub(crate) fn kept(path: &Path) -> PathBuf {
-    beside(path, "-wal.damaged")
+pub(crate) fn damaged_log(path: &Path) -> PathBuf {
+    sibling_path(path, "-wal.damaged")
 }
 
 /// Refuses a store once whose log has a gap with acknowledged writes behind it, and keeps a copy of
 /// that log: to open it again is to go on without them.
 pub(crate) fn check(path: &Path) -> StoreResult<()> {
     const OP: &str = "open";
-    let log = beside(path, "-wal");
+    let log = sibling_path(path, "-wal");
     let gap = match gap(&log) {
         Ok(Some(gap)) => gap,
         Ok(None) => return Ok(()),
         // SQLite says what is wrong with a log that cannot be read.
         Err(_) => return Ok(()),
     };
-    let copy = kept(path);
+    let copy = damaged_log(path);
     let same = |a: &Path, b: &Path| {
         let read = |path: &Path| Header::read(&mut File::open(path)?);
         Ok::<_, io::Error>(read(a)? == read(b)?)
@@ -180,7 +180,7 @@ mod tests {
             connection.execute("INSERT INTO t VALUES (?1)", [n]).expect("a row");
         }
         let log = folder.join("copy.db-wal");
-        std::fs::copy(beside(&live, "-wal"), &log).expect("a copy");
+        std::fs::copy(sibling_path(&live, "-wal"), &log).expect("a copy");
         (log.clone(), std::fs::read(&log).expect("a log"))
     }
 
@@ -228,6 +228,6 @@ mod tests {
             .query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(()))
             .expect("it restarts");
         connection.execute("INSERT INTO t VALUES (1)", []).expect("a row");
-        assert_eq!(gap(&beside(&live, "-wal")).expect("it reads"), None);
+        assert_eq!(gap(&sibling_path(&live, "-wal")).expect("it reads"), None);
     }
 }

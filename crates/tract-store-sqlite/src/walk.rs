@@ -5,11 +5,11 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, params};
-use tract_core::store::{Step, Walk, WalkPage};
+use tract_core::store::{WalkEntry, Walk, WalkPage};
 use tract_core::{Commit, CommitId, DerivedKind, ObjectId, StoreError, StoreResult, parallel};
 
 use crate::error::{BACKEND, corrupt, engine};
-use crate::read::{Others, find_commit, hint, statement};
+use crate::read::{ReaderPool, find_commit, hint, statement};
 use crate::schema::{DERIVED, bytes_of, prefix, segment_start, small_sum};
 
 const OP: &str = "walk";
@@ -21,14 +21,14 @@ const OP: &str = "walk";
 /// begins, or a place is wrong), it looks the parent up by id and goes on from there.
 pub(crate) fn walk(
     connection: &Connection,
-    others: &Others<'_>,
+    others: &ReaderPool<'_>,
     repo: i64,
     walk: &Walk,
     place: Option<i64>,
 ) -> StoreResult<WalkPage> {
     let limit = walk.limit.max(1);
     let mut page = WalkPage::default();
-    let mut at = Position { id: walk.head, place, sure: false };
+    let mut at = WalkPosition { id: walk.head, place, sure: false };
     loop {
         if walk.until == Some(at.id) {
             return Ok(page);
@@ -54,7 +54,7 @@ pub(crate) fn walk(
 
 /// The commit to be read next.
 #[derive(Clone, Copy)]
-struct Position {
+struct WalkPosition {
     id: CommitId,
     /// Where it may lie; checked when it is read.
     place: Option<i64>,
@@ -63,7 +63,7 @@ struct Position {
 }
 
 /// Finds a commit by id: the only row with these first eight bytes, else by reading all of them.
-fn locate(connection: &Connection, repo: i64, at: &mut Position) -> StoreResult<i64> {
+fn locate(connection: &Connection, repo: i64, at: &mut WalkPosition) -> StoreResult<i64> {
     if !at.sure {
         let sql = "SELECT id FROM commits WHERE repo = ?1 AND h = ?2 LIMIT 2";
         let mut select = statement(connection, OP, sql)?;
@@ -90,7 +90,7 @@ const FIRST_PORTION: usize = 32;
 const LARGEST_PORTION: usize = 4096;
 
 /// A row and the commit that it holds, when it holds one.
-struct Found {
+struct FoundRow {
     place: i64,
     content: Option<i64>,
     commit: Option<Commit>,
@@ -99,11 +99,11 @@ struct Found {
 /// Reads the rows of so many places from `top` down.
 fn rows_down(
     connection: &Connection,
-    others: &Others<'_>,
+    others: &ReaderPool<'_>,
     repo: i64,
     top: i64,
     count: usize,
-) -> StoreResult<VecDeque<Found>> {
+) -> StoreResult<VecDeque<FoundRow>> {
     // The sign keeps it from going by the index of repositories.
     let sql = "SELECT id, content, rec FROM commits WHERE id BETWEEN ?1 AND ?2 AND +repo = ?3 \
                ORDER BY id DESC";
@@ -114,7 +114,7 @@ fn rows_down(
         let mut rows = select.query(params![low, high, repo]).map_err(engine(OP))?;
         while let Some(row) = rows.next().map_err(engine(OP))? {
             let record = bytes_of(row.get_ref(2).map_err(engine(OP))?);
-            found.push(Found {
+            found.push(FoundRow {
                 place: row.get(0).map_err(engine(OP))?,
                 content: row.get(1).map_err(engine(OP))?,
                 commit: Commit::decode_any(record).ok(),
@@ -130,15 +130,15 @@ fn rows_down(
 #[allow(clippy::too_many_arguments, reason = "one loop, cut in two to be readable")]
 fn range(
     connection: &Connection,
-    others: &Others<'_>,
+    others: &ReaderPool<'_>,
     repo: i64,
     walk: &Walk,
     limit: usize,
     place: i64,
     stop: Stop,
-    mut at: Position,
+    mut at: WalkPosition,
     page: &mut WalkPage,
-) -> StoreResult<Option<Position>> {
+) -> StoreResult<Option<WalkPosition>> {
     // Nothing below the row that the walk stops at is of use.
     let lowest = stop.as_ref().map_or_else(|| segment_start(place), |(stop, _)| *stop);
     let mut expected = place;
@@ -146,7 +146,7 @@ fn range(
         Some(_) => FIRST_PORTION,
         None => LARGEST_PORTION,
     };
-    let mut read: VecDeque<Found> = VecDeque::new();
+    let mut read: VecDeque<FoundRow> = VecDeque::new();
     loop {
         if walk.until == Some(at.id) || page.steps.len() >= limit {
             break;
@@ -157,7 +157,7 @@ fn range(
             read = rows_down(connection, others, repo, expected, count)?;
             portion = (portion * 2).min(LARGEST_PORTION);
         }
-        let Some(Found { place: found, content, commit }) = read.pop_front() else { break };
+        let Some(FoundRow { place: found, content, commit }) = read.pop_front() else { break };
         let Some(commit) = commit.filter(|commit| commit.id() == at.id) else {
             // Either the parent lies elsewhere, or this row is damaged: the index knows.
             if at.sure {
@@ -165,13 +165,13 @@ fn range(
             }
             // The very place that the index gave: read all rows that it could mean.
             at.sure = expected == place;
-            return Ok(Some(Position { place: None, ..at }));
+            return Ok(Some(WalkPosition { place: None, ..at }));
         };
         if found != expected {
             if at.sure {
                 return Err(corrupt(OP, ObjectId::Commit(at.id)));
             }
-            return Ok(Some(Position { place: None, ..at }));
+            return Ok(Some(WalkPosition { place: None, ..at }));
         }
         if let Some((stop, bytes)) = &stop
             && *stop == found
@@ -180,9 +180,9 @@ fn range(
             return Ok(None);
         }
         let parent = commit.parent();
-        page.steps.push(Step { commit, content: hint(found, content) });
+        page.steps.push(WalkEntry { commit, content: hint(found, content) });
         match parent {
-            Some(parent) => at = Position { id: parent, place: None, sure: false },
+            Some(parent) => at = WalkPosition { id: parent, place: None, sure: false },
             None => return Ok(None),
         }
         expected -= 1;
@@ -191,7 +191,7 @@ fn range(
         // The index gave this place, and the row there says that it is another repository's.
         true if at.sure => Err(corrupt(OP, ObjectId::Commit(at.id))),
         // Nothing was read at this place, so it cannot be trusted.
-        true => Ok(Some(Position { place: None, sure: true, ..at })),
+        true => Ok(Some(WalkPosition { place: None, sure: true, ..at })),
         false => Ok(Some(at)),
     }
 }

@@ -4,14 +4,14 @@
 use std::sync::{Mutex, PoisonError};
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, ToSql, params};
-use tract_core::store::Joining;
+use tract_core::store::JoinBatches;
 use tract_core::{
     Applied, Batch, BatchId, Conflict, Expect, ObjectId, RefEdit, RefName, RefTarget, RepoName,
     StoreError, StoreErrorKind, StoreResult,
 };
 
 use crate::error::{BACKEND, again, engine, new};
-use crate::insert::Fresh;
+use crate::insert::CommittedState;
 use crate::log;
 use crate::memory::Memory;
 use crate::read::{find_place, statement};
@@ -20,12 +20,12 @@ use crate::schema::{MAX_BYTES, log_base};
 pub(crate) const OP: &str = "apply";
 
 /// A transaction that writes; rolled back when it is dropped before its end.
-pub(crate) struct Writing<'c> {
+pub(crate) struct WriteTransaction<'c> {
     connection: &'c Connection,
     open: bool,
 }
 
-impl<'c> Writing<'c> {
+impl<'c> WriteTransaction<'c> {
     /// Takes the lock for writing at once: a transaction that reads first and writes then would
     /// be refused without any patience.
     pub(crate) fn begin(connection: &'c Connection, op: &'static str) -> StoreResult<Self> {
@@ -40,7 +40,7 @@ impl<'c> Writing<'c> {
     }
 }
 
-impl Drop for Writing<'_> {
+impl Drop for WriteTransaction<'_> {
     fn drop(&mut self) {
         // SQLite may have rolled back by itself.
         if self.open && !self.connection.is_autocommit() {
@@ -54,13 +54,13 @@ pub(crate) struct Checked<'b> {
     pub(crate) batch: &'b Batch,
     /// The bytes of its commits.
     pub(crate) records: Vec<Vec<u8>>,
-    pub(crate) new: New,
+    pub(crate) new: NewObjects,
     pub(crate) moves: Vec<Move<'b>>,
 }
 
 /// What a batch is known to bring.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct New {
+pub(crate) struct NewObjects {
     /// The first of its commits is not stored.
     pub(crate) commit: bool,
     /// It has one blob, which is not stored.
@@ -75,7 +75,7 @@ pub(crate) struct Move<'b> {
     pub(crate) done: bool,
 }
 
-enum Verdict<'b> {
+enum WriteCheck<'b> {
     Write(Checked<'b>),
     Answer(Applied),
 }
@@ -85,7 +85,7 @@ pub(crate) struct Tx<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) memory: &'a Mutex<Memory>,
     /// What becomes known when this transaction is durable.
-    pub(crate) fresh: Fresh,
+    pub(crate) fresh: CommittedState,
     /// Whether other batches come after this one.
     pub(crate) more_follow: bool,
     /// Statements in use, a dozen, by the address of their text: even the cache of the connection
@@ -100,7 +100,7 @@ pub(crate) fn group(
     connection: &Connection,
     memory: &Mutex<Memory>,
     group: &[(RepoName, Batch)],
-    joining: Option<&mut Joining<'_>>,
+    joining: Option<&mut JoinBatches<'_>>,
 ) -> (Vec<StoreResult<Applied>>, Option<String>) {
     let mut callers = group.len();
     match try_group(connection, memory, group, joining, &mut callers) {
@@ -125,10 +125,10 @@ fn try_group(
     connection: &Connection,
     memory: &Mutex<Memory>,
     group: &[(RepoName, Batch)],
-    mut joining: Option<&mut Joining<'_>>,
+    mut joining: Option<&mut JoinBatches<'_>>,
     callers: &mut usize,
 ) -> Result<Answers, GroupError> {
-    let writing = Writing::begin(connection, OP).map_err(failed)?;
+    let writing = WriteTransaction::begin(connection, OP).map_err(failed)?;
     let mut tx = Tx::new(connection, memory);
     let mut answers = Vec::with_capacity(group.len());
     tx.write_all(group, joining.is_some(), &mut answers)?;
@@ -155,7 +155,7 @@ fn try_group(
 impl<'a> Tx<'a> {
     pub(crate) fn new(connection: &'a Connection, memory: &'a Mutex<Memory>) -> Self {
         let statements = Vec::with_capacity(8);
-        let fresh = Fresh::default();
+        let fresh = CommittedState::default();
         Self { connection, memory, fresh, more_follow: true, statements, text_name: Vec::new() }
     }
 
@@ -208,11 +208,11 @@ impl<'a> Tx<'a> {
             self.more_follow = may_grow || n + 1 < batches.len();
             let verdict = self.repo(name).and_then(|repo| Ok((repo, self.check(repo, batch)?)));
             match verdict {
-                Ok((repo, Verdict::Write(checked))) => {
+                Ok((repo, WriteCheck::Write(checked))) => {
                     self.write(name, repo, checked).map_err(failed)?;
                     answers.push(Ok(Applied::Done));
                 }
-                Ok((_, Verdict::Answer(answer))) => answers.push(Ok(answer)),
+                Ok((_, WriteCheck::Answer(answer))) => answers.push(Ok(answer)),
                 // Nothing of this batch was written, unless the whole transaction is gone.
                 Err(error) if self.connection.is_autocommit() || crate::error::is_io(&error) => {
                     return Err(failed(error));
@@ -276,12 +276,12 @@ impl<'a> Tx<'a> {
         })
     }
 
-    fn check<'b>(&mut self, repo: Option<i64>, batch: &'b Batch) -> StoreResult<Verdict<'b>> {
+    fn check<'b>(&mut self, repo: Option<i64>, batch: &'b Batch) -> StoreResult<WriteCheck<'b>> {
         batch.check_refs(BACKEND)?;
         let records: Vec<_> = batch.commits.iter().map(tract_core::Commit::encode).collect();
         let new = match (repo, records.first()) {
             (Some(repo), Some(record)) => self.new_in(repo, batch, record)?,
-            _ => New::default(),
+            _ => NewObjects::default(),
         };
         if let Some(repo) = repo {
             // All commits of a batch that was applied are stored, so this one was not.
@@ -289,10 +289,10 @@ impl<'a> Tx<'a> {
                 && let Some(moved) = self.swap(repo, batch, &records)?
             {
                 let moves = vec![moved];
-                return Ok(Verdict::Write(Checked { batch, records, new, moves }));
+                return Ok(WriteCheck::Write(Checked { batch, records, new, moves }));
             }
             if self.has_batch(repo, batch.id)? {
-                return Ok(Verdict::Answer(Applied::Already));
+                return Ok(WriteCheck::Answer(Applied::Already));
             }
         }
         let mut moves = Vec::with_capacity(batch.refs.len());
@@ -310,7 +310,7 @@ impl<'a> Tx<'a> {
                 Expect::Is(target) => found.as_ref() == Some(target),
             };
             if !holds {
-                return Ok(Verdict::Answer(Applied::Conflict(Conflict {
+                return Ok(WriteCheck::Answer(Applied::Conflict(Conflict {
                     name: edit.name.clone(),
                     expected: edit.expect.clone(),
                     found,
@@ -320,7 +320,7 @@ impl<'a> Tx<'a> {
         }
         self.check_links(repo, batch)?;
         check_sizes(batch, &records)?;
-        Ok(Verdict::Write(Checked { batch, records, new, moves }))
+        Ok(WriteCheck::Write(Checked { batch, records, new, moves }))
     }
 
     /// The usual write: one ref, from where it is expected to elsewhere. Where all else holds, one

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use tract_core::StoreResult;
-use tract_core::store::{Threaded, WriteMode};
+use tract_core::store::{ThreadedStore, WriteMode};
 use tract_store_sqlite::{SqliteOptions, SqliteStore};
 
-fn open(folder: &Path, mode: WriteMode) -> StoreResult<Threaded<SqliteStore>> {
+fn open(folder: &Path, mode: WriteMode) -> StoreResult<ThreadedStore<SqliteStore>> {
     let options = SqliteOptions::new().create(true).write_mode(mode);
     tract_store_sqlite::open(folder.join("agent.db"), &options)
 }

@@ -1,7 +1,7 @@
 //! Crashes: what writers were told is held against what is there afterwards.
 //!
 //! A process appends with [`append`] until it is killed and says what was acknowledged; whoever
-//! killed it keeps that in [`Told`], opens the store again and asks [`Told::judge`].
+//! killed it keeps that in [`WriterReport`], opens the store again and asks [`WriterReport::judge`].
 //!
 //! ```
 //! use tract_core::RepoName;
@@ -79,7 +79,7 @@ struct Writer {
 
 /// What writers were told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct WriterReport {
     writers: Vec<Writer>,
 }
 
@@ -133,7 +133,7 @@ impl From<StoreError> for Loss {
     }
 }
 
-impl Told {
+impl WriterReport {
     /// Nothing yet, of so many writers.
     pub fn new(writers: usize) -> Self {
         Self { writers: vec![Writer::default(); writers] }
@@ -190,7 +190,7 @@ impl Told {
 }
 
 /// One line: of each writer where it is and all that it was told, between semicolons.
-impl fmt::Display for Told {
+impl fmt::Display for WriterReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, writer) in self.writers.iter().enumerate() {
             f.write_str(if n == 0 { "" } else { ";" })?;
@@ -204,7 +204,7 @@ impl fmt::Display for Told {
     }
 }
 
-impl FromStr for Told {
+impl FromStr for WriterReport {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -230,8 +230,8 @@ mod tests {
 
     use super::*;
 
-    fn filled() -> (tract_kv::MemoryStore, Told, Vec<CommitId>) {
-        let (store, mut told, mut ids) = (memory(), Told::new(2), Vec::new());
+    fn filled() -> (tract_kv::MemoryStore, WriterReport, Vec<CommitId>) {
+        let (store, mut told, mut ids) = (memory(), WriterReport::new(2), Vec::new());
         for writer in 0..2 {
             append(&store, &RepoName::default(), writer, 3, |id| {
                 told.acknowledge(writer, id);
@@ -262,7 +262,7 @@ mod tests {
         append(&store, &repo, 1, 2, |_| {}).expect("it is written");
         let loss = told.judge(&store, &repo).expect_err("two cannot have been");
         assert!(matches!(loss, Loss::Elsewhere { writer: 1, .. }), "{loss}");
-        let mut unknown = Told::new(1);
+        let mut unknown = WriterReport::new(1);
         assert!(unknown.judge(&store, &repo).is_err(), "nobody knows of three");
     }
 }

@@ -1,6 +1,6 @@
 //! Damage: whatever happens to its files, a store gives what was stored, or an error.
 //!
-//! [`Truth`] is what a repository held when it was whole. [`flipped_bytes`] flips bytes of a file, one
+//! [`ReachableObjects`] is what a repository held when it was whole. [`flipped_bytes`] flips bytes of a file, one
 //! at a time, and holds what can be read against it.
 
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ use crate::Rounds;
 
 /// All that can be reached from the refs and the ref log of a repository.
 #[derive(Clone, Debug)]
-pub struct Truth {
+pub struct ReachableObjects {
     repo: RepoName,
     commits: Vec<Commit>,
     blobs: Vec<Blob>,
@@ -47,7 +47,7 @@ fn all_of<T>(
     found.map(|(one, id)| one.ok_or_else(|| StoreError::missing("test", "damage", id))).collect()
 }
 
-impl Truth {
+impl ReachableObjects {
     /// Reads a store that is whole.
     ///
     /// # Errors
@@ -167,7 +167,7 @@ pub struct Flips {
 /// When the file cannot be read or written.
 pub fn flipped_bytes(
     file: &Path,
-    truth: &Truth,
+    truth: &ReachableObjects,
     rounds: &mut Rounds,
     open: impl Fn() -> StoreResult<Arc<dyn Store>>,
     sound: impl Fn(&Arc<dyn Store>) -> bool,
@@ -176,7 +176,7 @@ pub fn flipped_bytes(
     // Engines that grow their file by doubling leave an end that nobody reads.
     let used = whole.iter().rposition(|byte| *byte != 0).map_or(1, |last| last + 1);
     // An odd number of bytes apart, so that all parts of pages are met.
-    let step = (used / rounds.wanted().max(1)) | 1;
+    let step = (used / rounds.planned_rounds().max(1)) | 1;
     let places = (used / step).max(1);
     let mut flips = Flips::default();
     for round in rounds.by_ref() {
@@ -219,7 +219,7 @@ mod tests {
         let next = push_with_tools(&mut write, Some(head), "three", &tools).id();
         write.refs.push(crate::fixtures::advance("main", Some(head), next));
         block_on(store.apply(&repo, write)).map(drop).expect("it is written");
-        let truth = Truth::of(&*store, &repo).expect("it is whole");
+        let truth = ReachableObjects::of(&*store, &repo).expect("it is whole");
         assert_eq!((truth.commits.len(), truth.blobs.len(), truth.log.len()), (3, 4, 3));
         assert_eq!(truth.read(&*store), Ok(Vec::new()));
         let faulty = |fault| FaultyStore::new(Arc::clone(&store) as Arc<dyn Store>, fault);

@@ -8,7 +8,7 @@ const BUNDLED: &str = include_str!("../../../tests/data/trajectories/conversatio
 
 /// One recorded conversation: each message and each tool as the JSON text that was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Conversation {
+pub struct RecordedConversation {
     /// Its name in the recording.
     pub id: String,
     /// Its messages, in order.
@@ -18,7 +18,7 @@ pub struct Conversation {
 }
 
 /// Returns the conversations that are compiled into this crate: the same ones on every machine.
-pub fn conversations() -> Vec<Conversation> {
+pub fn conversations() -> Vec<RecordedConversation> {
     BUNDLED.lines().map(parse).collect()
 }
 
@@ -28,7 +28,7 @@ pub fn conversations() -> Vec<Conversation> {
 ///
 /// # Panics
 /// When there is no such folder and the variable `CI` is set, or when a recording cannot be read.
-pub fn recorded() -> Vec<Conversation> {
+pub fn recorded() -> Vec<RecordedConversation> {
     let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let folder = std::env::var_os("TRACT_DATA").map_or_else(default, PathBuf::from);
     let Ok(files) = std::fs::read_dir(folder.join("trajectories")) else {
@@ -42,7 +42,7 @@ pub fn recorded() -> Vec<Conversation> {
     paths.iter().map(read).flat_map(|text| text.lines().map(parse).collect::<Vec<_>>()).collect()
 }
 
-fn parse(line: &str) -> Conversation {
+fn parse(line: &str) -> RecordedConversation {
     let fields = json::split_object(line).expect("a recording is a JSON object a line");
     let field = |name: &str| {
         fields.iter().find(|(key, _)| key == name).map(|(_, value)| *value).unwrap_or("null")
@@ -55,5 +55,5 @@ fn parse(line: &str) -> Conversation {
         }
     };
     let id = field("id").trim_matches('"').to_owned();
-    Conversation { id, messages: list("messages"), tools: list("tools") }
+    RecordedConversation { id, messages: list("messages"), tools: list("tools") }
 }

@@ -9,14 +9,14 @@ use tract_core::{Batch, CommitId, RefName, RefTarget, RepoName, Store, StoreExt,
 
 /// A store, and the name that a difference calls it by.
 #[derive(Clone, Debug)]
-pub struct Named {
+pub struct NamedStore {
     /// The name.
     pub name: String,
     /// The store; it begins empty.
     pub store: Arc<dyn Store>,
 }
 
-impl Named {
+impl NamedStore {
     /// Names a store.
     pub fn new(name: impl Into<String>, store: Arc<dyn Store>) -> Self {
         Self { name: name.into(), store }
@@ -52,7 +52,7 @@ impl std::error::Error for Difference {}
 /// What was compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Compared {
+pub struct ComparisonReport {
     /// Writes.
     pub writes: usize,
     /// Answers.
@@ -80,12 +80,12 @@ pub struct Compared {
 /// # Errors
 /// The first [`Difference`].
 pub fn play(
-    stores: &[Named],
+    stores: &[NamedStore],
     history: &[Batch],
     observe: impl Fn(&dyn Store, CommitId) -> Bytes,
-) -> Result<Compared, Box<Difference>> {
+) -> Result<ComparisonReport, Box<Difference>> {
     let repo = RepoName::default();
-    let mut compared = Compared::default();
+    let mut compared = ComparisonReport::default();
     for (number, batch) in history.iter().enumerate() {
         let after = number + 1;
         let mut ask = |asked: &str, question: &dyn Fn(&dyn Store) -> String| {
@@ -138,12 +138,12 @@ fn shown<T: fmt::Debug>(answer: StoreResult<T>) -> String {
 }
 
 fn same(
-    stores: &[Named],
+    stores: &[NamedStore],
     after: usize,
     asked: &str,
     question: &dyn Fn(&dyn Store) -> String,
 ) -> Result<(), Box<Difference>> {
-    let mut first: Option<(&Named, String)> = None;
+    let mut first: Option<(&NamedStore, String)> = None;
     for named in stores {
         let answer = question(named.store.as_ref());
         match &first {

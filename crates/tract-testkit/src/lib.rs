@@ -2,7 +2,7 @@
 //!
 //! [`store_suite!`] makes one `#[test]` of every case of the contract. [`cases`] gives the same
 //! cases to programs. [`FaultyStore`] breaks one promise at a time, which shows that the cases
-//! notice; [`Watched`] is for faults of your own. [`differential`] plays one history on several
+//! notice; [`WatchedStore`] is for faults of your own. [`differential`] plays one history on several
 //! stores, and [`linear`] judges what concurrent callers saw of refs. [`crash`] holds what writers
 //! were told against what is there after a crash, and [`damage`] what can be read of damaged files
 //! against what was stored. [`power`] cuts the power at any moment of what a process did to its files.
@@ -48,5 +48,5 @@ pub use proptest_state_machine;
 pub use self::contract::cases;
 pub use self::faulty::{Fault, FaultyStore};
 pub use self::scale::{Rounds, figure, rounds, scaled};
-pub use self::suite::{Capability, Case, Harness, Outcome, Running, Suite, assert_kept};
-pub use self::watched::{Answer, Call, Watch, Watched};
+pub use self::suite::{Capability, ContractCase, Harness, Outcome, Running, Suite, assert_contract};
+pub use self::watched::{Answer, Call, Watch, WatchedStore};

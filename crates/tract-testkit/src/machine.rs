@@ -20,7 +20,7 @@ use crate::fixtures::{batch, branch, push};
 
 /// What a write must be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum ExpectedAnswer {
     /// It happened.
     Done,
     /// It had happened.
@@ -40,7 +40,7 @@ pub struct Model {
     log: Vec<(RefName, Option<RefTarget>, Option<RefTarget>, BatchId)>,
     /// The writes that were asked for, whatever became of them.
     asked: Vec<Batch>,
-    last: Option<Answer>,
+    last: Option<ExpectedAnswer>,
 }
 
 impl Model {
@@ -50,7 +50,7 @@ impl Model {
     }
 
     /// Returns the answer to the last write.
-    pub fn last(&self) -> Option<Answer> {
+    pub fn last(&self) -> Option<ExpectedAnswer> {
         self.last
     }
 
@@ -66,9 +66,9 @@ impl Model {
     }
 
     /// Carries out a write.
-    pub fn apply(&mut self, batch: &Batch) -> Answer {
+    pub fn apply(&mut self, batch: &Batch) -> ExpectedAnswer {
         let answer = self.answer(batch);
-        if answer == Answer::Done {
+        if answer == ExpectedAnswer::Done {
             self.commits.extend(batch.commits.iter().map(|commit| (commit.id(), commit.clone())));
             for edit in &batch.refs {
                 let before = self.refs.get(&edit.name).cloned();
@@ -86,9 +86,9 @@ impl Model {
         answer
     }
 
-    fn answer(&self, batch: &Batch) -> Answer {
+    fn answer(&self, batch: &Batch) -> ExpectedAnswer {
         if self.log.iter().any(|(.., id)| *id == batch.id) {
-            return Answer::Already;
+            return ExpectedAnswer::Already;
         }
         let there = |id: &CommitId| {
             self.commits.contains_key(id) || batch.commits.iter().any(|commit| commit.id() == *id)
@@ -101,7 +101,7 @@ impl Model {
                 Expect::Is(target) => found == Some(target),
             };
             if !expected && found != edit.to.as_ref() {
-                return Answer::Conflict;
+                return ExpectedAnswer::Conflict;
             }
         }
         let required = batch.requires.iter().filter_map(|object| match object {
@@ -110,8 +110,8 @@ impl Model {
         });
         let parents = batch.commits.iter().flat_map(|commit| commit.parents.iter().copied());
         match required.chain(parents).all(|id| there(&id)) {
-            true => Answer::Done,
-            false => Answer::Missing,
+            true => ExpectedAnswer::Done,
+            false => ExpectedAnswer::Missing,
         }
     }
 }
@@ -207,7 +207,7 @@ fn transition(state: &Model, choice: u8, name: &str, index: Index, texts: &[Stri
 }
 
 /// How to open the store that is driven.
-pub trait Opens: 'static {
+pub trait OpenStore: 'static {
     /// Opens the store in a folder, making it when it is missing.
     ///
     /// # Errors
@@ -240,31 +240,31 @@ pub struct Machine<S>(PhantomData<S>);
 
 /// A store under test, and the folder that it lies in.
 #[derive(Debug)]
-pub struct Driven {
+pub struct StoreUnderTest {
     folder: tempfile::TempDir,
     store: Arc<dyn Store>,
 }
 
-impl<S: Opens> StateMachineTest for Machine<S> {
-    type SystemUnderTest = Driven;
+impl<S: OpenStore> StateMachineTest for Machine<S> {
+    type SystemUnderTest = StoreUnderTest;
     type Reference = StoreModel;
 
-    fn init_test(_: &Model) -> Driven {
+    fn init_test(_: &Model) -> StoreUnderTest {
         let folder = tempfile::tempdir().expect("a folder for the store");
         let store = S::open(folder.path()).expect("the store opens");
-        Driven { folder, store }
+        StoreUnderTest { folder, store }
     }
 
-    fn apply(mut driven: Driven, model: &Model, transition: Transition) -> Driven {
+    fn apply(mut driven: StoreUnderTest, model: &Model, transition: Transition) -> StoreUnderTest {
         let repo = RepoName::default();
         match transition {
             Transition::Apply(batch) => {
                 let answer = match block_on(driven.store.apply(&repo, *batch)) {
-                    Ok(Applied::Done) => Answer::Done,
-                    Ok(Applied::Already) => Answer::Already,
-                    Ok(Applied::Conflict(_)) => Answer::Conflict,
+                    Ok(Applied::Done) => ExpectedAnswer::Done,
+                    Ok(Applied::Already) => ExpectedAnswer::Already,
+                    Ok(Applied::Conflict(_)) => ExpectedAnswer::Conflict,
                     Err(error) if matches!(error.kind, StoreErrorKind::Missing { .. }) => {
-                        Answer::Missing
+                        ExpectedAnswer::Missing
                     }
                     Err(error) => panic!("a write fails: {error}"),
                 };
@@ -280,12 +280,12 @@ impl<S: Opens> StateMachineTest for Machine<S> {
         driven
     }
 
-    fn check_invariants(driven: &Driven, model: &Model) {
+    fn check_invariants(driven: &StoreUnderTest, model: &Model) {
         let repo = RepoName::default();
         agrees(driven.store.as_ref(), &repo, model).expect("the store answers");
     }
 
-    fn teardown(driven: Driven, _: Model) {
+    fn teardown(driven: StoreUnderTest, _: Model) {
         let found = block_on(driven.store.check(&RepoName::default(), false));
         assert_eq!(found.expect("the store checks itself"), []);
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// How long rounds go on where nobody asks for a size.
 const CAP: Duration = Duration::from_secs(12);
 
-fn asked() -> Option<f64> {
+fn requested_scale() -> Option<f64> {
     std::env::var("TRACT_SCALE").ok().and_then(|scale| scale.parse::<f64>().ok())
 }
 
@@ -19,7 +19,7 @@ fn asked() -> Option<f64> {
 /// assert!(images >= 20);
 /// ```
 pub fn scaled(full: usize, part: f64, least: usize) -> usize {
-    ((full as f64 * asked().unwrap_or(part)) as usize).max(least)
+    ((full as f64 * requested_scale().unwrap_or(part)) as usize).max(least)
 }
 
 /// Counts rounds of what is done `full` times at full size: as many as [`scaled`] says of a fifth.
@@ -33,7 +33,7 @@ pub fn scaled(full: usize, part: f64, least: usize) -> usize {
 /// assert!(rounds.done() >= 5);
 /// ```
 pub fn rounds(full: usize, least: usize) -> Rounds {
-    let until = asked().is_none().then(|| Instant::now() + CAP);
+    let until = requested_scale().is_none().then(|| Instant::now() + CAP);
     Rounds { wanted: scaled(full, 0.2, least), least, done: 0, until }
 }
 
@@ -53,7 +53,7 @@ impl Rounds {
     }
 
     /// Returns how many there are at most.
-    pub fn wanted(&self) -> usize {
+    pub fn planned_rounds(&self) -> usize {
         self.wanted
     }
 }

@@ -7,7 +7,7 @@ use proptest::sample::{Index, select};
 use tract_core::step::CompressWhat;
 use tract_core::{
     Artifact, Batch, Body, Commit, CommitId, Content, DerivedKind, DerivedRow, ImageSource,
-    JsonText, Part, Priority, Step, StepOp, ToolAnswer, ToolCall, ToolSchema,
+    JsonText, Part, Priority, StreamOp, StreamOpKind, ToolAnswer, ToolCall, ToolSchema,
 };
 
 use crate::fixtures::{advance, batch, push, push_with_tools};
@@ -156,7 +156,7 @@ pub fn batches() -> impl Strategy<Value = Vec<Batch>> {
 /// Histories as the lines of `tract apply`: messages, calls and answers, edits, priorities, tools,
 /// summaries, reverts, branches and merges. A line may be refused (an edit of what a summary
 /// hides, say), and then changes nothing; what it refers to stands in an earlier line.
-pub fn history() -> impl Strategy<Value = Vec<Step>> {
+pub fn history() -> impl Strategy<Value = Vec<StreamOp>> {
     let tools = vec(tool_schema(), 1..4);
     let line = (0..40u8, text(), any::<Index>(), any::<Index>());
     (tools, vec(line, 1..40)).prop_map(|(tools, lines)| {
@@ -170,7 +170,7 @@ pub fn history() -> impl Strategy<Value = Vec<Step>> {
 
 #[derive(Default)]
 struct HistoryWriter {
-    steps: Vec<Step>,
+    steps: Vec<StreamOp>,
     tools: Vec<ToolSchema>,
     /// Marks of messages, and of all commits.
     messages: Vec<String>,
@@ -185,31 +185,31 @@ impl HistoryWriter {
         let is_empty = self.messages.is_empty();
         let mut adds = true;
         let op = match choice {
-            0..=1 => StepOp::System { text },
-            10..=15 => StepOp::Assistant { text, reasoning: None, tool_calls: Vec::new() },
+            0..=1 => StreamOpKind::System { text },
+            10..=15 => StreamOpKind::Assistant { text, reasoning: None, tool_calls: Vec::new() },
             16..=19 => {
                 let id = format!("call-{number}");
                 self.open_calls.push(id.clone());
                 let call = ToolCall { id, name: "search".to_owned(), arguments: "{}".to_owned() };
-                StepOp::Assistant { text, reasoning: None, tool_calls: vec![call] }
+                StreamOpKind::Assistant { text, reasoning: None, tool_calls: vec![call] }
             }
-            20..=24 if !self.open_calls.is_empty() => StepOp::ToolResult {
+            20..=24 if !self.open_calls.is_empty() => StreamOpKind::ToolResult {
                 call_id: self.open_calls.remove(0),
                 name: Some("search".to_owned()),
                 content: vec![Part::Text { text }],
                 is_error: choice == 24,
             },
-            _ if is_empty => StepOp::User { text },
+            _ if is_empty => StreamOpKind::User { text },
             25..=27 => {
                 adds = false;
                 let target = pick(&self.messages, one);
-                StepOp::Edit { target, content: vec![Part::Text { text }] }
+                StreamOpKind::Edit { target, content: vec![Part::Text { text }] }
             }
             28..=30 => {
                 adds = false;
                 let levels =
                     [Priority::Skip, Priority::Normal, Priority::Important, Priority::Pinned];
-                StepOp::Annotate {
+                StreamOpKind::Annotate {
                     targets: vec![pick(&self.messages, one)],
                     priority: *two.get(&levels),
                     reason: None,
@@ -220,46 +220,46 @@ impl HistoryWriter {
                 let (a, b) = (one.index(self.messages.len()), two.index(self.messages.len()));
                 let mark = |n: usize| format!(":{}", self.messages[n]);
                 let what = CompressWhat::Range { from: mark(a.min(b)), to: mark(a.max(b)) };
-                StepOp::Compress { what, content: text, kind: None }
+                StreamOpKind::Compress { what, content: text, kind: None }
             }
             32..=33 => {
                 adds = false;
                 let targets = vec![pick(&self.commits, one)];
-                StepOp::Revert { targets, cascade: choice == 33 }
+                StreamOpKind::Revert { targets, cascade: choice == 33 }
             }
             34 => {
                 adds = false;
                 let shown = one.index(self.tools.len() + 1);
-                StepOp::SetTools { tools: self.tools[..shown].to_vec() }
+                StreamOpKind::SetTools { tools: self.tools[..shown].to_vec() }
             }
             35..=36 => {
                 self.branches += 1;
                 let name = format!("b{}", self.branches);
                 let from = Some(pick(&self.commits, one));
-                self.steps.push(StepOp::Branch { name: name.clone(), from }.into());
-                self.steps.push(StepOp::Checkout { name }.into());
+                self.steps.push(StreamOpKind::Branch { name: name.clone(), from }.into());
+                self.steps.push(StreamOpKind::Checkout { name }.into());
                 return;
             }
             37 if self.branches > 0 => {
                 let name = format!("b{}", one.index(self.branches) + 1);
-                self.steps.push(StepOp::Checkout { name }.into());
+                self.steps.push(StreamOpKind::Checkout { name }.into());
                 return;
             }
             38 if self.branches > 0 => {
                 adds = false;
-                StepOp::Merge { from: format!("b{}", one.index(self.branches) + 1) }
+                StreamOpKind::Merge { from: format!("b{}", one.index(self.branches) + 1) }
             }
             39 => {
                 adds = false;
-                StepOp::Note { text }
+                StreamOpKind::Note { text }
             }
-            _ => StepOp::User { text },
+            _ => StreamOpKind::User { text },
         };
         let mark = format!("m{number}");
         if adds {
             self.messages.push(mark.clone());
         }
         self.commits.push(mark.clone());
-        self.steps.push(Step::from(op).mark(mark));
+        self.steps.push(StreamOp::from(op).mark(mark));
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tract_core::store::Capabilities;
 use tract_core::{RepoName, Store, StoreResult, block_on};
 
-use crate::data::{self, Conversation};
+use crate::data::{self, RecordedConversation};
 
 /// What a store may do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,7 +44,7 @@ impl fmt::Display for Capability {
 }
 
 type Opener = dyn Fn(&Path) -> StoreResult<Arc<dyn Store>> + Send + Sync;
-type Recordings = dyn Fn() -> Vec<Conversation> + Send + Sync;
+type Recordings = dyn Fn() -> Vec<RecordedConversation> + Send + Sync;
 
 /// How to open the store that is to be tested, and what it lacks.
 #[derive(Clone)]
@@ -89,7 +89,7 @@ impl Suite {
     #[must_use]
     pub fn conversations(
         mut self,
-        conversations: impl Fn() -> Vec<Conversation> + Send + Sync + 'static,
+        conversations: impl Fn() -> Vec<RecordedConversation> + Send + Sync + 'static,
     ) -> Self {
         self.conversations = Arc::new(conversations);
         self
@@ -159,12 +159,12 @@ impl Harness {
     }
 
     /// Returns what the store is said to lack.
-    pub fn lacking(&self) -> &[Capability] {
+    pub fn missing_capabilities(&self) -> &[Capability] {
         &self.suite.lacks
     }
 
     /// Returns the real conversations that a case stores.
-    pub fn conversations(&self) -> Vec<Conversation> {
+    pub fn conversations(&self) -> Vec<RecordedConversation> {
         (self.suite.conversations)()
     }
 
@@ -179,7 +179,7 @@ pub type Running = Pin<Box<dyn Future<Output = StoreResult<()>>>>;
 
 /// One promise of the contract.
 #[derive(Clone, Copy)]
-pub struct Case {
+pub struct ContractCase {
     /// Its name; no two are alike.
     pub name: &'static str,
     /// What it promises, in the words of the trait.
@@ -190,7 +190,7 @@ pub struct Case {
     pub test: fn(Harness) -> Running,
 }
 
-impl fmt::Debug for Case {
+impl fmt::Debug for ContractCase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Case({}: {})", self.name, self.promise)
     }
@@ -207,7 +207,7 @@ pub enum Outcome {
     Lacks(Capability),
 }
 
-impl Case {
+impl ContractCase {
     /// Runs the case on a new store.
     pub fn run(&self, suite: &Suite) -> Outcome {
         if let Some(needs) = self.needs
@@ -232,7 +232,7 @@ impl Case {
 ///
 /// # Panics
 /// When the promise is broken.
-pub fn assert_kept(name: &str, suite: &Suite) {
+pub fn assert_contract(name: &str, suite: &Suite) {
     let case = crate::cases().iter().find(|case| case.name == name);
     let case = case.unwrap_or_else(|| panic!("there is no case {name:?}"));
     match case.run(suite) {
@@ -278,7 +278,7 @@ macro_rules! __tests {
         $($(
             #[test]
             fn $name() {
-                $crate::assert_kept(stringify!($name), &suite());
+                $crate::assert_contract(stringify!($name), &suite());
             }
         )*)*
     };

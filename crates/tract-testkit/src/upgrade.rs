@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tract_core::store::{BlockingStore, Threaded, Walk};
+use tract_core::store::{BlockingStore, ThreadedStore, Walk};
 use tract_core::{Applied, RefTarget, RepoName, StoreErrorKind, StoreResult};
 use tract_kv::{FORMAT, KvEngine, KvEntry, KvRead, KvStep, KvStore, Space, migrate};
 
@@ -29,7 +29,7 @@ pub const NEXT: KvStep = KvStep {
 /// When something is otherwise.
 pub fn keeps_a_copy<E: KvEngine>(
     path: &Path,
-    open: impl Fn(&Path) -> StoreResult<Threaded<KvStore<E>>>,
+    open: impl Fn(&Path) -> StoreResult<ThreadedStore<KvStore<E>>>,
     open_engine: impl Fn(&Path) -> StoreResult<E>,
 ) {
     let (repo, next) = (RepoName::default(), FORMAT + 1);

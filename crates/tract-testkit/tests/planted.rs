@@ -10,7 +10,7 @@ use tract_core::store::Capabilities;
 use tract_core::{RepoName, Store, StoreResult, block_on};
 use tract_kv::{Durability, KvBatch, KvEngine, KvMap, KvOutcome, KvRead, KvStore};
 use tract_testkit::crash::append;
-use tract_testkit::damage::{Truth, flipped_bytes};
+use tract_testkit::damage::{ReachableObjects, flipped_bytes};
 use tract_testkit::power::{Recorder, losses};
 use tract_testkit::{Capability, Outcome, Suite, cases, rounds};
 
@@ -104,7 +104,7 @@ impl Journal {
 }
 
 fn threaded(store: KvStore<Journal>) -> Arc<dyn Store> {
-    Arc::new(tract_core::store::Threaded::new(store, tract_core::store::WriteMode::InPlace))
+    Arc::new(tract_core::store::ThreadedStore::new(store, tract_core::store::WriteMode::InPlace))
 }
 
 impl KvEngine for Journal {
@@ -157,7 +157,7 @@ fn broken(planted: Planted) -> Vec<&'static str> {
         Planted::ReadsOnce => suite,
         _ => suite.lacks([Capability::MultiProcess]),
     };
-    let broken = |case: &tract_testkit::Case| match case.run(&suite) {
+    let broken = |case: &tract_testkit::ContractCase| match case.run(&suite) {
         Outcome::Broken(how) => {
             println!("{}: {how}", case.name);
             Some(case.name)
@@ -210,7 +210,7 @@ fn damage_that_is_swallowed_is_caught_by_flipped_bytes() {
         let (file, repo) = (folder.path().join("journal"), RepoName::default());
         let store = Journal::in_folder(folder.path(), planted).expect("it opens");
         append(&*store, &repo, 0, 20, |_| {}).expect("it is written");
-        let truth = Truth::of(&*store, &repo).expect("it is whole");
+        let truth = ReachableObjects::of(&*store, &repo).expect("it is whole");
         // Damage in the last batch cannot be told from one that a crash cut off.
         let mut last = tract_testkit::fixtures::batch("put");
         last.blobs.push(tract_core::Blob::seal("the last"));

@@ -1,10 +1,10 @@
 //! Random objects and writes are what they claim to be.
 
 use proptest::prelude::*;
-use tract_core::{Applied, Commit, CommitId, Content, RepoName, Step, StoreExt, block_on};
+use tract_core::{Applied, Commit, CommitId, Content, RepoName, StreamOp, StoreExt, block_on};
 use tract_core::{Store, StoreResult};
 use tract_kv::memory;
-use tract_testkit::machine::{Machine, Opens};
+use tract_testkit::machine::{Machine, OpenStore};
 use tract_testkit::strategies;
 
 proptest! {
@@ -21,7 +21,7 @@ proptest! {
     fn histories_are_lines(history in strategies::history()) {
         for step in history {
             let line = step.to_line().expect("each step has a line");
-            prop_assert_eq!(Step::parse(&line).expect("which can be read"), step);
+            prop_assert_eq!(StreamOp::parse(&line).expect("which can be read"), step);
         }
     }
 
@@ -57,7 +57,7 @@ fn following(commits: &[Commit], head: CommitId) -> Vec<CommitId> {
 
 struct Memory;
 
-impl Opens for Memory {
+impl OpenStore for Memory {
     fn open(_: &std::path::Path) -> StoreResult<std::sync::Arc<dyn Store>> {
         Ok(std::sync::Arc::new(memory()))
     }
@@ -79,13 +79,13 @@ mod broken {
     use proptest_state_machine::{ReferenceStateMachine, StateMachineTest};
     use tract_core::{Store, StoreResult};
     use tract_kv::memory;
-    use tract_testkit::differential::{Named, play};
-    use tract_testkit::machine::{Machine, Opens, StoreModel};
+    use tract_testkit::differential::{NamedStore, play};
+    use tract_testkit::machine::{Machine, OpenStore, StoreModel};
     use tract_testkit::{Fault, FaultyStore, strategies};
 
     struct Faulty<const N: usize>;
 
-    impl<const N: usize> Opens for Faulty<N> {
+    impl<const N: usize> OpenStore for Faulty<N> {
         fn open(_: &Path) -> StoreResult<Arc<dyn Store>> {
             Ok(Arc::new(FaultyStore::new(Arc::new(memory()), Fault::ALL[N])))
         }
@@ -121,9 +121,9 @@ mod broken {
     fn stores_that_differ_are_told_apart() {
         let mut runner = TestRunner::deterministic();
         let ran = runner.run(&strategies::batches(), |history| {
-            let whole = Named::new("whole", Arc::new(memory()));
+            let whole = NamedStore::new("whole", Arc::new(memory()));
             let faulty = FaultyStore::new(Arc::new(memory()), Fault::LogsBackwards);
-            let stores = [whole, Named::new("faulty", Arc::new(faulty))];
+            let stores = [whole, NamedStore::new("faulty", Arc::new(faulty))];
             match play(&stores, &history, |_, head| head.to_hex().into()) {
                 // One entry is the same in both directions.
                 Ok(compared) => assert!(compared.writes < 2, "{compared:?}"),

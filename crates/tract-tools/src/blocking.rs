@@ -20,7 +20,7 @@ use tract_hooks::wait;
 pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ToolError> {
-    wait::apart(work).await.map_err(|panic| {
+    wait::run_on_worker(work).await.map_err(|panic| {
         ToolError::other("its work broke down").operator(format!("panicked: {panic}"))
     })
 }

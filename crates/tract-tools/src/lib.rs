@@ -42,7 +42,7 @@ pub use crate::dispatch::{CallContext, Dispatcher, Turn};
 pub use crate::event::{Event, EventType};
 pub use crate::example::{Example, ToolExample};
 pub use crate::hydrate::{
-    Bound, Call, HydrateOptions, Hydrated, IntoCalls, Provenance, Repair, RepairRequest, Stage,
+    Invocation, Call, HydrateOptions, Hydrated, IntoCalls, Provenance, Repair, RepairRequest, Stage,
     StageError, hydrate, hydrate_repairing, hydrate_with, sent_in,
 };
 pub use crate::planning::{Plan, Planning, Strategy};

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::snapshot::BoxError;
 
 /// What a panic said.
-pub(crate) fn said(panic: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     panic
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())
@@ -18,6 +18,6 @@ pub(crate) fn said(panic: &(dyn Any + Send)) -> String {
 pub(crate) fn guarded<T>(run: impl FnOnce() -> Result<T, BoxError>) -> Result<T, BoxError> {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(done) => done,
-        Err(panic) => Err(format!("it panicked: {}", said(&*panic)).into()),
+        Err(panic) => Err(format!("it panicked: {}", panic_text(&*panic)).into()),
     }
 }

@@ -10,21 +10,21 @@ use std::time::Duration;
 use tract_core::CancellationToken;
 use tract_hooks::wait::within;
 
-use crate::dispatch::{Limits, Permit};
+use crate::dispatch::{DispatchLimits, Permit};
 
 /// Holds are numbered over all queues, so that a number names one hold.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// Lets one turn in at a time, in the order in which they come.
 pub(crate) struct TurnQueue {
-    one: Arc<Limits>,
+    one: Arc<DispatchLimits>,
     /// The number of the hold that there is, and who has it.
     holder: Mutex<Option<(u64, String)>>,
 }
 
 impl Default for TurnQueue {
     fn default() -> Self {
-        Self { one: Arc::new(Limits::new(1)), holder: Mutex::default() }
+        Self { one: Arc::new(DispatchLimits::new(1)), holder: Mutex::default() }
     }
 }
 

@@ -10,9 +10,9 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// What a [`Snapshot`] has taken down. Only who made it can read it.
 ///
 /// Dropping it says that it will not be needed: the call has succeeded.
-pub struct Saved(Box<dyn Any + Send + Sync>);
+pub struct SavedState(Box<dyn Any + Send + Sync>);
 
-impl Saved {
+impl SavedState {
     /// Wraps what was taken down.
     pub fn new<T: Send + Sync + 'static>(state: T) -> Self {
         Self(Box::new(state))
@@ -34,7 +34,7 @@ impl Saved {
     }
 }
 
-impl fmt::Debug for Saved {
+impl fmt::Debug for SavedState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Saved").finish_non_exhaustive()
     }
@@ -89,11 +89,11 @@ pub trait Snapshot: Send + Sync {
     ///
     /// # Errors
     /// When it cannot; the call is then not run.
-    fn snapshot(&self) -> Result<Saved, BoxError>;
+    fn snapshot(&self) -> Result<SavedState, BoxError>;
 
     /// Puts back what stood then.
     ///
     /// # Errors
     /// When it cannot; the state is then unknown, and the turn ends.
-    fn restore(&self, saved: Saved) -> Result<(), BoxError>;
+    fn restore(&self, saved: SavedState) -> Result<(), BoxError>;
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use tract_core::{Clock, ManualClock};
 use tract_tools::select::{
-    Bm25, CatalogEntry, OutOfTime, PickOptions, Score, Scorer, TokenOverlap, ToolIndex, Until, pick,
+    Bm25, CatalogEntry, OutOfTime, PickOptions, Score, Scorer, TokenOverlap, ToolIndex, SelectionDeadline, pick,
 };
 
 #[derive(Deserialize)]
@@ -207,7 +207,7 @@ impl Scorer for Slow {
         &self,
         _: &str,
         tools: &[&CatalogEntry],
-        until: &Until,
+        until: &SelectionDeadline,
     ) -> Result<Vec<Score>, OutOfTime> {
         tools
             .iter()

@@ -16,7 +16,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use tract::core::kv::{
     Bytes, Durability, KvBatch, KvEngine, KvMap, KvOutcome, KvRead, KvStore, Scan, Space, Visit,
 };
-use tract::core::store::Threaded;
+use tract::core::store::ThreadedStore;
 use tract::core::{ModelRequest, StoreResult};
 use tract::prelude::*;
 use tract::tools::Registry;
@@ -35,7 +35,7 @@ struct State {
 }
 
 /// Opens a folder, by one process at a time.
-fn open(folder: &Path) -> StoreResult<Threaded<KvStore<FolderEngine>>> {
+fn open(folder: &Path) -> StoreResult<ThreadedStore<KvStore<FolderEngine>>> {
     fs::create_dir_all(folder)?;
     let mut state = State::default();
     loop {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use tract_compile::Compiled;
 use tract_core::{
-    ActiveTool, CancellationToken, ChatModel, Commit, JsonText, ModelError, Piece, Reply, ToolCall,
+    ActiveTool, CancellationToken, ChatModel, Commit, JsonText, ModelError, ReplyDelta, Reply, ToolCall,
     ToolSchema, unless_cancelled,
 };
 use tract_engine::{broken_off, generation_config, unanswered};
@@ -36,7 +36,7 @@ pub struct ChatOptions {
     without_raw: bool,
 }
 
-type OnPiece = Arc<dyn Fn(&Piece) + Send + Sync>;
+type OnPiece = Arc<dyn Fn(&ReplyDelta) + Send + Sync>;
 
 impl fmt::Debug for ChatOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -76,7 +76,7 @@ impl ChatOptions {
 
     /// Streams: each piece of the answer is handed over as it comes.
     #[must_use]
-    pub fn on_piece(mut self, told: impl Fn(&Piece) + Send + Sync + 'static) -> Self {
+    pub fn on_piece(mut self, told: impl Fn(&ReplyDelta) + Send + Sync + 'static) -> Self {
         self.on_piece = Some(Arc::new(told));
         self
     }
@@ -108,7 +108,7 @@ impl ChatOptions {
 /// What a model answered, and where it stands.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Answer {
+pub struct ChatReply {
     /// The commit of the question; none for [`Tract::generate`].
     pub sent: Option<Commit>,
     /// The commit of the answer.
@@ -117,7 +117,7 @@ pub struct Answer {
     pub reply: Reply,
 }
 
-impl Answer {
+impl ChatReply {
     /// Returns the text of the answer.
     pub fn text(&self) -> String {
         self.reply.text()
@@ -144,7 +144,7 @@ impl Tract {
     /// # Errors
     /// [`Error::Model`] when there is no answer, [`Error::BrokenOff`] when only some of it came,
     /// [`Error::Late`] when the branch has moved on meanwhile; else as [`commit`](Self::commit).
-    pub async fn chat(&self, model: &dyn ChatModel, text: impl Into<String>) -> Result<Answer> {
+    pub async fn chat(&self, model: &dyn ChatModel, text: impl Into<String>) -> Result<ChatReply> {
         self.chat_with(model, tract_core::Draft::user(text), &ChatOptions::new()).await
     }
 
@@ -157,7 +157,7 @@ impl Tract {
         model: &dyn ChatModel,
         message: impl IntoDraft,
         options: &ChatOptions,
-    ) -> Result<Answer> {
+    ) -> Result<ChatReply> {
         let tract = self.within_one_operation()?;
         let mut draft = message.into_draft()?;
         if draft.tools.is_none() {
@@ -184,7 +184,7 @@ impl Tract {
     ///
     /// # Errors
     /// As [`chat`](Self::chat); [`Error::Invalid`] when there is nothing to answer.
-    pub async fn generate(&self, model: &dyn ChatModel) -> Result<Answer> {
+    pub async fn generate(&self, model: &dyn ChatModel) -> Result<ChatReply> {
         self.generate_with(model, &ChatOptions::new()).await
     }
 
@@ -196,7 +196,7 @@ impl Tract {
         &self,
         model: &dyn ChatModel,
         options: &ChatOptions,
-    ) -> Result<Answer> {
+    ) -> Result<ChatReply> {
         let compiled = self.compile().await?;
         if compiled.message_count() == 0 {
             return Err(Error::Invalid {
@@ -212,7 +212,7 @@ impl Tract {
         model: &dyn ChatModel,
         compiled: &Compiled,
         options: &ChatOptions,
-    ) -> Result<Answer> {
+    ) -> Result<ChatReply> {
         let mut request = compiled.request();
         if let Some(tools) = &options.tools {
             request.tools = tools.iter().map(active).collect();
@@ -221,7 +221,7 @@ impl Tract {
         request.parameters.clone_from(&parameters);
         let answered = match &options.on_piece {
             Some(told) => {
-                let mut told = |piece: Piece| told(&piece);
+                let mut told = |piece: ReplyDelta| told(&piece);
                 model.stream(&request, &options.cancellation, &mut told).await
             }
             None => unless_cancelled(model.chat(&request), &options.cancellation).await,
@@ -237,7 +237,7 @@ impl Tract {
         draft.tools.clone_from(&options.tools);
         draft.generation_config = generation_config(parameters.as_ref(), reply.model.as_deref())?;
         match self.commit_on(compiled.head(), draft).await {
-            Ok(commit) => Ok(Answer { sent: None, commit, reply }),
+            Ok(commit) => Ok(ChatReply { sent: None, commit, reply }),
             Err(conflict @ Error::Conflict { .. }) => {
                 Err(Error::Late { reply: Box::new(reply), conflict: Box::new(conflict) })
             }

@@ -121,7 +121,7 @@ pub enum Error {
     },
     /// A line of a stream is no operation.
     #[error(transparent)]
-    Step(#[from] tract_core::step::StepError),
+    Step(#[from] tract_core::step::StreamOpError),
     /// A text is no JSON, or JSON that has no canonical form.
     #[error(transparent)]
     Json(#[from] JsonError),

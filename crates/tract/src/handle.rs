@@ -7,7 +7,7 @@ use tract_core::{Commit, CommitId, Content, RefName, Store};
 use tract_engine::Repo;
 
 use crate::error::Result;
-use crate::revision::{Named, Revision};
+use crate::revision::{NamedRevision, Revision};
 
 /// A repository and the branch that verbs work on: what [`open`](crate::open) gives.
 ///
@@ -68,8 +68,8 @@ impl Tract {
     /// ambiguous prefix lists what it could be.
     pub async fn resolve(&self, revision: impl Into<Revision>) -> Result<CommitId> {
         match revision.into().0 {
-            Named::Id(id) => Ok(id),
-            Named::Text(text) => Ok(self.repo.resolve(&self.own_head(text)).await?),
+            NamedRevision::Id(id) => Ok(id),
+            NamedRevision::Text(text) => Ok(self.repo.resolve(&self.own_head(text)).await?),
         }
     }
 

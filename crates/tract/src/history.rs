@@ -1,10 +1,10 @@
 //! What a handle tells of the past: log, undo, verification, streams.
 
 use tract_core::CommitId;
-use tract_core::step::Step;
+use tract_core::step::StreamOp;
 use tract_core::store::StoreStats;
 use tract_engine::{
-    ApplyOptions, Export, ExportOptions, StreamLine, Undone, VerifyOptions, VerifyReport,
+    ApplyOptions, Export, ExportOptions, StreamLine, UndoReport, VerifyOptions, VerifyReport,
 };
 
 use crate::error::{Error, Result};
@@ -20,7 +20,7 @@ impl Tract {
     /// # Errors
     /// `nothing_to_undo`; `conflict` when another operation moved one of the refs since, and the
     /// message names it. Nothing moves then.
-    pub async fn undo(&self) -> Result<Undone> {
+    pub async fn undo(&self) -> Result<UndoReport> {
         Ok(self.repo().undo(self.branch_ref()).await?)
     }
 
@@ -28,7 +28,7 @@ impl Tract {
     ///
     /// # Errors
     /// As [`undo`](Self::undo); there is nothing to redo once something else was done.
-    pub async fn redo(&self) -> Result<Undone> {
+    pub async fn redo(&self) -> Result<UndoReport> {
         Ok(self.repo().redo(self.branch_ref()).await?)
     }
 
@@ -103,7 +103,7 @@ impl Tract {
     ///
     /// # Errors
     /// Why the first refused step is refused; nothing is written then.
-    pub async fn apply(&self, steps: &[Step]) -> Result<Vec<Option<CommitId>>> {
+    pub async fn apply(&self, steps: &[StreamOp]) -> Result<Vec<Option<CommitId>>> {
         let lines = steps
             .iter()
             .enumerate()

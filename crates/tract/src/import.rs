@@ -5,7 +5,7 @@ use tract_core::JsonText;
 
 use crate::error::Result;
 pub use tract_engine::{
-    Conversation, ImportAnomaly, ImportOptions, ImportStatus, Imported, Importer,
+    ImportConversation, ImportAnomaly, ImportOptions, ImportStatus, Imported, Importer,
 };
 pub use tract_providers::{Anomaly, ConversationReader, Dialect, ImportError, detect};
 #[cfg(feature = "sqlite")]
@@ -16,7 +16,7 @@ pub use tract_store_sqlite::python;
 #[non_exhaustive]
 pub struct Read {
     /// What the engine stores.
-    pub conversation: Conversation,
+    pub conversation: ImportConversation,
     /// The dialect that it is in.
     pub dialect: Dialect,
     /// What a strict reader would stumble over, kept as recorded.
@@ -25,7 +25,7 @@ pub struct Read {
 
 /// What is kept beside a conversation, under `imports/<id>`.
 #[derive(Serialize)]
-struct Beside<'a> {
+struct ImportSidecar<'a> {
     dialect: &'a str,
     line: &'a JsonText,
     parameters: &'a JsonText,
@@ -49,14 +49,14 @@ struct Beside<'a> {
 /// # Errors
 /// [`Error::Import`](crate::Error::Import) naming the place in the text.
 pub fn read(text: &str, dialect: Option<Dialect>, fallback_id: &str) -> Result<Read> {
-    let found = tract_providers::Conversation::read(text, dialect)?;
+    let found = tract_providers::ProviderConversation::read(text, dialect)?;
     let id = found.id.unwrap_or_else(|| fallback_id.to_owned());
-    let beside = JsonText::of(&Beside {
+    let beside = JsonText::of(&ImportSidecar {
         dialect: found.dialect.as_str(),
         line: &found.meta,
         parameters: &found.imported.parameters,
     })?;
-    let conversation = Conversation::new(id, found.imported.drafts)
+    let conversation = ImportConversation::new(id, found.imported.drafts)
         .tools(found.imported.tools.unwrap_or_default())
         .meta(beside);
     Ok(Read { conversation, dialect: found.dialect, anomalies: found.imported.anomalies })
@@ -85,7 +85,7 @@ impl<'a> LargeConversation<'a> {
     pub fn open(text: &'a str, dialect: Option<Dialect>, fallback_id: &str) -> Result<Self> {
         let mut messages = ConversationReader::new(text, dialect)?;
         let id = messages.id.clone().unwrap_or_else(|| fallback_id.to_owned());
-        let meta = JsonText::of(&Beside {
+        let meta = JsonText::of(&ImportSidecar {
             dialect: messages.dialect.as_str(),
             line: &messages.meta,
             parameters: &messages.parameters,

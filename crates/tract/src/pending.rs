@@ -2,7 +2,7 @@
 
 use tract_core::{Content, Draft};
 use tract_engine::{
-    CompressToolCalls, CompressedToolCalls, Decided, Pending, SummarizeRange, SummarizedRange,
+    CompressToolCalls, CompressedToolCalls, RecordedDecision, Pending, SummarizeRange, SummarizedRange,
     TurnAnswer,
 };
 use tract_hooks::{DecisionRecord, Summarize, ToolSummarization};
@@ -56,7 +56,7 @@ impl Tract {
     ///
     /// # Errors
     /// `unknown_pending`, `already_decided`; a refusal when it can no longer be done.
-    pub async fn approve(&self, id: &str) -> Result<Decided> {
+    pub async fn approve(&self, id: &str) -> Result<RecordedDecision> {
         Ok(self.repo().approve(id).await?)
     }
 
@@ -64,7 +64,7 @@ impl Tract {
     ///
     /// # Errors
     /// As [`approve`](Self::approve).
-    pub async fn reject(&self, id: &str, reason: impl Into<String>) -> Result<Decided> {
+    pub async fn reject(&self, id: &str, reason: impl Into<String>) -> Result<RecordedDecision> {
         Ok(self.repo().reject(id, reason).await?)
     }
 
@@ -72,7 +72,7 @@ impl Tract {
     ///
     /// # Errors
     /// As [`approve`](Self::approve).
-    pub async fn edit_pending(&self, id: &str, text: impl Into<String>) -> Result<Decided> {
+    pub async fn edit_pending(&self, id: &str, text: impl Into<String>) -> Result<RecordedDecision> {
         Ok(self.repo().edit_pending(id, text).await?)
     }
 
@@ -81,7 +81,7 @@ impl Tract {
     ///
     /// # Errors
     /// As [`approve`](Self::approve), and when there is no summary that does.
-    pub async fn summarize_pending(&self, id: &str, how: &Summarize) -> Result<Decided> {
+    pub async fn summarize_pending(&self, id: &str, how: &Summarize) -> Result<RecordedDecision> {
         Ok(self.repo().summarize_pending(id, how).await?)
     }
 

@@ -16,10 +16,10 @@ use tract_core::{Commit, CommitId};
 /// assert!(by_id.to_string().starts_with("0101"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Revision(pub(crate) Named);
+pub struct Revision(pub(crate) NamedRevision);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Named {
+pub(crate) enum NamedRevision {
     Id(CommitId),
     Text(String),
 }
@@ -27,51 +27,51 @@ pub(crate) enum Named {
 impl std::fmt::Display for Revision {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.0 {
-            Named::Id(id) => id.fmt(f),
-            Named::Text(text) => f.write_str(text),
+            NamedRevision::Id(id) => id.fmt(f),
+            NamedRevision::Text(text) => f.write_str(text),
         }
     }
 }
 
 impl From<CommitId> for Revision {
     fn from(id: CommitId) -> Self {
-        Self(Named::Id(id))
+        Self(NamedRevision::Id(id))
     }
 }
 
 impl From<&CommitId> for Revision {
     fn from(id: &CommitId) -> Self {
-        Self(Named::Id(*id))
+        Self(NamedRevision::Id(*id))
     }
 }
 
 impl From<&Commit> for Revision {
     fn from(commit: &Commit) -> Self {
-        Self(Named::Id(commit.id()))
+        Self(NamedRevision::Id(commit.id()))
     }
 }
 
 impl From<Commit> for Revision {
     fn from(commit: Commit) -> Self {
-        Self(Named::Id(commit.id()))
+        Self(NamedRevision::Id(commit.id()))
     }
 }
 
 impl From<&str> for Revision {
     fn from(text: &str) -> Self {
-        Self(Named::Text(text.to_owned()))
+        Self(NamedRevision::Text(text.to_owned()))
     }
 }
 
 impl From<String> for Revision {
     fn from(text: String) -> Self {
-        Self(Named::Text(text))
+        Self(NamedRevision::Text(text))
     }
 }
 
 impl From<&String> for Revision {
     fn from(text: &String) -> Self {
-        Self(Named::Text(text.clone()))
+        Self(NamedRevision::Text(text.clone()))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tract_core::ChatModel;
-use tract_run::{Agent, Replayed};
+use tract_run::{Agent, ReplayReport};
 use tract_tools::{Registry, Session};
 
 use crate::error::Result;
@@ -63,7 +63,7 @@ impl Tract {
     ///
     /// # Errors
     /// As [`resolve`](Self::resolve), and when the recording cannot be read.
-    pub async fn replay(&self, revision: impl Into<Revision>) -> Result<Replayed> {
+    pub async fn replay(&self, revision: impl Into<Revision>) -> Result<ReplayReport> {
         let head = self.resolve(revision).await?;
         Ok(tract_run::replay(self.repo(), head).await?)
     }

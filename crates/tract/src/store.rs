@@ -75,7 +75,7 @@ impl StoreOptions {
 
 /// What a url names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum StoreLocation {
     Memory,
     Redb(PathBuf),
     Sled(PathBuf),
@@ -109,11 +109,11 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
 /// As [`open`]; with `create(false)` also when there is no store.
 pub async fn open_with(url: &str, options: &StoreOptions) -> Result<Arc<dyn Store>> {
     match place(url)? {
-        Place::Memory => Ok(Arc::new(tract_kv::memory())),
-        Place::Redb(path) => redb(url, path, options).await,
-        Place::Sled(path) => sled(url, path, options).await,
-        Place::Postgres => postgres(url, options).await,
-        Place::Sqlite(path) => sqlite(url, path, options).await,
+        StoreLocation::Memory => Ok(Arc::new(tract_kv::memory())),
+        StoreLocation::Redb(path) => redb(url, path, options).await,
+        StoreLocation::Sled(path) => sled(url, path, options).await,
+        StoreLocation::Postgres => postgres(url, options).await,
+        StoreLocation::Sqlite(path) => sqlite(url, path, options).await,
     }
 }
 
@@ -123,8 +123,8 @@ pub async fn open_with(url: &str, options: &StoreOptions) -> Result<Arc<dyn Stor
 /// [`Error::NoSuchStore`] when this build has no engine for the url.
 pub fn file_of(url: &str) -> Result<Option<PathBuf>> {
     Ok(match place(url)? {
-        Place::Memory | Place::Postgres => None,
-        Place::Redb(path) | Place::Sled(path) | Place::Sqlite(path) => Some(path),
+        StoreLocation::Memory | StoreLocation::Postgres => None,
+        StoreLocation::Redb(path) | StoreLocation::Sled(path) | StoreLocation::Sqlite(path) => Some(path),
     })
 }
 
@@ -155,11 +155,11 @@ impl BareEngine {
         let path = folder.join("bare");
         Ok(match place(url)? {
             #[cfg(feature = "sqlite")]
-            Place::Sqlite(_) => {
+            StoreLocation::Sqlite(_) => {
                 Some(Self::Sqlite(tract_store_sqlite::BareSqlite::create(&path, content, record)?))
             }
             #[cfg(feature = "redb")]
-            Place::Redb(_) => {
+            StoreLocation::Redb(_) => {
                 Some(Self::Redb(tract_store_redb::BareRedb::create(&path, content, record)?))
             }
             _ => {
@@ -191,12 +191,12 @@ impl BareEngine {
     ///
     /// # Errors
     /// What the engine says.
-    pub fn write_apart(&mut self, branches: u64, in_all: u32) -> Result<()> {
+    pub fn write_branches(&mut self, branches: u64, in_all: u32) -> Result<()> {
         match self {
             #[cfg(feature = "sqlite")]
-            Self::Sqlite(bare) => bare.write_apart(branches, in_all)?,
+            Self::Sqlite(bare) => bare.write_branches(branches, in_all)?,
             #[cfg(feature = "redb")]
-            Self::Redb(bare) => bare.write_apart(branches, in_all)?,
+            Self::Redb(bare) => bare.write_branches(branches, in_all)?,
             #[cfg(not(any(feature = "sqlite", feature = "redb")))]
             _ => {
                 let _ = (branches, in_all);
@@ -272,17 +272,17 @@ async fn sqlite(url: &str, _path: PathBuf, _options: &StoreOptions) -> Result<Ar
     Err(no_such_store(url, "sqlite"))
 }
 
-fn place(url: &str) -> Result<Place> {
+fn place(url: &str) -> Result<StoreLocation> {
     let (scheme, rest) = url.split_once(':').unwrap_or(("", url));
     let path = rest.strip_prefix("//").unwrap_or(rest);
     match scheme {
-        "memory" if path.is_empty() => Ok(Place::Memory),
-        "redb" if cfg!(feature = "redb") && !path.is_empty() => Ok(Place::Redb(path.into())),
-        "sled" if cfg!(feature = "sled") && !path.is_empty() => Ok(Place::Sled(path.into())),
+        "memory" if path.is_empty() => Ok(StoreLocation::Memory),
+        "redb" if cfg!(feature = "redb") && !path.is_empty() => Ok(StoreLocation::Redb(path.into())),
+        "sled" if cfg!(feature = "sled") && !path.is_empty() => Ok(StoreLocation::Sled(path.into())),
         "postgres" | "postgresql" if cfg!(feature = "postgres") && rest.starts_with("//") => {
-            Ok(Place::Postgres)
+            Ok(StoreLocation::Postgres)
         }
-        "sqlite" if cfg!(feature = "sqlite") && !path.is_empty() => Ok(Place::Sqlite(path.into())),
+        "sqlite" if cfg!(feature = "sqlite") && !path.is_empty() => Ok(StoreLocation::Sqlite(path.into())),
         _ => Err(no_such_store(url, scheme)),
     }
 }

@@ -131,11 +131,11 @@ fn open_calls_are_those_that_nothing_answers() {
 
 #[test]
 fn a_stream_is_all_or_nothing() {
-    use tract::core::step::Step;
+    use tract::core::step::StreamOp;
     run(async {
         let tract = tract::open("memory:").await?;
-        let steps = |lines: &[&str]| -> tract::Result<Vec<Step>> {
-            lines.iter().map(|line| Ok(Step::parse(line)?)).collect()
+        let steps = |lines: &[&str]| -> tract::Result<Vec<StreamOp>> {
+            lines.iter().map(|line| Ok(StreamOp::parse(line)?)).collect()
         };
         let good =
             steps(&[r#"{"op":"user","text":"Hi"}"#, r#"{"op":"assistant","text":"Hello"}"#])?;

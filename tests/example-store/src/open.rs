@@ -4,7 +4,7 @@ use std::fs::{File, TryLockError};
 use std::io::{Read, Write};
 use std::path::Path;
 
-use tract_core::store::Threaded;
+use tract_core::store::ThreadedStore;
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
 use tract_kv::KvStore;
 
@@ -18,7 +18,7 @@ pub type JournalStore = KvStore<JournalEngine>;
 /// # Errors
 /// `NotAStore` for a file that is no journal, `Busy` while another process has it open, `Corrupt`
 /// for a damaged one, and whatever the operating system refuses.
-pub fn open(path: &Path) -> StoreResult<Threaded<JournalStore>> {
+pub fn open(path: &Path) -> StoreResult<ThreadedStore<JournalStore>> {
     let mut file =
         File::options().read(true).write(true).create(true).truncate(false).open(path)?;
     match file.try_lock() {

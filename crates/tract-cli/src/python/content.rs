@@ -12,7 +12,7 @@ use super::text;
 
 /// A commit's content, read.
 #[derive(Debug)]
-pub(super) enum Says {
+pub(super) enum PythonContent {
     /// A message.
     Message(Box<Message>),
     /// Data that no model sees.
@@ -97,7 +97,7 @@ pub(super) fn read(
     commit: &Commit,
     payload: &str,
     tool_text: ToolText,
-) -> Result<Says, Unreadable> {
+) -> Result<PythonContent, Unreadable> {
     let fields = Fields::of(payload)?;
     let metadata = match &commit.metadata {
         Some(metadata) => Fields::of(metadata)?,
@@ -155,7 +155,7 @@ pub(super) fn read(
             message.role = Some(Role::Tool);
             message.detail = whole()?;
         }
-        "config" | "metadata" => return Ok(Says::Data(JsonText::new(payload)?)),
+        "config" | "metadata" => return Ok(PythonContent::Data(JsonText::new(payload)?)),
         other => {
             let said = match fields.text("text") {
                 Ok(Some(text)) => Some(text),
@@ -166,7 +166,7 @@ pub(super) fn read(
             message.detail = whole()?;
         }
     }
-    Ok(Says::Message(Box::new(message)))
+    Ok(PythonContent::Message(Box::new(message)))
 }
 
 fn dialogue(
@@ -256,12 +256,12 @@ fn tool_io(fields: &Fields<'_>, tool_text: ToolText) -> Result<String, Unreadabl
 
 /// Returns the line for the log that a commit states; none where it is the one that the original
 /// makes of the text by itself.
-pub(super) fn message(commit: &Commit, says: &Says) -> Option<String> {
+pub(super) fn message(commit: &Commit, says: &PythonContent) -> Option<String> {
     let stated = commit.message.as_deref().filter(|message| !message.is_empty())?;
     if stated == commit.content_type {
         return None;
     }
-    let Says::Message(message) = says else { return Some(stated.to_owned()) };
+    let PythonContent::Message(message) = says else { return Some(stated.to_owned()) };
     if let Content::ToolResult(answer) = &message.content
         && answer.name.as_deref() == stated.strip_prefix("tool result: ")
     {

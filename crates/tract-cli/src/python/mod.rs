@@ -18,7 +18,7 @@ use tract::import::ImportStatus;
 use tract::import::python::{self, Database, Event, PythonError, RefRow, Spawn};
 use tract::{CommitId, RefName, RefTarget};
 
-use self::walk::{Stand, Walk};
+use self::walk::{WalkState, Walk};
 use crate::failure::{Failure, Outcome};
 
 /// What became of one branch of the original.
@@ -26,11 +26,11 @@ pub(crate) struct Branch {
     /// The conversation and the branch: `trip/main`.
     pub(crate) id: String,
     /// How it went, or why it was left out.
-    pub(crate) done: Result<Done, String>,
+    pub(crate) done: Result<ImportedBranch, String>,
 }
 
 /// A branch that was taken over.
-pub(crate) struct Done {
+pub(crate) struct ImportedBranch {
     /// The name of the branch here.
     pub(crate) branch: String,
     pub(crate) status: ImportStatus,
@@ -73,7 +73,7 @@ pub(crate) async fn import(repo: &Repo, data: &Database) -> Outcome<Vec<Branch>>
 async fn attempt(repo: &Repo, data: &Database) -> Outcome<Option<Vec<Branch>>> {
     let mut walk = Walk::new(repo, data)?;
     // The commits first: refs move when all of them are stored.
-    let mut ends: Vec<(&RefRow, &str, Result<Stand<'_>, String>)> = Vec::new();
+    let mut ends: Vec<(&RefRow, &str, Result<WalkState<'_>, String>)> = Vec::new();
     for (row, name) in branch_rows(data) {
         let Some(hash) = &row.commit else { continue };
         let stand = match walk.commit(hash).await? {
@@ -86,7 +86,7 @@ async fn attempt(repo: &Repo, data: &Database) -> Outcome<Option<Vec<Branch>>> {
         };
         ends.push((row, name, stand));
     }
-    let tags = name_the_rest(&mut walk, data).await?;
+    let tags = name_unreferenced(&mut walk, data).await?;
     walk.flush().await?;
     let mut branches = Vec::new();
     let mut seen: HashSet<CommitId> = HashSet::new();
@@ -99,11 +99,11 @@ async fn attempt(repo: &Repo, data: &Database) -> Outcome<Option<Vec<Branch>>> {
             }
             Err(why) => Err(why),
         };
-        if let (Ok(Done { status, .. }), Some(hash)) = (&done, &row.commit)
+        if let (Ok(ImportedBranch { status, .. }), Some(hash)) = (&done, &row.commit)
             && *status != ImportStatus::Diverged
         {
             let document = ref_name("imports", &[&row.tract_id, name])?;
-            beside(&mut walk, &document, branch_document(data, &id, hash)).await?;
+            write_sidecar(&mut walk, &document, branch_document(data, &id, hash)).await?;
         }
         branches.push(Branch { id, done });
     }
@@ -115,7 +115,7 @@ async fn attempt(repo: &Repo, data: &Database) -> Outcome<Option<Vec<Branch>>> {
     }
     for tract in data.refs.iter().map(|row| row.tract_id.as_str()).collect::<BTreeSet<_>>() {
         let document = ref_name("imports", &[tract])?;
-        beside(&mut walk, &document, tract_document(data, tract)).await?;
+        write_sidecar(&mut walk, &document, tract_document(data, tract)).await?;
     }
     let txn = walk.into_txn().await?;
     if !txn.moves_refs() {
@@ -137,9 +137,9 @@ async fn place(
     repo: &Repo,
     walk: &mut Walk<'_>,
     branch: &RefName,
-    stand: &Stand<'_>,
+    stand: &WalkState<'_>,
     seen: &mut HashSet<CommitId>,
-) -> Outcome<Done> {
+) -> Outcome<ImportedBranch> {
     let line = ancestors(repo, stand.head).await?;
     let reused = line.iter().filter(|id| !seen.insert(**id) || walk.is_old(**id)).count();
     let txn = walk.txn();
@@ -153,7 +153,7 @@ async fn place(
     if matches!(status, ImportStatus::Created | ImportStatus::Forwarded) {
         txn.move_ref(branch, stand.head.map(RefTarget::Commit)).await?;
     }
-    Ok(Done {
+    Ok(ImportedBranch {
         branch: branch.branch_name().unwrap_or(branch.as_str()).to_owned(),
         status,
         commits: line.len(),
@@ -175,7 +175,7 @@ async fn ancestors(repo: &Repo, head: Option<CommitId>) -> Outcome<Vec<CommitId>
 }
 
 /// Names what no branch holds, and what bears a tag, so that nothing is lost.
-async fn name_the_rest<'a>(
+async fn name_unreferenced<'a>(
     walk: &mut Walk<'a>,
     data: &'a Database,
 ) -> Outcome<Vec<(RefName, CommitId)>> {
@@ -203,7 +203,7 @@ async fn name_the_rest<'a>(
     for (name, hash) in tags {
         // What cannot be taken is told with the branch that holds it; a tag of it is none.
         if walk.commit(hash).await?.is_ok()
-            && let Some(id) = walk.taken(hash)
+            && let Some(id) = walk.imported_commit(hash)
         {
             named.push((name, id));
         }
@@ -236,7 +236,7 @@ fn unreferenced(data: &Database) -> Vec<&str> {
 }
 
 /// Puts a document where a ref finds it; one that says the same is left alone.
-async fn beside(
+async fn write_sidecar(
     walk: &mut Walk<'_>,
     name: &RefName,
     document: serde_json::Result<String>,

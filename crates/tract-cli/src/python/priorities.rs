@@ -10,7 +10,7 @@ use tract::{By, CommitId, JsonText, Priority};
 
 use super::walk::short;
 
-struct Given<'a> {
+struct PriorityChange<'a> {
     target: &'a str,
     priority: Priority,
     reason: Option<&'a str>,
@@ -24,7 +24,7 @@ struct Given<'a> {
 
 /// All priorities of a file, oldest first.
 pub(super) struct Priorities<'a> {
-    rows: Vec<Given<'a>>,
+    rows: Vec<PriorityChange<'a>>,
     automatic: HashMap<&'a str, usize>,
 }
 
@@ -33,11 +33,11 @@ const AUTOMATIC: &str = "Default priority for ";
 
 impl<'a> Priorities<'a> {
     pub(super) fn of(data: &'a Database) -> Self {
-        let mut rows: Vec<Given<'a>> = data
+        let mut rows: Vec<PriorityChange<'a>> = data
             .annotations
             .iter()
             .filter_map(|row| {
-                Some(Given {
+                Some(PriorityChange {
                     target: &row.target,
                     priority: Priority::parse(&row.priority)?,
                     reason: row.reason.as_deref(),
@@ -58,7 +58,7 @@ impl<'a> Priorities<'a> {
     }
 
     /// The priority that the original gave a message by itself.
-    pub(super) fn given(&self, target: &str) -> Option<(usize, Priority)> {
+    pub(super) fn automatic_priority(&self, target: &str) -> Option<(usize, Priority)> {
         let place = *self.automatic.get(target)?;
         Some((place, self.rows.get(place)?.priority))
     }
@@ -110,19 +110,19 @@ impl<'a> Priorities<'a> {
 }
 
 /// What rebases lost: the last priority that somebody gave a commit before it was rewritten.
-fn lost<'a>(data: &'a Database, rows: &[Given<'a>]) -> Vec<Given<'a>> {
+fn lost<'a>(data: &'a Database, rows: &[PriorityChange<'a>]) -> Vec<PriorityChange<'a>> {
     let own: HashSet<&str> =
         rows.iter().filter(|row| !row.automatic).map(|row| row.target).collect();
     let mut found = Vec::new();
     for event in data.events.iter().filter(|event| event.event_type == "reorganize") {
         for (source, result) in event.sources.iter().zip(&event.results) {
             let Some(result) = data.commits.get(result) else { continue };
-            let before = |row: &&Given<'a>| row.target == source && row.at <= event.created_at;
+            let before = |row: &&PriorityChange<'a>| row.target == source && row.at <= event.created_at;
             let Some(last) = rows.iter().rfind(before).filter(|row| !row.automatic) else {
                 continue;
             };
             if !own.contains(result.hash.as_str()) {
-                found.push(Given {
+                found.push(PriorityChange {
                     target: &result.hash,
                     priority: last.priority,
                     reason: last.reason,

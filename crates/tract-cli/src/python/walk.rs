@@ -13,17 +13,17 @@ use tract::{
     ToolSchema,
 };
 
-use super::content::{self, Says, ToolText};
+use super::content::{self, PythonContent, ToolText};
 use super::priorities::Priorities;
 use super::tags::with_tags;
 use crate::failure::{Failure, Outcome};
 
 /// Where a line stands after a commit of the original.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Stand<'a> {
+pub(super) struct WalkState<'a> {
     pub(super) head: Option<CommitId>,
     /// What is unusual about the line so far.
-    anomalies: Option<Rc<Noted>>,
+    anomalies: Option<Rc<AnomalyList>>,
     /// The edit that holds, of each message.
     edits: HashMap<&'a str, &'a Commit>,
     /// The instructions that hold, by name.
@@ -38,14 +38,14 @@ pub(super) struct Stand<'a> {
 
 /// What is unusual about a line: a list that shares its beginning.
 #[derive(Debug)]
-pub(super) struct Noted {
+pub(super) struct AnomalyList {
     text: String,
-    before: Option<Rc<Noted>>,
+    before: Option<Rc<AnomalyList>>,
 }
 
-impl Stand<'_> {
+impl WalkState<'_> {
     fn note(&mut self, text: String) {
-        self.anomalies = Some(Rc::new(Noted { text, before: self.anomalies.take() }));
+        self.anomalies = Some(Rc::new(AnomalyList { text, before: self.anomalies.take() }));
     }
 
     /// What is unusual, oldest first.
@@ -72,7 +72,7 @@ pub(super) struct Walk<'a> {
     /// The branch that is worked on; it is no branch when the work is done.
     desk: RefName,
     tool_text: ToolText,
-    stands: HashMap<&'a str, Result<Stand<'a>, String>>,
+    stands: HashMap<&'a str, Result<WalkState<'a>, String>>,
     /// The messages by the commit that added them.
     slots: HashMap<&'a str, CommitId>,
     /// The priority that a commit of ours stands for.
@@ -145,7 +145,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Takes a commit with all that leads to it, and returns where its line stands then.
-    pub(super) async fn commit(&mut self, hash: &'a str) -> Outcome<Result<Stand<'a>, String>> {
+    pub(super) async fn commit(&mut self, hash: &'a str) -> Outcome<Result<WalkState<'a>, String>> {
         let mut open = vec![Frame::Enter(hash)];
         while let Some(frame) = open.pop() {
             match frame {
@@ -173,8 +173,8 @@ impl<'a> Walk<'a> {
     }
 
     /// Adds what was said of priorities after the last commit of a branch.
-    pub(super) async fn finish(&mut self, mut stand: Stand<'a>) -> Outcome<Stand<'a>> {
-        self.stand_at(stand.head).await?;
+    pub(super) async fn finish(&mut self, mut stand: WalkState<'a>) -> Outcome<WalkState<'a>> {
+        self.move_to(stand.head).await?;
         self.mark_until(&mut stand, i64::MAX).await?;
         Ok(stand)
     }
@@ -182,7 +182,7 @@ impl<'a> Walk<'a> {
     /// Notes which messages of a branch the original leaves out of its context, where it does: of a
     /// merge it shows what the second parent's own first parents added. What came to that branch by
     /// a merge of its own, or by a third parent, it does not show, and we do.
-    pub(super) fn note_left_out(&self, head: &str, stand: &mut Stand<'a>) {
+    pub(super) fn note_left_out(&self, head: &str, stand: &mut WalkState<'a>) {
         let mut shown: HashSet<&str> = HashSet::new();
         let own: Vec<&Commit> = self.first_parents(head);
         shown.extend(own.iter().map(|commit| commit.hash.as_str()));
@@ -237,17 +237,17 @@ impl<'a> Walk<'a> {
     }
 
     /// Where a commit of the original went, when it was taken.
-    pub(super) fn taken(&self, hash: &str) -> Option<CommitId> {
+    pub(super) fn imported_commit(&self, hash: &str) -> Option<CommitId> {
         self.stands.get(hash)?.as_ref().ok()?.head
     }
 
-    async fn stand_at(&mut self, head: Option<CommitId>) -> Outcome<()> {
+    async fn move_to(&mut self, head: Option<CommitId>) -> Outcome<()> {
         Ok(self.txn.move_ref(&self.desk, head.map(RefTarget::Commit)).await?)
     }
 
     /// Takes one commit whose parents were taken. The inner error says why it cannot be.
-    async fn take(&mut self, commit: &'a Commit) -> Outcome<Result<Stand<'a>, String>> {
-        let mut stand = Stand::default();
+    async fn take(&mut self, commit: &'a Commit) -> Outcome<Result<WalkState<'a>, String>> {
+        let mut stand = WalkState::default();
         for (place, parent) in parents(commit).enumerate() {
             match self.stands.get(parent) {
                 Some(Ok(parent)) if place == 0 => stand = parent.clone(),
@@ -264,7 +264,7 @@ impl<'a> Walk<'a> {
             Ok(says) => says,
             Err(error) => return Ok(Err(format!("commit {}: {error}", short(&commit.hash)))),
         };
-        self.stand_at(stand.head).await?;
+        self.move_to(stand.head).await?;
         self.mark_until(&mut stand, commit.created_at).await?;
         let done = match commit.parents.len() {
             0 | 1 => self.step(commit, says, &mut stand).await,
@@ -291,16 +291,16 @@ impl<'a> Walk<'a> {
     async fn step(
         &mut self,
         commit: &'a Commit,
-        says: Says,
-        stand: &mut Stand<'a>,
+        says: PythonContent,
+        stand: &mut WalkState<'a>,
     ) -> Result<(), Error> {
         let mut details = self.details(commit, &says, stand)?;
         let message = match says {
-            Says::Data(content) => {
+            PythonContent::Data(content) => {
                 let request = Request::Note { content: Some(content), details };
                 return self.add(&request, stand).await.map(drop);
             }
-            Says::Message(message) => *message,
+            PythonContent::Message(message) => *message,
         };
         details.origin.detail = message.detail;
         if commit.operation == Operation::Edit {
@@ -315,7 +315,7 @@ impl<'a> Walk<'a> {
         draft.origin = details.origin;
         draft.created_at = details.created_at;
         let default = draft.content.kind().default_priority();
-        let given = self.priorities.given(&commit.hash);
+        let given = self.priorities.automatic_priority(&commit.hash);
         let priority = given.map(|(_, priority)| priority).or(message.priority);
         draft.priority = priority.filter(|priority| *priority != default);
         let ours = self.add(&Request::Import(draft), stand).await?;
@@ -337,7 +337,7 @@ impl<'a> Walk<'a> {
         older: &'a str,
         name: &str,
         at: i64,
-        stand: &mut Stand<'a>,
+        stand: &mut WalkState<'a>,
     ) -> Result<(), Error> {
         stand.replaced.insert(older);
         let Some(slot) = self.slots.get(older) else { return Ok(()) };
@@ -360,7 +360,7 @@ impl<'a> Walk<'a> {
         commit: &'a Commit,
         mut content: Content,
         details: Details,
-        stand: &mut Stand<'a>,
+        stand: &mut WalkState<'a>,
     ) -> Result<(), Error> {
         let target = commit.edit_target.as_deref().unwrap_or_default();
         let head = self.txn.head(&self.desk).await?;
@@ -427,15 +427,15 @@ impl<'a> Walk<'a> {
     fn calls(&self, original: &Commit) -> Option<Vec<tract::Part>> {
         let payload = self.data.blobs.get(&original.content_hash)?;
         match content::read(original, payload, self.tool_text).ok()? {
-            Says::Message(message) => {
+            PythonContent::Message(message) => {
                 Some(message.content.calls().cloned().map(tract::Part::ToolCall).collect())
             }
-            Says::Data(_) => None,
+            PythonContent::Data(_) => None,
         }
     }
 
     /// Carries out a request, and keeps book of the tools.
-    async fn add(&mut self, request: &Request, stand: &mut Stand<'a>) -> Result<Ours, Error> {
+    async fn add(&mut self, request: &Request, stand: &mut WalkState<'a>) -> Result<Ours, Error> {
         let ours = self.txn.add(&self.desk, request).await?;
         let given = match request {
             Request::Import(draft) => draft.tools.is_some(),
@@ -454,8 +454,8 @@ impl<'a> Walk<'a> {
     fn details(
         &self,
         commit: &'a Commit,
-        says: &Says,
-        stand: &mut Stand<'a>,
+        says: &PythonContent,
+        stand: &mut WalkState<'a>,
     ) -> Result<Details, Error> {
         let mut details = self.facts(commit)?;
         details.message = content::message(commit, says);
@@ -505,7 +505,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Says what was said of priorities before a time and has not been said yet.
-    async fn mark_until(&mut self, stand: &mut Stand<'a>, until: i64) -> Result<(), Error> {
+    async fn mark_until(&mut self, stand: &mut WalkState<'a>, until: i64) -> Result<(), Error> {
         let due = self.priorities.due(stand.seen, until);
         let begun = stand.seen == 0;
         stand.seen = due.end;

@@ -4,7 +4,7 @@ use clap::Args;
 use tract::JsonText;
 use tract::engine::Request;
 
-use super::Said;
+use super::CommitArgs;
 use super::commit::PriorityWord;
 use crate::context::Context;
 use crate::failure::Outcome;
@@ -33,7 +33,7 @@ pub(crate) struct Annotate {
     #[arg(long, value_name = "JSON", value_parser = input::json_value)]
     retention: Option<JsonText>,
     #[command(flatten)]
-    said: Said,
+    said: CommitArgs,
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, annotate: Annotate) -> Outcome<()> {

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome, Problem};
 use crate::input;
-use crate::out::Out;
+use crate::out::Output;
 use crate::render::{self, count, number, short};
 use crate::style::{BAD, DIM, REF, Styled, WARN};
 
@@ -53,7 +53,7 @@ pub(crate) struct Apply {
 }
 
 #[derive(Serialize)]
-struct Done<'a> {
+struct AppliedLine<'a> {
     line: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     mark: Option<&'a str>,
@@ -62,7 +62,7 @@ struct Done<'a> {
 }
 
 #[derive(Serialize)]
-struct Refused<'a> {
+struct RefusedLine<'a> {
     line: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     mark: Option<&'a str>,
@@ -117,15 +117,15 @@ pub(crate) async fn run(context: &mut Context<'_>, apply: Apply) -> Outcome<()> 
     context.out.say(format_args!("{done}{refused}{trusted}"));
     match report.refused {
         0 => Ok(()),
-        _ => Err(Failure::said_no()),
+        _ => Err(Failure::reported_no()),
     }
 }
 
 /// Tells what became of a line. What `events` brings is durable, so it is told at once.
-fn tell(out: &mut Out, event: &ApplyEvent) -> Outcome<()> {
+fn tell(out: &mut Output, event: &ApplyEvent) -> Outcome<()> {
     let (line, mark) = (event.line, event.mark.as_deref());
     match (&event.result, out.is_json()) {
-        (Ok(commit), true) => out.json(&Done { line, mark, commit: *commit })?,
+        (Ok(commit), true) => out.json(&AppliedLine { line, mark, commit: *commit })?,
         (Ok(commit), false) => {
             let mark =
                 mark.map(|mark| format!("  {}", Styled(REF, format!(":{}", escape::line(mark)))));
@@ -139,7 +139,7 @@ fn tell(out: &mut Out, event: &ApplyEvent) -> Outcome<()> {
         }
         (Err(error), true) => {
             let failure = Failure::of_line(error);
-            out.json(&Refused { line, mark, error: failure.problem() })?;
+            out.json(&RefusedLine { line, mark, error: failure.problem() })?;
         }
         (Err(error), false) => {
             let failure = Failure::of_line(error);

@@ -8,14 +8,14 @@ use std::sync::mpsc::{self, Receiver};
 use clap::Args;
 use serde::Serialize;
 use tract::models::HttpModel;
-use tract::{Answer, CancellationToken, ChatModel, ChatOptions, Draft, JsonText, Piece, Tract};
+use tract::{ChatReply, CancellationToken, ChatModel, ChatOptions, Draft, JsonText, ReplyDelta, Tract};
 
 use crate::context::Context;
 use crate::definitions;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
 use crate::input;
-use crate::out::Out;
+use crate::out::Output;
 use crate::render::{number, short};
 use crate::style::{DIM, Styled};
 
@@ -37,7 +37,7 @@ pub(crate) struct Chat {
     #[arg(value_name = "TEXT")]
     text: Option<String>,
     #[command(flatten)]
-    asked: Asked,
+    asked: ModelArgs,
 }
 
 /// Let a model continue from here and record its answer.
@@ -50,7 +50,7 @@ Examples:
   tract generate --model ollama/llama3 --set temperature=0")]
 pub(crate) struct Generate {
     #[command(flatten)]
-    asked: Asked,
+    asked: ModelArgs,
 }
 
 /// The model that is asked.
@@ -101,7 +101,7 @@ pub(super) fn client(model: &str, base_url: Option<&str>) -> Outcome<HttpModel> 
 
 /// Who is asked, and how.
 #[derive(Debug, Args)]
-pub(crate) struct Asked {
+pub(crate) struct ModelArgs {
     #[command(flatten)]
     model: Model,
     /// Use these tools for this question and answer alone: a file with a JSON list of schemas.
@@ -127,7 +127,7 @@ pub(crate) async fn generate(context: &mut Context<'_>, generate: Generate) -> O
     ask(context, generate.asked, None).await
 }
 
-async fn ask(context: &mut Context<'_>, asked: Asked, question: Option<Draft>) -> Outcome<()> {
+async fn ask(context: &mut Context<'_>, asked: ModelArgs, question: Option<Draft>) -> Outcome<()> {
     let runtime = network()?;
     let model = Arc::new(asked.model.client()?);
     let (cancellation, pieces, options) = options(&asked, &runtime)?;
@@ -143,7 +143,7 @@ async fn ask(context: &mut Context<'_>, asked: Asked, question: Option<Draft>) -
             }
         }
     });
-    let mut printed = Printed::default();
+    let mut printed = PrintState::default();
     for piece in pieces {
         if let Err(failure) = printed.piece(context.out, &piece) {
             // Nobody reads any more: what came is recorded as broken off.
@@ -180,9 +180,9 @@ pub(super) fn network() -> Outcome<tokio::runtime::Runtime> {
         .map_err(|error| Failure::no("runtime", format!("no thread for the network: {error}")))
 }
 
-type Set = (CancellationToken, Receiver<Piece>, ChatOptions);
+type Set = (CancellationToken, Receiver<ReplyDelta>, ChatOptions);
 
-fn options(asked: &Asked, runtime: &tokio::runtime::Runtime) -> Outcome<Set> {
+fn options(asked: &ModelArgs, runtime: &tokio::runtime::Runtime) -> Outcome<Set> {
     let cancellation = CancellationToken::new();
     let (sender, pieces) = mpsc::channel();
     let mut options = ChatOptions::new().cancellation(cancellation.clone()).keep_raw(!asked.no_raw);
@@ -221,7 +221,7 @@ pub(super) fn stop_on_interrupt(
 
 /// What was printed of an answer.
 #[derive(Default)]
-struct Printed {
+struct PrintState {
     /// Whether a line is open on stdout.
     open: bool,
     any: bool,
@@ -230,7 +230,7 @@ struct Printed {
 /// A piece, as `--json` prints it.
 #[derive(Serialize)]
 #[serde(tag = "piece", rename_all = "snake_case")]
-enum PieceLine<'a> {
+enum DeltaLine<'a> {
     Text { text: &'a str },
     Reasoning { text: &'a str },
     Call { index: usize, name: &'a str },
@@ -264,37 +264,37 @@ struct UsageLine {
     reasoning_tokens: Option<u64>,
 }
 
-impl Printed {
-    fn piece(&mut self, out: &mut Out, piece: &Piece) -> Outcome<()> {
+impl PrintState {
+    fn piece(&mut self, out: &mut Output, piece: &ReplyDelta) -> Outcome<()> {
         self.any = true;
         if out.is_json() {
             let line = match piece {
-                Piece::Text(text) => PieceLine::Text { text },
-                Piece::Reasoning(text) => PieceLine::Reasoning { text },
-                Piece::Call { index, name } => PieceLine::Call { index: *index, name },
-                Piece::Arguments { index, text } => PieceLine::Arguments { index: *index, text },
+                ReplyDelta::Text(text) => DeltaLine::Text { text },
+                ReplyDelta::Reasoning(text) => DeltaLine::Reasoning { text },
+                ReplyDelta::Call { index, name } => DeltaLine::Call { index: *index, name },
+                ReplyDelta::Arguments { index, text } => DeltaLine::Arguments { index: *index, text },
                 _ => return Ok(()),
             };
             out.json(&line)?;
             return out.flush();
         }
         match piece {
-            Piece::Text(text) => self.text(out, text),
+            ReplyDelta::Text(text) => self.text(out, text),
             // Thinking is no part of the answer.
-            Piece::Reasoning(text) => {
+            ReplyDelta::Reasoning(text) => {
                 let _ = write!(std::io::stderr(), "{}", escape::block(text));
                 Ok(())
             }
-            Piece::Call { name, .. } => {
+            ReplyDelta::Call { name, .. } => {
                 self.line_end(out)?;
                 self.text(out, &format!("call {name} "))
             }
-            Piece::Arguments { text, .. } => self.text(out, text),
+            ReplyDelta::Arguments { text, .. } => self.text(out, text),
             _ => Ok(()),
         }
     }
 
-    fn text(&mut self, out: &mut Out, text: &str) -> Outcome<()> {
+    fn text(&mut self, out: &mut Output, text: &str) -> Outcome<()> {
         out.write(&escape::block(text))?;
         if let Some(last) = text.chars().last() {
             self.open = last != '\n';
@@ -302,7 +302,7 @@ impl Printed {
         out.flush()
     }
 
-    fn line_end(&mut self, out: &mut Out) -> Outcome<()> {
+    fn line_end(&mut self, out: &mut Output) -> Outcome<()> {
         match std::mem::take(&mut self.open) {
             true if !out.is_json() => {
                 out.write("\n")?;
@@ -312,11 +312,11 @@ impl Printed {
         }
     }
 
-    fn end(&mut self, out: &mut Out, tract: &Tract, answer: &Answer) -> Outcome<()> {
+    fn end(&mut self, out: &mut Output, tract: &Tract, answer: &ChatReply) -> Outcome<()> {
         if !self.any && !out.is_json() {
             self.text(out, &answer.text())?;
             for (index, call) in answer.calls().enumerate() {
-                self.piece(out, &Piece::Call { index, name: call.name.clone() })?;
+                self.piece(out, &ReplyDelta::Call { index, name: call.name.clone() })?;
                 self.text(out, &call.arguments)?;
             }
         }

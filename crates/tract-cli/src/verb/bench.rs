@@ -84,7 +84,7 @@ impl Figure {
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, bench: &Bench) -> Outcome<()> {
-    let place = Place::beside(&context.url_to_make())?;
+    let place = BenchTarget::beside(&context.url_to_make())?;
     let bar = render::progress("measuring", "steps");
     bar.set_length(6);
     let mut figures = Vec::new();
@@ -172,7 +172,7 @@ async fn append(
 }
 
 /// A hundred messages in each durable write, in turns with the bare engine.
-async fn batches(place: &Place, n: u64, figures: &mut Vec<Figure>) -> Outcome<()> {
+async fn batches(place: &BenchTarget, n: u64, figures: &mut Vec<Figure>) -> Outcome<()> {
     let tract = place.open("batched", WriteMode::InPlace).await?;
     let mut bare = place.bare("batched", &tract).await?;
     let (mut ours, mut floor) = (Vec::new(), Vec::new());
@@ -196,7 +196,7 @@ async fn batches(place: &Place, n: u64, figures: &mut Vec<Figure>) -> Outcome<()
     Ok(())
 }
 
-async fn cold(place: &Place) -> Outcome<(Tract, f64)> {
+async fn cold(place: &BenchTarget) -> Outcome<(Tract, f64)> {
     let start = Instant::now();
     let tract = place.open("single", WriteMode::InPlace).await?;
     let compiled = tract.compile().await?;
@@ -244,7 +244,7 @@ async fn warm(
 }
 
 /// Sixteen threads, each on a branch of its own, beside the bare engine with all of them at once.
-async fn writers(place: &Place, n: u64, figures: &mut Vec<Figure>) -> Outcome<()> {
+async fn writers(place: &BenchTarget, n: u64, figures: &mut Vec<Figure>) -> Outcome<()> {
     let tract = place.open("writers", WriteMode::Thread).await?;
     tract.user(text(0)).await?;
     let bare = place.bare("writers", &tract).await?;
@@ -283,13 +283,13 @@ async fn writers(place: &Place, n: u64, figures: &mut Vec<Figure>) -> Outcome<()
 fn together(mut bare: BareEngine, each: u64) -> Outcome<f64> {
     let start = Instant::now();
     for _ in 0..each {
-        bare.write_apart(WRITERS, WRITERS as u32)?;
+        bare.write_branches(WRITERS, WRITERS as u32)?;
     }
     Ok((each * WRITERS) as f64 / start.elapsed().as_secs_f64())
 }
 
 /// Where the new stores are made.
-struct Place {
+struct BenchTarget {
     url: String,
     scheme: String,
     folder: tempfile::TempDir,
@@ -297,7 +297,7 @@ struct Place {
     schema: Option<String>,
 }
 
-impl Place {
+impl BenchTarget {
     fn beside(url: &str) -> Outcome<Self> {
         let file = tract::store::file_of(url)?;
         let near = file.as_deref().and_then(Path::parent).filter(|p| !p.as_os_str().is_empty());

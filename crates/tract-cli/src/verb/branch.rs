@@ -56,7 +56,7 @@ enum Order {
 }
 
 #[derive(Serialize)]
-struct Listed {
+struct BranchLine {
     branch: String,
     head: CommitId,
     checked_out: bool,
@@ -102,7 +102,7 @@ pub(super) async fn make(
         tract.checkout(name).await?;
     }
     if context.out.is_json() {
-        return context.out.json(&Listed {
+        return context.out.json(&BranchLine {
             branch: name.to_owned(),
             head: commit,
             checked_out: checkout,
@@ -163,7 +163,7 @@ async fn list(context: &mut Context<'_>, tract: &Tract, asked: &Branch) -> Outco
     if context.out.is_json() {
         for (branch, _) in rows {
             let (name, head, checked_out) = (branch.name, branch.head, branch.checked_out);
-            context.out.json(&Listed { branch: name, head, checked_out })?;
+            context.out.json(&BranchLine { branch: name, head, checked_out })?;
         }
         return Ok(());
     }

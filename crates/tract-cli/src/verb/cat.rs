@@ -11,7 +11,7 @@ use super::log::RoleWord;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
-use crate::out::Out;
+use crate::out::Output;
 use crate::render::{self, count, number};
 use crate::style::{self, BAD, BOLD, DIM, ID, Styled};
 
@@ -171,7 +171,7 @@ fn document<'a>(entry: &ShownMessage<'a>) -> Document<'a> {
     }
 }
 
-fn print(out: &mut Out, entry: &ShownMessage<'_>) -> Outcome<()> {
+fn print(out: &mut Output, entry: &ShownMessage<'_>) -> Outcome<()> {
     let message = entry.message;
     let (role, failed) = match &message.content {
         Content::ToolResult(answer) => ("result", answer.is_error),
@@ -221,7 +221,7 @@ fn print(out: &mut Out, entry: &ShownMessage<'_>) -> Outcome<()> {
     out.line("")
 }
 
-fn block(out: &mut Out, text: &str) -> Outcome<()> {
+fn block(out: &mut Output, text: &str) -> Outcome<()> {
     match text.trim_end_matches('\n') {
         "" => Ok(()),
         text => out.line(escape::block(text)),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use tract::{Draft, JsonText, Priority};
 
-use super::Said;
+use super::CommitArgs;
 use crate::context::Context;
 use crate::definitions;
 use crate::failure::{Failure, Outcome};
@@ -49,7 +49,7 @@ pub(crate) struct Commit {
     #[arg(long, value_name = "FILE")]
     tools: Option<PathBuf>,
     #[command(flatten)]
-    said: Said,
+    said: CommitArgs,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

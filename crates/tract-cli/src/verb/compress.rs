@@ -4,7 +4,7 @@ use clap::Args;
 use tract::engine::{Request, Selection};
 use tract::{Body, Content};
 
-use super::Said;
+use super::CommitArgs;
 use crate::context::Context;
 use crate::failure::Outcome;
 use crate::input;
@@ -34,13 +34,13 @@ pub(crate) struct Compress {
     content: Option<String>,
     /// The role of the summary.
     #[arg(long = "as", value_name = "KIND", value_enum, default_value = "assistant")]
-    voice: Voice,
+    voice: SummaryRole,
     #[command(flatten)]
-    said: Said,
+    said: CommitArgs,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Voice {
+enum SummaryRole {
     Assistant,
     User,
     System,
@@ -57,9 +57,9 @@ pub(crate) async fn run(context: &mut Context<'_>, compress: Compress) -> Outcom
     };
     let body = Body::text(input::text_or_stdin(compress.content)?);
     let content = match compress.voice {
-        Voice::Assistant => Content::Assistant(body),
-        Voice::User => Content::User(body),
-        Voice::System => Content::System(body),
+        SummaryRole::Assistant => Content::Assistant(body),
+        SummaryRole::User => Content::User(body),
+        SummaryRole::System => Content::System(body),
     };
     let details = compress.said.details()?;
     let made = tract.record(Request::Compress { select, content, role: None, details }).await?;

@@ -56,7 +56,7 @@ pub(crate) struct CompressToolCalls {
 struct Document<'a> {
     edits: Vec<CommitId>,
     sources: &'a [CommitId],
-    left: Vec<Left<'a>>,
+    left: Vec<SkippedTurn<'a>>,
     tokens_before: u64,
     tokens_after: u64,
     tool_names: Vec<&'a str>,
@@ -64,7 +64,7 @@ struct Document<'a> {
 }
 
 #[derive(Serialize)]
-struct Left<'a> {
+struct SkippedTurn<'a> {
     commit: CommitId,
     reason: &'a str,
 }
@@ -89,7 +89,7 @@ pub(crate) async fn run(context: &mut Context<'_>, asked: CompressToolCalls) -> 
             left: done
                 .left
                 .iter()
-                .map(|(commit, reason)| Left { commit: *commit, reason })
+                .map(|(commit, reason)| SkippedTurn { commit: *commit, reason })
                 .collect(),
             tokens_before: done.tokens_before,
             tokens_after: done.tokens_after,

@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 use tract::block_on;
 use tract::store::{StoreError, StoreErrorKind, StoreOptions, StoreResult, WriteMode};
-use tract_testkit::{Capability, Case, Outcome as Kept, Suite, cases};
+use tract_testkit::{Capability, ContractCase, Outcome as Kept, Suite, cases};
 
 use crate::context::Context;
 use crate::escape;
@@ -53,8 +53,8 @@ pub(crate) async fn run(context: &mut Context<'_>, asked: Conformance) -> Outcom
         false => WriteMode::InPlace,
     };
     let suite = suite(&url, mode)?;
-    let wanted = |case: &&Case| asked.only.as_deref().is_none_or(|only| case.name.contains(only));
-    let chosen: Vec<&Case> = cases().iter().filter(wanted).collect();
+    let wanted = |case: &&ContractCase| asked.only.as_deref().is_none_or(|only| case.name.contains(only));
+    let chosen: Vec<&ContractCase> = cases().iter().filter(wanted).collect();
     if chosen.is_empty() {
         let only = asked.only.unwrap_or_default();
         return Err(Failure::usage(format!("no case has {only:?} in its name")));
@@ -106,7 +106,7 @@ pub(crate) async fn run(context: &mut Context<'_>, asked: Conformance) -> Outcom
     }
     match broken {
         0 => Ok(()),
-        _ => Err(Failure::said_no()),
+        _ => Err(Failure::reported_no()),
     }
 }
 

@@ -87,7 +87,7 @@ pub(crate) async fn run(context: &mut Context<'_>, copy: Copy) -> Outcome<()> {
     }
     match well {
         true => Ok(()),
-        false => Err(Failure::said_no()),
+        false => Err(Failure::reported_no()),
     }
 }
 

@@ -6,7 +6,7 @@ use clap::Args;
 use tract::engine::{NewContent, Request};
 use tract::{CommitId, Tract};
 
-use super::Said;
+use super::CommitArgs;
 use crate::context::Context;
 use crate::editor;
 use crate::failure::{Failure, Outcome};
@@ -30,7 +30,7 @@ pub(crate) struct Edit {
     /// input, as for `-`. An empty input changes nothing.
     text: Option<String>,
     #[command(flatten)]
-    said: Said,
+    said: CommitArgs,
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, edit: Edit) -> Outcome<()> {

@@ -11,7 +11,7 @@ use tract::schema::{Definition, Target, ValidateOptions};
 use tract::tools::{
     Call, HydrateOptions, Hydrated, IntoCalls, Registry, Stage, StageError, hydrate_with, sent_in,
 };
-use tract::{JsonText, RequestMap, SentTool};
+use tract::{JsonText, RequestMap, RequestTool};
 
 use crate::context::Context;
 use crate::definitions;
@@ -118,7 +118,7 @@ pub(crate) async fn run(context: &mut Context<'_>, hydrate: &Hydrate) -> Outcome
     }
     match failed {
         0 => Ok(()),
-        _ => Err(Failure::said_no()),
+        _ => Err(Failure::reported_no()),
     }
 }
 
@@ -187,7 +187,7 @@ fn sent_strictly(registry: &Registry, to: Dialect) -> Outcome<RequestMap> {
     let sent = registry.iter().map(|tool| {
         let text = tool.definition().schema().text();
         let made = tract::schema::translate(text, Target::Provider(to), true)?;
-        let sent = SentTool::new(made.sent_name, made.name, tool.definition().id());
+        let sent = RequestTool::new(made.sent_name, made.name, tool.definition().id());
         Ok(if made.strict { sent.strict(made.null_for_absent) } else { sent })
     });
     sent.collect()

@@ -77,7 +77,7 @@ struct Line<'a> {
 }
 
 #[derive(Serialize)]
-struct Refused<'a> {
+struct RefusedLine<'a> {
     line: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a str>,
@@ -88,13 +88,13 @@ struct Refused<'a> {
 const LARGE_BYTES: usize = 1 << 20;
 
 /// What is known of a conversation before it is stored.
-struct Waiting {
+struct QueuedConversation {
     line: usize,
     anomalies: Vec<String>,
 }
 
 #[derive(Default)]
-struct Total {
+struct ImportTotals {
     conversations: usize,
     by_status: HashMap<&'static str, usize>,
     commits: usize,
@@ -105,12 +105,12 @@ struct Total {
     last_branch: Option<String>,
 }
 
-impl Total {
+impl ImportTotals {
     /// The answer is no when a conversation has no branch in the end.
     fn outcome(&self) -> Outcome<()> {
         let diverged = self.by_status.contains_key(ImportStatus::Diverged.as_str());
         match self.refused > 0 || diverged {
-            true => Err(Failure::said_no()),
+            true => Err(Failure::reported_no()),
             false => Ok(()),
         }
     }
@@ -142,14 +142,14 @@ pub(crate) async fn run(context: &mut Context<'_>, import: Import) -> Outcome<()
     let tract = context.open_or_create().await?;
     let importer = Importer::new(tract.repo(), ImportOptions::new())?;
     let bar = render::progress("importing", "conversations");
-    let mut work = Work {
+    let mut work = ImportRun {
         context,
         importer,
         bar,
         format,
         list: import.anomalies,
         waiting: Vec::new(),
-        total: Total::default(),
+        total: ImportTotals::default(),
     };
     for (path, documents) in inputs {
         work.file(&path, documents).await?;
@@ -172,7 +172,7 @@ async fn databases(context: &mut Context<'_>, import: &Import) -> Outcome<()> {
         files.push(python::read(path)?);
     }
     let tract = context.open_or_create().await?;
-    let mut total = Total::default();
+    let mut total = ImportTotals::default();
     let mut line = 0;
     for data in &files {
         for branch in python::import(tract.repo(), data).await? {
@@ -183,7 +183,7 @@ async fn databases(context: &mut Context<'_>, import: &Import) -> Outcome<()> {
                     if done.status != ImportStatus::Diverged {
                         total.last_branch.get_or_insert_with(|| done.branch.clone());
                     }
-                    let told = Told {
+                    let told = ImportReport {
                         line,
                         id: &branch.id,
                         branch: &done.branch,
@@ -200,7 +200,7 @@ async fn databases(context: &mut Context<'_>, import: &Import) -> Outcome<()> {
                         .note("the other branches were taken over; restore the file from a copy");
                     if context.out.is_json() {
                         let error = failure.problem();
-                        context.out.json(&Refused { line, id: Some(&branch.id), error })?;
+                        context.out.json(&RefusedLine { line, id: Some(&branch.id), error })?;
                     } else {
                         let id = escape::line(&branch.id).into_owned();
                         let why = failure.for_people();
@@ -216,7 +216,7 @@ async fn databases(context: &mut Context<'_>, import: &Import) -> Outcome<()> {
 }
 
 /// What is told of a branch.
-struct Told<'a> {
+struct ImportReport<'a> {
     line: usize,
     id: &'a str,
     branch: &'a str,
@@ -226,7 +226,7 @@ struct Told<'a> {
     anomalies: &'a [String],
 }
 
-impl Told<'_> {
+impl ImportReport<'_> {
     fn tell(&self, context: &mut Context<'_>, list: bool) -> Outcome<()> {
         let Self { line, id, branch, status, commits, reused, anomalies } = *self;
         if context.out.is_json() {
@@ -252,18 +252,18 @@ impl Told<'_> {
     }
 }
 
-struct Work<'a, 'b> {
+struct ImportRun<'a, 'b> {
     context: &'a mut Context<'b>,
     importer: Importer,
     bar: ProgressBar,
     format: Option<Dialect>,
     list: bool,
     /// In the order in which the importer answers.
-    waiting: Vec<Waiting>,
-    total: Total,
+    waiting: Vec<QueuedConversation>,
+    total: ImportTotals,
 }
 
-impl Work<'_, '_> {
+impl ImportRun<'_, '_> {
     async fn file(&mut self, path: &Path, mut documents: Documents) -> Outcome<()> {
         let stem = match input::is_stdin(path) {
             true => "stdin".to_owned(),
@@ -288,7 +288,7 @@ impl Work<'_, '_> {
             match read {
                 Ok(read) => {
                     let id = read.conversation.id.clone();
-                    self.waiting.push(Waiting {
+                    self.waiting.push(QueuedConversation {
                         line,
                         anomalies: read.anomalies.iter().map(ToString::to_string).collect(),
                     });
@@ -328,7 +328,7 @@ impl Work<'_, '_> {
         match self.importer.add_large(id.as_str(), &tools, Some(meta), next).await {
             Ok(done) => {
                 let anomalies = messages.finish().iter().map(ToString::to_string).collect();
-                self.waiting.push(Waiting { line, anomalies });
+                self.waiting.push(QueuedConversation { line, anomalies });
                 self.report(&done)
             }
             Err(error) => {
@@ -345,7 +345,7 @@ impl Work<'_, '_> {
         self.total.refused += 1;
         self.bar.inc(1);
         if self.context.out.is_json() {
-            self.context.out.json(&Refused { line, id, error: failure.problem() })?;
+            self.context.out.json(&RefusedLine { line, id, error: failure.problem() })?;
             return self.context.out.flush();
         }
         let why = failure.for_people();
@@ -362,7 +362,7 @@ impl Work<'_, '_> {
                 total.last_branch.get_or_insert_with(|| imported.branch.clone());
             }
             self.bar.inc(1);
-            let told = Told {
+            let told = ImportReport {
                 line: waited.line,
                 id: &imported.id,
                 branch: &imported.branch,
@@ -381,7 +381,7 @@ impl Work<'_, '_> {
     }
 }
 
-fn summary(context: &mut Context<'_>, total: &Total) -> Outcome<()> {
+fn summary(context: &mut Context<'_>, total: &ImportTotals) -> Outcome<()> {
     let of = |status: ImportStatus| total.by_status.get(status.as_str()).copied().unwrap_or(0);
     let new = total.commits - total.reused;
     let mut parts = vec![format!(

@@ -17,7 +17,7 @@ Examples:
 pub(crate) struct Init {}
 
 #[derive(Serialize)]
-struct Made<'a> {
+struct InitReport<'a> {
     store: &'a str,
     repo: &'a str,
     branch: &'a str,
@@ -36,7 +36,7 @@ pub(crate) async fn run(context: &mut Context<'_>, _init: Init) -> Outcome<()> {
     let shown = tract::store::hide_passwords(&url);
     if context.out.is_json() {
         let repo = &context.global.repo;
-        return context.out.json(&Made { store: &shown, repo, branch: &branch, created });
+        return context.out.json(&InitReport { store: &shown, repo, branch: &branch, created });
     }
     let what = match created {
         true => "made",

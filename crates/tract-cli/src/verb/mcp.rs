@@ -9,8 +9,8 @@ use tract::engine::Request;
 use tract::mcp::{Listing, McpError, ServerOptions};
 use tract::{CancellationToken, ToolSchema};
 
-use super::Said;
-use super::server::Place;
+use super::CommitArgs;
+use super::server::ServerArgs;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
@@ -38,7 +38,7 @@ enum McpVerb {
     /// List the tools of a server, as it writes them; opens no store.
     Tools {
         #[command(flatten)]
-        server: Place,
+        server: ServerArgs,
     },
     /// Add the tools of a server to those in force; one of the same name is replaced.
     Import {
@@ -46,9 +46,9 @@ enum McpVerb {
         #[arg(long)]
         only: bool,
         #[command(flatten)]
-        said: Said,
+        said: CommitArgs,
         #[command(flatten)]
-        server: Place,
+        server: ServerArgs,
     },
     /// Call a tool of a server; opens no store. Exit 1 when the tool says that it failed.
     Call {
@@ -61,7 +61,7 @@ enum McpVerb {
         #[arg(long, value_name = "SECONDS", default_value_t = 60)]
         timeout: u64,
         #[command(flatten)]
-        server: Place,
+        server: ServerArgs,
     },
 }
 
@@ -90,7 +90,7 @@ impl From<McpError> for Failure {
 }
 
 /// Lists the tools of a server; a definition that is no tool is reported and left out.
-pub(crate) fn definitions(label: &str, server: &Place) -> Outcome<Vec<ToolSchema>> {
+pub(crate) fn definitions(label: &str, server: &ServerArgs) -> Outcome<Vec<ToolSchema>> {
     let options = ServerOptions::new();
     let listing = server.ask(label, options, async |server| Ok(server.tools().await?))?;
     report_refused("the server", &listing);
@@ -111,7 +111,7 @@ fn call(
     tool: &str,
     arguments: &str,
     timeout_s: u64,
-    server: &Place,
+    server: &ServerArgs,
 ) -> Outcome<()> {
     let arguments = match arguments {
         "-" => input::read_text(std::path::Path::new("-"))?,
@@ -143,7 +143,7 @@ fn call(
         false => context.out.line(escape::block(&result.text()))?,
     }
     match result.is_error() {
-        true => Err(Failure::said_no()),
+        true => Err(Failure::reported_no()),
         false => Ok(()),
     }
 }
@@ -155,7 +155,7 @@ fn one_line(text: &str) -> Outcome<String> {
     }
 }
 
-fn tools(context: &mut Context<'_>, server: &Place) -> Outcome<()> {
+fn tools(context: &mut Context<'_>, server: &ServerArgs) -> Outcome<()> {
     let found = definitions("", server)?;
     let names = found.iter().map(|tool| escape::width(&escape::line(tool.name())));
     let width = names.max().unwrap_or(0);
@@ -180,7 +180,7 @@ fn tools(context: &mut Context<'_>, server: &Place) -> Outcome<()> {
     Ok(())
 }
 
-async fn import(context: &mut Context<'_>, only: bool, said: &Said, server: &Place) -> Outcome<()> {
+async fn import(context: &mut Context<'_>, only: bool, said: &CommitArgs, server: &ServerArgs) -> Outcome<()> {
     let tract = context.open().await?;
     let found = definitions("", server)?;
     let mut tools = Vec::new();

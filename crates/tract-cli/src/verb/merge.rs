@@ -5,7 +5,7 @@ use serde::Serialize;
 use tract::CommitId;
 use tract::engine::{MergeOptions, Merged};
 
-use super::Said;
+use super::CommitArgs;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
@@ -28,7 +28,7 @@ pub(crate) struct Merge {
     #[arg(long)]
     no_fast_forward: bool,
     #[command(flatten)]
-    said: Said,
+    said: CommitArgs,
 }
 
 #[derive(Serialize)]

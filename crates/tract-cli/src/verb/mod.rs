@@ -63,7 +63,7 @@ use crate::input;
 
 /// The flags of every verb that makes a commit.
 #[derive(Debug, Args)]
-pub(crate) struct Said {
+pub(crate) struct CommitArgs {
     /// Show this line in the log.
     #[arg(long, short, value_name = "LINE")]
     message: Option<String>,
@@ -75,7 +75,7 @@ pub(crate) struct Said {
     at: Option<i64>,
 }
 
-impl Said {
+impl CommitArgs {
     fn metadata(&self) -> Outcome<Option<JsonText>> {
         if self.metadata.is_empty() {
             return Ok(None);

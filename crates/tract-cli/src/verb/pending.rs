@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use tract::core::BoundCall;
-use tract::engine::{Asked, Decided};
+use tract::engine::{PendingRequest, RecordedDecision};
 use tract::hooks::{DecisionRecord, Hooks, Summarize};
 use tract::{CommitId, Tract};
 
@@ -30,11 +30,11 @@ Examples:
   tract pending summarize p-7c1e --command 'head -c 400'")]
 pub(crate) struct Pending {
     #[command(subcommand)]
-    command: Option<What>,
+    command: Option<PendingVerb>,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum PendingVerb {
     /// List pending approvals, oldest first.
     List,
     /// Show one with its content, or its decision.
@@ -86,19 +86,19 @@ enum What {
 impl Pending {
     pub(crate) fn writes(&self) -> bool {
         match &self.command {
-            None | Some(What::List | What::Show { .. }) => false,
+            None | Some(PendingVerb::List | PendingVerb::Show { .. }) => false,
             Some(
-                What::Approve { .. }
-                | What::Reject { .. }
-                | What::Edit { .. }
-                | What::Summarize { .. },
+                PendingVerb::Approve { .. }
+                | PendingVerb::Reject { .. }
+                | PendingVerb::Edit { .. }
+                | PendingVerb::Summarize { .. },
             ) => true,
         }
     }
 }
 
 #[derive(Serialize)]
-struct Waits<'a> {
+struct PendingReport<'a> {
     id: &'a str,
     event: &'a str,
     branch: &'a str,
@@ -113,7 +113,7 @@ struct Waits<'a> {
 }
 
 #[derive(Serialize)]
-struct Done<'a> {
+struct DecisionLine<'a> {
     id: &'a str,
     branch: &'a str,
     commit: Option<CommitId>,
@@ -124,16 +124,16 @@ struct Done<'a> {
 
 pub(crate) async fn run(context: &mut Context<'_>, pending: Pending) -> Outcome<()> {
     let tract = context.open().await?;
-    let decided = match pending.command.unwrap_or(What::List) {
-        What::List => return list(context, &tract).await,
-        What::Show { id } => return show(context, &tract, &id).await,
-        What::Approve { id } => tract.approve(&id).await?,
-        What::Reject { id, reason } => tract.reject(&id, reason).await?,
-        What::Edit { id, text } => {
+    let decided = match pending.command.unwrap_or(PendingVerb::List) {
+        PendingVerb::List => return list(context, &tract).await,
+        PendingVerb::Show { id } => return show(context, &tract, &id).await,
+        PendingVerb::Approve { id } => tract.approve(&id).await?,
+        PendingVerb::Reject { id, reason } => tract.reject(&id, reason).await?,
+        PendingVerb::Edit { id, text } => {
             let text = input::replacement(text)?;
             tract.edit_pending(&id, text).await?
         }
-        What::Summarize { id, command, instructions, keep, timeout } => {
+        PendingVerb::Summarize { id, command, instructions, keep, timeout } => {
             let Some(command) = command.or_else(|| context.global.summarizer.clone()) else {
                 return Err(Failure::usage("expected a program that writes the summary")
                     .note("name it with --command, --summarizer or TRACT_SUMMARIZER"));
@@ -147,13 +147,13 @@ pub(crate) async fn run(context: &mut Context<'_>, pending: Pending) -> Outcome<
             tract.with_hooks(hooks).summarize_pending(&id, &how).await?
         }
     };
-    told(context, &decided)?;
+    print_decision(context, &decided)?;
     next_step(context, &tract, &decided).await
 }
 
 /// Says what is next once a call was decided.
-async fn next_step(context: &mut Context<'_>, tract: &Tract, decided: &Decided) -> Outcome<()> {
-    if context.out.is_json() || !matches!(decided.asked, Asked::Call { .. }) {
+async fn next_step(context: &mut Context<'_>, tract: &Tract, decided: &RecordedDecision) -> Outcome<()> {
+    if context.out.is_json() || !matches!(decided.asked, PendingRequest::Call { .. }) {
         return Ok(());
     }
     let branch = decided.branch.branch_name().unwrap_or(decided.branch.as_str());
@@ -191,8 +191,8 @@ async fn list(context: &mut Context<'_>, tract: &Tract) -> Outcome<()> {
     Ok(())
 }
 
-fn document(waits: &tract::engine::Pending, whole: bool) -> Waits<'_> {
-    Waits {
+fn document(waits: &tract::engine::Pending, whole: bool) -> PendingReport<'_> {
+    PendingReport {
         id: &waits.id,
         event: &waits.event,
         branch: waits.branch.branch_name().unwrap_or(waits.branch.as_str()),
@@ -207,15 +207,15 @@ fn document(waits: &tract::engine::Pending, whole: bool) -> Waits<'_> {
 }
 
 /// Returns what exactly would run, of a call.
-fn bound(asked: &Asked) -> Option<&BoundCall> {
+fn bound(asked: &PendingRequest) -> Option<&BoundCall> {
     match asked {
-        Asked::Call { bound, .. } => bound.as_deref(),
+        PendingRequest::Call { bound, .. } => bound.as_deref(),
         _ => None,
     }
 }
 
 /// Shows what exactly would run: what a person approves.
-fn show_bound(context: &mut Context<'_>, asked: &Asked) -> Outcome<()> {
+fn show_bound(context: &mut Context<'_>, asked: &PendingRequest) -> Outcome<()> {
     let Some(call) = bound(asked) else { return Ok(()) };
     let mut lines = vec![
         format!("tool        {}", call.tool_name),
@@ -234,13 +234,13 @@ fn show_bound(context: &mut Context<'_>, asked: &Asked) -> Outcome<()> {
     Ok(())
 }
 
-fn text_of(asked: &Asked) -> Option<String> {
+fn text_of(asked: &PendingRequest) -> Option<String> {
     asked.content().map(tract::Content::text)
 }
 
 async fn show(context: &mut Context<'_>, tract: &Tract, id: &str) -> Outcome<()> {
     if let Some(decided) = tract.repo().decision(id).await? {
-        told(context, &decided)?;
+        print_decision(context, &decided)?;
         if let Some(text) = text_of(&decided.asked).filter(|_| !context.out.is_json()) {
             context.out.line("")?;
             context.out.line(escape::block(text.trim_end_matches('\n')))?;
@@ -260,10 +260,10 @@ async fn show(context: &mut Context<'_>, tract: &Tract, id: &str) -> Outcome<()>
     Ok(())
 }
 
-fn told(context: &mut Context<'_>, decided: &Decided) -> Outcome<()> {
+fn print_decision(context: &mut Context<'_>, decided: &RecordedDecision) -> Outcome<()> {
     let branch = decided.branch.branch_name().unwrap_or(decided.branch.as_str());
     if context.out.is_json() {
-        return context.out.json(&Done {
+        return context.out.json(&DecisionLine {
             id: &decided.id,
             branch,
             commit: decided.commit,

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use tract::tools::pin::{Pin, PinPolicy, Pins, Standing};
+use tract::tools::pin::{Pin, PinPolicy, Pins, ApprovalStatus};
 use tract::{ToolId, ToolSchema};
 
-use super::server::Place;
+use super::server::ServerArgs;
 use crate::context::Context;
 use crate::definitions;
 use crate::escape;
@@ -17,7 +17,7 @@ use crate::style::{BAD, BOLD, DIM, ID, Styled};
 
 /// Definitions of tools, from a file or from a server.
 #[derive(Debug, Args)]
-pub(crate) struct Source {
+pub(crate) struct DefinitionArgs {
     /// A JSON list of definitions, one a line, or what a server listed; `-` for standard input.
     #[arg(required_unless_present_any = ["command", "url"], conflicts_with_all = ["command", "url"])]
     file: Option<PathBuf>,
@@ -29,12 +29,12 @@ pub(crate) struct Source {
     #[arg(long = "tool", value_name = "TOOL")]
     tools: Vec<String>,
     #[command(flatten)]
-    place: Place,
+    place: ServerArgs,
 }
 
 /// What is done with those that are not approved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Deed {
+pub(crate) enum PinAction {
     /// Approves those that are new.
     Pin,
     /// Approves those that are new or changed.
@@ -54,27 +54,27 @@ struct Line<'a> {
     changes: Vec<String>,
 }
 
-pub(crate) async fn run(context: &mut Context<'_>, mut source: Source, deed: Deed) -> Outcome<()> {
+pub(crate) async fn run(context: &mut Context<'_>, mut source: DefinitionArgs, deed: PinAction) -> Outcome<()> {
     let found = found(&source)?;
     #[cfg(feature = "mcp")]
     if source.server.is_empty() {
         source.server = source.place.identity().unwrap_or_default();
     }
     let tract = match deed {
-        Deed::Check => context.open().await?,
-        Deed::Pin | Deed::Trust => context.open_or_create().await?,
+        PinAction::Check => context.open().await?,
+        PinAction::Pin | PinAction::Trust => context.open_or_create().await?,
     };
     let pins = tract.pins().await?;
     let mut approved = Vec::new();
     let mut refused = 0;
     for definition in &found {
-        let standing = pins.standing(&source.server, definition);
+        let standing = pins.status_of(&source.server, definition);
         let (status, approves) = match (&standing, deed) {
-            (Standing::Approved, _) => ("approved", false),
-            (Standing::Unknown, Deed::Pin | Deed::Trust) => ("pinned", true),
-            (Standing::Changed { .. }, Deed::Trust) => ("trusted", true),
-            (Standing::Changed { .. }, Deed::Pin | Deed::Check) => ("changed", false),
-            (Standing::Unknown, Deed::Check) => ("unknown", false),
+            (ApprovalStatus::Approved, _) => ("approved", false),
+            (ApprovalStatus::Unknown, PinAction::Pin | PinAction::Trust) => ("pinned", true),
+            (ApprovalStatus::Changed { .. }, PinAction::Trust) => ("trusted", true),
+            (ApprovalStatus::Changed { .. }, PinAction::Pin | PinAction::Check) => ("changed", false),
+            (ApprovalStatus::Unknown, PinAction::Check) => ("unknown", false),
         };
         if approves {
             approved.push(Pin::of(source.server.clone(), definition));
@@ -84,15 +84,15 @@ pub(crate) async fn run(context: &mut Context<'_>, mut source: Source, deed: Dee
         tell(context, &source.server, definition, status, &standing)?;
     }
     tract.pin(approved).await?;
-    if deed == Deed::Check {
-        gone(context, &source, &found, &pins)?;
+    if deed == PinAction::Check {
+        missing_pins(context, &source, &found, &pins)?;
     }
     if refused > 0 && !context.out.is_json() {
         context.out.say("look at what changed, then: tract tools trust");
     }
     match refused {
         0 => Ok(()),
-        _ => Err(Failure::said_no()),
+        _ => Err(Failure::reported_no()),
     }
 }
 
@@ -122,9 +122,9 @@ pub(crate) async fn policy(context: &mut Context<'_>, wanted: Option<PinPolicy>)
 }
 
 /// Reports approved tools that are gone; that is no reason to stop.
-fn gone(
+fn missing_pins(
     context: &mut Context<'_>,
-    source: &Source,
+    source: &DefinitionArgs,
     found: &[ToolSchema],
     pins: &Pins,
 ) -> Outcome<()> {
@@ -133,7 +133,7 @@ fn gone(
     for pin in pins.iter().filter(|pin| pin.server() == source.server) {
         let definition = pin.definition();
         if !names.contains(definition.name()) && wanted(definition.name()) {
-            tell(context, pin.server(), definition, "gone", &Standing::Approved)?;
+            tell(context, pin.server(), definition, "gone", &ApprovalStatus::Approved)?;
         }
     }
     Ok(())
@@ -144,14 +144,14 @@ fn tell(
     server: &str,
     definition: &ToolSchema,
     status: &str,
-    standing: &Standing,
+    standing: &ApprovalStatus,
 ) -> Outcome<()> {
     let (approved, changes) = match standing {
-        Standing::Changed { approved, changes } => {
+        ApprovalStatus::Changed { approved, changes } => {
             (Some(*approved), changes.iter().map(ToString::to_string).collect())
         }
-        Standing::Approved => (Some(definition.id()), Vec::new()),
-        Standing::Unknown => (None, Vec::new()),
+        ApprovalStatus::Approved => (Some(definition.id()), Vec::new()),
+        ApprovalStatus::Unknown => (None, Vec::new()),
     };
     let name = definition.name();
     if context.out.is_json() {
@@ -171,7 +171,7 @@ fn tell(
     Ok(())
 }
 
-fn found(source: &Source) -> Outcome<Vec<ToolSchema>> {
+fn found(source: &DefinitionArgs) -> Outcome<Vec<ToolSchema>> {
     let mut found = match &source.file {
         Some(file) => definitions::read(file)?,
         None => asked(source)?,
@@ -205,11 +205,11 @@ fn found(source: &Source) -> Outcome<Vec<ToolSchema>> {
 }
 
 #[cfg(feature = "mcp")]
-fn asked(source: &Source) -> Outcome<Vec<ToolSchema>> {
+fn asked(source: &DefinitionArgs) -> Outcome<Vec<ToolSchema>> {
     super::mcp::definitions(&source.server, &source.place)
 }
 
 #[cfg(not(feature = "mcp"))]
-fn asked(_: &Source) -> Outcome<Vec<ToolSchema>> {
+fn asked(_: &DefinitionArgs) -> Outcome<Vec<ToolSchema>> {
     Err(Failure::usage("this build cannot ask MCP servers").note("build it with feature \"mcp\""))
 }

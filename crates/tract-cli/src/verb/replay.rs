@@ -55,6 +55,6 @@ pub(crate) async fn run(context: &mut Context<'_>, replay: Replay) -> Outcome<()
     }
     match replayed.difference {
         None => Ok(()),
-        Some(_) => Err(Failure::said_no()),
+        Some(_) => Err(Failure::reported_no()),
     }
 }

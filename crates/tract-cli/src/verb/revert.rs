@@ -3,7 +3,7 @@
 use clap::Args;
 use tract::engine::Request;
 
-use super::Said;
+use super::CommitArgs;
 use crate::context::Context;
 use crate::failure::Outcome;
 use crate::render;
@@ -24,7 +24,7 @@ pub(crate) struct Revert {
     #[arg(long)]
     cascade: bool,
     #[command(flatten)]
-    said: Said,
+    said: CommitArgs,
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, revert: Revert) -> Outcome<()> {

@@ -14,7 +14,7 @@ use tract::tools::policy::ApprovalRequired;
 use tract::tools::{Session, Strategy};
 use tract::{CancellationToken, ChatModel, Draft, JsonText, Tract};
 
-use self::printed::{Printer, Told};
+use self::printed::{Printer, RunEvent};
 use self::tools::{Commands, Tools};
 use super::ask::{Model, empty_question, network, stop_on_interrupt};
 use crate::context::Context;
@@ -163,7 +163,7 @@ pub(crate) async fn run(context: &mut Context<'_>, run: Run) -> Outcome<()> {
     });
     let mut printer = Printer::default();
     for told in told {
-        if let Err(failure) = printer.told(context.out, &told) {
+        if let Err(failure) = printer.print_event(context.out, &told) {
             // Nobody reads any more: what is done is recorded, and no more is begun.
             cancellation.cancel();
             let _ = work.await;
@@ -176,8 +176,8 @@ pub(crate) async fn run(context: &mut Context<'_>, run: Run) -> Outcome<()> {
     printer.end(context.out, &tract, &report, &again)?;
     match &report.stop {
         Stop::Answered => Ok(()),
-        Stop::Cancelled => Err(Failure::said_no().interrupted()),
-        _ => Err(Failure::said_no()),
+        Stop::Cancelled => Err(Failure::reported_no().interrupted()),
+        _ => Err(Failure::reported_no()),
     }
 }
 
@@ -187,7 +187,7 @@ async fn worked(
     run: Run,
     model: Arc<tract::models::HttpModel>,
     cancellation: CancellationToken,
-    sender: mpsc::Sender<Told>,
+    sender: mpsc::Sender<RunEvent>,
 ) -> Outcome<Report> {
     let session = Session::new();
     let instructions = run.instructions.as_deref().map(input::read_text).transpose()?;
@@ -207,7 +207,7 @@ async fn worked(
             Resume::Run => OnResume::Run,
         })
         .on_progress(move |progress| {
-            if let Some(told) = Told::of(progress) {
+            if let Some(told) = RunEvent::of(progress) {
                 // A printer that is gone has cancelled already.
                 let _ = sender.send(told);
             }
@@ -235,7 +235,7 @@ async fn worked(
     if run.search {
         agent = tools.searched(agent)?;
     }
-    agent = tools.lend(agent)?;
+    agent = tools.equip(agent)?;
     let report = agent.run(run.task.map(Draft::user)).await;
     drop(agent);
     tools.close().await;

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tract::tools::select::{
-    Bm25, Candidate, CatalogEntry, PickOptions, Picked, TokenOverlap, ToolIndex, pick,
+    Bm25, Candidate, CatalogEntry, PickOptions, PickReport, TokenOverlap, ToolIndex, pick,
 };
 
 use crate::context::Context;
@@ -40,8 +40,8 @@ pub(crate) struct Select {
     #[arg(long, short, value_name = "N", default_value_t = 3)]
     k: usize,
     /// How tools are scored.
-    #[arg(long, value_enum, default_value_t = How::Bm25)]
-    scorer: How,
+    #[arg(long, value_enum, default_value_t = ScorerName::Bm25)]
+    scorer: ScorerName,
     /// The least score of a candidate, from 0 to 1.
     #[arg(long, value_name = "SCORE", default_value_t = 0.0)]
     min_score: f64,
@@ -56,7 +56,7 @@ pub(crate) struct Select {
 
 /// The scorers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum How {
+enum ScorerName {
     /// The share of the query's words that a tool contains.
     Overlap,
     /// BM25: fields weighted, rare words counting more.
@@ -71,20 +71,20 @@ struct Query {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct SelectionLine<'a> {
     id: &'a RawValue,
-    candidates: Vec<Chosen<'a>>,
+    candidates: Vec<CandidateLine<'a>>,
 }
 
 #[derive(Serialize)]
-struct Chosen<'a> {
+struct CandidateLine<'a> {
     id: &'a str,
     name: &'a str,
     score: f64,
     reason: &'a str,
 }
 
-impl<'a> Chosen<'a> {
+impl<'a> CandidateLine<'a> {
     fn of(candidate: &'a Candidate) -> Self {
         Self {
             id: &candidate.id,
@@ -96,7 +96,7 @@ impl<'a> Chosen<'a> {
 }
 
 #[derive(Serialize)]
-struct Refused<'a> {
+struct RefusedLine<'a> {
     line: usize,
     error: Problem<'a>,
 }
@@ -108,7 +108,7 @@ enum Catalog {
 }
 
 impl Catalog {
-    fn pick(&self, input: &str, options: &PickOptions) -> Picked {
+    fn pick(&self, input: &str, options: &PickOptions) -> PickReport {
         match self {
             Self::List(tools) => pick(input, tools, options),
             Self::Index(index) => index.pick(input, options),
@@ -130,8 +130,8 @@ pub(crate) async fn run(context: &mut Context<'_>, select: Select) -> Outcome<()
         .min_score(select.min_score)
         .allow_unsafe(select.allow_unsafe);
     let options = match select.scorer {
-        How::Overlap => options.scorer(TokenOverlap),
-        How::Bm25 => options.scorer(Bm25),
+        ScorerName::Overlap => options.scorer(TokenOverlap),
+        ScorerName::Bm25 => options.scorer(Bm25),
     };
     let options = match select.timeout_ms {
         Some(timeout) => options.timeout(Duration::from_millis(timeout)),
@@ -173,7 +173,7 @@ pub(crate) async fn run(context: &mut Context<'_>, select: Select) -> Outcome<()
     }
     match refused {
         0 => Ok(()),
-        _ => Err(Failure::said_no()),
+        _ => Err(Failure::reported_no()),
     }
 }
 
@@ -181,7 +181,7 @@ fn text_of(document: Document) -> Outcome<String> {
     document.text.map_err(|at| Failure::no("not_utf8", format!("byte {at} is not UTF-8")))
 }
 
-fn read_catalog(file: &Path, how: How) -> Outcome<Catalog> {
+fn read_catalog(file: &Path, how: ScorerName) -> Outcome<Catalog> {
     let mut documents = Documents::new(input::open(file)?)?;
     let mut index = ToolIndex::new();
     let mut tools = Vec::new();
@@ -200,15 +200,15 @@ fn read_catalog(file: &Path, how: How) -> Outcome<Catalog> {
                 .note("give each tool an \"id\" of its own; without one the name counts")));
         }
         match how {
-            How::Overlap => tools.push(entry),
-            How::Bm25 => {
+            ScorerName::Overlap => tools.push(entry),
+            ScorerName::Bm25 => {
                 index.insert(entry);
             }
         }
     }
     Ok(match how {
-        How::Overlap => Catalog::List(tools),
-        How::Bm25 => Catalog::Index(Box::new(index)),
+        ScorerName::Overlap => Catalog::List(tools),
+        ScorerName::Bm25 => Catalog::Index(Box::new(index)),
     })
 }
 
@@ -220,12 +220,12 @@ fn read_query(document: Document) -> Outcome<Query> {
     })
 }
 
-fn answer(context: &mut Context<'_>, query: &Query, line: usize, picked: &Picked) -> Outcome<()> {
+fn answer(context: &mut Context<'_>, query: &Query, line: usize, picked: &PickReport) -> Outcome<()> {
     let number = serde_json::value::to_raw_value(&line).map_err(Failure::json)?;
     let id = query.id.as_deref().unwrap_or(&number);
     if context.out.is_json() {
-        let candidates = picked.candidates.iter().map(Chosen::of).collect();
-        return context.out.json(&Answer { id, candidates });
+        let candidates = picked.candidates.iter().map(CandidateLine::of).collect();
+        return context.out.json(&SelectionLine { id, candidates });
     }
     context.out.line(Styled(BOLD, escape::line(&query.query)))?;
     for candidate in &picked.candidates {
@@ -242,7 +242,7 @@ fn answer(context: &mut Context<'_>, query: &Query, line: usize, picked: &Picked
 
 fn refuse(context: &mut Context<'_>, line: usize, failure: &Failure) -> Outcome<()> {
     match context.out.is_json() {
-        true => context.out.json(&Refused { line, error: failure.problem() }),
+        true => context.out.json(&RefusedLine { line, error: failure.problem() }),
         false => {
             let why = failure.for_people();
             context.out.say(format_args!("line {line}: {}", why.trim_end()));

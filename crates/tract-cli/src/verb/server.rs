@@ -15,7 +15,7 @@ use crate::failure::{Failure, Outcome};
     not(all(feature = "mcp", feature = "http")),
     allow(dead_code, reason = "a build without them takes the same command line and says so")
 )]
-pub(crate) struct Place {
+pub(crate) struct ServerArgs {
     /// The url of a server that speaks streamable HTTP.
     #[arg(long, value_name = "URL", conflicts_with = "command")]
     pub(crate) url: Option<String>,
@@ -48,7 +48,7 @@ pub(super) fn with_variable(command: ServerCommand, variable: &str) -> Outcome<S
 }
 
 #[cfg(feature = "mcp")]
-impl Place {
+impl ServerArgs {
     /// Runs what asks a server, which ends with it.
     pub(crate) fn ask<T, F>(&self, label: &str, options: ServerOptions, asks: F) -> Outcome<T>
     where

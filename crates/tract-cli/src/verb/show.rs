@@ -11,7 +11,7 @@ use super::diff::signed;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
-use crate::out::Out;
+use crate::out::Output;
 use crate::render::{self, count, short};
 use crate::style::{BOLD, DIM, Styled};
 
@@ -75,7 +75,7 @@ fn lines(text: &str) -> Vec<String> {
     text.trim_end_matches('\n').split('\n').map(|line| escape::block(line).into_owned()).collect()
 }
 
-async fn head(out: &mut Out, tract: &Tract, commit: &Commit) -> Outcome<()> {
+async fn head(out: &mut Output, tract: &Tract, commit: &Commit) -> Outcome<()> {
     let line = render::described(tract, commit).await?;
     let word = escape::line(&line.label).into_owned();
     out.line(format_args!("{} {}", short(commit.id()), Styled(BOLD, word)))?;

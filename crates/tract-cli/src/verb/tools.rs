@@ -10,8 +10,8 @@ use tract::core::ToolDefinition;
 use tract::engine::Request;
 use tract::{CommitId, ToolId, ToolSchema, Tract};
 
-use super::pins::{self, Deed, Source};
-use super::{Said, diff};
+use super::pins::{self, PinAction, DefinitionArgs};
+use super::{CommitArgs, diff};
 use tract::schema::Target;
 use tract::tools::pin::PinPolicy;
 
@@ -92,11 +92,11 @@ enum ToolsVerb {
 Examples:
   tract tools pin tools.json
   tract tools pin --server memory -- npx -y @modelcontextprotocol/server-memory")]
-    Pin(Source),
+    Pin(DefinitionArgs),
     /// Approve tools as they are now, also those that changed since they were approved.
-    Trust(Source),
+    Trust(DefinitionArgs),
     /// Compare tools with what was approved; exit 1 when one changed or was never approved.
-    Check(Source),
+    Check(DefinitionArgs),
     /// Show or say which tools of servers may run, for everybody who opens the repository.
     #[command(after_help = "\
 approved-only    those that were approved and did not change (the default)
@@ -123,7 +123,7 @@ Examples:
         #[arg(long, conflicts_with = "file")]
         none: bool,
         #[command(flatten)]
-        said: Said,
+        said: CommitArgs,
     },
 }
 
@@ -191,9 +191,9 @@ pub(crate) async fn run(context: &mut Context<'_>, tools: Tools) -> Outcome<()> 
         ToolsVerb::Of { revision, own } => of(context, &revision, own).await,
         ToolsVerb::History { name } => history(context, &name).await,
         ToolsVerb::Diff { before, after } => compare(context, &before, &after).await,
-        ToolsVerb::Pin(source) => pins::run(context, source, Deed::Pin).await,
-        ToolsVerb::Trust(source) => pins::run(context, source, Deed::Trust).await,
-        ToolsVerb::Check(source) => pins::run(context, source, Deed::Check).await,
+        ToolsVerb::Pin(source) => pins::run(context, source, PinAction::Pin).await,
+        ToolsVerb::Trust(source) => pins::run(context, source, PinAction::Trust).await,
+        ToolsVerb::Check(source) => pins::run(context, source, PinAction::Check).await,
         ToolsVerb::Policy { policy } => pins::policy(context, policy).await,
         ToolsVerb::Set { file, said, .. } => set(context, file, said).await,
     }
@@ -233,7 +233,7 @@ fn hash(context: &mut Context<'_>, file: &std::path::Path) -> Outcome<()> {
     }
     match refused {
         0 => Ok(()),
-        _ => Err(Failure::said_no()),
+        _ => Err(Failure::reported_no()),
     }
 }
 
@@ -395,7 +395,7 @@ async fn compare(context: &mut Context<'_>, before: &str, after: &str) -> Outcom
     context.out.line(Styled(DIM, unchanged))
 }
 
-async fn set(context: &mut Context<'_>, file: Option<PathBuf>, said: Said) -> Outcome<()> {
+async fn set(context: &mut Context<'_>, file: Option<PathBuf>, said: CommitArgs) -> Outcome<()> {
     let tract = context.open().await?;
     let tools = match file {
         Some(file) => crate::definitions::read_to_send(&file)?,

@@ -75,7 +75,7 @@ async fn verified(context: &mut Context<'_>, verify: Verify) -> Outcome<()> {
     }
     match report.clean {
         true => Ok(()),
-        false => Err(Failure::said_no()),
+        false => Err(Failure::reported_no()),
     }
 }
 

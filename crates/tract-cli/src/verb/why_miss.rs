@@ -51,7 +51,7 @@ pub(crate) async fn run(context: &mut Context<'_>, why_miss: WhyMiss) -> Outcome
     let miss = tract::forms::why_miss(&before, &after);
     let blocks = (before.prefix.len(), after.prefix.len());
     if context.out.is_json() {
-        let origin = |origin: Option<&tract::forms::Origin>| origin.map(ToString::to_string);
+        let origin = |origin: Option<&tract::forms::PrefixSource>| origin.map(ToString::to_string);
         return context.out.json(&match &miss {
             None => Document {
                 miss: false,

@@ -52,12 +52,12 @@ pub enum Item<'a> {
     /// A message, as recorded.
     Message(&'a Message),
     /// An answer that stands in for one that is missing or skipped.
-    StandIn(StandIn),
+    StandIn(PlaceholderResult),
 }
 
 /// An answer that was never committed as it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StandIn {
+pub struct PlaceholderResult {
     /// The call that it answers.
     pub answers: CallRef,
     /// That call's id, as the provider knows it.
@@ -68,7 +68,7 @@ pub struct StandIn {
     pub skipped: Option<CommitId>,
 }
 
-impl StandIn {
+impl PlaceholderResult {
     /// Returns what the model reads: `not executed`, or `[skipped]`.
     pub fn text(&self) -> &'static str {
         match self.skipped {
@@ -175,7 +175,7 @@ impl fmt::Display for Repair {
 
 /// What goes out, in order, and how it differs from the rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Paired<'a> {
+pub struct PairedMessages<'a> {
     /// Messages and stand-ins, in the order in which they go out.
     pub items: Vec<Item<'a>>,
     /// The steps taken; empty when the items are the messages as they stand.
@@ -217,9 +217,9 @@ pub fn pair<'a>(
     compiled: &'a Compiled,
     pairing: Pairing,
     rules: &Rules,
-) -> Result<Paired<'a>, Unpaired> {
+) -> Result<PairedMessages<'a>, Unpaired> {
     match pairing {
-        Pairing::Keep => Ok(Paired {
+        Pairing::Keep => Ok(PairedMessages {
             items: compiled.messages().map(Item::Message).collect(),
             repairs: Vec::new(),
         }),

@@ -5,18 +5,18 @@ use std::collections::{HashMap, HashSet};
 use tract_core::{CallRef, CommitId, Content, Kind, Message};
 
 use super::rules::{Rules, Speaker, speaker};
-use super::{Item, Paired, Repair, RepairKind, StandIn};
+use super::{Item, PairedMessages, Repair, RepairKind, PlaceholderResult};
 use crate::compiled::Compiled;
 use crate::view::Row;
 
 /// What takes part, in the order of the rows.
-enum Entry<'a> {
+enum PairEntry<'a> {
     Message(&'a Message),
     Result { of: CallRef, message: &'a Message },
     Skipped { of: CallRef, slot: CommitId },
 }
 
-impl Entry<'_> {
+impl PairEntry<'_> {
     /// The call that it answers.
     fn answers(&self) -> Option<CallRef> {
         match self {
@@ -34,7 +34,7 @@ impl Entry<'_> {
     }
 }
 
-pub(super) fn repair<'a>(compiled: &'a Compiled, rules: &Rules) -> Paired<'a> {
+pub(super) fn repair<'a>(compiled: &'a Compiled, rules: &Rules) -> PairedMessages<'a> {
     let mut repairs = Vec::new();
     let entries = take_part(compiled, &mut repairs);
     let staying = staying(&entries, rules);
@@ -47,28 +47,28 @@ pub(super) fn repair<'a>(compiled: &'a Compiled, rules: &Rules) -> Paired<'a> {
     let mut items = Vec::with_capacity(entries.len());
     for (at, entry) in entries.iter().enumerate() {
         match entry {
-            Entry::Message(message) => {
+            PairEntry::Message(message) => {
                 items.push(Item::Message(message));
                 if !staying.contains(&message.slot) {
                     answer(message, at, &entries, &answers, &mut items, &mut repairs);
                 }
             }
-            Entry::Result { of, message } if staying.contains(&of.slot) => {
+            PairEntry::Result { of, message } if staying.contains(&of.slot) => {
                 items.push(Item::Message(message));
             }
-            Entry::Skipped { of, slot } if staying.contains(&of.slot) => {
-                items.push(stand_in(compiled.message(of.slot), *of, Some(*slot), &mut repairs));
+            PairEntry::Skipped { of, slot } if staying.contains(&of.slot) => {
+                items.push(placeholder(compiled.message(of.slot), *of, Some(*slot), &mut repairs));
             }
             // Answered right after its call.
-            Entry::Result { .. } | Entry::Skipped { .. } => {}
+            PairEntry::Result { .. } | PairEntry::Skipped { .. } => {}
         }
     }
-    Paired { items, repairs }
+    PairedMessages { items, repairs }
 }
 
 /// Leaves out what has no place in any request: orphans, second results, what belongs to a
 /// skipped call.
-fn take_part<'a>(compiled: &'a Compiled, repairs: &mut Vec<Repair>) -> Vec<Entry<'a>> {
+fn take_part<'a>(compiled: &'a Compiled, repairs: &mut Vec<Repair>) -> Vec<PairEntry<'a>> {
     let rows: Vec<(&Row, Option<&Message>)> = compiled.rows().collect();
     let skipped_calls: HashSet<CommitId> = rows
         .iter()
@@ -97,7 +97,7 @@ fn take_part<'a>(compiled: &'a Compiled, repairs: &mut Vec<Repair>) -> Vec<Entry
                 && call(compiled, of).is_some()
                 && answered.insert(of)
             {
-                entries.push(Entry::Skipped { of, slot: row.slot });
+                entries.push(PairEntry::Skipped { of, slot: row.slot });
             }
             continue;
         };
@@ -107,13 +107,13 @@ fn take_part<'a>(compiled: &'a Compiled, repairs: &mut Vec<Repair>) -> Vec<Entry
             continue;
         }
         let Content::ToolResult(result) = &message.content else {
-            entries.push(Entry::Message(message));
+            entries.push(PairEntry::Message(message));
             continue;
         };
         let id = &result.call_id;
         match row.answers {
             Some(of) if call(compiled, of).is_some() => match answered.insert(of) {
-                true => entries.push(Entry::Result { of, message }),
+                true => entries.push(PairEntry::Result { of, message }),
                 false => leave(
                     RepairKind::SecondResult,
                     format!("call {id:?} has a second result: left out"),
@@ -141,7 +141,7 @@ fn call(compiled: &Compiled, of: CallRef) -> Option<&tract_core::ToolCall> {
 
 /// Returns the messages whose calls are answered where the rules want it. A turn is judged as a
 /// whole, so that an answer put into it cannot part another call from its own.
-fn staying(entries: &[Entry<'_>], rules: &Rules) -> HashSet<CommitId> {
+fn staying(entries: &[PairEntry<'_>], rules: &Rules) -> HashSet<CommitId> {
     let mut staying = HashSet::new();
     let mut at = 0;
     while let Some(entry) = entries.get(at) {
@@ -156,7 +156,7 @@ fn staying(entries: &[Entry<'_>], rules: &Rules) -> HashSet<CommitId> {
             while entries.get(at).is_some_and(|next| next.is_assistant() || next.is_system()) {
                 at += 1;
             }
-            while entries.get(at - 1).is_some_and(Entry::is_system) {
+            while entries.get(at - 1).is_some_and(PairEntry::is_system) {
                 at -= 1;
             }
         }
@@ -165,8 +165,8 @@ fn staying(entries: &[Entry<'_>], rules: &Rules) -> HashSet<CommitId> {
             .unwrap_or_default()
             .iter()
             .filter_map(|entry| match entry {
-                Entry::Message(message) if entry.is_assistant() => Some(*message),
-                Entry::Message(_) | Entry::Result { .. } | Entry::Skipped { .. } => None,
+                PairEntry::Message(message) if entry.is_assistant() => Some(*message),
+                PairEntry::Message(_) | PairEntry::Result { .. } | PairEntry::Skipped { .. } => None,
             })
             .collect();
         if answered_in_place(&turn, entries.get(at..).unwrap_or_default(), rules) {
@@ -176,7 +176,7 @@ fn staying(entries: &[Entry<'_>], rules: &Rules) -> HashSet<CommitId> {
     staying
 }
 
-fn answered_in_place(turn: &[&Message], rest: &[Entry<'_>], rules: &Rules) -> bool {
+fn answered_in_place(turn: &[&Message], rest: &[PairEntry<'_>], rules: &Rules) -> bool {
     let calls: Vec<CallRef> = turn
         .iter()
         .flat_map(|message| {
@@ -192,20 +192,20 @@ fn answered_in_place(turn: &[&Message], rest: &[Entry<'_>], rules: &Rules) -> bo
     let calling = |message: &&&Message| message.content.calls().next().is_some();
     let own = turn.iter().filter(calling).all(|message| rules.own(message))
         && rest.iter().all(|entry| match entry {
-            Entry::Result { of, message } => !order.contains_key(of) || rules.own(message),
-            Entry::Message(_) | Entry::Skipped { .. } => true,
+            PairEntry::Result { of, message } => !order.contains_key(of) || rules.own(message),
+            PairEntry::Message(_) | PairEntry::Skipped { .. } => true,
         });
     let (mut found, mut last, mut spoken) = (0, None, false);
     for entry in rest {
         let of = match entry {
-            Entry::Result { of, .. } | Entry::Skipped { of, .. } => of,
-            Entry::Message(_) if rules.turns && entry.is_system() => continue,
-            Entry::Message(_) if rules.anywhere && own => continue,
-            Entry::Message(_) if rules.turns && !entry.is_assistant() => {
+            PairEntry::Result { of, .. } | PairEntry::Skipped { of, .. } => of,
+            PairEntry::Message(_) if rules.turns && entry.is_system() => continue,
+            PairEntry::Message(_) if rules.anywhere && own => continue,
+            PairEntry::Message(_) if rules.turns && !entry.is_assistant() => {
                 spoken = true;
                 continue;
             }
-            Entry::Message(_) => break,
+            PairEntry::Message(_) => break,
         };
         let Some(place) = order.get(of).copied() else { continue };
         if !own && (spoken || last.is_some_and(|last| place < last)) {
@@ -221,7 +221,7 @@ fn answered_in_place(turn: &[&Message], rest: &[Entry<'_>], rules: &Rules) -> bo
 fn answer<'a>(
     message: &'a Message,
     at: usize,
-    entries: &[Entry<'a>],
+    entries: &[PairEntry<'a>],
     answers: &HashMap<CallRef, usize>,
     items: &mut Vec<Item<'a>>,
     repairs: &mut Vec<Repair>,
@@ -234,7 +234,7 @@ fn answer<'a>(
         let of = CallRef { slot: message.slot, index };
         let found = answers.get(&of).and_then(|at| Some((*at, entries.get(*at)?)));
         match found {
-            Some((at, Entry::Result { message: result, .. })) => {
+            Some((at, PairEntry::Result { message: result, .. })) => {
                 if at == next {
                     next += 1;
                 } else {
@@ -246,20 +246,20 @@ fn answer<'a>(
                 }
                 items.push(Item::Message(result));
             }
-            Some((at, Entry::Skipped { slot, .. })) => {
+            Some((at, PairEntry::Skipped { slot, .. })) => {
                 if at == next {
                     next += 1;
                 }
-                items.push(stand_in(Some(message), of, Some(*slot), repairs));
+                items.push(placeholder(Some(message), of, Some(*slot), repairs));
             }
-            Some((_, Entry::Message(_))) | None => {
-                items.push(stand_in(Some(message), of, None, repairs));
+            Some((_, PairEntry::Message(_))) | None => {
+                items.push(placeholder(Some(message), of, None, repairs));
             }
         }
     }
 }
 
-fn stand_in<'a>(
+fn placeholder<'a>(
     message: Option<&Message>,
     of: CallRef,
     skipped: Option<CommitId>,
@@ -281,5 +281,5 @@ fn stand_in<'a>(
             format!("call {call_id:?} had no result: sent as not executed"),
         ),
     });
-    Item::StandIn(StandIn { answers: of, call_id, name, skipped })
+    Item::StandIn(PlaceholderResult { answers: of, call_id, name, skipped })
 }

@@ -4,16 +4,16 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tract_core::store::Hint;
+use tract_core::store::LocationHint;
 use tract_core::{BlobId, CallRef, CommitId, JsonText, Kind, Priority, Role, ToolsetId};
 
 use super::{checked, flag};
-use crate::fact::Fact;
-use crate::state::{Since, State};
+use crate::fact::RowFact;
+use crate::state::{SnapshotDelta, State};
 use crate::view::{Row, RowKey, View};
 
 /// The rows that one snapshot holds apart.
-pub(crate) struct Apart {
+pub(crate) struct SeparateRows {
     /// Each slot with its row; `None` where it has none any more.
     pub(crate) rows: Vec<(CommitId, Option<Row>)>,
     /// The snapshot before.
@@ -37,7 +37,7 @@ pub(crate) fn decode(commit: CommitId, bytes: &[u8]) -> Option<State> {
     if view.next() != header.next {
         return None;
     }
-    let since = Since {
+    let since = SnapshotDelta {
         snapshot: Some(commit),
         commits: 0,
         apart: header.apart,
@@ -58,7 +58,7 @@ pub(crate) fn decode(commit: CommitId, bytes: &[u8]) -> Option<State> {
 }
 
 /// Reads the rows that a snapshot holds apart.
-pub(crate) fn apart(commit: CommitId, bytes: &[u8]) -> Option<Apart> {
+pub(crate) fn separate_rows(commit: CommitId, bytes: &[u8]) -> Option<SeparateRows> {
     let mut reader = Reader(checked(commit, bytes)?);
     let header = Header::read(&mut reader)?;
     let (_, mut reader) = main_rows(&mut reader, &header)?;
@@ -76,7 +76,7 @@ pub(crate) fn apart(commit: CommitId, bytes: &[u8]) -> Option<Apart> {
         };
         rows.push((slot, row));
     }
-    reader.0.is_empty().then_some(Apart { rows, previous: header.previous })
+    reader.0.is_empty().then_some(SeparateRows { rows, previous: header.previous })
 }
 
 struct Header<'a> {
@@ -121,8 +121,8 @@ impl<'a> Header<'a> {
 fn main_rows<'a>(
     reader: &mut Reader<'a>,
     header: &Header<'a>,
-) -> Option<(Vec<(Row, Option<Fact>)>, Reader<'a>)> {
-    let mut rows: Vec<(Row, Option<Fact>)> = Vec::new();
+) -> Option<(Vec<(Row, Option<RowFact>)>, Reader<'a>)> {
+    let mut rows: Vec<(Row, Option<RowFact>)> = Vec::new();
     let mut slots: Vec<CommitId> = Vec::new();
     let mut key = 0u64;
     for _ in 0..reader.integer()? {
@@ -199,7 +199,7 @@ impl<'a> Reader<'a> {
         Some(Row { slot, key, version, mark, answers })
     }
 
-    fn fact(&mut self, flags: u64, header: &Header<'_>, slots: &[CommitId]) -> Option<Fact> {
+    fn fact(&mut self, flags: u64, header: &Header<'_>, slots: &[CommitId]) -> Option<RowFact> {
         let has = |bit: u64| flags & bit != 0;
         let marked = match self.byte()? {
             0 => None,
@@ -228,9 +228,9 @@ impl<'a> Reader<'a> {
             None
         };
         let joins = if has(flag::JOINS) { Some(self.id_or_place(slots)?) } else { None };
-        let hint = if has(flag::HINT) { Some(Hint(self.integer()?)) } else { None };
+        let hint = if has(flag::HINT) { Some(LocationHint(self.integer()?)) } else { None };
         let joined = has(flag::JOINED);
-        let mut fact = Fact {
+        let mut fact = RowFact {
             content,
             kind,
             role,
@@ -240,7 +240,7 @@ impl<'a> Reader<'a> {
             verbatim,
             generation_config,
             hint,
-            ..Fact::nothing()
+            ..RowFact::nothing()
         };
         fact.mark(marked);
         Some(fact)

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tract_core::{CallRef, CommitId, Kind, Priority};
 
 use super::{VERSION, flag};
-use crate::fact::Fact;
+use crate::fact::RowFact;
 use crate::state::State;
 use crate::view::Row;
 
@@ -29,7 +29,7 @@ impl<'a> Words<'a> {
 pub(super) fn encode(state: &State) -> (Vec<u8>, u64) {
     let last = state.view.rows().next_back();
     let last = last.filter(|row| !state.context.contains(&row.row_key()));
-    let mut rows: Vec<(&Row, Option<&Fact>)> = state
+    let mut rows: Vec<(&Row, Option<&RowFact>)> = state
         .context
         .iter()
         .map(|(_, entry)| (entry.row.as_ref(), Some(entry.fact.as_ref())))
@@ -94,7 +94,7 @@ fn row_flags(row: &Row) -> u64 {
 fn main_row<'a>(
     out: &mut Vec<u8>,
     row: &Row,
-    fact: Option<&'a Fact>,
+    fact: Option<&'a RowFact>,
     words: &mut Words<'a>,
     places: &HashMap<CommitId, u64>,
 ) {

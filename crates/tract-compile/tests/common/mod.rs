@@ -11,7 +11,7 @@ use tract_compile::{Compiled, Compiler, Line, Row, View, fold, inverse, resolved
 use tract_core::{
     Applied, ApproxCounter, Batch, BatchId, Blob, By, CallRef, Change, Changes, Commit, CommitId,
     CommitRecord, Content, DerivedKind, LogNote, Message, Op, OperationId, Priority, RepoName,
-    Store, This, ToolEntry, ToolSchema, Toolset, ViewId, block_on,
+    Store, CommitRef, ToolEntry, ToolSchema, Toolset, ViewId, block_on,
 };
 
 /// A history in a store, its commits by id, and a compiler that learns of every write.
@@ -138,9 +138,9 @@ impl History {
     }
 
     pub fn edit(&mut self, slot: CommitId, content: Content) -> CommitId {
-        let from = This::Id(self.row(slot).version);
+        let from = CommitRef::Id(self.row(slot).version);
         let (mut record, blobs) = self.saying(Op::Edit { target: slot }, &content);
-        let change = Change::Version { slot: This::Id(slot), from, to: This::This };
+        let change = Change::Version { slot: CommitRef::Id(slot), from, to: CommitRef::This };
         record.changes = Changes::List(vec![change]);
         record.joins = self.commits[&self.row(slot).version].joins;
         self.write(record, &blobs, &[], Snap::WhenDue)
@@ -148,9 +148,9 @@ impl History {
 
     pub fn annotate(&mut self, slots: &[CommitId], priority: Priority) -> CommitId {
         let marks = slots.iter().map(|slot| Change::Mark {
-            slot: This::Id(*slot),
-            from: self.row(*slot).mark.map(This::Id),
-            to: Some(This::This),
+            slot: CommitRef::Id(*slot),
+            from: self.row(*slot).mark.map(CommitRef::Id),
+            to: Some(CommitRef::This),
         });
         let changes = marks.collect();
         let targets = slots.to_vec();
@@ -161,11 +161,11 @@ impl History {
     pub fn compress(&mut self, slots: &[CommitId], text: &str) -> CommitId {
         let mut changes: Vec<Change> = slots
             .iter()
-            .map(|slot| Change::Remove { slot: This::Id(*slot), row: self.row(*slot).fields() })
+            .map(|slot| Change::Remove { slot: CommitRef::Id(*slot), row: self.row(*slot).fields() })
             .collect();
         let key = slots.iter().map(|slot| self.row(*slot).key).min().expect("some rows");
-        let row = tract_core::RowFields { key, version: This::This, mark: None, answers: None };
-        changes.push(Change::Add { slot: This::This, row });
+        let row = tract_core::RowFields { key, version: CommitRef::This, mark: None, answers: None };
+        changes.push(Change::Add { slot: CommitRef::This, row });
         let op = Op::Compress { targets: slots.to_vec() };
         let (mut record, mut blobs) = self.saying(op, &Content::assistant(text));
         record.changes = listed(changes, &mut blobs);

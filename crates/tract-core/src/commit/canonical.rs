@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{By, CallRef, Change, Changes, CommitRecord, Op, Origin, RecordError, RowFields, This};
+use super::{By, CallRef, Change, Changes, CommitRecord, Op, Origin, RecordError, RowFields, CommitRef};
 use crate::content::{Kind, Priority, Role};
 use crate::hash;
 use crate::id::{BatchId, BlobId, CommitId, ToolsetId};
@@ -124,10 +124,10 @@ fn integer(out: &mut Vec<u8>, mut value: u64) {
     }
 }
 
-fn quoted_this(out: &mut Vec<u8>, this: This) {
+fn quoted_this(out: &mut Vec<u8>, this: CommitRef) {
     match this {
-        This::This => out.extend_from_slice(b"\".\""),
-        This::Id(id) => quoted_hex(out, id.as_bytes()),
+        CommitRef::This => out.extend_from_slice(b"\".\""),
+        CommitRef::Id(id) => quoted_hex(out, id.as_bytes()),
     }
 }
 

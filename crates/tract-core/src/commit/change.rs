@@ -11,14 +11,14 @@ use crate::id::{BlobId, CommitId, ParseIdError};
 
 /// A commit named inside a record: another one, or the one that the record is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum This {
+pub enum CommitRef {
     /// The commit itself, written `.`, since its id is not known before it is hashed.
     This,
     /// Another commit.
     Id(CommitId),
 }
 
-impl This {
+impl CommitRef {
     /// Returns the id, given that of the commit which bears the record.
     pub fn resolve(self, this: CommitId) -> CommitId {
         match self {
@@ -28,13 +28,13 @@ impl This {
     }
 }
 
-impl From<CommitId> for This {
+impl From<CommitId> for CommitRef {
     fn from(id: CommitId) -> Self {
         Self::Id(id)
     }
 }
 
-impl fmt::Display for This {
+impl fmt::Display for CommitRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::This => f.write_str("."),
@@ -43,7 +43,7 @@ impl fmt::Display for This {
     }
 }
 
-impl FromStr for This {
+impl FromStr for CommitRef {
     type Err = ParseIdError;
     fn from_str(text: &str) -> Result<Self, ParseIdError> {
         match text {
@@ -53,13 +53,13 @@ impl FromStr for This {
     }
 }
 
-impl Serialize for This {
+impl Serialize for CommitRef {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for This {
+impl<'de> Deserialize<'de> for CommitRef {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         crate::id::parsed(deserializer)
     }
@@ -90,21 +90,21 @@ impl From<CallRef> for (CommitId, u32) {
 /// The fields of a row but its slot, as records write them: `[key, version, mark, answers]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(
-    from = "(u64, This, Option<This>, Option<CallRef>)",
-    into = "(u64, This, Option<This>, Option<CallRef>)"
+    from = "(u64, CommitRef, Option<CommitRef>, Option<CallRef>)",
+    into = "(u64, CommitRef, Option<CommitRef>, Option<CallRef>)"
 )]
 pub struct RowFields {
     /// Where the row stands.
     pub key: u64,
     /// The commit whose content shows.
-    pub version: This,
+    pub version: CommitRef,
     /// The commit whose priority holds.
-    pub mark: Option<This>,
+    pub mark: Option<CommitRef>,
     /// The call that it answers.
     pub answers: Option<CallRef>,
 }
 
-type RowTuple = (u64, This, Option<This>, Option<CallRef>);
+type RowTuple = (u64, CommitRef, Option<CommitRef>, Option<CallRef>);
 
 impl From<RowTuple> for RowFields {
     fn from((key, version, mark, answers): RowTuple) -> Self {
@@ -124,40 +124,40 @@ pub enum Change {
     /// Adds a row: `["row", slot, null, row]`.
     Add {
         /// The lasting name of the message.
-        slot: This,
+        slot: CommitRef,
         /// The row.
         row: RowFields,
     },
     /// Removes a row: `["row", slot, row, null]`.
     Remove {
         /// The lasting name of the message.
-        slot: This,
+        slot: CommitRef,
         /// The row as it must be.
         row: RowFields,
     },
     /// Replaces the version: `["version", slot, from, to]`.
     Version {
         /// The lasting name of the message.
-        slot: This,
+        slot: CommitRef,
         /// The version as it must be.
-        from: This,
+        from: CommitRef,
         /// The new version.
-        to: This,
+        to: CommitRef,
     },
     /// Replaces the mark: `["mark", slot, from, to]`.
     Mark {
         /// The lasting name of the message.
-        slot: This,
+        slot: CommitRef,
         /// The mark as it must be.
-        from: Option<This>,
+        from: Option<CommitRef>,
         /// The new mark.
-        to: Option<This>,
+        to: Option<CommitRef>,
     },
 }
 
 impl Change {
     /// Returns the slot that it concerns.
-    pub fn slot(&self) -> This {
+    pub fn slot(&self) -> CommitRef {
         match self {
             Self::Add { slot, .. }
             | Self::Remove { slot, .. }
@@ -170,7 +170,7 @@ impl Change {
 /// What a change was or becomes: a row, written as a list, or a commit.
 enum Field {
     Row(RowFields),
-    Id(This),
+    Id(CommitRef),
 }
 
 impl<'de> Deserialize<'de> for Field {
@@ -235,7 +235,7 @@ impl<'de> Deserialize<'de> for Word {
 
 impl<'de> Deserialize<'de> for Change {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        type Raw = (Word, This, Option<Field>, Option<Field>);
+        type Raw = (Word, CommitRef, Option<Field>, Option<Field>);
         let (word, slot, from, to): Raw = Deserialize::deserialize(deserializer)?;
         let id = |field: Option<Field>| match field {
             None => Ok(None),
@@ -318,16 +318,16 @@ mod tests {
 
     #[test]
     fn every_kind_of_change_is_read_as_it_was_written() {
-        let id = This::Id(CommitId::from_bytes([0xab; 32]));
+        let id = CommitRef::Id(CommitId::from_bytes([0xab; 32]));
         let answers = Some(CallRef { slot: CommitId::from_bytes([7; 32]), index: 3 });
-        let plain = RowFields { key: 0, version: This::This, mark: None, answers: None };
+        let plain = RowFields { key: 0, version: CommitRef::This, mark: None, answers: None };
         let full = RowFields { key: u64::MAX, version: id, mark: Some(id), answers };
         let changes = [
-            Change::Add { slot: This::This, row: plain },
+            Change::Add { slot: CommitRef::This, row: plain },
             Change::Remove { slot: id, row: full },
-            Change::Version { slot: id, from: id, to: This::This },
+            Change::Version { slot: id, from: id, to: CommitRef::This },
             Change::Mark { slot: id, from: None, to: Some(id) },
-            Change::Mark { slot: id, from: Some(This::This), to: None },
+            Change::Mark { slot: id, from: Some(CommitRef::This), to: None },
         ];
         assert_eq!(read(&Changes::to_blob(&changes)).as_deref(), Ok(&changes[..]));
     }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-pub use self::change::{CallRef, Change, Changes, RowFields, This};
+pub use self::change::{CallRef, Change, Changes, RowFields, CommitRef};
 pub use self::codec::RecordError;
 use crate::content::{Kind, Priority, Role};
 use crate::id::{BatchId, BlobId, CommitId, ToolsetId};

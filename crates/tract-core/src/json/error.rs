@@ -9,7 +9,7 @@ use std::fmt;
 #[non_exhaustive]
 pub enum JsonError {
     /// The text is not JSON: a wrong character, an early end, or something after the value.
-    #[error("invalid JSON at byte {offset}: expected {expected}, found {}", Found(*.found))]
+    #[error("invalid JSON at byte {offset}: expected {expected}, found {}", FoundChar(*.found))]
     Syntax {
         /// Where reading stopped.
         offset: usize,
@@ -31,7 +31,7 @@ pub enum JsonError {
         offset: usize,
     },
     /// A number that a double cannot hold.
-    #[error("number is not finite as a double{}", At(*.offset))]
+    #[error("number is not finite as a double{}", Location(*.offset))]
     NotFinite {
         /// Where the number begins; `None` when it did not come from a text.
         offset: Option<usize>,
@@ -68,9 +68,9 @@ impl JsonError {
     }
 }
 
-struct Found(Option<char>);
+struct FoundChar(Option<char>);
 
-impl fmt::Display for Found {
+impl fmt::Display for FoundChar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(found) => write!(f, "{found:?}"),
@@ -79,9 +79,9 @@ impl fmt::Display for Found {
     }
 }
 
-struct At(Option<usize>);
+struct Location(Option<usize>);
 
-impl fmt::Display for At {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(offset) => write!(f, " at byte {offset}"),

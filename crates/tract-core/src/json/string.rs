@@ -42,7 +42,7 @@ impl Literal<'_> {
 }
 
 /// Characters that stand in a literal as themselves.
-pub(super) struct Run {
+pub(super) struct PlainRun {
     pub(super) len: usize,
     /// Some of them are beyond `~`.
     pub(super) wide: bool,
@@ -50,7 +50,7 @@ pub(super) struct Run {
 
 /// Measures the bytes before the first quote, backslash or control character: thirty-two at a time,
 /// which a processor compares in a few steps, while none of them ends it, then eight.
-pub(super) fn run(bytes: &[u8]) -> Run {
+pub(super) fn run(bytes: &[u8]) -> PlainRun {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     const HIGHS: u64 = ONES << 7;
     // Marks the high bit of each byte below `limit`. Marks above the lowest one may be wrong,
@@ -82,7 +82,7 @@ pub(super) fn run(bytes: &[u8]) -> Run {
             let before = stop.trailing_zeros() & !7;
             wide |= beyond(word & !(u64::MAX << before));
             let len = bytes.len() - rest.len() + before as usize / 8;
-            return Run { len, wide: wide != 0 };
+            return PlainRun { len, wide: wide != 0 };
         }
         wide |= beyond(word);
         rest = tail;
@@ -90,7 +90,7 @@ pub(super) fn run(bytes: &[u8]) -> Run {
     let stands = |byte: &u8| !matches!(byte, ..0x20 | b'"' | b'\\');
     let tail = rest.iter().position(|byte| !stands(byte)).unwrap_or(rest.len());
     let wide = wide != 0 || rest.iter().take(tail).any(|byte| *byte > b'~');
-    Run { len: bytes.len() - rest.len() + tail, wide }
+    PlainRun { len: bytes.len() - rest.len() + tail, wide }
 }
 
 /// What is wrong with an escape.

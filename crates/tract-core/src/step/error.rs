@@ -6,7 +6,7 @@ use crate::json::JsonError;
 /// A line that is no step. Nothing was done.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum StepError {
+pub enum StreamOpError {
     /// The line is no JSON object, or one that has no canonical form.
     #[error("the line is no step: {0}")]
     Json(#[from] JsonError),
@@ -88,7 +88,7 @@ pub enum StepError {
     },
 }
 
-impl StepError {
+impl StreamOpError {
     /// Returns the stable word for the variant.
     pub fn code(&self) -> &'static str {
         match self {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::StepError;
+use super::StreamOpError;
 use crate::content::Part;
 use crate::json;
 use crate::nearest::nearest;
@@ -37,17 +37,17 @@ fn text(raw: &str) -> Option<String> {
 
 impl<'a> Line<'a> {
     /// Splits a line and finds out which operation it is.
-    pub(super) fn open(line: &'a str) -> Result<Self, StepError> {
+    pub(super) fn open(line: &'a str) -> Result<Self, StreamOpError> {
         let members = json::split_envelope(line)?;
         for (n, (key, _)) in members.iter().enumerate() {
             if members.iter().take(n).any(|(earlier, _)| earlier == key) {
-                return Err(StepError::RepeatedField { field: cut(key) });
+                return Err(StreamOpError::RepeatedField { field: cut(key) });
             }
         }
         let mut line = Self { op: "", members, asked: Vec::new() };
-        let name = line.optional_text("op")?.ok_or(StepError::MissingOp)?;
+        let name = line.optional_text("op")?.ok_or(StreamOpError::MissingOp)?;
         line.op = super::OPS.iter().find(|op| **op == name).copied().ok_or_else(|| {
-            StepError::UnknownOp {
+            StreamOpError::UnknownOp {
                 nearest: nearest(&name, super::OPS.iter().copied()),
                 found: cut(&name),
             }
@@ -56,10 +56,10 @@ impl<'a> Line<'a> {
     }
 
     /// Refuses what nobody asked for.
-    pub(super) fn close(self) -> Result<(), StepError> {
+    pub(super) fn close(self) -> Result<(), StreamOpError> {
         match self.members.first() {
             None => Ok(()),
-            Some((found, _)) => Err(StepError::UnknownField {
+            Some((found, _)) => Err(StreamOpError::UnknownField {
                 op: self.op,
                 nearest: nearest(found, self.asked.iter().copied()),
                 found: cut(found),
@@ -75,24 +75,24 @@ impl<'a> Line<'a> {
         (raw != "null").then_some(raw)
     }
 
-    pub(super) fn missing(&self, field: &'static str) -> StepError {
-        StepError::MissingField { op: self.op, field }
+    pub(super) fn missing(&self, field: &'static str) -> StreamOpError {
+        StreamOpError::MissingField { op: self.op, field }
     }
 
-    fn wrong(field: &'static str, expected: &'static str, raw: &str) -> StepError {
-        StepError::WrongType { field, expected, found: type_of(raw) }
+    fn wrong(field: &'static str, expected: &'static str, raw: &str) -> StreamOpError {
+        StreamOpError::WrongType { field, expected, found: type_of(raw) }
     }
 
     pub(super) fn optional_text(
         &mut self,
         field: &'static str,
-    ) -> Result<Option<String>, StepError> {
+    ) -> Result<Option<String>, StreamOpError> {
         self.raw(field)
             .map(|raw| text(raw).ok_or_else(|| Self::wrong(field, "text", raw)))
             .transpose()
     }
 
-    pub(super) fn text(&mut self, field: &'static str) -> Result<String, StepError> {
+    pub(super) fn text(&mut self, field: &'static str) -> Result<String, StreamOpError> {
         self.optional_text(field)?.ok_or_else(|| self.missing(field))
     }
 
@@ -100,9 +100,9 @@ impl<'a> Line<'a> {
     pub(super) fn optional_name(
         &mut self,
         field: &'static str,
-    ) -> Result<Option<String>, StepError> {
+    ) -> Result<Option<String>, StreamOpError> {
         match self.optional_text(field)? {
-            Some(name) if name.is_empty() => Err(StepError::BadValue {
+            Some(name) if name.is_empty() => Err(StreamOpError::BadValue {
                 field,
                 why: "expected a name, found an empty text".to_owned(),
             }),
@@ -110,11 +110,11 @@ impl<'a> Line<'a> {
         }
     }
 
-    pub(super) fn name(&mut self, field: &'static str) -> Result<String, StepError> {
+    pub(super) fn name(&mut self, field: &'static str) -> Result<String, StreamOpError> {
         self.optional_name(field)?.ok_or_else(|| self.missing(field))
     }
 
-    pub(super) fn flag(&mut self, field: &'static str) -> Result<bool, StepError> {
+    pub(super) fn flag(&mut self, field: &'static str) -> Result<bool, StreamOpError> {
         match self.raw(field) {
             None | Some("false") => Ok(false),
             Some("true") => Ok(true),
@@ -122,18 +122,18 @@ impl<'a> Line<'a> {
         }
     }
 
-    pub(super) fn json(&mut self, field: &'static str) -> Result<Option<JsonText>, StepError> {
+    pub(super) fn json(&mut self, field: &'static str) -> Result<Option<JsonText>, StreamOpError> {
         Ok(self.raw(field).map(JsonText::new).transpose()?)
     }
 
-    pub(super) fn object(&mut self, field: &'static str) -> Result<Option<JsonText>, StepError> {
+    pub(super) fn object(&mut self, field: &'static str) -> Result<Option<JsonText>, StreamOpError> {
         match self.raw(field) {
             Some(raw) if !raw.starts_with('{') => Err(Self::wrong(field, "an object", raw)),
             raw => Ok(raw.map(JsonText::new).transpose()?),
         }
     }
 
-    fn list(raw: &'a str, field: &'static str) -> Result<Vec<&'a str>, StepError> {
+    fn list(raw: &'a str, field: &'static str) -> Result<Vec<&'a str>, StreamOpError> {
         match raw.starts_with('[') {
             true => Ok(json::split_array(raw)?),
             false => Err(Self::wrong(field, "a list", raw)),
@@ -143,7 +143,7 @@ impl<'a> Line<'a> {
     pub(super) fn optional_list(
         &mut self,
         field: &'static str,
-    ) -> Result<Option<Vec<&'a str>>, StepError> {
+    ) -> Result<Option<Vec<&'a str>>, StreamOpError> {
         self.raw(field).map(|raw| Self::list(raw, field)).transpose()
     }
 
@@ -152,17 +152,17 @@ impl<'a> Line<'a> {
         &mut self,
         one: &'static str,
         many: &'static str,
-    ) -> Result<Option<Vec<String>>, StepError> {
+    ) -> Result<Option<Vec<String>>, StreamOpError> {
         let single = self.optional_name(one)?;
         let Some(list) = self.optional_list(many)? else {
             return Ok(single.map(|target| vec![target]));
         };
         if single.is_some() {
-            return Err(StepError::BothFields { op: self.op, one, other: many });
+            return Err(StreamOpError::BothFields { op: self.op, one, other: many });
         }
         if list.is_empty() {
             let why = "expected at least one revision, found none".to_owned();
-            return Err(StepError::BadValue { field: many, why });
+            return Err(StreamOpError::BadValue { field: many, why });
         }
         let revision = |raw: &str| {
             text(raw)
@@ -176,7 +176,7 @@ impl<'a> Line<'a> {
     pub(super) fn schemas(
         &mut self,
         field: &'static str,
-    ) -> Result<Option<Vec<ToolSchema>>, StepError> {
+    ) -> Result<Option<Vec<ToolSchema>>, StreamOpError> {
         let Some(list) = self.optional_list(field)? else { return Ok(None) };
         let schema = |(n, raw): (usize, &'a str)| {
             let schema: Cow<'a, str> = match type_of(raw) {
@@ -184,7 +184,7 @@ impl<'a> Line<'a> {
                 "text" => text(raw).unwrap_or_default().into(),
                 _ => return Err(Self::wrong(field, "a list of objects", raw)),
             };
-            ToolSchema::parse(&schema).map_err(|error| StepError::BadValue {
+            ToolSchema::parse(&schema).map_err(|error| StreamOpError::BadValue {
                 field,
                 why: format!("tool {}: {error}", n + 1),
             })
@@ -196,7 +196,7 @@ impl<'a> Line<'a> {
     pub(super) fn text_or_parts(
         &mut self,
         field: &'static str,
-    ) -> Result<Option<Vec<Part>>, StepError> {
+    ) -> Result<Option<Vec<Part>>, StreamOpError> {
         match self.raw(field) {
             None => Ok(None),
             Some(raw) => match text(raw) {
@@ -209,7 +209,7 @@ impl<'a> Line<'a> {
 }
 
 /// Reads a list of parts as content blobs write them.
-pub(super) fn parts(raw: &str, field: &'static str) -> Result<Vec<Part>, StepError> {
+pub(super) fn parts(raw: &str, field: &'static str) -> Result<Vec<Part>, StreamOpError> {
     serde_json::from_str(raw)
-        .map_err(|error| StepError::BadValue { field, why: format!("expected parts: {error}") })
+        .map_err(|error| StreamOpError::BadValue { field, why: format!("expected parts: {error}") })
 }

@@ -1,6 +1,6 @@
 //! The lines of a stream: what `tract apply` runs and `tract export` writes.
 //!
-//! A line is one JSON object with an `op`. [`Step::parse`] reads it, [`Step::to_line`] writes it;
+//! A line is one JSON object with an `op`. [`StreamOp::parse`] reads it, [`StreamOp::to_line`] writes it;
 //! what a step does is the engine's business. Fields that the operation does not take are refused,
 //! as are fields that stand there twice; a field that is null counts as absent.
 //!
@@ -34,7 +34,7 @@ mod line;
 mod parse;
 mod write;
 
-pub use self::error::StepError;
+pub use self::error::StreamOpError;
 use crate::commit::{By, Commit};
 use crate::content::{Body, Content, Kind, Part, Priority, Role, ToolAnswer, ToolCall};
 use crate::draft::Draft;
@@ -78,13 +78,13 @@ pub(crate) const OPS: [&str; 19] = [
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Step {
+pub struct StreamOp {
     /// The name by which later lines refer to the commit that it makes, as `:name`.
     pub mark: Option<String>,
     /// What it asks for.
-    pub op: StepOp,
+    pub op: StreamOpKind,
     /// What else it says of the commit that it makes.
-    pub fields: StepFields,
+    pub fields: StreamOpFields,
     /// The commit that it made where it was exported: its record, checked against its id.
     pub recorded: Option<Commit>,
 }
@@ -92,7 +92,7 @@ pub struct Step {
 /// What a step says of the commit that it makes, whatever the operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct StepFields {
+pub struct StreamOpFields {
     /// A line for the log.
     pub message: Option<String>,
     /// Facts of the caller's: a JSON object.
@@ -111,7 +111,7 @@ pub struct StepFields {
 /// What a step asks for. Revisions are text, and may be marks of earlier lines: `:name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum StepOp {
+pub enum StreamOpKind {
     /// Adds instructions.
     System {
         /// The text.
@@ -249,13 +249,13 @@ pub enum CompressWhat {
     Targets(Vec<String>),
 }
 
-impl From<StepOp> for Step {
-    fn from(op: StepOp) -> Self {
-        Self { mark: None, op, fields: StepFields::default(), recorded: None }
+impl From<StreamOpKind> for StreamOp {
+    fn from(op: StreamOpKind) -> Self {
+        Self { mark: None, op, fields: StreamOpFields::default(), recorded: None }
     }
 }
 
-impl Step {
+impl StreamOp {
     /// Reads one line.
     ///
     /// ```
@@ -266,17 +266,17 @@ impl Step {
     /// ```
     ///
     /// # Errors
-    /// [`StepError`] when the line is not one that [`to_line`](Self::to_line) could have written
+    /// [`StreamOpError`] when the line is not one that [`to_line`](Self::to_line) could have written
     /// in another spelling.
-    pub fn parse(line: &str) -> Result<Self, StepError> {
+    pub fn parse(line: &str) -> Result<Self, StreamOpError> {
         parse::step(line)
     }
 
     /// Writes the one line for this step, without a line break in or after it.
     ///
     /// # Errors
-    /// [`StepError`] when the step says what its operation does not take.
-    pub fn to_line(&self) -> Result<String, StepError> {
+    /// [`StreamOpError`] when the step says what its operation does not take.
+    pub fn to_line(&self) -> Result<String, StreamOpError> {
         write::step(self)
     }
 
@@ -289,7 +289,7 @@ impl Step {
 
     /// Sets what else it says of the commit that it makes.
     #[must_use]
-    pub fn fields(mut self, fields: StepFields) -> Self {
+    pub fn fields(mut self, fields: StreamOpFields) -> Self {
         self.fields = fields;
         self
     }
@@ -321,7 +321,7 @@ impl Step {
     }
 }
 
-impl StepOp {
+impl StreamOpKind {
     /// Returns the name that stands in a line.
     pub fn name(&self) -> &'static str {
         match self {
@@ -373,7 +373,7 @@ impl StepOp {
 
     /// Returns whether it adds a message, so that it has [`content`](Self::content).
     pub fn adds_message(&self) -> bool {
-        takes(self.name()) == Takes::MessageFields
+        accepted_fields(self.name()) == AcceptedFields::MessageFields
     }
 
     /// Returns the content that it adds; `None` when it adds none.
@@ -451,7 +451,7 @@ fn only_text(body: &Body) -> Option<&str> {
 }
 
 /// Takes apart `[reasoning] [text] [call…]`; anything else is not short.
-fn short_assistant(body: &Body) -> Option<StepOp> {
+fn short_assistant(body: &Body) -> Option<StreamOpKind> {
     if body.name.is_some() {
         return None;
     }
@@ -477,12 +477,12 @@ fn short_assistant(body: &Body) -> Option<StepOp> {
     let tool_calls = rest.iter().map(call).collect::<Option<Vec<_>>>()?;
     let empty = said.is_empty() && reasoning.is_none() && tool_calls.is_empty();
     // A line needs something to say, so that a forgotten text is noticed.
-    (!empty).then(|| StepOp::Assistant { text: said.to_owned(), reasoning, tool_calls })
+    (!empty).then(|| StreamOpKind::Assistant { text: said.to_owned(), reasoning, tool_calls })
 }
 
 /// Which of the shared fields an operation takes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Takes {
+enum AcceptedFields {
     /// None: it makes no commit, or one that is told by its record alone.
     Nothing,
     /// `message`, `metadata`, `at`.
@@ -493,14 +493,14 @@ enum Takes {
     MessageFields,
 }
 
-fn takes(op: &str) -> Takes {
+fn accepted_fields(op: &str) -> AcceptedFields {
     match op {
         "system" | "user" | "assistant" | "tool_result" | "reasoning" | "commit" => {
-            Takes::MessageFields
+            AcceptedFields::MessageFields
         }
-        "edit" | "compress" | "note" => Takes::TextFields,
-        "annotate" | "revert" | "merge" | "set_tools" => Takes::CommitFields,
-        _ => Takes::Nothing,
+        "edit" | "compress" | "note" => AcceptedFields::TextFields,
+        "annotate" | "revert" | "merge" | "set_tools" => AcceptedFields::CommitFields,
+        _ => AcceptedFields::Nothing,
     }
 }
 

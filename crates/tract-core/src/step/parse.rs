@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use super::line::{Line, cut, parts};
-use super::{CompressWhat, Step, StepError, StepFields, StepOp, Takes, base64, takes};
+use super::{CompressWhat, StreamOp, StreamOpError, StreamOpFields, StreamOpKind, AcceptedFields, base64, accepted_fields};
 use crate::commit::Commit;
 use crate::content::{Body, Content, Kind, Part, Priority, Role, ToolCall};
 use crate::id::{BlobId, CommitId};
@@ -13,37 +13,37 @@ use crate::object::Blob;
 use crate::refs::{RefName, RefTarget};
 use crate::time;
 
-pub(super) fn step(text: &str) -> Result<Step, StepError> {
+pub(super) fn step(text: &str) -> Result<StreamOp, StreamOpError> {
     let mut line = Line::open(text)?;
     let mark = mark(&mut line)?;
     let op = op(&mut line)?;
     let fields = fields(&mut line)?;
     let recorded = match line.op {
         "record" => recorded(&mut line)?.ok_or_else(|| line.missing("record")).map(Some)?,
-        op if takes(op) > Takes::Nothing => recorded(&mut line)?,
+        op if accepted_fields(op) > AcceptedFields::Nothing => recorded(&mut line)?,
         _ => None,
     };
     line.close()?;
-    Ok(Step { mark, op, fields, recorded })
+    Ok(StreamOp { mark, op, fields, recorded })
 }
 
-fn mark(line: &mut Line<'_>) -> Result<Option<String>, StepError> {
+fn mark(line: &mut Line<'_>) -> Result<Option<String>, StreamOpError> {
     let mark = line.optional_name("mark")?;
     if let Some(mark) = &mark {
         // A mark stands in revisions, as the name of a ref does.
         RefName::new(mark.as_str())
-            .map_err(|bad| StepError::BadValue { field: "mark", why: bad.to_string() })?;
+            .map_err(|bad| StreamOpError::BadValue { field: "mark", why: bad.to_string() })?;
     }
     Ok(mark)
 }
 
-fn op(line: &mut Line<'_>) -> Result<StepOp, StepError> {
+fn op(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
     Ok(match line.op {
-        "system" => StepOp::System { text: line.text("text")? },
-        "user" => StepOp::User { text: line.text("text")? },
-        "reasoning" => StepOp::Reasoning { text: line.text("text")? },
+        "system" => StreamOpKind::System { text: line.text("text")? },
+        "user" => StreamOpKind::User { text: line.text("text")? },
+        "reasoning" => StreamOpKind::Reasoning { text: line.text("text")? },
         "assistant" => assistant(line)?,
-        "tool_result" => StepOp::ToolResult {
+        "tool_result" => StreamOpKind::ToolResult {
             call_id: line.text("call_id")?,
             name: line.optional_text("name")?,
             content: line.text_or_parts("content")?.ok_or_else(|| line.missing("content"))?,
@@ -51,51 +51,51 @@ fn op(line: &mut Line<'_>) -> Result<StepOp, StepError> {
         },
         "commit" => commit(line)?,
         "edit" => edit(line)?,
-        "annotate" => StepOp::Annotate {
+        "annotate" => StreamOpKind::Annotate {
             targets: line.targets("target", "targets")?.ok_or_else(|| line.missing("target"))?,
             priority: priority(line)?.ok_or_else(|| line.missing("priority"))?,
             reason: line.optional_text("reason")?,
             retention: line.json("retention")?,
         },
         "compress" => compress(line)?,
-        "revert" => StepOp::Revert {
+        "revert" => StreamOpKind::Revert {
             targets: line.targets("target", "targets")?.ok_or_else(|| line.missing("target"))?,
             cascade: line.flag("cascade")?,
         },
-        "merge" => StepOp::Merge { from: line.name("from")? },
+        "merge" => StreamOpKind::Merge { from: line.name("from")? },
         "set_tools" => {
-            StepOp::SetTools { tools: line.schemas("tools")?.ok_or_else(|| line.missing("tools"))? }
+            StreamOpKind::SetTools { tools: line.schemas("tools")?.ok_or_else(|| line.missing("tools"))? }
         }
-        "note" => StepOp::Note { text: line.text("text")? },
-        "branch" => StepOp::Branch { name: line.name("name")?, from: line.optional_name("from")? },
-        "checkout" => StepOp::Checkout { name: line.name("name")? },
-        "tag" => StepOp::Tag { name: line.name("name")?, target: line.optional_name("target")? },
+        "note" => StreamOpKind::Note { text: line.text("text")? },
+        "branch" => StreamOpKind::Branch { name: line.name("name")?, from: line.optional_name("from")? },
+        "checkout" => StreamOpKind::Checkout { name: line.name("name")? },
+        "tag" => StreamOpKind::Tag { name: line.name("name")?, target: line.optional_name("target")? },
         "blob" => blob(line)?,
         "ref" => reference(line)?,
-        _ => StepOp::Record,
+        _ => StreamOpKind::Record,
     })
 }
 
-fn fields(line: &mut Line<'_>) -> Result<StepFields, StepError> {
-    let mut fields = StepFields::default();
-    let takes = takes(line.op);
-    if takes >= Takes::CommitFields {
+fn fields(line: &mut Line<'_>) -> Result<StreamOpFields, StreamOpError> {
+    let mut fields = StreamOpFields::default();
+    let takes = accepted_fields(line.op);
+    if takes >= AcceptedFields::CommitFields {
         fields.message = line.optional_text("message")?;
         fields.metadata = line.object("metadata")?;
         fields.at = at(line)?;
     }
-    if takes >= Takes::TextFields {
+    if takes >= AcceptedFields::TextFields {
         fields.generation_config = line.object("generation_config")?;
         fields.tools = line.schemas("tools")?;
     }
-    if takes >= Takes::MessageFields {
+    if takes >= AcceptedFields::MessageFields {
         fields.priority = priority(line)?;
     }
     Ok(fields)
 }
 
-fn at(line: &mut Line<'_>) -> Result<Option<i64>, StepError> {
-    let bad = |why: String| StepError::BadValue { field: "at", why };
+fn at(line: &mut Line<'_>) -> Result<Option<i64>, StreamOpError> {
+    let bad = |why: String| StreamOpError::BadValue { field: "at", why };
     let Some(raw) = line.raw("at") else { return Ok(None) };
     if let Ok(text) = serde_json::from_str::<String>(raw) {
         return time::parse_rfc3339(&text).map(Some).map_err(|error| bad(error.to_string()));
@@ -109,15 +109,15 @@ fn at(line: &mut Line<'_>) -> Result<Option<i64>, StepError> {
     }
 }
 
-fn priority(line: &mut Line<'_>) -> Result<Option<Priority>, StepError> {
+fn priority(line: &mut Line<'_>) -> Result<Option<Priority>, StreamOpError> {
     let Some(word) = line.optional_text("priority")? else { return Ok(None) };
-    Priority::parse(&word).map(Some).ok_or_else(|| StepError::BadValue {
+    Priority::parse(&word).map(Some).ok_or_else(|| StreamOpError::BadValue {
         field: "priority",
         why: format!("expected skip, normal, important or pinned, found {:?}", cut(&word)),
     })
 }
 
-fn assistant(line: &mut Line<'_>) -> Result<StepOp, StepError> {
+fn assistant(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
     let text = line.optional_text("text")?;
     let reasoning = line.optional_text("reasoning")?;
     let calls = line.optional_list("tool_calls")?;
@@ -130,8 +130,8 @@ fn assistant(line: &mut Line<'_>) -> Result<StepOp, StepError> {
         .enumerate()
         .map(|(n, raw)| tool_call(raw).map_err(|why| format!("call {}: {why}", n + 1)))
         .collect::<Result<_, _>>()
-        .map_err(|why| StepError::BadValue { field: "tool_calls", why })?;
-    Ok(StepOp::Assistant { text: text.unwrap_or_default(), reasoning, tool_calls })
+        .map_err(|why| StreamOpError::BadValue { field: "tool_calls", why })?;
+    Ok(StreamOpKind::Assistant { text: text.unwrap_or_default(), reasoning, tool_calls })
 }
 
 fn tool_call(raw: &str) -> Result<ToolCall, String> {
@@ -169,17 +169,17 @@ fn tool_call(raw: &str) -> Result<ToolCall, String> {
     Ok(ToolCall { id: text(0)?, name: text(1)?, arguments })
 }
 
-fn commit(line: &mut Line<'_>) -> Result<StepOp, StepError> {
+fn commit(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
     let kind = Kind::parse(&line.name("kind")?);
     let role = line.optional_name("role")?.map(|word| Role::parse(&word));
     let (list, content) = (line.raw("parts"), line.raw("content"));
     let content = match (list, content) {
         (Some(_), Some(_)) => {
-            return Err(StepError::BothFields { op: "commit", one: "parts", other: "content" });
+            return Err(StreamOpError::BothFields { op: "commit", one: "parts", other: "content" });
         }
         (None, None) => return Err(line.missing("parts")),
         (None, Some(raw)) => Content::from_blob(&kind, raw)
-            .map_err(|error| StepError::BadValue { field: "content", why: error.to_string() })?,
+            .map_err(|error| StreamOpError::BadValue { field: "content", why: error.to_string() })?,
         (Some(raw), None) => {
             let body = Body { parts: parts(raw, "parts")?, name: None };
             match kind {
@@ -189,7 +189,7 @@ fn commit(line: &mut Line<'_>) -> Result<StepOp, StepError> {
                 Kind::Reasoning => Content::Reasoning(body),
                 Kind::Custom(kind) => Content::Custom { kind, body },
                 Kind::ToolResult | Kind::Artifact | Kind::Note => {
-                    return Err(StepError::BadValue {
+                    return Err(StreamOpError::BadValue {
                         field: "parts",
                         why: format!("kind {kind} has none; use \"content\""),
                     });
@@ -197,25 +197,25 @@ fn commit(line: &mut Line<'_>) -> Result<StepOp, StepError> {
             }
         }
     };
-    Ok(StepOp::Commit { content, role })
+    Ok(StreamOpKind::Commit { content, role })
 }
 
-fn edit(line: &mut Line<'_>) -> Result<StepOp, StepError> {
+fn edit(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
     let target = line.name("target")?;
     let text = line.optional_text("text")?;
     let content = line.text_or_parts("content")?;
     let content = match (text, content) {
         (Some(_), Some(_)) => {
-            return Err(StepError::BothFields { op: "edit", one: "text", other: "content" });
+            return Err(StreamOpError::BothFields { op: "edit", one: "text", other: "content" });
         }
         (Some(text), None) => vec![Part::Text { text }],
         (None, Some(parts)) => parts,
         (None, None) => return Err(line.missing("text")),
     };
-    Ok(StepOp::Edit { target, content })
+    Ok(StreamOpKind::Edit { target, content })
 }
 
-fn compress(line: &mut Line<'_>) -> Result<StepOp, StepError> {
+fn compress(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
     let (from, to) = (line.optional_name("from")?, line.optional_name("to")?);
     // `target` is no field of this operation, but a message named alone is a list of one.
     let targets = line.targets("target", "targets")?;
@@ -226,24 +226,24 @@ fn compress(line: &mut Line<'_>) -> Result<StepOp, StepError> {
         (None, Some(_), None) => return Err(line.missing("from")),
         (Some(_), None, None) => return Err(line.missing("to")),
         (Some(_), _, Some(_)) | (_, Some(_), Some(_)) => {
-            return Err(StepError::BothFields { op: "compress", one: "from", other: "targets" });
+            return Err(StreamOpError::BothFields { op: "compress", one: "from", other: "targets" });
         }
     };
-    Ok(StepOp::Compress {
+    Ok(StreamOpKind::Compress {
         what,
         content: line.text("content")?,
         kind: line.optional_name("kind")?.map(|word| Kind::parse(&word)),
     })
 }
 
-fn blob(line: &mut Line<'_>) -> Result<StepOp, StepError> {
+fn blob(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
     let id: BlobId = id(&line.text("id")?, "id")?;
     let bytes = match (line.optional_text("text")?, line.optional_text("base64")?) {
         (Some(_), Some(_)) => {
-            return Err(StepError::BothFields { op: "blob", one: "text", other: "base64" });
+            return Err(StreamOpError::BothFields { op: "blob", one: "text", other: "base64" });
         }
         (Some(text), None) => text.into_bytes(),
-        (None, Some(text)) => base64::decode(&text).ok_or_else(|| StepError::BadValue {
+        (None, Some(text)) => base64::decode(&text).ok_or_else(|| StreamOpError::BadValue {
             field: "base64",
             why: "expected standard base64 with padding".to_owned(),
         })?,
@@ -251,14 +251,14 @@ fn blob(line: &mut Line<'_>) -> Result<StepOp, StepError> {
     };
     let blob = Blob::seal(bytes);
     match blob.id() == id {
-        true => Ok(StepOp::Blob(blob)),
+        true => Ok(StreamOpKind::Blob(blob)),
         false => {
-            Err(StepError::OtherId { what: "blob", stated: id.to_hex(), found: blob.id().to_hex() })
+            Err(StreamOpError::OtherId { what: "blob", stated: id.to_hex(), found: blob.id().to_hex() })
         }
     }
 }
 
-fn reference(line: &mut Line<'_>) -> Result<StepOp, StepError> {
+fn reference(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
     let name = ref_name(&line.text("name")?, "name")?;
     let text = line.text("to")?;
     let to = match text.split_once(' ') {
@@ -270,18 +270,18 @@ fn reference(line: &mut Line<'_>) -> Result<StepOp, StepError> {
             Err(_) => RefTarget::Ref(ref_name(&text, "to")?),
         },
     };
-    Ok(StepOp::Ref { name, to })
+    Ok(StreamOpKind::Ref { name, to })
 }
 
-fn ref_name(text: &str, field: &'static str) -> Result<RefName, StepError> {
-    RefName::new(text).map_err(|bad| StepError::BadValue { field, why: bad.to_string() })
+fn ref_name(text: &str, field: &'static str) -> Result<RefName, StreamOpError> {
+    RefName::new(text).map_err(|bad| StreamOpError::BadValue { field, why: bad.to_string() })
 }
 
-fn id<T: FromStr<Err: std::fmt::Display>>(text: &str, field: &'static str) -> Result<T, StepError> {
-    text.parse().map_err(|error: T::Err| StepError::BadValue { field, why: error.to_string() })
+fn id<T: FromStr<Err: std::fmt::Display>>(text: &str, field: &'static str) -> Result<T, StreamOpError> {
+    text.parse().map_err(|error: T::Err| StreamOpError::BadValue { field, why: error.to_string() })
 }
 
-fn recorded(line: &mut Line<'_>) -> Result<Option<Commit>, StepError> {
+fn recorded(line: &mut Line<'_>) -> Result<Option<Commit>, StreamOpError> {
     let stated = line.optional_text("commit")?;
     let record = line.object("record")?;
     let (stated, record) = match (stated, record) {
@@ -294,7 +294,7 @@ fn recorded(line: &mut Line<'_>) -> Result<Option<Commit>, StepError> {
     let commit = Commit::from_canonical(record.as_str())?;
     match commit.id() == stated {
         true => Ok(Some(commit)),
-        false => Err(StepError::OtherId {
+        false => Err(StreamOpError::OtherId {
             what: "commit",
             stated: stated.to_hex(),
             found: commit.id().to_hex(),

@@ -8,16 +8,16 @@ use crate::content::{Artifact, ImageSource};
 use crate::id::CommitId;
 
 #[track_caller]
-fn parsed(line: &str) -> Step {
-    let step = Step::parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+fn parsed(line: &str) -> StreamOp {
+    let step = StreamOp::parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
     let again = step.to_line().unwrap();
-    assert_eq!(Step::parse(&again).unwrap(), step, "{again}");
+    assert_eq!(StreamOp::parse(&again).unwrap(), step, "{again}");
     step
 }
 
 #[track_caller]
-fn refused(line: &str, code: &str, message: &str) -> StepError {
-    let error = Step::parse(line).map(|step| panic!("{line} reads as {step:?}")).unwrap_err();
+fn refused(line: &str, code: &str, message: &str) -> StreamOpError {
+    let error = StreamOp::parse(line).map(|step| panic!("{line} reads as {step:?}")).unwrap_err();
     assert_eq!((error.code(), error.to_string().as_str()), (code, message), "{line}");
     error
 }
@@ -28,18 +28,18 @@ fn texts(list: &[&str]) -> Vec<String> {
 
 #[test]
 fn every_line_of_the_contract_reads() {
-    assert_eq!(parsed(r#"{"op":"system","text":"…"}"#).op, StepOp::System { text: "…".into() });
-    assert_eq!(parsed(r#"{"op":"user","text":""}"#).op, StepOp::User { text: String::new() });
+    assert_eq!(parsed(r#"{"op":"system","text":"…"}"#).op, StreamOpKind::System { text: "…".into() });
+    assert_eq!(parsed(r#"{"op":"user","text":""}"#).op, StreamOpKind::User { text: String::new() });
     assert_eq!(
         parsed(r#"{"op":"reasoning","text":"hm"}"#).op,
-        StepOp::Reasoning { text: "hm".into() }
+        StreamOpKind::Reasoning { text: "hm".into() }
     );
     assert_eq!(
         parsed(
             r#"{"op":"tool_result","call_id":"c1","name":"grep","content":"…","is_error":false}"#
         )
         .op,
-        StepOp::ToolResult {
+        StreamOpKind::ToolResult {
             call_id: "c1".into(),
             name: Some("grep".into()),
             content: vec![Part::text("…")],
@@ -52,7 +52,7 @@ fn every_line_of_the_contract_reads() {
     );
     assert_eq!(
         parsed(r#"{"op":"annotate","target":":m1","priority":"skip","reason":"old"}"#).op,
-        StepOp::Annotate {
+        StreamOpKind::Annotate {
             targets: texts(&[":m1"]),
             priority: Priority::Skip,
             reason: Some("old".into()),
@@ -61,27 +61,27 @@ fn every_line_of_the_contract_reads() {
     );
     assert_eq!(
         parsed(r#"{"op":"annotate","targets":["a","b"],"priority":"important","retention":{"keep":["ids"]}}"#).op,
-        StepOp::Annotate {
+        StreamOpKind::Annotate {
             targets: texts(&["a", "b"]),
             priority: Priority::Important,
             reason: None,
             retention: Some(JsonText::new(r#"{"keep":["ids"]}"#).unwrap()),
         }
     );
-    assert_eq!(parsed(r#"{"op":"set_tools","tools":[]}"#).op, StepOp::SetTools { tools: vec![] });
+    assert_eq!(parsed(r#"{"op":"set_tools","tools":[]}"#).op, StreamOpKind::SetTools { tools: vec![] });
     assert_eq!(
         parsed(r#"{"op":"branch","name":"b","from":":m1"}"#).op,
-        StepOp::Branch { name: "b".into(), from: Some(":m1".into()) }
+        StreamOpKind::Branch { name: "b".into(), from: Some(":m1".into()) }
     );
-    assert_eq!(parsed(r#"{"op":"checkout","name":"b"}"#).op, StepOp::Checkout { name: "b".into() });
+    assert_eq!(parsed(r#"{"op":"checkout","name":"b"}"#).op, StreamOpKind::Checkout { name: "b".into() });
     assert_eq!(
         parsed(r#"{"op":"tag","name":"t","target":":m1"}"#).op,
-        StepOp::Tag { name: "t".into(), target: Some(":m1".into()) }
+        StreamOpKind::Tag { name: "t".into(), target: Some(":m1".into()) }
     );
-    assert_eq!(parsed(r#"{"op":"merge","from":"b"}"#).op, StepOp::Merge { from: "b".into() });
+    assert_eq!(parsed(r#"{"op":"merge","from":"b"}"#).op, StreamOpKind::Merge { from: "b".into() });
     assert_eq!(
         parsed(r#"{"op":"compress","from":":m1","to":":m9","content":"short"}"#).op,
-        StepOp::Compress {
+        StreamOpKind::Compress {
             what: CompressWhat::Range { from: ":m1".into(), to: ":m9".into() },
             content: "short".into(),
             kind: None,
@@ -89,7 +89,7 @@ fn every_line_of_the_contract_reads() {
     );
     assert_eq!(
         parsed(r#"{"op":"compress","targets":[":a",":c"],"content":"short","kind":"user"}"#).op,
-        StepOp::Compress {
+        StreamOpKind::Compress {
             what: CompressWhat::Targets(texts(&[":a", ":c"])),
             content: "short".into(),
             kind: Some(Kind::User),
@@ -97,16 +97,16 @@ fn every_line_of_the_contract_reads() {
     );
     assert_eq!(
         parsed(r#"{"op":"revert","target":":x","cascade":true}"#).op,
-        StepOp::Revert { targets: texts(&[":x"]), cascade: true }
+        StreamOpKind::Revert { targets: texts(&[":x"]), cascade: true }
     );
-    assert_eq!(parsed(r#"{"op":"note","text":"n"}"#).op, StepOp::Note { text: "n".into() });
+    assert_eq!(parsed(r#"{"op":"note","text":"n"}"#).op, StreamOpKind::Note { text: "n".into() });
     let custom = parsed(
         r#"{"op":"commit","kind":"memory","role":"user","parts":[{"type":"text","text":"a"}]}"#,
     );
     let body = Body::text("a");
     assert_eq!(
         custom.op,
-        StepOp::Commit {
+        StreamOpKind::Commit {
             content: Content::Custom { kind: "memory".into(), body },
             role: Some(Role::User),
         }
@@ -118,11 +118,11 @@ fn an_assistants_message_keeps_its_arguments_as_written() {
     let step = parsed(
         r#"{"op":"assistant","text":"I look.","tool_calls":[{"id":"c1","name":"f","arguments":{"b": 1e2, "a":12345678901234567890}},{"id":"c2","name":"g","arguments":"{not json"}]}"#,
     );
-    let StepOp::Assistant { tool_calls, .. } = &step.op else { panic!("{step:?}") };
+    let StreamOpKind::Assistant { tool_calls, .. } = &step.op else { panic!("{step:?}") };
     assert_eq!(tool_calls[0].arguments, r#"{"b": 1e2, "a":12345678901234567890}"#);
     assert_eq!(tool_calls[1].arguments, "{not json");
     // An object that holds a line break is kept too, though not as an object.
-    let broken = StepOp::Assistant {
+    let broken = StreamOpKind::Assistant {
         text: String::new(),
         reasoning: Some("why".into()),
         tool_calls: vec![ToolCall {
@@ -131,9 +131,9 @@ fn an_assistants_message_keeps_its_arguments_as_written() {
             arguments: "{\n \"a\": 1}".into(),
         }],
     };
-    let line = Step::from(broken.clone()).to_line().unwrap();
+    let line = StreamOp::from(broken.clone()).to_line().unwrap();
     assert!(!line.contains('\n'));
-    assert_eq!(Step::parse(&line).unwrap().op, broken);
+    assert_eq!(StreamOp::parse(&line).unwrap().op, broken);
     let Content::Assistant(body) = broken.content().unwrap() else { panic!() };
     assert!(matches!(body.parts.as_slice(), [Part::Reasoning { .. }, Part::ToolCall(_)]));
 }
@@ -146,15 +146,15 @@ fn schemas_keep_their_bytes() {
         r#"{"z":1,"a":2.50}"#,
     ] {
         let tools = vec![ToolSchema::parse(schema).unwrap(); 2];
-        let line = Step::from(StepOp::SetTools { tools: tools.clone() }).to_line().unwrap();
-        let StepOp::SetTools { tools: read } = Step::parse(&line).unwrap().op else { panic!() };
+        let line = StreamOp::from(StreamOpKind::SetTools { tools: tools.clone() }).to_line().unwrap();
+        let StreamOpKind::SetTools { tools: read } = StreamOp::parse(&line).unwrap().op else { panic!() };
         assert_eq!(read, tools);
         assert_eq!(read[0].text(), schema);
     }
     let deep = format!("{}1{}", "{\"a\":".repeat(128), "}".repeat(128));
     let tools = vec![ToolSchema::parse(&deep).unwrap()];
-    let line = Step::from(StepOp::SetTools { tools: tools.clone() }).to_line().unwrap();
-    assert_eq!(Step::parse(&line).unwrap().op, StepOp::SetTools { tools });
+    let line = StreamOp::from(StreamOpKind::SetTools { tools: tools.clone() }).to_line().unwrap();
+    assert_eq!(StreamOp::parse(&line).unwrap().op, StreamOpKind::SetTools { tools });
 }
 
 #[test]
@@ -288,18 +288,18 @@ fn wrong_lines_are_refused_with_what_was_expected() {
         "field \"from\": expected a name, found an empty text",
     );
     assert_eq!(
-        Step::parse(r#"{"op":"user","text":"a","mark":"two words"}"#).unwrap_err().code(),
+        StreamOp::parse(r#"{"op":"user","text":"a","mark":"two words"}"#).unwrap_err().code(),
         "bad_value"
     );
     for line in ["", "null", "[]", "{", "{} {}", "\u{feff}{}", r#"{"op":"user","text":"\ud800"}"#] {
         assert_eq!(
-            Step::parse(line).unwrap_err().code(),
+            StreamOp::parse(line).unwrap_err().code(),
             if line == "{}" { "missing_op" } else { "invalid_json" },
             "{line}"
         );
     }
     let deep = format!(r#"{{"op":"user","text":"a","metadata":{}}}"#, "[".repeat(10_000));
-    assert_eq!(Step::parse(&deep).unwrap_err().code(), "invalid_json");
+    assert_eq!(StreamOp::parse(&deep).unwrap_err().code(), "invalid_json");
 }
 
 #[test]
@@ -316,28 +316,28 @@ fn examples_in_notes_are_true() {
 #[test]
 fn exported_objects_must_come_out_as_they_are_named() {
     let blob = Blob::seal("hello");
-    let line = Step::from(StepOp::Blob(blob.clone())).to_line().unwrap();
+    let line = StreamOp::from(StreamOpKind::Blob(blob.clone())).to_line().unwrap();
     assert_eq!(line, format!(r#"{{"op":"blob","id":"{}","text":"hello"}}"#, blob.id()));
-    assert_eq!(parsed(&line).op, StepOp::Blob(blob));
-    assert_eq!(Step::parse(&line.replace("hello", "hallo")).unwrap_err().code(), "other_id");
-    let bytes = Step::from(StepOp::Blob(Blob::seal(vec![0xff, 0, 1])));
+    assert_eq!(parsed(&line).op, StreamOpKind::Blob(blob));
+    assert_eq!(StreamOp::parse(&line.replace("hello", "hallo")).unwrap_err().code(), "other_id");
+    let bytes = StreamOp::from(StreamOpKind::Blob(Blob::seal(vec![0xff, 0, 1])));
     assert!(bytes.to_line().unwrap().ends_with(r#""base64":"/wAB"}"#));
     assert_eq!(parsed(&bytes.to_line().unwrap()), bytes);
 
     let mut record = CommitRecord::new(Op::append(), By::User);
     record.metadata = Some(JsonText::new(r#"{"n":1}"#).unwrap());
     let commit = Commit::seal(record).unwrap();
-    let step = Step::from(StepOp::User { text: "hello".into() }).recorded(commit.clone());
+    let step = StreamOp::from(StreamOpKind::User { text: "hello".into() }).recorded(commit.clone());
     let line = step.to_line().unwrap();
     assert_eq!(parsed(&line).recorded, Some(commit.clone()));
-    let error = Step::parse(&line.replace("\"n\":1", "\"n\":2")).unwrap_err();
+    let error = StreamOp::parse(&line.replace("\"n\":1", "\"n\":2")).unwrap_err();
     assert_eq!(error.code(), "other_id");
     assert!(error.to_string().starts_with(&format!("commit {} comes out as ", commit.id())));
     let half = format!(r#"{{"op":"user","text":"a","commit":"{}"}}"#, commit.id());
     refused(&half, "missing_field", "op \"user\" expects a field \"record\", found none");
-    let bare = Step::from(StepOp::Record).recorded(commit);
+    let bare = StreamOp::from(StreamOpKind::Record).recorded(commit);
     assert_eq!(parsed(&bare.to_line().unwrap()), bare);
-    assert_eq!(Step::from(StepOp::Record).to_line().unwrap_err().code(), "missing_field");
+    assert_eq!(StreamOp::from(StreamOpKind::Record).to_line().unwrap_err().code(), "missing_field");
 }
 
 #[test]
@@ -349,19 +349,19 @@ fn refs_say_what_they_point_at() {
         (RefTarget::Ref(RefName::branch("main").unwrap()), "heads/main".to_owned()),
         (RefTarget::Ref(RefName::new("a".repeat(64)).unwrap()), format!("ref {}", "a".repeat(64))),
     ] {
-        let step = Step::from(StepOp::Ref { name: RefName::head(), to });
+        let step = StreamOp::from(StreamOpKind::Ref { name: RefName::head(), to });
         let line = step.to_line().unwrap();
         assert_eq!(line, format!(r#"{{"op":"ref","name":"HEAD","to":"{text}"}}"#));
         assert_eq!(parsed(&line), step);
     }
     let spelt = format!(r#"{{"op":"ref","name":"heads/a","to":"commit {commit}"}}"#);
-    assert!(matches!(parsed(&spelt).op, StepOp::Ref { to: RefTarget::Commit(_), .. }));
+    assert!(matches!(parsed(&spelt).op, StreamOpKind::Ref { to: RefTarget::Commit(_), .. }));
 }
 
 #[test]
 fn a_step_that_says_too_much_has_no_line() {
-    let fields = StepFields { priority: Some(Priority::Skip), ..StepFields::default() };
-    let step = Step::from(StepOp::Note { text: "n".into() }).fields(fields);
+    let fields = StreamOpFields { priority: Some(Priority::Skip), ..StreamOpFields::default() };
+    let step = StreamOp::from(StreamOpKind::Note { text: "n".into() }).fields(fields);
     assert_eq!(step.to_line().unwrap_err().to_string(), "op \"note\" takes no field \"priority\"");
 }
 
@@ -456,72 +456,72 @@ fn role() -> BoxedStrategy<Role> {
     name().prop_map(|word| Role::parse(&word)).boxed()
 }
 
-fn appending() -> BoxedStrategy<StepOp> {
+fn appending() -> BoxedStrategy<StreamOpKind> {
     use proptest::option::of;
     let call =
         (text(), text(), text()).prop_map(|(id, name, arguments)| ToolCall { id, name, arguments });
     prop_oneof![
-        text().prop_map(|text| StepOp::System { text }),
-        text().prop_map(|text| StepOp::User { text }),
-        text().prop_map(|text| StepOp::Reasoning { text }),
+        text().prop_map(|text| StreamOpKind::System { text }),
+        text().prop_map(|text| StreamOpKind::User { text }),
+        text().prop_map(|text| StreamOpKind::Reasoning { text }),
         (text(), of(text()), proptest::collection::vec(call, 0..3)).prop_map(
-            |(text, reasoning, tool_calls)| StepOp::Assistant { text, reasoning, tool_calls }
+            |(text, reasoning, tool_calls)| StreamOpKind::Assistant { text, reasoning, tool_calls }
         ),
         (text(), of(text()), parts(), any::<bool>()).prop_map(
-            |(call_id, name, content, is_error)| StepOp::ToolResult {
+            |(call_id, name, content, is_error)| StreamOpKind::ToolResult {
                 call_id,
                 name,
                 content,
                 is_error
             }
         ),
-        (content(), of(role())).prop_map(|(content, role)| StepOp::Commit { content, role }),
+        (content(), of(role())).prop_map(|(content, role)| StreamOpKind::Commit { content, role }),
     ]
     .boxed()
 }
 
-fn changing() -> BoxedStrategy<StepOp> {
+fn changing() -> BoxedStrategy<StreamOpKind> {
     use proptest::option::of;
     let priority = prop_oneof![Just(Priority::Skip), Just(Priority::Pinned)];
     let range = (name(), name()).prop_map(|(from, to)| CompressWhat::Range { from, to });
     let what = prop_oneof![range, names().prop_map(CompressWhat::Targets)];
     prop_oneof![
         (names(), priority, of(text()), of(json())).prop_map(
-            |(targets, priority, reason, retention)| StepOp::Annotate {
+            |(targets, priority, reason, retention)| StreamOpKind::Annotate {
                 targets,
                 priority,
                 reason,
                 retention
             }
         ),
-        (names(), any::<bool>()).prop_map(|(targets, cascade)| StepOp::Revert { targets, cascade }),
-        name().prop_map(|from| StepOp::Merge { from }),
-        proptest::collection::vec(schema(), 0..3).prop_map(|tools| StepOp::SetTools { tools }),
-        (name(), parts()).prop_map(|(target, content)| StepOp::Edit { target, content }),
-        (what, text(), of(Just(Kind::User))).prop_map(|(what, content, kind)| StepOp::Compress {
+        (names(), any::<bool>()).prop_map(|(targets, cascade)| StreamOpKind::Revert { targets, cascade }),
+        name().prop_map(|from| StreamOpKind::Merge { from }),
+        proptest::collection::vec(schema(), 0..3).prop_map(|tools| StreamOpKind::SetTools { tools }),
+        (name(), parts()).prop_map(|(target, content)| StreamOpKind::Edit { target, content }),
+        (what, text(), of(Just(Kind::User))).prop_map(|(what, content, kind)| StreamOpKind::Compress {
             what,
             content,
             kind
         }),
-        text().prop_map(|text| StepOp::Note { text }),
+        text().prop_map(|text| StreamOpKind::Note { text }),
     ]
     .boxed()
 }
 
-fn moving() -> BoxedStrategy<StepOp> {
+fn moving() -> BoxedStrategy<StreamOpKind> {
     use proptest::option::of;
     let id = any::<[u8; 32]>().prop_map(CommitId::from_bytes);
     prop_oneof![
-        (name(), of(name())).prop_map(|(name, from)| StepOp::Branch { name, from }),
-        name().prop_map(|name| StepOp::Checkout { name }),
-        (name(), of(name())).prop_map(|(name, target)| StepOp::Tag { name, target }),
-        any::<Vec<u8>>().prop_map(|bytes| StepOp::Blob(Blob::seal(bytes))),
-        id.prop_map(|id| StepOp::Ref { name: RefName::head(), to: RefTarget::Commit(id) }),
+        (name(), of(name())).prop_map(|(name, from)| StreamOpKind::Branch { name, from }),
+        name().prop_map(|name| StreamOpKind::Checkout { name }),
+        (name(), of(name())).prop_map(|(name, target)| StreamOpKind::Tag { name, target }),
+        any::<Vec<u8>>().prop_map(|bytes| StreamOpKind::Blob(Blob::seal(bytes))),
+        id.prop_map(|id| StreamOpKind::Ref { name: RefName::head(), to: RefTarget::Commit(id) }),
     ]
     .boxed()
 }
 
-fn steps() -> BoxedStrategy<Step> {
+fn steps() -> BoxedStrategy<StreamOp> {
     use proptest::option::of;
     let fields = (
         of(text()),
@@ -532,24 +532,24 @@ fn steps() -> BoxedStrategy<Step> {
         of(any::<i64>()),
     );
     let commit = of(json()).prop_map(|metadata| {
-        let slot = crate::commit::This::Id(CommitId::from_bytes([7; 32]));
+        let slot = crate::commit::CommitRef::Id(CommitId::from_bytes([7; 32]));
         let mut record = CommitRecord::new(Op::Note, By::Import);
         record.metadata = metadata;
         record.changes = crate::commit::Changes::List(vec![Change::Mark {
             slot,
             from: None,
-            to: Some(crate::commit::This::This),
+            to: Some(crate::commit::CommitRef::This),
         }]);
         Commit::seal(record).unwrap()
     });
     let op = prop_oneof![4 => appending(), 3 => changing(), 2 => moving()];
     (of("[a-z0-9]{1,6}"), op, fields, of(commit))
         .prop_map(|(mark, op, (message, metadata, config, tools, priority, at), recorded)| {
-            let takes = takes(op.name());
-            let commits = takes >= Takes::CommitFields;
-            let speaks = takes >= Takes::TextFields;
-            let adds = takes >= Takes::MessageFields;
-            let fields = StepFields {
+            let takes = accepted_fields(op.name());
+            let commits = takes >= AcceptedFields::CommitFields;
+            let speaks = takes >= AcceptedFields::TextFields;
+            let adds = takes >= AcceptedFields::MessageFields;
+            let fields = StreamOpFields {
                 message: message.filter(|_| commits),
                 metadata: metadata.filter(|_| commits),
                 generation_config: config.filter(|_| speaks),
@@ -557,7 +557,7 @@ fn steps() -> BoxedStrategy<Step> {
                 priority: priority.filter(|_| adds),
                 at: at.filter(|_| commits),
             };
-            Step { mark, op, fields, recorded: recorded.filter(|_| commits) }
+            StreamOp { mark, op, fields, recorded: recorded.filter(|_| commits) }
         })
         .boxed()
 }
@@ -567,7 +567,7 @@ proptest! {
     fn what_is_written_reads_back(step in steps()) {
         let line = step.to_line().unwrap();
         prop_assert!(!line.contains(['\n', '\r']), "{}", line);
-        let read = Step::parse(&line);
+        let read = StreamOp::parse(&line);
         prop_assert!(read.is_ok(), "{}: {:?}", line, read);
         let read = read.unwrap();
         prop_assert_eq!(&read, &step, "{}", line);
@@ -576,7 +576,7 @@ proptest! {
 
     #[test]
     fn the_shortest_operation_loses_nothing(content in content(), role in proptest::option::of(role())) {
-        let op = StepOp::adding(content.clone(), role.clone());
+        let op = StreamOpKind::adding(content.clone(), role.clone());
         let draft = op.to_draft().unwrap();
         prop_assert_eq!(draft.content, content);
         prop_assert_eq!(draft.role, role);
@@ -584,6 +584,6 @@ proptest! {
 
     #[test]
     fn no_line_makes_it_panic(line in "\\PC{0,40}|\\{\"op\":\"[a-z_]{2,12}\",\"[a-z]{2,9}\":(\"\"|\\[\\]|\\{\\}|1|null|true)\\}") {
-        let _ = Step::parse(&line);
+        let _ = StreamOp::parse(&line);
     }
 }

@@ -1,6 +1,6 @@
 //! From a step to its line: `op`, `mark`, the operation's fields, the shared ones, the record.
 
-use super::{CompressWhat, OPS, Step, StepError, StepFields, StepOp, Takes, base64, takes};
+use super::{CompressWhat, OPS, StreamOp, StreamOpError, StreamOpFields, StreamOpKind, AcceptedFields, base64, accepted_fields};
 use crate::content::{Content, Part, ToolCall};
 use crate::json::{self, Escapes, MAX_DEPTH};
 use crate::object::Blob;
@@ -64,7 +64,7 @@ impl Fields {
     }
 
     /// Writes parts as a text where they are one, as content blobs do.
-    fn parts_or_text(&mut self, key: &str, parts: &[Part]) -> Result<(), StepError> {
+    fn parts_or_text(&mut self, key: &str, parts: &[Part]) -> Result<(), StreamOpError> {
         match parts {
             [Part::Text { text }] => {
                 self.text(key, text);
@@ -74,9 +74,9 @@ impl Fields {
         }
     }
 
-    fn parts(&mut self, key: &str, parts: &[Part]) -> Result<(), StepError> {
+    fn parts(&mut self, key: &str, parts: &[Part]) -> Result<(), StreamOpError> {
         let text = serde_json::to_string(parts)
-            .map_err(|error| StepError::BadValue { field: "parts", why: error.to_string() })?;
+            .map_err(|error| StreamOpError::BadValue { field: "parts", why: error.to_string() })?;
         self.raw(key, &text);
         Ok(())
     }
@@ -99,7 +99,7 @@ fn one_line_object(text: &str, depth: usize) -> bool {
         && depth + json::nesting(text) <= MAX_DEPTH
 }
 
-pub(super) fn step(step: &Step) -> Result<String, StepError> {
+pub(super) fn step(step: &StreamOp) -> Result<String, StreamOpError> {
     let name = step.op.name();
     let op = OPS.iter().find(|op| **op == name).copied().unwrap_or(name);
     let mut out = Fields(String::with_capacity(128));
@@ -108,10 +108,10 @@ pub(super) fn step(step: &Step) -> Result<String, StepError> {
     write_op(&mut out, &step.op)?;
     shared(&mut out, op, &step.fields)?;
     match &step.recorded {
-        Some(_) if takes(op) == Takes::Nothing && op != "record" => {
+        Some(_) if accepted_fields(op) == AcceptedFields::Nothing && op != "record" => {
             return Err(unknown(op, "record"));
         }
-        None if op == "record" => return Err(StepError::MissingField { op, field: "record" }),
+        None if op == "record" => return Err(StreamOpError::MissingField { op, field: "record" }),
         None => {}
         Some(commit) => {
             out.text("commit", &commit.id().to_hex());
@@ -122,42 +122,42 @@ pub(super) fn step(step: &Step) -> Result<String, StepError> {
     Ok(out.0)
 }
 
-fn unknown(op: &'static str, field: &str) -> StepError {
-    StepError::UnknownField { op, found: field.to_owned(), nearest: None }
+fn unknown(op: &'static str, field: &str) -> StreamOpError {
+    StreamOpError::UnknownField { op, found: field.to_owned(), nearest: None }
 }
 
-fn write_op(out: &mut Fields, op: &StepOp) -> Result<(), StepError> {
+fn write_op(out: &mut Fields, op: &StreamOpKind) -> Result<(), StreamOpError> {
     match op {
-        StepOp::System { text }
-        | StepOp::User { text }
-        | StepOp::Reasoning { text }
-        | StepOp::Note { text } => out.text("text", text),
-        StepOp::Assistant { text, reasoning, tool_calls } => {
+        StreamOpKind::System { text }
+        | StreamOpKind::User { text }
+        | StreamOpKind::Reasoning { text }
+        | StreamOpKind::Note { text } => out.text("text", text),
+        StreamOpKind::Assistant { text, reasoning, tool_calls } => {
             out.text("text", text);
             out.optional("reasoning", reasoning.as_deref());
             if !tool_calls.is_empty() {
                 out.list("tool_calls", tool_calls, write_call);
             }
         }
-        StepOp::ToolResult { call_id, name, content, is_error } => {
+        StreamOpKind::ToolResult { call_id, name, content, is_error } => {
             out.text("call_id", call_id);
             out.optional("name", name.as_deref());
             out.parts_or_text("content", content)?;
             out.flag("is_error", *is_error);
         }
-        StepOp::Commit { content, role } => {
+        StreamOpKind::Commit { content, role } => {
             out.text("kind", content.kind().as_str());
             out.optional("role", role.as_ref().map(|role| role.as_str()));
             write_content(out, content)?;
         }
-        StepOp::Edit { target, content } => {
+        StreamOpKind::Edit { target, content } => {
             out.text("target", target);
             match content.as_slice() {
                 [Part::Text { text }] => out.text("text", text),
                 parts => out.parts("content", parts)?,
             }
         }
-        StepOp::Annotate { targets, priority, reason, retention } => {
+        StreamOpKind::Annotate { targets, priority, reason, retention } => {
             out.targets(targets);
             out.text("priority", priority.as_str());
             out.optional("reason", reason.as_deref());
@@ -165,7 +165,7 @@ fn write_op(out: &mut Fields, op: &StepOp) -> Result<(), StepError> {
                 out.raw("retention", retention.as_str());
             }
         }
-        StepOp::Compress { what, content, kind } => {
+        StreamOpKind::Compress { what, content, kind } => {
             match what {
                 CompressWhat::Range { from, to } => {
                     out.text("from", from);
@@ -180,27 +180,27 @@ fn write_op(out: &mut Fields, op: &StepOp) -> Result<(), StepError> {
             out.text("content", content);
             out.optional("kind", kind.as_ref().map(|kind| kind.as_str()));
         }
-        StepOp::Revert { targets, cascade } => {
+        StreamOpKind::Revert { targets, cascade } => {
             out.targets(targets);
             out.flag("cascade", *cascade);
         }
-        StepOp::Merge { from } => out.text("from", from),
-        StepOp::SetTools { tools } => out.schemas(tools),
-        StepOp::Branch { name, from } => {
+        StreamOpKind::Merge { from } => out.text("from", from),
+        StreamOpKind::SetTools { tools } => out.schemas(tools),
+        StreamOpKind::Branch { name, from } => {
             out.text("name", name);
             out.optional("from", from.as_deref());
         }
-        StepOp::Checkout { name } => out.text("name", name),
-        StepOp::Tag { name, target } => {
+        StreamOpKind::Checkout { name } => out.text("name", name),
+        StreamOpKind::Tag { name, target } => {
             out.text("name", name);
             out.optional("target", target.as_deref());
         }
-        StepOp::Blob(blob) => write_blob(out, blob),
-        StepOp::Ref { name, to } => {
+        StreamOpKind::Blob(blob) => write_blob(out, blob),
+        StreamOpKind::Ref { name, to } => {
             out.text("name", name.as_str());
             out.text("to", &ref_target(to));
         }
-        StepOp::Record => {}
+        StreamOpKind::Record => {}
     }
     Ok(())
 }
@@ -215,7 +215,7 @@ fn write_call(out: &mut String, call: &ToolCall) {
     out.push('}');
 }
 
-fn write_content(out: &mut Fields, content: &Content) -> Result<(), StepError> {
+fn write_content(out: &mut Fields, content: &Content) -> Result<(), StreamOpError> {
     match content {
         Content::System(body)
         | Content::User(body)
@@ -234,7 +234,7 @@ fn write_content(out: &mut Fields, content: &Content) -> Result<(), StepError> {
         | Content::ToolResult(_)
         | Content::Artifact(_)
         | Content::Note(_) => {
-            let blob = content.to_blob().map_err(|error| StepError::BadValue {
+            let blob = content.to_blob().map_err(|error| StreamOpError::BadValue {
                 field: "content",
                 why: error.to_string(),
             })?;
@@ -264,15 +264,15 @@ fn ref_target(to: &RefTarget) -> String {
     }
 }
 
-fn shared(out: &mut Fields, op: &'static str, fields: &StepFields) -> Result<(), StepError> {
-    let takes = takes(op);
+fn shared(out: &mut Fields, op: &'static str, fields: &StreamOpFields) -> Result<(), StreamOpError> {
+    let takes = accepted_fields(op);
     let given = [
-        ("message", fields.message.is_some(), Takes::CommitFields),
-        ("metadata", fields.metadata.is_some(), Takes::CommitFields),
-        ("at", fields.at.is_some(), Takes::CommitFields),
-        ("generation_config", fields.generation_config.is_some(), Takes::TextFields),
-        ("tools", fields.tools.is_some(), Takes::TextFields),
-        ("priority", fields.priority.is_some(), Takes::MessageFields),
+        ("message", fields.message.is_some(), AcceptedFields::CommitFields),
+        ("metadata", fields.metadata.is_some(), AcceptedFields::CommitFields),
+        ("at", fields.at.is_some(), AcceptedFields::CommitFields),
+        ("generation_config", fields.generation_config.is_some(), AcceptedFields::TextFields),
+        ("tools", fields.tools.is_some(), AcceptedFields::TextFields),
+        ("priority", fields.priority.is_some(), AcceptedFields::MessageFields),
     ];
     if let Some((field, ..)) = given.iter().find(|(_, given, least)| *given && takes < *least) {
         return Err(unknown(op, field));

@@ -1,4 +1,4 @@
-//! The door for engines that block: plain functions, wrapped by [`Threaded`](super::Threaded).
+//! The door for engines that block: plain functions, wrapped by [`ThreadedStore`](super::ThreadedStore).
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::refs::{LogEntry, RefName, RefTarget};
 
 /// Gives the batches that may join a transaction that is being written; none when nothing waits
 /// or no more fits.
-pub type Joining<'a> = dyn FnMut() -> Vec<(RepoName, Batch)> + 'a;
+pub type JoinBatches<'a> = dyn FnMut() -> Vec<(RepoName, Batch)> + 'a;
 
 /// A store whose calls block. Reads may come from several threads at once; a group of writes
 /// comes from one thread at a time.
@@ -65,7 +65,7 @@ pub trait BlockingStore: fmt::Debug + Send + Sync + 'static {
     fn apply_joined(
         &self,
         group: &[(RepoName, Batch)],
-        _joining: &mut Joining<'_>,
+        _joining: &mut JoinBatches<'_>,
     ) -> Vec<StoreResult<Applied>> {
         self.apply_group(group)
     }

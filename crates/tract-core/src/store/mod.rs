@@ -2,7 +2,7 @@
 //!
 //! A store keeps objects by hash and moves refs by compare-and-swap; it knows nothing of
 //! messages. There are three levels at which one can be written: `KvEngine` of `tract-kv` (a few
-//! functions over ordered keys), [`BlockingStore`] behind [`Threaded`], or [`Store`] itself.
+//! functions over ordered keys), [`BlockingStore`] behind [`ThreadedStore`], or [`Store`] itself.
 
 mod blocking;
 mod error;
@@ -15,9 +15,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-pub use self::blocking::{BlockingStore, Joining};
+pub use self::blocking::{BlockingStore, JoinBatches};
 pub use self::error::{StoreError, StoreErrorKind, StoreResult};
-pub use self::threaded::{Threaded, WriteMode, off_thread};
+pub use self::threaded::{ThreadedStore, WriteMode, off_thread};
 use crate::batch::{Applied, Batch, DerivedKind};
 use crate::commit::Commit;
 use crate::id::{BatchId, BlobId, CommitId, RepoName, ToolId, ToolsetId};
@@ -26,7 +26,7 @@ use crate::refs::{LogEntry, RefName, RefTarget};
 
 /// Where a store keeps something: its own business, valid for this store only, never an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Hint(pub u64);
+pub struct LocationHint(pub u64);
 
 /// A blob to be read: its id and, where a walk gave one, a hint where it lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct BlobKey {
     /// The id.
     pub id: BlobId,
     /// Where it lies. A wrong hint costs time, never truth: what is read is hashed.
-    pub hint: Option<Hint>,
+    pub hint: Option<LocationHint>,
 }
 
 impl From<BlobId> for BlobKey {
@@ -65,18 +65,18 @@ impl Walk {
 
 /// One commit of a walk.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct WalkEntry {
     /// The commit.
     pub commit: Commit,
     /// Where its content lies.
-    pub content: Option<Hint>,
+    pub content: Option<LocationHint>,
 }
 
 /// What a walk gives: first parents, newest first.
 #[derive(Clone, Debug, Default)]
 pub struct WalkPage {
     /// The commits.
-    pub steps: Vec<Step>,
+    pub steps: Vec<WalkEntry>,
     /// The derived row that ended the walk, and its commit.
     pub stopped: Option<(CommitId, Bytes)>,
     /// Where the next page starts; `None` when the walk is at its end.

@@ -43,7 +43,7 @@ pub enum WriteMode {
 /// less than any hop. Where long scans must not hold up an executor's thread, put them on a thread
 /// of the executor's for such work. [`drop_derived`](super::DerivedRepository::drop_derived) and
 /// [`check`](super::Store::check) wait on the caller's thread until no group is being written.
-pub struct Threaded<S: BlockingStore> {
+pub struct ThreadedStore<S: BlockingStore> {
     shared: Arc<Shared<S>>,
     mode: Mode,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -77,7 +77,7 @@ struct Shared<S> {
     broken: AtomicBool,
 }
 
-impl<S: BlockingStore> Threaded<S> {
+impl<S: BlockingStore> ThreadedStore<S> {
     /// Wraps a store whose writes block for long.
     pub fn new(store: S, mode: WriteMode) -> Self {
         Self::with_mode(
@@ -271,7 +271,7 @@ impl<S: BlockingStore> Shared<S> {
         match answers.iter().any(in_doubt) {
             false => answers,
             true => {
-                answers.into_iter().map(|answer| answer.and_then(|_| Err(self.doubted()))).collect()
+                answers.into_iter().map(|answer| answer.and_then(|_| Err(self.unknown_outcome()))).collect()
             }
         }
     }
@@ -292,7 +292,7 @@ impl<S: BlockingStore> Shared<S> {
         self.error(StoreErrorKind::Poisoned, "apply", "the store panicked in an earlier write")
     }
 
-    fn doubted(&self) -> StoreError {
+    fn unknown_outcome(&self) -> StoreError {
         let message = "a batch of the same transaction may not be durable";
         self.error(StoreErrorKind::Unknown, "apply", message)
     }
@@ -322,13 +322,13 @@ pub async fn off_thread<T: Send + 'static>(
     receiver.await.unwrap_or_else(|| Err(failed("it panicked".to_owned())))
 }
 
-impl<S: BlockingStore> Drop for Threaded<S> {
+impl<S: BlockingStore> Drop for ThreadedStore<S> {
     fn drop(&mut self) {
         self.stop_thread();
     }
 }
 
-impl<S: BlockingStore> fmt::Debug for Threaded<S> {
+impl<S: BlockingStore> fmt::Debug for ThreadedStore<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Threaded")
             .field("store", &self.shared.store)

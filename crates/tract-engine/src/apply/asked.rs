@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use tract_core::step::{CompressWhat, Step, StepError, StepFields, StepOp};
+use tract_core::step::{CompressWhat, StreamOp, StreamOpError, StreamOpFields, StreamOpKind};
 use tract_core::{Body, CommitId, Content, JsonText, Kind, Part, ToolAnswer};
 
 use super::{LineError, Stream};
@@ -17,7 +17,7 @@ impl Stream {
     pub(super) async fn added(
         &mut self,
         repo: &Repo,
-        step: Cow<'_, Step>,
+        step: Cow<'_, StreamOp>,
     ) -> Result<CommitId, LineError> {
         let draft = match step {
             Cow::Owned(step) => step.into_draft(),
@@ -30,24 +30,24 @@ impl Stream {
 
     /// Carries out what a line asks for that adds no message; returns the commit that it made or
     /// named.
-    pub(super) async fn asked(&mut self, step: &Step) -> Result<Option<CommitId>, LineError> {
+    pub(super) async fn carry_out(&mut self, step: &StreamOp) -> Result<Option<CommitId>, LineError> {
         let branch = self.state.branch.clone();
         let request = match &step.op {
-            StepOp::Branch { name, from } => {
+            StreamOpKind::Branch { name, from } => {
                 let at = self.revision_or_head(from.as_deref()).await?;
                 self.repo.create_branch(name, at).await?;
                 return Ok(Some(at));
             }
-            StepOp::Tag { name, target } => {
+            StreamOpKind::Tag { name, target } => {
                 let at = self.revision_or_head(target.as_deref()).await?;
                 self.repo.create_tag(name, at).await?;
                 return Ok(Some(at));
             }
-            StepOp::Checkout { name } => {
+            StreamOpKind::Checkout { name } => {
                 self.state.branch = self.repo.checkout(name).await?;
                 return Ok(self.repo.head_of(&self.state.branch).await?);
             }
-            StepOp::Merge { from } => {
+            StreamOpKind::Merge { from } => {
                 let source = self.revision(from).await?;
                 let options = MergeOptions::new().details(details(&step.fields));
                 return Ok(match self.repo.merge(&branch, source, &options).await? {
@@ -56,29 +56,29 @@ impl Stream {
                     Merged::Commit(commit) => Some(commit.id()),
                 });
             }
-            StepOp::Blob(blob) => {
+            StreamOpKind::Blob(blob) => {
                 self.repo.limits().check_blob(blob.bytes().len()).map_err(Error::from)?;
-                self.bring(blob.clone());
+                self.add_blob(blob.clone());
                 return Ok(None);
             }
-            StepOp::Ref { name, to } => {
+            StreamOpKind::Ref { name, to } => {
                 self.point(name, to).await?;
                 return Ok(None);
             }
-            StepOp::Record => return Ok(None),
-            StepOp::Edit { target, content } => {
+            StreamOpKind::Record => return Ok(None),
+            StreamOpKind::Edit { target, content } => {
                 let target = self.revision(target).await?;
                 let content = self.edited(target, content).await?;
                 Request::Edit { target, content, details: details(&step.fields) }
             }
-            StepOp::Annotate { targets, priority, reason, retention } => Request::Annotate {
+            StreamOpKind::Annotate { targets, priority, reason, retention } => Request::Annotate {
                 targets: self.revisions(targets).await?,
                 priority: *priority,
                 reason: reason.clone(),
                 retention: retention.clone(),
                 details: details(&step.fields),
             },
-            StepOp::Compress { what, content, kind } => Request::Compress {
+            StreamOpKind::Compress { what, content, kind } => Request::Compress {
                 select: match what {
                     CompressWhat::Range { from, to } => Selection::Range {
                         from: Some(self.revision(from).await?),
@@ -92,21 +92,21 @@ impl Stream {
                 role: None,
                 details: details(&step.fields),
             },
-            StepOp::Revert { targets, cascade } => Request::Revert {
+            StreamOpKind::Revert { targets, cascade } => Request::Revert {
                 targets: self.revisions(targets).await?,
                 cascade: *cascade,
                 details: details(&step.fields),
             },
-            StepOp::SetTools { tools } => {
+            StreamOpKind::SetTools { tools } => {
                 Request::Tools { tools: tools.clone(), details: details(&step.fields) }
             }
-            StepOp::Note { text } => note(text, &step.fields)?,
-            StepOp::System { .. }
-            | StepOp::User { .. }
-            | StepOp::Assistant { .. }
-            | StepOp::ToolResult { .. }
-            | StepOp::Reasoning { .. }
-            | StepOp::Commit { .. } => return Ok(None),
+            StreamOpKind::Note { text } => note(text, &step.fields)?,
+            StreamOpKind::System { .. }
+            | StreamOpKind::User { .. }
+            | StreamOpKind::Assistant { .. }
+            | StreamOpKind::ToolResult { .. }
+            | StreamOpKind::Reasoning { .. }
+            | StreamOpKind::Commit { .. } => return Ok(None),
             other => return Err(unknown(other)),
         };
         let request = self.chosen.again(self.place, &request).unwrap_or(request);
@@ -166,7 +166,7 @@ impl Stream {
     }
 }
 
-fn details(fields: &StepFields) -> Details {
+fn details(fields: &StreamOpFields) -> Details {
     Details {
         message: fields.message.clone(),
         metadata: fields.metadata.clone(),
@@ -177,7 +177,7 @@ fn details(fields: &StepFields) -> Details {
     }
 }
 
-fn note(text: &str, fields: &StepFields) -> Result<Request, LineError> {
+fn note(text: &str, fields: &StreamOpFields) -> Result<Request, LineError> {
     let mut details = details(fields);
     // The line for the log is the note, unless the line has another one; then the note is data.
     let content = match details.message {
@@ -204,12 +204,12 @@ fn summary(text: &str, kind: Option<&Kind>) -> Result<Content, LineError> {
 }
 
 fn bad(field: &'static str, why: &str) -> LineError {
-    LineError::Step(StepError::BadValue { field, why: why.to_owned() })
+    LineError::Step(StreamOpError::BadValue { field, why: why.to_owned() })
 }
 
 /// An operation that a later version of the core knows and this engine does not.
-fn unknown(op: &StepOp) -> LineError {
-    LineError::Step(StepError::UnknownOp { found: op.name().to_owned(), nearest: None })
+fn unknown(op: &StreamOpKind) -> LineError {
+    LineError::Step(StreamOpError::UnknownOp { found: op.name().to_owned(), nearest: None })
 }
 
 impl Stream {

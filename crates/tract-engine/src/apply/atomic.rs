@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use tract_core::step::Step;
+use tract_core::step::StreamOp;
 use tract_core::{Applied, CommitId};
 
 use super::{ApplyEvent, LineError, Stream, StreamLine};
@@ -23,13 +23,13 @@ struct DoneLine {
 /// are too many.
 #[derive(Default)]
 struct HeldLines {
-    steps: Vec<(usize, Step)>,
+    steps: Vec<(usize, StreamOp)>,
     bytes: usize,
     is_over: bool,
 }
 
 impl HeldLines {
-    fn let_go(&mut self) {
+    fn release(&mut self) {
         self.is_over = true;
         self.steps = Vec::new();
     }
@@ -51,7 +51,7 @@ impl Stream {
                 }
             }
             Err(refused) => {
-                self.take_back(&before);
+                self.roll_back(&before);
                 answer(refused);
             }
         }
@@ -74,12 +74,12 @@ impl Stream {
             };
             held.bytes += bytes;
             if held.bytes > HELD_BYTES {
-                held.let_go();
+                held.release();
             }
             let outcome = match held.is_over {
-                true => self.one(line, Cow::Owned(step)).await?,
+                true => self.carry_out_line(line, Cow::Owned(step)).await?,
                 false => {
-                    let outcome = self.one(line, Cow::Borrowed(&step)).await?;
+                    let outcome = self.carry_out_line(line, Cow::Borrowed(&step)).await?;
                     held.steps.push((line, step));
                     outcome
                 }
@@ -89,7 +89,7 @@ impl Stream {
                 Err(refused) => return Ok(Err(refused)),
             }
             if self.overlay.bytes() > HELD_BYTES {
-                held.let_go();
+                held.release();
                 self.overlay.stage(self.repo.name(), self.note(), &self.operation).await?;
                 // What is written stays written: there is nothing to take back any more.
                 self.settle();
@@ -118,10 +118,10 @@ impl Stream {
                 }
                 return Ok(Err(first_refused(done, over)));
             }
-            self.take_back(&before);
+            self.roll_back(&before);
             done.clear();
             for (line, step) in &held.steps {
-                match self.one(*line, Cow::Borrowed(step)).await? {
+                match self.carry_out_line(*line, Cow::Borrowed(step)).await? {
                     Ok(one) => done.push(one),
                     Err(refused) => return Ok(Err(refused)),
                 }
@@ -129,10 +129,10 @@ impl Stream {
         }
     }
 
-    async fn one(
+    async fn carry_out_line(
         &mut self,
         line: usize,
-        step: Cow<'_, Step>,
+        step: Cow<'_, StreamOp>,
     ) -> Result<Result<DoneLine, ApplyEvent>> {
         self.place = line;
         let mark = step.mark.clone();

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use tract_core::Applied;
-use tract_core::step::Step;
+use tract_core::step::StreamOp;
 
 use super::{
     ApplyEvent, ApplyOptions, LineError, Stream, StreamLine, ends_the_run, speaks_of_the_line,
@@ -86,7 +86,7 @@ impl Stream {
                     return Ok(events);
                 }
                 Ok((Applied::Conflict(_), _)) => {
-                    self.take_back(&before);
+                    self.roll_back(&before);
                     if let Err(over) = races.lose().await {
                         return outrun(over, lines.drain(..most), options);
                     }
@@ -97,7 +97,7 @@ impl Stream {
                 }
                 // One of the lines asks for what the store refuses, and takes no other with it.
                 Err(Error::Store(error)) if most > 1 && speaks_of_the_line(&error) => {
-                    self.take_back(&before);
+                    self.roll_back(&before);
                     most = most.div_ceil(2);
                 }
                 Err(error) => return Err(error),
@@ -107,7 +107,7 @@ impl Stream {
 
     /// Carries out a large line that is alone: what it says is in memory once, and is given away.
     async fn large(&mut self, lines: &mut VecDeque<StreamLine>) -> Result<Option<ApplyEvent>> {
-        let has_content = |step: &Step| step.op.adds_message() || step.recorded.is_some();
+        let has_content = |step: &StreamOp| step.op.adds_message() || step.recorded.is_some();
         match lines.front() {
             Some(StreamLine { step: Ok(step), bytes, .. })
                 if lines.len() == 1 && *bytes >= LARGE_BYTES && has_content(step) => {}

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 
-use tract_core::step::{Step, StepError};
+use tract_core::step::{StreamOp, StreamOpError};
 use tract_core::{BadTarget, RefName};
 
 use crate::error::Error;
@@ -14,7 +14,7 @@ pub struct StreamLine {
     /// Its number, from 1; blank lines count.
     pub line: usize,
     /// What it asks for, or why it is no step.
-    pub step: Result<Step, LineError>,
+    pub step: Result<StreamOp, LineError>,
     /// The bytes that it was read from; 0 when it was not read from text.
     pub bytes: usize,
     /// Whether another line arrived with it, so that asking for that one does not wait.
@@ -23,7 +23,7 @@ pub struct StreamLine {
 
 impl StreamLine {
     /// Makes a line by itself: what follows it may take its time.
-    pub fn new(line: usize, step: Result<Step, LineError>) -> Self {
+    pub fn new(line: usize, step: Result<StreamOp, LineError>) -> Self {
         Self { line, step, bytes: 0, followed: false }
     }
 }
@@ -34,7 +34,7 @@ impl StreamLine {
 pub enum LineError {
     /// It is no step.
     #[error("{0}")]
-    Step(#[from] StepError),
+    Step(#[from] StreamOpError),
     /// What it asks for is refused.
     #[error("{0}")]
     Engine(#[from] Error),
@@ -115,7 +115,7 @@ impl LineError {
 }
 
 /// Numbers steps as the lines of a stream.
-pub fn number_lines(steps: impl IntoIterator<Item = Step>) -> impl Iterator<Item = StreamLine> {
+pub fn number_lines(steps: impl IntoIterator<Item = StreamOp>) -> impl Iterator<Item = StreamLine> {
     steps.into_iter().enumerate().map(|(n, step)| StreamLine::new(n + 1, Ok(step)))
 }
 
@@ -181,7 +181,7 @@ impl<R: Read> Iterator for Lines<R> {
                 Ok(_) => match std::str::from_utf8(&bytes) {
                     Ok(text) => match self.without_mark(text).trim() {
                         "" => continue,
-                        text => Step::parse(text).map_err(LineError::Step),
+                        text => StreamOp::parse(text).map_err(LineError::Step),
                     },
                     Err(error) => {
                         let error = std::io::Error::new(ErrorKind::InvalidData, error);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use tract_core::step::{Step, StepError, StepOp};
+use tract_core::step::{StreamOp, StreamOpError, StreamOpKind};
 use tract_core::{
     Applied, Batch, Blob, BlobId, Changes, Commit, CommitId, Content, Expect, ObjectId, Op,
     RefEdit, RefName, RefTarget, ToolEntry, ToolId, ToolRow, ToolSchema, Toolset, ToolsetId,
@@ -16,7 +16,7 @@ use crate::received::{descends, shaped, time_of};
 
 impl Stream {
     /// Takes a blob that a line brought, until something links to it.
-    pub(super) fn bring(&mut self, blob: Blob) {
+    pub(super) fn add_blob(&mut self, blob: Blob) {
         if let Some(toolset) = list(&blob) {
             self.lists.insert(toolset.id(), (blob.id(), toolset));
         }
@@ -27,10 +27,10 @@ impl Stream {
     /// A line that is given away is not copied.
     pub(super) async fn received(
         &mut self,
-        mut step: Cow<'_, Step>,
+        mut step: Cow<'_, StreamOp>,
     ) -> Result<CommitId, LineError> {
         let Some(commit) = step.recorded.clone() else {
-            return Err(LineError::Step(StepError::MissingField { op: "record", field: "record" }));
+            return Err(LineError::Step(StreamOpError::MissingField { op: "record", field: "record" }));
         };
         agrees(&mut step, &commit)?;
         let (step, commit) = (&*step, &commit);
@@ -127,7 +127,7 @@ impl Stream {
     /// parent had not in force.
     async fn tools(
         &mut self,
-        step: &Step,
+        step: &StreamOp,
         commit: &Commit,
         batch: &mut Batch,
     ) -> Result<(), LineError> {
@@ -144,7 +144,7 @@ impl Stream {
             let (toolset, known) = self.toolset(step, id).await?;
             let mut rows: Vec<ToolRow> = Vec::new();
             let mut seen: HashSet<BlobId> = HashSet::new();
-            let given = given(step);
+            let given = given_tools(step);
             for entry in toolset.entries() {
                 if !seen.insert(entry.schema) {
                     continue;
@@ -183,12 +183,12 @@ impl Stream {
     }
 
     /// Finds a toolset: stored (then `true`), in the line, or in a blob that is its list.
-    async fn toolset(&mut self, step: &Step, id: ToolsetId) -> Result<(Toolset, bool), LineError> {
+    async fn toolset(&mut self, step: &StreamOp, id: ToolsetId) -> Result<(Toolset, bool), LineError> {
         let stored = self.repo.store().toolsets(self.repo.name(), &[id]).await;
         if let Some(toolset) = stored.map_err(Error::from)?.into_iter().flatten().next() {
             return Ok((toolset, true));
         }
-        let entries = given(step)
+        let entries = given_tools(step)
             .iter()
             .map(|tool| ToolEntry { tool: tool.id(), schema: tool.blob().id() })
             .collect();
@@ -251,9 +251,9 @@ impl Stream {
 }
 
 /// The tools that a line states.
-fn given(step: &Step) -> &[ToolSchema] {
+fn given_tools(step: &StreamOp) -> &[ToolSchema] {
     match &step.op {
-        StepOp::SetTools { tools } => tools,
+        StreamOpKind::SetTools { tools } => tools,
         _ => step.fields.tools.as_deref().unwrap_or_default(),
     }
 }
@@ -273,17 +273,17 @@ fn list(blob: &Blob) -> Option<Toolset> {
 
 /// Checks that what a line says for people is what its record says; the content of a line that is
 /// given away goes with that.
-fn agrees(step: &mut Cow<'_, Step>, commit: &Commit) -> Result<(), LineError> {
+fn agrees(step: &mut Cow<'_, StreamOp>, commit: &Commit) -> Result<(), LineError> {
     let refuse = |what: &str| Err(LineError::Disagrees { what: what.to_owned() });
     let fits = match (&step.op, &commit.op) {
-        (StepOp::Record, _) => return Ok(()),
-        (StepOp::Edit { .. }, Op::Edit { .. })
-        | (StepOp::Annotate { .. }, Op::Annotate { .. })
-        | (StepOp::Compress { .. }, Op::Compress { .. })
-        | (StepOp::Revert { .. }, Op::Revert { .. })
-        | (StepOp::Merge { .. }, Op::Merge { .. })
-        | (StepOp::SetTools { .. }, Op::Tools)
-        | (StepOp::Note { .. }, Op::Note) => true,
+        (StreamOpKind::Record, _) => return Ok(()),
+        (StreamOpKind::Edit { .. }, Op::Edit { .. })
+        | (StreamOpKind::Annotate { .. }, Op::Annotate { .. })
+        | (StreamOpKind::Compress { .. }, Op::Compress { .. })
+        | (StreamOpKind::Revert { .. }, Op::Revert { .. })
+        | (StreamOpKind::Merge { .. }, Op::Merge { .. })
+        | (StreamOpKind::SetTools { .. }, Op::Tools)
+        | (StreamOpKind::Note { .. }, Op::Note) => true,
         (op, Op::Append { .. }) => op.adds_message(),
         (_, _) => false,
     };
@@ -292,7 +292,7 @@ fn agrees(step: &mut Cow<'_, Step>, commit: &Commit) -> Result<(), LineError> {
     }
     let content = match &mut *step {
         Cow::Owned(step) if step.op.adds_message() => {
-            std::mem::replace(&mut step.op, StepOp::Record).into_content()
+            std::mem::replace(&mut step.op, StreamOpKind::Record).into_content()
         }
         step => step.op.content(),
     };
@@ -303,7 +303,7 @@ fn agrees(step: &mut Cow<'_, Step>, commit: &Commit) -> Result<(), LineError> {
             return refuse("the content");
         }
     }
-    if let (StepOp::Note { text }, message) = (&step.op, &commit.message)
+    if let (StreamOpKind::Note { text }, message) = (&step.op, &commit.message)
         && message.as_deref() != Some(text)
     {
         return refuse("the note");

@@ -8,7 +8,7 @@ use tract_core::{
     ToolRow, ToolSchema, Toolset, ToolsetId,
 };
 
-use super::Link;
+use super::ImportCommit;
 use crate::error::Result;
 
 /// What is unusual about an imported conversation.
@@ -71,7 +71,7 @@ pub(super) struct Chain {
     /// How many of them were stored before the links were.
     pub(super) reused: usize,
     /// The commits that are to be stored: all, or the last ones.
-    pub(super) links: Vec<Link>,
+    pub(super) links: Vec<ImportCommit>,
     pub(super) anomalies: Vec<ImportAnomaly>,
     /// About how much memory the links take.
     pub(super) size_bytes: usize,
@@ -112,7 +112,7 @@ pub(super) struct Builder<'a> {
     limits: &'a Limits,
     ids: Vec<CommitId>,
     reused: usize,
-    links: Vec<Link>,
+    links: Vec<ImportCommit>,
     /// The last commit.
     last: Option<Commit>,
     /// How many drafts came.
@@ -163,7 +163,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Hands over the links that were made so far, for them to be stored.
-    pub(super) fn take_links(&mut self) -> Vec<Link> {
+    pub(super) fn take_links(&mut self) -> Vec<ImportCommit> {
         self.size_bytes = 0;
         std::mem::take(&mut self.links)
     }
@@ -302,7 +302,7 @@ impl<'a> Builder<'a> {
         self.size_bytes += LINK_BYTES + blobs.iter().map(|blob| blob.bytes().len()).sum::<usize>();
         self.ids.push(id);
         self.last = Some(commit.clone());
-        self.links.push(Link { commit, blobs, toolset, tools: rows });
+        self.links.push(ImportCommit { commit, blobs, toolset, tools: rows });
         Ok(id)
     }
 

@@ -5,9 +5,9 @@ use tract_core::{
 };
 use tract_hooks::{DecisionRecord, Hooks, Summarize};
 
-use super::rule::{Place, with_text};
+use super::rule::{WriteTarget, with_text};
 use super::{
-    Asked, DECISIONS, Decided, DecidedDoc, Document, PENDING, Pending, PendingDoc, damaged,
+    PendingRequest, DECISIONS, RecordedDecision, DecisionDoc, Document, PENDING, Pending, PendingDoc, damaged,
     fresh_id,
 };
 use crate::error::{Error, Result};
@@ -19,7 +19,7 @@ use crate::txn::Txn;
 use crate::write::WriteOptions;
 
 /// What somebody decides.
-enum Verdict {
+enum DecisionKind {
     Approve,
     Reject(String),
     Edit(String),
@@ -53,7 +53,7 @@ impl Repo {
     ///
     /// # Errors
     /// When the store fails, or a document is damaged.
-    pub async fn decisions(&self) -> Result<Vec<Decided>> {
+    pub async fn decisions(&self) -> Result<Vec<RecordedDecision>> {
         let mut found = Vec::new();
         for (_, target) in self.store().list_refs(self.name(), DECISIONS).await? {
             found.push(self.read_decided(&target).await?);
@@ -66,7 +66,7 @@ impl Repo {
     ///
     /// # Errors
     /// When the store fails, or the document is damaged.
-    pub async fn decision(&self, id: &str) -> Result<Option<Decided>> {
+    pub async fn decision(&self, id: &str) -> Result<Option<RecordedDecision>> {
         let Ok(name) = RefName::new(format!("{DECISIONS}{id}")) else { return Ok(None) };
         match self.ref_target(&name).await? {
             Some(target) => self.read_decided(&target).await.map(Some),
@@ -83,13 +83,13 @@ impl Repo {
     pub async fn defer(
         &self,
         branch: &RefName,
-        mut asked: Asked,
+        mut asked: PendingRequest,
         by: &str,
         reason: impl Into<String>,
     ) -> Result<Pending> {
         let head = self.head_of(branch).await?;
         let request = asked.request();
-        if let (Asked::Compress { select, .. }, Some(request)) = (&mut asked, request) {
+        if let (PendingRequest::Compress { select, .. }, Some(request)) = (&mut asked, request) {
             let line = self.line(head).await?;
             let mut records = Records::default();
             let planner = |records: &Records| plan(&request, &line, records);
@@ -98,15 +98,15 @@ impl Repo {
                 *select = Selection::Exactly(targets);
             }
         }
-        let place = Place::new(self, branch, head);
+        let place = WriteTarget::new(self, branch, head);
         let event = match &asked {
-            Asked::Append(draft) if matches!(draft.content, Content::ToolResult(_)) => {
+            PendingRequest::Append(draft) if matches!(draft.content, Content::ToolResult(_)) => {
                 "tool_result_received"
             }
-            Asked::Append(_) | Asked::Edit { .. } => "before_commit",
-            Asked::Compress { .. } => "before_compress",
-            Asked::Merge { .. } => "before_merge",
-            Asked::Call { .. } => "before_dispatch",
+            PendingRequest::Append(_) | PendingRequest::Edit { .. } => "before_commit",
+            PendingRequest::Compress { .. } => "before_compress",
+            PendingRequest::Merge { .. } => "before_merge",
+            PendingRequest::Call { .. } => "before_dispatch",
         };
         let (pending, document) = place.pending(asked, event, by, reason.into())?;
         document.store(self, "defer").await?;
@@ -119,8 +119,8 @@ impl Repo {
     /// # Errors
     /// [`Error::UnknownPending`], [`Error::AlreadyDecided`]; [`Error::Refused`] when it can no
     /// longer be done, and then it goes on waiting.
-    pub async fn approve(&self, id: &str) -> Result<Decided> {
-        self.decide(id, Verdict::Approve).await
+    pub async fn approve(&self, id: &str) -> Result<RecordedDecision> {
+        self.decide(id, DecisionKind::Approve).await
     }
 
     /// Does not do what waits. A result, or a call, that is rejected is answered by an error with
@@ -128,16 +128,16 @@ impl Repo {
     ///
     /// # Errors
     /// As [`approve`](Self::approve).
-    pub async fn reject(&self, id: &str, reason: impl Into<String>) -> Result<Decided> {
-        self.decide(id, Verdict::Reject(reason.into())).await
+    pub async fn reject(&self, id: &str, reason: impl Into<String>) -> Result<RecordedDecision> {
+        self.decide(id, DecisionKind::Reject(reason.into())).await
     }
 
     /// Does what waits with another text; the original is kept.
     ///
     /// # Errors
     /// As [`approve`](Self::approve); [`Error::NoText`] for a merge and for a call.
-    pub async fn edit_pending(&self, id: &str, text: impl Into<String>) -> Result<Decided> {
-        self.decide(id, Verdict::Edit(text.into())).await
+    pub async fn edit_pending(&self, id: &str, text: impl Into<String>) -> Result<RecordedDecision> {
+        self.decide(id, DecisionKind::Edit(text.into())).await
     }
 
     /// Does what waits with a summary of its text; the original is kept.
@@ -145,11 +145,11 @@ impl Repo {
     /// # Errors
     /// As [`edit_pending`](Self::edit_pending); [`Error::Summary`] when there is no summary that
     /// does, and then it goes on waiting.
-    pub async fn summarize_pending(&self, id: &str, how: &Summarize) -> Result<Decided> {
-        self.decide(id, Verdict::Summarize(how.clone())).await
+    pub async fn summarize_pending(&self, id: &str, how: &Summarize) -> Result<RecordedDecision> {
+        self.decide(id, DecisionKind::Summarize(how.clone())).await
     }
 
-    async fn decide(&self, id: &str, verdict: Verdict) -> Result<Decided> {
+    async fn decide(&self, id: &str, verdict: DecisionKind) -> Result<RecordedDecision> {
         let (target, pending) = self.waiting(id).await?;
         let name = RefName::new(format!("{PENDING}{}", pending.id))?;
         // Whoever decides is the one who is asked.
@@ -161,10 +161,10 @@ impl Repo {
             let mut txn = Txn::new(&plain)?;
             txn.move_from(&name, Some(target.clone()), None);
             let commit = match &verdict {
-                Verdict::Reject(reason) => {
+                DecisionKind::Reject(reason) => {
                     refused(&mut txn, &pending, reason, record.clone()).await?
                 }
-                Verdict::Approve | Verdict::Edit(_) | Verdict::Summarize(_) => {
+                DecisionKind::Approve | DecisionKind::Edit(_) | DecisionKind::Summarize(_) => {
                     match carried_out(&mut txn, &pending.branch, &asked).await {
                         Ok(commit) => commit,
                         // What somebody else decided meanwhile cannot be done a second time: then
@@ -176,7 +176,7 @@ impl Repo {
                     }
                 }
             };
-            let decided = Decided {
+            let decided = RecordedDecision {
                 id: id.clone(),
                 branch: pending.branch.clone(),
                 record: record.clone(),
@@ -204,34 +204,34 @@ impl Repo {
     async fn decided(
         &self,
         pending: &Pending,
-        verdict: &Verdict,
-    ) -> Result<(Asked, DecisionRecord)> {
+        verdict: &DecisionKind,
+    ) -> Result<(PendingRequest, DecisionRecord)> {
         let action = match verdict {
-            Verdict::Approve => "approve",
-            Verdict::Reject(_) => "reject",
-            Verdict::Edit(_) => "edit",
-            Verdict::Summarize(_) => "summarize",
+            DecisionKind::Approve => "approve",
+            DecisionKind::Reject(_) => "reject",
+            DecisionKind::Edit(_) => "edit",
+            DecisionKind::Summarize(_) => "summarize",
         };
         let mut record = DecisionRecord::new(&pending.event, action, self.now_us());
         record.handler = Some(self.who().to_owned()).filter(|who| !who.is_empty());
         record.pending = Some(pending.id.clone());
         let mut record = record.after(deferral(pending).to_json().as_ref());
         let text = match verdict {
-            Verdict::Approve => {
-                return Ok((told(&pending.asked, &record, None)?, record));
+            DecisionKind::Approve => {
+                return Ok((decided_request(&pending.asked, &record, None)?, record));
             }
-            Verdict::Reject(reason) => {
+            DecisionKind::Reject(reason) => {
                 record.reason = Some(reason.clone());
                 return Ok((pending.asked.clone(), record));
             }
-            Verdict::Edit(text) => text.clone(),
-            Verdict::Summarize(how) => {
+            DecisionKind::Edit(text) => text.clone(),
+            DecisionKind::Summarize(how) => {
                 let content = pending.asked.content().ok_or(Error::NoText)?;
                 let tool = match content {
                     Content::ToolResult(answer) => answer.name.clone(),
                     _ => None,
                 };
-                let place = Place::new(self, &pending.branch, pending.head);
+                let place = WriteTarget::new(self, &pending.branch, pending.head);
                 let summary = summary_of(place, content, tool.as_deref(), how).await?;
                 record.instructions = how.instructions.clone();
                 record.model = summary.by;
@@ -239,12 +239,12 @@ impl Repo {
             }
         };
         let old = pending.asked.content().ok_or(Error::NoText)?;
-        let new = said(old, &text);
+        let new = with_new_text(old, &text);
         record.before = Some(Blob::seal(old.to_blob()?).id().to_hex());
         record.after = Some(Blob::seal(new.to_blob()?).id().to_hex());
         record.tokens_before = Some(self.count(&old.text()));
         record.tokens_after = Some(self.count(&new.text()));
-        Ok((told(&pending.asked, &record, Some(new))?, record))
+        Ok((decided_request(&pending.asked, &record, Some(new))?, record))
     }
 
     /// Finds what waits by its name or the beginning of it.
@@ -284,17 +284,17 @@ impl Repo {
             handler: doc.handler,
             reason: doc.reason,
             created_at_us: doc.created_at_us,
-            asked: doc.asked.asked()?,
+            asked: doc.asked.into_request()?,
         })
     }
 
-    async fn read_decided(&self, target: &RefTarget) -> Result<Decided> {
-        let doc: DecidedDoc = self.document(target).await?;
-        Ok(Decided {
+    async fn read_decided(&self, target: &RefTarget) -> Result<RecordedDecision> {
+        let doc: DecisionDoc = self.document(target).await?;
+        Ok(RecordedDecision {
             id: doc.id,
             branch: RefName::new(doc.branch)?,
             record: doc.record,
-            asked: doc.asked.asked()?,
+            asked: doc.asked.into_request()?,
             commit: doc.commit,
         })
     }
@@ -326,7 +326,7 @@ fn deferral(pending: &Pending) -> DecisionRecord {
 }
 
 /// Puts a text in the place of the texts of a content.
-fn said(old: &Content, text: &str) -> Content {
+fn with_new_text(old: &Content, text: &str) -> Content {
     let body = |old: &tract_core::Body| tract_core::Body {
         parts: with_text(&old.parts, text),
         name: old.name.clone(),
@@ -353,7 +353,7 @@ fn said(old: &Content, text: &str) -> Content {
 }
 
 /// What is done, with what is written down of the decision; what is changed keeps its original.
-fn told(asked: &Asked, record: &DecisionRecord, new: Option<Content>) -> Result<Asked> {
+fn decided_request(asked: &PendingRequest, record: &DecisionRecord, new: Option<Content>) -> Result<PendingRequest> {
     let origin = |old: &Origin, changed: bool| Origin {
         by: if changed { By::Hook } else { old.by },
         id: if changed { record.handler.clone() } else { old.id.clone() },
@@ -363,7 +363,7 @@ fn told(asked: &Asked, record: &DecisionRecord, new: Option<Content>) -> Result<
     };
     let mut asked = asked.clone();
     match &mut asked {
-        Asked::Append(draft) => {
+        PendingRequest::Append(draft) => {
             draft.origin = origin(&draft.origin, new.is_some());
             if let Some(new) = new {
                 draft.keeps.insert(0, Blob::seal(draft.content.to_blob()?));
@@ -371,26 +371,26 @@ fn told(asked: &Asked, record: &DecisionRecord, new: Option<Content>) -> Result<
                 (draft.form, draft.verbatim) = (None, None);
             }
         }
-        Asked::Edit { content, details, .. } | Asked::Compress { content, details, .. } => {
+        PendingRequest::Edit { content, details, .. } | PendingRequest::Compress { content, details, .. } => {
             details.origin = origin(&details.origin, new.is_some());
             if let Some(new) = new {
                 details.keeps.insert(0, Blob::seal(content.to_blob()?));
                 *content = new;
             }
         }
-        Asked::Merge { details, .. } => details.origin = origin(&details.origin, false),
-        Asked::Call { .. } => {}
+        PendingRequest::Merge { details, .. } => details.origin = origin(&details.origin, false),
+        PendingRequest::Call { .. } => {}
     }
     Ok(asked)
 }
 
 /// Does what was approved.
-async fn carried_out(txn: &mut Txn<'_>, branch: &RefName, asked: &Asked) -> Result<Option<Commit>> {
+async fn carried_out(txn: &mut Txn<'_>, branch: &RefName, asked: &PendingRequest) -> Result<Option<Commit>> {
     if let Some(request) = asked.request() {
         return txn.add_decided(branch, &request).await.map(Some);
     }
     match asked {
-        Asked::Merge { source, no_fast_forward, details } => {
+        PendingRequest::Merge { source, no_fast_forward, details } => {
             let mut options = MergeOptions::new().details(details.clone());
             options.no_fast_forward = *no_fast_forward;
             match txn.merge(branch, *source, &options).await? {
@@ -398,7 +398,7 @@ async fn carried_out(txn: &mut Txn<'_>, branch: &RefName, asked: &Asked) -> Resu
                 Merged::NothingToMerge | Merged::FastForward { .. } => Ok(None),
             }
         }
-        Asked::Append(_) | Asked::Edit { .. } | Asked::Compress { .. } | Asked::Call { .. } => {
+        PendingRequest::Append(_) | PendingRequest::Edit { .. } | PendingRequest::Compress { .. } | PendingRequest::Call { .. } => {
             Ok(None)
         }
     }
@@ -413,17 +413,17 @@ async fn refused(
     mut record: DecisionRecord,
 ) -> Result<Option<Commit>> {
     let (call_id, name, original) = match &pending.asked {
-        Asked::Append(draft) => match &draft.content {
+        PendingRequest::Append(draft) => match &draft.content {
             Content::ToolResult(answer) => {
                 let original = Blob::seal(draft.content.to_blob()?);
                 (answer.call_id.clone(), answer.name.clone(), Some(original))
             }
             _ => return Ok(None),
         },
-        Asked::Call { call: ToolCall { id, name, .. }, .. } => {
+        PendingRequest::Call { call: ToolCall { id, name, .. }, .. } => {
             (id.clone(), Some(name.clone()), None)
         }
-        Asked::Edit { .. } | Asked::Compress { .. } | Asked::Merge { .. } => return Ok(None),
+        PendingRequest::Edit { .. } | PendingRequest::Compress { .. } | PendingRequest::Merge { .. } => return Ok(None),
     };
     record.before = original.as_ref().map(|blob| blob.id().to_hex());
     let request = Request::Append(error_result(call_id, name, reason, original, &record));

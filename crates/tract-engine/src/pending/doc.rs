@@ -6,14 +6,14 @@ use tract_core::{
     Role, ToolCall, ToolSchema,
 };
 
-use super::Asked;
+use super::PendingRequest;
 use crate::error::{Error, Result};
 use crate::plan::{Details, NewContent, Request, Selection};
 
 /// What was asked for. Tagged from outside: JSON texts inside keep every digit that way.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum AskedDoc {
+pub(super) enum PendingRequestDoc {
     Append(DraftDoc),
     Edit {
         target: CommitId,
@@ -203,27 +203,27 @@ impl DraftDoc {
     }
 }
 
-impl AskedDoc {
-    pub(super) fn of(asked: &Asked) -> Result<Self> {
+impl PendingRequestDoc {
+    pub(super) fn of(asked: &PendingRequest) -> Result<Self> {
         Ok(match asked {
-            Asked::Merge { source, no_fast_forward, details } => Self::Merge {
+            PendingRequest::Merge { source, no_fast_forward, details } => Self::Merge {
                 source: *source,
                 no_fast_forward: *no_fast_forward,
                 details: DetailsDoc::of(details),
             },
-            Asked::Call { call, commit, index, bound } => Self::Call {
+            PendingRequest::Call { call, commit, index, bound } => Self::Call {
                 call: call.clone(),
                 commit: *commit,
                 index: *index,
                 bound: bound.clone(),
             },
-            Asked::Append(draft) => Self::Append(DraftDoc::of(draft)?),
-            Asked::Edit { target, content, details } => Self::Edit {
+            PendingRequest::Append(draft) => Self::Append(DraftDoc::of(draft)?),
+            PendingRequest::Edit { target, content, details } => Self::Edit {
                 target: *target,
                 content: ContentDoc::of(content)?,
                 details: DetailsDoc::of(details),
             },
-            Asked::Compress { select, content, role, details } => {
+            PendingRequest::Compress { select, content, role, details } => {
                 let (targets, from, to) = match select {
                     Selection::Targets(targets) | Selection::Exactly(targets) => {
                         (Some(targets.clone()), None, None)
@@ -242,13 +242,13 @@ impl AskedDoc {
         })
     }
 
-    pub(super) fn asked(self) -> Result<Asked> {
+    pub(super) fn into_request(self) -> Result<PendingRequest> {
         Ok(match self {
-            Self::Append(draft) => Asked::Append(Box::new(draft.draft()?)),
+            Self::Append(draft) => PendingRequest::Append(Box::new(draft.draft()?)),
             Self::Edit { target, content, details } => {
-                Asked::Edit { target, content: content.content()?, details: details.details()? }
+                PendingRequest::Edit { target, content: content.content()?, details: details.details()? }
             }
-            Self::Compress { targets, from, to, content, role, details } => Asked::Compress {
+            Self::Compress { targets, from, to, content, role, details } => PendingRequest::Compress {
                 select: match targets {
                     // What waits was planned: these are the messages that the summary is of.
                     Some(targets) => Selection::Exactly(targets),
@@ -259,14 +259,14 @@ impl AskedDoc {
                 details: details.details()?,
             },
             Self::Merge { source, no_fast_forward, details } => {
-                Asked::Merge { source, no_fast_forward, details: details.details()? }
+                PendingRequest::Merge { source, no_fast_forward, details: details.details()? }
             }
-            Self::Call { call, commit, index, bound } => Asked::Call { call, commit, index, bound },
+            Self::Call { call, commit, index, bound } => PendingRequest::Call { call, commit, index, bound },
         })
     }
 }
 
-impl Asked {
+impl PendingRequest {
     /// Returns the request that carries it out; `None` for a merge and for a call.
     pub(super) fn request(&self) -> Option<Request> {
         Some(match self {

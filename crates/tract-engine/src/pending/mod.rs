@@ -15,9 +15,9 @@ use tract_core::{
 };
 use tract_hooks::DecisionRecord;
 
-use self::doc::AskedDoc;
-pub(crate) use self::rule::{Configured, MergeRuling, Place, Ruling};
-pub use self::turn::{Alongside, DeferredCall, TurnAnswer, TurnRecord, TurnRecorded};
+use self::doc::PendingRequestDoc;
+pub(crate) use self::rule::{Configured, MergeRuling, WriteTarget, Ruling};
+pub use self::turn::{BatchAttachment, DeferredCall, TurnAnswer, TurnRecord, TurnRecorded};
 use crate::error::{Error, Result};
 use crate::plan::{Details, Selection};
 use crate::repo::Repo;
@@ -31,7 +31,7 @@ const DECISIONS: &str = "decisions/";
 /// What waits to be decided, or was decided.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Asked {
+pub enum PendingRequest {
     /// A message, or a tool's result.
     Append(Box<Draft>),
     /// Another text of a message.
@@ -76,7 +76,7 @@ pub enum Asked {
     },
 }
 
-impl Asked {
+impl PendingRequest {
     /// Returns what would be said, where something would.
     pub fn content(&self) -> Option<&Content> {
         match self {
@@ -163,7 +163,7 @@ pub struct Pending {
     /// When: microseconds since 1970, UTC.
     pub created_at_us: i64,
     /// What was asked for.
-    pub asked: Asked,
+    pub asked: PendingRequest,
 }
 
 impl fmt::Display for Pending {
@@ -177,7 +177,7 @@ impl fmt::Display for Pending {
 /// A decision that is kept by itself.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Decided {
+pub struct RecordedDecision {
     /// Its name: that of the operation which waited, else one of its own.
     pub id: String,
     /// The branch concerned.
@@ -185,7 +185,7 @@ pub struct Decided {
     /// What was decided, by whom and why.
     pub record: DecisionRecord,
     /// What had been asked for: the original, whole.
-    pub asked: Asked,
+    pub asked: PendingRequest,
     /// The commit that it brought about.
     pub commit: Option<CommitId>,
 }
@@ -209,7 +209,7 @@ pub struct Rejected {
 /// A handler left an operation for somebody to decide; nothing was committed yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Deferred {
+pub struct DeferredOperation {
     /// The operation's name.
     pub id: String,
     /// The event.
@@ -230,16 +230,16 @@ struct PendingDoc {
     handler: String,
     reason: String,
     created_at_us: i64,
-    asked: AskedDoc,
+    asked: PendingRequestDoc,
 }
 
 #[derive(Serialize, Deserialize)]
-struct DecidedDoc {
+struct DecisionDoc {
     v: u8,
     id: String,
     branch: String,
     record: DecisionRecord,
-    asked: AskedDoc,
+    asked: PendingRequestDoc,
     commit: Option<CommitId>,
 }
 
@@ -256,13 +256,13 @@ impl Document {
         Ok(Self { name: RefName::new(format!("{folder}{id}"))?, blob: Blob::seal(text) })
     }
 
-    fn decided(decided: &Decided) -> Result<Self> {
-        let doc = DecidedDoc {
+    fn decided(decided: &RecordedDecision) -> Result<Self> {
+        let doc = DecisionDoc {
             v: 1,
             id: decided.id.clone(),
             branch: decided.branch.as_str().to_owned(),
             record: decided.record.clone(),
-            asked: AskedDoc::of(&decided.asked)?,
+            asked: PendingRequestDoc::of(&decided.asked)?,
             commit: decided.commit,
         };
         Self::of(DECISIONS, &decided.id, &doc)
@@ -278,7 +278,7 @@ impl Document {
             handler: pending.handler.clone(),
             reason: pending.reason.clone(),
             created_at_us: pending.created_at_us,
-            asked: AskedDoc::of(&pending.asked)?,
+            asked: PendingRequestDoc::of(&pending.asked)?,
         };
         Self::of(PENDING, &pending.id, &doc)
     }

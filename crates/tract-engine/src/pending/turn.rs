@@ -12,7 +12,7 @@ use tract_core::{
 use tract_hooks::DecisionRecord;
 
 use super::decide::error_result;
-use super::{Asked, Deferred, Document, Pending, Place, Rejected, Ruling};
+use super::{PendingRequest, DeferredOperation, Document, Pending, WriteTarget, Rejected, Ruling};
 use crate::error::{Error, Result};
 use crate::plan::{Refusal, Request};
 use crate::repo::Repo;
@@ -33,7 +33,7 @@ pub enum TurnAnswer {
         rejected: Box<Rejected>,
     },
     /// It waits to be decided; the call is still open.
-    Deferred(Deferred),
+    Deferred(DeferredOperation),
     /// The call had an answer already, and no run had made that up: it is kept, and the result is
     /// left out.
     Answered {
@@ -45,7 +45,7 @@ pub enum TurnAnswer {
 /// What is written in the batch of a turn, beside its commits. It is asked again for each attempt
 /// of a write that loses races.
 #[async_trait]
-pub trait Alongside: fmt::Debug + Send + Sync {
+pub trait BatchAttachment: fmt::Debug + Send + Sync {
     /// Adds it to a write.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ pub struct TurnRecord {
     /// What is written beside them, such as the state of tools. Handlers are not asked.
     pub also: Vec<Request>,
     /// What is no commit and is written with them, such as the claims on effects.
-    pub alongside: Option<Arc<dyn Alongside>>,
+    pub alongside: Option<Arc<dyn BatchAttachment>>,
 }
 
 /// A call that waits until somebody has decided whether it may run.
@@ -96,10 +96,10 @@ pub struct TurnRecorded {
 }
 
 /// How one result is written, once it was asked about.
-enum Settled {
+enum ResultWrite {
     Request(Box<Request>),
     Rejected(Box<Request>, Box<Rejected>, Document),
-    Deferred(Deferred, Document),
+    Deferred(DeferredOperation, Document),
 }
 
 impl Repo {
@@ -129,11 +129,11 @@ impl Repo {
         let results = &turn.results;
         let (mut pending, mut documents) = (Vec::new(), Vec::new());
         if !turn.deferred.is_empty() {
-            let place = Place::new(self, branch, self.head_of(branch).await?);
+            let place = WriteTarget::new(self, branch, self.head_of(branch).await?);
             for deferred in &turn.deferred {
                 let (call, commit) = (deferred.call.clone(), Some(deferred.commit));
                 let (index, bound) = (Some(deferred.index), Some(Box::new(deferred.bound.clone())));
-                let asked = Asked::Call { call, commit, index, bound };
+                let asked = PendingRequest::Call { call, commit, index, bound };
                 let (waits, document) = place.pending(
                     asked,
                     "before_dispatch",
@@ -144,7 +144,7 @@ impl Repo {
                 documents.push(document);
             }
         }
-        let mut settled: Vec<Option<Settled>> = results.iter().map(|_| None).collect();
+        let mut settled: Vec<Option<ResultWrite>> = results.iter().map(|_| None).collect();
         let mut races = self.races();
         loop {
             let mut txn = Txn::new(self)?;
@@ -177,7 +177,7 @@ impl Repo {
         txn: &mut Txn<'_>,
         branch: &RefName,
         draft: &Draft,
-        settled: &mut Option<Settled>,
+        settled: &mut Option<ResultWrite>,
     ) -> Result<TurnAnswer> {
         if settled.is_none() {
             let request = Request::Append(draft.clone());
@@ -191,21 +191,21 @@ impl Repo {
                 ruling => ruling?,
             };
             *settled = Some(match ruling {
-                Ruling::AsAsked => Settled::Request(Box::new(request)),
-                Ruling::Instead(request) => Settled::Request(request),
+                Ruling::AsAsked => ResultWrite::Request(Box::new(request)),
+                Ruling::Instead(request) => ResultWrite::Request(request),
                 Ruling::Rejected(rejected, document) => {
                     let answer = answer_to(draft, &rejected, self.now_us())?;
-                    Settled::Rejected(Box::new(Request::Append(answer)), rejected, document)
+                    ResultWrite::Rejected(Box::new(Request::Append(answer)), rejected, document)
                 }
-                Ruling::Deferred(deferred, document) => Settled::Deferred(deferred, document),
+                Ruling::Deferred(deferred, document) => ResultWrite::Deferred(deferred, document),
             });
         }
         let (request, rejected) = match settled {
-            Some(Settled::Request(request)) => (request, None),
-            Some(Settled::Rejected(request, rejected, document)) => {
+            Some(ResultWrite::Request(request)) => (request, None),
+            Some(ResultWrite::Rejected(request, rejected, document)) => {
                 (request, Some((rejected, document)))
             }
-            Some(Settled::Deferred(deferred, document)) => {
+            Some(ResultWrite::Deferred(deferred, document)) => {
                 document.add_to(txn)?;
                 return Ok(TurnAnswer::Deferred(deferred.clone()));
             }

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use tract_core::{Change, CommitId, Content, JsonText, Op, Priority, This, ToolSchema};
+use tract_core::{Change, CommitId, Content, JsonText, Op, Priority, CommitRef, ToolSchema};
 
 use super::edit::visible;
-use super::{Details, Line, Plan, Planned, Records};
+use super::{Details, Line, Plan, PlannedCommit, Records};
 
 /// What an annotation asks for, beside the messages.
 pub(super) struct Mark<'a> {
@@ -21,7 +21,7 @@ pub(super) fn annotate(
     targets: &[CommitId],
     mark: &Mark<'_>,
     details: &Details,
-) -> Plan<Planned> {
+) -> Plan<PlannedCommit> {
     records.ensure(targets.iter().copied())?;
     let mut seen = HashSet::new();
     let mut changes = Vec::new();
@@ -30,8 +30,8 @@ pub(super) fn annotate(
         if seen.insert(row.slot) {
             changes.push(Change::Mark {
                 slot: row.slot.into(),
-                from: row.mark.map(This::Id),
-                to: Some(This::This),
+                from: row.mark.map(CommitRef::Id),
+                to: Some(CommitRef::This),
             });
         }
     }
@@ -44,22 +44,22 @@ pub(super) fn annotate(
         reason: mark.reason.map(str::to_owned),
         retention: mark.retention.cloned(),
     };
-    let mut planned = Planned::on(line, op, details);
+    let mut planned = PlannedCommit::on(line, op, details);
     planned.change(changes);
     Ok(planned)
 }
 
 /// Plans to set the tools from here on.
-pub(super) fn tools(line: &Line, tools: &[ToolSchema], details: &Details) -> Planned {
+pub(super) fn tools(line: &Line, tools: &[ToolSchema], details: &Details) -> PlannedCommit {
     let details = Details { tools: Some(tools.to_vec()), ..details.clone() };
-    let mut planned = Planned::on(line, Op::Tools, &details);
+    let mut planned = PlannedCommit::on(line, Op::Tools, &details);
     planned.record.active = None;
     planned
 }
 
 /// Plans a line in the log.
-pub(super) fn note(line: &Line, content: Option<&JsonText>, details: &Details) -> Plan<Planned> {
-    let mut planned = Planned::on(line, Op::Note, details);
+pub(super) fn note(line: &Line, content: Option<&JsonText>, details: &Details) -> Plan<PlannedCommit> {
+    let mut planned = PlannedCommit::on(line, Op::Note, details);
     if let Some(json) = content {
         planned.say(&Content::Note(json.clone()), None)?;
     }

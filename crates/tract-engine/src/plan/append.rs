@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tract_compile::Row;
 use tract_core::{CallRef, CommitId, Content, Draft, Op};
 
-use super::{Details, Line, OpenCall, Plan, Planned, Records, Refusal, Stand};
+use super::{Details, Line, OpenCall, Plan, PlannedCommit, Records, Refusal, BranchTip};
 
 /// Plans to add a message. With `orphans` a result that answers no open call is taken as it is.
 pub(super) fn append(
@@ -13,7 +13,7 @@ pub(super) fn append(
     records: &Records,
     draft: &Draft,
     orphans: bool,
-) -> Plan<Planned> {
+) -> Plan<PlannedCommit> {
     let answers = match &draft.content {
         Content::ToolResult(answer) => match bind(line, records, &answer.call_id) {
             Ok(call) => Some(call),
@@ -42,18 +42,18 @@ pub(crate) fn is_plain(draft: &Draft) -> bool {
 }
 
 /// Plans to add a [plain](is_plain) message.
-pub(crate) fn plain(stand: Stand, draft: &Draft) -> Plan<Planned> {
+pub(crate) fn plain(stand: BranchTip, draft: &Draft) -> Plan<PlannedCommit> {
     message(stand, draft, None)
 }
 
-fn message(stand: Stand, draft: &Draft, answers: Option<CallRef>) -> Plan<Planned> {
+fn message(stand: BranchTip, draft: &Draft, answers: Option<CallRef>) -> Plan<PlannedCommit> {
     let op = Op::Append {
         slot: None,
         answers,
         priority: draft.priority,
         retention: draft.retention.clone(),
     };
-    let mut planned = Planned::on(stand, op, &Details::from(draft));
+    let mut planned = PlannedCommit::on(stand, op, &Details::from(draft));
     planned.say(&draft.content, draft.role.clone())?;
     planned.record.form = draft.form.clone();
     if let Some(verbatim) = &draft.verbatim {

@@ -3,10 +3,10 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tract_compile::Row;
-use tract_core::{Change, CommitId, Content, Kind, Op, Priority, Role, RowFields, This};
+use tract_core::{Change, CommitId, Content, Kind, Op, Priority, Role, RowFields, CommitRef};
 
 use super::edit::visible;
-use super::{Details, Line, Plan, Planned, Records, Refusal, Selection};
+use super::{Details, Line, Plan, PlannedCommit, Records, Refusal, Selection};
 
 /// Plans a summary. What is asked for is widened to whole units: a message with calls, the
 /// results that answer it, the reasoning right before it. Units with a pinned member or an open
@@ -18,7 +18,7 @@ pub(super) fn compress(
     content: &Content,
     role: Option<&Role>,
     details: &Details,
-) -> Plan<Planned> {
+) -> Plan<PlannedCommit> {
     let rows = Rows::of(line);
     let mut chosen = rows.selected(line, records, select)?;
     let exactly = matches!(select, Selection::Exactly(_)).then(|| chosen.clone());
@@ -39,18 +39,18 @@ pub(super) fn compress(
         .map(|row| Change::Remove { slot: row.slot.into(), row: row.fields() })
         .collect();
     changes.push(Change::Add {
-        slot: This::This,
-        row: RowFields { key: first.key, version: This::This, mark: None, answers: None },
+        slot: CommitRef::This,
+        row: RowFields { key: first.key, version: CommitRef::This, mark: None, answers: None },
     });
     let targets = sources.iter().map(|row| row.version).collect();
-    let mut planned = Planned::on(line, Op::Compress { targets }, details);
+    let mut planned = PlannedCommit::on(line, Op::Compress { targets }, details);
     planned.say(content, role.cloned())?;
     planned.change(changes);
     Ok(planned)
 }
 
 /// A message with calls and what belongs to it, by place.
-struct Unit {
+struct CallGroup {
     members: BTreeSet<usize>,
     open: bool,
 }
@@ -111,7 +111,7 @@ impl Rows {
     }
 
     /// Adds what belongs to the chosen rows; returns the units among them.
-    fn widen(&self, records: &Records, chosen: &mut BTreeSet<usize>) -> Plan<Vec<Unit>> {
+    fn widen(&self, records: &Records, chosen: &mut BTreeSet<usize>) -> Plan<Vec<CallGroup>> {
         let around = |chosen: &BTreeSet<usize>| {
             let near = chosen.iter().flat_map(|n| [n.saturating_sub(1), *n, n + 1]);
             let places: BTreeSet<usize> = near.collect();
@@ -161,8 +161,8 @@ impl Rows {
         Ok((self.rows.len(), None))
     }
 
-    fn unit(&self, records: &Records, head: usize) -> Plan<Unit> {
-        let mut unit = Unit { members: BTreeSet::from([head]), open: false };
+    fn unit(&self, records: &Records, head: usize) -> Plan<CallGroup> {
+        let mut unit = CallGroup { members: BTreeSet::from([head]), open: false };
         let Some(row) = self.rows.get(head) else { return Ok(unit) };
         let answers = self.answers.get(&row.slot).map(Vec::as_slice).unwrap_or_default();
         unit.members.extend(answers.iter().copied());
@@ -186,7 +186,7 @@ impl Rows {
         &self,
         records: &Records,
         chosen: &mut BTreeSet<usize>,
-        units: &[Unit],
+        units: &[CallGroup],
     ) -> Plan<(usize, usize)> {
         let rows: Vec<&Row> = chosen.iter().filter_map(|n| self.rows.get(*n)).collect();
         records.ensure(rows.iter().flat_map(|row| [Some(row.version), row.mark]).flatten())?;

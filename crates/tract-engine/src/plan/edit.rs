@@ -1,10 +1,10 @@
 //! Replacing what a message says.
 
 use tract_compile::Row;
-use tract_core::{Body, By, Change, CommitId, Content, Op, Part, This, ToolAnswer, ToolCall};
+use tract_core::{Body, By, Change, CommitId, Content, Op, Part, CommitRef, ToolAnswer, ToolCall};
 
 use super::work::hidden_by;
-use super::{Details, Line, NewContent, Plan, Planned, Records, Refusal};
+use super::{Details, Line, NewContent, Plan, PlannedCommit, Records, Refusal};
 
 /// Plans to replace what a message says. Kind, role, the ids of calls, the call that a result
 /// answers and whether it failed stay; provider's bytes do not.
@@ -14,7 +14,7 @@ pub(super) fn edit(
     target: CommitId,
     new: &NewContent,
     details: &Details,
-) -> Plan<Planned> {
+) -> Plan<PlannedCommit> {
     let row = visible(line, records, target)?;
     let kind = records.kind(row.version)?;
     let old = records.content(row.version)?;
@@ -62,7 +62,7 @@ pub(super) fn restore(
     records: &Records,
     target: CommitId,
     details: &Details,
-) -> Plan<Option<Planned>> {
+) -> Plan<Option<PlannedCommit>> {
     let commit = records.commit(target)?;
     let (Op::Append { slot, .. }, Some(kind)) = (&commit.op, &commit.kind) else {
         return Ok(None);
@@ -89,16 +89,16 @@ fn replace(
     row: &Row,
     content: Content,
     details: &Details,
-) -> Plan<Planned> {
+) -> Plan<PlannedCommit> {
     let old = records.commit(row.version)?;
-    let mut planned = Planned::on(line, Op::Edit { target }, details);
+    let mut planned = PlannedCommit::on(line, Op::Edit { target }, details);
     planned.say(&content, old.role.clone())?;
     planned.record.joins = old.joins;
     if planned.record.generation_config.is_none() {
         planned.record.generation_config = old.generation_config.clone();
     }
-    let slot = This::Id(row.slot);
-    planned.change(vec![Change::Version { slot, from: row.version.into(), to: This::This }]);
+    let slot = CommitRef::Id(row.slot);
+    planned.change(vec![Change::Version { slot, from: row.version.into(), to: CommitRef::This }]);
     Ok(planned)
 }
 

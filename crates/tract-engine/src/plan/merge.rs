@@ -3,16 +3,16 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tract_compile::{Row, View};
-use tract_core::{Change, CommitId, JsonText, Op, Priority, RowFields, This, ToolsetId};
+use tract_core::{Change, CommitId, JsonText, Op, Priority, RowFields, CommitRef, ToolsetId};
 
-use super::records::Says;
+use super::records::MergeFacts;
 use super::revert::brings;
-use super::work::{Covers, LastKeys, Work, covered, ensure_covered};
-use super::{ConflictKind, Details, Line, MergeConflict, Plan, Planned, Records, Refusal};
+use super::work::{SummaryCover, LastKeys, WorkingView, covered, ensure_covered};
+use super::{ConflictKind, Details, Line, MergeConflict, Plan, PlannedCommit, Records, Refusal};
 
 /// The heads of a merge, and the best common ancestors that it is judged by.
 #[derive(Clone, Copy, Debug)]
-pub struct Sides<'a> {
+pub struct MergeSides<'a> {
     /// The line that goes on.
     pub ours: &'a Line,
     /// The line that is brought in.
@@ -27,11 +27,11 @@ pub struct Sides<'a> {
 /// # Errors
 /// [`Refusal::Conflicts`] naming all of them; [`Refusal::Hidden`] when a message would stand
 /// beside its summary.
-pub fn merge(sides: Sides<'_>, records: &Records, details: &Details) -> Plan<Planned> {
-    let Sides { ours, theirs, bases } = sides;
+pub fn merge(sides: MergeSides<'_>, records: &Records, details: &Details) -> Plan<PlannedCommit> {
+    let MergeSides { ours, theirs, bases } = sides;
     let empty = [Line::empty()];
     let bases = if bases.is_empty() { &empty[..] } else { bases };
-    let three = Three {
+    let three = ThreeWayMerge {
         ours: ours.view(),
         theirs: theirs.view(),
         bases: bases.iter().map(Line::view).collect(),
@@ -59,7 +59,7 @@ pub fn merge(sides: Sides<'_>, records: &Records, details: &Details) -> Plan<Pla
 
     let changes = three.changes(&merged)?;
     let op = Op::Merge { sources: theirs.head().into_iter().collect() };
-    let mut planned = Planned::on(ours, op, details);
+    let mut planned = PlannedCommit::on(ours, op, details);
     planned.record.parents.extend(theirs.head());
     if details.tools.is_none() {
         planned.set_tools(toolset, active);
@@ -80,34 +80,34 @@ struct Merged {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Pick {
+enum MergeChoice {
     Ours,
     Theirs,
     Neither,
 }
 
 /// Takes what only one side changed. Bases that differ count as changed on both sides.
-fn pick<T: PartialEq>(bases: &[T], ours: &T, theirs: &T) -> Pick {
+fn pick<T: PartialEq>(bases: &[T], ours: &T, theirs: &T) -> MergeChoice {
     let agreed = bases.first().filter(|first| bases.iter().all(|base| base == *first));
     if ours == theirs {
-        Pick::Ours
+        MergeChoice::Ours
     } else if agreed == Some(ours) {
-        Pick::Theirs
+        MergeChoice::Theirs
     } else if agreed == Some(theirs) {
-        Pick::Ours
+        MergeChoice::Ours
     } else {
-        Pick::Neither
+        MergeChoice::Neither
     }
 }
 
-struct Three<'a> {
+struct ThreeWayMerge<'a> {
     ours: &'a View,
     theirs: &'a View,
     bases: Vec<&'a View>,
     records: &'a Records,
 }
 
-impl Three<'_> {
+impl ThreeWayMerge<'_> {
     /// Returns the messages in which the sides differ: theirs in their order, then those that
     /// only we have.
     fn candidates(&self) -> Vec<CommitId> {
@@ -126,8 +126,8 @@ impl Three<'_> {
         self.records.ensure(ids)
     }
 
-    fn says(&self, row: Option<&Row>) -> Plan<Option<Says>> {
-        row.map(|row| self.records.says(row.version)).transpose()
+    fn facts_of(&self, row: Option<&Row>) -> Plan<Option<MergeFacts>> {
+        row.map(|row| self.records.merge_facts(row.version)).transpose()
     }
 
     fn marked(&self, row: Option<&Row>) -> Plan<Option<(Priority, Option<JsonText>)>> {
@@ -136,10 +136,10 @@ impl Three<'_> {
 
     /// Returns whether a row says the same as in every base.
     fn unchanged(&self, row: &Row) -> Plan<bool> {
-        let (says, marked) = (self.says(Some(row))?, self.marked(Some(row))?);
+        let (says, marked) = (self.facts_of(Some(row))?, self.marked(Some(row))?);
         for base in &self.bases {
             let base = base.get(row.slot);
-            if self.says(base)? != says || self.marked(base)? != marked {
+            if self.facts_of(base)? != says || self.marked(base)? != marked {
                 return Ok(false);
             }
         }
@@ -157,14 +157,14 @@ impl Three<'_> {
             (Some(ours), Some(theirs)) => {
                 let mut before = Vec::new();
                 for base in &bases {
-                    before.push(self.says(*base)?);
+                    before.push(self.facts_of(*base)?);
                 }
-                match pick(&before, &self.says(Some(ours))?, &self.says(Some(theirs))?) {
-                    Pick::Ours => {}
-                    Pick::Theirs => {
+                match pick(&before, &self.facts_of(Some(ours))?, &self.facts_of(Some(theirs))?) {
+                    MergeChoice::Ours => {}
+                    MergeChoice::Theirs => {
                         merged.version.insert(slot, (ours.version, theirs.version));
                     }
-                    Pick::Neither => {
+                    MergeChoice::Neither => {
                         conflict(ConflictKind::Version, Some(ours.version), Some(theirs.version));
                     }
                 }
@@ -173,26 +173,26 @@ impl Three<'_> {
                     before.push(self.marked(*base)?);
                 }
                 match pick(&before, &self.marked(Some(ours))?, &self.marked(Some(theirs))?) {
-                    Pick::Ours => {}
-                    Pick::Theirs => {
+                    MergeChoice::Ours => {}
+                    MergeChoice::Theirs => {
                         merged.mark.insert(slot, (ours.mark, theirs.mark));
                     }
-                    Pick::Neither => conflict(ConflictKind::Mark, ours.mark, theirs.mark),
+                    MergeChoice::Neither => conflict(ConflictKind::Mark, ours.mark, theirs.mark),
                 }
             }
             (Some(row), None) => match pick(&present, &true, &false) {
-                Pick::Ours => {}
-                Pick::Theirs if self.unchanged(row)? => {
+                MergeChoice::Ours => {}
+                MergeChoice::Theirs if self.unchanged(row)? => {
                     merged.remove.insert(slot);
                 }
-                Pick::Theirs | Pick::Neither => {
+                MergeChoice::Theirs | MergeChoice::Neither => {
                     conflict(ConflictKind::Presence, Some(row.version), None);
                 }
             },
             (None, Some(row)) => match pick(&present, &false, &true) {
-                Pick::Theirs => merged.add.push(*row),
-                Pick::Ours if self.unchanged(row)? => {}
-                Pick::Ours | Pick::Neither => {
+                MergeChoice::Theirs => merged.add.push(*row),
+                MergeChoice::Ours if self.unchanged(row)? => {}
+                MergeChoice::Ours | MergeChoice::Neither => {
                     conflict(ConflictKind::Presence, None, Some(row.version));
                 }
             },
@@ -244,8 +244,8 @@ impl Three<'_> {
                 under.iter().filter_map(|slot| covering.get(slot)).flatten().copied().collect();
             for (our, covers) in overlapping.iter().filter_map(|place| ours.get(*place)) {
                 super::visit(1);
-                let our_says = self.says(self.ours.get(*our))?;
-                let alike = covers == under && our_says == self.says(self.theirs.get(*their))?;
+                let our_says = self.facts_of(self.ours.get(*our))?;
+                let alike = covers == under && our_says == self.facts_of(self.theirs.get(*their))?;
                 if !alike {
                     merged.conflicts.push(MergeConflict {
                         kind: ConflictKind::Summary,
@@ -275,11 +275,11 @@ impl Three<'_> {
         let (Some(ours), Some(theirs)) = (ours, theirs) else { return Ok(()) };
         let own = (self.records.kind(ours.version)?.default_priority(), None);
         match pick(&[own], &self.records.marked(ours)?, &self.records.marked(theirs)?) {
-            Pick::Ours => {}
-            Pick::Theirs => {
+            MergeChoice::Ours => {}
+            MergeChoice::Theirs => {
                 merged.mark.insert(slot, (ours.mark, theirs.mark));
             }
-            Pick::Neither => merged.conflicts.push(MergeConflict {
+            MergeChoice::Neither => merged.conflicts.push(MergeConflict {
                 kind: ConflictKind::Mark,
                 slot: Some(slot),
                 ours: ours.mark,
@@ -342,9 +342,9 @@ impl Three<'_> {
         for row in &merged.add {
             let Some(call) = row.answers else { continue };
             let other = answered.get(&call);
-            let says = self.records.says(row.version)?;
+            let says = self.records.merge_facts(row.version)?;
             match other {
-                Some(other) if self.records.says(other.version)? == says => {
+                Some(other) if self.records.merge_facts(other.version)? == says => {
                     twins.insert(row.slot);
                 }
                 Some(_) => {}
@@ -377,7 +377,7 @@ impl Three<'_> {
     /// order behind ours.
     fn changes(&self, merged: &Merged) -> Plan<Vec<Change>> {
         let mut changes = Vec::new();
-        let mut work = Work::new(self.ours);
+        let mut work = WorkingView::new(self.ours);
         for row in self.ours.rows() {
             let mut now = *row;
             if let Some((from, to)) = merged.version.get(&row.slot) {
@@ -391,8 +391,8 @@ impl Three<'_> {
             if let Some((from, to)) = merged.mark.get(&row.slot) {
                 changes.push(Change::Mark {
                     slot: row.slot.into(),
-                    from: from.map(This::Id),
-                    to: to.map(This::Id),
+                    from: from.map(CommitRef::Id),
+                    to: to.map(CommitRef::Id),
                 });
                 now.mark = *to;
             }
@@ -425,7 +425,7 @@ impl Three<'_> {
             work.put(row);
         }
         if !work.added().is_empty() {
-            Covers::of(self.records, work.rows())?.check()?;
+            SummaryCover::of(self.records, work.rows())?.check()?;
         }
         Ok(changes)
     }
@@ -435,18 +435,18 @@ impl Three<'_> {
 type Tools = (Option<ToolsetId>, Option<ToolsetId>);
 
 fn tools(
-    sides: Sides<'_>,
+    sides: MergeSides<'_>,
     bases: &[Line],
     records: &Records,
     conflicts: &mut Vec<MergeConflict>,
 ) -> Plan<Tools> {
-    let Sides { ours, theirs, .. } = sides;
+    let MergeSides { ours, theirs, .. } = sides;
     let mut choose = |of: fn(&Line) -> Option<ToolsetId>| -> Plan<Option<ToolsetId>> {
         let before: Vec<_> = bases.iter().map(of).collect();
         Ok(match pick(&before, &of(ours), &of(theirs)) {
-            Pick::Ours => of(ours),
-            Pick::Theirs => of(theirs),
-            Pick::Neither => {
+            MergeChoice::Ours => of(ours),
+            MergeChoice::Theirs => of(theirs),
+            MergeChoice::Neither => {
                 if !alike(records, of(ours), of(theirs))? {
                     conflicts.push(MergeConflict {
                         kind: ConflictKind::Tools,

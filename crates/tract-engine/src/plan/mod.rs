@@ -21,11 +21,11 @@ pub use tract_compile::Line;
 
 pub(crate) use self::append::{is_plain, plain};
 pub(crate) use self::edit::current_version;
-pub use self::merge::{Sides, merge};
-pub use self::records::{Needs, Plan, Records, Stop};
+pub use self::merge::{MergeSides, merge};
+pub use self::records::{MissingRecords, Plan, Records, Stop};
 pub use self::refusal::{ConflictKind, MergeConflict, OpenCall, Refusal};
-pub(crate) use self::request::Silence;
-pub use self::request::{Details, NewContent, Planned, Request, Selection, Stand, seal_tools};
+pub(crate) use self::request::TurnIndexGap;
+pub use self::request::{Details, NewContent, PlannedCommit, Request, Selection, BranchTip, seal_tools};
 
 /// Counts records, rows and changes that a planner looks at. Tests bound them.
 fn visit(_count: usize) {
@@ -37,7 +37,7 @@ fn visit(_count: usize) {
 ///
 /// # Errors
 /// [`Stop`]: a refusal, or what has to be read first.
-pub fn plan(request: &Request, line: &Line, records: &Records) -> Plan<Planned> {
+pub fn plan(request: &Request, line: &Line, records: &Records) -> Plan<PlannedCommit> {
     match request {
         Request::Append(draft) => append::append(line, records, draft, false),
         Request::Import(draft) => append::append(line, records, draft, true),

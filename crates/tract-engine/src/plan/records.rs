@@ -13,7 +13,7 @@ use super::Refusal;
 
 /// What a planner has to see before it can go on. Whoever called it reads these and calls again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Needs {
+pub struct MissingRecords {
     /// Commits.
     pub commits: HashSet<CommitId>,
     /// Commits whose content is needed.
@@ -32,7 +32,7 @@ pub struct Needs {
 #[derive(Debug)]
 pub enum Stop {
     /// It has to see more.
-    Needs(Box<Needs>),
+    Needs(Box<MissingRecords>),
     /// It refuses.
     Refused(Refusal),
     /// Something that a commit links to is not stored.
@@ -53,8 +53,8 @@ impl From<tract_core::ContentError> for Stop {
     }
 }
 
-impl From<Needs> for Stop {
-    fn from(needs: Needs) -> Self {
+impl From<MissingRecords> for Stop {
+    fn from(needs: MissingRecords) -> Self {
         Self::Needs(Box::new(needs))
     }
 }
@@ -98,7 +98,7 @@ impl Records {
         super::visit(1);
         match self.commits.get(&id) {
             Some(commit) => Ok(commit.as_ref()),
-            None => Err(Needs { commits: HashSet::from([id]), ..Needs::default() }.into()),
+            None => Err(MissingRecords { commits: HashSet::from([id]), ..MissingRecords::default() }.into()),
         }
     }
 
@@ -113,7 +113,7 @@ impl Records {
             ids.into_iter().filter(|id| !self.commits.contains_key(id)).collect();
         match commits.is_empty() {
             true => Ok(()),
-            false => Err(Needs { commits, ..Needs::default() }.into()),
+            false => Err(MissingRecords { commits, ..MissingRecords::default() }.into()),
         }
     }
 
@@ -123,7 +123,7 @@ impl Records {
             ids.into_iter().filter(|id| !self.contents.contains_key(id)).collect();
         match contents.is_empty() {
             true => Ok(()),
-            false => Err(Needs { contents, ..Needs::default() }.into()),
+            false => Err(MissingRecords { contents, ..MissingRecords::default() }.into()),
         }
     }
 
@@ -131,7 +131,7 @@ impl Records {
     pub(super) fn content(&self, version: CommitId) -> Plan<&Content> {
         match self.contents.get(&version) {
             Some(content) => Ok(content),
-            None => Err(Needs { contents: HashSet::from([version]), ..Needs::default() }.into()),
+            None => Err(MissingRecords { contents: HashSet::from([version]), ..MissingRecords::default() }.into()),
         }
     }
 
@@ -139,7 +139,7 @@ impl Records {
     pub(super) fn blob(&self, id: BlobId) -> Plan<&Blob> {
         match self.blobs.get(&id) {
             Some(blob) => blob.as_ref().ok_or(Stop::Missing(ObjectId::Blob(id))),
-            None => Err(Needs { blobs: HashSet::from([id]), ..Needs::default() }.into()),
+            None => Err(MissingRecords { blobs: HashSet::from([id]), ..MissingRecords::default() }.into()),
         }
     }
 
@@ -147,7 +147,7 @@ impl Records {
     pub(super) fn toolset(&self, id: ToolsetId) -> Plan<&Toolset> {
         match self.toolsets.get(&id) {
             Some(set) => set.as_ref().ok_or(Stop::Missing(ObjectId::Toolset(id))),
-            None => Err(Needs { toolsets: HashSet::from([id]), ..Needs::default() }.into()),
+            None => Err(MissingRecords { toolsets: HashSet::from([id]), ..MissingRecords::default() }.into()),
         }
     }
 
@@ -164,7 +164,7 @@ impl Records {
                     Ok(list)
                 }
                 None => {
-                    Err(Needs { changes: HashSet::from([commit.id()]), ..Needs::default() }.into())
+                    Err(MissingRecords { changes: HashSet::from([commit.id()]), ..MissingRecords::default() }.into())
                 }
             },
         }
@@ -179,7 +179,7 @@ impl Records {
         let changes: HashSet<CommitId> = unread.map(Commit::id).collect();
         match changes.is_empty() {
             true => Ok(()),
-            false => Err(Needs { changes, ..Needs::default() }.into()),
+            false => Err(MissingRecords { changes, ..MissingRecords::default() }.into()),
         }
     }
 
@@ -194,7 +194,7 @@ impl Records {
         match self.chain.get(n) {
             Some(id) => self.commit(*id).map(Some),
             None if self.chain_complete => Ok(None),
-            None => Err(Needs { chain: n + 1, ..Needs::default() }.into()),
+            None => Err(MissingRecords { chain: n + 1, ..MissingRecords::default() }.into()),
         }
     }
 
@@ -274,9 +274,9 @@ impl Records {
     }
 
     /// Returns what a version says, for comparing: content, kind, role.
-    pub(super) fn says(&self, version: CommitId) -> Plan<Says> {
+    pub(super) fn merge_facts(&self, version: CommitId) -> Plan<MergeFacts> {
         let commit = self.commit(version)?;
-        Ok(Says {
+        Ok(MergeFacts {
             content: commit.content,
             kind: commit.kind.clone(),
             role: commit.effective_role(),
@@ -327,7 +327,7 @@ fn no_message(commit: &Commit) -> Stop {
 
 /// What a version says, as merges compare it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Says {
+pub(super) struct MergeFacts {
     content: Option<BlobId>,
     kind: Option<Kind>,
     role: Option<Role>,

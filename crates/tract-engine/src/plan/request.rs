@@ -234,7 +234,7 @@ impl From<Draft> for Request {
 
 /// A record that is complete but for time and batch, with what has to be stored beside it.
 #[derive(Clone, Debug)]
-pub struct Planned {
+pub struct PlannedCommit {
     /// The record.
     pub record: Box<CommitRecord>,
     /// What it changes, wherever the record keeps the list.
@@ -255,7 +255,7 @@ pub fn seal_tools(tools: &[ToolSchema]) -> Toolset {
 
 /// What a record needs to know of the line that it continues: the head and its tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stand {
+pub struct BranchTip {
     /// The commit to continue; `None` before the first one.
     pub head: Option<CommitId>,
     /// The tools in force.
@@ -270,17 +270,17 @@ pub struct Stand {
     pub commits: u64,
     /// Where it is known that nothing was said of tool turns since the last row of their index:
     /// what the next row leans on.
-    pub(crate) silence: Option<Silence>,
+    pub(crate) silence: Option<TurnIndexGap>,
 }
 
 /// That nothing was said of tool turns since the last row of their index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Silence {
+pub(crate) struct TurnIndexGap {
     /// The nearest commit whose row has entries.
     pub(crate) before: Option<CommitId>,
 }
 
-impl From<&Line> for Stand {
+impl From<&Line> for BranchTip {
     fn from(line: &Line) -> Self {
         Self {
             head: line.head(),
@@ -289,14 +289,14 @@ impl From<&Line> for Stand {
             tools_set: line.tools_set(),
             room: line.room(),
             commits: line.commit_count(),
-            silence: line.head().is_none().then_some(Silence { before: None }),
+            silence: line.head().is_none().then_some(TurnIndexGap { before: None }),
         }
     }
 }
 
-impl Planned {
+impl PlannedCommit {
     /// Starts a record on a line: parents, tools and details.
-    pub(super) fn on(stand: impl Into<Stand>, op: Op, details: &Details) -> Self {
+    pub(super) fn on(stand: impl Into<BranchTip>, op: Op, details: &Details) -> Self {
         let stand = stand.into();
         let given = details.tools.as_ref().map(|tools| (seal_tools(tools), tools.clone()));
         let mut record = Box::new(CommitRecord::new(op, details.origin.by));

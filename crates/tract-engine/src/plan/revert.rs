@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use tract_compile::{Row, appended, inverse, resolved};
-use tract_core::{CallRef, Change, Commit, CommitId, Op, RowFields, This, ToolsetId};
+use tract_core::{CallRef, Change, Commit, CommitId, Op, RowFields, CommitRef, ToolsetId};
 
-use super::work::{Covers, Field, LastKeys, Touches, Work};
-use super::{Details, Line, Plan, Planned, Records, Refusal};
+use super::work::{SummaryCover, Field, LastKeys, Touches, WorkingView};
+use super::{Details, Line, Plan, PlannedCommit, Records, Refusal};
 
 /// Plans to take commits back, newest first in effect. A target that later commits stand on is
 /// refused, naming them; with `cascade` they are taken back as well.
@@ -16,7 +16,7 @@ pub(super) fn revert(
     targets: &[CommitId],
     cascade: bool,
     details: &Details,
-) -> Plan<Planned> {
+) -> Plan<PlannedCommit> {
     if let [target] = targets
         && let Some(planned) = super::edit::restore(line, records, *target, details)?
     {
@@ -32,7 +32,7 @@ pub(super) fn revert(
     }
     let undone = undoing.run(cascade)?;
     let op = Op::Revert { targets: undone.order, cascade };
-    let mut planned = Planned::on(line, op, details);
+    let mut planned = PlannedCommit::on(line, op, details);
     if details.tools.is_none() {
         planned.set_tools(undone.toolset, undone.active);
     }
@@ -43,9 +43,9 @@ pub(super) fn revert(
 
 /// Returns the commits that a change brings back into the view.
 pub(super) fn brings(change: &Change) -> Vec<CommitId> {
-    let id = |this: &This| match this {
-        This::Id(id) => Some(*id),
-        This::This => None,
+    let id = |this: &CommitRef| match this {
+        CommitRef::Id(id) => Some(*id),
+        CommitRef::This => None,
     };
     match change {
         Change::Add { row, .. } => {
@@ -58,7 +58,7 @@ pub(super) fn brings(change: &Change) -> Vec<CommitId> {
 }
 
 /// Targets taken back, and what that changes.
-struct Undone {
+struct RevertedChanges {
     order: Vec<CommitId>,
     changes: Vec<Change>,
     toolset: Option<ToolsetId>,
@@ -83,7 +83,7 @@ enum Dependency {
 struct Undoing<'a> {
     line: &'a Line,
     records: &'a Records,
-    work: Work<'a>,
+    work: WorkingView<'a>,
     keys: LastKeys,
     /// What changed messages, without what is reverted already.
     later: Touches,
@@ -98,9 +98,9 @@ struct Undoing<'a> {
     /// What is blocked by a message stays so until that message changes.
     waiting: HashMap<CommitId, Vec<usize>>,
     /// Blocked targets of which it is not known yet which commit they wait for.
-    unexplained: BTreeMap<usize, Block>,
+    unexplained: BTreeMap<usize, RevertBlocker>,
     done: HashSet<CommitId>,
-    undone: Undone,
+    undone: RevertedChanges,
 }
 
 impl<'a> Undoing<'a> {
@@ -108,7 +108,7 @@ impl<'a> Undoing<'a> {
         Self {
             line,
             records,
-            work: Work::new(line.view()),
+            work: WorkingView::new(line.view()),
             keys: LastKeys::default(),
             later: Touches::default(),
             all: Touches::default(),
@@ -120,7 +120,7 @@ impl<'a> Undoing<'a> {
             waiting: HashMap::new(),
             unexplained: BTreeMap::new(),
             done: HashSet::new(),
-            undone: Undone {
+            undone: RevertedChanges {
                 order: Vec::new(),
                 changes: Vec::new(),
                 toolset: line.toolset(),
@@ -142,9 +142,9 @@ impl<'a> Undoing<'a> {
         is_new
     }
 
-    fn run(mut self, cascade: bool) -> Plan<Undone> {
+    fn run(mut self, cascade: bool) -> Plan<RevertedChanges> {
         loop {
-            self.take_back_ready()?;
+            self.revert_ready()?;
             if !self.left.is_empty() {
                 match if cascade { self.dependent()? } else { None } {
                     Some(by) => _ = self.want(by),
@@ -155,7 +155,7 @@ impl<'a> Undoing<'a> {
             let dependents = self.dependents()?;
             let Some(first) = dependents.first() else {
                 if !self.work.added().is_empty() {
-                    Covers::of(self.records, self.work.rows())?.check()?;
+                    SummaryCover::of(self.records, self.work.rows())?.check()?;
                 }
                 return Ok(self.undone);
             };
@@ -178,10 +178,10 @@ impl<'a> Undoing<'a> {
     }
 
     /// Takes back what can be: a target that no other one depends on is the newest in effect.
-    fn take_back_ready(&mut self) -> Plan<()> {
+    fn revert_ready(&mut self) -> Plan<()> {
         while let Some(place) = self.ready.pop_first() {
             let Some(target) = self.wanted.get(place).copied() else { continue };
-            let changes = match take_back(self.records, &mut self.work, &mut self.keys, target)? {
+            let changes = match revert_target(self.records, &mut self.work, &mut self.keys, target)? {
                 Ok(changes) => changes,
                 Err(block) => {
                     self.waiting.entry(block.slot).or_default().push(place);
@@ -207,7 +207,7 @@ impl<'a> Undoing<'a> {
     /// Finds a commit that has to be reverted first; `None` when the targets that are left wait for
     /// one another.
     fn dependent(&mut self) -> Plan<Option<CommitId>> {
-        while let Some((place, Block { slot, field })) = self.unexplained.pop_first() {
+        while let Some((place, RevertBlocker { slot, field })) = self.unexplained.pop_first() {
             let touch =
                 self.later.newest(self.records, slot, field, |id| self.done.contains(&id))?;
             match touch {
@@ -229,8 +229,8 @@ impl<'a> Undoing<'a> {
         let mut refusal = Refusal::NoTargets;
         for place in self.left.clone() {
             let Some(target) = self.wanted.get(place).copied() else { continue };
-            let taken = take_back(self.records, &mut self.work, &mut self.keys, target)?;
-            let Err(Block { slot, field }) = taken else { continue };
+            let taken = revert_target(self.records, &mut self.work, &mut self.keys, target)?;
+            let Err(RevertBlocker { slot, field }) = taken else { continue };
             let touch =
                 self.later.newest(self.records, slot, field, |id| self.done.contains(&id))?;
             refusal = match touch {
@@ -296,7 +296,7 @@ impl<'a> Undoing<'a> {
 
     /// Returns what replaced the tools that a target set.
     fn later_tools(&self) -> Plan<Option<Dependents>> {
-        let Undone { toolset, active, .. } = &self.undone;
+        let RevertedChanges { toolset, active, .. } = &self.undone;
         if *toolset != self.line.toolset() || *active != self.line.active() {
             return Ok(None);
         }
@@ -335,19 +335,19 @@ fn remover(records: &Records, wanted: &[CommitId], slot: CommitId) -> Plan<Commi
 }
 
 /// What keeps a target from being taken back: a field that holds something else by now.
-struct Block {
+struct RevertBlocker {
     slot: CommitId,
     field: Field,
 }
 
 /// Takes back all changes of one target, last first, or says what is in the way and leaves the
 /// view as it is.
-fn take_back(
+fn revert_target(
     records: &Records,
-    work: &mut Work<'_>,
+    work: &mut WorkingView<'_>,
     keys: &mut LastKeys,
     target: CommitId,
-) -> Plan<Result<Vec<Change>, Block>> {
+) -> Plan<Result<Vec<Change>, RevertBlocker>> {
     let commit = records.commit(target)?;
     let own = appended(&tract_compile::View::empty(), commit);
     let all: Vec<Change> =
@@ -371,14 +371,14 @@ fn take_back(
 /// Applies an inverse; a row returns at the key that it last had on this line.
 fn apply(
     records: &Records,
-    work: &mut Work<'_>,
+    work: &mut WorkingView<'_>,
     keys: &mut LastKeys,
     target: CommitId,
     undo: &Change,
-) -> Plan<Result<Change, Block>> {
+) -> Plan<Result<Change, RevertBlocker>> {
     let slot = undo.slot().resolve(target);
     let present = work.get(slot);
-    let block = |field| Ok(Err(Block { slot, field }));
+    let block = |field| Ok(Err(RevertBlocker { slot, field }));
     match *undo {
         Change::Remove { slot: this, row } => {
             let Some(present) = present else { return block(Field::Presence) };
@@ -433,7 +433,7 @@ fn apply(
 }
 
 /// Gives back the tools that were in force before a target, where its own are in force still.
-fn give_tools_back(records: &Records, target: CommitId, undone: &mut Undone) -> Plan<()> {
+fn give_tools_back(records: &Records, target: CommitId, undone: &mut RevertedChanges) -> Plan<()> {
     let commit = records.commit(target)?;
     let before = before(records, commit)?;
     let now = (commit.toolset, commit.active_toolset());

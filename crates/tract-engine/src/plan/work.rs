@@ -8,7 +8,7 @@ use tract_core::{Change, Commit, CommitId, Op};
 use super::{Line, Plan, Records, Refusal};
 
 /// A view with planned changes laid over it.
-pub(super) struct Work<'a> {
+pub(super) struct WorkingView<'a> {
     view: &'a View,
     over: HashMap<CommitId, Option<Row>>,
     /// The keys of rows that were taken out here.
@@ -16,7 +16,7 @@ pub(super) struct Work<'a> {
     pub(super) next: u64,
 }
 
-impl<'a> Work<'a> {
+impl<'a> WorkingView<'a> {
     pub(super) fn new(view: &'a View) -> Self {
         Self { view, over: HashMap::new(), last_keys: HashMap::new(), next: view.next() }
     }
@@ -42,13 +42,13 @@ impl<'a> Work<'a> {
     }
 
     /// Returns what is known of a message, to restore it when a plan fails half way.
-    pub(super) fn save(&self, slot: CommitId) -> Saved {
+    pub(super) fn save(&self, slot: CommitId) -> SavedRow {
         let (over, key) = (self.over.get(&slot).copied(), self.last_keys.get(&slot).copied());
-        Saved { slot, over, key, next: self.next }
+        SavedRow { slot, over, key, next: self.next }
     }
 
     /// Undoes the last [`put`](Self::put) or [`take`](Self::take) since this was saved.
-    pub(super) fn restore(&mut self, saved: Saved) {
+    pub(super) fn restore(&mut self, saved: SavedRow) {
         match saved.over {
             Some(row) => self.over.insert(saved.slot, row),
             None => self.over.remove(&saved.slot),
@@ -102,7 +102,7 @@ impl<'a> Work<'a> {
 }
 
 /// What a plan knew of a message before it changed it.
-pub(super) struct Saved {
+pub(super) struct SavedRow {
     slot: CommitId,
     over: Option<Option<Row>>,
     key: Option<u64>,
@@ -261,7 +261,7 @@ pub(super) fn hidden_by(line: &Line, records: &Records, slot: CommitId) -> Plan<
             }
             Op::Merge { .. } => {
                 // The summary came along with the merge.
-                let covers = Covers::of(records, line.view().rows().copied())?;
+                let covers = SummaryCover::of(records, line.view().rows().copied())?;
                 return Ok(Some(covers.summary(slot).unwrap_or(commit.id())));
             }
             Op::Append { .. }
@@ -276,13 +276,13 @@ pub(super) fn hidden_by(line: &Line, records: &Records, slot: CommitId) -> Plan<
 }
 
 /// What lies under which summary.
-pub(super) struct Covers {
+pub(super) struct SummaryCover {
     under: HashMap<CommitId, CommitId>,
     twice: Option<(CommitId, CommitId)>,
     slots: HashSet<CommitId>,
 }
 
-impl Covers {
+impl SummaryCover {
     /// Finds the summaries among rows and all that lies under them, through summaries of
     /// summaries.
     pub(super) fn of(records: &Records, rows: impl Iterator<Item = Row>) -> Plan<Self> {

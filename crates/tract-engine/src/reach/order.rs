@@ -2,7 +2,7 @@
 
 use tract_core::CommitId;
 
-use super::{Known, NONE, Reach};
+use super::{KnownCommit, NONE, CommitGraph};
 
 /// The order in which every commit is folded onto its first parent.
 ///
@@ -18,9 +18,9 @@ pub(crate) struct FoldOrder {
     children: Vec<u32>,
 }
 
-impl Reach {
+impl CommitGraph {
     fn is_read(&self, number: u32) -> bool {
-        self.state(number) == Known::Read
+        self.state(number) == KnownCommit::Read
     }
 
     fn count(&self) -> u32 {
@@ -122,7 +122,7 @@ impl Reach {
     }
 
     /// Returns, by number, whether one of some commits is the commit itself or continues it.
-    pub(crate) fn leading_to(&self, commits: impl IntoIterator<Item = CommitId>) -> Leading {
+    pub(crate) fn leading_to(&self, commits: impl IntoIterator<Item = CommitId>) -> AncestorSet {
         let mut leads = vec![false; self.ids.len()];
         for id in commits {
             let mut next = self.numbers.get(&id).copied();
@@ -134,11 +134,11 @@ impl Reach {
                 next = self.parent(number);
             }
         }
-        Leading(leads)
+        AncestorSet(leads)
     }
 
     /// Returns whether a commit leads to one of some others.
-    pub(crate) fn leads(&self, id: CommitId, leading: &Leading) -> bool {
+    pub(crate) fn leads(&self, id: CommitId, leading: &AncestorSet) -> bool {
         let number = self.numbers.get(&id);
         number.and_then(|number| leading.0.get(*number as usize)).copied().unwrap_or_default()
     }
@@ -160,7 +160,7 @@ impl Reach {
 
 /// The commits that lead to some others.
 #[derive(Debug)]
-pub(crate) struct Leading(Vec<bool>);
+pub(crate) struct AncestorSet(Vec<bool>);
 
 fn at(numbers: &[u32], place: u32) -> u32 {
     numbers.get(place as usize).copied().unwrap_or(NONE)
@@ -193,14 +193,14 @@ mod tests {
     }
 
     /// Commits by their first parents, each of an earlier number.
-    fn reach(parents: &[Option<usize>]) -> Reach {
-        let mut reach = Reach::default();
+    fn reach(parents: &[Option<usize>]) -> CommitGraph {
+        let mut reach = CommitGraph::default();
         // Heads are read before what they lead to.
         for (number, parent) in parents.iter().enumerate().rev() {
             let at = reach.number(id(number)).unwrap();
             let parent = parent.map_or(NONE, |parent| reach.number(id(parent)).unwrap());
             reach.parents[at as usize] = parent;
-            reach.set(at, Known::Read);
+            reach.set(at, KnownCommit::Read);
         }
         reach
     }

@@ -13,7 +13,7 @@ use tract_hooks::{Summarize, SummaryError, ToolSummarization, kept_texts, summar
 pub use self::range::{SummarizeRange, SummarizedRange};
 pub use self::results::{CompressToolCalls, CompressedToolCalls};
 use crate::error::{Error, Result};
-use crate::pending::Place;
+use crate::pending::WriteTarget;
 use crate::repo::Repo;
 use crate::txn::Txn;
 use crate::write::WriteOptions;
@@ -77,7 +77,7 @@ impl Repo {
 
 /// Summarises one content by the port of the hooks.
 pub(crate) async fn summary_of(
-    place: Place<'_>,
+    place: WriteTarget<'_>,
     content: &Content,
     tool: Option<&str>,
     how: &Summarize,

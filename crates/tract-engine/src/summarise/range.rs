@@ -2,7 +2,7 @@
 
 use tract_core::{
     Blob, By, Change, Commit, CommitId, Content, Message, Op, Origin, Priority, RefName,
-    SummaryRequest, This,
+    SummaryRequest, CommitRef,
 };
 use tract_hooks::{
     CONVERSATION, DecisionRecord, Summarize, SummaryError, kept_texts, summarize_checked,
@@ -93,7 +93,7 @@ impl Repo {
             .changes
             .iter()
             .filter_map(|change| match change {
-                Change::Remove { slot: This::Id(slot), .. } => Some(*slot),
+                Change::Remove { slot: CommitRef::Id(slot), .. } => Some(*slot),
                 _ => None,
             })
             .collect();

@@ -2,7 +2,7 @@
 
 use tract_core::{Commit, CommitId};
 
-use super::entry::{AtHand, Entry, entries};
+use super::entry::{LoadedObjects, TurnEntry, entries};
 use super::index::{counted, same};
 use super::row::TurnRow;
 use crate::error::Result;
@@ -16,19 +16,19 @@ use crate::repo::Repo;
 pub(crate) struct TurnsSinceRow {
     /// The nearest earlier commit whose row has entries; `None` before the first.
     row: Option<CommitId>,
-    entries: Vec<Entry>,
+    entries: Vec<TurnEntry>,
 }
 
 impl TurnsSinceRow {
     /// Adds what a commit says.
-    pub(crate) fn add(&mut self, entries: Vec<Entry>) {
+    pub(crate) fn add(&mut self, entries: Vec<TurnEntry>) {
         self.entries.extend(entries);
     }
 }
 
 /// Reads what each of these commits says of tool turns.
-pub(crate) async fn said_by(repo: &Repo, commits: &[Commit]) -> Result<Vec<Vec<Entry>>> {
-    entries(repo, commits, &mut AtHand::default()).await
+pub(crate) async fn entries_of(repo: &Repo, commits: &[Commit]) -> Result<Vec<Vec<TurnEntry>>> {
+    entries(repo, commits, &mut LoadedObjects::default()).await
 }
 
 /// Whether the row at a commit says what its line says. `since` is what the line said before that

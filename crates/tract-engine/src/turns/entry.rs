@@ -13,22 +13,22 @@ use crate::repo::Repo;
 
 /// One thing that a commit says of tool turns. Entries of a line, oldest first, give its turns.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub(crate) enum TurnEntry {
     /// A message with calls stands in the view.
-    Calls(Said<Vec<String>>),
+    Calls(MessageVersion<Vec<String>>),
     /// A result stands in the view; the call that it answers was settled when it was written.
-    Answer(Said<Answered>, Option<CallRef>),
+    Answer(MessageVersion<ResultSummary>, Option<CallRef>),
     /// A message with calls says something else.
-    NewCalls(Said<Vec<String>>),
+    NewCalls(MessageVersion<Vec<String>>),
     /// A result says something else: it is no further result.
-    NewAnswer(Said<Answered>),
+    NewAnswer(MessageVersion<ResultSummary>),
     /// A message with calls, or a result, is no row any more.
     Gone(CommitId),
 }
 
 /// What a version of a message says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Said<T> {
+pub(crate) struct MessageVersion<T> {
     /// The message's lasting name.
     pub(crate) slot: CommitId,
     /// The commit whose content this is.
@@ -41,7 +41,7 @@ pub(crate) struct Said<T> {
 
 /// What a result says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Answered {
+pub(crate) struct ResultSummary {
     /// The tool's name, where it was told.
     pub(crate) name: Option<String>,
     /// Whether the tool failed.
@@ -50,28 +50,28 @@ pub(crate) struct Answered {
 
 /// Commits and blobs that are at hand, so that they need not be read.
 #[derive(Default)]
-pub(crate) struct AtHand {
+pub(crate) struct LoadedObjects {
     pub(crate) commits: HashMap<CommitId, Commit>,
     pub(crate) blobs: HashMap<BlobId, Blob>,
 }
 
 /// A version that has to be looked at.
-struct Look {
+struct VersionLookup {
     commit: usize,
     slot: CommitId,
     version: CommitId,
-    how: How,
+    how: VersionChange,
 }
 
 #[derive(Clone, Copy)]
-enum How {
+enum VersionChange {
     Added(Option<CallRef>),
     Changed,
     Removed,
 }
 
 /// Whether a message that was just made is seen to say nothing of tool turns.
-pub(crate) fn says_nothing(commit: &Commit, blobs: &[Blob]) -> bool {
+pub(crate) fn has_no_entries(commit: &Commit, blobs: &[Blob]) -> bool {
     matches!(commit.op, Op::Append { .. })
         && match commit.kind {
             Some(Kind::ToolResult | Kind::Custom(_)) => false,
@@ -92,11 +92,11 @@ fn is_one_text(content: &str) -> bool {
 pub(crate) async fn entries(
     repo: &Repo,
     commits: &[Commit],
-    hand: &mut AtHand,
-) -> Result<Vec<Vec<Entry>>> {
+    hand: &mut LoadedObjects,
+) -> Result<Vec<Vec<TurnEntry>>> {
     let mut looks = Vec::new();
     for (place, commit) in commits.iter().enumerate() {
-        look(repo, place, commit, &mut looks).await?;
+        collect_lookups(repo, place, commit, &mut looks).await?;
         hand.commits.entry(commit.id()).or_insert_with(|| commit.clone());
     }
     read_commits(repo, looks.iter().map(|look| look.version), hand).await?;
@@ -109,7 +109,7 @@ pub(crate) async fn entries(
         }
     }
     read_blobs(repo, contents, hand).await?;
-    let mut found: Vec<Vec<Entry>> = commits.iter().map(|_| Vec::new()).collect();
+    let mut found: Vec<Vec<TurnEntry>> = commits.iter().map(|_| Vec::new()).collect();
     for look in &looks {
         if let (Some(entry), Some(out)) = (seen(repo, look, hand)?, found.get_mut(look.commit)) {
             out.push(entry);
@@ -119,12 +119,12 @@ pub(crate) async fn entries(
 }
 
 /// Takes down which versions a commit brings in, changes or takes out.
-async fn look(repo: &Repo, place: usize, commit: &Commit, looks: &mut Vec<Look>) -> Result<()> {
+async fn collect_lookups(repo: &Repo, place: usize, commit: &Commit, looks: &mut Vec<VersionLookup>) -> Result<()> {
     let id = commit.id();
-    let mut take = |slot, version, how| looks.push(Look { commit: place, slot, version, how });
+    let mut take = |slot, version, how| looks.push(VersionLookup { commit: place, slot, version, how });
     if let Op::Append { slot, answers, .. } = &commit.op {
         if matches!(commit.kind, Some(Kind::ToolResult | Kind::Assistant | Kind::Custom(_))) {
-            take(slot.unwrap_or(id), id, How::Added(*answers));
+            take(slot.unwrap_or(id), id, VersionChange::Added(*answers));
         }
         return Ok(());
     }
@@ -140,10 +140,10 @@ async fn look(repo: &Repo, place: usize, commit: &Commit, looks: &mut Vec<Look>)
         let slot = change.slot().resolve(id);
         match change {
             Change::Add { row, .. } => {
-                take(slot, row.version.resolve(id), How::Added(row.answers));
+                take(slot, row.version.resolve(id), VersionChange::Added(row.answers));
             }
-            Change::Remove { row, .. } => take(slot, row.version.resolve(id), How::Removed),
-            Change::Version { to, .. } => take(slot, to.resolve(id), How::Changed),
+            Change::Remove { row, .. } => take(slot, row.version.resolve(id), VersionChange::Removed),
+            Change::Version { to, .. } => take(slot, to.resolve(id), VersionChange::Changed),
             Change::Mark { .. } => {}
         }
     }
@@ -151,7 +151,7 @@ async fn look(repo: &Repo, place: usize, commit: &Commit, looks: &mut Vec<Look>)
 }
 
 /// Says what a version is to tool turns; `None` when it is nothing to them.
-fn seen(repo: &Repo, look: &Look, hand: &AtHand) -> Result<Option<Entry>> {
+fn seen(repo: &Repo, look: &VersionLookup, hand: &LoadedObjects) -> Result<Option<TurnEntry>> {
     let version = look.version;
     let Some(commit) = hand.commits.get(&version) else {
         return Err(Error::Missing(ObjectId::Commit(version)));
@@ -169,13 +169,13 @@ fn seen(repo: &Repo, look: &Look, hand: &AtHand) -> Result<Option<Entry>> {
     let tokens = || count_content(&content, repo.counter());
     let slot = look.slot;
     Ok(match (&content, look.how) {
-        (Content::ToolResult(_), How::Removed) => Some(Entry::Gone(slot)),
+        (Content::ToolResult(_), VersionChange::Removed) => Some(TurnEntry::Gone(slot)),
         (Content::ToolResult(answer), how) => {
-            let what = Answered { name: answer.name.clone(), is_error: answer.is_error };
-            let said = Said { slot, version, tokens: tokens(), what };
+            let what = ResultSummary { name: answer.name.clone(), is_error: answer.is_error };
+            let said = MessageVersion { slot, version, tokens: tokens(), what };
             Some(match how {
-                How::Added(call) => Entry::Answer(said, call),
-                How::Changed | How::Removed => Entry::NewAnswer(said),
+                VersionChange::Added(call) => TurnEntry::Answer(said, call),
+                VersionChange::Changed | VersionChange::Removed => TurnEntry::NewAnswer(said),
             })
         }
         (content, how) => {
@@ -183,13 +183,13 @@ fn seen(repo: &Repo, look: &Look, hand: &AtHand) -> Result<Option<Entry>> {
             if names.is_empty() {
                 return Ok(None);
             }
-            if matches!(how, How::Removed) {
-                return Ok(Some(Entry::Gone(slot)));
+            if matches!(how, VersionChange::Removed) {
+                return Ok(Some(TurnEntry::Gone(slot)));
             }
-            let said = Said { slot, version, tokens: tokens(), what: names };
+            let said = MessageVersion { slot, version, tokens: tokens(), what: names };
             Some(match how {
-                How::Added(_) => Entry::Calls(said),
-                How::Changed | How::Removed => Entry::NewCalls(said),
+                VersionChange::Added(_) => TurnEntry::Calls(said),
+                VersionChange::Changed | VersionChange::Removed => TurnEntry::NewCalls(said),
             })
         }
     })
@@ -198,7 +198,7 @@ fn seen(repo: &Repo, look: &Look, hand: &AtHand) -> Result<Option<Entry>> {
 async fn read_commits(
     repo: &Repo,
     ids: impl Iterator<Item = CommitId>,
-    hand: &mut AtHand,
+    hand: &mut LoadedObjects,
 ) -> Result<()> {
     let missing: BTreeSet<CommitId> = ids.filter(|id| !hand.commits.contains_key(id)).collect();
     if missing.is_empty() {
@@ -213,7 +213,7 @@ async fn read_commits(
 /// How many contents are read together, so that few large ones are in memory at once.
 const BLOBS: usize = 2048;
 
-async fn read_blobs(repo: &Repo, ids: Vec<BlobId>, hand: &mut AtHand) -> Result<()> {
+async fn read_blobs(repo: &Repo, ids: Vec<BlobId>, hand: &mut LoadedObjects) -> Result<()> {
     let missing: BTreeSet<BlobId> =
         ids.into_iter().filter(|id| !hand.blobs.contains_key(id)).collect();
     let missing: Vec<BlobKey> = missing.into_iter().map(BlobKey::from).collect();

@@ -8,18 +8,18 @@
 use tract_core::store::Walk;
 use tract_core::{Batch, BatchId, Commit, CommitId, DerivedKind, DerivedRow, LogNote, OperationId};
 
-use super::entry::{AtHand, Entry, Said, entries};
+use super::entry::{LoadedObjects, TurnEntry, MessageVersion, entries};
 use super::row::TurnRow;
 use crate::error::{Error, Result};
-use crate::plan::Silence;
+use crate::plan::TurnIndexGap;
 use crate::repo::Repo;
 
 /// After how many commits of a line a row is written.
 pub(crate) const EVERY: u64 = 1024;
 
 /// Reads all that a line says of tool turns, oldest first.
-pub(crate) async fn of_line(repo: &Repo, head: CommitId) -> Result<Vec<Entry>> {
-    let mut parts: Vec<Vec<Entry>> = Vec::new();
+pub(crate) async fn of_line(repo: &Repo, head: CommitId) -> Result<Vec<TurnEntry>> {
+    let mut parts: Vec<Vec<TurnEntry>> = Vec::new();
     let mut next = Some(head);
     while let Some(at) = next {
         let (since, row) = since_row(repo, at).await?;
@@ -43,7 +43,7 @@ pub(crate) async fn of_line(repo: &Repo, head: CommitId) -> Result<Vec<Entry>> {
 ///
 /// # Errors
 /// [`Error::NotOnLine`] when `after` is not among them.
-pub(crate) async fn after(repo: &Repo, head: CommitId, after: CommitId) -> Result<Vec<Entry>> {
+pub(crate) async fn after(repo: &Repo, head: CommitId, after: CommitId) -> Result<Vec<TurnEntry>> {
     let mut next = Some(head).filter(|head| *head != after);
     let mut parts = Vec::new();
     while let Some(at) = next {
@@ -65,7 +65,7 @@ pub(crate) async fn after(repo: &Repo, head: CommitId, after: CommitId) -> Resul
 async fn since_row(
     repo: &Repo,
     head: CommitId,
-) -> Result<(Vec<Entry>, Option<(CommitId, TurnRow)>)> {
+) -> Result<(Vec<TurnEntry>, Option<(CommitId, TurnRow)>)> {
     let mut parts = Vec::new();
     let mut next = Some(head);
     let mut row = None;
@@ -89,8 +89,8 @@ async fn since_row(
     Ok((parts.concat(), row))
 }
 
-async fn oldest_first(repo: &Repo, newest_first: Vec<Commit>) -> Result<Vec<Entry>> {
-    let mut found = entries(repo, &newest_first, &mut AtHand::default()).await?;
+async fn oldest_first(repo: &Repo, newest_first: Vec<Commit>) -> Result<Vec<TurnEntry>> {
+    let mut found = entries(repo, &newest_first, &mut LoadedObjects::default()).await?;
     found.reverse();
     Ok(found.concat())
 }
@@ -106,14 +106,14 @@ pub(super) async fn counted(repo: &Repo, mut row: TurnRow) -> Result<TurnRow> {
     if row.counter == repo.counter().name() {
         return Ok(row);
     }
-    fn count<T>(said: &mut Said<T>) -> (CommitId, &mut u64) {
+    fn count<T>(said: &mut MessageVersion<T>) -> (CommitId, &mut u64) {
         (said.version, &mut said.tokens)
     }
     for entry in &mut row.entries {
         let (version, tokens) = match entry {
-            Entry::Calls(said) | Entry::NewCalls(said) => count(said),
-            Entry::Answer(said, _) | Entry::NewAnswer(said) => count(said),
-            Entry::Gone(_) => continue,
+            TurnEntry::Calls(said) | TurnEntry::NewCalls(said) => count(said),
+            TurnEntry::Answer(said, _) | TurnEntry::NewAnswer(said) => count(said),
+            TurnEntry::Gone(_) => continue,
         };
         let content = repo.content_of(version).await?;
         *tokens = tract_compile::count_content(&content, repo.counter());
@@ -139,13 +139,13 @@ impl NewRow {
     }
 
     /// What is known of the line right after it.
-    pub(crate) fn silence(&self) -> Silence {
-        Silence { before: self.spoken }
+    pub(crate) fn silence(&self) -> TurnIndexGap {
+        TurnIndexGap { before: self.spoken }
     }
 }
 
 /// Makes the row that is due at a head, where it is known that nothing was said since the last.
-pub(crate) fn silent_row(repo: &Repo, head: CommitId, silence: Silence) -> NewRow {
+pub(crate) fn silent_row(repo: &Repo, head: CommitId, silence: TurnIndexGap) -> NewRow {
     let counter = repo.counter().name().to_owned();
     NewRow::new(head, &TurnRow { counter, before: silence.before, entries: Vec::new() })
 }
@@ -156,7 +156,7 @@ pub(crate) async fn due(
     repo: &Repo,
     head: CommitId,
     made: Vec<Commit>,
-    hand: &mut AtHand,
+    hand: &mut LoadedObjects,
 ) -> Result<NewRow> {
     Ok(NewRow::new(head, &row_at(repo, head, made, hand).await?))
 }
@@ -166,7 +166,7 @@ async fn row_at(
     repo: &Repo,
     head: CommitId,
     made: Vec<Commit>,
-    hand: &mut AtHand,
+    hand: &mut LoadedObjects,
 ) -> Result<TurnRow> {
     let stored = match made.last() {
         Some(oldest) => oldest.parent(),
@@ -221,7 +221,7 @@ async fn rows_of(
         let Some(at) = chunk.last().copied() else { continue };
         let found = repo.store().commits(repo.name(), chunk).await?;
         let commits: Vec<Commit> = found.into_iter().flatten().collect();
-        let entries = entries(repo, &commits, &mut AtHand::default()).await?.concat();
+        let entries = entries(repo, &commits, &mut LoadedObjects::default()).await?.concat();
         let counter = repo.counter().name().to_owned();
         let is_empty = entries.is_empty();
         rows.push(TurnRow { counter, before, entries }.encode(at));

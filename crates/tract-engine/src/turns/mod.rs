@@ -10,10 +10,10 @@ use std::collections::HashMap;
 
 use tract_core::{CallRef, CommitId};
 
-pub(crate) use self::check::{TurnsSinceRow, is_sound, said_by};
+pub(crate) use self::check::{TurnsSinceRow, is_sound, entries_of};
 pub use self::drop_failed::DroppedTurns;
-use self::entry::{Answered, Said};
-pub(crate) use self::entry::{AtHand, Entry, says_nothing};
+use self::entry::{ResultSummary, MessageVersion};
+pub(crate) use self::entry::{LoadedObjects, TurnEntry, has_no_entries};
 pub(crate) use self::index::{EVERY, NewRow, catch_up, due, rebuild_all, silent_row};
 use crate::error::Result;
 use crate::repo::Repo;
@@ -185,7 +185,7 @@ impl Repo {
         head: Option<CommitId>,
         query: &ToolQuery,
     ) -> Result<Pages<ToolTurn>> {
-        let found = Found::read(self, head, query).await?;
+        let found = TurnMessages::read(self, head, query).await?;
         let turns = found.turns(query).into_iter();
         let wanted =
             turns.filter(|turn| turn.tool_names.iter().any(|name| query.wants(name))).collect();
@@ -201,7 +201,7 @@ impl Repo {
         head: Option<CommitId>,
         query: &ToolQuery,
     ) -> Result<Pages<FoundResult>> {
-        let mut found = Found::read(self, head, query).await?;
+        let mut found = TurnMessages::read(self, head, query).await?;
         found.name_results(self).await?;
         let results = found.results.iter().filter(|result| result.shows(query));
         let results = results.map(|result| result.found(&found.names));
@@ -222,7 +222,7 @@ impl Repo {
         head: Option<CommitId>,
         query: &ToolQuery,
     ) -> Result<Pages<FoundCall>> {
-        let found = Found::read(self, head, query).await?;
+        let found = TurnMessages::read(self, head, query).await?;
         let calls = found.calls.into_iter().filter(|call| {
             call.shows(query) && call.said.what.iter().any(|name| query.wants(name))
         });
@@ -238,26 +238,26 @@ impl Repo {
 
 /// Calls and results as the entries of a line leave them, in order of first sight.
 #[derive(Default)]
-struct Found {
-    calls: Vec<Standing<Vec<String>>>,
-    results: Vec<Standing<Answered>>,
+struct TurnMessages {
+    calls: Vec<TurnMessage<Vec<String>>>,
+    results: Vec<TurnMessage<ResultSummary>>,
     /// The names that calls give, by the slots of their messages.
     names: HashMap<CommitId, Vec<String>>,
 }
 
-struct Standing<T> {
-    said: Said<T>,
+struct TurnMessage<T> {
+    said: MessageVersion<T>,
     call: Option<CallRef>,
     is_row: bool,
 }
 
-impl<T> Standing<T> {
+impl<T> TurnMessage<T> {
     fn shows(&self, query: &ToolQuery) -> bool {
         self.is_row || query.hidden
     }
 }
 
-impl Standing<Answered> {
+impl TurnMessage<ResultSummary> {
     fn found(&self, names: &HashMap<CommitId, Vec<String>>) -> FoundResult {
         let called = || {
             let call = self.call?;
@@ -274,7 +274,7 @@ impl Standing<Answered> {
     }
 }
 
-impl Found {
+impl TurnMessages {
     async fn read(repo: &Repo, head: Option<CommitId>, query: &ToolQuery) -> Result<Self> {
         let entries = match (head, query.after) {
             (Some(head), None) => index::of_line(repo, head).await?,
@@ -285,35 +285,35 @@ impl Found {
         Ok(Self::of(entries))
     }
 
-    fn of(entries: Vec<Entry>) -> Self {
+    fn of(entries: Vec<TurnEntry>) -> Self {
         let mut found = Self::default();
         let mut calls: HashMap<CommitId, usize> = HashMap::new();
         let mut results: HashMap<CommitId, usize> = HashMap::new();
         for entry in entries {
             match entry {
-                Entry::Calls(said) => {
+                TurnEntry::Calls(said) => {
                     let place = *calls.entry(said.slot).or_insert(found.calls.len());
-                    put(&mut found.calls, place, Standing { said, call: None, is_row: true });
+                    put(&mut found.calls, place, TurnMessage { said, call: None, is_row: true });
                 }
-                Entry::Answer(said, call) => {
+                TurnEntry::Answer(said, call) => {
                     let place = *results.entry(said.slot).or_insert(found.results.len());
-                    put(&mut found.results, place, Standing { said, call, is_row: true });
+                    put(&mut found.results, place, TurnMessage { said, call, is_row: true });
                 }
-                Entry::NewCalls(said) => {
+                TurnEntry::NewCalls(said) => {
                     if let Some(call) =
                         calls.get(&said.slot).and_then(|place| found.calls.get_mut(*place))
                     {
                         call.said = said;
                     }
                 }
-                Entry::NewAnswer(said) => {
+                TurnEntry::NewAnswer(said) => {
                     if let Some(result) =
                         results.get(&said.slot).and_then(|place| found.results.get_mut(*place))
                     {
                         result.said = said;
                     }
                 }
-                Entry::Gone(slot) => {
+                TurnEntry::Gone(slot) => {
                     if let Some(call) =
                         calls.get(&slot).and_then(|place| found.calls.get_mut(*place))
                     {
@@ -358,7 +358,7 @@ impl Found {
                 answers.entry(call.slot).or_default().push(result.found(&self.names));
             }
         }
-        let turn = |call: &Standing<Vec<String>>| {
+        let turn = |call: &TurnMessage<Vec<String>>| {
             let mut results = answers.remove(&call.said.slot).unwrap_or_default();
             results.sort_by_key(|result| result.call.map(|call| call.index));
             ToolTurn {

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use tract_core::{Blob, CallRef, CommitId, DerivedKind, DerivedRow};
 
-use super::entry::{Answered, Entry, Said};
+use super::entry::{ResultSummary, TurnEntry, MessageVersion};
 
 /// The version of the format.
 const VERSION: u8 = 1;
@@ -21,7 +21,7 @@ pub(crate) struct TurnRow {
     /// The nearest earlier commit of the line whose row has entries.
     pub(crate) before: Option<CommitId>,
     /// What the commits since the row before say, oldest first.
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<TurnEntry>,
 }
 
 mod tag {
@@ -63,7 +63,7 @@ impl TurnRow {
         let mut places: HashMap<CommitId, u64> = HashMap::new();
         for (place, entry) in (0..).zip(&self.entries) {
             write(&mut out, entry, &names, &places);
-            if let Entry::Calls(said) = entry {
+            if let TurnEntry::Calls(said) = entry {
                 places.insert(said.slot, place);
             }
         }
@@ -100,15 +100,15 @@ impl TurnRow {
     }
 }
 
-fn names_of(entry: &Entry) -> Vec<&str> {
+fn names_of(entry: &TurnEntry) -> Vec<&str> {
     match entry {
-        Entry::Calls(said) | Entry::NewCalls(said) => {
+        TurnEntry::Calls(said) | TurnEntry::NewCalls(said) => {
             said.what.iter().map(String::as_str).collect()
         }
-        Entry::Answer(said, _) | Entry::NewAnswer(said) => {
+        TurnEntry::Answer(said, _) | TurnEntry::NewAnswer(said) => {
             said.what.name.as_deref().into_iter().collect()
         }
-        Entry::Gone(_) => Vec::new(),
+        TurnEntry::Gone(_) => Vec::new(),
     }
 }
 
@@ -122,12 +122,12 @@ fn checksum(commit: CommitId, bytes: &[u8]) -> [u8; 8] {
     short
 }
 
-fn write(out: &mut Vec<u8>, entry: &Entry, names: &[&str], places: &HashMap<CommitId, u64>) {
+fn write(out: &mut Vec<u8>, entry: &TurnEntry, names: &[&str], places: &HashMap<CommitId, u64>) {
     let name_place = |name: &str| names.binary_search(&name).unwrap_or_default() as u64;
     match entry {
-        Entry::Calls(said) | Entry::NewCalls(said) => {
+        TurnEntry::Calls(said) | TurnEntry::NewCalls(said) => {
             let kind = match entry {
-                Entry::Calls(_) => tag::CALLS,
+                TurnEntry::Calls(_) => tag::CALLS,
                 _ => tag::NEW_CALLS,
             };
             start(out, kind, said.slot, said.version);
@@ -135,7 +135,7 @@ fn write(out: &mut Vec<u8>, entry: &Entry, names: &[&str], places: &HashMap<Comm
             number(out, said.what.len() as u64);
             said.what.iter().for_each(|name| number(out, name_place(name)));
         }
-        Entry::Answer(said, call) => {
+        TurnEntry::Answer(said, call) => {
             let near = call.and_then(|call| places.get(&call.slot).copied());
             let bound = if call.is_some() { tag::BOUND } else { 0 };
             let near_flag = if near.is_some() { tag::NEAR } else { 0 };
@@ -154,21 +154,21 @@ fn write(out: &mut Vec<u8>, entry: &Entry, names: &[&str], places: &HashMap<Comm
                 number(out, u64::from(call.index));
             }
         }
-        Entry::NewAnswer(said) => {
+        TurnEntry::NewAnswer(said) => {
             start(out, tag::NEW_ANSWER | flags(&said.what), said.slot, said.version);
             answered(out, said, name_place);
         }
-        Entry::Gone(slot) => start(out, tag::GONE, *slot, *slot),
+        TurnEntry::Gone(slot) => start(out, tag::GONE, *slot, *slot),
     }
 }
 
-fn flags(what: &Answered) -> u8 {
+fn flags(what: &ResultSummary) -> u8 {
     let error = if what.is_error { tag::IS_ERROR } else { 0 };
     let named = if what.name.is_some() { tag::NAMED } else { 0 };
     error | named
 }
 
-fn answered(out: &mut Vec<u8>, said: &Said<Answered>, name_place: impl Fn(&str) -> u64) {
+fn answered(out: &mut Vec<u8>, said: &MessageVersion<ResultSummary>, name_place: impl Fn(&str) -> u64) {
     number(out, said.tokens);
     if let Some(name) = &said.what.name {
         number(out, name_place(name));
@@ -236,7 +236,7 @@ impl Input<'_> {
         names.get(usize::try_from(self.number()?).ok()?).cloned()
     }
 
-    fn entry(&mut self, names: &[String], before: &[Entry]) -> Option<Entry> {
+    fn entry(&mut self, names: &[String], before: &[TurnEntry]) -> Option<TurnEntry> {
         let head = self.byte()?;
         let slot = self.id()?;
         let version = if head & tag::VERSION != 0 { self.id()? } else { slot };
@@ -245,16 +245,16 @@ impl Input<'_> {
                 let tokens = self.number()?;
                 let count = self.number()?;
                 let what = (0..count).map(|_| self.name(names)).collect::<Option<Vec<String>>>()?;
-                let said = Said { slot, version, tokens, what };
-                if kind == tag::CALLS { Entry::Calls(said) } else { Entry::NewCalls(said) }
+                let said = MessageVersion { slot, version, tokens, what };
+                if kind == tag::CALLS { TurnEntry::Calls(said) } else { TurnEntry::NewCalls(said) }
             }
             kind @ (tag::ANSWER | tag::NEW_ANSWER) => {
                 let tokens = self.number()?;
                 let name = if head & tag::NAMED != 0 { Some(self.name(names)?) } else { None };
-                let what = Answered { name, is_error: head & tag::IS_ERROR != 0 };
-                let said = Said { slot, version, tokens, what };
+                let what = ResultSummary { name, is_error: head & tag::IS_ERROR != 0 };
+                let said = MessageVersion { slot, version, tokens, what };
                 if kind == tag::NEW_ANSWER {
-                    return Some(Entry::NewAnswer(said));
+                    return Some(TurnEntry::NewAnswer(said));
                 }
                 let call = match (head & tag::BOUND != 0, head & tag::NEAR != 0) {
                     (false, _) => None,
@@ -264,17 +264,17 @@ impl Input<'_> {
                         Some(CallRef { slot, index })
                     }
                 };
-                Entry::Answer(said, call)
+                TurnEntry::Answer(said, call)
             }
-            tag::GONE => Entry::Gone(slot),
+            tag::GONE => TurnEntry::Gone(slot),
             _ => return None,
         })
     }
 
-    fn near(&mut self, before: &[Entry]) -> Option<CommitId> {
+    fn near(&mut self, before: &[TurnEntry]) -> Option<CommitId> {
         match before.get(usize::try_from(self.number()?).ok()?)? {
-            Entry::Calls(said) => Some(said.slot),
-            Entry::Answer(..) | Entry::NewCalls(_) | Entry::NewAnswer(_) | Entry::Gone(_) => None,
+            TurnEntry::Calls(said) => Some(said.slot),
+            TurnEntry::Answer(..) | TurnEntry::NewCalls(_) | TurnEntry::NewAnswer(_) | TurnEntry::Gone(_) => None,
         }
     }
 }
@@ -289,21 +289,21 @@ mod tests {
 
     fn row() -> TurnRow {
         let said =
-            |n: u8, what| Said { slot: id(n), version: id(n), tokens: 300 + u64::from(n), what };
+            |n: u8, what| MessageVersion { slot: id(n), version: id(n), tokens: 300 + u64::from(n), what };
         let names = vec!["grep".to_owned(), "ls".to_owned(), "grep".to_owned()];
-        let what = Answered { name: Some("ls".to_owned()), is_error: true };
-        let bare = Answered { name: None, is_error: false };
+        let what = ResultSummary { name: Some("ls".to_owned()), is_error: true };
+        let bare = ResultSummary { name: None, is_error: false };
         TurnRow {
             counter: "approx".to_owned(),
             before: Some(id(9)),
             entries: vec![
-                Entry::Calls(Said { slot: id(1), version: id(1), tokens: 7, what: names.clone() }),
-                Entry::Answer(said(2, what.clone()), Some(CallRef { slot: id(1), index: 1 })),
-                Entry::Answer(said(3, bare.clone()), Some(CallRef { slot: id(8), index: 300 })),
-                Entry::Answer(said(4, bare), None),
-                Entry::NewAnswer(Said { slot: id(2), version: id(5), tokens: 0, what }),
-                Entry::NewCalls(Said { slot: id(1), version: id(6), tokens: 1, what: names }),
-                Entry::Gone(id(4)),
+                TurnEntry::Calls(MessageVersion { slot: id(1), version: id(1), tokens: 7, what: names.clone() }),
+                TurnEntry::Answer(said(2, what.clone()), Some(CallRef { slot: id(1), index: 1 })),
+                TurnEntry::Answer(said(3, bare.clone()), Some(CallRef { slot: id(8), index: 300 })),
+                TurnEntry::Answer(said(4, bare), None),
+                TurnEntry::NewAnswer(MessageVersion { slot: id(2), version: id(5), tokens: 0, what }),
+                TurnEntry::NewCalls(MessageVersion { slot: id(1), version: id(6), tokens: 1, what: names }),
+                TurnEntry::Gone(id(4)),
             ],
         }
     }

@@ -11,7 +11,7 @@ use tract_core::{
 use super::Txn;
 use crate::error::Result;
 use crate::heads::Turn;
-use crate::plan::Stand;
+use crate::plan::BranchTip;
 use crate::turns::NewRow;
 use crate::write::{WriteOptions, apply_once, tell};
 
@@ -36,7 +36,7 @@ impl Txn<'_> {
         if !matches!(applied, Applied::Conflict(_)) {
             self.remember(&batch);
             for edit in batch.refs.iter().filter(|edit| edit.name.branch_name().is_some()) {
-                let stand = self.stand_after(edit, &rows).filter(|_| applied == Applied::Done);
+                let stand = self.tip_after(edit, &rows).filter(|_| applied == Applied::Done);
                 self.repo.heads().keep(&edit.name, stand);
             }
             self.recorded(&batch).await;
@@ -57,7 +57,7 @@ impl Txn<'_> {
         let Some(turn) = turn else { return self.apply_undoing(what, options, None).await };
         let (batch, rows) = self.batch(what, options, None).await?;
         let edit = batch.refs.iter().find(|edit| edit.name == *branch);
-        let stand = edit.and_then(|edit| self.stand_after(edit, &rows));
+        let stand = edit.and_then(|edit| self.tip_after(edit, &rows));
         let mut applying = pin!(apply_once(self.repo, &batch));
         // A store takes a batch in when it is first polled, and writes in that order.
         let first = poll_fn(|context| Poll::Ready(applying.as_mut().poll(context))).await;
@@ -157,15 +157,15 @@ impl Txn<'_> {
     }
 
     /// What a write after this one has to know of a branch that this one moves.
-    fn stand_after(&self, edit: &RefEdit, rows: &[NewRow]) -> Option<Stand> {
+    fn tip_after(&self, edit: &RefEdit, rows: &[NewRow]) -> Option<BranchTip> {
         let head = edit.to.as_ref().and_then(RefTarget::commit)?;
-        self.stand_at(head, rows)
+        self.tip_at(head, rows)
     }
 
     /// What a write after this one has to know of a branch that this one leaves at `head`.
-    fn stand_at(&self, head: CommitId, rows: &[NewRow]) -> Option<Stand> {
+    fn tip_at(&self, head: CommitId, rows: &[NewRow]) -> Option<BranchTip> {
         let run = self.stand.filter(|stand| stand.head == Some(head));
-        let mut stand = self.lines.get(&head).map(Stand::from).or(run)?;
+        let mut stand = self.lines.get(&head).map(BranchTip::from).or(run)?;
         stand.silence = match rows.iter().find(|row| row.at == head) {
             Some(row) => Some(row.silence()),
             None => run.and_then(|run| run.silence),

@@ -4,11 +4,11 @@ use tract_core::{CommitId, Expect, RefName, RefTarget};
 
 use super::Txn;
 use crate::error::{Error, Result};
-use crate::plan::Stand;
+use crate::plan::BranchTip;
 use crate::write::expect;
 
 /// A ref as it was found, and as it shall be.
-pub(super) struct Moved {
+pub(super) struct StagedRef {
     pub(super) found: Option<RefTarget>,
     pub(super) expect: Expect,
     pub(super) to: Option<RefTarget>,
@@ -87,14 +87,14 @@ impl Txn<'_> {
     }
 
     /// Takes a branch to be where this handle left it: the write is refused when it is not.
-    pub(crate) fn believe(&mut self, branch: &RefName, stand: Stand) {
+    pub(crate) fn assume_tip(&mut self, branch: &RefName, stand: BranchTip) {
         self.found(branch, stand.head.map(RefTarget::Commit));
         self.stand = Some(stand);
     }
 
     pub(super) fn found(&mut self, name: &RefName, found: Option<RefTarget>) {
         let expect = expect(found.as_ref());
-        let moved = Moved { to: found.clone(), found, expect, held: false };
+        let moved = StagedRef { to: found.clone(), found, expect, held: false };
         self.refs.entry(name.clone()).or_insert_with(|| Box::new(moved));
     }
 }

@@ -4,7 +4,7 @@ use tract_core::{Commit, CommitId, RefTarget};
 
 use super::Txn;
 use crate::error::Result;
-use crate::turns::{AtHand, NewRow, due, silent_row};
+use crate::turns::{LoadedObjects, NewRow, due, silent_row};
 
 impl Txn<'_> {
     /// Folds the lines of heads that runs of plain messages ended at, where a snapshot or a row of
@@ -57,7 +57,7 @@ impl Txn<'_> {
             }
             let commits = self.commits.iter().map(|commit| (commit.id(), commit.clone()));
             let blobs = self.blobs.iter().map(|blob| (blob.id(), blob.clone()));
-            let mut hand = AtHand { commits: commits.collect(), blobs: blobs.collect() };
+            let mut hand = LoadedObjects { commits: commits.collect(), blobs: blobs.collect() };
             if let Ok(row) = Box::pin(due(self.repo, head, made, &mut hand)).await {
                 rows.push(row);
             }

@@ -7,15 +7,15 @@ use tract_core::{
 };
 
 use super::Txn;
-use super::refs::Moved;
+use super::refs::StagedRef;
 use crate::error::{Error, Result};
-use crate::plan::{Line, Planned, Stand};
+use crate::plan::{Line, PlannedCommit, BranchTip};
 use crate::received::time_of;
-use crate::turns::says_nothing;
+use crate::turns::has_no_entries;
 use crate::write::check_shape;
 
 /// What a planned commit brings along beside its record.
-struct Rest {
+struct CommitParts {
     changes: Vec<Change>,
     blobs: Vec<Blob>,
     given: Option<(Toolset, Vec<ToolSchema>)>,
@@ -41,18 +41,18 @@ impl Txn<'_> {
     pub(super) fn append(
         &mut self,
         branch: &RefName,
-        stand: Stand,
-        planned: Planned,
+        stand: BranchTip,
+        planned: PlannedCommit,
     ) -> Result<Commit> {
         let (commit, rest) = self.seal(planned)?;
-        self.stand = Some(Stand {
+        self.stand = Some(BranchTip {
             head: Some(commit.id()),
             toolset: commit.toolset,
             active: commit.active_toolset(),
             tools_set: stand.tools_set,
             room: room_after(stand.room, &commit),
             commits: stand.commits + 1,
-            silence: stand.silence.filter(|_| says_nothing(&commit, &rest.blobs)),
+            silence: stand.silence.filter(|_| has_no_entries(&commit, &rest.blobs)),
         });
         self.take(branch, &commit, stand.toolset, rest);
         Ok(commit)
@@ -63,7 +63,7 @@ impl Txn<'_> {
         &mut self,
         branch: &RefName,
         line: &Line,
-        planned: Planned,
+        planned: PlannedCommit,
     ) -> Result<Commit> {
         let (commit, rest) = self.seal(planned)?;
         let compiler = self.repo.compiler();
@@ -72,7 +72,7 @@ impl Txn<'_> {
         self.take(branch, &commit, line.toolset(), rest);
         self.lines.insert(commit.id(), next);
         if let Some(before) = line.head().filter(|id| self.made.contains(id)) {
-            let at = |moved: &Moved| moved.to.as_ref().and_then(RefTarget::commit) == Some(before);
+            let at = |moved: &StagedRef| moved.to.as_ref().and_then(RefTarget::commit) == Some(before);
             if !self.refs.values().any(|moved| at(moved)) {
                 self.lines.remove(&before);
             }
@@ -81,8 +81,8 @@ impl Txn<'_> {
     }
 
     /// Checks limits and shape, and makes a commit of what was planned.
-    fn seal(&self, planned: Planned) -> Result<(Commit, Rest)> {
-        let Planned { mut record, changes, blobs, given, requires } = planned;
+    fn seal(&self, planned: PlannedCommit) -> Result<(Commit, CommitParts)> {
+        let PlannedCommit { mut record, changes, blobs, given, requires } = planned;
         self.check_limits(&blobs, given.as_ref())?;
         if record.created_at.is_none() && !self.imports {
             record.created_at = Some(self.at_us);
@@ -90,11 +90,11 @@ impl Txn<'_> {
         }
         let commit = Commit::seal(record)?;
         self.check(&commit, &changes)?;
-        Ok((commit, Rest { changes, blobs, given, requires }))
+        Ok((commit, CommitParts { changes, blobs, given, requires }))
     }
 
     /// Takes a commit with all that comes along, and moves the branch to it.
-    fn take(&mut self, branch: &RefName, commit: &Commit, before: Option<ToolsetId>, rest: Rest) {
+    fn take(&mut self, branch: &RefName, commit: &Commit, before: Option<ToolsetId>, rest: CommitParts) {
         self.requires.extend(rest.requires);
         if let Some((toolset, tools)) = rest.given
             && before != Some(toolset.id())

@@ -69,7 +69,7 @@ impl History<'_> {
 
     /// Sums up what the operation of an entry moved, for each ref, oldest first.
     pub(super) async fn segments(&self, of: &LogEntry) -> Result<BTreeMap<RefName, Vec<Segment>>> {
-        let mut sum = Sum::new(of);
+        let mut sum = OperationMoves::new(of);
         // Page after page of the operation's writes, up to an empty one.
         for page in 0.. {
             let prefix = of.note.operation.batch_prefix(page);
@@ -82,7 +82,7 @@ impl History<'_> {
         }
         if !sum.complete {
             // Written by a version that gave its writes no common beginning: the whole log is read.
-            sum = Sum::new(of);
+            sum = OperationMoves::new(of);
             let mut before = None;
             loop {
                 let query = LogQuery { before, limit: ENTRIES, ..LogQuery::default() };
@@ -97,14 +97,14 @@ impl History<'_> {
 }
 
 /// The moves of one operation, as they are read.
-struct Sum<'a> {
+struct OperationMoves<'a> {
     of: &'a LogEntry,
     /// Whether the entry that names the operation was among them.
     complete: bool,
     parts: BTreeMap<RefName, Vec<Segment>>,
 }
 
-impl<'a> Sum<'a> {
+impl<'a> OperationMoves<'a> {
     fn new(of: &'a LogEntry) -> Self {
         Self { of, complete: false, parts: BTreeMap::new() }
     }
@@ -141,7 +141,7 @@ impl<'a> Sum<'a> {
 }
 
 /// The moves of one ref, newest first, without those that were reverted.
-pub(super) struct Moves<'a> {
+pub(super) struct RefMoves<'a> {
     repo: &'a Repo,
     name: &'a RefName,
     read: VecDeque<LogEntry>,
@@ -151,7 +151,7 @@ pub(super) struct Moves<'a> {
     passed: HashSet<OperationId>,
 }
 
-impl<'a> Moves<'a> {
+impl<'a> RefMoves<'a> {
     pub(super) fn of(repo: &'a Repo, name: &'a RefName) -> Self {
         let passed = HashSet::new();
         Self { repo, name, read: VecDeque::new(), before: None, page: 4, passed }

@@ -8,17 +8,17 @@ use tract_compile::{
     Changed, CompileError, Compiler, FoldedLine, IdMap, SnapshotCheck, View, fold, shape,
 };
 use tract_core::store::{Damage, StoreResult};
-use tract_core::{ApproxCounter, Change, Commit, CommitId, DerivedKind, ObjectId, Op, This};
+use tract_core::{ApproxCounter, Change, Commit, CommitId, DerivedKind, ObjectId, Op, CommitRef};
 
 use super::{CHUNK, derived};
-use crate::reach::{FoldOrder, Leading, Reach, changes_of, damage, harm};
+use crate::reach::{FoldOrder, AncestorSet, CommitGraph, changes_of, damage, harm};
 use crate::repo::Repo;
-use crate::turns::{self, Entry, TurnsSinceRow};
+use crate::turns::{self, TurnEntry, TurnsSinceRow};
 
 /// Folds every line once, from its root on, and compares what is derived of it on the way.
 pub(super) struct Lines<'a> {
     repo: &'a Repo,
-    reach: &'a Reach,
+    reach: &'a CommitGraph,
     order: FoldOrder,
     compiler: Compiler,
     snapshots: Stored,
@@ -52,13 +52,13 @@ impl LineEnd {
 struct Stored {
     kind: DerivedKind,
     commits: tract_compile::IdSet<CommitId>,
-    leading: Leading,
+    leading: AncestorSet,
 }
 
 impl Stored {
     async fn find(
         repo: &Repo,
-        reach: &Reach,
+        reach: &CommitGraph,
         order: &FoldOrder,
         kind: DerivedKind,
         found: &mut Vec<Damage>,
@@ -99,7 +99,7 @@ impl Stored {
 impl<'a> Lines<'a> {
     pub(super) async fn new(
         repo: &'a Repo,
-        reach: &'a Reach,
+        reach: &'a CommitGraph,
         found: &mut Vec<Damage>,
     ) -> StoreResult<Self> {
         let order = reach.fold_order();
@@ -124,7 +124,7 @@ impl<'a> Lines<'a> {
         commits: &[Commit],
         found: &mut Vec<Damage>,
     ) -> StoreResult<()> {
-        let mut said = self.said(commits).await?;
+        let mut said = self.turn_entries(commits).await?;
         let mut rest = commits;
         while !rest.is_empty() {
             let (stretch, after) = rest.split_at(self.stretch(rest));
@@ -152,17 +152,17 @@ impl<'a> Lines<'a> {
     }
 
     /// Reads what those of the commits say of tool turns that lead to a row of their index.
-    async fn said(&self, commits: &[Commit]) -> StoreResult<HashMap<CommitId, Vec<Entry>>> {
+    async fn turn_entries(&self, commits: &[Commit]) -> StoreResult<HashMap<CommitId, Vec<TurnEntry>>> {
         let leads = |commit: &&Commit| self.reach.leads(commit.id(), &self.turn_rows.leading);
         let wanted: Vec<Commit> = commits.iter().filter(leads).cloned().collect();
         let ids = wanted.iter().map(Commit::id);
         let mut said = HashMap::new();
-        match turns::said_by(self.repo, &wanted).await {
+        match turns::entries_of(self.repo, &wanted).await {
             Ok(all) => said.extend(ids.zip(all)),
             // What cannot be read is named where that lies; which commit it is, one by one tells.
             Err(_) => {
                 for commit in &wanted {
-                    if let Ok(one) = turns::said_by(self.repo, std::slice::from_ref(commit)).await {
+                    if let Ok(one) = turns::entries_of(self.repo, std::slice::from_ref(commit)).await {
                         said.insert(commit.id(), one.concat());
                     }
                 }
@@ -174,7 +174,7 @@ impl<'a> Lines<'a> {
     async fn fold_stretch(
         &mut self,
         commits: &[Commit],
-        said: &mut HashMap<CommitId, Vec<Entry>>,
+        said: &mut HashMap<CommitId, Vec<TurnEntry>>,
         found: &mut Vec<Damage>,
     ) -> StoreResult<()> {
         let [first, ..] = commits else { return Ok(()) };
@@ -229,7 +229,7 @@ impl<'a> Lines<'a> {
         let changes = changes_of(self.repo.store().as_ref(), self.repo.name(), commit).await?;
         // A damaged list of changes was named when it was reached.
         let Ok(changes) = changes else { return Ok(None) };
-        if let Some(what) = self.misshapen(commit, &changes).await? {
+        if let Some(what) = self.shape_fault(commit, &changes).await? {
             found.push(damage(object, what));
         }
         let Some(before) = before else { return Ok(None) };
@@ -284,8 +284,8 @@ impl<'a> Lines<'a> {
         Ok(())
     }
 
-    async fn misshapen(&self, commit: &Commit, changes: &[Change]) -> StoreResult<Option<String>> {
-        if let Some(what) = unfit(commit, changes) {
+    async fn shape_fault(&self, commit: &Commit, changes: &[Change]) -> StoreResult<Option<String>> {
+        if let Some(what) = record_fault(commit, changes) {
             return Ok(Some(what.to_owned()));
         }
         let Op::Revert { targets, .. } = &commit.op else {
@@ -330,10 +330,10 @@ fn unfolded<T>(commit: CommitId, error: CompileError) -> StoreResult<Option<T>> 
 }
 
 /// What a commit must have for its row to be compiled.
-fn unfit(commit: &Commit, changes: &[Change]) -> Option<&'static str> {
+fn record_fault(commit: &Commit, changes: &[Change]) -> Option<&'static str> {
     let shows = |change: &Change| match change {
-        Change::Add { row, .. } => row.version == This::This,
-        Change::Version { to, .. } => *to == This::This,
+        Change::Add { row, .. } => row.version == CommitRef::This,
+        Change::Version { to, .. } => *to == CommitRef::This,
         Change::Remove { .. } | Change::Mark { .. } => false,
     };
     let says = matches!(commit.op, Op::Append { .. }) || changes.iter().any(shows);

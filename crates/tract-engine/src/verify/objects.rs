@@ -16,7 +16,7 @@ const BLOBS: usize = 128;
 
 /// What a tool is called and under which texts it was given.
 #[derive(Default)]
-struct Known {
+struct KnownTool {
     name: String,
     schemas: BTreeSet<BlobId>,
 }
@@ -27,7 +27,7 @@ pub(super) struct Objects<'a> {
     /// Blobs read so far, each with the kinds that it was read as content of.
     blobs: HashMap<BlobId, Vec<Kind>>,
     toolsets: HashSet<ToolsetId>,
-    tools: BTreeMap<ToolId, Known>,
+    tools: BTreeMap<ToolId, KnownTool>,
     pub(super) damage: Vec<Damage>,
 }
 

@@ -10,7 +10,7 @@ use tract_core::{
 use super::VerifyReport;
 
 /// What refs and kept log entries lead to.
-pub(super) struct Roots {
+pub(super) struct ReachableRoots {
     /// Commits that refs point at.
     pub(super) commits: Vec<CommitId>,
     /// Commits that only log entries name.
@@ -29,8 +29,8 @@ pub(super) async fn check(
     store: &dyn Store,
     repo: &RepoName,
     report: &mut VerifyReport,
-) -> StoreResult<Roots> {
-    let mut roots = Roots { commits: Vec::new(), logged: Vec::new(), blobs: Vec::new() };
+) -> StoreResult<ReachableRoots> {
+    let mut roots = ReachableRoots { commits: Vec::new(), logged: Vec::new(), blobs: Vec::new() };
     let before = readable(newest(store, repo, None).await, report)?;
     let refs = readable(store.list_refs(repo, "").await, report)?.unwrap_or_default();
     let (mut commits, mut blobs) = (BTreeSet::new(), BTreeSet::new());

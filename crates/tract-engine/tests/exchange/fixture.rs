@@ -6,7 +6,7 @@ use tract_core::{
     block_on,
 };
 use tract_engine::{
-    ApplyEvent, ApplyOptions, ApplyReport, Conversation, ExportOptions, ImportOptions, Imported,
+    ApplyEvent, ApplyOptions, ApplyReport, ImportConversation, ExportOptions, ImportOptions, Imported,
     Importer, Repo, RepoOptions, apply_stream, export, read_lines,
 };
 use tract_kv::memory;
@@ -52,17 +52,17 @@ fn draft(text: &str) -> Draft {
 }
 
 /// All recorded conversations.
-pub(crate) fn recorded() -> Vec<Conversation> {
+pub(crate) fn recorded() -> Vec<ImportConversation> {
     let recorded = tract_testkit::data::recorded();
-    let conversation = |recorded: tract_testkit::data::Conversation| {
+    let conversation = |recorded: tract_testkit::data::RecordedConversation| {
         let tools = recorded.tools.iter().map(|text| ToolSchema::parse(text).expect("a schema"));
         let drafts = recorded.messages.iter().map(|text| draft(text)).collect();
-        Conversation::new(recorded.id, drafts).tools(tools.collect())
+        ImportConversation::new(recorded.id, drafts).tools(tools.collect())
     };
     recorded.into_iter().map(conversation).collect()
 }
 
-pub(crate) fn import_all(repo: &Repo, conversations: &[Conversation]) -> Vec<Imported> {
+pub(crate) fn import_all(repo: &Repo, conversations: &[ImportConversation]) -> Vec<Imported> {
     block_on(async {
         let mut importer = Importer::new(repo, ImportOptions::new()).expect("randomness");
         let mut done = Vec::new();

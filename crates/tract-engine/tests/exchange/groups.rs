@@ -12,7 +12,7 @@ use tract_engine::{
     ApplyEvent, ApplyOptions, CopyOptions, Repo, VerifyOptions, apply_stream, copy, read_lines,
     verify,
 };
-use tract_testkit::{Call, Watched};
+use tract_testkit::{Call, WatchedStore};
 
 use crate::fixture::{done, refs, repo, repo_in, run};
 
@@ -32,7 +32,7 @@ fn counted(refused: Option<&'static str>) -> (Repo, Batches) {
     let batches = Batches::default();
     let notes = batches.clone();
     let below: Arc<dyn Store> = Arc::new(memory());
-    let watched = Watched::new(below, move |call: Call<'_>| {
+    let watched = WatchedStore::new(below, move |call: Call<'_>| {
         let Call::Apply { batch, .. } = call else { return Ok(()) };
         let has =
             |text: &str| batch.blobs.iter().any(|b| b.text().is_some_and(|t| t.contains(text)));
@@ -152,7 +152,7 @@ fn a_group_gets_through_between_the_writes_of_another_handle() {
     let below: Arc<dyn Store> = Arc::new(KvStore::open(MemoryEngine::new()).expect("it opens"));
     let other = repo_in(below.clone());
     let left = Mutex::new(40);
-    let watched = Watched::new(below, move |call: Call<'_>| {
+    let watched = WatchedStore::new(below, move |call: Call<'_>| {
         let Call::Apply { batch, .. } = call else { return Ok(()) };
         let mut left = left.lock().expect("no panic");
         if *left > 0 && !batch.refs.is_empty() {
@@ -210,7 +210,7 @@ fn a_long_atomic_stream_is_refused_when_its_branch_moved_meanwhile() {
     let other = repo_in(below.clone());
     let main = RefName::branch("main").expect("a name");
     let (writer, on) = (Mutex::new(Some(repo_in(below.clone()))), main.clone());
-    let watched = Watched::new(below, move |call: Call<'_>| {
+    let watched = WatchedStore::new(below, move |call: Call<'_>| {
         let Call::Apply { batch, .. } = call else { return Ok(()) };
         if !batch.refs.is_empty()
             && let Some(writer) = writer.lock().expect("no panic").take()

@@ -6,13 +6,13 @@ use tract_core::{
     block_on,
 };
 use tract_engine::{
-    Conversation, Error, ImportAnomalyKind, ImportOptions, ImportStatus, Imported, Repo,
+    ImportConversation, Error, ImportAnomalyKind, ImportOptions, ImportStatus, Imported, Repo,
     RepoOptions, import,
 };
 
 use crate::fixture::{import_all, recorded, refs, repo};
 
-fn one(repo: &Repo, conversation: Conversation) -> Imported {
+fn one(repo: &Repo, conversation: ImportConversation) -> Imported {
     block_on(import(repo, conversation, &ImportOptions::new())).expect("it imports")
 }
 
@@ -55,7 +55,7 @@ fn import_writes_nothing_that_is_not_in_the_input() {
     let (one_store, other_store, conversations) = (repo(), repo(), recorded());
     let first = import_all(&one_store, &conversations);
     // Another order, another grouping, another name: the same commits.
-    let mut reversed: Vec<Conversation> = conversations;
+    let mut reversed: Vec<ImportConversation> = conversations;
     reversed.reverse();
     for conversation in &mut reversed {
         conversation.id.push_str("-again");
@@ -78,8 +78,8 @@ fn equal_prefix_equal_commits() {
     let drafts = |last: &str| {
         vec![Draft::system("Be brief."), Draft::user("Hello."), Draft::assistant(last)]
     };
-    let left = one(&repo, Conversation::new("left", drafts("Hi.")));
-    let right = one(&repo, Conversation::new("right", drafts("Good day.")));
+    let left = one(&repo, ImportConversation::new("left", drafts("Hi.")));
+    let right = one(&repo, ImportConversation::new("right", drafts("Good day.")));
     assert_eq!((left.commits, left.reused, right.commits, right.reused), (3, 0, 3, 2));
     let (left, right) = (commits(&repo, &left), commits(&repo, &right));
     assert_eq!(left[..2], right[..2]);
@@ -107,7 +107,7 @@ fn tools_come_first_and_stay_in_force() {
         Draft::assistant("two").tools(vec![tool(r#"{"name":"c"}"#)]),
         Draft::user("three"),
     ];
-    let imported = one(&repo, Conversation::new("x", drafts).tools(tools.clone()));
+    let imported = one(&repo, ImportConversation::new("x", drafts).tools(tools.clone()));
     let commits = commits(&repo, &imported);
     assert_eq!(commits.len(), 4);
     assert_eq!(commits[0].op, Op::Tools);
@@ -141,7 +141,7 @@ fn results_are_bound_to_the_nearest_open_call() {
         Draft::tool_result("c", "of the earlier one"),
         Draft::tool_result("elsewhere", "orphan"),
     ];
-    let imported = one(&repo, Conversation::new("x", drafts));
+    let imported = one(&repo, ImportConversation::new("x", drafts));
     let commits = commits(&repo, &imported);
     let bound: Vec<Option<(usize, u32)>> = commits
         .iter()
@@ -178,7 +178,7 @@ fn what_a_draft_says_stands_in_the_record() {
     draft.generation_config = Some(JsonText::new(r#"{"model":"m"}"#).expect("JSON"));
     let mut next = Draft::user("and more");
     next.joins_previous = true;
-    let imported = one(&repo, Conversation::new("x", vec![draft, next]));
+    let imported = one(&repo, ImportConversation::new("x", vec![draft, next]));
     let commits = commits(&repo, &imported);
     let [first, second] = commits.as_slice() else { panic!("two commits") };
     assert_eq!(first.created_at, Some(-5));
@@ -198,7 +198,7 @@ fn branches_are_created_forwarded_or_left_alone() {
     let repo = repo();
     let says = |texts: &[&str]| {
         let drafts = texts.iter().map(|text| Draft::user(*text)).collect();
-        Conversation::new("tau/airline #2", drafts)
+        ImportConversation::new("tau/airline #2", drafts)
     };
     let status = |imported: Imported| (imported.status, imported.commits, imported.reused);
     let created = one(&repo, says(&["a", "b"]));
@@ -217,7 +217,7 @@ fn branches_are_created_forwarded_or_left_alone() {
 fn what_belongs_to_the_conversation_is_a_document() {
     let repo = repo();
     let meta = JsonText::new(r#"{"file":"a.jsonl","line":3}"#).expect("JSON");
-    let mut conversation = Conversation::new("a b", vec![Draft::user("x")]).meta(meta);
+    let mut conversation = ImportConversation::new("a b", vec![Draft::user("x")]).meta(meta);
     let imported = one(&repo, conversation.clone());
     let name = RefName::new(format!("imports/{}", imported.branch)).expect("a name");
     let document = || {
@@ -244,10 +244,10 @@ fn a_refused_conversation_leaves_its_neighbours() {
     block_on(async {
         let mut importer =
             tract_engine::Importer::new(&repo, ImportOptions::new()).expect("randomness");
-        let long = Conversation::new("long", vec![Draft::user("x".repeat(101))]);
+        let long = ImportConversation::new("long", vec![Draft::user("x".repeat(101))]);
         let tools = (0..3).map(|n| tool(&format!(r#"{{"name":"t{n}"}}"#))).collect();
-        let many = Conversation::new("many", vec![Draft::user("x")]).tools(tools);
-        let fits = Conversation::new("fits", vec![Draft::user("x")]);
+        let many = ImportConversation::new("many", vec![Draft::user("x")]).tools(tools);
+        let fits = ImportConversation::new("fits", vec![Draft::user("x")]);
         assert!(matches!(importer.add(long).await, Err(Error::TooLarge(_))));
         assert!(importer.add(fits).await.expect("it is taken").is_empty());
         assert!(matches!(importer.add(many).await, Err(Error::TooLarge(_))));
@@ -262,10 +262,10 @@ fn a_refused_conversation_leaves_its_neighbours() {
 fn two_of_one_name_follow_each_other() {
     let repo = repo();
     let conversations = [
-        Conversation::new("x", vec![Draft::user("a")]),
-        Conversation::new("x", vec![Draft::user("a"), Draft::user("b")]),
-        Conversation::new("x", vec![Draft::user("c")]),
-        Conversation::new("nothing", Vec::new()),
+        ImportConversation::new("x", vec![Draft::user("a")]),
+        ImportConversation::new("x", vec![Draft::user("a"), Draft::user("b")]),
+        ImportConversation::new("x", vec![Draft::user("c")]),
+        ImportConversation::new("nothing", Vec::new()),
     ];
     let statuses: Vec<_> = import_all(&repo, &conversations).iter().map(|one| one.status).collect();
     assert_eq!(
@@ -286,7 +286,7 @@ fn content_that_has_no_canonical_form_is_refused() {
     let deep = JsonText::new(&deep).expect("within the depth");
     // The document nests it twice more.
     let meta = JsonText::new(&format!(r#"{{"x":{deep}}}"#)).expect("at the limit");
-    let conversation = Conversation::new("x", vec![Draft::new(Content::user("x"))]).meta(meta);
+    let conversation = ImportConversation::new("x", vec![Draft::new(Content::user("x"))]).meta(meta);
     let error = block_on(import(&repo, conversation, &ImportOptions::new())).unwrap_err();
     assert!(matches!(error, Error::Json(_)), "{error}");
     assert!(refs(&repo).is_empty());

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex};
 use tract_core::{
     Applied, Batch, BatchId, Blob, By, Change, Changes, Commit, CommitId, CommitRecord, Content,
     Draft, Expect, Kind, LogNote, ObjectId, Op, OperationId, Priority, RefEdit, RefName, RefTarget,
-    RowFields, Store, StoreError, StoreErrorKind, StoreExt, StoreResult, This, ToolEntry,
+    RowFields, Store, StoreError, StoreErrorKind, StoreExt, StoreResult, CommitRef, ToolEntry,
     ToolSchema, Toolset, block_on,
 };
 use tract_engine::{ApplyOptions, Repo, RepoOptions, VerifyOptions, VerifyReport, verify};
-use tract_testkit::{Answer, Call, Watch, Watched};
+use tract_testkit::{Answer, Call, Watch, WatchedStore};
 
 use crate::broken::Fault;
 use crate::fixture::{EVERYTHING, done, import_all, recorded, repo, repo_in};
@@ -53,7 +53,7 @@ fn seen(fault: impl FnOnce(&Repo) -> Fault) -> (VerifyReport, Fault) {
     assert!(check(&sound).clean);
     let fault = fault(&sound);
     let store = Arc::clone(sound.store());
-    (check(&repo_in(Arc::new(Watched::new(store, fault.clone())))), fault)
+    (check(&repo_in(Arc::new(WatchedStore::new(store, fault.clone())))), fault)
 }
 
 #[track_caller]
@@ -174,7 +174,7 @@ fn moves_by_others_while_it_is_verified_are_no_damage() {
     let sound = repo();
     done(&sound, EVERYTHING, &ApplyOptions::new().batch(1));
     let others = Others { repo: repo_in(Arc::clone(sound.store())) };
-    let watched = repo_in(Arc::new(Watched::new(Arc::clone(sound.store()), others)));
+    let watched = repo_in(Arc::new(WatchedStore::new(Arc::clone(sound.store()), others)));
     for _ in 0..3 {
         let report = check(&watched);
         assert_eq!(report.damage, []);
@@ -182,9 +182,9 @@ fn moves_by_others_while_it_is_verified_are_no_damage() {
     // A ref without a log entry is damage as well.
     let to = line(&sound)[1].id();
     let main = RefName::branch("main").expect("a name");
-    let broken = Arc::new(Watched::new(Arc::clone(sound.store()), Fault::Ref(main, to)));
+    let broken = Arc::new(WatchedStore::new(Arc::clone(sound.store()), Fault::Ref(main, to)));
     let others = Others { repo: repo_in(Arc::clone(sound.store())) };
-    let report = check(&repo_in(Arc::new(Watched::new(broken, others))));
+    let report = check(&repo_in(Arc::new(WatchedStore::new(broken, others))));
     assert!(report.damage.iter().any(|damage| damage.what.contains("heads/main points at")));
 }
 
@@ -208,7 +208,7 @@ impl Watch for FailsOnce {
 
 #[test]
 fn a_write_whose_outcome_is_unknown_says_why_and_not_that_the_handle_is_spent() {
-    let store = Watched::new(Arc::new(tract_kv::memory()), FailsOnce::default());
+    let store = WatchedStore::new(Arc::new(tract_kv::memory()), FailsOnce::default());
     let repo = repo_in(Arc::new(store));
     let main = RefName::branch("main").expect("a name");
     let error = block_on(repo.append(&main, Draft::user("one"))).expect_err("it fails");
@@ -252,7 +252,7 @@ fn verifying_reads_each_commit_a_few_times_however_many_snapshots_and_rows_there
         done(&repo, &lines, &ApplyOptions::new().batch(50));
         let derived = block_on(store.stats(repo.name())).expect("stats").derived;
         assert!(derived > edits / 64, "{derived} derived rows");
-        let counted = Arc::new(Watched::new(store, CommitsRead::default()));
+        let counted = Arc::new(WatchedStore::new(store, CommitsRead::default()));
         let report = check(&repo_in(Arc::clone(&counted) as Arc<dyn Store>));
         assert_eq!(report.damage, []);
         let read = counted.watch().0.load(Ordering::Relaxed);
@@ -281,7 +281,7 @@ fn snapshots_are_compared_and_repaired() {
     let stats = block_on(sound.store().stats(sound.name())).expect("stats");
     assert!(stats.derived > 0, "a snapshot was written");
     assert!(check(&sound).clean);
-    let broken = Watched::new(Arc::clone(sound.store()), Fault::Snapshots);
+    let broken = WatchedStore::new(Arc::clone(sound.store()), Fault::Snapshots);
     let repo = repo_in(Arc::new(broken));
     let report = check(&repo);
     assert!(!report.clean);
@@ -334,7 +334,7 @@ fn commits_that_do_not_fold_are_named() {
         let target = commits[0].id();
         let mut record = CommitRecord::new(Op::Edit { target }, By::User);
         let (slot, from) = (target.into(), commits[1].id().into());
-        record.changes = Changes::List(vec![Change::Version { slot, from, to: This::This }]);
+        record.changes = Changes::List(vec![Change::Version { slot, from, to: CommitRef::This }]);
         record.kind = Some(Kind::User);
         record.content = content(batch, "\"x\"");
         record
@@ -348,7 +348,7 @@ fn commits_that_do_not_fold_are_named() {
         let (slot, gone) = (commits[0].id().into(), row(0, commits[0].id().into()));
         record.changes = Changes::List(vec![
             Change::Remove { slot, row: gone },
-            Change::Add { slot: This::This, row: row(9, This::This) },
+            Change::Add { slot: CommitRef::This, row: row(9, CommitRef::This) },
         ]);
         record.kind = Some(Kind::Assistant);
         record.content = content(batch, "\"x\"");
@@ -362,8 +362,8 @@ fn log_op_and_changes_agree() {
     // Says that it appends, and edits on the quiet.
     let (report, id) = planted(|commits, batch| {
         let mut record = CommitRecord::new(Op::append(), By::User);
-        let slot: This = commits[0].id().into();
-        record.changes = Changes::List(vec![Change::Version { slot, from: slot, to: This::This }]);
+        let slot: CommitRef = commits[0].id().into();
+        record.changes = Changes::List(vec![Change::Version { slot, from: slot, to: CommitRef::This }]);
         record.kind = Some(Kind::User);
         record.content = content(batch, "\"x\"");
         record

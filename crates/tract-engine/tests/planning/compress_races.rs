@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use tract_core::step::Step;
+use tract_core::step::StreamOp;
 use tract_core::{
     CommitId, Draft, ModelError, RefName, Store, Summarizer, Summary, SummaryRequest, block_on,
 };
@@ -14,7 +14,7 @@ use tract_engine::{
 use tract_hooks::{BeforeCompress, CompressAction, Hooks};
 use tract_kv::{KvStore, MemoryEngine};
 use tract_store_sqlite::SqliteOptions;
-use tract_testkit::{Call, Watched};
+use tract_testkit::{Call, WatchedStore};
 
 type Once = Box<dyn FnOnce(&Repo) + Send>;
 
@@ -39,7 +39,7 @@ impl Two {
         let armed: Arc<Mutex<Option<Once>>> = Arc::default();
         let (shots, other) = (armed.clone(), Repo::new(other, RepoOptions::new()));
         let writer = other.clone();
-        let watched = Watched::new(below, move |call: Call<'_>| {
+        let watched = WatchedStore::new(below, move |call: Call<'_>| {
             let Call::Apply { batch, .. } = call else { return Ok(()) };
             if batch.refs.iter().any(|edit| edit.name == main_branch()) {
                 let shot = shots.lock().unwrap().take();
@@ -183,7 +183,7 @@ fn a_line_of_a_stream_that_is_carried_out_again_summarizes_the_same_messages() {
             r#"{"op":"compress","from":"HEAD~1","to":"HEAD","content":"s"}"#,
             r#"{"op":"user","text":"c"}"#,
         ];
-        let line = |(n, text): (usize, &&str)| StreamLine { line: n + 1, step: Ok(parse(text)) };
+        let line = |(n, text): (usize, &&str)| StreamLine::new(n + 1, Ok(parse(text)));
         let lines: Vec<StreamLine> = texts.iter().enumerate().map(line).collect();
         let (lines, rest) = if batch == 1 {
             // The race is about the summary alone.
@@ -209,8 +209,8 @@ fn a_line_of_a_stream_that_is_carried_out_again_summarizes_the_same_messages() {
     }
 }
 
-fn parse(text: &str) -> Step {
-    Step::parse(text).unwrap()
+fn parse(text: &str) -> StreamOp {
+    StreamOp::parse(text).unwrap()
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn messages_of_the_same_write_are_summarized_after_a_lost_race_too() {
 fn what_is_deferred_by_hand_is_of_the_messages_of_that_moment() {
     let two = Two::memory();
     two.add(Draft::user("a"));
-    let asked = tract_engine::Asked::Compress {
+    let asked = tract_engine::PendingRequest::Compress {
         select: all(),
         content: tract_core::Content::assistant("s"),
         role: None,

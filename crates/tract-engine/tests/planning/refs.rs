@@ -7,11 +7,11 @@ use tract_core::time::format_rfc3339;
 use tract_core::{CommitId, Draft, Priority, RefName, RefTarget, Store as _, block_on};
 use tract_engine::plan::Request;
 use tract_engine::{
-    ApplyOptions, Conversation, CopyOptions, Error, ImportOptions, Marks, RepoOptions, Txn,
+    ApplyOptions, ImportConversation, CopyOptions, Error, ImportOptions, Marks, RepoOptions, Txn,
     WriteOptions, apply_stream, copy, import, read_lines,
 };
 use tract_hooks::{BeforeCommit, CommitAction, Hooks, RefMoved, RefMovedAction};
-use tract_testkit::{Call, Watched};
+use tract_testkit::{Call, WatchedStore};
 
 use crate::fixture::{Desk, NOON};
 
@@ -388,7 +388,7 @@ fn moves_by_imports_copies_and_streams_are_told_as_well() {
     let moved = |name: &str, what: &str| (name.to_owned(), what.to_owned());
     let desk = Desk::new();
     let repo = desk.repo.with_hooks(hooks.clone());
-    let talk = Conversation::new("talk", vec![Draft::user("a")]);
+    let talk = ImportConversation::new("talk", vec![Draft::user("a")]);
     block_on(import(&repo, talk.clone(), &ImportOptions::new())).unwrap();
     assert_eq!(told(), [moved("heads/talk", "import"), moved("imports/talk", "import")]);
     block_on(import(&repo, talk, &ImportOptions::new())).unwrap();
@@ -443,7 +443,7 @@ fn several_branches_move_together_or_not_at_all() {
 fn contested() -> (Desk, Arc<AtomicUsize>) {
     let (below, lost) = (Arc::new(tract_kv::memory()), Arc::new(AtomicUsize::new(0)));
     let (other, count) = (Arc::clone(&below), Arc::clone(&lost));
-    let store = Watched::new(below, move |call: Call<'_>| {
+    let store = WatchedStore::new(below, move |call: Call<'_>| {
         if let Call::Apply { batch, repo } = call
             && batch.note.what == "checkout"
         {
@@ -536,7 +536,7 @@ fn a_tool_of_a_commit_without_time_is_dated_as_its_parent() {
 fn an_operation_of_many_writes_is_found_without_reading_the_log_of_others() {
     let reads = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&reads);
-    let store = Watched::new(Arc::new(tract_kv::memory()), move |call: Call<'_>| {
+    let store = WatchedStore::new(Arc::new(tract_kv::memory()), move |call: Call<'_>| {
         if let Call::RefLog { query, .. } = call {
             count.fetch_add(1, Ordering::SeqCst);
             let bounded = query.limit != 0 || query.batch.or(None).is_some();

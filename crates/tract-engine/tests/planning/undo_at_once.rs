@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use proptest::prelude::*;
 use tract_core::store::LogQuery;
 use tract_core::{CommitId, Draft, LogEntry, OperationId, RefName, RefTarget, Store, block_on};
-use tract_engine::{Error, Operation, Repo, RepoOptions, Txn, Undone, WriteOptions};
+use tract_engine::{Error, Operation, Repo, RepoOptions, Txn, UndoReport, WriteOptions};
 use tract_kv::{KvStore, MemoryEngine};
 use tract_store_sqlite::SqliteOptions;
-use tract_testkit::{Call, Watched};
+use tract_testkit::{Call, WatchedStore};
 
 const HANDLES: usize = 4;
 const BRANCHES: [&str; 3] = ["main", "a", "b"];
@@ -47,7 +47,7 @@ fn branch(n: usize) -> RefName {
 struct Answer {
     branch: RefName,
     redo: bool,
-    outcome: Result<Undone, Error>,
+    outcome: Result<UndoReport, Error>,
     from: u64,
     until: u64,
 }
@@ -302,7 +302,7 @@ impl Pair {
         let below: Arc<dyn Store> = Arc::new(KvStore::open(MemoryEngine::new()).unwrap());
         let armed: Arc<Mutex<Option<Once>>> = Arc::default();
         let shots = armed.clone();
-        let watched = Watched::new(below.clone(), move |call: Call<'_>| {
+        let watched = WatchedStore::new(below.clone(), move |call: Call<'_>| {
             let Call::Apply { .. } = call else { return Ok(()) };
             let shot = shots.lock().unwrap().take();
             if let Some(shot) = shot {

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use tract_core::{Change, CommitId, RowFields, This, block_on};
+use tract_core::{Change, CommitId, RowFields, CommitRef, block_on};
 use tract_engine::Refusal;
 use tract_engine::plan::Request;
 
@@ -10,12 +10,12 @@ use crate::fixture::{Desk, rows};
 const GOLDEN: &str = include_str!("worked_example.txt");
 
 fn change(change: &Change, this: CommitId, names: &HashMap<CommitId, &str>) -> String {
-    let id = |id: &This| match id {
-        This::This => ".".to_owned(),
-        This::Id(id) if *id == this => "self".to_owned(),
-        This::Id(id) => names.get(id).copied().unwrap_or("?").to_owned(),
+    let id = |id: &CommitRef| match id {
+        CommitRef::This => ".".to_owned(),
+        CommitRef::Id(id) if *id == this => "self".to_owned(),
+        CommitRef::Id(id) => names.get(id).copied().unwrap_or("?").to_owned(),
     };
-    let mark = |mark: &Option<This>| mark.as_ref().map_or("none".to_owned(), &id);
+    let mark = |mark: &Option<CommitRef>| mark.as_ref().map_or("none".to_owned(), &id);
     let row = |row: &RowFields| {
         assert!(row.answers.is_none());
         format!("[{},{},{},none]", row.key, id(&row.version), mark(&row.mark))

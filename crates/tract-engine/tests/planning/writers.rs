@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use tract_core::step::Step;
+use tract_core::step::StreamOp;
 use tract_core::store::LogQuery;
 use tract_core::{Draft, RefName, Store, block_on};
 use tract_engine::plan::Request;
 use tract_engine::{ApplyOptions, Error, Repo, RepoOptions, StreamLine, apply_stream};
 use tract_hooks::{CommitAction, Hooks};
 use tract_kv::{KvStore, MemoryEngine};
-use tract_testkit::{Call, Watched};
+use tract_testkit::{Call, WatchedStore};
 
 /// A store that writes on a thread of its own: a write is under way while others plan.
 fn threaded() -> Arc<dyn Store> {
@@ -31,7 +31,7 @@ fn repo_on(store: Arc<dyn Store>, options: RepoOptions) -> (Repo, RefName) {
 fn counted(store: Arc<dyn Store>) -> (Arc<dyn Store>, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let counts = count.clone();
-    let watched = Watched::new(store, move |call: Call<'_>| {
+    let watched = WatchedStore::new(store, move |call: Call<'_>| {
         if matches!(call, Call::Apply { .. }) {
             counts.fetch_add(1, Ordering::SeqCst);
         }
@@ -173,7 +173,7 @@ fn contested(wins: usize) -> Arc<dyn Store> {
     let below = threaded();
     let other = Mutex::new(repo_on(below.clone(), RepoOptions::new()));
     let left = AtomicUsize::new(wins);
-    let watched = Watched::new(below, move |call: Call<'_>| {
+    let watched = WatchedStore::new(below, move |call: Call<'_>| {
         let Call::Apply { batch, .. } = call else { return Ok(()) };
         let moves = batch.refs.iter().any(|edit| edit.name.as_str() == "heads/main");
         let take = |left: usize| left.checked_sub(1);
@@ -204,7 +204,7 @@ fn a_write_that_others_keep_from_its_branch_ends_when_its_time_is_up() {
 
 fn lines(count: usize) -> Vec<StreamLine> {
     let line = |n: usize| {
-        let step = Step::parse(&format!(r#"{{"op":"user","text":"line {n}"}}"#)).unwrap();
+        let step = StreamOp::parse(&format!(r#"{{"op":"user","text":"line {n}"}}"#)).unwrap();
         StreamLine::new(n, Ok(step))
     };
     (1..=count).map(line).collect()
@@ -240,7 +240,7 @@ fn others_that_move_a_branch_between_the_reads_of_a_line_do_not_refuse_it() {
     let below = threaded();
     let other = Mutex::new(repo_on(below.clone(), RepoOptions::new()));
     let left = AtomicUsize::new(140);
-    let watched = Watched::new(below, move |call: Call<'_>| {
+    let watched = WatchedStore::new(below, move |call: Call<'_>| {
         let take = |left: usize| left.checked_sub(1);
         if matches!(call, Call::Refs { .. })
             && left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok()

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use tract_core::{CommitId, DerivedKind, Draft, RefName, block_on};
 use tract_engine::{
-    ApplyOptions, Conversation, CopyOptions, ExportOptions, ImportOptions, Imported, Importer,
+    ApplyOptions, ImportConversation, CopyOptions, ExportOptions, ImportOptions, Imported, Importer,
     Repo, RepoOptions, ToolQuery, ToolTurn, VerifyOptions, apply_stream, copy, export, import,
     read_lines, verify,
 };
@@ -11,7 +11,7 @@ use tract_kv::memory;
 use super::{cold, repo};
 
 /// A conversation with a turn for every three messages; call ids repeat, and one is left open.
-fn conversation(id: &str, turns: usize) -> Conversation {
+fn conversation(id: &str, turns: usize) -> ImportConversation {
     let mut drafts = vec![Draft::system("Be brief.")];
     for n in 0..turns {
         let call = format!("c{}", n % 5);
@@ -20,7 +20,7 @@ fn conversation(id: &str, turns: usize) -> Conversation {
         drafts.push(if n % 7 == 3 { calls.call("open", "never", "{}") } else { calls });
         drafts.push(Draft::tool_result(call, format!("out {n}")).is_error(n % 4 == 0));
     }
-    Conversation::new(id, drafts)
+    ImportConversation::new(id, drafts)
 }
 
 fn turns(repo: &Repo, head: CommitId) -> Vec<ToolTurn> {
@@ -61,7 +61,7 @@ fn imported_conversations_bring_rows_that_say_what_the_walk_says() {
     let mut done: Vec<Imported> = Vec::new();
     for recorded in recorded.iter().take(60) {
         let drafts = recorded.messages.iter().map(|text| said(text)).collect();
-        let conversation = Conversation::new(recorded.id.clone(), drafts);
+        let conversation = ImportConversation::new(recorded.id.clone(), drafts);
         done.extend(block_on(importer.add(conversation)).unwrap());
     }
     done.extend(block_on(importer.finish()).unwrap());

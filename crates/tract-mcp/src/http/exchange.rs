@@ -12,7 +12,7 @@ use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use super::outgoing::Outgoing;
+use super::outgoing::OutgoingMessage;
 use super::url::ServerUrl;
 use crate::answers::Answers;
 use crate::error::{McpError, Result};
@@ -108,7 +108,7 @@ impl Exchange {
     }
 
     /// Sends a message and waits for the status.
-    pub(super) async fn post(&self, out: &Outgoing) -> Result<Response> {
+    pub(super) async fn post(&self, out: &OutgoingMessage) -> Result<Response> {
         let request = self
             .client
             .post(self.url.clone())
@@ -137,7 +137,7 @@ impl Exchange {
     }
 
     /// Ends the session, where there is one; the server may not know how.
-    pub(super) async fn leave(&self) {
+    pub(super) async fn end_session(&self) {
         if lock(&self.session).id.is_some() {
             let _ = self.send(self.client.delete(self.url.clone()), None).await;
             lock(&self.session).id = None;

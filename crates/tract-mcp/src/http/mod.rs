@@ -15,7 +15,7 @@ use rmcp::transport::Transport;
 use tokio::sync::{mpsc, oneshot};
 
 use self::exchange::Exchange;
-use self::outgoing::Outgoing;
+use self::outgoing::OutgoingMessage;
 pub use self::url::ServerUrl;
 use crate::answers::Answers;
 use crate::error::{McpError, Result};
@@ -47,7 +47,7 @@ impl Http {
 
 /// Sends a request; the answer is read by a task of its own, so that a call can be given up and
 /// others can be sent meanwhile.
-async fn ask(exchange: Arc<Exchange>, out: Outgoing, id: Box<str>) -> Result<()> {
+async fn ask(exchange: Arc<Exchange>, out: OutgoingMessage, id: Box<str>) -> Result<()> {
     let (begun, has_begun) = oneshot::channel();
     let key = id.clone();
     let working = Arc::clone(&exchange);
@@ -70,7 +70,7 @@ async fn ask(exchange: Arc<Exchange>, out: Outgoing, id: Box<str>) -> Result<()>
 }
 
 /// Sends what is not answered: a notification, or an answer of ours.
-async fn tell(exchange: Arc<Exchange>, out: Outgoing) -> Result<()> {
+async fn tell(exchange: Arc<Exchange>, out: OutgoingMessage) -> Result<()> {
     let told = exchange.post(&out).await;
     if let Some(given_up) = &out.cancels {
         exchange.give_up(given_up);
@@ -90,7 +90,7 @@ impl Transport<RoleClient> for Http {
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<()>> + Send + 'static {
         let exchange = Arc::clone(&self.exchange);
-        let out = Outgoing::of(&message, &exchange.answers)
+        let out = OutgoingMessage::of(&message, &exchange.answers)
             .map_err(|error| exchange.broke(&format!("a message of ours: {error}")));
         async move {
             let out = out?;
@@ -108,7 +108,7 @@ impl Transport<RoleClient> for Http {
     async fn close(&mut self) -> Result<()> {
         self.exchange.stop();
         // A server that is gone already does not hear it.
-        let _ = tokio::time::timeout(LEAVING, self.exchange.leave()).await;
+        let _ = tokio::time::timeout(LEAVING, self.exchange.end_session()).await;
         Ok(())
     }
 }

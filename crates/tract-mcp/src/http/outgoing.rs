@@ -18,7 +18,7 @@ const STATELESS: &str = "2026-07-28";
 
 /// A message on its way out.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Outgoing {
+pub(super) struct OutgoingMessage {
     pub(super) body: Vec<u8>,
     /// The id of a request, as JSON text; nothing else is answered.
     pub(super) id: Option<Box<str>>,
@@ -54,7 +54,7 @@ struct Meta {
     version: Option<String>,
 }
 
-impl Outgoing {
+impl OutgoingMessage {
     pub(super) fn of(
         message: &TxJsonRpcMessage<RoleClient>,
         answers: &Answers,
@@ -121,10 +121,10 @@ mod tests {
 
     #[test]
     fn only_newer_servers_are_told_in_headers() {
-        let old = Outgoing { method: "tools/call".to_owned(), ..Outgoing::default() };
+        let old = OutgoingMessage { method: "tools/call".to_owned(), ..OutgoingMessage::default() };
         assert!(old.headers().is_empty());
         let version = Some(STATELESS.to_owned());
-        let new = Outgoing { version, name: Some("a".to_owned()), ..old };
+        let new = OutgoingMessage { version, name: Some("a".to_owned()), ..old };
         let headers = new.headers();
         assert_eq!(headers.get("mcp-method").unwrap(), "tools/call");
         assert_eq!(headers.get("mcp-name").unwrap(), "a");

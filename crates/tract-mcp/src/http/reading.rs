@@ -11,7 +11,7 @@ use tract_core::json;
 
 use super::events::{Events, TooLong};
 use super::exchange::{Exchange, cut, lock};
-use super::outgoing::Outgoing;
+use super::outgoing::OutgoingMessage;
 use crate::error::{McpError, Result};
 use crate::wire;
 
@@ -36,7 +36,7 @@ impl Exchange {
     }
 
     /// Reads the answer to a request, and all that comes with it.
-    pub(super) async fn take_in(&self, response: Response, out: &Outgoing, id: &str) -> Result<()> {
+    pub(super) async fn take_in(&self, response: Response, out: &OutgoingMessage, id: &str) -> Result<()> {
         match content_type(&response).as_str() {
             "application/json" => {
                 let body = self.read(response, self.limit_bytes).await?;
@@ -59,7 +59,7 @@ impl Exchange {
 
     /// Reads a stream up to the answer; one that ends before is taken up where it ended, when the
     /// server says how.
-    async fn follow(&self, mut response: Response, out: &Outgoing, id: &str) -> Result<()> {
+    async fn follow(&self, mut response: Response, out: &OutgoingMessage, id: &str) -> Result<()> {
         let mut events = Events::new(self.limit_bytes);
         let mut tries = 0;
         loop {
@@ -121,7 +121,7 @@ impl Exchange {
     }
 
     /// Hands messages on; says whether the answer to the request was among them.
-    async fn deliver(&self, text: &str, asked: Option<(&Outgoing, &str)>) -> bool {
+    async fn deliver(&self, text: &str, asked: Option<(&OutgoingMessage, &str)>) -> bool {
         let text = text.trim();
         let mut answered = false;
         // Older servers may put several messages into a list.
@@ -139,7 +139,7 @@ impl Exchange {
 
     /// Whether a message answers a request; of the first answer the version is kept that all later
     /// requests name.
-    fn is_answer(&self, text: &str, out: &Outgoing, id: &str) -> bool {
+    fn is_answer(&self, text: &str, out: &OutgoingMessage, id: &str) -> bool {
         let Ok(envelope) = serde_json::from_str::<Envelope<'_>>(text) else { return false };
         let is_answer =
             envelope.method.is_none() && envelope.id.is_some_and(|found| found.get() == id);

@@ -9,7 +9,7 @@ use super::lower;
 use crate::adapter::{DialectAdapter as _, Reader};
 use crate::error::ImportError;
 use crate::import::{Watch, draft};
-use crate::neutral::Out;
+use crate::neutral::OutgoingMessage;
 use crate::raw::{self, Fields, Node};
 
 /// Reads the `system` of a request: a text, or blocks.
@@ -18,7 +18,7 @@ pub(crate) fn instructions(system: &Node<'_>) -> Result<Draft, ImportError> {
     let content = Content::System(Body { parts, name: None });
     let form = super::PROFILE.system_form.unwrap_or_default();
     let mut draft = draft(content, None, form);
-    let blocks = lower::blocks(&mut Out::recorded(&draft.content, &Role::System));
+    let blocks = lower::blocks(&mut OutgoingMessage::recorded(&draft.content, &Role::System));
     if !raw::same(&lower::array(&blocks), system.raw) {
         draft.verbatim = Some(Blob::seal(system.raw.as_bytes().to_vec()));
     }
@@ -90,7 +90,7 @@ pub(super) fn read(
             }
         };
         let mut draft = draft(content, Some(role.clone()), Dialect::Anthropic.form());
-        let lowered = lower::blocks(&mut Out::recorded(&draft.content, &role));
+        let lowered = lower::blocks(&mut OutgoingMessage::recorded(&draft.content, &role));
         if !raw::same(&lower::message(role.as_str(), &lower::array(&lowered)), message.raw) {
             draft.verbatim = Some(Blob::seal(message.raw.as_bytes().to_vec()));
         }
@@ -104,7 +104,7 @@ pub(super) fn read(
         };
         let mut draft = draft(content, Some(speaks.clone()), Dialect::Anthropic.form());
         draft.joins_previous = place > 0;
-        let lowered = lower::array(&lower::blocks(&mut Out::recorded(&draft.content, &speaks)));
+        let lowered = lower::array(&lower::blocks(&mut OutgoingMessage::recorded(&draft.content, &speaks)));
         let received = raw::array(&raws);
         let (lowered, received) = match place {
             0 => (lower::message("user", &lowered), lower::around(&fields, &received)),

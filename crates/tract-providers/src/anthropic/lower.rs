@@ -1,16 +1,16 @@
 //! Blocks out: one neutral message as Anthropic's content blocks. What this writes for
 //! `anthropic-1` is frozen. Content is always a list, so that merging neighbours changes no block.
 
-use tract_compile::{Speaker, StandIn};
+use tract_compile::{Speaker, PlaceholderResult};
 use tract_core::{Content, ImageSource, Part};
 use tract_schema::Dialect;
 
-use crate::neutral::{Out, arguments_object};
+use crate::neutral::{OutgoingMessage, arguments_object};
 use crate::raw::{self, Fields, Object};
 
 /// What a block is, as far as its place in a turn depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sort {
+pub(crate) enum BlockKind {
     Call,
     Result,
     Other,
@@ -19,7 +19,7 @@ pub(crate) enum Sort {
 /// One content block as it is sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
-    pub(crate) sort: Sort,
+    pub(crate) sort: BlockKind,
     pub(crate) text: String,
 }
 
@@ -28,16 +28,16 @@ impl Block {
     pub(crate) fn received(raw: &str) -> Self {
         let kind = raw::Node::root(raw).object().ok().and_then(|fields| fields.text("type"));
         let sort = match kind.as_deref() {
-            Some("tool_use") => Sort::Call,
-            Some("tool_result") => Sort::Result,
-            _ => Sort::Other,
+            Some("tool_use") => BlockKind::Call,
+            Some("tool_result") => BlockKind::Result,
+            _ => BlockKind::Other,
         };
         Self { sort, text: raw.to_owned() }
     }
 }
 
 /// Writes the blocks of a message.
-pub(crate) fn blocks(out: &mut Out<'_>) -> Vec<Block> {
+pub(crate) fn blocks(out: &mut OutgoingMessage<'_>) -> Vec<Block> {
     let parts = out.parts();
     if let Content::ToolResult(answer) = out.content {
         let inner = inner(out, &parts);
@@ -48,7 +48,7 @@ pub(crate) fn blocks(out: &mut Out<'_>) -> Vec<Block> {
             block.raw("content", &raw::array(inner));
         }
         block.raw("is_error", if answer.is_error { "true" } else { "false" });
-        return vec![Block { sort: Sort::Result, text: block.end() }];
+        return vec![Block { sort: BlockKind::Result, text: block.end() }];
     }
     let speaker = out.speaker();
     let mut blocks = Vec::with_capacity(parts.len());
@@ -67,20 +67,20 @@ pub(crate) fn blocks(out: &mut Out<'_>) -> Vec<Block> {
             block.text("id", &id);
             block.text("name", &name);
             block.raw("input", input);
-            blocks.push(Block { sort: Sort::Call, text: block.end() });
+            blocks.push(Block { sort: BlockKind::Call, text: block.end() });
         } else if let Some(text) = simple(out, part, speaker) {
-            blocks.push(Block { sort: Sort::Other, text });
+            blocks.push(Block { sort: BlockKind::Other, text });
         }
     }
     blocks
 }
 
 /// The content of a result.
-fn inner(out: &mut Out<'_>, parts: &[Part]) -> Vec<String> {
+fn inner(out: &mut OutgoingMessage<'_>, parts: &[Part]) -> Vec<String> {
     parts.iter().filter_map(|part| simple(out, part, Speaker::Tool)).collect()
 }
 
-fn simple(out: &mut Out<'_>, part: &Part, speaker: Speaker) -> Option<String> {
+fn simple(out: &mut OutgoingMessage<'_>, part: &Part, speaker: Speaker) -> Option<String> {
     let mut block = Object::new();
     match part {
         Part::Text { text } => {
@@ -153,7 +153,7 @@ fn simple(out: &mut Out<'_>, part: &Part, speaker: Speaker) -> Option<String> {
 }
 
 /// Writes the answer that stands in for a result.
-pub(crate) fn stand_in(answer: &StandIn, call_id: &str) -> Block {
+pub(crate) fn placeholder_result(answer: &PlaceholderResult, call_id: &str) -> Block {
     let mut text = Object::new();
     text.text("type", "text");
     text.text("text", answer.text());
@@ -162,7 +162,7 @@ pub(crate) fn stand_in(answer: &StandIn, call_id: &str) -> Block {
     block.text("tool_use_id", call_id);
     block.raw("content", &raw::array([text.end()]));
     block.raw("is_error", if answer.is_error() { "true" } else { "false" });
-    Block { sort: Sort::Result, text: block.end() }
+    Block { sort: BlockKind::Result, text: block.end() }
 }
 
 /// Writes a list of blocks.

@@ -19,7 +19,7 @@ use crate::error::{FormError, ImportError, ReplyError};
 use crate::import::{Imported, Watch};
 use crate::params::Params;
 use crate::raw::{Fields, Node};
-use crate::sheet::Sheet;
+use crate::sheet::RequestWriter;
 use crate::stream::Accumulate;
 
 /// The adapter.
@@ -77,7 +77,7 @@ impl Adapter for Anthropic {
         rules.turns()
     }
 
-    fn conversation(&self, sheet: &mut Sheet<'_>) -> Result<Members, FormError> {
+    fn conversation(&self, sheet: &mut RequestWriter<'_>) -> Result<Members, FormError> {
         Ok(request::members(sheet))
     }
 

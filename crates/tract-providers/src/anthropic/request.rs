@@ -4,11 +4,11 @@ use tract_compile::{Item, Repair, RepairKind, Speaker, speaker};
 use tract_core::{CommitId, Message};
 use tract_schema::Dialect;
 
-use super::lower::{self, Block, Sort};
+use super::lower::{self, Block, BlockKind};
 use crate::adapter::{DialectAdapter as _, Members};
-use crate::prefix::Origin;
+use crate::prefix::PrefixSource;
 use crate::raw::{self, Fields, Node};
-use crate::sheet::Sheet;
+use crate::sheet::RequestWriter;
 
 /// A message that is being put together.
 struct Turn<'a> {
@@ -17,7 +17,7 @@ struct Turn<'a> {
     around: Option<Fields<'a>>,
     /// The whole message as received: sent when nothing is added to it.
     received: Option<&'a str>,
-    blocks: Vec<(Origin, Block)>,
+    blocks: Vec<(PrefixSource, Block)>,
     /// Whether it is one recorded message, whose order was accepted.
     recorded: bool,
     last: Option<Row>,
@@ -39,7 +39,7 @@ impl<'a> Turn<'a> {
 }
 
 /// Writes `system` and `messages`.
-pub(crate) fn members(sheet: &mut Sheet<'_>) -> Members {
+pub(crate) fn members(sheet: &mut RequestWriter<'_>) -> Members {
     let mut members = Vec::new();
     if let Some(system) = instructions(sheet) {
         members.push(("system".to_owned(), system));
@@ -53,7 +53,7 @@ pub(crate) fn members(sheet: &mut Sheet<'_>) -> Members {
                 let sent = sheet.ids.call(answer.answers.slot, answer.answers.index);
                 let id = sent.map_or(answer.call_id.as_str(), |sent| &sent.id);
                 let block =
-                    (Origin::Repair(Some(answer.answers.slot)), lower::stand_in(answer, id));
+                    (PrefixSource::Repair(Some(answer.answers.slot)), lower::placeholder_result(answer, id));
                 match turns.last_mut().filter(|turn| turn.role == "user") {
                     Some(turn) => {
                         turn.recorded = false;
@@ -101,8 +101,8 @@ fn is_apart(message: &Message) -> bool {
 }
 
 /// Writes `system`: as received when it is one row's, else all blocks in order.
-fn instructions(sheet: &mut Sheet<'_>) -> Option<String> {
-    let mut blocks: Vec<(Origin, Block)> = Vec::new();
+fn instructions(sheet: &mut RequestWriter<'_>) -> Option<String> {
+    let mut blocks: Vec<(PrefixSource, Block)> = Vec::new();
     let (mut count, mut received, mut spoken) = (0, None, false);
     for item in sheet.items {
         let message = match item {
@@ -112,7 +112,7 @@ fn instructions(sheet: &mut Sheet<'_>) -> Option<String> {
                 continue;
             }
         };
-        let origin = Origin::System(message.commit);
+        let origin = PrefixSource::System(message.commit);
         let own = sheet.verbatim(message);
         let made = match own {
             Some(raw) => from_content(raw),
@@ -143,13 +143,13 @@ fn from_content(raw: &str) -> Vec<Block> {
         Ok(blocks) => blocks.iter().map(|block| Block::received(block.raw)).collect(),
         Err(_) if node.is_string() => {
             let text = format!(r#"{{"type":"text","text":{}}}"#, node.raw);
-            vec![Block { sort: Sort::Other, text }]
+            vec![Block { sort: BlockKind::Other, text }]
         }
         Err(_) => Vec::new(),
     }
 }
 
-fn add<'a>(sheet: &mut Sheet<'a>, message: &'a Message, turns: &mut Vec<Turn<'a>>) {
+fn add<'a>(sheet: &mut RequestWriter<'a>, message: &'a Message, turns: &mut Vec<Turn<'a>>) {
     let role = match speaker(message) {
         Speaker::Assistant => "assistant",
         Speaker::User | Speaker::Tool => "user",
@@ -171,7 +171,7 @@ fn add<'a>(sheet: &mut Sheet<'a>, message: &'a Message, turns: &mut Vec<Turn<'a>
         sheet.repairs.push(Repair::new(RepairKind::EmptyMessage, Some(message.slot), text));
         return;
     }
-    let origin = Origin::Message(message.commit);
+    let origin = PrefixSource::Message(message.commit);
     let blocks = blocks.into_iter().map(|block| (origin.clone(), block));
     if let Some(turn) = turns.last_mut().filter(|turn| turn.role == role) {
         let next = turn.last.is_some_and(|last| follows(last, row));
@@ -213,10 +213,10 @@ fn in_order(turn: &mut Turn<'_>, repairs: &mut Vec<Repair>) {
         return;
     }
     let place = |block: &Block| match (turn.role, block.sort) {
-        ("user", Sort::Result) => 0,
-        ("user", Sort::Call | Sort::Other) => 1,
-        (_, Sort::Call) => 1,
-        (_, Sort::Result | Sort::Other) => 0,
+        ("user", BlockKind::Result) => 0,
+        ("user", BlockKind::Call | BlockKind::Other) => 1,
+        (_, BlockKind::Call) => 1,
+        (_, BlockKind::Result | BlockKind::Other) => 0,
     };
     if turn.blocks.is_sorted_by_key(|(_, block)| place(block)) {
         return;
@@ -256,7 +256,7 @@ fn is_paused(turn: &Turn<'_>) -> bool {
 }
 
 /// A conversation that ends with the model's words would have it go on in the middle of them.
-fn close(sheet: &mut Sheet<'_>, turns: &mut Vec<Turn<'_>>) {
+fn close(sheet: &mut RequestWriter<'_>, turns: &mut Vec<Turn<'_>>) {
     let last = turns.iter().rev().find(|turn| turn.role != "system");
     let found = match last {
         Some(turn) if turn.role == "assistant" && is_paused(turn) => return,
@@ -267,7 +267,7 @@ fn close(sheet: &mut Sheet<'_>, turns: &mut Vec<Turn<'_>>) {
     };
     let text = r#"{"type":"text","text":"Continue."}"#.to_owned();
     let mut turn = Turn::new("user");
-    turn.blocks.push((Origin::Repair(None), Block { sort: Sort::Other, text }));
+    turn.blocks.push((PrefixSource::Repair(None), Block { sort: BlockKind::Other, text }));
     turns.push(turn);
     let text = format!("{found}: closed with \"Continue.\"");
     sheet.repairs.push(Repair::new(RepairKind::Closed, None, text));

@@ -1,6 +1,6 @@
 //! Streams in: the events of a message, block by block.
 
-use tract_core::{Partial, Piece, ToolCall};
+use tract_core::{PartialReply, ReplyDelta, ToolCall};
 
 use super::reply::usage;
 use crate::error::ImportError;
@@ -54,7 +54,7 @@ impl Accumulate for Stream {
         &mut self,
         name: &str,
         data: &str,
-        on_piece: &mut dyn FnMut(Piece),
+        on_piece: &mut dyn FnMut(ReplyDelta),
     ) -> Result<(), StreamError> {
         if self.done {
             return Ok(());
@@ -111,12 +111,12 @@ impl Accumulate for Stream {
         Ok(message.to_json())
     }
 
-    fn partial(&self) -> Partial {
+    fn partial(&self) -> PartialReply {
         let of = |kind: &str, key: &str| -> String {
             let of_kind = self.blocks.iter().filter(|block| block.kind() == kind);
             of_kind.filter_map(|block| block.block.text(key)).collect()
         };
-        let mut partial = Partial::new(of("text", "text"));
+        let mut partial = PartialReply::new(of("text", "text"));
         partial.reasoning = of("thinking", "thinking");
         for block in self.blocks.iter().filter(|block| block.is_call()) {
             let text = |key: &str| block.block.text(key).unwrap_or_default().to_owned();
@@ -154,17 +154,17 @@ impl Stream {
     fn begin(
         &mut self,
         fields: &Fields<'_>,
-        on_piece: &mut dyn FnMut(Piece),
+        on_piece: &mut dyn FnMut(ReplyDelta),
     ) -> Result<(), StreamError> {
         let index = fields.require("index")?.raw.to_owned();
         let block = Members::parse(&fields.require("content_block")?)?;
         let block = Block { index, block, input: String::new(), ended: false };
         if block.is_call() {
             let name = block.block.text("name").unwrap_or_default().to_owned();
-            on_piece(Piece::Call { index: self.call_index(&block.index), name });
+            on_piece(ReplyDelta::Call { index: self.call_index(&block.index), name });
         }
         if let Some(text) = block.block.text("text").filter(|text| !text.is_empty()) {
-            on_piece(Piece::Text(text.to_owned()));
+            on_piece(ReplyDelta::Text(text.to_owned()));
         }
         self.blocks.push(block);
         Ok(())
@@ -173,7 +173,7 @@ impl Stream {
     fn grow(
         &mut self,
         fields: &Fields<'_>,
-        on_piece: &mut dyn FnMut(Piece),
+        on_piece: &mut dyn FnMut(ReplyDelta),
     ) -> Result<(), StreamError> {
         let index = fields.require("index")?;
         let call_index = self.call_index(index.raw);
@@ -187,12 +187,12 @@ impl Stream {
             Some("text_delta") => {
                 let text = text("text")?;
                 block.block.push_text("text", &text);
-                on_piece(Piece::Text(text));
+                on_piece(ReplyDelta::Text(text));
             }
             Some("thinking_delta") => {
                 let text = text("thinking")?;
                 block.block.push_text("thinking", &text);
-                on_piece(Piece::Reasoning(text));
+                on_piece(ReplyDelta::Reasoning(text));
             }
             Some("signature_delta") => {
                 block.block.set("signature", Tree::Text(text("signature")?));
@@ -201,7 +201,7 @@ impl Stream {
                 let text = text("partial_json")?;
                 block.input.push_str(&text);
                 if block.is_call() && !text.is_empty() {
-                    on_piece(Piece::Arguments { index: call_index, text });
+                    on_piece(ReplyDelta::Arguments { index: call_index, text });
                 }
             }
             Some("citations_delta") => {

@@ -35,7 +35,7 @@ impl Inner {
     }
 
     /// Hides the key, and cuts what is too long for a message.
-    fn told(&self, text: &str) -> String {
+    fn redacted(&self, text: &str) -> String {
         let text = match &self.key {
             Some(key) => key.hide_in(text),
             None => text.to_owned(),
@@ -59,7 +59,7 @@ impl Inner {
             error.map(|error| message_of(&error)).or_else(|| fields.text("message"))
         });
         let message = match said {
-            Some(said) => format!("{}: {}", status.as_u16(), self.told(&said)),
+            Some(said) => format!("{}: {}", status.as_u16(), self.redacted(&said)),
             None if status.is_redirection() => {
                 format!("{}: redirects are not followed", status.as_u16())
             }
@@ -107,7 +107,7 @@ impl Inner {
     pub(super) fn unreadable(&self, error: ReplyError) -> ModelError {
         match error {
             ReplyError::Provider { message } => {
-                ModelError::Other { message: self.told(&message), source: None }
+                ModelError::Other { message: self.redacted(&message), source: None }
             }
             error => ModelError::InvalidReply {
                 message: error.to_string(),
@@ -118,7 +118,7 @@ impl Inner {
 
     /// Hides the key in what a provider said within a stream.
     pub(super) fn tell(&self, error: ModelError) -> ModelError {
-        let told = |message: String| self.told(&message);
+        let told = |message: String| self.redacted(&message);
         match error {
             ModelError::Unavailable { message, source } => {
                 ModelError::Unavailable { message: told(message), source }

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tract_core::{CancellationToken, ChatModel, ModelError, ModelRequest, Piece, Reply};
+use tract_core::{CancellationToken, ChatModel, ModelError, ModelRequest, ReplyDelta, Reply};
 use tract_schema::Dialect;
 
 use crate::adapter::DialectAdapter as _;
@@ -144,7 +144,7 @@ impl HttpModel {
     /// # Errors
     /// [`ModelError`] when there is no answer.
     pub async fn send(&self, params: &Params) -> Result<Reply, ModelError> {
-        self.inner.whole(params, &CancellationToken::new()).await
+        self.inner.read_body(params, &CancellationToken::new()).await
     }
 
     /// Sends a body, hands over the answer piece by piece, and returns it whole.
@@ -155,7 +155,7 @@ impl HttpModel {
         &self,
         params: &Params,
         cancellation: &CancellationToken,
-        on_piece: &mut (dyn FnMut(Piece) + Send),
+        on_piece: &mut (dyn FnMut(ReplyDelta) + Send),
     ) -> Result<Reply, ModelError> {
         self.inner.streaming(params, cancellation, on_piece).await
     }
@@ -171,7 +171,7 @@ impl ChatModel for HttpModel {
         &self,
         request: &ModelRequest,
         cancellation: &CancellationToken,
-        on_piece: &mut (dyn FnMut(Piece) + Send),
+        on_piece: &mut (dyn FnMut(ReplyDelta) + Send),
     ) -> Result<Reply, ModelError> {
         self.send_streaming(&self.params(request)?, cancellation, on_piece).await
     }

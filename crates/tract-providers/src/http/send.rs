@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reqwest::{Response, Url};
 use tract_core::{
-    Blob, CancellationToken, Clock, ModelError, Partial, PartialCall, Piece, Reply, SystemClock,
+    Blob, CancellationToken, Clock, ModelError, PartialReply, PartialCall, ReplyDelta, Reply, SystemClock,
     unless_cancelled,
 };
 
@@ -40,7 +40,7 @@ pub(super) fn url_of(base: &Url, path: &str) -> Url {
 
 impl Inner {
     /// Sends a body and reads the answer when it has come whole.
-    pub(super) async fn whole(
+    pub(super) async fn read_body(
         &self,
         params: &Params,
         cancellation: &CancellationToken,
@@ -62,7 +62,7 @@ impl Inner {
         &self,
         params: &Params,
         cancellation: &CancellationToken,
-        on_piece: &mut (dyn FnMut(Piece) + Send),
+        on_piece: &mut (dyn FnMut(ReplyDelta) + Send),
     ) -> Result<Reply, ModelError> {
         let sent = self.wire(params, true);
         let mut attempt = 0;
@@ -203,7 +203,7 @@ impl Inner {
         params: &Params,
         sent: &Wire,
         cancellation: &CancellationToken,
-        on_piece: &mut (dyn FnMut(Piece) + Send),
+        on_piece: &mut (dyn FnMut(ReplyDelta) + Send),
     ) -> Result<Reply, Failed> {
         let mut response = self.ask(sent, cancellation).await?;
         let kind = response.headers().get("content-type").and_then(|kind| kind.to_str().ok());
@@ -211,13 +211,13 @@ impl Inner {
             // This server does not stream.
             let received = self.read(response, self.max_reply_bytes, cancellation).await?;
             let reply = self.reply(params, received)?;
-            Piece::all_of(&reply).into_iter().for_each(on_piece);
+            ReplyDelta::all_of(&reply).into_iter().for_each(on_piece);
             return Ok(reply);
         }
         let assembler = params.assembler().map_err(|error| self.unreadable(error))?;
         let mut assembler = assembler.limit(self.max_reply_bytes);
         let mut raw = Vec::new();
-        let read = self.pour(&mut response, &mut assembler, &mut raw, cancellation, on_piece).await;
+        let read = self.read_chunks(&mut response, &mut assembler, &mut raw, cancellation, on_piece).await;
         self.check_for_key(&raw)?;
         let ended = match read {
             Ok(()) => assembler.end().map_err(Into::into),
@@ -247,13 +247,13 @@ impl Inner {
     }
 
     /// Pours a stream into what puts it together, until its end.
-    async fn pour(
+    async fn read_chunks(
         &self,
         response: &mut Response,
         assembler: &mut Assembler,
         raw: &mut Vec<u8>,
         cancellation: &CancellationToken,
-        on_piece: &mut (dyn FnMut(Piece) + Send),
+        on_piece: &mut (dyn FnMut(ReplyDelta) + Send),
     ) -> Result<(), ModelError> {
         loop {
             let timeout = match (assembler.is_ended(), raw.is_empty()) {
@@ -279,7 +279,7 @@ impl Inner {
 
 /// An answer whose calls were cut off, as what it is.
 fn broken_off(cause: ModelError, reply: &Reply, raw: Blob) -> ModelError {
-    let mut partial = Partial::new(reply.text());
+    let mut partial = PartialReply::new(reply.text());
     for call in reply.calls() {
         let whole = crate::raw::is_object(call.arguments.trim());
         partial = partial.call(call.clone(), whole);

@@ -1,14 +1,14 @@
 //! Messages out: one neutral message as Ollama's chat API takes it. What this writes for
 //! `ollama-1` is frozen.
 
-use tract_compile::{RepairKind, Speaker, StandIn};
+use tract_compile::{RepairKind, Speaker, PlaceholderResult};
 use tract_core::{ImageSource, Part, Role};
 
-use crate::neutral::{Out, arguments_object};
+use crate::neutral::{OutgoingMessage, arguments_object};
 use crate::raw::{self, Object};
 
 /// Writes a message; `None` when it has nothing to say.
-pub(crate) fn message(out: &mut Out<'_>) -> Option<String> {
+pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
     let speaker = out.speaker();
     let parts = out.parts();
     let parts = match speaker {
@@ -91,7 +91,7 @@ pub(crate) fn message(out: &mut Out<'_>) -> Option<String> {
 }
 
 /// Writes an answer that stands in for one; the id is of no use there.
-pub(crate) fn stand_in(answer: &StandIn, _call_id: &str, name: &str) -> String {
+pub(crate) fn placeholder_result(answer: &PlaceholderResult, _call_id: &str, name: &str) -> String {
     let mut message = Object::new();
     message.text("role", "tool");
     message.text("content", answer.text());

@@ -1,6 +1,6 @@
 //! Streams in: one JSON object a line, the last one with `done`.
 
-use tract_core::{Partial, Piece, ToolCall};
+use tract_core::{PartialReply, ReplyDelta, ToolCall};
 
 use super::reply::usage;
 use crate::openai::provider_error;
@@ -22,7 +22,7 @@ impl Accumulate for Stream {
         &mut self,
         _name: &str,
         data: &str,
-        on_piece: &mut dyn FnMut(Piece),
+        on_piece: &mut dyn FnMut(ReplyDelta),
     ) -> Result<(), StreamError> {
         if self.done {
             return Ok(());
@@ -60,9 +60,9 @@ impl Accumulate for Stream {
         Ok(body.to_json())
     }
 
-    fn partial(&self) -> Partial {
+    fn partial(&self) -> PartialReply {
         let text = |key: &str| self.message.text(key).unwrap_or_default().to_owned();
-        let mut partial = Partial::new(text("content"));
+        let mut partial = PartialReply::new(text("content"));
         partial.reasoning = text("thinking");
         let calls = self.message.get("tool_calls").map(Tree::list).unwrap_or_default();
         for call in calls.iter().filter_map(Tree::members) {
@@ -79,15 +79,15 @@ impl Accumulate for Stream {
 }
 
 impl Stream {
-    fn take(&mut self, delta: Members, on_piece: &mut dyn FnMut(Piece)) {
+    fn take(&mut self, delta: Members, on_piece: &mut dyn FnMut(ReplyDelta)) {
         for (key, value) in delta.0 {
             match value {
                 Tree::Text(text) if matches!(key.as_str(), "content" | "thinking") => {
                     self.message.push_text(&key, &text);
                     if !text.is_empty() {
                         on_piece(match key.as_str() {
-                            "content" => Piece::Text(text),
-                            _ => Piece::Reasoning(text),
+                            "content" => ReplyDelta::Text(text),
+                            _ => ReplyDelta::Reasoning(text),
                         });
                     }
                 }
@@ -96,8 +96,8 @@ impl Stream {
                         if let (Some(call), "tool_calls") = (element.members(), key.as_str()) {
                             let index = self.message.get(&key).map_or(0, |all| all.list().len());
                             let (name, text) = function(call);
-                            on_piece(Piece::Call { index, name });
-                            on_piece(Piece::Arguments { index, text });
+                            on_piece(ReplyDelta::Call { index, name });
+                            on_piece(ReplyDelta::Arguments { index, text });
                         }
                         self.message.push_element(&key, element);
                     }

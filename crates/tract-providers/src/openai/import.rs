@@ -8,7 +8,7 @@ use tract_schema::Dialect;
 use crate::adapter::{DialectAdapter as _, Reader};
 use crate::error::ImportError;
 use crate::import::{Watch, draft};
-use crate::neutral::Out;
+use crate::neutral::OutgoingMessage;
 use crate::raw::{self, Fields, Node};
 
 /// Reads messages one by one.
@@ -33,7 +33,7 @@ pub(super) fn read(message: &Node<'_>, watch: &mut Watch) -> Result<Draft, Impor
     let role = Role::parse(&fields.require("role")?.string()?);
     let content = content(&fields, &role, watch)?;
     let mut draft = draft(content, Some(role.clone()), Dialect::OpenAi.form());
-    let is_same = super::lower::message(&mut Out::recorded(&draft.content, &role))
+    let is_same = super::lower::message(&mut OutgoingMessage::recorded(&draft.content, &role))
         .is_some_and(|lowered| raw::same(&lowered, message.raw));
     if !is_same {
         draft.verbatim = Some(Blob::seal(message.raw.as_bytes().to_vec()));

@@ -1,15 +1,15 @@
 //! Messages out: one neutral message as OpenAI's Chat Completions take it. What this writes for
 //! messages that came as `openai-chat-1` is frozen, as it decides what is stored next to them.
 
-use tract_compile::{RepairKind, Speaker, StandIn};
+use tract_compile::{RepairKind, Speaker, PlaceholderResult};
 use tract_core::{Content, ImageSource, Part, Role};
 use tract_schema::Dialect;
 
-use crate::neutral::Out;
+use crate::neutral::OutgoingMessage;
 use crate::raw::{self, Object};
 
 /// Writes a message; `None` when it has nothing to say that the provider would accept.
-pub(crate) fn message(out: &mut Out<'_>) -> Option<String> {
+pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
     let speaker = out.speaker();
     let parts = out.parts();
     let parts = match speaker {
@@ -116,7 +116,7 @@ fn text_element(text: &str) -> String {
 }
 
 /// Writes an answer that stands in for one; the tool's name is of no use there.
-pub(crate) fn stand_in(answer: &StandIn, call_id: &str, _name: &str) -> String {
+pub(crate) fn placeholder_result(answer: &PlaceholderResult, call_id: &str, _name: &str) -> String {
     let mut message = Object::new();
     message.text("role", "tool");
     message.text("tool_call_id", call_id);
@@ -124,7 +124,7 @@ pub(crate) fn stand_in(answer: &StandIn, call_id: &str, _name: &str) -> String {
     message.end()
 }
 
-fn role<'a>(out: &Out<'a>, speaker: Speaker) -> &'a str {
+fn role<'a>(out: &OutgoingMessage<'a>, speaker: Speaker) -> &'a str {
     match (speaker, out.role) {
         (Speaker::System, Role::Developer) => "developer",
         (_, Role::Other(word)) if out.own => word,

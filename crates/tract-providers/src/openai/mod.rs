@@ -16,7 +16,7 @@ use crate::error::{FormError, ImportError, ReplyError};
 use crate::import::Imported;
 use crate::params::Params;
 use crate::raw::{Fields, Node};
-use crate::sheet::Sheet;
+use crate::sheet::RequestWriter;
 use crate::stream::Accumulate;
 
 pub(crate) use import::data_url;
@@ -68,7 +68,7 @@ impl Adapter for OpenAi {
         &PROFILE
     }
 
-    fn conversation(&self, sheet: &mut Sheet<'_>) -> Result<Members, FormError> {
+    fn conversation(&self, sheet: &mut RequestWriter<'_>) -> Result<Members, FormError> {
         Ok(request::members(sheet))
     }
 

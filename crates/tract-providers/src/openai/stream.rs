@@ -1,6 +1,6 @@
 //! Streams in: chunks of a chat completion. Only the first choice counts, as in a whole answer.
 
-use tract_core::{Partial, Piece, ToolCall};
+use tract_core::{PartialReply, ReplyDelta, ToolCall};
 
 use super::reply::usage;
 use crate::raw::{Fields, Node, is_object};
@@ -27,7 +27,7 @@ impl Accumulate for Stream {
         &mut self,
         name: &str,
         data: &str,
-        on_piece: &mut dyn FnMut(Piece),
+        on_piece: &mut dyn FnMut(ReplyDelta),
     ) -> Result<(), StreamError> {
         if self.done {
             return Ok(());
@@ -109,15 +109,15 @@ impl Accumulate for Stream {
         Ok(body.to_json())
     }
 
-    fn partial(&self) -> Partial {
+    fn partial(&self) -> PartialReply {
         let whole = self.choice.text("finish_reason").is_some();
         let text = |key: &str| self.message.text(key).unwrap_or_default().to_owned();
-        let mut partial = Partial::new(text("content"));
+        let mut partial = PartialReply::new(text("content"));
         partial.reasoning = text("reasoning_content");
         if partial.reasoning.is_empty() {
             partial.reasoning = text("reasoning");
         }
-        for Seen { id, name, arguments } in self.calls() {
+        for CallProgress { id, name, arguments } in self.calls() {
             let (id, name, arguments) = (id.to_owned(), name.to_owned(), arguments.to_owned());
             partial = partial.call(ToolCall { id, name, arguments }, whole);
         }
@@ -149,7 +149,7 @@ impl Stream {
     fn take_choice(
         &mut self,
         choice: &Fields<'_>,
-        on_piece: &mut dyn FnMut(Piece),
+        on_piece: &mut dyn FnMut(ReplyDelta),
     ) -> Result<(), StreamError> {
         self.begun = true;
         let mut rest = Members::default();
@@ -178,45 +178,45 @@ impl Stream {
     }
 
     /// Hands over what is new of the calls; `before` are the lengths of their arguments before.
-    fn hand_over(&mut self, before: &[usize], on_piece: &mut dyn FnMut(Piece)) {
+    fn hand_over(&mut self, before: &[usize], on_piece: &mut dyn FnMut(ReplyDelta)) {
         for index in 0..self.calls().count() {
             let Some(call) = self.calls().nth(index) else { continue };
             let from = before.get(index).copied().unwrap_or(0);
             let more = call.arguments.get(from..).unwrap_or_default().to_owned();
             if !call.name.is_empty() && !self.named.contains(&index) {
-                on_piece(Piece::Call { index, name: call.name.to_owned() });
+                on_piece(ReplyDelta::Call { index, name: call.name.to_owned() });
                 self.named.push(index);
             }
             if !more.is_empty() {
-                on_piece(Piece::Arguments { index, text: more });
+                on_piece(ReplyDelta::Arguments { index, text: more });
             }
         }
     }
 
-    fn calls(&self) -> impl Iterator<Item = Seen<'_>> {
+    fn calls(&self) -> impl Iterator<Item = CallProgress<'_>> {
         let calls = self.message.get("tool_calls").map(Tree::list).unwrap_or_default();
-        calls.iter().filter_map(Tree::members).map(Seen::of)
+        calls.iter().filter_map(Tree::members).map(CallProgress::of)
     }
 }
 
-type Make = fn(String) -> Piece;
+type Make = fn(String) -> ReplyDelta;
 
 /// The members of a delta that are handed over as text, in the order in which people read them.
 const TEXTS: [(&str, Make); 4] = [
-    ("reasoning_content", Piece::Reasoning),
-    ("reasoning", Piece::Reasoning),
-    ("content", Piece::Text),
-    ("refusal", Piece::Text),
+    ("reasoning_content", ReplyDelta::Reasoning),
+    ("reasoning", ReplyDelta::Reasoning),
+    ("content", ReplyDelta::Text),
+    ("refusal", ReplyDelta::Text),
 ];
 
 /// A call as far as it has come.
-struct Seen<'a> {
+struct CallProgress<'a> {
     id: &'a str,
     name: &'a str,
     arguments: &'a str,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> CallProgress<'a> {
     fn of(call: &'a Members) -> Self {
         let inner = call.get("function").or_else(|| call.get("custom")).and_then(Tree::members);
         let text = |key: &str| inner.and_then(|inner| inner.text(key));

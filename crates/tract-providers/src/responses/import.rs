@@ -9,7 +9,7 @@ use super::lower;
 use crate::adapter::{DialectAdapter as _, Reader};
 use crate::error::ImportError;
 use crate::import::{Watch, draft};
-use crate::neutral::Out;
+use crate::neutral::OutgoingMessage;
 use crate::openai;
 use crate::raw::{self, Fields, Node};
 
@@ -48,7 +48,7 @@ pub(super) fn items(
     watch: &mut Watch,
     drafts: &mut Vec<Draft>,
 ) -> Result<(), ImportError> {
-    let mut said = Said::default();
+    let mut said = ModelItems::default();
     for item in items {
         said.item(item, watch, drafts)?;
     }
@@ -58,12 +58,12 @@ pub(super) fn items(
 
 /// The items of the model that stand together, so far.
 #[derive(Default)]
-pub(crate) struct Said<'a> {
+pub(crate) struct ModelItems<'a> {
     parts: Vec<Part>,
     raws: Vec<&'a str>,
 }
 
-impl<'a> Said<'a> {
+impl<'a> ModelItems<'a> {
     /// Reads the next item.
     fn item(
         &mut self,
@@ -95,7 +95,7 @@ impl<'a> Said<'a> {
     }
 }
 
-impl<'a> Reader<'a> for Said<'a> {
+impl<'a> Reader<'a> for ModelItems<'a> {
     fn message(
         &mut self,
         message: &Node<'a>,
@@ -114,7 +114,7 @@ impl<'a> Reader<'a> for Said<'a> {
 /// Makes a draft, with the bytes received where lowering would not give them back.
 fn sealed(content: Content, role: Role, items: &str, received: &str) -> Draft {
     let mut draft = draft(content, Some(role.clone()), Dialect::Responses.form());
-    let lowered = lower::items(&mut Out::recorded(&draft.content, &role));
+    let lowered = lower::items(&mut OutgoingMessage::recorded(&draft.content, &role));
     if !raw::same(&raw::array(lowered), items) {
         draft.verbatim = Some(Blob::seal(received.as_bytes().to_vec()));
     }

@@ -1,15 +1,15 @@
 //! Items out: one neutral message as items of Responses. What this writes for messages that came as
 //! `openai-responses-1` is frozen, as it decides what is stored next to them.
 
-use tract_compile::{RepairKind, Speaker, StandIn};
+use tract_compile::{RepairKind, Speaker, PlaceholderResult};
 use tract_core::{Content, ImageSource, Part, Role};
 use tract_schema::Dialect;
 
-use crate::neutral::Out;
+use crate::neutral::OutgoingMessage;
 use crate::raw::{self, Object};
 
 /// Writes the items of a message; none when it has nothing to say that the provider would accept.
-pub(crate) fn items(out: &mut Out<'_>) -> Vec<String> {
+pub(crate) fn items(out: &mut OutgoingMessage<'_>) -> Vec<String> {
     let speaker = out.speaker();
     let parts = out.parts();
     let items = match speaker {
@@ -40,7 +40,7 @@ pub(crate) fn items(out: &mut Out<'_>) -> Vec<String> {
     items
 }
 
-fn said(out: &mut Out<'_>, parts: &[Part]) -> Vec<String> {
+fn said(out: &mut OutgoingMessage<'_>, parts: &[Part]) -> Vec<String> {
     let mut items = Vec::new();
     let mut calls = out.content.calls().zip(0u32..);
     for part in parts {
@@ -90,7 +90,7 @@ fn said(out: &mut Out<'_>, parts: &[Part]) -> Vec<String> {
 }
 
 /// The content of a message or a result: a string where it is one text, else a list.
-fn content(out: &mut Out<'_>, parts: &[Part], speaker: Speaker) -> Option<String> {
+fn content(out: &mut OutgoingMessage<'_>, parts: &[Part], speaker: Speaker) -> Option<String> {
     if let [Part::Text { text }] = parts {
         return Some(raw::literal(text));
     }
@@ -159,6 +159,6 @@ fn output(call_id: &str, content: &str) -> String {
 }
 
 /// Writes an answer that stands in for one.
-pub(crate) fn stand_in(answer: &StandIn, call_id: &str) -> String {
+pub(crate) fn placeholder_result(answer: &PlaceholderResult, call_id: &str) -> String {
     output(call_id, &raw::literal(answer.text()))
 }

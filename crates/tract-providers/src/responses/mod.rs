@@ -19,7 +19,7 @@ use crate::error::{FormError, ImportError, ReplyError};
 use crate::import::{Imported, Watch};
 use crate::params::Params;
 use crate::raw::{Fields, Node};
-use crate::sheet::Sheet;
+use crate::sheet::RequestWriter;
 use crate::stream::Accumulate;
 
 /// The adapter.
@@ -60,7 +60,7 @@ impl Adapter for Responses {
         rules.anywhere()
     }
 
-    fn conversation(&self, sheet: &mut Sheet<'_>) -> Result<Members, FormError> {
+    fn conversation(&self, sheet: &mut RequestWriter<'_>) -> Result<Members, FormError> {
         Ok(request::members(sheet))
     }
 
@@ -82,7 +82,7 @@ impl Adapter for Responses {
     }
 
     fn reader<'a>(&self) -> Box<dyn Reader<'a> + Send + 'a> {
-        Box::<import::Said<'a>>::default()
+        Box::<import::ModelItems<'a>>::default()
     }
 
     fn reply(&self, fields: &Fields<'_>) -> Result<Reply, ReplyError> {

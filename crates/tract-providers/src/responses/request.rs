@@ -5,12 +5,12 @@ use tract_core::Message;
 
 use super::lower;
 use crate::adapter::Members;
-use crate::prefix::Origin;
+use crate::prefix::PrefixSource;
 use crate::raw::{self, Node};
-use crate::sheet::Sheet;
+use crate::sheet::RequestWriter;
 
 /// Writes `instructions` and `input`.
-pub(crate) fn members(sheet: &mut Sheet<'_>) -> Members {
+pub(crate) fn members(sheet: &mut RequestWriter<'_>) -> Members {
     let mut members = Vec::new();
     let mut instructions: Vec<String> = Vec::new();
     let mut spoken = false;
@@ -23,7 +23,7 @@ pub(crate) fn members(sheet: &mut Sheet<'_>) -> Members {
                     sheet.repairs.push(repair);
                 }
                 let text = message.content.text();
-                sheet.blocks.push(Origin::System(message.commit), &raw::literal(&text));
+                sheet.blocks.push(PrefixSource::System(message.commit), &raw::literal(&text));
                 instructions.push(text);
             }
             Item::Message(_) | Item::StandIn(_) => spoken = true,
@@ -45,13 +45,13 @@ pub(crate) fn members(sheet: &mut Sheet<'_>) -> Members {
                     }
                     None => sheet.lowered(message, lower::items),
                 };
-                (Origin::Message(message.commit), items)
+                (PrefixSource::Message(message.commit), items)
             }
             Item::StandIn(answer) => {
                 let sent = sheet.ids.call(answer.answers.slot, answer.answers.index);
                 let id = sent.map_or(answer.call_id.as_str(), |sent| &sent.id);
-                let items = vec![lower::stand_in(answer, id)];
-                (Origin::Repair(Some(answer.answers.slot)), items)
+                let items = vec![lower::placeholder_result(answer, id)];
+                (PrefixSource::Repair(Some(answer.answers.slot)), items)
             }
         };
         count += 1;

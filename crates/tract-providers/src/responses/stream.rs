@@ -1,6 +1,6 @@
 //! Streams in: the events of a response. The last one holds the whole of it.
 
-use tract_core::{Partial, Piece, ToolCall};
+use tract_core::{PartialReply, ReplyDelta, ToolCall};
 
 use super::reply::usage;
 use crate::openai::provider_error;
@@ -33,7 +33,7 @@ impl Accumulate for Stream {
         &mut self,
         name: &str,
         data: &str,
-        on_piece: &mut dyn FnMut(Piece),
+        on_piece: &mut dyn FnMut(ReplyDelta),
     ) -> Result<(), StreamError> {
         if self.done || data.trim() == "[DONE]" {
             return Ok(());
@@ -58,19 +58,19 @@ impl Accumulate for Stream {
             "response.output_text.delta" | "response.refusal.delta" => {
                 let text = fields.require("delta")?.string()?;
                 self.text.push_str(&text);
-                on_piece(Piece::Text(text));
+                on_piece(ReplyDelta::Text(text));
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 let text = fields.require("delta")?.string()?;
                 self.reasoning.push_str(&text);
-                on_piece(Piece::Reasoning(text));
+                on_piece(ReplyDelta::Reasoning(text));
             }
             "response.output_item.added" => self.added(&fields, on_piece)?,
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
                 let text = fields.require("delta")?.string()?;
                 if let Some((index, call)) = self.call(&fields) {
                     call.call.arguments.push_str(&text);
-                    on_piece(Piece::Arguments { index, text });
+                    on_piece(ReplyDelta::Arguments { index, text });
                 }
             }
             "response.function_call_arguments.done" | "response.custom_tool_call_input.done" => {
@@ -114,8 +114,8 @@ impl Accumulate for Stream {
         Ok(response.to_json())
     }
 
-    fn partial(&self) -> Partial {
-        let mut partial = Partial::new(self.text.clone());
+    fn partial(&self) -> PartialReply {
+        let mut partial = PartialReply::new(self.text.clone());
         partial.reasoning.clone_from(&self.reasoning);
         for call in &self.calls {
             partial = partial.call(call.call.clone(), call.whole);
@@ -133,11 +133,11 @@ impl Accumulate for Stream {
 }
 
 /// Takes the arguments as the provider says them at their end.
-fn complete(call: &mut Call, index: usize, said: Option<String>, on_piece: &mut dyn FnMut(Piece)) {
+fn complete(call: &mut Call, index: usize, said: Option<String>, on_piece: &mut dyn FnMut(ReplyDelta)) {
     if let Some(said) = said.filter(|_| !call.whole) {
         let more = said.strip_prefix(call.call.arguments.as_str()).unwrap_or_default();
         if !more.is_empty() {
-            on_piece(Piece::Arguments { index, text: more.to_owned() });
+            on_piece(ReplyDelta::Arguments { index, text: more.to_owned() });
         }
         call.call.arguments = said;
     }
@@ -148,7 +148,7 @@ impl Stream {
     fn added(
         &mut self,
         fields: &Fields<'_>,
-        on_piece: &mut dyn FnMut(Piece),
+        on_piece: &mut dyn FnMut(ReplyDelta),
     ) -> Result<(), StreamError> {
         let item = fields.require("item")?.object()?;
         let kind = item.text("type");
@@ -157,7 +157,7 @@ impl Stream {
         }
         let text = |key: &str| item.text(key).unwrap_or_default();
         let call = ToolCall { id: text("call_id"), name: text("name"), arguments: String::new() };
-        on_piece(Piece::Call { index: self.calls.len(), name: call.name.clone() });
+        on_piece(ReplyDelta::Call { index: self.calls.len(), name: call.name.clone() });
         let output_index = fields.require("output_index")?.raw.to_owned();
         self.calls.push(Call { output_index, call, whole: false });
         Ok(())

@@ -4,7 +4,7 @@
 mod sse;
 pub(crate) mod tree;
 
-use tract_core::{ModelError, Partial, Piece};
+use tract_core::{ModelError, PartialReply, ReplyDelta};
 use tract_schema::{Aliases, Dialect};
 
 use crate::adapter::DialectAdapter as _;
@@ -93,7 +93,7 @@ pub(crate) trait Accumulate: Send {
         &mut self,
         name: &str,
         data: &str,
-        on_piece: &mut dyn FnMut(Piece),
+        on_piece: &mut dyn FnMut(ReplyDelta),
     ) -> Result<(), StreamError>;
 
     /// Whether the word that ends the stream has come.
@@ -103,7 +103,7 @@ pub(crate) trait Accumulate: Send {
     fn body(&mut self) -> Result<String, StreamError>;
 
     /// What has come, whole or not.
-    fn partial(&self) -> Partial;
+    fn partial(&self) -> PartialReply;
 }
 
 /// Puts a streamed answer together.
@@ -183,7 +183,7 @@ impl Assembler {
     pub fn push(
         &mut self,
         bytes: &[u8],
-        on_piece: &mut dyn FnMut(Piece),
+        on_piece: &mut dyn FnMut(ReplyDelta),
     ) -> Result<(), StreamError> {
         self.read += bytes.len() as u64;
         if self.read > self.limit {
@@ -233,7 +233,7 @@ impl Assembler {
     }
 
     /// Returns what has come so far.
-    pub fn partial(&self) -> Partial {
+    pub fn partial(&self) -> PartialReply {
         let mut partial = self.answer.partial();
         if let Some(aliases) = &self.aliases {
             for call in &mut partial.calls {
@@ -244,10 +244,10 @@ impl Assembler {
     }
 }
 
-fn own_name(aliases: Option<&Aliases>, piece: Piece) -> Piece {
+fn own_name(aliases: Option<&Aliases>, piece: ReplyDelta) -> ReplyDelta {
     match (aliases, piece) {
-        (Some(aliases), Piece::Call { index, name }) => {
-            Piece::Call { index, name: aliases.original(&name).to_owned() }
+        (Some(aliases), ReplyDelta::Call { index, name }) => {
+            ReplyDelta::Call { index, name: aliases.original(&name).to_owned() }
         }
         (_, piece) => piece,
     }

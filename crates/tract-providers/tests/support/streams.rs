@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tract_core::{Part, Piece, Reply};
+use tract_core::{Part, ReplyDelta, Reply};
 use tract_providers::{Dialect, Params, RequestForms};
 
 /// One recorded exchange that succeeded.
@@ -180,15 +180,15 @@ pub(crate) struct Heard {
 }
 
 impl Heard {
-    pub(crate) fn hear(&mut self, piece: Piece) {
+    pub(crate) fn hear(&mut self, piece: ReplyDelta) {
         match piece {
-            Piece::Text(text) => self.text.push_str(&text),
-            Piece::Reasoning(text) => self.reasoning.push_str(&text),
-            Piece::Call { index, name } => {
+            ReplyDelta::Text(text) => self.text.push_str(&text),
+            ReplyDelta::Reasoning(text) => self.reasoning.push_str(&text),
+            ReplyDelta::Call { index, name } => {
                 assert_eq!(index, self.calls.len(), "calls begin in order");
                 self.calls.push((name, String::new()));
             }
-            Piece::Arguments { index, text } => self.calls[index].1.push_str(&text),
+            ReplyDelta::Arguments { index, text } => self.calls[index].1.push_str(&text),
             other => panic!("unknown piece {other:?}"),
         }
     }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tract_core::{Applied, BlobId, CommitId, RefName, RefTarget};
 use tract_engine::plan::Request;
-use tract_engine::{Alongside, Repo, Txn, WriteOptions};
+use tract_engine::{BatchAttachment, Repo, Txn, WriteOptions};
 use tract_tools::dispatch::{CallStart, Recorded, Start};
 
 use self::beat::Heartbeat;
@@ -338,7 +338,7 @@ impl Effects {
 
     /// Returns the other branches that were told that a call was interrupted which has an answer,
     /// once.
-    pub(crate) fn misled(&self) -> BTreeMap<u32, BTreeSet<String>> {
+    pub(crate) fn misled_branches(&self) -> BTreeMap<u32, BTreeSet<String>> {
         let mut misled = std::mem::take(&mut self.inner().misled);
         for branches in misled.values_mut() {
             branches.remove(self.branch.as_str());
@@ -348,7 +348,7 @@ impl Effects {
 }
 
 #[async_trait]
-impl Alongside for Effects {
+impl BatchAttachment for Effects {
     async fn add_to(&self, txn: &mut Txn<'_>) -> tract_engine::Result<()> {
         let add = async {
             self.add_answers(txn).await?;

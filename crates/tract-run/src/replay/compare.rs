@@ -37,9 +37,9 @@ fn describe(message: &Message) -> String {
     format!("{}: {}", message.role.as_str(), message.content.text())
 }
 
-type Differ = (&'static str, String, String);
+type Comparer = (&'static str, String, String);
 
-fn differ(recorded: &Message, found: &Message) -> Option<Differ> {
+fn differ(recorded: &Message, found: &Message) -> Option<Comparer> {
     let unlike = |what, expected: String, found: String| {
         (expected != found).then_some((what, expected, found))
     };
@@ -61,7 +61,7 @@ fn differ(recorded: &Message, found: &Message) -> Option<Differ> {
         })
 }
 
-fn calls(recorded: &Message, found: &Message) -> Option<Differ> {
+fn calls(recorded: &Message, found: &Message) -> Option<Comparer> {
     let list = |message: &Message| -> Vec<ToolCall> { message.content.calls().cloned().collect() };
     let (old, new) = (list(recorded), list(found));
     let alike = |old: &ToolCall, new: &ToolCall| {

@@ -16,27 +16,27 @@ use crate::error::Result;
 pub(super) struct Script {
     reply: Content,
     /// By the id of the call; ids may be used again.
-    results: Mutex<HashMap<String, VecDeque<Given>>>,
+    results: Mutex<HashMap<String, VecDeque<RecordedResult>>>,
 }
 
-struct Given {
+struct RecordedResult {
     text: String,
     is_error: bool,
 }
 
 impl Script {
     pub(super) fn new(reply: Content, results: &[&Message]) -> Self {
-        let mut by_id: HashMap<String, VecDeque<Given>> = HashMap::new();
+        let mut by_id: HashMap<String, VecDeque<RecordedResult>> = HashMap::new();
         for result in results {
             if let Content::ToolResult(answer) = &result.content {
-                let given = Given { text: result.content.text(), is_error: answer.is_error };
+                let given = RecordedResult { text: result.content.text(), is_error: answer.is_error };
                 by_id.entry(answer.call_id.clone()).or_default().push_back(given);
             }
         }
         Self { reply, results: Mutex::new(by_id) }
     }
 
-    fn take(&self, call_id: &str) -> Option<Given> {
+    fn take(&self, call_id: &str) -> Option<RecordedResult> {
         let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
         results.get_mut(call_id)?.pop_front()
     }

@@ -5,12 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use tract_core::{Draft, ProgressSink, RefName, ToolCall};
-use tract_engine::{Alongside, DeferredCall, Pending, TurnAnswer, TurnRecord};
+use tract_engine::{BatchAttachment, DeferredCall, Pending, TurnAnswer, TurnRecord};
 use tract_tools::dispatch::{Approvals, Cause, Dispatcher, Turn, TurnError};
 use tract_tools::prompt::{OPEN_SECTIONS, OpenedSections, RenderedPrompt};
 use tract_tools::{Call, hydrate_repairing, hydrate_with};
 
-use super::{Answered, Calls, MAIN, Then, TurnDone, TurnEnd};
+use super::{AnsweredCall, Calls, MAIN, CallStep, TurnDone, TurnEnd};
 use crate::agent::Agent;
 use crate::answers::{self, given_up};
 use crate::effects::Effects;
@@ -24,9 +24,9 @@ impl Agent {
     pub(crate) async fn answer(&self, stored: &mut Stored, calls: Calls) -> Result<TurnDone> {
         let mut done = TurnDone::new(TurnEnd::Called);
         done.pending.clone_from(&calls.pending);
-        let run = |(index, _, then): &(u32, ToolCall, Then)| match then {
-            Then::Run(call) => Some((*index, call.clone())),
-            Then::GiveUp(..) | Then::Recorded(_) => None,
+        let run = |(index, _, then): &(u32, ToolCall, CallStep)| match then {
+            CallStep::Run(call) => Some((*index, call.clone())),
+            CallStep::GiveUp(..) | CallStep::Recorded(_) => None,
         };
         let (indices, to_run): (Vec<u32>, Vec<Call>) = calls.each.iter().filter_map(run).unzip();
         let rendered = self.rendered()?.map(Arc::new);
@@ -54,22 +54,22 @@ impl Agent {
         let mut held = None;
         for (index, call, then) in calls.each {
             match then {
-                Then::Recorded(answer) => {
+                CallStep::Recorded(answer) => {
                     let (outcome, is_error) = (answers::outcome_of(&answer), answer.is_error);
                     record.results.push(answers::recorded(&call, &answer)?);
-                    answered.push(Answered::without_run(call, outcome, is_error, answer.text));
+                    answered.push(AnsweredCall::without_run(call, outcome, is_error, answer.text));
                 }
-                Then::GiveUp(text, outcome) => {
+                CallStep::GiveUp(text, outcome) => {
                     record.results.push(given_up(&call, text, outcome)?);
-                    answered.push(Answered::without_run(call, outcome, true, text.to_owned()));
+                    answered.push(AnsweredCall::without_run(call, outcome, true, text.to_owned()));
                 }
-                Then::Run(_) => {
+                CallStep::Run(_) => {
                     let Some(answer) = answers.next() else { continue };
                     match (answers::draft(&answer)?, &answer.deferred) {
                         (Some(draft), _) => {
                             late.insert(index, draft.clone());
                             record.results.push(draft);
-                            answered.push(Answered::of(&answer));
+                            answered.push(AnsweredCall::of(&answer));
                         }
                         (None, Some(deferral)) => {
                             waiting.push((answer.call_id.clone(), answer.tool_name, deferral.key));
@@ -91,7 +91,7 @@ impl Agent {
         if !waiting.is_empty() {
             record.also.push(deferred(waiting)?);
         }
-        record.alongside = Some(Arc::clone(&effects) as Arc<dyn Alongside>);
+        record.alongside = Some(Arc::clone(&effects) as Arc<dyn BatchAttachment>);
         let recorded = self.record(stored, record, answered, &mut done).await;
         match recorded {
             Ok(true) => effects.done(),
@@ -146,7 +146,7 @@ impl Agent {
             .past(Arc::clone(&self.past))
             .wait_for_others(self.patience)
             .commit(calls.commit);
-        let kept_back = self.kept_back();
+        let kept_back = self.deferred_tools();
         if rendered.is_some() || !kept_back.is_empty() {
             // What a prompt knows of can be called while its section is shown, what a search knows
             // of once it was found, all else always.
@@ -189,7 +189,7 @@ impl Agent {
         &self,
         stored: &mut Stored,
         mut record: TurnRecord,
-        mut answered: Vec<Answered>,
+        mut answered: Vec<AnsweredCall>,
         done: &mut TurnDone,
     ) -> Result<bool> {
         let unwritten = stored.unwritten(&self.repo, &self.branch, &self.session).await?;
@@ -222,7 +222,7 @@ impl Agent {
     /// Gives other branches the answers of calls that they were told were interrupted: this run
     /// had been taken for ended.
     async fn correct(&self, effects: &Effects, answers: &BTreeMap<u32, Draft>) -> Result<()> {
-        for (index, branches) in effects.misled() {
+        for (index, branches) in effects.misled_branches() {
             let Some(draft) = answers.get(&index) else { continue };
             for branch in branches {
                 let branch = RefName::new(branch).map_err(tract_engine::Error::from)?;
@@ -237,7 +237,7 @@ impl Agent {
     }
 
     pub(crate) fn tell_waiting(&self, waits: &Pending) {
-        if let tract_engine::Asked::Call { call, .. } = &waits.asked {
+        if let tract_engine::PendingRequest::Call { call, .. } = &waits.asked {
             let (pending, reason) = (waits.id.as_str(), waits.reason.as_str());
             self.tell(&Progress::Waiting { pending, call_id: &call.id, reason });
         }

@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use tract_compile::Compiled;
 use tract_core::{
-    Applied, By, Commit, CommitId, Draft, ModelError, Piece, RefTarget, Reply, ToolCall,
+    Applied, By, Commit, CommitId, Draft, ModelError, ReplyDelta, RefTarget, Reply, ToolCall,
 };
 use tract_engine::plan::Request;
 use tract_engine::{Txn, WriteOptions, broken_off, generation_config, reply_draft};
-use tract_tools::dispatch::Served;
+use tract_tools::dispatch::ReplySource;
 use tract_tools::{Call, IntoCalls as _, Lookup};
 
-use super::{Calls, MAIN, Then, TurnDone, TurnEnd};
+use super::{Calls, MAIN, CallStep, TurnDone, TurnEnd};
 use crate::agent::Agent;
 use crate::effects::Effects;
 use crate::error::{Result, RunError};
-use crate::journal::Elsewhere;
+use crate::journal::OtherBranches;
 use crate::progress::Progress;
 use crate::session::Stored;
 
@@ -53,7 +53,7 @@ impl Agent {
         self.tell(&Progress::Asking { step, head });
         let mut request = compiled.request();
         request.parameters.clone_from(&self.parameters);
-        let mut told = |piece: Piece| self.tell(&Progress::Piece(&piece));
+        let mut told = |piece: ReplyDelta| self.tell(&Progress::Piece(&piece));
         let answered = self.model.stream(&request, &self.cancellation, &mut told).await;
         let mut reply = match answered {
             Ok(reply) => reply,
@@ -135,11 +135,11 @@ impl Agent {
             }
             _ => (reply.into_calls(), reply.calls().cloned().collect()),
         };
-        let calls = tool_calls.into_iter().zip(calls.into_iter().map(Then::Run));
+        let calls = tool_calls.into_iter().zip(calls.into_iter().map(CallStep::Run));
         let each = (0..).zip(calls).map(|(index, (call, then))| (index, call, then)).collect();
         let provider = reply.form.as_deref().and_then(|form| form.split('-').next());
-        let served = reply.model.as_deref().map(|model| Served::new(provider.unwrap_or(""), model));
-        let (approvals, pending, elsewhere) = (Vec::new(), Vec::new(), Elsewhere::default());
+        let served = reply.model.as_deref().map(|model| ReplySource::new(provider.unwrap_or(""), model));
+        let (approvals, pending, elsewhere) = (Vec::new(), Vec::new(), OtherBranches::default());
         Ok(Calls { commit, each, approvals, served, pending, elsewhere, effects })
     }
 

@@ -93,7 +93,7 @@ fn an_operation_whose_name_an_older_decision_has_can_be_decided() {
         let store = memory();
         let repo = repo_on(&store).await;
         let defer = async |text: &str| {
-            let asked = tract_engine::Asked::Append(Box::new(Draft::user(text)));
+            let asked = tract_engine::PendingRequest::Append(Box::new(Draft::user(text)));
             repo.defer(&main_branch(), asked, "tester", "look at it").await.unwrap().id
         };
         let first = defer("one").await;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tract_core::{
     ChatModel, CommitId, Draft, DynTool, ModelError, ModelRequest, RefName, RenderedValue, Reply,
-    RequestMap, SentTool, Store, ToolContext, ToolError, ToolOrigin, ToolResult, ToolSchema,
+    RequestMap, RequestTool, Store, ToolContext, ToolError, ToolOrigin, ToolResult, ToolSchema,
     ToolSpec, ToolTraits, block_on,
 };
 use tract_engine::Repo;
@@ -351,7 +351,7 @@ fn arguments_that_a_handler_replaced_are_approved_once_and_run_as_shown() {
 }
 
 /// A model whose provider was told to keep to the schema.
-struct Strict(Arc<Script>, SentTool);
+struct Strict(Arc<Script>, RequestTool);
 
 #[async_trait]
 impl ChatModel for Strict {
@@ -394,7 +394,7 @@ fn a_call_sent_in_strict_mode_runs_once_it_is_approved_or_resumed() {
             let registry =
                 || Registry::builder().definition_with(GIVE, Arc::new(Give)).build().unwrap();
             let id = registry().iter().next().unwrap().definition().id();
-            let sent = SentTool::new("give", "give", id).strict(true);
+            let sent = RequestTool::new("give", "give", id).strict(true);
             let says = Draft::assistant("").call("c1", "give", r#"{"sum":3,"word":null}"#);
             let repo = repo_on(&store).await;
             let agent = |says: Draft| {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use tract_core::{CancellationToken, Draft, Op, block_on};
 use tract_run::{Agent, Progress, Stop, TurnEnd};
 use tract_tools::budget::{Budget, BudgetTracker};
-use tract_tools::dispatch::Limits;
+use tract_tools::dispatch::DispatchLimits;
 use tract_tools::{Registry, ToolContext, ToolError, tool};
 
 use crate::support::{Script, main_branch, memory, messages, repo_on, said};
@@ -258,7 +258,7 @@ fn agents_share_limits() {
     }
     for (most, expected) in [(1, 1), (2, 2), (9, 3)] {
         let gauge = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
-        let limits = Arc::new(Limits::new(most));
+        let limits = Arc::new(DispatchLimits::new(most));
         let run = |name: &'static str| {
             let (gauge, limits) = (Arc::clone(&gauge), Arc::clone(&limits));
             async move {

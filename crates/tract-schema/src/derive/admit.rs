@@ -20,7 +20,7 @@ const MOST_FAULTS: usize = 16;
 const MOST_REFERENCES: u32 = 64;
 
 /// Whether a comparison with a bound is as the bound wants it.
-type Holds = fn(std::cmp::Ordering) -> bool;
+type BoundCheck = fn(std::cmp::Ordering) -> bool;
 
 /// Something in the arguments that does not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl fmt::Display for Mismatch {
 }
 
 pub(super) fn admit(root: &Node, arguments: &mut Value) -> Result<(), Vec<Mismatch>> {
-    let mut judge = Judge {
+    let mut judge = Checker {
         root,
         path: String::new(),
         references: 0,
@@ -64,7 +64,7 @@ pub(super) fn admit(root: &Node, arguments: &mut Value) -> Result<(), Vec<Mismat
     }
 }
 
-struct Judge<'a> {
+struct Checker<'a> {
     root: &'a Node,
     path: String,
     references: u32,
@@ -77,7 +77,7 @@ struct Judge<'a> {
     tried: HashMap<(usize, usize), bool>,
 }
 
-impl<'a> Judge<'a> {
+impl<'a> Checker<'a> {
     fn fault(&mut self, expected: impl Into<String>, found: impl Into<String>) -> bool {
         self.noted(expected, found, None)
     }
@@ -286,7 +286,7 @@ impl<'a> Judge<'a> {
     }
 
     fn number(&mut self, members: &[(String, Node)], number: &Number) -> bool {
-        let rules: [(&str, &str, Holds); 4] = [
+        let rules: [(&str, &str, BoundCheck); 4] = [
             ("minimum", "at least", std::cmp::Ordering::is_ge),
             ("maximum", "at most", std::cmp::Ordering::is_le),
             ("exclusiveMinimum", "more than", std::cmp::Ordering::is_gt),

@@ -16,7 +16,7 @@ const KNOWN: [&str; 3] =
 
 /// The subschemas that one applies to values inside of its own.
 #[derive(Default)]
-struct Inside {
+struct SubschemaLinks {
     /// To one property each, by name.
     properties: Vec<usize>,
     /// To any property.
@@ -31,7 +31,7 @@ pub(super) struct Graph<'a> {
     values: Vec<&'a Value>,
     /// Applied to the same value; references last.
     in_place: Vec<Vec<usize>>,
-    inside: Vec<Inside>,
+    inside: Vec<SubschemaLinks>,
     /// How often what is applied in place is looked at.
     factor: Vec<u64>,
 }
@@ -83,7 +83,7 @@ impl<'a> Graph<'a> {
             }
             let (in_place, inside, factor) = match graph.values.get(node) {
                 Some(Value::Object(members)) => resolver.edges(members, &graph.values)?,
-                _ => (Vec::new(), Inside::default(), 1),
+                _ => (Vec::new(), SubschemaLinks::default(), 1),
             };
             graph.in_place.push(in_place);
             graph.inside.push(inside);
@@ -128,7 +128,7 @@ impl<'a> Graph<'a> {
     }
 
     /// How deep a walk goes that steps into each subschema once.
-    pub(super) fn longest_way(&self) -> usize {
+    pub(super) fn longest_path(&self) -> usize {
         let next = |node: usize| {
             let inside = &self.inside[node];
             [&self.in_place[node], &inside.properties, &inside.any_property]
@@ -172,7 +172,7 @@ impl<'a> Graph<'a> {
             // A value is an object or an array, so what is applied to both kinds does not add up.
             let (mut object, mut array) = (vec![0_u64; self.len()], vec![0_u64; self.len()]);
             for node in order {
-                let Inside { properties, any_property, places, any_item } = &self.inside[*node];
+                let SubschemaLinks { properties, any_property, places, any_item } = &self.inside[*node];
                 let (in_place, factor) = (&self.in_place[*node], self.factor[*node]);
                 let step = |one: &[usize], any: &[usize], own: &[u64]| {
                     self.sum(in_place, own)
@@ -229,9 +229,9 @@ impl<'a> Resolver<'a, '_> {
         &self,
         members: &'a Map<String, Value>,
         values: &[&'a Value],
-    ) -> Result<(Vec<usize>, Inside, u64), LimitError> {
+    ) -> Result<(Vec<usize>, SubschemaLinks, u64), LimitError> {
         let mut in_place = Vec::new();
-        let mut inside = Inside::default();
+        let mut inside = SubschemaLinks::default();
         let node = |value: &Value| self.index[&std::ptr::from_ref(value)];
         let mut factor = 1;
         for (key, value) in members {

@@ -30,7 +30,7 @@ pub(super) fn schema(error: &ValidationError<'_>) -> SchemaError {
         }
         ValidationErrorKind::Referencing(referencing) => capped(referencing),
         _ => {
-            let mut described = Described::new(&Value::Null, &Value::Null);
+            let mut described = FailureText::new(&Value::Null, &Value::Null);
             described.add_of(error, instance);
             described.out.first().map_or_else(|| capped(error), Invalid::to_string)
         }
@@ -82,7 +82,7 @@ pub(super) fn longest_path(value: &Value) -> u64 {
 }
 
 /// What is wrong with arguments, put into words one by one and only as many as are said.
-pub(super) struct Described<'a> {
+pub(super) struct FailureText<'a> {
     arguments: &'a Value,
     schema: &'a Value,
     out: Vec<Invalid>,
@@ -95,7 +95,7 @@ fn path_of(error: &ValidationError<'_>) -> String {
     }
 }
 
-impl<'a> Described<'a> {
+impl<'a> FailureText<'a> {
     pub(super) fn new(arguments: &'a Value, schema: &'a Value) -> Self {
         Self { arguments, schema, out: Vec::new() }
     }

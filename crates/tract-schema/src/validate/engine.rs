@@ -6,8 +6,8 @@ use std::sync::Arc;
 use jsonschema::{Draft, PatternOptions};
 use serde_json::Value;
 
-use super::describe::{self, Described};
-use super::meter::{self, Allowance, Metered, MeteredJson, Stop};
+use super::describe::{self, FailureText};
+use super::meter::{self, Allowance, MeteredValue, MeteredJson, Stop};
 use super::pattern::{self, Patterns};
 use super::{Invalid, SchemaCompiler, SchemaError, ValidateOptions, Validator};
 use crate::limits::{self, LimitError, SchemaLimits};
@@ -139,7 +139,7 @@ impl Compiled {
 
     fn check(&self, value: &Value) -> Vec<Invalid> {
         let (valid, stop) =
-            meter::metered(self.allowance(), || self.inner.is_valid(Metered::new(value)));
+            meter::metered(self.allowance(), || self.inner.is_valid(MeteredValue::new(value)));
         match stop {
             None if valid => return Vec::new(),
             None => {}
@@ -155,11 +155,11 @@ impl Compiled {
         let errors = Some((self.limits.error_bytes, held));
         let collecting = Allowance { steps, errors, ..self.allowance() };
         let (errors, _) = meter::metered(collecting, || {
-            let errors = self.inner.iter_errors(Metered::new(value));
+            let errors = self.inner.iter_errors(MeteredValue::new(value));
             // Those that were made after the allowance was used up say nothing.
             errors.filter(meter::is_true).collect::<Vec<_>>()
         });
-        let mut described = Described::new(value, &self.schema);
+        let mut described = FailureText::new(value, &self.schema);
         for error in &errors {
             described.add(error);
         }

@@ -1,6 +1,6 @@
 //! Counts what holding arguments against a schema costs, and stops it when it costs too much.
 //!
-//! The validator reads arguments through [`Metered`] nodes. Each read costs steps, and each error
+//! The validator reads arguments through [`MeteredValue`] nodes. Each read costs steps, and each error
 //! costs bytes. When an allowance is used up, every node looks like `null` without content, so that
 //! all loops over the arguments end at once; whatever is concluded after that is discarded. A
 //! keyword cannot go uncounted: without reading a node it can do nothing.
@@ -169,12 +169,12 @@ pub(super) struct MeteredJson;
 
 /// A value of the arguments, or a name of a property.
 #[derive(Clone, Copy)]
-pub(super) struct Metered<'a> {
+pub(super) struct MeteredValue<'a> {
     value: &'a Value,
     is_name: bool,
 }
 
-impl<'a> Metered<'a> {
+impl<'a> MeteredValue<'a> {
     pub(super) fn new(value: &'a Value) -> Self {
         Self { value, is_name: false }
     }
@@ -189,7 +189,7 @@ impl<'a> Metered<'a> {
 }
 
 impl Json for MeteredJson {
-    type Node<'a> = Metered<'a>;
+    type Node<'a> = MeteredValue<'a>;
     type PreparedKey = String;
     type StringBuffer = Value;
 
@@ -202,14 +202,14 @@ impl Json for MeteredJson {
     fn with_string_node<T>(
         buffer: &mut Value,
         string: &str,
-        run: impl FnOnce(Metered<'_>) -> T,
+        run: impl FnOnce(MeteredValue<'_>) -> T,
     ) -> T {
         spend(steps_of(string));
-        SerdeJson::with_string_node(buffer, string, |value| run(Metered { value, is_name: true }))
+        SerdeJson::with_string_node(buffer, string, |value| run(MeteredValue { value, is_name: true }))
     }
 }
 
-impl<'a> Node<'a, MeteredJson> for Metered<'a> {
+impl<'a> Node<'a, MeteredJson> for MeteredValue<'a> {
     type Object = Members<'a>;
     type Array = Items<'a>;
     type Number = &'a Number;
@@ -297,7 +297,7 @@ fn equal(value: &Value, expected: &Value) -> bool {
 pub(super) struct Members<'a>(&'a Map<String, Value>);
 
 impl<'a> Object<'a, MeteredJson> for Members<'a> {
-    type Node = Metered<'a>;
+    type Node = MeteredValue<'a>;
     type MemberName = &'a str;
     type MembersIter = MemberSteps<'a>;
 
@@ -305,11 +305,11 @@ impl<'a> Object<'a, MeteredJson> for Members<'a> {
         if is_stopped() { 0 } else { self.0.len() }
     }
 
-    fn get(&self, key: &String) -> Option<Metered<'a>> {
+    fn get(&self, key: &String) -> Option<MeteredValue<'a>> {
         if !spend(steps_of(key)) {
             return None;
         }
-        self.0.get(key).map(Metered::new)
+        self.0.get(key).map(MeteredValue::new)
     }
 
     fn members(&self) -> MemberSteps<'a> {
@@ -320,13 +320,13 @@ impl<'a> Object<'a, MeteredJson> for Members<'a> {
 pub(super) struct MemberSteps<'a>(map::Iter<'a>);
 
 impl<'a> Iterator for MemberSteps<'a> {
-    type Item = (&'a str, Metered<'a>);
+    type Item = (&'a str, MeteredValue<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
         let (key, value) = self.0.next()?;
         // What is made of names in errors are copies of them.
         let kept = |meter: &Meter| !meter.makes_errors.get() || meter.take(length(key) + 48);
-        (spend_on_match(key) && METER.with(kept)).then_some((key.as_str(), Metered::new(value)))
+        (spend_on_match(key) && METER.with(kept)).then_some((key.as_str(), MeteredValue::new(value)))
     }
 }
 
@@ -334,7 +334,7 @@ impl<'a> Iterator for MemberSteps<'a> {
 pub(super) struct Items<'a>(&'a [Value]);
 
 impl<'a> Array<'a, MeteredJson> for Items<'a> {
-    type Node = Metered<'a>;
+    type Node = MeteredValue<'a>;
     type ElementsIter = ItemSteps<'a>;
 
     fn len(&self) -> usize {
@@ -358,11 +358,11 @@ impl<'a> Array<'a, MeteredJson> for Items<'a> {
 pub(super) struct ItemSteps<'a>(slice::Iter<'a, Value>);
 
 impl<'a> Iterator for ItemSteps<'a> {
-    type Item = Metered<'a>;
+    type Item = MeteredValue<'a>;
 
-    fn next(&mut self) -> Option<Metered<'a>> {
+    fn next(&mut self) -> Option<MeteredValue<'a>> {
         let item = self.0.next()?;
-        spend(1).then(|| Metered::new(item))
+        spend(1).then(|| MeteredValue::new(item))
     }
 }
 
@@ -377,7 +377,7 @@ mod tests {
         let validator = jsonschema::options_for::<MeteredJson>().build(schema).unwrap();
         let allowance =
             Allowance { steps: u64::MAX, time: Duration::MAX, pattern_states: 8, errors: None };
-        let (valid, stop) = metered(allowance, || validator.is_valid(Metered::new(value)));
+        let (valid, stop) = metered(allowance, || validator.is_valid(MeteredValue::new(value)));
         assert!(valid && stop.is_none());
         u64::MAX - METER.with(|meter| meter.steps.get())
     }
@@ -412,15 +412,15 @@ mod tests {
             pattern_states: 0,
             errors,
         };
-        let check = || validator.is_valid(Metered::new(&value));
+        let check = || validator.is_valid(MeteredValue::new(&value));
         assert_eq!(metered(allowance(100, None), check).1, Some(Stop::Steps));
         let past = Allowance { time: Duration::ZERO, ..allowance(u64::MAX, None) };
         let many = Value::Array(vec![json!(["a"]); 10_000]);
-        let check = || validator.is_valid(Metered::new(&many));
+        let check = || validator.is_valid(MeteredValue::new(&many));
         assert_eq!(metered(past, check).1, Some(Stop::Time));
         let value = Value::Array(vec![json!([1]); 1_000]);
         let (errors, stop) = metered(allowance(u64::MAX, Some((10_000, 0))), || {
-            validator.iter_errors(Metered::new(&value)).collect::<Vec<_>>()
+            validator.iter_errors(MeteredValue::new(&value)).collect::<Vec<_>>()
         });
         assert_eq!(stop, Some(Stop::Bytes));
         let true_ones = errors.iter().filter(|error| is_true(error)).count();

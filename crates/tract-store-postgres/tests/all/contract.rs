@@ -24,7 +24,7 @@ macro_rules! cases {
             fn $name() {
                 if let Some(suite) = suite() {
                     let suite = suite.conversations(tract_testkit::data::recorded);
-                    tract_testkit::assert_kept(stringify!($name), &suite);
+                    tract_testkit::assert_contract(stringify!($name), &suite);
                 }
             }
         )*)*

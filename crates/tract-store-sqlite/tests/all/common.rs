@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tract_core::store::{BlockingStore, Threaded};
+use tract_core::store::{BlockingStore, ThreadedStore};
 use tract_core::{
     Applied, Batch, BatchId, Blob, By, Commit, CommitId, CommitRecord, Expect, Kind, LogNote, Op,
     OperationId, RefEdit, RefName, RefTarget, RepoName, Store, StoreResult, ToolEntry, ToolRow,
@@ -57,7 +57,7 @@ pub(crate) fn repo() -> RepoName {
     RepoName::default()
 }
 
-pub(crate) fn create(path: &Path) -> Threaded<SqliteStore> {
+pub(crate) fn create(path: &Path) -> ThreadedStore<SqliteStore> {
     tract_store_sqlite::open(path, &SqliteOptions::new().create(true)).unwrap()
 }
 
@@ -176,6 +176,6 @@ pub(crate) fn store_conversation(
 
 /// Closes the store and returns what its check finds before.
 #[track_caller]
-pub(crate) fn assert_sound(store: &Threaded<SqliteStore>) {
+pub(crate) fn assert_sound(store: &ThreadedStore<SqliteStore>) {
     assert_eq!(store.store().check(&repo(), false).unwrap(), []);
 }

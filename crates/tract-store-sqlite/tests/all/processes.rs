@@ -2,7 +2,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use tract_core::store::{BlockingStore, LogQuery, Threaded, Walk, WriteMode};
+use tract_core::store::{BlockingStore, LogQuery, ThreadedStore, Walk, WriteMode};
 use tract_core::{Applied, CommitId, RefName, Store, StoreExt, block_on};
 use tract_store_sqlite::{SqliteOptions, SqliteStore};
 
@@ -64,7 +64,7 @@ fn acknowledged(line: &str) -> Option<CommitId> {
     line.split("acknowledged ").nth(1)?.trim().parse().ok()
 }
 
-fn length(store: &Threaded<SqliteStore>, name: &str) -> usize {
+fn length(store: &ThreadedStore<SqliteStore>, name: &str) -> usize {
     let head = head(store, &branch(name)).expect("a branch");
     let page = store.store().walk(&repo(), Walk::from(head)).unwrap();
     assert_eq!(page.next, None);

@@ -13,7 +13,7 @@ mod tools;
 mod walks;
 mod whole;
 
-use crate::suite::{Capability, Case};
+use crate::suite::{Capability, ContractCase};
 
 /// The table of all cases: module, name, the capability it needs, promise.
 #[doc(hidden)]
@@ -159,7 +159,7 @@ macro_rules! needs {
 macro_rules! table {
     ($($module:ident { $($name:ident $([$needs:ident])? $promise:literal)* })*) => {
         &[$($(
-            Case {
+            ContractCase {
                 name: stringify!($name),
                 promise: $promise,
                 needs: needs!($($needs)?),
@@ -170,9 +170,9 @@ macro_rules! table {
 }
 
 /// A static, not a constant: else whoever calls `cases` compiles all of them again.
-static CASES: &[Case] = __contract! { [table] };
+static CASES: &[ContractCase] = __contract! { [table] };
 
 /// Returns all cases of the contract.
-pub fn cases() -> &'static [Case] {
+pub fn cases() -> &'static [ContractCase] {
     CASES
 }

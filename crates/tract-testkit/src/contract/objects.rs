@@ -1,7 +1,7 @@
 //! Blobs, toolsets and derived rows.
 
 use bytes::Bytes;
-use tract_core::store::{BlobKey, Hint};
+use tract_core::store::{BlobKey, LocationHint};
 use tract_core::{
     Blob, DerivedKind, DerivedRow, StoreExt, StoreResult, ToolEntry, Toolset, ToolsetId,
 };
@@ -75,12 +75,12 @@ pub(super) async fn wrong_hint_costs_no_truth(harness: Harness) -> StoreResult<(
     let blobs = first.blobs.clone();
     done(store.apply(&repo, first).await)?;
     for hint in [0, 1, 1 << 32, 1 << 32 | 1, u64::MAX, i64::MAX as u64] {
-        let key = |blob: &Blob| BlobKey { id: blob.id(), hint: Some(Hint(hint)) };
+        let key = |blob: &Blob| BlobKey { id: blob.id(), hint: Some(LocationHint(hint)) };
         let keys: Vec<BlobKey> = blobs.iter().map(key).collect();
         let found = store.blobs(&repo, &keys).await?;
         assert!(found.into_iter().eq(blobs.iter().cloned().map(Some)), "hint {hint}");
     }
-    let absent = BlobKey { id: Blob::seal("absent").id(), hint: Some(Hint(1 << 32)) };
+    let absent = BlobKey { id: Blob::seal("absent").id(), hint: Some(LocationHint(1 << 32)) };
     assert_eq!(store.blobs(&repo, &[absent]).await?, [None]);
     Ok(())
 }

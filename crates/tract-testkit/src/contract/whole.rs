@@ -155,7 +155,7 @@ pub(super) async fn real_conversations_come_back(harness: Harness) -> StoreResul
 pub(super) async fn capabilities_are_as_claimed(harness: Harness) -> StoreResult<()> {
     let claims = harness.open()?.capabilities();
     for capability in Capability::ALL {
-        let is_lacking = harness.lacking().contains(&capability);
+        let is_lacking = harness.missing_capabilities().contains(&capability);
         let claimed = capability.is_claimed(claims);
         assert_ne!(
             is_lacking, claimed,

@@ -1,6 +1,6 @@
 //! What becomes of answers, and what the faults look up by themselves.
 
-use tract_core::store::{BlobKey, CommitRepository, Hint, ObjectRepository};
+use tract_core::store::{BlobKey, CommitRepository, LocationHint, ObjectRepository};
 use tract_core::{
     Batch, Blob, Commit, CommitId, CommitRecord, Conflict, Expect, ObjectId, RepoName, StoreError,
     StoreErrorKind, StoreExt, StoreResult, ToolEntry, Toolset,
@@ -9,7 +9,7 @@ use tract_core::{
 use super::{Fault, FaultyStore};
 
 /// The hint that leads nowhere.
-pub(super) const NOWHERE: Hint = Hint(u64::MAX);
+pub(super) const NOWHERE: LocationHint = LocationHint(u64::MAX);
 
 impl FaultyStore {
     pub(super) fn answers<K: PartialEq, T>(

@@ -1,13 +1,13 @@
 //! The loss of power: what was not flushed is on the disk or not, in any mixture.
 //!
-//! A [`Tape`] holds what was done to files and what was acknowledged meanwhile. It comes from an
+//! A [`WriteTrace`] holds what was done to files and what was acknowledged meanwhile. It comes from an
 //! engine that does its input and output through a [`Recorder`], or, on Linux, from a process that
 //! [`record`] runs: every write and flush of its C library is taken down. [`losses`] cuts the power
 //! at many moments, makes an [`Image`] of the disk for each, and compares what a store finds there
 //! with what was acknowledged.
 //!
 //! The process that is recorded appends with [`crash::append`](crate::crash::append) and reports each
-//! acknowledged commit to [`Acknowledged`]; the test that starts it is most often the same program:
+//! acknowledged commit to [`AckReporter`]; the test that starts it is most often the same program:
 //!
 //! ```no_run
 //! # use std::path::Path;
@@ -55,10 +55,10 @@ use std::sync::Arc;
 
 use tract_core::{CommitId, RepoName, Store, StoreResult};
 
-pub use self::record::{Acknowledged, library, record};
+pub use self::record::{AckReporter, library, record};
 pub use self::recorder::Recorder;
 use crate::Rounds;
-use crate::crash::{Loss, Told};
+use crate::crash::{Loss, WriterReport};
 
 /// The file that acknowledged commits are reported to.
 const ACKNOWLEDGED: &str = "acknowledged";
@@ -76,7 +76,7 @@ pub enum Act {
 
 /// One thing that was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct FileOp {
     /// The file, within the folder that was recorded.
     pub file: PathBuf,
     /// What was done to it.
@@ -85,15 +85,15 @@ pub struct Step {
 
 /// What was done to the files of a folder, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tape {
+pub struct WriteTrace {
     /// The steps.
-    pub steps: Vec<Step>,
+    pub steps: Vec<FileOp>,
 }
 
 /// Pseudo-random numbers from a fixed seed.
-struct Dice(u64);
+struct SeededRng(u64);
 
-impl Dice {
+impl SeededRng {
     fn below(&mut self, most: usize) -> usize {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -150,10 +150,10 @@ impl Image {
     }
 }
 
-impl Tape {
+impl WriteTrace {
     /// Makes the files as they may be when the power goes before a step: what was flushed is there;
     /// what was not is lost, there, or torn.
-    fn image(&self, cut: usize, dice: &mut Dice) -> Image {
+    fn image(&self, cut: usize, dice: &mut SeededRng) -> Image {
         let steps = self.steps.get(..cut).unwrap_or(&self.steps);
         let mut flushed: BTreeMap<&Path, usize> = BTreeMap::new();
         for (place, step) in steps.iter().enumerate() {
@@ -231,7 +231,7 @@ impl fmt::Display for LossOfPower {
 impl std::error::Error for LossOfPower {}
 
 /// Cuts the power at as many moments as there are rounds, and compares what a store finds with what
-/// was acknowledged by then, as [`Told::judge`] does.
+/// was acknowledged by then, as [`WriterReport::judge`] does.
 ///
 /// # Errors
 /// [`LossOfPower`] for the first image in which something acknowledged is lost, or that `open` or the
@@ -240,18 +240,18 @@ impl std::error::Error for LossOfPower {}
 /// # Panics
 /// When nothing was acknowledged on the tape: then there is nothing to lose.
 pub fn losses(
-    tape: &Tape,
+    tape: &WriteTrace,
     rounds: &mut Rounds,
     open: impl Fn(&Image) -> StoreResult<Arc<dyn Store>>,
 ) -> Result<Losses, LossOfPower> {
     let acknowledged = tape.acknowledged();
     let begun = acknowledged.first().expect("something was acknowledged").0;
     let writers = acknowledged.iter().map(|(_, writer, _)| writer + 1).max().unwrap_or_default();
-    let (mut dice, mut losses) = (Dice(11), Losses::default());
+    let (mut dice, mut losses) = (SeededRng(11), Losses::default());
     for number in rounds.by_ref() {
         let cut = begun + dice.below(tape.steps.len() - begun + 1);
         let image = Image { number, ..tape.image(cut, &mut dice) };
-        let mut told = Told::new(writers);
+        let mut told = WriterReport::new(writers);
         for (_, writer, id) in acknowledged.iter().filter(|(place, ..)| *place < cut) {
             told.acknowledge(*writer, *id);
         }

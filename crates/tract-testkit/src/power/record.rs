@@ -7,13 +7,13 @@ use std::process::Command;
 
 use tract_core::CommitId;
 
-use super::{ACKNOWLEDGED, Act, Step, Tape};
+use super::{ACKNOWLEDGED, Act, FileOp, WriteTrace};
 
 /// Where a recorded process reports what was acknowledged.
 #[derive(Debug)]
-pub struct Acknowledged(File);
+pub struct AckReporter(File);
 
-impl Acknowledged {
+impl AckReporter {
     /// Begins in the folder that is recorded.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ pub fn library(folder: &Path) -> io::Result<PathBuf> {
 ///
 /// # Errors
 /// When the library cannot be built, or the process does not start or fails.
-pub fn record(command: &mut Command, folder: &Path) -> io::Result<Option<Tape>> {
+pub fn record(command: &mut Command, folder: &Path) -> io::Result<Option<WriteTrace>> {
     if !cfg!(target_os = "linux") {
         return Ok(None);
     }
@@ -72,7 +72,7 @@ pub fn record(command: &mut Command, folder: &Path) -> io::Result<Option<Tape>> 
         let said = String::from_utf8_lossy(&output.stdout);
         return Err(io::Error::other(format!("the recorded process failed: {said}")));
     }
-    let mut tape = Tape::read(&std::fs::read(tape)?)?;
+    let mut tape = WriteTrace::read(&std::fs::read(tape)?)?;
     for step in &mut tape.steps {
         if let Ok(within) = step.file.strip_prefix(&folder) {
             step.file = within.to_owned();
@@ -81,7 +81,7 @@ pub fn record(command: &mut Command, folder: &Path) -> io::Result<Option<Tape>> 
     Ok(Some(tape))
 }
 
-impl Tape {
+impl WriteTrace {
     /// Reads what the library wrote.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ impl Tape {
                 _ => Act::Flush,
             };
             let path = std::str::from_utf8(path).map_err(|_| io::ErrorKind::InvalidData)?;
-            steps.push(Step { file: PathBuf::from(path), act });
+            steps.push(FileOp { file: PathBuf::from(path), act });
         }
         Ok(Self { steps })
     }

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tract_core::CommitId;
 
-use super::{ACKNOWLEDGED, Act, Image, Step, Tape, carry_out};
+use super::{ACKNOWLEDGED, Act, Image, FileOp, WriteTrace, carry_out};
 
 #[derive(Debug, Default)]
 struct Inner {
     files: BTreeMap<PathBuf, Vec<u8>>,
-    tape: Tape,
+    tape: WriteTrace,
 }
 
 /// Files in memory, and everything that was done to them. Clones are the same disk.
@@ -26,7 +26,7 @@ impl Recorder {
 
     /// Makes a disk that holds what a loss of power left.
     pub fn holding(image: &Image) -> Self {
-        let inner = Inner { files: image.files.clone(), tape: Tape::default() };
+        let inner = Inner { files: image.files.clone(), tape: WriteTrace::default() };
         Self(Arc::new(Mutex::new(inner)))
     }
 
@@ -38,7 +38,7 @@ impl Recorder {
         let mut inner = self.inner();
         let file = file.as_ref().to_owned();
         carry_out(inner.files.entry(file.clone()).or_default(), &act);
-        inner.tape.steps.push(Step { file, act });
+        inner.tape.steps.push(FileOp { file, act });
     }
 
     /// Returns the bytes of a file; empty where there is none.
@@ -68,7 +68,7 @@ impl Recorder {
     }
 
     /// Returns what was done so far.
-    pub fn tape(&self) -> Tape {
+    pub fn tape(&self) -> WriteTrace {
         self.inner().tape.clone()
     }
 }

@@ -11,7 +11,7 @@ use tract_core::{Store, StoreResult};
 
 pub use self::call::{Answer, Call};
 
-/// Answers the calls of a [`Watched`] store.
+/// Answers the calls of a [`WatchedStore`] store.
 ///
 /// A closure that takes a [`Call`] is one: it sees every call before the store does, and an error of
 /// its own is the answer. Whoever wants more, the answer of the store above all, implements it.
@@ -88,12 +88,12 @@ where
 /// assert!(block_on(store.repos())?.is_empty());
 /// # Ok::<(), StoreError>(())
 /// ```
-pub struct Watched<W> {
+pub struct WatchedStore<W> {
     store: Arc<dyn Store>,
     watch: W,
 }
 
-impl<W: Watch> Watched<W> {
+impl<W: Watch> WatchedStore<W> {
     /// Hands the calls of a store to somebody.
     pub fn new(store: Arc<dyn Store>, watch: W) -> Self {
         Self { store, watch }
@@ -112,7 +112,7 @@ impl<W: Watch> Watched<W> {
     }
 }
 
-impl<W> fmt::Debug for Watched<W> {
+impl<W> fmt::Debug for WatchedStore<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Watched").field("store", &self.store).finish_non_exhaustive()
     }

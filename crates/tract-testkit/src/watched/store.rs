@@ -11,10 +11,10 @@ use tract_core::{
     RefTarget, RepoName, Store, StoreResult, ToolDefinition, ToolId, Toolset, ToolsetId,
 };
 
-use super::{Call, Watch, Watched};
+use super::{Call, Watch, WatchedStore};
 
 #[async_trait]
-impl<W: Watch> ObjectRepository for Watched<W> {
+impl<W: Watch> ObjectRepository for WatchedStore<W> {
     async fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
         self.call(Call::Blobs { repo, keys }).await
     }
@@ -38,7 +38,7 @@ impl<W: Watch> ObjectRepository for Watched<W> {
 }
 
 #[async_trait]
-impl<W: Watch> CommitRepository for Watched<W> {
+impl<W: Watch> CommitRepository for WatchedStore<W> {
     async fn commits(&self, repo: &RepoName, ids: &[CommitId]) -> StoreResult<Vec<Option<Commit>>> {
         self.call(Call::Commits { repo, ids }).await
     }
@@ -49,7 +49,7 @@ impl<W: Watch> CommitRepository for Watched<W> {
 }
 
 #[async_trait]
-impl<W: Watch> ToolRepository for Watched<W> {
+impl<W: Watch> ToolRepository for WatchedStore<W> {
     async fn tools(
         &self,
         repo: &RepoName,
@@ -68,7 +68,7 @@ impl<W: Watch> ToolRepository for Watched<W> {
 }
 
 #[async_trait]
-impl<W: Watch> RefRepository for Watched<W> {
+impl<W: Watch> RefRepository for WatchedStore<W> {
     async fn refs(
         &self,
         repo: &RepoName,
@@ -91,7 +91,7 @@ impl<W: Watch> RefRepository for Watched<W> {
 }
 
 #[async_trait]
-impl<W: Watch> DerivedRepository for Watched<W> {
+impl<W: Watch> DerivedRepository for WatchedStore<W> {
     async fn derived(
         &self,
         repo: &RepoName,
@@ -107,7 +107,7 @@ impl<W: Watch> DerivedRepository for Watched<W> {
 }
 
 #[async_trait]
-impl<W: Watch> Store for Watched<W> {
+impl<W: Watch> Store for WatchedStore<W> {
     fn backend(&self) -> &'static str {
         self.store.backend()
     }

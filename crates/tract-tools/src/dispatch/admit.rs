@@ -6,7 +6,7 @@ use tract_core::{ToolCall, ToolError};
 use tract_hooks::{BeforeDispatch, DispatchAction};
 
 use super::answer::Deferral;
-use super::call::{Call, Verdict};
+use super::call::{Call, CallOutcome};
 use super::error::Cause;
 use super::journal::{Recorded, Start};
 use super::outcome::{DispatchStage, Outcome};
@@ -16,7 +16,7 @@ use crate::hydrate::{self, Stage, hydrate_with};
 use crate::panics::guarded;
 use crate::policy::{Decision, PolicyRequest};
 
-impl Verdict {
+impl CallOutcome {
     pub(super) fn of_spent_budget(call: &Call, exceeded: BudgetExceeded) -> Self {
         let text = format!("the call did not run: {exceeded}");
         let source = ToolError::evaluation(exceeded.to_string()).caused_by(exceeded);
@@ -30,7 +30,7 @@ impl Verdict {
 
 impl Run<'_> {
     /// Returns what keeps a call from running; `None` when it may.
-    pub(super) async fn admit(&mut self, call: &mut Call) -> Option<Verdict> {
+    pub(super) async fn admit(&mut self, call: &mut Call) -> Option<CallOutcome> {
         if let Some(over) = self.turn_over(call) {
             return Some(over);
         }
@@ -44,12 +44,12 @@ impl Run<'_> {
         self.started(call).await.err().map(|refused| *refused)
     }
 
-    async fn allowed(&self, call: &mut Call) -> Result<(), Box<Verdict>> {
+    async fn allowed(&self, call: &mut Call) -> Result<(), Box<CallOutcome>> {
         loop {
             self.callable(call)?;
             let wanted_by = self.policies(call)?;
             let hooks = &self.dispatcher.hooks;
-            if call.hooked || !hooks.hears::<BeforeDispatch>() {
+            if call.hooked || !hooks.has_handler::<BeforeDispatch>() {
                 return self.approval(call, wanted_by);
             }
             call.hooked = true;
@@ -76,7 +76,7 @@ impl Run<'_> {
                         false => format!("the call was refused: {reason}"),
                     };
                     let stage = DispatchStage::Hook;
-                    return Err(Verdict::failed(Outcome::Denied, stage, text).into());
+                    return Err(CallOutcome::failed(Outcome::Denied, stage, text).into());
                 }
                 DispatchAction::Defer(reason) => {
                     if self.approved(call) {
@@ -114,7 +114,7 @@ impl Run<'_> {
 
     /// Defers a call that a policy wants approved and no person has approved. Handlers were asked
     /// before: what the person reads is what would run.
-    fn approval(&self, call: &mut Call, wanted_by: Option<String>) -> Result<(), Box<Verdict>> {
+    fn approval(&self, call: &mut Call, wanted_by: Option<String>) -> Result<(), Box<CallOutcome>> {
         if wanted_by.is_none() || self.approved(call) {
             return Ok(());
         }
@@ -135,14 +135,14 @@ impl Run<'_> {
     }
 
     /// Whether there is something that can be run.
-    fn callable(&self, call: &mut Call) -> Result<(), Box<Verdict>> {
+    fn callable(&self, call: &mut Call) -> Result<(), Box<CallOutcome>> {
         let hydrated = &call.hydrated;
         if let Some(first) = hydrated.errors.first() {
             let outcome = match first.stage {
                 Stage::Policy => Outcome::Denied,
                 _ => Outcome::Invalid,
             };
-            let verdict = Verdict::failed(outcome, first.stage.into(), hydrated.error_text());
+            let verdict = CallOutcome::failed(outcome, first.stage.into(), hydrated.error_text());
             return Err(verdict.into());
         }
         let missing = match (&self.turn.available, &hydrated.bound) {
@@ -154,11 +154,11 @@ impl Run<'_> {
             }
         };
         let text = format!("tool {:?} {missing}", call.name());
-        Err(Verdict::failed(Outcome::Invalid, DispatchStage::Lookup, text).into())
+        Err(CallOutcome::failed(Outcome::Invalid, DispatchStage::Lookup, text).into())
     }
 
     /// Asks the policies; returns which one wants approval, when one does.
-    fn policies(&self, call: &mut Call) -> Result<Option<String>, Box<Verdict>> {
+    fn policies(&self, call: &mut Call) -> Result<Option<String>, Box<CallOutcome>> {
         let hydrated = &call.hydrated;
         let (Some(tool), Some(bound)) = (hydrated.definition(), &hydrated.bound) else {
             return Ok(None);
@@ -183,13 +183,13 @@ impl Run<'_> {
                     }
                     Ok((Decision::Deny { reason }, name)) => {
                         let text = format!("the call was denied: {reason}");
-                        let verdict = Verdict::failed(Outcome::Denied, DispatchStage::Policy, text);
+                        let verdict = CallOutcome::failed(Outcome::Denied, DispatchStage::Policy, text);
                         call.decided_by = Some(name);
                         return Err(verdict.into());
                     }
                     Err(error) => {
                         let text = "the call did not run: a policy could not be asked";
-                        let verdict = Verdict::failed(Outcome::Denied, DispatchStage::Policy, text);
+                        let verdict = CallOutcome::failed(Outcome::Denied, DispatchStage::Policy, text);
                         return Err(verdict.operator(format!("a policy failed: {error}")).into());
                     }
                 }
@@ -213,23 +213,23 @@ impl Run<'_> {
     }
 
     /// Counts the call and claims its effect, unless it was answered before.
-    async fn started(&mut self, call: &mut Call) -> Result<(), Box<Verdict>> {
+    async fn started(&mut self, call: &mut Call) -> Result<(), Box<CallOutcome>> {
         const UNWRITTEN: &str = "the call did not run: its start could not be written down";
         let stage = DispatchStage::Journal;
         let journal = self.turn.journal.as_ref().filter(|_| !call.traits.read_only);
         if let (Some(journal), Some(key)) = (journal, call.key) {
             match caught(journal.recorded(&key)).await {
                 Ok(None) => {}
-                Ok(Some(answer)) => return Err(Verdict::recorded(answer).into()),
+                Ok(Some(answer)) => return Err(CallOutcome::recorded(answer).into()),
                 Err(error) => {
-                    return Err(Verdict::of_broken_host(call, stage, UNWRITTEN, error).into());
+                    return Err(CallOutcome::of_broken_host(call, stage, UNWRITTEN, error).into());
                 }
             }
         }
         if let Some(budget) = &self.turn.budget
             && let Err(exceeded) = budget.call(&self.turn.evaluation)
         {
-            return Err(Verdict::of_spent_budget(call, exceeded).into());
+            return Err(CallOutcome::of_spent_budget(call, exceeded).into());
         }
         let Some(journal) = journal.filter(|_| has_effect(call)) else { return Ok(()) };
         let Some(start) = call.starts() else { return Ok(()) };
@@ -238,12 +238,12 @@ impl Run<'_> {
                 call.start = Some(start);
                 Ok(())
             }
-            Ok(Start::Answered(answer)) => Err(Verdict::recorded(answer).into()),
+            Ok(Start::Answered(answer)) => Err(CallOutcome::recorded(answer).into()),
             Ok(Start::Interrupted(text)) => {
-                Err(Verdict::failed(Outcome::Interrupted, stage, text).into())
+                Err(CallOutcome::failed(Outcome::Interrupted, stage, text).into())
             }
-            Ok(Start::Held(by)) => Err(Verdict::held(by).into()),
-            Err(error) => Err(Verdict::of_broken_host(call, stage, UNWRITTEN, error).into()),
+            Ok(Start::Held(by)) => Err(CallOutcome::held(by).into()),
+            Err(error) => Err(CallOutcome::of_broken_host(call, stage, UNWRITTEN, error).into()),
         }
     }
 
@@ -267,9 +267,9 @@ fn has_effect(call: &Call) -> bool {
     call.hydrated.bound.is_some() && !call.traits.read_only && once
 }
 
-fn deferred(call: &mut Call, stage: DispatchStage, reason: String, by: Option<String>) -> Verdict {
+fn deferred(call: &mut Call, stage: DispatchStage, reason: String, by: Option<String>) -> CallOutcome {
     let text = format!("waits for a decision: {reason}");
-    let mut verdict = Verdict::failed(Outcome::Deferred, stage, text);
+    let mut verdict = CallOutcome::failed(Outcome::Deferred, stage, text);
     if let (Some(key), Some(bound)) = (call.approval_key(), call.bound_call()) {
         verdict.deferred = Some(Deferral { reason, by, key, bound });
     }

@@ -26,7 +26,7 @@ pub struct Deferral {
 /// The answer to one call. There is one for each, in the order of the calls.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Answer {
+pub struct CallAnswer {
     /// The provider's id of the call.
     pub call_id: String,
     /// The tool's name, else the name as received.
@@ -49,7 +49,7 @@ pub struct Answer {
     pub invoked: Arc<ToolInvoked>,
 }
 
-impl Answer {
+impl CallAnswer {
     /// Returns how the call ended.
     pub fn outcome(&self) -> Outcome {
         self.invoked.outcome
@@ -76,7 +76,7 @@ impl Answer {
 #[must_use = "every call has to be answered"]
 pub struct Dispatched {
     /// One answer for each call, in order.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<CallAnswer>,
     /// Why the turn ends here. All calls are answered all the same: those after the one that ended
     /// it as not executed.
     pub ended: Option<TurnError>,
@@ -84,7 +84,7 @@ pub struct Dispatched {
 
 impl Dispatched {
     /// Walks the answers that wait for somebody to decide.
-    pub fn deferred(&self) -> impl Iterator<Item = &Answer> {
+    pub fn deferred(&self) -> impl Iterator<Item = &CallAnswer> {
         self.answers.iter().filter(|answer| answer.deferred.is_some())
     }
 }

@@ -8,7 +8,7 @@ use tract_core::{
 
 use super::answer::Deferral;
 use super::error::{Cause, TurnError};
-use super::handler::Ran;
+use super::handler::HandlerOutcome;
 use super::journal::{CallKey, CallStart, Recorded};
 use super::outcome::{DispatchStage, Outcome, ToolInvoked};
 use super::turn::Turn;
@@ -128,7 +128,7 @@ impl Call {
         self.hydrated.tool.as_ref().and_then(|tool| tool.timeout())
     }
 
-    pub(super) fn invoked(&self, verdict: &Verdict, attempts: u32) -> ToolInvoked {
+    pub(super) fn invoked(&self, verdict: &CallOutcome, attempts: u32) -> ToolInvoked {
         let took = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
         ToolInvoked {
             call_id: self.id().to_owned(),
@@ -164,7 +164,7 @@ fn reliable(hydrated: &Hydrated) -> ToolTraits {
 }
 
 /// What a call has come to.
-pub(super) struct Verdict {
+pub(super) struct CallOutcome {
     pub(super) outcome: Outcome,
     pub(super) stage: Option<DispatchStage>,
     /// What the model reads.
@@ -179,7 +179,7 @@ pub(super) struct Verdict {
     pub(super) retryable: bool,
 }
 
-impl Verdict {
+impl CallOutcome {
     pub(super) fn succeeded(text: String, value: Option<JsonText>) -> Self {
         Self {
             outcome: Outcome::Succeeded,
@@ -260,7 +260,7 @@ impl Verdict {
     }
 
     /// Says that what was a success is none: it was not taken in.
-    pub(super) fn spoil(&mut self, stage: DispatchStage, text: &str, operator: String) {
+    pub(super) fn mark_failed(&mut self, stage: DispatchStage, text: &str, operator: String) {
         self.outcome = Outcome::Failed;
         self.stage = Some(stage);
         self.text = text.to_owned();
@@ -294,40 +294,40 @@ impl Bounds {
 
 /// Says what a run of the handler came to. This is the table of failures: what the model reads,
 /// what the operator does, and whether the turn ends.
-pub(super) fn judge(call: &Call, ran: Ran, bounds: Bounds, turn: &Turn) -> Verdict {
+pub(super) fn judge(call: &Call, ran: HandlerOutcome, bounds: Bounds, turn: &Turn) -> CallOutcome {
     let name = call.name();
     match ran {
-        Ran::Returned(Ok(result)) => of_result(name, result),
-        Ran::Returned(Err(error)) => of_error(call, error, bounds, turn),
-        Ran::Panicked(said) => {
+        HandlerOutcome::Returned(Ok(result)) => of_result(name, result),
+        HandlerOutcome::Returned(Err(error)) => of_error(call, error, bounds, turn),
+        HandlerOutcome::Panicked(said) => {
             let text = format!("tool {name:?} failed: it broke down");
-            Verdict::failed(Outcome::Panicked, DispatchStage::Handler, text)
+            CallOutcome::failed(Outcome::Panicked, DispatchStage::Handler, text)
                 .operator(format!("panicked: {said}"))
         }
-        Ran::TimedOut if bounds.is_own() => out_of_own_time(name, bounds),
-        Ran::TimedOut => out_of_time(call, ToolError::deadline_exceeded("the turn's time is over")),
-        Ran::Cancelled => cancelled(call, ToolError::evaluation("the turn was cancelled")),
+        HandlerOutcome::TimedOut if bounds.is_own() => out_of_own_time(name, bounds),
+        HandlerOutcome::TimedOut => out_of_time(call, ToolError::deadline_exceeded("the turn's time is over")),
+        HandlerOutcome::Cancelled => cancelled(call, ToolError::evaluation("the turn was cancelled")),
     }
 }
 
-fn of_result(name: &str, result: ToolResult<RenderedValue>) -> Verdict {
+fn of_result(name: &str, result: ToolResult<RenderedValue>) -> CallOutcome {
     let mut text = result.model_text();
     let value = result.value.map(|value| value.json);
     let mut verdict = match result.success {
-        true => Verdict::succeeded(text, value),
+        true => CallOutcome::succeeded(text, value),
         false => {
             if text.is_empty() {
                 text = format!("tool {name:?} failed and did not say why");
             }
-            let failed = Verdict::failed(Outcome::Failed, DispatchStage::Handler, text);
-            Verdict { value, ..failed }
+            let failed = CallOutcome::failed(Outcome::Failed, DispatchStage::Handler, text);
+            CallOutcome { value, ..failed }
         }
     };
     verdict.operator = result.operator;
     verdict
 }
 
-fn of_error(call: &Call, error: ToolError, bounds: Bounds, turn: &Turn) -> Verdict {
+fn of_error(call: &Call, error: ToolError, bounds: Bounds, turn: &Turn) -> CallOutcome {
     let (name, stage) = (call.name(), DispatchStage::Handler);
     let said = error.model_text();
     let is_bare = {
@@ -337,16 +337,16 @@ fn of_error(call: &Call, error: ToolError, bounds: Bounds, turn: &Turn) -> Verdi
     let operator = (!is_bare).then(|| error.operator_text());
     let retryable = error.is_retryable();
     let mut verdict = match error {
-        ToolError::Validation(_) => Verdict::failed(Outcome::Invalid, stage, said),
+        ToolError::Validation(_) => CallOutcome::failed(Outcome::Invalid, stage, said),
         ToolError::VisibilityExpansion { ref sections, .. } => {
             let (call_id, sections) = (call.id().to_owned(), sections.clone());
-            let failed = Verdict::failed(Outcome::Failed, stage, said);
+            let failed = CallOutcome::failed(Outcome::Failed, stage, said);
             let ends = TurnError::VisibilityExpansion { call_id, sections, source: error };
-            Verdict { ends: Some(ends), ..failed }
+            CallOutcome { ends: Some(ends), ..failed }
         }
         ToolError::Evaluation(_) if turn.context.is_cancelled() => cancelled(call, error),
         ToolError::Evaluation(_) => {
-            Verdict::failed(Outcome::Failed, stage, said).ending(call, Cause::Tool, error)
+            CallOutcome::failed(Outcome::Failed, stage, said).ending(call, Cause::Tool, error)
         }
         // The tool looked at its own time, which was over before the turn's.
         ToolError::DeadlineExceeded(_)
@@ -357,11 +357,11 @@ fn of_error(call: &Call, error: ToolError, bounds: Bounds, turn: &Turn) -> Verdi
         ToolError::DeadlineExceeded(_) => out_of_time(call, error),
         ToolError::Type(_) => {
             let text = format!("tool {name:?} gave something other than it promises: {said}");
-            Verdict::failed(Outcome::Failed, stage, text)
+            CallOutcome::failed(Outcome::Failed, stage, text)
         }
         ref other => {
             debug_assert!(!other.ends_evaluation(), "errors that end the evaluation are above");
-            Verdict::failed(Outcome::Failed, stage, format!("tool {name:?} failed: {said}"))
+            CallOutcome::failed(Outcome::Failed, stage, format!("tool {name:?} failed: {said}"))
         }
     };
     if let Some(operator) = operator {
@@ -371,25 +371,25 @@ fn of_error(call: &Call, error: ToolError, bounds: Bounds, turn: &Turn) -> Verdi
     verdict
 }
 
-fn out_of_own_time(name: &str, bounds: Bounds) -> Verdict {
+fn out_of_own_time(name: &str, bounds: Bounds) -> CallOutcome {
     let limit = bounds.own.unwrap_or_default();
     let text =
         format!("tool {name:?} did not answer within {limit:?}\nnote: ask for less in one call");
-    Verdict::failed(Outcome::TimedOut, DispatchStage::Handler, text)
+    CallOutcome::failed(Outcome::TimedOut, DispatchStage::Handler, text)
 }
 
-fn out_of_time(call: &Call, error: ToolError) -> Verdict {
+fn out_of_time(call: &Call, error: ToolError) -> CallOutcome {
     let text = format!("tool {:?} did not end: {}", call.name(), error.model_text());
-    Verdict::failed(Outcome::TimedOut, DispatchStage::Handler, text).ending(
+    CallOutcome::failed(Outcome::TimedOut, DispatchStage::Handler, text).ending(
         call,
         Cause::Deadline,
         error,
     )
 }
 
-fn cancelled(call: &Call, error: ToolError) -> Verdict {
+fn cancelled(call: &Call, error: ToolError) -> CallOutcome {
     let text = format!("tool {:?} was cancelled", call.name());
-    Verdict::failed(Outcome::Cancelled, DispatchStage::Handler, text).ending(
+    CallOutcome::failed(Outcome::Cancelled, DispatchStage::Handler, text).ending(
         call,
         Cause::Cancelled,
         error,

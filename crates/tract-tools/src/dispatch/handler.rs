@@ -9,11 +9,11 @@ use std::time::Duration;
 use tract_core::{CancellationToken, RenderedValue, ToolContext, ToolError, ToolResult};
 use tract_hooks::wait::{caught, within};
 
-use crate::hydrate::Bound;
-use crate::panics::said;
+use crate::hydrate::Invocation;
+use crate::panics::panic_text;
 
 /// What one run of a handler came to.
-pub(super) enum Ran {
+pub(super) enum HandlerOutcome {
     Returned(Result<ToolResult<RenderedValue>, ToolError>),
     /// It panicked, saying this.
     Panicked(String),
@@ -25,12 +25,12 @@ pub(super) enum Ran {
 /// Runs the handler. When `token` is cancelled it has `grace` to end by itself; it is dropped then,
 /// as it is when its time is over.
 pub(super) async fn run(
-    bound: &Bound,
+    bound: &Invocation,
     context: &ToolContext,
     limit: Option<Duration>,
     token: &CancellationToken,
     grace: Duration,
-) -> Ran {
+) -> HandlerOutcome {
     // The tool's own code runs in here only: also what makes the future, and what drops it.
     let mut work = Some(Box::pin(caught(async { bound.run(context).await })));
     let ended = {
@@ -56,12 +56,12 @@ pub(super) async fn run(
     };
     let dropped = catch_unwind(AssertUnwindSafe(|| drop(work.take())));
     match ended {
-        Some(Ok(Ok(returned))) => Ran::Returned(returned),
-        Some(Ok(Err(panic))) => Ran::Panicked(panic),
+        Some(Ok(Ok(returned))) => HandlerOutcome::Returned(returned),
+        Some(Ok(Err(panic))) => HandlerOutcome::Panicked(panic),
         ended => match (dropped, ended) {
-            (Err(panic), _) => Ran::Panicked(format!("while being dropped: {}", said(&*panic))),
-            (Ok(()), Some(_)) => Ran::TimedOut,
-            (Ok(()), None) => Ran::Cancelled,
+            (Err(panic), _) => HandlerOutcome::Panicked(format!("while being dropped: {}", panic_text(&*panic))),
+            (Ok(()), Some(_)) => HandlerOutcome::TimedOut,
+            (Ok(()), None) => HandlerOutcome::Cancelled,
         },
     }
 }

@@ -27,7 +27,7 @@ use std::task::{Context, Poll, Waker};
 /// # Ok::<(), tract_tools::RegistryError>(())
 /// ```
 #[derive(Debug)]
-pub struct Limits {
+pub struct DispatchLimits {
     all: usize,
     of_tools: BTreeMap<String, usize>,
     state: Mutex<State>,
@@ -50,7 +50,7 @@ struct Waiting {
     waker: Waker,
 }
 
-impl Limits {
+impl DispatchLimits {
     /// Makes a limit of all handlers together; less than 1 is 1.
     pub fn new(all: usize) -> Self {
         Self { all: all.max(1), of_tools: BTreeMap::new(), state: Mutex::default() }
@@ -73,8 +73,8 @@ impl Limits {
     }
 
     /// Waits until a handler of the tool may run.
-    pub(crate) fn permit(self: &Arc<Self>, tool: &str) -> Asked {
-        Asked { limits: Arc::clone(self), tool: tool.to_owned(), ticket: None }
+    pub(crate) fn permit(self: &Arc<Self>, tool: &str) -> PermitRequest {
+        PermitRequest { limits: Arc::clone(self), tool: tool.to_owned(), ticket: None }
     }
 
     /// Lets those run that may; returns whom to tell.
@@ -114,13 +114,13 @@ impl Limits {
 }
 
 /// Waits for a permit; dropped, it waits no longer.
-pub(crate) struct Asked {
-    limits: Arc<Limits>,
+pub(crate) struct PermitRequest {
+    limits: Arc<DispatchLimits>,
     tool: String,
     ticket: Option<u64>,
 }
 
-impl Future for Asked {
+impl Future for PermitRequest {
     type Output = Permit;
 
     fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Permit> {
@@ -157,7 +157,7 @@ impl Future for Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for PermitRequest {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
         let was_granted = {
@@ -173,7 +173,7 @@ impl Drop for Asked {
 
 /// Counts as one that runs, until it is dropped.
 pub(crate) struct Permit {
-    limits: Arc<Limits>,
+    limits: Arc<DispatchLimits>,
     tool: String,
 }
 
@@ -189,7 +189,7 @@ mod tests {
 
     use super::*;
 
-    fn poll(asked: &mut Pin<&mut Asked>) -> Option<Permit> {
+    fn poll(asked: &mut Pin<&mut PermitRequest>) -> Option<Permit> {
         match asked.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(permit) => Some(permit),
             Poll::Pending => None,
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn whoever_waits_longest_comes_next_unless_its_tool_is_at_its_limit() {
-        let limits = Arc::new(Limits::new(2).of_tool("slow", 1));
+        let limits = Arc::new(DispatchLimits::new(2).of_tool("slow", 1));
         let mut first = pin!(limits.permit("slow"));
         let mut second = pin!(limits.permit("slow"));
         let mut third = pin!(limits.permit("fast"));
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn whoever_no_longer_waits_keeps_nobody_waiting() {
-        let limits = Arc::new(Limits::new(0));
+        let limits = Arc::new(DispatchLimits::new(0));
         let mut held = pin!(limits.permit("a"));
         let held = poll(&mut held).expect("one may always run");
         let mut gone = Box::pin(limits.permit("a"));
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn nobody_waits_for_ever_and_no_limit_is_passed() {
         use std::sync::atomic::{AtomicUsize, Ordering};
-        let limits = Arc::new(Limits::new(3).of_tool("slow", 1));
+        let limits = Arc::new(DispatchLimits::new(3).of_tool("slow", 1));
         let (now, most, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for thread in 0..8 {

@@ -26,14 +26,14 @@ use std::time::Duration;
 
 use tract_hooks::Hooks;
 
-pub use self::answer::{Answer, Deferral, Dispatched};
+pub use self::answer::{CallAnswer, Deferral, Dispatched};
 pub use self::error::{Cause, TurnError};
 pub use self::journal::{Approval, Approvals, CallKey, CallStart, Journal, Recorded, Start};
-pub use self::limits::Limits;
+pub use self::limits::DispatchLimits;
 pub(crate) use self::limits::Permit;
 pub use self::outcome::{DispatchStage, Outcome, ToolInvoked};
 pub use self::scope::{CallContext, CallScope};
-pub use self::turn::{Served, Turn};
+pub use self::turn::{ReplySource, Turn};
 use crate::hydrate::{HydrateOptions, Hydrated, IntoCalls, hydrate_with};
 use crate::policy::Policy;
 use crate::registry::Registry;
@@ -44,7 +44,7 @@ use crate::registry::Registry;
 pub struct DispatchOptions {
     /// How many read-only calls of a turn run beside each other; 8 by default, 1 is one after the
     /// other. Calls that may change something always run alone in their turn. How many run at a
-    /// time over all turns, [`Limits`] say.
+    /// time over all turns, [`DispatchLimits`] say.
     pub concurrent: usize,
     /// How many of them may be of one tool; 4 by default.
     pub concurrent_of_one_tool: usize,
@@ -169,7 +169,7 @@ pub struct Dispatcher {
     hooks: Hooks,
     hydration: HydrateOptions,
     options: DispatchOptions,
-    limits: Option<Arc<Limits>>,
+    limits: Option<Arc<DispatchLimits>>,
 }
 
 impl fmt::Debug for Dispatcher {
@@ -240,7 +240,7 @@ impl Dispatcher {
 
     /// Sets how many handlers run at a time, over all that share these limits.
     #[must_use]
-    pub fn limits(mut self, limits: Arc<Limits>) -> Self {
+    pub fn limits(mut self, limits: Arc<DispatchLimits>) -> Self {
         self.limits = Some(limits);
         self
     }

@@ -11,8 +11,8 @@ use tract_core::{CancellationToken, ToolError};
 use tract_hooks::wait::within;
 
 use super::Dispatcher;
-use super::answer::{Answer, Dispatched};
-use super::call::{Bounds, Call, Verdict, judge};
+use super::answer::{CallAnswer, Dispatched};
+use super::call::{Bounds, Call, CallOutcome, judge};
 use super::error::{Cause, TurnError};
 use super::group::{Job, Permits, run_all};
 use super::handler;
@@ -20,25 +20,25 @@ use super::hold::Held;
 use super::limits::Permit;
 use super::outcome::{DispatchStage, Outcome};
 use super::scope::CallScope;
-use super::state::{self, Before};
+use super::state::{self, TurnSnapshot};
 use super::turn::Turn;
 use crate::event::Event;
 
 pub(super) struct Run<'a> {
     pub(super) dispatcher: &'a Dispatcher,
     pub(super) turn: &'a Turn,
-    pub(super) answers: Vec<Answer>,
+    pub(super) answers: Vec<CallAnswer>,
     ended: Option<TurnError>,
     /// The other run that works on the calls: those from here on are left to it.
     held: Option<String>,
 }
 
 /// A call and, when it does not run, what it has come to.
-type Admitted = (Call, Option<Verdict>);
+type AdmittedCall = (Call, Option<CallOutcome>);
 
 /// What running a call came to, before that is settled.
-struct Executed<'a> {
-    verdict: Verdict,
+struct RunOutcome<'a> {
+    verdict: CallOutcome,
     /// What all attempts have told.
     events: Vec<Event>,
     /// How many of them attempts have told that failed and were tried again.
@@ -51,7 +51,7 @@ struct Executed<'a> {
 struct Guard<'a> {
     turn: &'a Turn,
     scope: Option<Arc<CallScope>>,
-    before: Option<Before>,
+    before: Option<TurnSnapshot>,
 }
 
 impl Guard<'_> {
@@ -82,7 +82,7 @@ impl<'a> Run<'a> {
     pub(super) async fn all(mut self, calls: Vec<crate::hydrate::Hydrated>) -> Dispatched {
         self.answers.reserve(calls.len());
         let turn = self.turn;
-        let mut group: Vec<Admitted> = Vec::new();
+        let mut group: Vec<AdmittedCall> = Vec::new();
         for (place, hydrated) in calls.into_iter().enumerate() {
             let mut call = Call::new(hydrated, place, turn);
             let beside = call.is_read_only() && self.dispatcher.options.concurrent > 1;
@@ -96,7 +96,7 @@ impl<'a> Run<'a> {
             call.begin(turn);
             let mut verdict = self.admit(&mut call).await;
             // What the calls before it do may be what the policy wants to see first.
-            let denied = |verdict: &Verdict| verdict.stage == Some(DispatchStage::Policy);
+            let denied = |verdict: &CallOutcome| verdict.stage == Some(DispatchStage::Policy);
             if !group.is_empty() && verdict.as_ref().is_some_and(denied) {
                 self.flush(&mut group).await;
                 if self.is_over() {
@@ -126,7 +126,7 @@ impl<'a> Run<'a> {
                 None => self.turn_over(&call).unwrap_or_else(|| {
                     let Held { by, name } = held;
                     let text = format!("not executed: {by} works on the same {name}, try again");
-                    Verdict::failed(Outcome::NotExecuted, DispatchStage::Turn, text)
+                    CallOutcome::failed(Outcome::NotExecuted, DispatchStage::Turn, text)
                 }),
             };
             self.answer(&call, verdict, Vec::new(), 0);
@@ -135,12 +135,12 @@ impl<'a> Run<'a> {
     }
 
     /// Runs what may run of the group, and settles all of it in order.
-    async fn flush(&mut self, group: &mut Vec<Admitted>) {
+    async fn flush(&mut self, group: &mut Vec<AdmittedCall>) {
         let group = std::mem::take(group);
         let ready = group.iter().filter(|(_, verdict)| verdict.is_none()).count();
         let mut done = match ready {
             0 | 1 => VecDeque::new(),
-            _ => self.beside(&group).await,
+            _ => self.run_group(&group).await,
         };
         for (call, verdict) in group {
             if self.is_over() {
@@ -162,7 +162,7 @@ impl<'a> Run<'a> {
 
     /// Runs calls beside each other; one outcome for each of the group, none for those that do not
     /// run or are behind one that ends the turn.
-    async fn beside(&self, group: &[Admitted]) -> VecDeque<Option<Executed<'a>>> {
+    async fn run_group(&self, group: &[AdmittedCall]) -> VecDeque<Option<RunOutcome<'a>>> {
         let options = &self.dispatcher.options;
         let permits =
             Permits { all: options.concurrent, of_one_tool: options.concurrent_of_one_tool };
@@ -178,9 +178,9 @@ impl<'a> Run<'a> {
             });
             jobs.push(Job { tool, work: Box::pin(self.execute(call, false)) });
         }
-        let stops = |executed: &Executed<'_>| executed.verdict.ends.is_some();
+        let stops = |executed: &RunOutcome<'_>| executed.verdict.ends.is_some();
         let mut done = run_all(jobs, permits, stops).await.into_iter();
-        let place = |(_, verdict): &Admitted| match verdict {
+        let place = |(_, verdict): &AdmittedCall| match verdict {
             Some(_) => None,
             None => done.next().flatten(),
         };
@@ -189,10 +189,10 @@ impl<'a> Run<'a> {
 
     /// Runs the handler, again where that may help. Alone, it stands on a snapshot and what it
     /// tells goes to the session at once.
-    async fn execute(&self, call: &Call, alone: bool) -> Executed<'a> {
+    async fn execute(&self, call: &Call, alone: bool) -> RunOutcome<'a> {
         let turn = self.turn;
-        let mut executed = Executed {
-            verdict: Verdict::succeeded(String::new(), None),
+        let mut executed = RunOutcome {
+            verdict: CallOutcome::succeeded(String::new(), None),
             events: Vec::new(),
             lost: 0,
             before: Guard { turn, scope: None, before: None },
@@ -216,7 +216,7 @@ impl<'a> Run<'a> {
                 match state::snapshot(turn) {
                     Ok(before) => executed.before.before = Some(before),
                     Err(error) => {
-                        executed.verdict = Verdict::of_broken_host(
+                        executed.verdict = CallOutcome::of_broken_host(
                             call,
                             DispatchStage::Snapshot,
                             "the call did not run: its effects could not be undone",
@@ -238,7 +238,7 @@ impl<'a> Run<'a> {
                 return executed;
             }
             if let Err(error) = executed.before.restore() {
-                executed.verdict = Verdict::of_broken_host(
+                executed.verdict = CallOutcome::of_broken_host(
                     call,
                     DispatchStage::Restore,
                     "the call failed, and its effects could not be undone",
@@ -253,7 +253,7 @@ impl<'a> Run<'a> {
     }
 
     /// Waits until the handler may run, as long as the turn goes on.
-    async fn permit(&self, call: &Call) -> Result<Option<Permit>, Box<Verdict>> {
+    async fn permit(&self, call: &Call) -> Result<Option<Permit>, Box<CallOutcome>> {
         let Some(limits) = &self.dispatcher.limits else { return Ok(None) };
         let context = &self.turn.context;
         let mut asked = pin!(limits.permit(call.name()));
@@ -272,11 +272,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn attempt(&self, call: &Call, alone: bool, executed: &mut Executed<'_>) -> Verdict {
+    async fn attempt(&self, call: &Call, alone: bool, executed: &mut RunOutcome<'_>) -> CallOutcome {
         let turn = self.turn;
         let Some(bound) = &call.hydrated.bound else {
             let text = format!("nothing here runs the tool {:?}", call.name());
-            return Verdict::failed(Outcome::Invalid, DispatchStage::Lookup, text);
+            return CallOutcome::failed(Outcome::Invalid, DispatchStage::Lookup, text);
         };
         let (number, reads) = (executed.attempts, call.traits.read_only);
         let scope = Arc::new(CallScope::new(turn, call.key, number, reads, alone));
@@ -306,7 +306,7 @@ impl<'a> Run<'a> {
         let mut verdict = judge(call, ran, bounds, turn);
         if let Some(error) = untaken {
             match verdict.success() {
-                true => verdict.spoil(DispatchStage::Commit, NOT_TAKEN_IN, error),
+                true => verdict.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error),
                 false => verdict.tell(error),
             }
         }
@@ -314,7 +314,7 @@ impl<'a> Run<'a> {
         if !unclosed.is_empty() {
             let text = "the tool's work could not be finished, so it was undone";
             match verdict.success() {
-                true => verdict.spoil(DispatchStage::CleanUp, text, unclosed.join("; ")),
+                true => verdict.mark_failed(DispatchStage::CleanUp, text, unclosed.join("; ")),
                 false => verdict.tell(unclosed.join("; ")),
             }
         }
@@ -322,9 +322,9 @@ impl<'a> Run<'a> {
     }
 
     /// Takes in what a call that ran has told, or puts back what stood before it.
-    fn settle(&mut self, call: &Call, executed: Executed<'_>, alone: bool) {
+    fn settle(&mut self, call: &Call, executed: RunOutcome<'_>, alone: bool) {
         let turn = self.turn;
-        let Executed { mut verdict, events, lost, before: mut guard, attempts } = executed;
+        let RunOutcome { mut verdict, events, lost, before: mut guard, attempts } = executed;
         if !alone && turn.session.is_some() {
             // Of attempts that failed only the log keeps what they told.
             let (failed, told) = events.split_at(lost.min(events.len()));
@@ -335,7 +335,7 @@ impl<'a> Run<'a> {
                 });
                 if let Err(error) = kept {
                     match verdict.success() {
-                        true => verdict.spoil(DispatchStage::Commit, NOT_TAKEN_IN, error),
+                        true => verdict.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error),
                         false => verdict.tell(error),
                     }
                 }
@@ -346,13 +346,13 @@ impl<'a> Run<'a> {
                 Err(error) => {
                     let text = "the call's result could not be taken in";
                     let stage = DispatchStage::Snapshot;
-                    verdict = Verdict::of_broken_host(call, stage, text, error);
+                    verdict = CallOutcome::of_broken_host(call, stage, text, error);
                 }
             }
             for event in told {
                 if let Err(error) = state::publish(turn, event) {
                     match verdict.success() {
-                        true => verdict.spoil(DispatchStage::Commit, NOT_TAKEN_IN, error),
+                        true => verdict.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error),
                         false => verdict.tell(error),
                     }
                 }
@@ -362,7 +362,7 @@ impl<'a> Run<'a> {
     }
 
     /// Answers a call that did not run.
-    fn answer(&mut self, call: &Call, verdict: Verdict, events: Vec<Event>, attempts: u32) {
+    fn answer(&mut self, call: &Call, verdict: CallOutcome, events: Vec<Event>, attempts: u32) {
         let guard = Guard { turn: self.turn, scope: None, before: None };
         self.finish(call, verdict, events, attempts, guard);
     }
@@ -371,7 +371,7 @@ impl<'a> Run<'a> {
     fn finish(
         &mut self,
         call: &Call,
-        mut verdict: Verdict,
+        mut verdict: CallOutcome,
         events: Vec<Event>,
         attempts: u32,
         mut guard: Guard<'_>,
@@ -389,7 +389,7 @@ impl<'a> Run<'a> {
                     invoked = Some(told);
                     self.remember(call);
                 }
-                Err(error) => verdict.spoil(DispatchStage::Commit, NOT_TAKEN_IN, error),
+                Err(error) => verdict.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error),
             }
         }
         let invoked = match invoked {
@@ -399,7 +399,7 @@ impl<'a> Run<'a> {
                     let ends = verdict.ends.take();
                     let text = "the call failed, and its effects could not be undone";
                     let said = std::mem::take(&mut verdict.operator);
-                    verdict = Verdict::of_broken_host(call, DispatchStage::Restore, text, error);
+                    verdict = CallOutcome::of_broken_host(call, DispatchStage::Restore, text, error);
                     said.into_iter().for_each(|said| verdict.tell(said));
                     ends.into_iter().for_each(|ends| verdict.tell(ends.to_string()));
                 }
@@ -417,7 +417,7 @@ impl<'a> Run<'a> {
         let open = verdict.deferred.is_some() || verdict.held.is_some();
         let is_error = !verdict.success() && !open;
         self.held = self.held.take().or_else(|| verdict.held.clone());
-        self.answers.push(Answer {
+        self.answers.push(CallAnswer {
             call_id: call.id().to_owned(),
             tool_name: call.name().to_owned(),
             text: verdict.text,
@@ -457,37 +457,37 @@ impl<'a> Run<'a> {
     /// Answers a call that is not run any more, or leaves it to the run that works on it.
     fn left_out(&mut self, call: &Call) {
         if let Some(by) = &self.held {
-            let verdict = Verdict::held(by.clone());
+            let verdict = CallOutcome::held(by.clone());
             return self.answer(call, verdict, Vec::new(), 0);
         }
         let by = self.ended.as_ref().map(TurnError::call_id).unwrap_or_default();
         let text = format!("not executed: the turn ended with call {by:?}");
-        let verdict = Verdict::failed(Outcome::NotExecuted, DispatchStage::Turn, text);
+        let verdict = CallOutcome::failed(Outcome::NotExecuted, DispatchStage::Turn, text);
         self.answer(call, verdict, Vec::new(), 0);
     }
 
     /// Says how the turn is over, when it is.
-    pub(super) fn turn_over(&self, call: &Call) -> Option<Verdict> {
+    pub(super) fn turn_over(&self, call: &Call) -> Option<CallOutcome> {
         let (context, stage) = (&self.turn.context, DispatchStage::Turn);
         if context.is_cancelled() {
             let text = "the call did not run: the turn was cancelled";
-            let verdict = Verdict::failed(Outcome::Cancelled, stage, text);
+            let verdict = CallOutcome::failed(Outcome::Cancelled, stage, text);
             return Some(verdict.ending(call, Cause::Cancelled, ToolError::evaluation(text)));
         }
         if context.remaining() == Some(Duration::ZERO) {
             return Some(time_is_over(call));
         }
         let exceeded = self.turn.budget.as_ref()?.check().err()?;
-        Some(Verdict::of_spent_budget(call, exceeded))
+        Some(CallOutcome::of_spent_budget(call, exceeded))
     }
 }
 
 /// What the model reads when a success was not taken in.
 const NOT_TAKEN_IN: &str = "the tool's result could not be taken in, so what it did was undone";
 
-fn time_is_over(call: &Call) -> Verdict {
+fn time_is_over(call: &Call) -> CallOutcome {
     let text = "the call did not run: the turn's time is over";
-    let verdict = Verdict::failed(Outcome::TimedOut, DispatchStage::Turn, text);
+    let verdict = CallOutcome::failed(Outcome::TimedOut, DispatchStage::Turn, text);
     verdict.ending(call, Cause::Deadline, ToolError::deadline_exceeded(text))
 }
 
@@ -496,7 +496,7 @@ const LOGGED_CHARS: usize = 1000;
 
 /// Logs how a call ended, with the tool's name and the call's id: at `WARN` the original error of a
 /// tool that failed (message, operator's text, all causes, what a panic said), else at `DEBUG`.
-fn trace(call: &Call, verdict: &Verdict) {
+fn trace(call: &Call, verdict: &CallOutcome) {
     let (call_id, tool, outcome) = (call.id(), call.name(), verdict.outcome.as_str());
     let stage = verdict.stage.map_or("", DispatchStage::as_str);
     let error = match (&verdict.operator, verdict.success()) {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tract_core::{ChatModel, ToolContext, ToolError, Usage};
 
 use super::journal::CallKey;
-use super::turn::{Served, Turn};
+use super::turn::{ReplySource, Turn};
 use crate::budget::BudgetTracker;
 use crate::event::{Event, EventType, SessionState};
 use crate::fs::{CallFs, Filesystem, Views};
@@ -26,7 +26,7 @@ pub struct CallScope {
     files: Arc<Views>,
     budget: Option<Arc<BudgetTracker>>,
     evaluation: Arc<str>,
-    served: Option<Arc<Served>>,
+    served: Option<Arc<ReplySource>>,
     key: Option<CallKey>,
     attempt: u32,
 }
@@ -162,7 +162,7 @@ pub trait CallContext {
     fn spend(&self, usage: Usage);
 
     /// Returns who answered with the call.
-    fn served(&self) -> Option<&Served>;
+    fn served(&self) -> Option<&ReplySource>;
 
     /// Returns what names the effect of the call: the same for each attempt, another for each call.
     fn idempotency_key(&self) -> Option<CallKey>;
@@ -229,7 +229,7 @@ impl CallContext for ToolContext {
         }
     }
 
-    fn served(&self) -> Option<&Served> {
+    fn served(&self) -> Option<&ReplySource> {
         scope(self).ok()?.served.as_deref()
     }
 

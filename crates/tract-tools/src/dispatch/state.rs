@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::turn::Turn;
 use crate::event::Event;
 use crate::panics::guarded;
-use crate::snapshot::{Saved, Snapshot};
+use crate::snapshot::{SavedState, Snapshot};
 
 /// All state of a turn, taken down.
-pub(super) struct Before(Vec<(Part, Saved)>);
+pub(super) struct TurnSnapshot(Vec<(Part, SavedState)>);
 
 #[derive(Clone, Copy)]
 enum Part {
@@ -28,7 +28,7 @@ fn part(turn: &Turn, part: Part) -> Option<&dyn Snapshot> {
 }
 
 /// Takes down what stands.
-pub(super) fn snapshot(turn: &Turn) -> Result<Before, String> {
+pub(super) fn snapshot(turn: &Turn) -> Result<TurnSnapshot, String> {
     let own = (0..turn.state.len()).map(Part::Own);
     let mut before = Vec::new();
     for which in [Part::Session, Part::Resources, Part::Files].into_iter().chain(own) {
@@ -38,11 +38,11 @@ pub(super) fn snapshot(turn: &Turn) -> Result<Before, String> {
             Err(error) => return Err(format!("no snapshot of {}: {error}", state.name())),
         }
     }
-    Ok(Before(before))
+    Ok(TurnSnapshot(before))
 }
 
 /// Puts back what stood, each part whether or not others fail.
-pub(super) fn restore(turn: &Turn, before: Before) -> Result<(), String> {
+pub(super) fn restore(turn: &Turn, before: TurnSnapshot) -> Result<(), String> {
     let mut failed = Vec::new();
     for (which, saved) in before.0.into_iter().rev() {
         let Some(state) = part(turn, which) else { continue };

@@ -20,14 +20,14 @@ use crate::snapshot::Snapshot;
 /// Who answered with the calls: provider and model, as they call themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Served {
+pub struct ReplySource {
     /// The provider, such as `anthropic`.
     pub provider: String,
     /// The model, as the provider names it.
     pub model: String,
 }
 
-impl Served {
+impl ReplySource {
     /// Names provider and model.
     pub fn new(provider: impl Into<String>, model: impl Into<String>) -> Self {
         Self { provider: provider.into(), model: model.into() }
@@ -53,7 +53,7 @@ pub struct Turn {
     pub(super) journal: Option<Arc<dyn Journal>>,
     pub(super) approvals: Arc<Approvals>,
     pub(super) available: Option<Arc<BTreeSet<String>>>,
-    pub(super) served: Option<Arc<Served>>,
+    pub(super) served: Option<Arc<ReplySource>>,
     pub(super) commit: Option<CommitId>,
     pub(super) past: Arc<Mutex<PastCalls>>,
     pub(super) patience: Option<Duration>,
@@ -195,7 +195,7 @@ impl Turn {
 
     /// Says who answered with the calls.
     #[must_use]
-    pub fn served(mut self, served: Served) -> Self {
+    pub fn served(mut self, served: ReplySource) -> Self {
         self.served = Some(Arc::new(served));
         self
     }

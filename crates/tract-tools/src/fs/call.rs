@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Entry, Filesystem, FsError, FsPath};
-use crate::snapshot::{BoxError, Saved, Snapshot};
+use crate::snapshot::{BoxError, SavedState, Snapshot};
 
 /// Refuses when the call is over, and to write when the tool promises to read only.
 pub(crate) struct CallFs {
@@ -64,11 +64,11 @@ impl Snapshot for CallFs {
         self.inner.name()
     }
 
-    fn snapshot(&self) -> Result<Saved, BoxError> {
+    fn snapshot(&self) -> Result<SavedState, BoxError> {
         self.inner.snapshot()
     }
 
-    fn restore(&self, saved: Saved) -> Result<(), BoxError> {
+    fn restore(&self, saved: SavedState) -> Result<(), BoxError> {
         match self.read_only || !self.alive.load(Ordering::Acquire) {
             true => Err(FsError::CallOver.into()),
             false => self.inner.restore(saved),

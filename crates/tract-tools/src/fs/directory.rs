@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::undo::{self, Change, Log, Mark, Shared, State};
 use super::{Entry, FILE_LIMIT, Filesystem, FsError, FsPath};
-use crate::snapshot::{BoxError, Saved, Snapshot};
+use crate::snapshot::{BoxError, SavedState, Snapshot};
 
 /// How many names are tried for a new file before it is moved to its place.
 const TRIES: u32 = 16;
@@ -373,7 +373,7 @@ impl Filesystem for DirectoryFs {
             Some(Status { kind, .. }) => return Err(special(path, kind)),
         };
         let kept = mode.map(|mode| Mode::from_raw_mode(mode.as_raw_mode() & !SET_ID));
-        if log.is_kept(self.owner) {
+        if log.has_marks(self.owner) {
             let before = match mode {
                 None => State::Absent,
                 Some(mode) => {
@@ -396,7 +396,7 @@ impl Filesystem for DirectoryFs {
         let flags = match status(&at, path)? {
             None => return Err(FsError::NotFound { path: path.to_string() }),
             Some(Status { kind: FileType::RegularFile, mode, .. }) => {
-                if log.is_kept(self.owner) {
+                if log.has_marks(self.owner) {
                     let bytes = self.read_at(&at, name, path)?;
                     let before = State::file(bytes.into(), mode.as_raw_mode());
                     let (path, after) = (path.clone(), State::Absent.mark());
@@ -473,11 +473,11 @@ impl Snapshot for DirectoryFs {
         &self.name
     }
 
-    fn snapshot(&self) -> Result<Saved, BoxError> {
-        Ok(Saved::new(Mark::set(&self.log, self.owner)))
+    fn snapshot(&self) -> Result<SavedState, BoxError> {
+        Ok(SavedState::new(Mark::set(&self.log, self.owner)))
     }
 
-    fn restore(&self, saved: Saved) -> Result<(), BoxError> {
+    fn restore(&self, saved: SavedState) -> Result<(), BoxError> {
         let mark: Mark = saved.take()?;
         mark.check(&self.log)?;
         let mut failed = Vec::new();

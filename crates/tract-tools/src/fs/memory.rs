@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::undo::{self, Change, Mark, Shared, State};
 use super::{Entry, FILE_LIMIT, Filesystem, FsError, FsPath};
-use crate::snapshot::{BoxError, Saved, Snapshot};
+use crate::snapshot::{BoxError, SavedState, Snapshot};
 
 /// Bytes of all files and paths together, where nothing else is said.
 const TOTAL_LIMIT: u64 = 256 << 20;
@@ -177,7 +177,7 @@ impl Filesystem for MemoryFs {
             return Err(FsError::Full { path, limit, found: total });
         }
         let bytes: Arc<[u8]> = bytes.into();
-        if log.is_kept(self.owner) {
+        if log.has_marks(self.owner) {
             let before = memory.state(path);
             let after = State::file(Arc::clone(&bytes), 0).mark();
             log.add(self.owner, Change::File { path: path.clone(), before, after });
@@ -190,7 +190,7 @@ impl Filesystem for MemoryFs {
         let mut log = undo::lock(&self.log);
         let mut memory = self.memory();
         if memory.files.contains_key(path) {
-            if log.is_kept(self.owner) {
+            if log.has_marks(self.owner) {
                 let (before, after) = (memory.state(path), State::Absent.mark());
                 log.add(self.owner, Change::File { path: path.clone(), before, after });
             }
@@ -252,11 +252,11 @@ impl Snapshot for MemoryFs {
         "files in memory"
     }
 
-    fn snapshot(&self) -> Result<Saved, BoxError> {
-        Ok(Saved::new(Mark::set(&self.log, self.owner)))
+    fn snapshot(&self) -> Result<SavedState, BoxError> {
+        Ok(SavedState::new(Mark::set(&self.log, self.owner)))
     }
 
-    fn restore(&self, saved: Saved) -> Result<(), BoxError> {
+    fn restore(&self, saved: SavedState) -> Result<(), BoxError> {
         let mark: Mark = saved.take()?;
         mark.check(&self.log)?;
         let mut log = undo::lock(&self.log);

@@ -24,7 +24,7 @@ pub use self::directory::DirectoryFs;
 pub use self::memory::MemoryFs;
 pub use self::path::FsPath;
 pub use self::tools::{
-    Edited, Editing, Entries, FileText, FsEdit, FsList, FsRead, FsRemove, FsWrite, Listing,
+    EditReport, Editing, Entries, FileText, FsEdit, FsList, FsRead, FsRemove, FsWrite, Listing,
     Reading, Removing, Writing, add_fs_tools,
 };
 pub(crate) use self::views::Views;

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tract_core::{DynTool, ToolContext, block_on};
 
 use super::*;
-use crate::snapshot::Saved;
+use crate::snapshot::SavedState;
 
 fn path(text: &str) -> FsPath {
     FsPath::parse(text).unwrap()
@@ -100,7 +100,7 @@ fn behaves(files: &dyn Filesystem) {
     assert_eq!(files.read(&path("kept")).unwrap(), b"1");
     files.restore(outer).unwrap();
     assert_eq!(all(files), before);
-    assert!(files.restore(Saved::new(7_u8)).is_err(), "the snapshot of something else");
+    assert!(files.restore(SavedState::new(7_u8)).is_err(), "the snapshot of something else");
 }
 
 #[test]

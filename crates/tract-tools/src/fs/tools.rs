@@ -273,7 +273,7 @@ pub struct Editing {
 /// What an edit did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Edited {
+pub struct EditReport {
     /// The file.
     pub path: String,
     /// How many places were changed.
@@ -287,7 +287,7 @@ pub struct FsEdit;
 #[async_trait]
 impl Tool for FsEdit {
     type Params = Args<Editing>;
-    type Output = Edited;
+    type Output = EditReport;
 
     fn name(&self) -> Cow<'_, str> {
         "fs_edit".into()
@@ -299,7 +299,7 @@ impl Tool for FsEdit {
             .into()
     }
 
-    fn render(&self, edited: &Edited) -> Option<String> {
+    fn render(&self, edited: &EditReport) -> Option<String> {
         Some(match edited.places {
             1 => format!("changed 1 place in {}", edited.path),
             places => format!("changed {places} places in {}", edited.path),
@@ -310,7 +310,7 @@ impl Tool for FsEdit {
         &self,
         Args(wanted): Args<Editing>,
         context: &ToolContext,
-    ) -> Result<ToolResult<Edited>, ToolError> {
+    ) -> Result<ToolResult<EditReport>, ToolError> {
         let path = FsPath::parse(&wanted.path)?;
         let files = context.filesystem()?;
         let text = text_of(&path, files.read(&path)?)?;
@@ -345,7 +345,7 @@ impl Tool for FsEdit {
             return Err(FsError::TooLarge { path: path.to_string(), limit, found }.into());
         }
         files.write(&path, text.replace(&wanted.find, &wanted.replace).as_bytes())?;
-        Ok(ToolResult::ok(Edited { path: path.to_string(), places }))
+        Ok(ToolResult::ok(EditReport { path: path.to_string(), places }))
     }
 }
 

@@ -102,12 +102,12 @@ impl Log {
     }
 
     /// Whether what an owner changes may have to be undone.
-    pub(super) fn is_kept(&self, owner: u64) -> bool {
+    pub(super) fn has_marks(&self, owner: u64) -> bool {
         self.marks.values().any(|(of, _)| *of == owner)
     }
 
     pub(super) fn add(&mut self, owner: u64, change: Change) {
-        if self.is_kept(owner) {
+        if self.has_marks(owner) {
             let number = self.number();
             self.entries.push(Entry { owner, number, change });
         }

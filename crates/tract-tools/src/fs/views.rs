@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Filesystem;
-use crate::snapshot::{BoxError, Saved, Snapshot};
+use crate::snapshot::{BoxError, SavedState, Snapshot};
 
 /// A view of each filesystem that a call of the turn has asked for, so that what fails is undone
 /// without what other turns do with the same filesystem.
@@ -14,7 +14,7 @@ struct View {
     base: Arc<dyn Filesystem>,
     view: Arc<dyn Filesystem>,
     /// How it was made, until it is part of a snapshot.
-    born: Option<Saved>,
+    born: Option<SavedState>,
 }
 
 impl Views {
@@ -42,17 +42,17 @@ impl Snapshot for Views {
         "files"
     }
 
-    fn snapshot(&self) -> Result<Saved, BoxError> {
+    fn snapshot(&self) -> Result<SavedState, BoxError> {
         let mut saved = Vec::new();
         for view in self.lock().iter_mut() {
             saved.push(view.view.snapshot()?);
             view.born = None;
         }
-        Ok(Saved::new(saved))
+        Ok(SavedState::new(saved))
     }
 
-    fn restore(&self, saved: Saved) -> Result<(), BoxError> {
-        let saved: Vec<Saved> = saved.take()?;
+    fn restore(&self, saved: SavedState) -> Result<(), BoxError> {
+        let saved: Vec<SavedState> = saved.take()?;
         let mut failed = Vec::new();
         let mut views = self.lock();
         // Those that were made since go back to how they were made.

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use tract_core::{BoundCall, Content, Reply, RequestMap, SentTool, ToolCall, ToolId};
+use tract_core::{BoundCall, Content, Reply, RequestMap, RequestTool, ToolCall, ToolId};
 
 /// The reply that a call came in.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Source {
+pub struct CallSource {
     /// The provider's id of the reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply: Option<String>,
@@ -45,7 +45,7 @@ pub struct Call {
     /// Whether what may be absent was sent as what may be null: then null is read back as absent.
     pub null_for_absent: bool,
     /// The reply that it came in.
-    pub source: Option<Arc<Source>>,
+    pub source: Option<Arc<CallSource>>,
     /// What a person approved of it: this runs, and not what would be made of the arguments now.
     pub approved: Option<Arc<BoundCall>>,
 }
@@ -95,7 +95,7 @@ impl Call {
     /// Says how the tool was sent: under which name, which definition, and how its schema was
     /// written.
     #[must_use]
-    pub fn sent_as(mut self, sent: &SentTool) -> Self {
+    pub fn sent_as(mut self, sent: &RequestTool) -> Self {
         self.sent_name = Some(sent.sent_name.clone());
         self.definition = Some(sent.tool);
         self.null_for_absent = sent.null_for_absent;
@@ -144,7 +144,7 @@ pub trait IntoCalls {
 
 impl IntoCalls for &Reply {
     fn into_calls(self) -> Vec<Call> {
-        let source = Arc::new(Source {
+        let source = Arc::new(CallSource {
             reply: self.id.clone(),
             model: self.model.clone(),
             form: self.form.clone(),

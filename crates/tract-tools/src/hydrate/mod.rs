@@ -15,7 +15,7 @@ use serde_json::Value;
 use tract_core::{BoundCall, DynTool, RenderedValue, ToolContext, ToolError, ToolId, ToolResult};
 use tract_schema::Invalid;
 
-pub use self::call::{Call, IntoCalls, Source, sent_in};
+pub use self::call::{Call, IntoCalls, CallSource, sent_in};
 pub use self::error::{Stage, StageError};
 pub use self::provenance::{Edit, Json, NameMapping, Provenance, Repaired, ValidatorUsed};
 pub use self::repair::{Repair, RepairRequest, hydrate_repairing};
@@ -73,20 +73,20 @@ impl HydrateOptions {
 /// A tool together with the arguments of one call: what can be run, once it is allowed.
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct Bound {
+pub struct Invocation {
     /// What runs.
     pub tool: Arc<dyn DynTool>,
     /// The arguments: JSON text of an object that fits the schema.
     pub arguments: Json,
 }
 
-impl std::fmt::Debug for Bound {
+impl std::fmt::Debug for Invocation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Bound").field("arguments", &self.arguments).finish_non_exhaustive()
     }
 }
 
-impl Bound {
+impl Invocation {
     /// Runs the tool with the arguments.
     ///
     /// # Errors
@@ -107,7 +107,7 @@ pub struct Hydrated {
     /// The tool that it led to.
     pub tool: Option<Registered>,
     /// What can be run; absent when the call failed, or when nothing here runs this tool.
-    pub bound: Option<Bound>,
+    pub bound: Option<Invocation>,
     /// The arguments, when all went well.
     pub arguments: Option<Json>,
     /// What went wrong; empty when all went well.
@@ -190,7 +190,7 @@ pub fn hydrate_with(
 
 fn one(call: Call, registry: &Registry, options: &HydrateOptions, repaired: bool) -> Hydrated {
     let began = Instant::now();
-    let mut work = Work::new(call, repaired);
+    let mut work = HydrationState::new(call, repaired);
     if let Err(errors) = work.run(registry, options) {
         work.errors = errors;
     }
@@ -198,19 +198,19 @@ fn one(call: Call, registry: &Registry, options: &HydrateOptions, repaired: bool
     work.finish(took)
 }
 
-type Step<T> = Result<T, Vec<StageError>>;
+type StageResult<T> = Result<T, Vec<StageError>>;
 
-struct Work<'r> {
+struct HydrationState<'r> {
     call: Call,
     tool: Option<&'r Registered>,
-    bound: Option<Bound>,
+    bound: Option<Invocation>,
     arguments: Option<Json>,
     errors: Vec<StageError>,
     decision: Decision,
     provenance: Provenance,
 }
 
-impl<'r> Work<'r> {
+impl<'r> HydrationState<'r> {
     fn new(call: Call, repaired: bool) -> Self {
         let provenance = Provenance {
             source: call.source.clone(),
@@ -238,7 +238,7 @@ impl<'r> Work<'r> {
         }
     }
 
-    fn run(&mut self, registry: &'r Registry, options: &HydrateOptions) -> Step<()> {
+    fn run(&mut self, registry: &'r Registry, options: &HydrateOptions) -> StageResult<()> {
         match self.call.approved.take() {
             Some(approved) => match approved_tool(registry, &approved) {
                 Some(tool) => self.run_approved(registry, tool, &approved),
@@ -258,7 +258,7 @@ impl<'r> Work<'r> {
         registry: &'r Registry,
         tool: &'r Registered,
         approved: &BoundCall,
-    ) -> Step<()> {
+    ) -> StageResult<()> {
         self.found(tool);
         self.provenance.repaired = approved.repaired;
         self.provenance.approved.clone_from(&approved.changes);
@@ -269,7 +269,7 @@ impl<'r> Work<'r> {
         self.check(registry, tool, parsed.value, parsed.text, &options)
     }
 
-    fn run_received(&mut self, registry: &'r Registry, options: &HydrateOptions) -> Step<()> {
+    fn run_received(&mut self, registry: &'r Registry, options: &HydrateOptions) -> StageResult<()> {
         let looked_up = self.look_up(registry);
         // What cannot be read is said whether or not there is such a tool.
         let parsed = match options.tolerant {
@@ -299,7 +299,7 @@ impl<'r> Work<'r> {
         value: Value,
         text: Json,
         options: &HydrateOptions,
-    ) -> Step<()> {
+    ) -> StageResult<()> {
         let (arguments, validated) = self.validate(registry, tool, value, text, options)?;
         if validated {
             self.provenance.validated = Some(arguments.clone());
@@ -308,7 +308,7 @@ impl<'r> Work<'r> {
             callable
                 .check_arguments(arguments.as_str())
                 .map_err(|error| vec![StageError::of_tool(&error)])?;
-            self.bound = Some(Bound { tool: Arc::clone(callable), arguments: arguments.clone() });
+            self.bound = Some(Invocation { tool: Arc::clone(callable), arguments: arguments.clone() });
         }
         self.decide(registry, tool, &arguments, validated)?;
         self.arguments = Some(arguments);
@@ -375,7 +375,7 @@ impl<'r> Work<'r> {
         mut value: Value,
         text: Json,
         options: &HydrateOptions,
-    ) -> Step<(Json, bool)> {
+    ) -> StageResult<(Json, bool)> {
         let fail = |code, message: String| StageError::new(Stage::Validate, code, "/", message);
         if tool.arguments_schema().is_none() {
             if tool.no_schema() == NoSchema::Refuse {
@@ -435,7 +435,7 @@ impl<'r> Work<'r> {
         tool: &Registered,
         arguments: &Json,
         validated: bool,
-    ) -> Step<()> {
+    ) -> StageResult<()> {
         let request = PolicyRequest {
             traits: tool.traits(),
             validated,

@@ -10,14 +10,14 @@ use super::provenance::{Edit, Json};
 use super::{Stage, StageError, tolerant};
 
 /// Arguments that are JSON.
-pub(super) struct Parsed {
+pub(super) struct ParsedArguments {
     pub(super) value: Value,
     pub(super) text: Json,
     pub(super) edits: Vec<Edit>,
 }
 
 /// Reads strict JSON with white space around it; nothing at all means no arguments.
-pub(super) fn strict(raw: &Arc<str>, limit: usize) -> Result<Parsed, StageError> {
+pub(super) fn strict(raw: &Arc<str>, limit: usize) -> Result<ParsedArguments, StageError> {
     if raw.len() > limit {
         let message = format!("expected at most {limit} bytes of arguments, found {}", raw.len());
         return Err(StageError::new(Stage::Parse, "too_large", "/", message));
@@ -25,7 +25,7 @@ pub(super) fn strict(raw: &Arc<str>, limit: usize) -> Result<Parsed, StageError>
     let trimmed = raw.trim();
     if trimmed.is_empty() {
         let value = Value::Object(serde_json::Map::new());
-        return Ok(Parsed { value, text: Json::parsed("{}"), edits: Vec::new() });
+        return Ok(ParsedArguments { value, text: Json::parsed("{}"), edits: Vec::new() });
     }
     match serde_json::from_str(trimmed) {
         Ok(Unique(value)) => {
@@ -33,7 +33,7 @@ pub(super) fn strict(raw: &Arc<str>, limit: usize) -> Result<Parsed, StageError>
                 true => Arc::clone(raw),
                 false => trimmed.into(),
             };
-            Ok(Parsed { value, text: Json::parsed(text), edits: Vec::new() })
+            Ok(ParsedArguments { value, text: Json::parsed(text), edits: Vec::new() })
         }
         Err(error) => Err(refused(trimmed, &error)),
     }
@@ -62,10 +62,10 @@ fn refused(text: &str, error: &serde_json::Error) -> StageError {
 }
 
 /// Reads what strict reading refuses, by the tolerant profile.
-pub(super) fn tolerantly(raw: &Arc<str>, limit: usize) -> Result<Parsed, StageError> {
+pub(super) fn tolerantly(raw: &Arc<str>, limit: usize) -> Result<ParsedArguments, StageError> {
     let first = match strict(raw, limit) {
         // A text that holds the object's text.
-        Ok(Parsed { value: Value::String(inner), .. }) => {
+        Ok(ParsedArguments { value: Value::String(inner), .. }) => {
             let edit = Edit {
                 profile: "tolerant",
                 kind: "unwrapped_text",
@@ -75,7 +75,7 @@ pub(super) fn tolerantly(raw: &Arc<str>, limit: usize) -> Result<Parsed, StageEr
                 after: tolerant::cut(&inner),
             };
             let inner: Arc<str> = inner.trim().into();
-            return strict(&inner, limit).map(|parsed| Parsed { edits: vec![edit], ..parsed });
+            return strict(&inner, limit).map(|parsed| ParsedArguments { edits: vec![edit], ..parsed });
         }
         Ok(parsed) => return Ok(parsed),
         Err(error) if error.code == "invalid_json" => error,
@@ -87,7 +87,7 @@ pub(super) fn tolerantly(raw: &Arc<str>, limit: usize) -> Result<Parsed, StageEr
     };
     match serde_json::from_str(&mended.text) {
         Ok(Unique(value)) => {
-            Ok(Parsed { value, text: Json::parsed(mended.text), edits: mended.edits })
+            Ok(ParsedArguments { value, text: Json::parsed(mended.text), edits: mended.edits })
         }
         Err(error) if error.to_string().starts_with(TWICE) => Err(refused(&mended.text, &error)),
         Err(_) => Err(first.note("the tolerant profile could not make JSON of it either")),

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use tract_core::{JsonText, ToolId};
 
-use super::call::Source;
+use super::call::CallSource;
 
 /// JSON text that serializes as it is. It was parsed before, so it is JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,7 +112,7 @@ pub struct Repaired {
 pub struct Provenance {
     /// The reply that the call came in.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub source: Option<Arc<Source>>,
+    pub source: Option<Arc<CallSource>>,
     /// The provider's id of the call.
     pub call_id: String,
     /// How its name led to a tool; absent when it did not.

@@ -11,25 +11,25 @@ const MOST_LEVELS: usize = 128;
 const MOST_EDITS: usize = 1000;
 
 #[derive(Debug)]
-pub(super) struct Mended {
+pub(super) struct RepairedText {
     pub(super) text: String,
     pub(super) edits: Vec<Edit>,
 }
 
 /// Mends fences around the text, single quotes around strings, bare keys, Python's words for true,
 /// false and null, trailing commas, and an end that is missing.
-pub(super) fn mend(raw: &str) -> Result<Mended, &'static str> {
+pub(super) fn mend(raw: &str) -> Result<RepairedText, &'static str> {
     if raw.len() > MOST_BYTES {
         return Err("more than 1 MiB");
     }
     let (start, body) = unfenced(raw);
     let mut pass =
-        Pass { text: body, at: 0, start, out: String::new(), edits: vec![], open: vec![] };
+        RepairPass { text: body, at: 0, start, out: String::new(), edits: vec![], open: vec![] };
     if start > raw.len() - raw.trim_start().len() {
         pass.edit("code_fence", raw.get(..start).unwrap_or_default(), "", 0)?;
     }
     pass.run()?;
-    Ok(Mended { text: pass.out, edits: pass.edits })
+    Ok(RepairedText { text: pass.out, edits: pass.edits })
 }
 
 /// The text within a code fence, and where it begins.
@@ -53,7 +53,7 @@ enum Open {
     Array,
 }
 
-struct Pass<'a> {
+struct RepairPass<'a> {
     text: &'a str,
     at: usize,
     /// Where `text` begins in what was received.
@@ -63,7 +63,7 @@ struct Pass<'a> {
     open: Vec<Open>,
 }
 
-impl<'a> Pass<'a> {
+impl<'a> RepairPass<'a> {
     fn run(&mut self) -> Result<(), &'static str> {
         while let Some(c) = self.peek() {
             match c {
@@ -81,7 +81,7 @@ impl<'a> Pass<'a> {
                     }
                     self.drop_comma()?;
                     self.copy(c);
-                    if self.open.is_empty() && !self.rest().trim().is_empty() {
+                    if self.open.is_empty() && !self.remaining().trim().is_empty() {
                         return Err("text after the object");
                     }
                 }
@@ -98,12 +98,12 @@ impl<'a> Pass<'a> {
         self.finish()
     }
 
-    fn rest(&self) -> &'a str {
+    fn remaining(&self) -> &'a str {
         self.text.get(self.at..).unwrap_or_default()
     }
 
     fn peek(&self) -> Option<char> {
-        self.rest().chars().next()
+        self.remaining().chars().next()
     }
 
     fn copy(&mut self, c: char) {
@@ -134,7 +134,7 @@ impl<'a> Pass<'a> {
 
     fn string(&mut self, quote: char) -> Result<(), &'static str> {
         let begin = self.at;
-        let rest = self.rest();
+        let rest = self.remaining();
         let mut body = String::from("\"");
         let mut chars = rest.char_indices().skip(1).peekable();
         let mut end = None;
@@ -177,7 +177,7 @@ impl<'a> Pass<'a> {
     }
 
     fn word(&mut self) -> Result<(), &'static str> {
-        let rest = self.rest();
+        let rest = self.remaining();
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '+' | '.' | '$');
         let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
         let word = rest.get(..end).unwrap_or(rest);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tract_core::{ToolId, ToolSchema};
 
-use super::{PinPolicy, Pins, Standing};
+use super::{PinPolicy, Pins, ApprovalStatus};
 use crate::policy::{Decision, Policy, PolicyRequest};
 use crate::registry::Registry;
 
@@ -48,7 +48,7 @@ impl PinGate {
     /// same definition, the stricter answer holds: a call does not say whose it is.
     #[must_use]
     pub fn guard(mut self, server: &str, definition: &ToolSchema) -> Self {
-        let standing = self.pins.standing(server, definition);
+        let standing = self.pins.status_of(server, definition);
         if let Some(why) = self.policy.refusal(&standing) {
             self.refused.insert(definition.id(), why);
         }
@@ -77,13 +77,13 @@ impl PinGate {
             let server = origin.map_or("", |origin| &origin.server);
             let server = if pins.knows(server) { server } else { "" };
             let definition = origin.map(|origin| &origin.definition);
-            let standing = pins.standing(server, definition.unwrap_or(tool.definition().schema()));
+            let standing = pins.status_of(server, definition.unwrap_or(tool.definition().schema()));
             let held = match origin {
                 Some(_) => stated.is_some() || !server.is_empty(),
                 None => false,
             };
             if let Some(why) = gate.policy.refusal(&standing)
-                && (held || standing != Standing::Unknown)
+                && (held || standing != ApprovalStatus::Unknown)
             {
                 gate.refused.insert(tool.definition().id(), why);
             }

@@ -202,7 +202,7 @@ fn tool_texts(
     if !other.parameters.is_empty() {
         spec.parameters = described(&spec.parameters, &other.parameters)?;
     }
-    let renamed = Overridden { spec, tool: Arc::clone(&tool.tool) };
+    let renamed = OverriddenTool { spec, tool: Arc::clone(&tool.tool) };
     let examples = other.examples.clone().unwrap_or_else(|| tool.examples.clone());
     let told = SectionTool { tool: Arc::new(renamed), examples, accepts_overrides: true };
     match told.faults(path).first() {
@@ -229,13 +229,13 @@ fn described(schema: &str, texts: &BTreeMap<String, String>) -> Result<String, O
 }
 
 /// A tool under other texts.
-struct Overridden {
+struct OverriddenTool {
     spec: ToolSpec,
     tool: Arc<dyn DynTool>,
 }
 
 #[async_trait]
-impl DynTool for Overridden {
+impl DynTool for OverriddenTool {
     fn spec(&self) -> ToolSpec {
         self.spec.clone()
     }

@@ -106,7 +106,7 @@ impl SectionTool {
     /// What is wrong with the tool and its examples.
     pub(crate) fn faults(&self, path: &str) -> Vec<PromptFault> {
         let spec = self.tool.spec();
-        let judged = Judged::of(&spec.parameters, !self.examples.is_empty());
+        let judged = ExampleSchema::of(&spec.parameters, !self.examples.is_empty());
         let results = ResultSchema::of(&*self.tool, &spec, !self.examples.is_empty());
         let name = spec.name;
         let mut faults = Vec::new();
@@ -142,12 +142,12 @@ impl SectionTool {
 /// The schema that the inputs of examples are held against. Tools with a type of their own judge
 /// them too; those of servers have the schema alone.
 #[derive(Default)]
-struct Judged(Option<Registry>);
+struct ExampleSchema(Option<Registry>);
 
 /// The name under which a schema is held in a registry of one.
 const EXAMPLE: &str = "example";
 
-impl Judged {
+impl ExampleSchema {
     fn of(parameters: &str, is_asked: bool) -> Self {
         if !is_asked {
             return Self::default();

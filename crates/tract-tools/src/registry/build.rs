@@ -13,7 +13,7 @@ use crate::compiled::Compiled;
 use crate::policy::Policy;
 use crate::strict;
 
-struct Given {
+struct ToolEntry {
     id: Option<String>,
     definition: Result<Definition, DefinitionError>,
     callable: Option<Arc<dyn DynTool>>,
@@ -24,7 +24,7 @@ struct Given {
 /// Collects tools; what is wrong with any of them is said by [`build`](Self::build), all at once.
 #[must_use]
 pub struct RegistryBuilder {
-    given: Vec<Given>,
+    given: Vec<ToolEntry>,
     shared_names: bool,
     strict: bool,
     most_without_schema: NoSchema,
@@ -180,7 +180,7 @@ impl RegistryBuilder {
         callable: Option<Arc<dyn DynTool>>,
         native: bool,
     ) {
-        self.given.push(Given { id, definition, callable, native, no_schema: NoSchema::Refuse });
+        self.given.push(ToolEntry { id, definition, callable, native, no_schema: NoSchema::Refuse });
     }
 
     /// Checks everything and makes the registry.

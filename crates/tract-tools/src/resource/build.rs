@@ -4,7 +4,7 @@ use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Instance, Made, ResourceError, Resources, Scope};
+use super::{Instance, CreatedInstances, ResourceError, Resources, Scope};
 use crate::snapshot::{BoxError, Snapshot};
 
 /// How long a resource lives.
@@ -174,7 +174,7 @@ impl ResourcesBuilder {
         if let Some(name) = self.duplicate {
             return Err(ResourceError::Duplicate { name });
         }
-        let mut made = Made::default();
+        let mut made = CreatedInstances::default();
         for (id, erased) in self.values {
             if let Some(bound) = self.bindings.get(&id) {
                 made.keep(id, Instance::of(bound, erased));

@@ -11,7 +11,7 @@ pub(super) struct Gate {
 
 /// Being inside.
 #[derive(Debug)]
-pub(super) struct Inside<'a>(&'a Gate);
+pub(super) struct GateGuard<'a>(&'a Gate);
 
 impl Gate {
     fn inside(&self) -> MutexGuard<'_, Option<ThreadId>> {
@@ -19,7 +19,7 @@ impl Gate {
     }
 
     /// Waits until nobody else is inside; `None` when this very thread is.
-    pub(super) fn enter(&self) -> Option<Inside<'_>> {
+    pub(super) fn enter(&self) -> Option<GateGuard<'_>> {
         let me = std::thread::current().id();
         let mut inside = self.inside();
         while let Some(other) = *inside {
@@ -29,11 +29,11 @@ impl Gate {
             inside = self.left.wait(inside).unwrap_or_else(PoisonError::into_inner);
         }
         *inside = Some(me);
-        Some(Inside(self))
+        Some(GateGuard(self))
     }
 }
 
-impl Drop for Inside<'_> {
+impl Drop for GateGuard<'_> {
     fn drop(&mut self) {
         *self.0.inside() = None;
         self.0.left.notify_one();

@@ -35,8 +35,8 @@ pub use self::build::{Binding, Lifetime, ResourcesBuilder};
 use self::build::{Bound, Erased};
 pub use self::error::ResourceError;
 use self::gate::Gate;
-use crate::panics::said;
-use crate::snapshot::{BoxError, Saved, Snapshot};
+use crate::panics::panic_text;
+use crate::snapshot::{BoxError, SavedState, Snapshot};
 
 /// What was made of a binding.
 struct Instance {
@@ -44,7 +44,7 @@ struct Instance {
     /// How it is put back; of singletons alone.
     state: Option<Arc<dyn Snapshot>>,
     /// How it was when it was made, until a snapshot covers it.
-    born: Option<Saved>,
+    born: Option<SavedState>,
 }
 
 impl Instance {
@@ -57,13 +57,13 @@ impl Instance {
 
 /// What was made, in order.
 #[derive(Default)]
-struct Made {
+struct CreatedInstances {
     by_type: HashMap<TypeId, usize>,
     in_order: Vec<(TypeId, Instance)>,
     closed: bool,
 }
 
-impl Made {
+impl CreatedInstances {
     fn get(&self, id: TypeId) -> Option<Erased> {
         let (_, instance) = self.in_order.get(*self.by_type.get(&id)?)?;
         Some(Arc::clone(&instance.erased))
@@ -89,7 +89,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The resources of a host. As a [`Snapshot`] it puts back every singleton that can be.
 pub struct Resources {
     bindings: HashMap<TypeId, Bound>,
-    made: Mutex<Made>,
+    made: Mutex<CreatedInstances>,
     making: Gate,
 }
 
@@ -107,7 +107,7 @@ impl Resources {
         ResourcesBuilder::default()
     }
 
-    fn new(bindings: HashMap<TypeId, Bound>, made: Made) -> Self {
+    fn new(bindings: HashMap<TypeId, Bound>, made: CreatedInstances) -> Self {
         Self { bindings, made: Mutex::new(made), making: Gate::default() }
     }
 
@@ -204,7 +204,7 @@ fn optional<T: ?Sized>(
     }
 }
 
-fn close(bindings: &HashMap<TypeId, Bound>, made: &Mutex<Made>) -> Vec<ResourceError> {
+fn close(bindings: &HashMap<TypeId, Bound>, made: &Mutex<CreatedInstances>) -> Vec<ResourceError> {
     let in_order = {
         let mut made = lock(made);
         made.closed = true;
@@ -223,7 +223,7 @@ fn close(bindings: &HashMap<TypeId, Bound>, made: &Mutex<Made>) -> Vec<ResourceE
         let failed = match closed {
             Ok(Ok(())) => continue,
             Ok(Err(source)) => source,
-            Err(panic) => format!("it panicked: {}", said(&*panic)).into(),
+            Err(panic) => format!("it panicked: {}", panic_text(&*panic)).into(),
         };
         errors.push(ResourceError::Close { name: bound.name, source: failed });
     }
@@ -231,8 +231,8 @@ fn close(bindings: &HashMap<TypeId, Bound>, made: &Mutex<Made>) -> Vec<ResourceE
 }
 
 /// Each state that was taken down, with how it was; and how many instances there were.
-struct Taken {
-    states: Vec<(Arc<dyn Snapshot>, Saved)>,
+struct ResourceSnapshot {
+    states: Vec<(Arc<dyn Snapshot>, SavedState)>,
     count: usize,
 }
 
@@ -241,7 +241,7 @@ impl Snapshot for Resources {
         "resources"
     }
 
-    fn snapshot(&self) -> Result<Saved, BoxError> {
+    fn snapshot(&self) -> Result<SavedState, BoxError> {
         let mut made = lock(&self.made);
         let mut states = Vec::new();
         for (_, instance) in &mut made.in_order {
@@ -250,11 +250,11 @@ impl Snapshot for Resources {
                 instance.born = None;
             }
         }
-        Ok(Saved::new(Taken { states, count: made.in_order.len() }))
+        Ok(SavedState::new(ResourceSnapshot { states, count: made.in_order.len() }))
     }
 
-    fn restore(&self, saved: Saved) -> Result<(), BoxError> {
-        let Taken { states, count } = saved.take()?;
+    fn restore(&self, saved: SavedState) -> Result<(), BoxError> {
+        let ResourceSnapshot { states, count } = saved.take()?;
         let mut failed = Vec::new();
         let mut made = lock(&self.made);
         // What was made since goes back to how it was made.
@@ -284,7 +284,7 @@ impl Snapshot for Resources {
 pub struct Scope<'a> {
     resources: &'a Resources,
     call: Option<&'a CallResources>,
-    path: Option<&'a Link<'a>>,
+    path: Option<&'a DependencyLink<'a>>,
 }
 
 impl fmt::Debug for Scope<'_> {
@@ -294,11 +294,11 @@ impl fmt::Debug for Scope<'_> {
 }
 
 /// Who asks for whom.
-struct Link<'a> {
+struct DependencyLink<'a> {
     id: TypeId,
     name: &'static str,
     lifetime: Lifetime,
-    outer: Option<&'a Link<'a>>,
+    outer: Option<&'a DependencyLink<'a>>,
 }
 
 impl<'a> Scope<'a> {
@@ -321,7 +321,7 @@ impl<'a> Scope<'a> {
         optional(self.get::<T>())
     }
 
-    fn links(&self) -> impl Iterator<Item = &'a Link<'a>> {
+    fn links(&self) -> impl Iterator<Item = &'a DependencyLink<'a>> {
         std::iter::successors(self.path, |link| link.outer)
     }
 
@@ -355,7 +355,7 @@ impl<'a> Scope<'a> {
             (Lifetime::PerCall | Lifetime::Prototype, Some(call)) => &call.made,
             (Lifetime::PerCall, None) => return Err(ResourceError::NoCall { name }),
         };
-        let link = Link { id, name, lifetime: bound.lifetime, outer: self.path };
+        let link = DependencyLink { id, name, lifetime: bound.lifetime, outer: self.path };
         let inner = Scope { path: Some(&link), ..*self };
         let made = catch_unwind(AssertUnwindSafe(|| {
             let mut instance = Instance::of(bound, (bound.make)(&inner)?);
@@ -375,7 +375,7 @@ impl<'a> Scope<'a> {
                 });
             }
             Err(panic) => {
-                let source = format!("it panicked: {}", said(&*panic)).into();
+                let source = format!("it panicked: {}", panic_text(&*panic)).into();
                 return Err(ResourceError::Provider { name, source });
             }
         };
@@ -393,7 +393,7 @@ impl<'a> Scope<'a> {
 /// The resources as one call sees them: those of the host, and those made for the call alone.
 pub struct CallResources {
     resources: Option<Arc<Resources>>,
-    made: Mutex<Made>,
+    made: Mutex<CreatedInstances>,
 }
 
 impl fmt::Debug for CallResources {

@@ -142,11 +142,11 @@ impl Snapshot for Number {
         "number"
     }
 
-    fn snapshot(&self) -> Result<Saved, BoxError> {
-        Ok(Saved::new(*self.0.lock().unwrap()))
+    fn snapshot(&self) -> Result<SavedState, BoxError> {
+        Ok(SavedState::new(*self.0.lock().unwrap()))
     }
 
-    fn restore(&self, saved: Saved) -> Result<(), BoxError> {
+    fn restore(&self, saved: SavedState) -> Result<(), BoxError> {
         *self.0.lock().unwrap() = saved.take()?;
         Ok(())
     }

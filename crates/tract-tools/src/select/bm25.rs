@@ -2,7 +2,7 @@
 
 use super::entry::CatalogEntry;
 use super::index::ToolIndex;
-use super::scorer::{OutOfTime, Score, Scorer, Until};
+use super::scorer::{OutOfTime, Score, Scorer, SelectionDeadline};
 use super::weights::WEIGHTS;
 
 /// BM25 over name, description, tags, and the names, descriptions and fixed values of parameters.
@@ -25,7 +25,7 @@ impl Scorer for Bm25 {
         &self,
         input: &str,
         tools: &[&CatalogEntry],
-        until: &Until,
+        until: &SelectionDeadline,
     ) -> Result<Vec<Score>, OutOfTime> {
         let mut index = ToolIndex::new();
         for (place, tool) in tools.iter().enumerate() {
@@ -34,7 +34,7 @@ impl Scorer for Bm25 {
             index.insert((*tool).clone().with_id(place.to_string()));
         }
         let mut scores = vec![Score::default(); tools.len()];
-        let asked = index.asked(input, &WEIGHTS);
+        let asked = index.query_terms(input, &WEIGHTS);
         for (place, value) in index.scores(&asked, &WEIGHTS) {
             until.check()?;
             if let Some(score) = scores.get_mut(place) {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::entry::CatalogEntry;
-use super::scorer::{Match, Score};
+use super::scorer::{WordMatch, Score};
 use super::weights::{Field, WEIGHTS, Weights};
 use super::words;
 
@@ -64,7 +64,7 @@ const COVERED: usize = 100;
 
 /// What an input asks for: terms with what each counts.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct QueryTerms {
     /// In the order in which they were asked for, so that sums are the same each time.
     terms: Vec<(Term, f32)>,
     places: HashMap<Term, usize>,
@@ -72,7 +72,7 @@ pub(crate) struct Asked {
     said: Vec<String>,
 }
 
-impl Asked {
+impl QueryTerms {
     fn add(&mut self, term: Term, weight: f32, said: &str) {
         let place = *self.places.entry(term).or_insert(self.terms.len());
         match self.terms.get_mut(place) {
@@ -240,8 +240,8 @@ impl ToolIndex {
     }
 
     /// Reads an input: the terms that it asks for, and those that come close.
-    pub(crate) fn asked(&self, input: &str, weights: &Weights) -> Asked {
-        let mut asked = Asked::default();
+    pub(crate) fn query_terms(&self, input: &str, weights: &Weights) -> QueryTerms {
+        let mut asked = QueryTerms::default();
         let mut before: Option<(String, String, Option<Term>)> = None;
         words::each_word(input, |word| {
             let mut stem = word.to_owned();
@@ -283,7 +283,7 @@ impl ToolIndex {
     }
 
     /// Scores the tools that have anything in common with the input: place and score.
-    pub(crate) fn scores(&self, asked: &Asked, weights: &Weights) -> Vec<(usize, f32)> {
+    pub(crate) fn scores(&self, asked: &QueryTerms, weights: &Weights) -> Vec<(usize, f32)> {
         let mut sums = vec![0.0_f32; self.docs.len()];
         let mut whole = 0.0;
         for (term, weight) in &asked.terms {
@@ -320,7 +320,7 @@ impl ToolIndex {
     }
 
     /// Returns which share of a text was asked for, rare words counting more.
-    fn coverage(&self, text: &[Term], asked: &Asked) -> f32 {
+    fn coverage(&self, text: &[Term], asked: &QueryTerms) -> f32 {
         let (mut found, mut whole) = (0.0, 0.0);
         for term in text {
             let worth = self.rarity(*term);
@@ -331,7 +331,7 @@ impl ToolIndex {
     }
 
     /// Returns what an input found in the tool at a place.
-    pub(crate) fn matches(&self, asked: &Asked, place: usize) -> Vec<Match> {
+    pub(crate) fn matches(&self, asked: &QueryTerms, place: usize) -> Vec<WordMatch> {
         let terms = asked.terms.iter().zip(&asked.said);
         let found = terms.filter_map(|(&(term, weight), said)| {
             let postings = self.postings.get(term as usize)?;
@@ -339,7 +339,7 @@ impl ToolIndex {
                 postings.binary_search_by_key(&(place as u32), |posting| posting.place).ok()?;
             let posting = postings.get(at)?;
             let worth = weight * self.rarity(term) * posting.weight;
-            Some(Match::new(said.clone(), f64::from(worth)))
+            Some(WordMatch::new(said.clone(), f64::from(worth)))
         });
         Score::new(0.0, found.collect()).matches
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::entry::CatalogEntry;
-use super::scorer::{Match, OutOfTime, Score, Scorer, Until};
+use super::scorer::{WordMatch, OutOfTime, Score, Scorer, SelectionDeadline};
 use super::weights::Field;
 use super::words;
 
@@ -38,7 +38,7 @@ impl Scorer for TokenOverlap {
         &self,
         input: &str,
         tools: &[&CatalogEntry],
-        until: &Until,
+        until: &SelectionDeadline,
     ) -> Result<Vec<Score>, OutOfTime> {
         let mut asked = BTreeSet::new();
         words::each_word(input, |word| {
@@ -61,7 +61,7 @@ impl Scorer for TokenOverlap {
             });
             let sum: f64 = found.values().sum();
             let value = if whole > 0.0 { sum / whole } else { 0.0 };
-            let matches = found.into_iter().map(|(word, weight)| Match::new(word, weight));
+            let matches = found.into_iter().map(|(word, weight)| WordMatch::new(word, weight));
             scores.push(Score::new(value, matches.collect()));
         }
         Ok(scores)

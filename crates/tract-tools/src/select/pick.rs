@@ -10,7 +10,7 @@ use super::bm25::Bm25;
 use super::entry::CatalogEntry;
 use super::index::ToolIndex;
 use super::overlap::TokenOverlap;
-use super::scorer::{Match, Score, Scorer, Until};
+use super::scorer::{WordMatch, Score, Scorer, SelectionDeadline};
 use super::weights::WEIGHTS;
 
 /// How to choose.
@@ -66,7 +66,7 @@ impl PickOptions {
     }
 
     /// Sets how long the choice may take. After that the first safe tools in order of registration
-    /// are the candidates, with score 0, and [`Picked::timed_out`] says so.
+    /// are the candidates, with score 0, and [`PickReport::timed_out`] says so.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -87,12 +87,12 @@ impl PickOptions {
         self
     }
 
-    fn until(&self) -> Until {
+    fn until(&self) -> SelectionDeadline {
         let deadline = self.timeout.map(|timeout| {
             let timeout_us = i64::try_from(timeout.as_micros()).unwrap_or(i64::MAX);
             self.clock.now_us().saturating_add(timeout_us)
         });
-        Until::new(Arc::clone(&self.clock), deadline)
+        SelectionDeadline::new(Arc::clone(&self.clock), deadline)
     }
 
     fn may_choose(&self, tool: &CatalogEntry) -> bool {
@@ -115,23 +115,23 @@ pub struct Candidate {
     /// Why, in a few words.
     pub reason: String,
     /// Where the score comes from.
-    pub provenance: Provenance,
+    pub provenance: ScoreSource,
 }
 
 /// Where a score comes from.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Provenance {
+pub struct ScoreSource {
     /// Who scored; `none` after a timeout.
     pub scorer: String,
     /// What was found, the weightiest first.
-    pub details: Vec<Match>,
+    pub details: Vec<WordMatch>,
 }
 
 /// What was chosen.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Picked {
+pub struct PickReport {
     /// The candidates, best first; of equal scores the one that was registered first.
     pub candidates: Vec<Candidate>,
     /// How many tools were skipped because they are not safe.
@@ -151,7 +151,7 @@ pub struct Picked {
 /// assert_eq!(picked.candidates[0].reason, "weather, in");
 /// # Ok::<(), tract_tools::select::EntryError>(())
 /// ```
-pub fn pick(input: &str, tools: &[CatalogEntry], options: &PickOptions) -> Picked {
+pub fn pick(input: &str, tools: &[CatalogEntry], options: &PickOptions) -> PickReport {
     let until = options.until();
     let (safe, places): (Vec<&CatalogEntry>, Vec<usize>) = tools
         .iter()
@@ -177,7 +177,7 @@ pub fn pick(input: &str, tools: &[CatalogEntry], options: &PickOptions) -> Picke
             Some(candidate(place, tool, score.value, options.scorer.name(), score.matches))
         })
         .collect();
-    Picked { candidates, skipped_unsafe, timed_out: false }
+    PickReport { candidates, skipped_unsafe, timed_out: false }
 }
 
 /// Chooses as [`pick`] for an input that is no text: it is read as its JSON.
@@ -188,16 +188,16 @@ pub fn pick_with<T: Serialize + ?Sized>(
     input: &T,
     tools: &[CatalogEntry],
     options: &PickOptions,
-) -> Result<Picked, serde_json::Error> {
+) -> Result<PickReport, serde_json::Error> {
     Ok(pick(&serde_json::to_string(input)?, tools, options))
 }
 
 impl ToolIndex {
     /// Chooses among its tools as [`pick`] does with [`Bm25`], without reading them again.
-    pub fn pick(&self, input: &str, options: &PickOptions) -> Picked {
+    pub fn pick(&self, input: &str, options: &PickOptions) -> PickReport {
         let until = options.until();
         let skipped_unsafe = self.iter().filter(|tool| !options.may_choose(tool)).count();
-        let asked = self.asked(input, &WEIGHTS);
+        let asked = self.query_terms(input, &WEIGHTS);
         let mut ranked: Vec<(usize, f64)> = self
             .scores(&asked, &WEIGHTS)
             .into_iter()
@@ -216,7 +216,7 @@ impl ToolIndex {
                 Some(candidate(place, self.at(place)?, score, Bm25::NAME, matches))
             })
             .collect();
-        Picked { candidates, skipped_unsafe, timed_out: false }
+        PickReport { candidates, skipped_unsafe, timed_out: false }
     }
 }
 
@@ -231,7 +231,7 @@ fn timed_out<'a>(
     safe: impl Iterator<Item = (usize, &'a CatalogEntry)>,
     skipped_unsafe: usize,
     options: &PickOptions,
-) -> Picked {
+) -> PickReport {
     let candidates = safe
         .take(options.max_candidates)
         .map(|(place, tool)| Candidate {
@@ -239,7 +239,7 @@ fn timed_out<'a>(
             ..candidate(place, tool, 0.0, "none", Vec::new())
         })
         .collect();
-    Picked { candidates, skipped_unsafe, timed_out: true }
+    PickReport { candidates, skipped_unsafe, timed_out: true }
 }
 
 /// How many words a reason names.
@@ -250,7 +250,7 @@ fn candidate(
     tool: &CatalogEntry,
     score: f64,
     scorer: &str,
-    details: Vec<Match>,
+    details: Vec<WordMatch>,
 ) -> Candidate {
     let mut words: Vec<&str> = Vec::new();
     for found in &details {
@@ -265,6 +265,6 @@ fn candidate(
         name: tool.name().to_owned(),
         score,
         reason,
-        provenance: Provenance { scorer: scorer.to_owned(), details },
+        provenance: ScoreSource { scorer: scorer.to_owned(), details },
     }
 }

@@ -8,7 +8,7 @@ use super::entry::CatalogEntry;
 
 /// Until when a selection may go on.
 #[derive(Clone)]
-pub struct Until {
+pub struct SelectionDeadline {
     clock: Arc<dyn Clock>,
     deadline_us: Option<i64>,
 }
@@ -18,7 +18,7 @@ pub struct Until {
 #[error("the time of the selection is over")]
 pub struct OutOfTime;
 
-impl Until {
+impl SelectionDeadline {
     /// Makes a limit: microseconds since 1970 by this clock, or none.
     pub fn new(clock: Arc<dyn Clock>, deadline_us: Option<i64>) -> Self {
         Self { clock, deadline_us }
@@ -39,14 +39,14 @@ impl Until {
 /// What one word of the input found in a tool.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Match {
+pub struct WordMatch {
     /// The word as the scorer compares it.
     pub word: String,
     /// What it added, in the scorer's own measure.
     pub weight: f64,
 }
 
-impl Match {
+impl WordMatch {
     /// Says that a word was found.
     pub fn new(word: impl Into<String>, weight: f64) -> Self {
         Self { word: word.into(), weight }
@@ -60,12 +60,12 @@ pub struct Score {
     /// From 0, not at all, to 1.
     pub value: f64,
     /// What was found, the weightiest first.
-    pub matches: Vec<Match>,
+    pub matches: Vec<WordMatch>,
 }
 
 impl Score {
     /// Makes a score; what lies outside of 0 to 1, or is no number, is brought inside.
-    pub fn new(value: f64, mut matches: Vec<Match>) -> Self {
+    pub fn new(value: f64, mut matches: Vec<WordMatch>) -> Self {
         let value = if value.is_nan() { 0.0 } else { value.clamp(0.0, 1.0) };
         matches.sort_by(|a, b| b.weight.total_cmp(&a.weight).then_with(|| a.word.cmp(&b.word)));
         Self { value, matches }
@@ -77,7 +77,7 @@ impl Score {
 /// # Behavior
 /// - Gives one score for each tool, in their order.
 /// - The same input and tools give the same scores.
-/// - Asks [`Until::check`] now and then, and ends when time is over. One that does not ask is
+/// - Asks [`SelectionDeadline::check`] now and then, and ends when time is over. One that does not ask is
 ///   judged when it is done.
 pub trait Scorer: Send + Sync {
     /// Returns the name that provenance bears.
@@ -91,6 +91,6 @@ pub trait Scorer: Send + Sync {
         &self,
         input: &str,
         tools: &[&CatalogEntry],
-        until: &Until,
+        until: &SelectionDeadline,
     ) -> Result<Vec<Score>, OutOfTime>;
 }

@@ -49,7 +49,7 @@ use tract_core::{CommitId, JsonText};
 pub use self::error::SessionError;
 pub use self::hold::SessionHold;
 pub use self::reduce::{SliceOp, append, replace_latest, upsert_by};
-use self::slice::{Reducer, Slice, Typed, Untyped};
+use self::slice::{Reducer, Slice, TypedReducer, UntypedItem};
 pub use self::snapshot::{SessionSnapshot, SliceDocument};
 use crate::queue::TurnQueue;
 
@@ -167,7 +167,7 @@ impl Session {
     ) -> Result<()> {
         let mut state = self.lock();
         state.slice::<T>()?;
-        let reducer = Typed::new(reducer);
+        let reducer = TypedReducer::new(reducer);
         state.reducers.entry(TypeId::of::<E>()).or_default().push(Arc::new(reducer));
         Ok(())
     }
@@ -185,7 +185,7 @@ impl Session {
         let mut state = self.lock();
         state.slice::<T>()?;
         if state.owners.insert((owner, TypeId::of::<E>())) {
-            let reducer = Typed::new(reducer);
+            let reducer = TypedReducer::new(reducer);
             state.reducers.entry(TypeId::of::<E>()).or_default().push(Arc::new(reducer));
         }
         Ok(())
@@ -228,7 +228,7 @@ impl Session {
         }
         let json =
             json().map_err(|source| SessionError::NoJson { name: name.to_owned(), source })?;
-        slice.apply(SliceOp::Append(Untyped(json)))
+        slice.apply(SliceOp::Append(UntypedItem(json)))
     }
 
     /// Returns the items of a slice, oldest first; none when there is no such slice.
@@ -345,7 +345,7 @@ impl State {
     /// Returns the slice of a name, made without a type when there is none.
     fn slice_named(&mut self, name: &'static str) -> Result<&mut Slice> {
         if !self.slices.contains_key(name) {
-            let mut slice = Slice::empty::<Untyped>(name);
+            let mut slice = Slice::empty::<UntypedItem>(name);
             if let Some(kept) = self.unclaimed.get(name) {
                 slice.read(kept)?;
                 self.unclaimed.remove(name);

@@ -13,9 +13,9 @@ use super::{Result, SessionError, SessionItem, SliceOp, SlicePolicy};
 /// An item whose type this program did not say.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(super) struct Untyped(pub(super) JsonText);
+pub(super) struct UntypedItem(pub(super) JsonText);
 
-impl SessionItem for Untyped {
+impl SessionItem for UntypedItem {
     const NAME: &'static str = "";
 }
 
@@ -100,7 +100,7 @@ impl Slice {
 
     /// Whether its items have no type yet.
     pub(super) fn is_untyped(&self) -> bool {
-        self.is_of::<Untyped>()
+        self.is_of::<UntypedItem>()
     }
 
     /// Adds an item when it is of the slice's type, and says whether it was.
@@ -178,18 +178,18 @@ pub(super) trait Reducer: Send + Sync {
 }
 
 /// A reducer of one slice for one event.
-pub(super) struct Typed<T, E, F> {
+pub(super) struct TypedReducer<T, E, F> {
     reducer: F,
     of: PhantomData<fn(&T, &E)>,
 }
 
-impl<T: SessionItem, E: 'static, F: Fn(&[T], &E) -> SliceOp<T>> Typed<T, E, F> {
+impl<T: SessionItem, E: 'static, F: Fn(&[T], &E) -> SliceOp<T>> TypedReducer<T, E, F> {
     pub(super) fn new(reducer: F) -> Self {
         Self { reducer, of: PhantomData }
     }
 }
 
-impl<T, E, F> Reducer for Typed<T, E, F>
+impl<T, E, F> Reducer for TypedReducer<T, E, F>
 where
     T: SessionItem,
     E: 'static,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Session, SessionSnapshot};
 use crate::dispatch::ToolInvoked;
 use crate::event::{Event, EventSink, EventType};
-use crate::snapshot::{BoxError, Saved, Snapshot};
+use crate::snapshot::{BoxError, SavedState, Snapshot};
 
 impl Snapshot for Session {
     fn name(&self) -> &str {
@@ -16,11 +16,11 @@ impl Snapshot for Session {
         Arc::as_ptr(&self.state).addr()
     }
 
-    fn snapshot(&self) -> Result<Saved, BoxError> {
-        Ok(Saved::new(Session::snapshot(self)))
+    fn snapshot(&self) -> Result<SavedState, BoxError> {
+        Ok(SavedState::new(Session::snapshot(self)))
     }
 
-    fn restore(&self, saved: Saved) -> Result<(), BoxError> {
+    fn restore(&self, saved: SavedState) -> Result<(), BoxError> {
         Session::restore(self, &saved.take::<SessionSnapshot>()?);
         Ok(())
     }

@@ -57,7 +57,7 @@ impl<T, E> Fallible for Result<T, E> {
 }
 
 /// A [`ToolResult`], taken apart.
-pub trait Holds {
+pub trait ToolResultParts {
     /// What it holds.
     type Value;
 
@@ -65,7 +65,7 @@ pub trait Holds {
     fn into_tool_result(self) -> ToolResult<Self::Value>;
 }
 
-impl<T> Holds for ToolResult<T> {
+impl<T> ToolResultParts for ToolResult<T> {
     type Value = T;
 
     fn into_tool_result(self) -> Self {
@@ -75,15 +75,15 @@ impl<T> Holds for ToolResult<T> {
 
 /// What `run` gave, to be answered with by what it is: the method that is found first counts
 /// (`(&&&&&&&&Given::new(value)).answer()`).
-pub struct Given<R>(Cell<Option<R>>);
+pub struct RunReturn<R>(Cell<Option<R>>);
 
-impl<R> Given<R> {
+impl<R> RunReturn<R> {
     /// Takes what `run` gave.
     pub fn new(value: R) -> Self {
         Self(Cell::new(Some(value)))
     }
 
-    fn taken(&self) -> Result<R, ToolError> {
+    fn take(&self) -> Result<R, ToolError> {
         self.0.take().ok_or_else(|| ToolError::type_error("the tool answered twice"))
     }
 }
@@ -92,7 +92,7 @@ impl<R> Given<R> {
 type Answer = Result<ToolResult<RenderedValue>, ToolError>;
 
 /// Answers with what `run` gave.
-pub trait Answered {
+pub trait IntoAnswer {
     /// Returns the answer.
     ///
     /// # Errors
@@ -125,7 +125,7 @@ pub trait RenderableResult {
 
 /// A value that is to be shown: the method that is found first counts
 /// (`(&&Shown(value)).rendered()`).
-pub struct Shown<'a, T>(pub &'a T);
+pub struct ShownValue<'a, T>(pub &'a T);
 
 /// Shows a value by its own word.
 pub trait RenderedByItself {
@@ -139,13 +139,13 @@ pub trait RenderedAsJson {
     fn rendered(&self) -> Option<String>;
 }
 
-impl<T: RenderableResult> RenderedByItself for &Shown<'_, T> {
+impl<T: RenderableResult> RenderedByItself for &ShownValue<'_, T> {
     fn rendered(&self) -> Option<String> {
         Some(self.0.render())
     }
 }
 
-impl<T> RenderedAsJson for Shown<'_, T> {
+impl<T> RenderedAsJson for ShownValue<'_, T> {
     fn rendered(&self) -> Option<String> {
         None
     }
@@ -155,29 +155,29 @@ fn shown<T: Serialize + RenderableResult>(result: ToolResult<T>) -> Answer {
     result.try_map(|value| Ok(RenderedValue::of(&value)?.shown_as(value.render())))
 }
 
-impl<T: Serialize + RenderableResult, E: Failure> Answered
-    for &&&&&&&Given<Result<ToolResult<T>, E>>
+impl<T: Serialize + RenderableResult, E: Failure> IntoAnswer
+    for &&&&&&&RunReturn<Result<ToolResult<T>, E>>
 {
     fn answer(&self) -> Answer {
-        shown(self.taken()?.map_err(failed)?)
+        shown(self.take()?.map_err(failed)?)
     }
 }
 
-impl<T: Serialize + RenderableResult, E: Failure> Answered for &&&&&&Given<Result<T, E>> {
+impl<T: Serialize + RenderableResult, E: Failure> IntoAnswer for &&&&&&RunReturn<Result<T, E>> {
     fn answer(&self) -> Answer {
-        shown(ToolResult::ok(self.taken()?.map_err(failed)?))
+        shown(ToolResult::ok(self.take()?.map_err(failed)?))
     }
 }
 
-impl<T: Serialize + RenderableResult> Answered for &&&&&Given<ToolResult<T>> {
+impl<T: Serialize + RenderableResult> IntoAnswer for &&&&&RunReturn<ToolResult<T>> {
     fn answer(&self) -> Answer {
-        shown(self.taken()?)
+        shown(self.take()?)
     }
 }
 
-impl<T: Serialize + RenderableResult> Answered for &&&&Given<T> {
+impl<T: Serialize + RenderableResult> IntoAnswer for &&&&RunReturn<T> {
     fn answer(&self) -> Answer {
-        shown(ToolResult::ok(self.taken()?))
+        shown(ToolResult::ok(self.take()?))
     }
 }
 
@@ -185,26 +185,26 @@ fn rendered<T: Serialize>(result: ToolResult<T>) -> Answer {
     result.try_map(|value| RenderedValue::of(&value))
 }
 
-impl<T: Serialize, E: Failure> Answered for &&&Given<Result<ToolResult<T>, E>> {
+impl<T: Serialize, E: Failure> IntoAnswer for &&&RunReturn<Result<ToolResult<T>, E>> {
     fn answer(&self) -> Answer {
-        rendered(self.taken()?.map_err(failed)?)
+        rendered(self.take()?.map_err(failed)?)
     }
 }
 
-impl<T: Serialize, E: Failure> Answered for &&Given<Result<T, E>> {
+impl<T: Serialize, E: Failure> IntoAnswer for &&RunReturn<Result<T, E>> {
     fn answer(&self) -> Answer {
-        rendered(ToolResult::ok(self.taken()?.map_err(failed)?))
+        rendered(ToolResult::ok(self.take()?.map_err(failed)?))
     }
 }
 
-impl<T: Serialize> Answered for &Given<ToolResult<T>> {
+impl<T: Serialize> IntoAnswer for &RunReturn<ToolResult<T>> {
     fn answer(&self) -> Answer {
-        rendered(self.taken()?)
+        rendered(self.take()?)
     }
 }
 
-impl<T: Serialize> Answered for Given<T> {
+impl<T: Serialize> IntoAnswer for RunReturn<T> {
     fn answer(&self) -> Answer {
-        rendered(ToolResult::ok(self.taken()?))
+        rendered(ToolResult::ok(self.take()?))
     }
 }

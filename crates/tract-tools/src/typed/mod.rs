@@ -32,7 +32,7 @@ pub mod __private {
     };
 
     pub use super::answer::{
-        Answered, Fallible, Given, Holds, RenderedAsJson, RenderedByItself, Shown, failed,
+        IntoAnswer, Fallible, RunReturn, ToolResultParts, RenderedAsJson, RenderedByItself, ShownValue, failed,
     };
     pub use super::args::Args;
     pub use super::instance::{Entry, Instance, Run, ToolInstance, enter, returned};

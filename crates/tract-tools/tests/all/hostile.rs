@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use tract_core::{RequestMap, SentTool, ToolError, block_on};
+use tract_core::{RequestMap, RequestTool, ToolError, block_on};
 use tract_schema::{
     Definition, Dialect, JsonSchema, SchemaCompiler, SchemaLimits, ValidateOptions,
 };
@@ -150,7 +150,7 @@ fn reading_null_as_absent_is_bounded_whatever_schema_and_arguments_are() {
         .build()
         .unwrap();
     let tool = registry.iter().next().unwrap().definition().id();
-    let map: RequestMap = [SentTool::new("f", "f", tool).strict(true)].into_iter().collect();
+    let map: RequestMap = [RequestTool::new("f", "f", tool).strict(true)].into_iter().collect();
     let call = |text: String| sent_in(vec![Call::new("c", "f", text)], &map);
     let many = format!(r#"{{"x":[{}{{}}]}}"#, r#"{"n":null,"x":[]},"#.repeat(20_000));
     let one = hydrate(call(many), &registry).remove(0);

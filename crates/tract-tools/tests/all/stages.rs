@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use serde::Deserialize;
 use tract_core::{
-    Body, Content, DynTool, Part, Reply, RequestMap, SentTool, Tool, ToolCall, ToolContext,
+    Body, Content, DynTool, Part, Reply, RequestMap, RequestTool, Tool, ToolCall, ToolContext,
     ToolError, ToolParams, ToolResult, ToolTraits, block_on,
 };
 use tract_tools::policy::AllowUntrusted;
@@ -329,7 +329,7 @@ fn of_several_tools_of_one_name_the_one_that_was_sent_is_meant() {
     let refused = hydrate(call(), &registry).remove(0);
     assert_eq!(refused.errors[0].code, "ambiguous_tool");
     for (tool, fits) in [(tools[0], false), (tools[1], true)] {
-        let map: RequestMap = [SentTool::new("f", "f", tool)].into_iter().collect();
+        let map: RequestMap = [RequestTool::new("f", "f", tool)].into_iter().collect();
         let one = hydrate(sent_in(vec![call()], &map), &registry).remove(0);
         assert_eq!((one.success(), one.definition()), (fits, Some(tool)));
         assert_eq!(one.provenance.name_mapping.as_ref().unwrap().sent, Some(tool));
@@ -342,6 +342,6 @@ fn of_several_tools_of_one_name_the_one_that_was_sent_is_meant() {
     });
     let body = Body { parts: vec![part], name: None };
     let mut reply = Reply::new(Content::Assistant(body));
-    reply.sent = [SentTool::new("f", "f", tools[1])].into_iter().collect();
+    reply.sent = [RequestTool::new("f", "f", tools[1])].into_iter().collect();
     assert!(hydrate(&reply, &registry)[0].success());
 }

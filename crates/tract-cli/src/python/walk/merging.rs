@@ -7,15 +7,15 @@ use tract::engine::{Details, Error, MergeOptions, Merged, NewContent, Refusal, R
 use tract::import::python::Commit;
 use tract::{By, CommitId, JsonText, RefTarget};
 
-use super::{Stand, Walk, short};
-use crate::python::content::{self, Says};
+use super::{WalkState, Walk, short};
+use crate::python::content::{self, PythonContent};
 
 impl<'a> Walk<'a> {
     pub(super) async fn merge(
         &mut self,
         commit: &'a Commit,
         payload: &str,
-        stand: &mut Stand<'a>,
+        stand: &mut WalkState<'a>,
     ) -> Result<(), Error> {
         let mut details = self.facts(commit)?;
         details.message.clone_from(&commit.message);
@@ -50,9 +50,9 @@ impl<'a> Walk<'a> {
         &mut self,
         commit: &'a Commit,
         source: CommitId,
-        theirs: &Stand<'a>,
+        theirs: &WalkState<'a>,
         options: &MergeOptions,
-        stand: &mut Stand<'a>,
+        stand: &mut WalkState<'a>,
     ) -> Result<(), Error> {
         // What a merge brings in is read from the store.
         self.flush().await?;
@@ -106,8 +106,8 @@ impl<'a> Walk<'a> {
         &mut self,
         commit: &'a Commit,
         conflict: &MergeConflict,
-        theirs: &Stand<'a>,
-        stand: &mut Stand<'a>,
+        theirs: &WalkState<'a>,
+        stand: &mut WalkState<'a>,
         restore: &mut Vec<Request>,
     ) -> Result<(), Error> {
         let refused = || Error::Refused(Refusal::Conflicts(vec![conflict.clone()]));
@@ -128,7 +128,7 @@ impl<'a> Walk<'a> {
                 };
                 let edit = |edit: &Commit| -> Option<Request> {
                     let payload = self.data.blobs.get(&edit.content_hash)?;
-                    let Says::Message(said) = content::read(edit, payload, self.tool_text).ok()?
+                    let PythonContent::Message(said) = content::read(edit, payload, self.tool_text).ok()?
                     else {
                         return None;
                     };

@@ -4,30 +4,30 @@ use std::io::Write as _;
 
 use serde::Serialize;
 use tract::run::{Progress, Report, Stop};
-use tract::{Piece, Tract};
+use tract::{ReplyDelta, Tract};
 
 use crate::escape;
 use crate::failure::Outcome;
-use crate::out::Out;
+use crate::out::Output;
 use crate::render::{count, number, short};
 use crate::style::{BAD, BOLD, DIM, Styled};
 
 /// What a run has told, taken from the thread that runs it. It serializes as `--json` prints it.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub(super) enum Told {
+pub(super) enum RunEvent {
     Asking { step: u32 },
     Text { text: String },
     Reasoning { text: String },
     Reply { commit: String, calls: usize },
     Progress { call_id: String, line: String },
-    Answer(Answer),
+    Answer(AnswerEvent),
     Waiting { pending: String, call_id: String, reason: String },
     Held { by: String, branch: String },
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Answer {
+pub(super) struct AnswerEvent {
     call_id: String,
     tool: String,
     outcome: String,
@@ -38,19 +38,19 @@ pub(super) struct Answer {
     commit: Option<String>,
 }
 
-impl Told {
+impl RunEvent {
     pub(super) fn of(progress: &Progress<'_>) -> Option<Self> {
         Some(match progress {
             Progress::Asking { step, .. } => Self::Asking { step: *step },
-            Progress::Piece(Piece::Text(text)) => Self::Text { text: text.clone() },
-            Progress::Piece(Piece::Reasoning(text)) => Self::Reasoning { text: text.clone() },
+            Progress::Piece(ReplyDelta::Text(text)) => Self::Text { text: text.clone() },
+            Progress::Piece(ReplyDelta::Reasoning(text)) => Self::Reasoning { text: text.clone() },
             Progress::Replied { commit, calls } => {
                 Self::Reply { commit: commit.to_hex(), calls: *calls }
             }
             Progress::Tool { call_id, line } => {
                 Self::Progress { call_id: (*call_id).to_owned(), line: (*line).to_owned() }
             }
-            Progress::Answered(answered) => Self::Answer(Answer {
+            Progress::Answered(answered) => Self::Answer(AnswerEvent {
                 call_id: answered.call_id.clone(),
                 tool: answered.tool_name.clone(),
                 outcome: answered.outcome.clone(),
@@ -76,7 +76,7 @@ impl Told {
 
 /// The end of a run, as `--json` prints it.
 #[derive(Serialize)]
-struct Ended<'a> {
+struct EndEvent<'a> {
     stop: &'a str,
     message: Option<String>,
     notes: Vec<String>,
@@ -97,27 +97,27 @@ pub(super) struct Printer {
 }
 
 impl Printer {
-    pub(super) fn told(&mut self, out: &mut Out, told: &Told) -> Outcome<()> {
+    pub(super) fn print_event(&mut self, out: &mut Output, told: &RunEvent) -> Outcome<()> {
         if out.is_json() {
             out.json(told)?;
             return out.flush();
         }
         match told {
-            Told::Asking { .. } => {}
-            Told::Text { text } => {
+            RunEvent::Asking { .. } => {}
+            RunEvent::Text { text } => {
                 out.write(&escape::block(text))?;
                 self.open = !text.ends_with('\n');
                 out.flush()?;
             }
             // Thinking is no part of the work.
-            Told::Reasoning { text } => {
+            RunEvent::Reasoning { text } => {
                 let _ = write!(std::io::stderr(), "{}", escape::block(text));
             }
-            Told::Reply { .. } => self.line_end(out)?,
-            Told::Progress { line, .. } => {
+            RunEvent::Reply { .. } => self.line_end(out)?,
+            RunEvent::Progress { line, .. } => {
                 out.say(format_args!("  {}", Styled(DIM, escape::line(line))));
             }
-            Told::Answer(answer) => {
+            RunEvent::Answer(answer) => {
                 self.line_end(out)?;
                 let first = answer.text.lines().next().unwrap_or_default();
                 let first: String = first.chars().take(100).collect();
@@ -131,7 +131,7 @@ impl Printer {
                     Styled(DIM, escape::line(&first))
                 ));
             }
-            Told::Held { by, branch } => {
+            RunEvent::Held { by, branch } => {
                 self.line_end(out)?;
                 out.say(format_args!(
                     "  waiting for {}, which works on these calls on {}",
@@ -139,7 +139,7 @@ impl Printer {
                     escape::line(branch)
                 ));
             }
-            Told::Waiting { pending, call_id, reason } => {
+            RunEvent::Waiting { pending, call_id, reason } => {
                 self.line_end(out)?;
                 out.say(format_args!(
                     "  {} waits: call {} ({})",
@@ -152,7 +152,7 @@ impl Printer {
         Ok(())
     }
 
-    fn line_end(&mut self, out: &mut Out) -> Outcome<()> {
+    fn line_end(&mut self, out: &mut Output) -> Outcome<()> {
         match std::mem::take(&mut self.open) {
             true => {
                 out.write("\n")?;
@@ -165,14 +165,14 @@ impl Printer {
     /// Ends what is printed; `again` is the command that continues the run.
     pub(super) fn end(
         &mut self,
-        out: &mut Out,
+        out: &mut Output,
         tract: &Tract,
         report: &Report,
         again: &str,
     ) -> Outcome<()> {
-        let (message, notes) = said(report, again);
+        let (message, notes) = stop_text(report, again);
         if out.is_json() {
-            return out.json(&Ended {
+            return out.json(&EndEvent {
                 stop: report.stop.code(),
                 message,
                 notes,
@@ -210,7 +210,7 @@ impl Printer {
 }
 
 /// Why a run stopped short, and the ways out.
-fn said(report: &Report, command: &str) -> (Option<String>, Vec<String>) {
+fn stop_text(report: &Report, command: &str) -> (Option<String>, Vec<String>) {
     let again = || format!("continue with: {command}");
     match &report.stop {
         Stop::Answered => {

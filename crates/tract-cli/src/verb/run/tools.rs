@@ -128,7 +128,7 @@ impl Tools {
     }
 
     /// Lends everything to an agent.
-    pub(super) fn lend(&self, agent: Agent) -> Outcome<Agent> {
+    pub(super) fn equip(&self, agent: Agent) -> Outcome<Agent> {
         let mut agent = agent
             .prompt(self.prompt.clone(), Bindings::new())
             .map_err(|error| no("tools")(error.to_string()))?;

@@ -73,7 +73,7 @@ pub(super) fn lint(context: &mut Context<'_>, file: &Path, own: bool) -> Outcome
     }
     match errors {
         0 => Ok(()),
-        _ => Err(Failure::said_no()),
+        _ => Err(Failure::reported_no()),
     }
 }
 
@@ -113,6 +113,6 @@ pub(super) fn translate(
     }
     match refused {
         0 => Ok(()),
-        _ => Err(Failure::said_no()),
+        _ => Err(Failure::reported_no()),
     }
 }

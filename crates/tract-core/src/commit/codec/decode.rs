@@ -6,7 +6,7 @@ use super::flags::*;
 use super::{RecordError, check, encode};
 use crate::commit::{
     By, CallRef, Change, Changes, CommitRecord, MAX_INLINE_CHANGES, Op, Origin, RECORD_VERSION,
-    RowFields, This, canonical,
+    RowFields, CommitRef, canonical,
 };
 use crate::content::{Kind, Priority, Role};
 use crate::id::{BatchId, BlobId, CommitId, ToolsetId};
@@ -120,10 +120,10 @@ impl<'a> Reader<'a> {
         Ok(list)
     }
 
-    fn this(&mut self) -> Result<This, Fault> {
+    fn this(&mut self) -> Result<CommitRef, Fault> {
         match self.byte()? {
-            0 => Ok(This::This),
-            1 => self.id().map(This::Id),
+            0 => Ok(CommitRef::This),
+            1 => self.id().map(CommitRef::Id),
             _ => Err(malformed("an unknown mark before an id")),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::flags::*;
 use crate::commit::{
-    By, CallRef, Change, Changes, CommitRecord, Op, Origin, RECORD_VERSION, RowFields, This,
+    By, CallRef, Change, Changes, CommitRecord, Op, Origin, RECORD_VERSION, RowFields, CommitRef,
     canonical,
 };
 use crate::content::{Kind, Priority};
@@ -32,10 +32,10 @@ impl Writer {
         self.bytes(text.as_bytes());
     }
 
-    fn this(&mut self, this: This) {
+    fn this(&mut self, this: CommitRef) {
         match this {
-            This::This => self.byte(0),
-            This::Id(id) => {
+            CommitRef::This => self.byte(0),
+            CommitRef::Id(id) => {
                 self.byte(1);
                 self.bytes(id.as_bytes());
             }

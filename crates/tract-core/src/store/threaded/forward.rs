@@ -1,9 +1,9 @@
-//! The store traits of [`Threaded`]: reads go straight to the blocking store.
+//! The store traits of [`ThreadedStore`]: reads go straight to the blocking store.
 
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::Threaded;
+use super::ThreadedStore;
 use crate::batch::{Applied, Batch, DerivedKind};
 use crate::commit::Commit;
 use crate::id::{CommitId, RepoName, ToolId, ToolsetId};
@@ -16,7 +16,7 @@ use crate::store::{
 };
 
 #[async_trait]
-impl<S: BlockingStore> ObjectRepository for Threaded<S> {
+impl<S: BlockingStore> ObjectRepository for ThreadedStore<S> {
     async fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
         self.store().blobs(repo, keys)
     }
@@ -40,7 +40,7 @@ impl<S: BlockingStore> ObjectRepository for Threaded<S> {
 }
 
 #[async_trait]
-impl<S: BlockingStore> CommitRepository for Threaded<S> {
+impl<S: BlockingStore> CommitRepository for ThreadedStore<S> {
     async fn commits(&self, repo: &RepoName, ids: &[CommitId]) -> StoreResult<Vec<Option<Commit>>> {
         self.store().commits(repo, ids)
     }
@@ -51,7 +51,7 @@ impl<S: BlockingStore> CommitRepository for Threaded<S> {
 }
 
 #[async_trait]
-impl<S: BlockingStore> ToolRepository for Threaded<S> {
+impl<S: BlockingStore> ToolRepository for ThreadedStore<S> {
     async fn tools(
         &self,
         repo: &RepoName,
@@ -70,7 +70,7 @@ impl<S: BlockingStore> ToolRepository for Threaded<S> {
 }
 
 #[async_trait]
-impl<S: BlockingStore> RefRepository for Threaded<S> {
+impl<S: BlockingStore> RefRepository for ThreadedStore<S> {
     async fn refs(
         &self,
         repo: &RepoName,
@@ -93,7 +93,7 @@ impl<S: BlockingStore> RefRepository for Threaded<S> {
 }
 
 #[async_trait]
-impl<S: BlockingStore> DerivedRepository for Threaded<S> {
+impl<S: BlockingStore> DerivedRepository for ThreadedStore<S> {
     async fn derived(
         &self,
         repo: &RepoName,
@@ -110,7 +110,7 @@ impl<S: BlockingStore> DerivedRepository for Threaded<S> {
 }
 
 #[async_trait]
-impl<S: BlockingStore> Store for Threaded<S> {
+impl<S: BlockingStore> Store for ThreadedStore<S> {
     fn backend(&self) -> &'static str {
         self.store().backend()
     }

@@ -13,7 +13,7 @@ use crate::id::{BatchId, CommitId, OperationId, ToolId, ToolsetId};
 use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
 use crate::refs::{Conflict, Expect, LogEntry, LogNote, RefName, RefTarget};
 use crate::store::{
-    BlobKey, Capabilities, Damage, Joining, LogQuery, Store, StoreStats, Walk, WalkPage,
+    BlobKey, Capabilities, Damage, JoinBatches, LogQuery, Store, StoreStats, Walk, WalkPage,
 };
 
 /// Notes the size of each group, tells when a group begins and lets it end on request.
@@ -110,7 +110,7 @@ impl BlockingStore for Gate {
     fn apply_joined(
         &self,
         group: &[(RepoName, Batch)],
-        joining: &mut Joining<'_>,
+        joining: &mut JoinBatches<'_>,
     ) -> Vec<StoreResult<Applied>> {
         let mut answers = self.apply_group(group);
         if let Some(sizes) = &self.joined {
@@ -150,7 +150,7 @@ fn batch(what: &str) -> Batch {
     Batch::new(BatchId::from_bytes([0; 16]), note)
 }
 
-fn apply(store: &Arc<Threaded<Gate>>) -> thread::JoinHandle<StoreResult<Applied>> {
+fn apply(store: &Arc<ThreadedStore<Gate>>) -> thread::JoinHandle<StoreResult<Applied>> {
     let store = Arc::clone(store);
     thread::spawn(move || {
         crate::block_on(async { store.apply(&RepoName::default(), batch("test")).await })
@@ -158,7 +158,7 @@ fn apply(store: &Arc<Threaded<Gate>>) -> thread::JoinHandle<StoreResult<Applied>
 }
 
 /// Waits until so many batches stand in the queue.
-fn queued(store: &Threaded<Gate>, count: usize) {
+fn queued(store: &ThreadedStore<Gate>, count: usize) {
     while store.shared.queue.len() < count {
         thread::yield_now();
     }
@@ -167,7 +167,7 @@ fn queued(store: &Threaded<Gate>, count: usize) {
 #[track_caller]
 fn what_arrives_during_a_write_is_one_group(mode: WriteMode) {
     let (gate, entered, leave) = gate();
-    let store = Arc::new(Threaded::new(gate, mode));
+    let store = Arc::new(ThreadedStore::new(gate, mode));
     let first = apply(&store);
     entered.recv().unwrap();
     let others: Vec<_> = (0..5).map(|_| apply(&store)).collect();
@@ -193,7 +193,7 @@ fn in_place_groups_what_is_queued() {
 
 #[test]
 fn in_place_and_inline_start_no_thread_for_a_lone_writer() {
-    for wrap in [|gate| Threaded::new(gate, WriteMode::InPlace), Threaded::inline] {
+    for wrap in [|gate| ThreadedStore::new(gate, WriteMode::InPlace), ThreadedStore::inline] {
         let (gate, _entered, leave) = gate();
         leave.send(()).unwrap();
         let store = wrap(gate);
@@ -206,7 +206,7 @@ fn in_place_and_inline_start_no_thread_for_a_lone_writer() {
 #[test]
 fn dropping_writes_what_is_queued() {
     let (gate, entered, leave) = gate();
-    let store = Arc::new(Threaded::new(gate, WriteMode::Thread));
+    let store = Arc::new(ThreadedStore::new(gate, WriteMode::Thread));
     let first = apply(&store);
     entered.recv().unwrap();
     let second = apply(&store);
@@ -224,7 +224,7 @@ fn dropping_writes_what_is_queued() {
 fn closed_means_closed() {
     for mode in [WriteMode::Thread, WriteMode::InPlace] {
         let (gate, _entered, _leave) = gate();
-        let store = Threaded::new(gate, mode);
+        let store = ThreadedStore::new(gate, mode);
         crate::block_on(store.close()).unwrap();
         crate::block_on(store.close()).unwrap();
         let refused = crate::block_on(store.apply(&RepoName::default(), batch("test")));
@@ -237,7 +237,7 @@ fn a_panic_of_the_store_is_answered_and_ends_writing() {
     for mode in [WriteMode::Thread, WriteMode::InPlace] {
         let (gate, _entered, leave) = gate();
         leave.send(()).unwrap();
-        let store = Threaded::new(gate, mode);
+        let store = ThreadedStore::new(gate, mode);
         let repo = RepoName::default();
         let first = crate::block_on(store.apply(&repo, batch("panic"))).unwrap_err();
         assert_eq!(first.kind, StoreErrorKind::Unknown);
@@ -249,7 +249,7 @@ fn a_panic_of_the_store_is_answered_and_ends_writing() {
 #[test]
 fn a_full_queue_makes_callers_wait_and_loses_nobody() {
     let (gate, entered, leave) = gate();
-    let store = Arc::new(Threaded::new(gate, WriteMode::Thread));
+    let store = Arc::new(ThreadedStore::new(gate, WriteMode::Thread));
     let first = apply(&store);
     entered.recv_timeout(Duration::from_secs(60)).unwrap();
     let repo = RepoName::default();
@@ -275,7 +275,7 @@ fn a_full_queue_makes_callers_wait_and_loses_nobody() {
 /// gives what the loser is told once the flush is over.
 fn loser_of(winner: &str, mode: WriteMode) -> StoreResult<Applied> {
     let (gate, entered, leave) = gate();
-    let store = Arc::new(Threaded::new(gate, mode));
+    let store = Arc::new(ThreadedStore::new(gate, mode));
     let first = apply(&store);
     entered.recv().unwrap();
     let repo = RepoName::default();
@@ -317,10 +317,10 @@ fn in_queue<F: Future + Unpin>(writes: impl IntoIterator<Item = F>) -> Vec<F> {
 }
 
 /// Lets five come while a store writes that takes in whoever comes; gives what all six are told.
-fn told_with_joiners(what: &str) -> (Vec<StoreResult<Applied>>, Arc<Threaded<Gate>>) {
+fn told_with_joiners(what: &str) -> (Vec<StoreResult<Applied>>, Arc<ThreadedStore<Gate>>) {
     let (mut gate, entered, leave) = gate();
     gate.joined = Some(Mutex::default());
-    let store = Arc::new(Threaded::new(gate, WriteMode::Thread));
+    let store = Arc::new(ThreadedStore::new(gate, WriteMode::Thread));
     let first = apply(&store);
     entered.recv().unwrap();
     let repo = RepoName::default();
@@ -360,7 +360,7 @@ fn those_who_joined_share_what_becomes_of_a_group() {
 fn no_more_join_than_one_transaction_may_hold() {
     let (mut gate, entered, leave) = gate();
     gate.joined = Some(Mutex::default());
-    let store = Arc::new(Threaded::new(gate, WriteMode::Thread));
+    let store = Arc::new(ThreadedStore::new(gate, WriteMode::Thread));
     let first = apply(&store);
     entered.recv().unwrap();
     let repo = RepoName::default();

@@ -3,16 +3,16 @@
 use tract_core::{Blob, By, Content, Draft, JsonText, Origin, ToolAnswer};
 use tract_hooks::{DecisionRecord, Summarize};
 
-use super::{Place, Ruling, Said, Step, with_text};
+use super::{WriteTarget, Ruling, DecisionSource, MessageRuling, with_text};
 use crate::error::Result;
-use crate::pending::{Asked, Decided, Deferred, Document, Pending, Rejected, fresh_id};
+use crate::pending::{PendingRequest, RecordedDecision, DeferredOperation, Document, Pending, Rejected, fresh_id};
 use crate::plan::Request;
 use crate::summarise::summary_of;
 
-impl Place<'_> {
+impl WriteTarget<'_> {
     /// Returns what is written down of a decision that changes nothing, with what is written down
     /// already; nothing when nobody decided and no handler failed.
-    pub(super) fn noted(self, said: &Said, written: Option<&JsonText>) -> Option<DecisionRecord> {
+    pub(super) fn noted(self, said: &DecisionSource, written: Option<&JsonText>) -> Option<DecisionRecord> {
         let action = match (&said.handler, said.failures.is_empty()) {
             (Some(_), _) => "approve",
             (None, false) => "pass",
@@ -22,17 +22,17 @@ impl Place<'_> {
     }
 
     /// The message goes on as it is, with a record where there is something to write down.
-    pub(super) fn unchanged(self, draft: &Draft, said: &Said) -> Step {
+    pub(super) fn unchanged(self, draft: &Draft, said: &DecisionSource) -> MessageRuling {
         let Some(record) = self.noted(said, draft.origin.detail.as_ref()) else {
-            return Step::Same;
+            return MessageRuling::Same;
         };
         let mut draft = draft.clone();
         draft.origin.detail = record.to_json();
-        Step::Changed(Box::new(draft))
+        MessageRuling::Changed(Box::new(draft))
     }
 
     /// The handler's answer cannot be carried out: what becomes of that, the policy says.
-    pub(super) fn invalid(self, draft: &Draft, mut said: Said, why: &str) -> Result<Step> {
+    pub(super) fn invalid(self, draft: &Draft, mut said: DecisionSource, why: &str) -> Result<MessageRuling> {
         match said.invalid(self.repo, why) {
             None => Ok(self.unchanged(draft, &said)),
             Some(failure) => self.stopped(draft, said, failure),
@@ -55,9 +55,9 @@ impl Place<'_> {
         Ok(content)
     }
 
-    pub(super) fn edited(self, draft: &Draft, content: Content, said: &Said) -> Result<Step> {
+    pub(super) fn edited(self, draft: &Draft, content: Content, said: &DecisionSource) -> Result<MessageRuling> {
         let changed = self.instead(draft, content, said, "edit", |_| {})?;
-        Ok(Step::Changed(Box::new(changed)))
+        Ok(MessageRuling::Changed(Box::new(changed)))
     }
 
     /// Makes the message that is committed instead: it keeps the original, and says why it reads
@@ -66,7 +66,7 @@ impl Place<'_> {
         self,
         draft: &Draft,
         content: Content,
-        said: &Said,
+        said: &DecisionSource,
         action: &str,
         more: impl FnOnce(&mut DecisionRecord),
     ) -> Result<Draft> {
@@ -99,10 +99,10 @@ impl Place<'_> {
         self,
         draft: &Draft,
         tool: Option<&str>,
-        said: Said,
+        said: DecisionSource,
         how: &Summarize,
-    ) -> Result<Step> {
-        let Content::ToolResult(answer) = &draft.content else { return Ok(Step::Same) };
+    ) -> Result<MessageRuling> {
+        let Content::ToolResult(answer) = &draft.content else { return Ok(MessageRuling::Same) };
         let instructions = how.instructions.clone();
         match summary_of(self, &draft.content, tool, how).await {
             Ok(summary) => {
@@ -114,7 +114,7 @@ impl Place<'_> {
                     record.instructions = instructions;
                     record.model = summary.by;
                 })?;
-                Ok(Step::Changed(Box::new(changed)))
+                Ok(MessageRuling::Changed(Box::new(changed)))
             }
             Err(error) => {
                 let mut record = said.record(self.repo, "summarize");
@@ -123,27 +123,27 @@ impl Place<'_> {
                 let mut draft = draft.clone();
                 draft.origin.triggered_by = said.handler;
                 draft.origin.detail = record.after(draft.origin.detail.as_ref()).to_json();
-                Ok(Step::Changed(Box::new(draft)))
+                Ok(MessageRuling::Changed(Box::new(draft)))
             }
         }
     }
 
     /// The message is not committed.
-    pub(super) fn stopped(self, draft: &Draft, said: Said, reason: String) -> Result<Step> {
-        self.rejected(Asked::Append(Box::new(draft.clone())), said, reason).map(Step::Stop)
+    pub(super) fn stopped(self, draft: &Draft, said: DecisionSource, reason: String) -> Result<MessageRuling> {
+        self.rejected(PendingRequest::Append(Box::new(draft.clone())), said, reason).map(MessageRuling::Stop)
     }
 
     /// The message waits to be decided.
-    pub(super) fn waiting(self, draft: &Draft, said: Said, reason: String) -> Result<Step> {
-        self.deferred(Asked::Append(Box::new(draft.clone())), said, reason).map(Step::Stop)
+    pub(super) fn waiting(self, draft: &Draft, said: DecisionSource, reason: String) -> Result<MessageRuling> {
+        self.deferred(PendingRequest::Append(Box::new(draft.clone())), said, reason).map(MessageRuling::Stop)
     }
 
-    pub(super) fn rejected(self, asked: Asked, said: Said, reason: String) -> Result<Ruling> {
+    pub(super) fn rejected(self, asked: PendingRequest, said: DecisionSource, reason: String) -> Result<Ruling> {
         let mut record = said.record(self.repo, "reject");
         record.reason = Some(reason.clone());
         let id = fresh_id("d")?;
         let content = asked.content().cloned();
-        let decided = Decided {
+        let decided = RecordedDecision {
             id: id.clone(),
             branch: self.branch.clone(),
             record: record.after(asked.origin().and_then(|origin| origin.detail.as_ref())),
@@ -151,26 +151,26 @@ impl Place<'_> {
             commit: None,
         };
         let document = Document::decided(&decided)?;
-        let (event, handler) = (said.event.to_owned(), said.who());
+        let (event, handler) = (said.event.to_owned(), said.handler_name());
         let rejected = Rejected { decision: id, event, handler, reason, content };
         Ok(Ruling::Rejected(Box::new(rejected), document))
     }
 
-    pub(super) fn deferred(self, mut asked: Asked, said: Said, reason: String) -> Result<Ruling> {
+    pub(super) fn deferred(self, mut asked: PendingRequest, said: DecisionSource, reason: String) -> Result<Ruling> {
         // Who failed before somebody deferred would be forgotten with the event.
         if let Some(origin) = asked.origin_mut().filter(|_| !said.failures.is_empty()) {
             let mut record = said.record(self.repo, "defer");
             record.reason = Some(reason.clone());
             origin.detail = record.after(origin.detail.as_ref()).to_json();
         }
-        let (pending, document) = self.pending(asked, said.event, &said.who(), reason)?;
+        let (pending, document) = self.pending(asked, said.event, &said.handler_name(), reason)?;
         let Pending { id, event, handler, reason, .. } = pending;
-        Ok(Ruling::Deferred(Deferred { id, event, handler, reason }, document))
+        Ok(Ruling::Deferred(DeferredOperation { id, event, handler, reason }, document))
     }
 
     pub(in crate::pending) fn pending(
         self,
-        asked: Asked,
+        asked: PendingRequest,
         event: &str,
         handler: &str,
         reason: String,
@@ -190,17 +190,17 @@ impl Place<'_> {
     }
 
     /// Writes down a decision beside what it let happen, where no commit can bear it.
-    pub(super) fn decided(self, asked: Asked, record: DecisionRecord) -> Result<Document> {
+    pub(super) fn decided(self, asked: PendingRequest, record: DecisionRecord) -> Result<Document> {
         let commit = match &asked {
-            Asked::Merge { source, .. } => Some(*source),
+            PendingRequest::Merge { source, .. } => Some(*source),
             _ => None,
         };
         let (id, branch) = (fresh_id("d")?, self.branch.clone());
-        Document::decided(&Decided { id, branch, record, asked, commit })
+        Document::decided(&RecordedDecision { id, branch, record, asked, commit })
     }
 
     /// Returns the request as it was, with a record where there is something to write down.
-    pub(super) fn as_asked(self, said: &Said, request: Request) -> Ruling {
+    pub(super) fn as_requested(self, said: &DecisionSource, request: Request) -> Ruling {
         let mut request = request;
         let detail = match &mut request {
             Request::Edit { details, .. } | Request::Compress { details, .. } => {

@@ -1,14 +1,14 @@
 //! Edits, summaries and merges: what handlers make of them.
 
-use tract_core::{Change, CommitId, Content, Draft, Op, This};
+use tract_core::{Change, CommitId, Content, Draft, Op, CommitRef};
 use tract_hooks::{
     BeforeCommit, BeforeCompress, CommitAction, CompressAction, Decision, MergeAction,
 };
 
-use super::{Place, Ruling, Said, not_here, said as reads};
+use super::{WriteTarget, Ruling, DecisionSource, not_here, edited_content as reads};
 use crate::error::Result;
-use crate::pending::{Asked, Document};
-use crate::plan::{Details, NewContent, Planned, Request, Selection};
+use crate::pending::{PendingRequest, Document};
+use crate::plan::{Details, NewContent, PlannedCommit, Request, Selection};
 
 /// What becomes of a merge.
 pub(crate) enum MergeRuling {
@@ -19,13 +19,13 @@ pub(crate) enum MergeRuling {
     Not(Ruling),
 }
 
-impl Place<'_> {
+impl WriteTarget<'_> {
     pub(super) async fn edit(
         self,
         target: CommitId,
         new: &NewContent,
         details: &Details,
-        planned: &Planned,
+        planned: &PlannedCommit,
     ) -> Result<Ruling> {
         let content = reads(planned)?;
         let draft = Draft {
@@ -37,12 +37,12 @@ impl Place<'_> {
             .head(self.head)
             .op(planned.record.op.clone());
         let decision = self.repo.hooks().before_commit(&event).await;
-        let mut said = Said::of(&decision);
-        let asked = || Asked::Edit { target, content: content.clone(), details: details.clone() };
+        let mut said = DecisionSource::of(&decision);
+        let asked = || PendingRequest::Edit { target, content: content.clone(), details: details.clone() };
         let request = || Request::Edit { target, content: new.clone(), details: details.clone() };
         let why = match decision.into_action() {
             CommitAction::Pass | CommitAction::Approve => {
-                return Ok(self.as_asked(&said, request()));
+                return Ok(self.as_requested(&said, request()));
             }
             CommitAction::Edit(other) => match self.fitting(&content, other) {
                 Ok(other) => {
@@ -60,12 +60,12 @@ impl Place<'_> {
             other => not_here(&other),
         };
         match said.invalid(self.repo, &why) {
-            None => Ok(self.as_asked(&said, request())),
+            None => Ok(self.as_requested(&said, request())),
             Some(failure) => self.rejected(asked(), said, failure),
         }
     }
 
-    pub(super) async fn compress(self, request: &Request, planned: &Planned) -> Result<Ruling> {
+    pub(super) async fn compress(self, request: &Request, planned: &PlannedCommit) -> Result<Ruling> {
         let Request::Compress { select, content, role, details } = request else {
             return Ok(Ruling::AsAsked);
         };
@@ -78,17 +78,17 @@ impl Place<'_> {
         let mut before = 0;
         let mut sources = Vec::new();
         for change in &planned.changes {
-            if let Change::Remove { slot: This::Id(slot), row } = change {
+            if let Change::Remove { slot: CommitRef::Id(slot), row } = change {
                 sources.push(*slot);
                 // What this very write made is not stored yet; its tokens are not counted.
-                if let This::Id(version) = row.version
+                if let CommitRef::Id(version) = row.version
                     && let Ok(content) = self.repo.content_of(version).await
                 {
                     before += self.repo.count(&content.text());
                 }
             }
         }
-        let asked = || Asked::Compress {
+        let asked = || PendingRequest::Compress {
             select: select.clone(),
             content: content.clone(),
             role: role.clone(),
@@ -98,10 +98,10 @@ impl Place<'_> {
             .head(self.head)
             .tokens(before, self.repo.count(&content.text()));
         let decision = self.repo.hooks().before_compress(&event).await;
-        let mut said = Said::of(&decision);
+        let mut said = DecisionSource::of(&decision);
         let why = match decision.into_action() {
             CompressAction::Pass | CompressAction::Approve => {
-                return Ok(self.as_asked(&said, request.clone()));
+                return Ok(self.as_requested(&said, request.clone()));
             }
             CompressAction::Edit(text) => {
                 let other = match content {
@@ -128,7 +128,7 @@ impl Place<'_> {
             other => not_here(&other),
         };
         match said.invalid(self.repo, &why) {
-            None => Ok(self.as_asked(&said, request.clone())),
+            None => Ok(self.as_requested(&said, request.clone())),
             Some(failure) => self.rejected(asked(), said, failure),
         }
     }
@@ -137,9 +137,9 @@ impl Place<'_> {
     pub(crate) fn merge(
         self,
         decision: Decision<MergeAction>,
-        asked: Asked,
+        asked: PendingRequest,
     ) -> Result<MergeRuling> {
-        let mut said = Said::of(&decision);
+        let mut said = DecisionSource::of(&decision);
         match decision.into_action() {
             MergeAction::Pass | MergeAction::Approve => {}
             MergeAction::Reject(reason) => {
@@ -154,7 +154,7 @@ impl Place<'_> {
                 }
             }
         }
-        let Asked::Merge { details, .. } = &asked else { return Ok(MergeRuling::Go(None)) };
+        let PendingRequest::Merge { details, .. } = &asked else { return Ok(MergeRuling::Go(None)) };
         let mut details = details.clone();
         let Some(record) = self.noted(&said, details.origin.detail.as_ref()) else {
             return Ok(MergeRuling::Go(None));

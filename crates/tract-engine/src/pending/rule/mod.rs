@@ -12,9 +12,9 @@ use tract_hooks::{
 };
 
 pub(crate) use self::change::MergeRuling;
-use super::{Deferred, Document, Rejected};
+use super::{DeferredOperation, Document, Rejected};
 use crate::error::Result;
-use crate::plan::{Planned, Request};
+use crate::plan::{PlannedCommit, Request};
 use crate::repo::Repo;
 
 /// The name that the repository's own rule for summaries decides under.
@@ -29,12 +29,12 @@ pub(crate) enum Ruling {
     /// Nothing is written but the record of that.
     Rejected(Box<Rejected>, Document),
     /// It waits to be decided.
-    Deferred(Deferred, Document),
+    Deferred(DeferredOperation, Document),
 }
 
 /// Where a request would be written.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct WriteTarget<'a> {
     pub(crate) repo: &'a Repo,
     pub(crate) branch: &'a RefName,
     pub(crate) head: Option<CommitId>,
@@ -45,7 +45,7 @@ pub(crate) struct Place<'a> {
 /// Which results are summarised automatically, as it was read.
 pub(crate) type Configured = OnceLock<Option<Arc<ToolSummarization>>>;
 
-impl<'a> Place<'a> {
+impl<'a> WriteTarget<'a> {
     pub(crate) fn new(repo: &'a Repo, branch: &'a RefName, head: Option<CommitId>) -> Self {
         Self { repo, branch, head, summaries: None }
     }
@@ -55,18 +55,18 @@ impl Ruling {
     /// Asks about a request that could be carried out. `tool` is the name of the tool whose
     /// result it brings, as the call has it.
     pub(crate) async fn on(
-        place: Place<'_>,
+        place: WriteTarget<'_>,
         request: &Request,
-        planned: &Planned,
+        planned: &PlannedCommit,
         tool: Option<String>,
     ) -> Result<Self> {
         let hooks = place.repo.hooks();
         match request {
             Request::Append(draft) => place.append(draft, planned, tool).await,
-            Request::Edit { target, content, details } if hooks.hears::<BeforeCommit>() => {
+            Request::Edit { target, content, details } if hooks.has_handler::<BeforeCommit>() => {
                 Box::pin(place.edit(*target, content, details, planned)).await
             }
-            Request::Compress { .. } if hooks.hears::<BeforeCompress>() => {
+            Request::Compress { .. } if hooks.has_handler::<BeforeCompress>() => {
                 Box::pin(place.compress(request, planned)).await
             }
             Request::Import(_)
@@ -81,20 +81,20 @@ impl Ruling {
 }
 
 /// What became of a message so far.
-enum Step {
+enum MessageRuling {
     Same,
     Changed(Box<Draft>),
     Stop(Ruling),
 }
 
 /// Who decided, on what, and which handlers failed before.
-struct Said {
+struct DecisionSource {
     event: &'static str,
     handler: Option<String>,
     failures: Vec<String>,
 }
 
-impl Said {
+impl DecisionSource {
     fn of<A: tract_hooks::Action>(decision: &Decision<A>) -> Self {
         Self {
             event: decision.event(),
@@ -103,7 +103,7 @@ impl Said {
         }
     }
 
-    fn who(&self) -> String {
+    fn handler_name(&self) -> String {
         self.handler.clone().unwrap_or_default()
     }
 
@@ -118,7 +118,7 @@ impl Said {
     /// Takes down that the answer cannot be carried out; says why it is refused, where the policy
     /// is to refuse.
     fn invalid(&mut self, repo: &Repo, why: &str) -> Option<String> {
-        let failure = HandlerFailure::invalid(self.who(), why).to_string();
+        let failure = HandlerFailure::invalid(self.handler_name(), why).to_string();
         match repo.hooks().failure_policy() {
             OnFailure::PassOn => {
                 self.failures.push(failure);
@@ -130,27 +130,27 @@ impl Said {
     }
 }
 
-impl Place<'_> {
+impl WriteTarget<'_> {
     async fn append(
         self,
         draft: &Draft,
-        planned: &Planned,
+        planned: &PlannedCommit,
         tool: Option<String>,
     ) -> Result<Ruling> {
         let mut changed = None;
         if let Content::ToolResult(answer) = &draft.content {
             match Box::pin(self.result(draft, answer, tool)).await? {
-                Step::Same => {}
-                Step::Changed(draft) => changed = Some(draft),
-                Step::Stop(ruling) => return Ok(ruling),
+                MessageRuling::Same => {}
+                MessageRuling::Changed(draft) => changed = Some(draft),
+                MessageRuling::Stop(ruling) => return Ok(ruling),
             }
         }
-        if self.repo.hooks().hears::<BeforeCommit>() {
+        if self.repo.hooks().has_handler::<BeforeCommit>() {
             let current = changed.as_deref().unwrap_or(draft);
             match Box::pin(self.commit(current, planned)).await? {
-                Step::Same => {}
-                Step::Changed(draft) => changed = Some(draft),
-                Step::Stop(ruling) => return Ok(ruling),
+                MessageRuling::Same => {}
+                MessageRuling::Changed(draft) => changed = Some(draft),
+                MessageRuling::Stop(ruling) => return Ok(ruling),
             }
         }
         Ok(match changed {
@@ -165,11 +165,11 @@ impl Place<'_> {
         draft: &Draft,
         answer: &ToolAnswer,
         tool: Option<String>,
-    ) -> Result<Step> {
+    ) -> Result<MessageRuling> {
         let hooks = self.repo.hooks();
         let tool = answer.name.clone().or(tool);
-        if !hooks.hears::<ToolResultReceived>() {
-            let said = Said { event: "tool_result_received", handler: None, failures: Vec::new() };
+        if !hooks.has_handler::<ToolResultReceived>() {
+            let said = DecisionSource { event: "tool_result_received", handler: None, failures: Vec::new() };
             return self.automatic(draft, tool.as_deref(), said).await;
         }
         let tokens = self.repo.count(&draft.content.text());
@@ -183,7 +183,7 @@ impl Place<'_> {
         .token_count(tokens);
         event.tool_name = tool.clone();
         let decision = hooks.tool_result_received(&event).await;
-        let said = Said::of(&decision);
+        let said = DecisionSource::of(&decision);
         match decision.into_action() {
             ToolResultAction::Pass => self.automatic(draft, tool.as_deref(), said).await,
             ToolResultAction::Approve => Ok(self.unchanged(draft, &said)),
@@ -211,7 +211,7 @@ impl Place<'_> {
     }
 
     /// Carries out the repository's own rule, where nobody decided.
-    async fn automatic(self, draft: &Draft, tool: Option<&str>, mut said: Said) -> Result<Step> {
+    async fn automatic(self, draft: &Draft, tool: Option<&str>, mut said: DecisionSource) -> Result<MessageRuling> {
         let config = match self.summaries.and_then(OnceLock::get) {
             Some(known) => known.clone(),
             None => {
@@ -234,12 +234,12 @@ impl Place<'_> {
         }
     }
 
-    async fn commit(self, draft: &Draft, planned: &Planned) -> Result<Step> {
+    async fn commit(self, draft: &Draft, planned: &PlannedCommit) -> Result<MessageRuling> {
         let event = BeforeCommit::new(self.branch.clone(), draft.clone())
             .head(self.head)
             .op(planned.record.op.clone());
         let decision = self.repo.hooks().before_commit(&event).await;
-        let said = Said::of(&decision);
+        let said = DecisionSource::of(&decision);
         match decision.into_action() {
             CommitAction::Pass | CommitAction::Approve => Ok(self.unchanged(draft, &said)),
             CommitAction::Edit(content) => match self.fitting(&draft.content, content) {
@@ -264,7 +264,7 @@ pub(super) fn with_text(parts: &[Part], text: &str) -> Vec<Part> {
 }
 
 /// Reads what a planned edit says.
-fn said(planned: &Planned) -> Result<Content> {
+fn edited_content(planned: &PlannedCommit) -> Result<Content> {
     let text = planned
         .record
         .content

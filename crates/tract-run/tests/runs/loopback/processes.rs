@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tract_core::Store;
 use tract_run::OnResume;
 use tract_store_sqlite::SqliteOptions;
-use tract_testkit::data::Conversation;
+use tract_testkit::data::RecordedConversation;
 
 use super::server::Server;
 use super::wire::Wire;
@@ -125,7 +125,7 @@ fn a_life_in_a_process_of_its_own() {
     let read: Value = serde_json::from_str(&read).unwrap();
     let list = |name: &str| read[name].as_array().unwrap().iter().map(text).collect();
     let conversation =
-        Conversation { id: text(&read["id"]), messages: list("messages"), tools: list("tools") };
+        RecordedConversation { id: text(&read["id"]), messages: list("messages"), tools: list("tools") };
     let recording = Arc::new(Recording::of(conversation));
     let wire = Wire::ALL.into_iter().find(|wire| wire.word() == said["wire"]).unwrap();
     let model = client(wire, &text(&said["url"]), said["streams"] == true);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tract_core::{Content, JsonText, Message};
-use tract_testkit::data::{Conversation, recorded};
+use tract_testkit::data::{RecordedConversation, recorded};
 
 /// One message: role, text, calls or the call answered.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,11 +90,11 @@ pub(crate) struct Recording {
     pub(crate) said: Vec<Said>,
     /// The tools' schemas, as they were recorded.
     pub(crate) tools: Vec<String>,
-    pub(crate) conversation: Conversation,
+    pub(crate) conversation: RecordedConversation,
 }
 
 impl Recording {
-    pub(crate) fn of(conversation: Conversation) -> Self {
+    pub(crate) fn of(conversation: RecordedConversation) -> Self {
         let said = conversation.messages.iter().map(|message| {
             let message: Value = serde_json::from_str(message).unwrap();
             Said::of_chat(&message)

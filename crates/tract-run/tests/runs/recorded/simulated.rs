@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use tract_core::{
-    CancellationToken, ChatModel, Draft, DynTool, ModelError, ModelRequest, Piece, RenderedValue,
+    CancellationToken, ChatModel, Draft, DynTool, ModelError, ModelRequest, ReplyDelta, RenderedValue,
     Reply, Store, ToolContext, ToolError, ToolResult, ToolSchema, ToolSpec, ToolTraits,
 };
 use tract_run::{Agent, OnResume, Report, RunError, Stop};
-use tract_testkit::Watched;
+use tract_testkit::WatchedStore;
 use tract_tools::dispatch::CallContext;
 use tract_tools::{NoSchema, Registry};
 
@@ -57,7 +57,7 @@ impl ChatModel for Heard {
         &self,
         request: &ModelRequest,
         cancellation: &CancellationToken,
-        on_piece: &mut (dyn FnMut(Piece) + Send),
+        on_piece: &mut (dyn FnMut(ReplyDelta) + Send),
     ) -> Result<Reply, ModelError> {
         self.life.reach(Point::Ask).await;
         let mut heard = false;
@@ -231,7 +231,7 @@ impl Setting {
         repo_on(&store).await;
         let registry = self.registry(&life);
         let model = Heard { model: Arc::clone(&self.model), life: Arc::clone(&life) };
-        let watched: Arc<dyn Store> = Arc::new(Watched::new(store, AtWrites(life)));
+        let watched: Arc<dyn Store> = Arc::new(WatchedStore::new(store, AtWrites(life)));
         Agent::new(repo_on(&watched).await, main_branch(), Arc::new(model), registry)
             .on_resume(self.on_resume)
     }

@@ -338,7 +338,7 @@ fn a_spent_budget_ends_the_turn_before_the_next_call() {
 #[test]
 fn a_call_reaches_who_answered_what_it_costs_and_what_names_it() {
     use tract_tools::CallContext;
-    use tract_tools::dispatch::Served;
+    use tract_tools::dispatch::ReplySource;
 
     struct Curious;
     #[async_trait]
@@ -371,7 +371,7 @@ fn a_call_reaches_who_answered_what_it_costs_and_what_names_it() {
     let turn = tract_tools::Turn::new()
         .context(context)
         .budget(Arc::clone(&tracker))
-        .served(Served::new("anthropic", "a-model"));
+        .served(ReplySource::new("anthropic", "a-model"));
     let done =
         block_on(Dispatcher::new(Arc::new(registry)).run(Call::new("c1", "curious", "{}"), &turn));
     assert_eq!(done.answers[0].text, "Some(\"a-model\") true Some(5s) 7");

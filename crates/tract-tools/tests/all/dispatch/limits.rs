@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tract_core::{CancellationToken, Clock, SystemClock, block_on};
-use tract_tools::dispatch::{Cause, Dispatched, Dispatcher, Limits, Outcome, TurnError};
+use tract_tools::dispatch::{Cause, Dispatched, Dispatcher, DispatchLimits, Outcome, TurnError};
 use tract_tools::{
     Call, DynTool, Registry, RenderedValue, ToolContext, ToolError, ToolResult, ToolSpec, Turn,
 };
@@ -83,10 +83,10 @@ fn limits_hold_over_turns_and_dispatchers_that_share_them() {
     // Of six turns with two calls each, so many run at a time.
     for (limits, expected) in [
         (None, 6),
-        (Some(Limits::new(4)), 4),
-        (Some(Limits::new(1)), 1),
-        (Some(Limits::new(5).of_tool("a", 1)), 4),
-        (Some(Limits::new(9).of_tool("a", 2).of_tool("b", 2)), 4),
+        (Some(DispatchLimits::new(4)), 4),
+        (Some(DispatchLimits::new(1)), 1),
+        (Some(DispatchLimits::new(5).of_tool("a", 1)), 4),
+        (Some(DispatchLimits::new(9).of_tool("a", 2).of_tool("b", 2)), 4),
     ] {
         let (gauge, limits) = (Gauge::default(), limits.map(Arc::new));
         let limited = |dispatcher: Dispatcher| match &limits {
@@ -117,7 +117,7 @@ fn limits_hold_over_turns_and_dispatchers_that_share_them() {
 fn waiting(context: ToolContext, then: impl Fn()) -> (Dispatched, usize) {
     let gauge = Gauge::default();
     gauge.closed.store(true, Ordering::SeqCst);
-    let limits = Arc::new(Limits::new(1));
+    let limits = Arc::new(DispatchLimits::new(1));
     let dispatcher = dispatcher(&gauge).limits(Arc::clone(&limits));
     let (holds, waits) = (Turn::new(), Turn::new().context(context));
     let mut polls = 0;

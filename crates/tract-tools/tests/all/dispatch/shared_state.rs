@@ -9,7 +9,7 @@ use std::time::Duration;
 use tract_core::{CancellationToken, ToolContext, block_on};
 use tract_tools::dispatch::{Dispatcher, Outcome, Turn};
 use tract_tools::resource::{Binding, Resources};
-use tract_tools::snapshot::{BoxError, Saved, Snapshot};
+use tract_tools::snapshot::{BoxError, SavedState, Snapshot};
 use tract_tools::{Call, Registry, ToolError, tool};
 
 use super::sessions::both;
@@ -29,11 +29,11 @@ impl Snapshot for Ledger {
         "ledger"
     }
 
-    fn snapshot(&self) -> Result<Saved, BoxError> {
-        Ok(Saved::new(self.numbers()))
+    fn snapshot(&self) -> Result<SavedState, BoxError> {
+        Ok(SavedState::new(self.numbers()))
     }
 
-    fn restore(&self, saved: Saved) -> Result<(), BoxError> {
+    fn restore(&self, saved: SavedState) -> Result<(), BoxError> {
         *self.0.lock().unwrap() = saved.take()?;
         Ok(())
     }
@@ -51,11 +51,11 @@ impl Snapshot for Handle {
         Arc::as_ptr(&self.0).addr()
     }
 
-    fn snapshot(&self) -> Result<Saved, BoxError> {
+    fn snapshot(&self) -> Result<SavedState, BoxError> {
         self.0.snapshot()
     }
 
-    fn restore(&self, saved: Saved) -> Result<(), BoxError> {
+    fn restore(&self, saved: SavedState) -> Result<(), BoxError> {
         self.0.restore(saved)
     }
 }

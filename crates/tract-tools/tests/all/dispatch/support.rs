@@ -15,7 +15,7 @@ use tract_tools::dispatch::{
 use tract_tools::event::{Event, EventSink, EventType};
 use tract_tools::fs::{Filesystem, FsPath, MemoryFs, bind};
 use tract_tools::resource::{Binding, Resources};
-use tract_tools::snapshot::{BoxError, Saved, Snapshot};
+use tract_tools::snapshot::{BoxError, SavedState, Snapshot};
 use tract_tools::{
     DynTool, Registry, RenderedValue, ToolContext, ToolError, ToolResult, ToolSpec, ToolTraits,
 };
@@ -116,12 +116,12 @@ impl Snapshot for TestSession {
         "session"
     }
 
-    fn snapshot(&self) -> Result<Saved, BoxError> {
+    fn snapshot(&self) -> Result<SavedState, BoxError> {
         self.on_snapshot.spring()?;
-        Ok(Saved::new(self.notes()))
+        Ok(SavedState::new(self.notes()))
     }
 
-    fn restore(&self, saved: Saved) -> Result<(), BoxError> {
+    fn restore(&self, saved: SavedState) -> Result<(), BoxError> {
         self.on_restore.spring()?;
         self.inner.lock().unwrap().notes = saved.take()?;
         Ok(())
@@ -362,5 +362,5 @@ pub(crate) fn call(id: &str, name: &str, act: &Act) -> tract_tools::Call {
 }
 
 pub(crate) fn outcomes(turn: &Dispatched) -> Vec<Outcome> {
-    turn.answers.iter().map(tract_tools::dispatch::Answer::outcome).collect()
+    turn.answers.iter().map(tract_tools::dispatch::CallAnswer::outcome).collect()
 }
