@@ -154,9 +154,10 @@ fn expected(root: &Path, before: &str, block: &str) -> Result<String, String> {
         return read(&format!("docs/{comment}"));
     };
     let trimmed = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
-    match trimmed(&read(source)?).contains(trimmed(block).trim()) {
-        true => Ok(block.to_owned()),
-        false => Err(format!("{source} does not contain a block")),
+    if trimmed(&read(source)?).contains(trimmed(block).trim()) {
+        Ok(block.to_owned())
+    } else {
+        Err(format!("{source} does not contain a block"))
     }
 }
 

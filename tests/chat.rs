@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use tract::core::{ModelRequest, PartialReply, Usage};
 use tract::{
-    CancellationToken, ChatModel, ChatOptions, Draft, Error, ModelError, ReplyDelta, Reply,
+    CancellationToken, ChatModel, ChatOptions, Draft, Error, ModelError, Reply, ReplyDelta,
     RequestForms, StopReason, block_on,
 };
 

@@ -52,9 +52,12 @@ fn twenty_linked_tools_cost_under_a_hundred_bytes() {
         .collect();
     let size = |with: bool| {
         let tract = memory();
-        let draft = |n: usize| match with {
-            true => Draft::user(format!("message {n:03}")).tools(tools.clone()),
-            false => Draft::user(format!("message {n:03}")),
+        let draft = |n: usize| {
+            if with {
+                Draft::user(format!("message {n:03}")).tools(tools.clone())
+            } else {
+                Draft::user(format!("message {n:03}"))
+            }
         };
         block_on(tract.commit(draft(0))).unwrap();
         let before = block_on(tract.stats()).unwrap();

@@ -82,9 +82,10 @@ fn files(folder: &Path, within: &str) -> BTreeMap<String, Vec<u8>> {
     for entry in std::fs::read_dir(folder.join(within)).unwrap() {
         let entry = entry.unwrap();
         let name = format!("{within}{}", entry.file_name().to_str().unwrap());
-        match entry.file_type().unwrap().is_dir() {
-            true => found.extend(files(folder, &format!("{name}/"))),
-            false => drop(found.insert(name, std::fs::read(entry.path()).unwrap())),
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(files(folder, &format!("{name}/")))
+        } else {
+            drop(found.insert(name, std::fs::read(entry.path()).unwrap()))
         }
     }
     found

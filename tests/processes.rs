@@ -158,7 +158,12 @@ impl Dice {
 }
 
 /// Lets a process write, and kills it; adds what was acknowledged, and says whether it hung.
-fn written_and_killed(backend: &Backend, folder: &Path, told: &mut WriterReport, dice: &mut Dice) -> bool {
+fn written_and_killed(
+    backend: &Backend,
+    folder: &Path,
+    told: &mut WriterReport,
+    dice: &mut Dice,
+) -> bool {
     let mut child = start("write", backend, folder);
     let lines = lines(&mut child);
     let wanted = dice.below(40);
@@ -209,10 +214,8 @@ fn killed(backend: &Backend, gates: bool) {
         let before = told.acknowledged();
         let hung = written_and_killed(backend, folder.path(), &mut told, &mut dice);
         acknowledged += told.acknowledged() - before;
-        let verdict = match hung {
-            true => Err("hung".to_owned()),
-            false => judge(backend, folder.path(), &told),
-        };
+        let verdict =
+            if hung { Err("hung".to_owned()) } else { judge(backend, folder.path(), &told) };
         match verdict {
             Ok(known) => told = known,
             Err(verdict) => {
@@ -225,14 +228,15 @@ fn killed(backend: &Backend, gates: bool) {
     }
     let kills = rounds.done();
     assert!(acknowledged >= kills, "{}: only {acknowledged} acknowledged", backend.name);
-    let finding = match gates {
-        true => format!("{kills} kills of 4 writers, {acknowledged} acknowledged, 0 lost"),
-        false => format!(
+    let finding = if gates {
+        format!("{kills} kills of 4 writers, {acknowledged} acknowledged, 0 lost")
+    } else {
+        format!(
             "{kills} kills of 4 writers, {acknowledged} acknowledged, {} stores damaged {:?} (does \
              not gate)",
             wrong.len(),
             wrong.iter().take(3).collect::<Vec<_>>()
-        ),
+        )
     };
     figure("T1 kill -9", backend.name, finding);
 }
@@ -332,9 +336,10 @@ fn shared(backend: &Backend) {
         backend.name
     );
     assert_eq!(block_on(store.check(&RepoName::default(), false)).unwrap(), []);
-    let who = match several {
-        true => "4 processes x 4 threads",
-        false => "16 threads of one process (the engine is for one)",
+    let who = if several {
+        "4 processes x 4 threads"
+    } else {
+        "16 threads of one process (the engine is for one)"
     };
     let finding = format!(
         "{who}: {} appends, all in one line, {lost} lost races as values, {:.0} a second",

@@ -268,7 +268,9 @@ fn results_are_summarised_as_they_come() {
 }
 
 /// Returns how many results were summarised, and the tokens without and with that.
-fn summarised_as_they_come(conversation: &tract_testkit::data::RecordedConversation) -> (usize, u64, u64) {
+fn summarised_as_they_come(
+    conversation: &tract_testkit::data::RecordedConversation,
+) -> (usize, u64, u64) {
     let text = format!(r#"{{"id":"x","messages":[{}]}}"#, conversation.messages.join(","));
     let (plain, automatic) = (memory(), memory());
     let config = ToolSummarization::new().auto_threshold(60);

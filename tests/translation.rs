@@ -82,9 +82,10 @@ fn anthropic_says(body: &Value) -> Said {
                 Some("tool_result") => {
                     let text = texts(&block["content"]).concat();
                     // OpenAI has no flag for it: it is said in the text.
-                    let told = match block["is_error"] == true && !text.starts_with("Error") {
-                        true => format!("Error: {text}"),
-                        false => text,
+                    let told = if block["is_error"] == true && !text.starts_with("Error") {
+                        format!("Error: {text}")
+                    } else {
+                        text
                     };
                     count(&mut said.results, &told);
                 }
@@ -137,10 +138,7 @@ fn says_something(request: &Value) -> bool {
 
 fn request(text: &str) -> Value {
     let mut line = value(text);
-    match line["request"].is_object() {
-        true => line["request"].take(),
-        false => line,
-    }
+    if line["request"].is_object() { line["request"].take() } else { line }
 }
 
 #[test]

@@ -13,12 +13,11 @@ fn folder() -> PathBuf {
     let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
     let all = std::env::var_os("TRACT_DATA").map_or_else(beside, PathBuf::from);
     let whole = all.join("toolcatalog");
-    match whole.is_dir() {
-        true => whole,
-        false => {
-            eprintln!("  no catalog at {}: the bundled part is used", whole.display());
-            PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/data/toolcatalog")
-        }
+    if whole.is_dir() {
+        whole
+    } else {
+        eprintln!("  no catalog at {}: the bundled part is used", whole.display());
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/data/toolcatalog")
     }
 }
 

@@ -40,13 +40,12 @@ struct Asks(AtomicUsize);
 impl ChatModel for Asks {
     async fn chat(&self, _: &ModelRequest) -> Result<Reply, ModelError> {
         let turn = self.0.fetch_add(1, Ordering::Relaxed);
-        Ok(Reply::new(match turn < TURNS {
-            false => Content::assistant("That is all."),
-            true => {
-                let mut arguments = String::new();
-                let _ = write!(arguments, r#"{{"from":"BSL","to":"LIS","adults":{}}}"#, turn + 1);
-                Draft::assistant("").call(format!("call_{turn}"), "fare", arguments).content
-            }
+        Ok(Reply::new(if turn < TURNS {
+            let mut arguments = String::new();
+            let _ = write!(arguments, r#"{{"from":"BSL","to":"LIS","adults":{}}}"#, turn + 1);
+            Draft::assistant("").call(format!("call_{turn}"), "fare", arguments).content
+        } else {
+            Content::assistant("That is all.")
         }))
     }
 }

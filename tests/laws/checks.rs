@@ -146,9 +146,10 @@ pub(crate) fn reverted(repo: &Repo, branch: &RefName) -> Result<(), Broken> {
         let again = txn.add(branch, &Request::revert([back])).await;
         let again = again.map_err(|error| format!("revert of the revert: {error}"))?.id();
         let found = stand(&txn.line(Some(again)).await.map_err(text)?);
-        match found == now {
-            true => Ok(()),
-            false => Err(format!("revert of the revert: {found:?}\n  for {now:?}")),
+        if found == now {
+            Ok(())
+        } else {
+            Err(format!("revert of the revert: {found:?}\n  for {now:?}"))
         }
     })
 }

@@ -43,9 +43,10 @@ fn crate_pages(folder: &Path, found: &mut Vec<String>) -> Result<Vec<PathBuf>, S
         let path = entry.map_err(|error| error.to_string())?.path();
         if path.join("Cargo.toml").exists() {
             let page = path.join("README.md");
-            match page.exists() {
-                true => pages.push(page),
-                false => found.push(format!("{} is missing", page.display())),
+            if page.exists() {
+                pages.push(page)
+            } else {
+                found.push(format!("{} is missing", page.display()))
             }
         }
     }
@@ -121,10 +122,7 @@ fn leads_somewhere(page: &Path, link: &str) -> Result<(), &'static str> {
     let Some(heading) = heading else { return Ok(()) };
     let text = std::fs::read_to_string(&target).map_err(|_| "not a page")?;
     let headings = text.lines().filter(|line| line.starts_with('#')).map(slug);
-    match headings.into_iter().any(|found| found == heading) {
-        true => Ok(()),
-        false => Err("no such heading"),
-    }
+    if headings.into_iter().any(|found| found == heading) { Ok(()) } else { Err("no such heading") }
 }
 
 /// Resolves `..` in a path by its names alone.

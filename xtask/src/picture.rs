@@ -56,9 +56,10 @@ fn demo(binary: &Path) -> Result<String, String> {
         .output();
     std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())?;
     let output = output.map_err(|error| format!("{} did not start: {error}", binary.display()))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(format!("the demo ended with {}", output.status)),
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(format!("the demo ended with {}", output.status))
     }
 }
 

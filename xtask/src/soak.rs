@@ -239,10 +239,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     for (suite, store, why) in NOT_DONE {
         println!("- {suite} on {store}: {why}");
     }
-    match failed.is_empty() {
-        true => Ok(()),
-        false => Err(format!("failed:\n{}", failed.join("\n"))),
-    }
+    if failed.is_empty() { Ok(()) } else { Err(format!("failed:\n{}", failed.join("\n"))) }
 }
 
 /// A binary of tests: the folder of its package, its name, where it is.

@@ -27,9 +27,10 @@ pub(crate) fn run() -> Outcome {
             found.push(format!("{wanted} is missing"));
         }
     }
-    match found.is_empty() {
-        true => Ok(()),
-        false => Err(format!("{} findings\n{}", found.len(), found.join("\n"))),
+    if found.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{} findings\n{}", found.len(), found.join("\n")))
     }
 }
 

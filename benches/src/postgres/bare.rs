@@ -171,9 +171,10 @@ pub(super) fn sent(own: &Own<'_>, clients: usize, time: Duration) -> f64 {
                     (&none, Type::BYTEA_ARRAY),
                     (&none, Type::BYTEA_ARRAY),
                 ];
-                let rows = match named {
-                    true => client.query(&prepared, &values.map(|(value, _)| value)).await,
-                    false => client.query_typed(&sql, &values).await,
+                let rows = if named {
+                    client.query(&prepared, &values.map(|(value, _)| value)).await
+                } else {
+                    client.query_typed(&sql, &values).await
                 };
                 let row = &rows.unwrap()[0];
                 // Anything else than nothing says that it took the long way.

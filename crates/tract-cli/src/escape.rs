@@ -31,10 +31,7 @@ fn escaped(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
     }
     let mut out = String::with_capacity(text.len() + 16);
     for character in text.chars() {
-        match shown(character) {
-            true => out.push(character),
-            false => push_escaped(&mut out, character),
-        }
+        if shown(character) { out.push(character) } else { push_escaped(&mut out, character) }
     }
     Cow::Owned(out)
 }
@@ -89,9 +86,10 @@ pub(crate) fn screen(text: &str) -> Cow<'_, str> {
             rest = after;
             continue;
         }
-        match harmless(character) {
-            true => out.push(character),
-            false => push_escaped(&mut out, character),
+        if harmless(character) {
+            out.push(character)
+        } else {
+            push_escaped(&mut out, character)
         }
         rest = rest.get(character.len_utf8()..).unwrap_or_default();
     }

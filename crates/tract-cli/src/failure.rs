@@ -215,10 +215,7 @@ impl From<tract::Error> for Failure {
             }
             source = cause.source();
         }
-        let exit = match error.is_store_failure() {
-            true => STORE,
-            false => NO,
-        };
+        let exit = if error.is_store_failure() { STORE } else { NO };
         Self { causes, notes: error.notes(), ..Self::new(exit, error.code(), error.to_string()) }
     }
 }

@@ -29,25 +29,22 @@ pub(crate) fn open(path: &Path) -> Outcome<Box<dyn BufRead>> {
         .take(MARK.len() as u64)
         .read_to_end(&mut begun)
         .map_err(|error| Failure::file(path, &error))?;
-    match begun == MARK {
-        true => Ok(reader),
-        false => Ok(Box::new(io::Cursor::new(begun).chain(reader))),
-    }
+    if begun == MARK { Ok(reader) } else { Ok(Box::new(io::Cursor::new(begun).chain(reader))) }
 }
 
 /// U+FEFF in UTF-8.
 const MARK: &[u8] = "\u{feff}".as_bytes();
 
 fn reader(path: &Path) -> Outcome<Box<dyn BufRead>> {
-    match is_stdin(path) {
-        true => Ok(Box::new(BufReader::with_capacity(1 << 16, io::stdin()))),
-        false => {
-            let file = File::open(path).map_err(|error| Failure::file(path, &error))?;
-            let is_folder = file.metadata().is_ok_and(|metadata| metadata.is_dir());
-            match is_folder {
-                true => Err(Failure::file(path, &io::ErrorKind::IsADirectory.into())),
-                false => Ok(Box::new(BufReader::with_capacity(1 << 16, file))),
-            }
+    if is_stdin(path) {
+        Ok(Box::new(BufReader::with_capacity(1 << 16, io::stdin())))
+    } else {
+        let file = File::open(path).map_err(|error| Failure::file(path, &error))?;
+        let is_folder = file.metadata().is_ok_and(|metadata| metadata.is_dir());
+        if is_folder {
+            Err(Failure::file(path, &io::ErrorKind::IsADirectory.into()))
+        } else {
+            Ok(Box::new(BufReader::with_capacity(1 << 16, file)))
         }
     }
 }

@@ -99,8 +99,5 @@ fn refused(error: &clap::Error) -> ExitCode {
         let failure = lines.fold(failure, |failure, line| failure.note(line));
         Output::new(true, Color::Never, false).failure(&failure);
     }
-    match asks_for_help {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(USAGE),
-    }
+    if asks_for_help { ExitCode::SUCCESS } else { ExitCode::from(USAGE) }
 }

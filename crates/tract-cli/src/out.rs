@@ -171,9 +171,10 @@ impl Output {
     pub(crate) fn line(&mut self, line: impl fmt::Display) -> Outcome<()> {
         let line = line.to_string();
         let line = escape::screen(&line);
-        match self.colors_out {
-            true => self.print(|out| writeln!(out, "{line}")),
-            false => self.print(|out| writeln!(out, "{}", anstream::adapter::strip_str(&line))),
+        if self.colors_out {
+            self.print(|out| writeln!(out, "{line}"))
+        } else {
+            self.print(|out| writeln!(out, "{}", anstream::adapter::strip_str(&line)))
         }
         Ok(())
     }
@@ -192,18 +193,16 @@ impl Output {
         let line = line.to_string();
         let line = escape::screen(&line);
         // When stderr is gone there is nothing left to tell it to.
-        let _ = match self.colors_err {
-            true => writeln!(io::stderr(), "{line}"),
-            false => writeln!(io::stderr(), "{}", anstream::adapter::strip_str(&line)),
+        let _ = if self.colors_err {
+            writeln!(io::stderr(), "{line}")
+        } else {
+            writeln!(io::stderr(), "{}", anstream::adapter::strip_str(&line))
         };
     }
 
     /// Writes what was done: a line of the answer, which `--json` says in its own way.
     pub(crate) fn done(&mut self, line: impl fmt::Display) -> Outcome<()> {
-        match self.json {
-            true => Ok(()),
-            false => self.line(line),
-        }
+        if self.json { Ok(()) } else { self.line(line) }
     }
 
     /// Writes a JSON value as one line.

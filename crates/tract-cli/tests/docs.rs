@@ -137,18 +137,17 @@ impl Session {
             }
             let printed: Vec<&str> = printed.lines().map(str::trim_end).collect();
             out.push_str(&shown);
-            let text = match self.ids.fit(&expected, &printed) {
-                true => expected.join("\n"),
-                false => {
-                    let printed: Vec<_> =
-                        printed.iter().map(|line| self.ids.as_on_page(line)).collect();
-                    let (expected, printed) = (expected.join("\n"), printed.join("\n"));
-                    self.differs.push(format!(
-                        "{}: $ {command}\n--- the page\n{expected}\n--- the binary\n{printed}",
-                        self.page
-                    ));
-                    printed
-                }
+            let text = if self.ids.fit(&expected, &printed) {
+                expected.join("\n")
+            } else {
+                let printed: Vec<_> =
+                    printed.iter().map(|line| self.ids.as_on_page(line)).collect();
+                let (expected, printed) = (expected.join("\n"), printed.join("\n"));
+                self.differs.push(format!(
+                    "{}: $ {command}\n--- the page\n{expected}\n--- the binary\n{printed}",
+                    self.page
+                ));
+                printed
             };
             out.push_str(&text);
             if !text.is_empty() {
@@ -267,9 +266,10 @@ fn words(line: &str) -> Vec<(&str, Word)> {
     let mut rest = line;
     while let Some(first) = rest.chars().next() {
         let in_word = |c: char| c.is_ascii_alphanumeric() || "-:".contains(c);
-        let length = match in_word(first) {
-            true => rest.find(|c| !in_word(c)).unwrap_or(rest.len()),
-            false => first.len_utf8(),
+        let length = if in_word(first) {
+            rest.find(|c| !in_word(c)).unwrap_or(rest.len())
+        } else {
+            first.len_utf8()
         };
         let (word, after) = rest.split_at(length);
         let hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);

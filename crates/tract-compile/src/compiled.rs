@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tract_core::{ActiveTool, CommitId, JsonText, Message, ModelRequest, ToolsetId, ViewId};
 
-use crate::fact::{ContextEntry, RowFact, LoadedMessage};
+use crate::fact::{ContextEntry, LoadedMessage, RowFact};
 use crate::places::Places;
 use crate::view::{Row, View};
 

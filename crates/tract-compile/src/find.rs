@@ -12,7 +12,7 @@ use crate::fact::{ContextEntry, LoadedMessage};
 use crate::fetch::read_changes;
 use crate::ids::IdMap;
 use crate::load;
-use crate::state::{NextCommit, FoldedState, State, Stop};
+use crate::state::{FoldedState, NextCommit, State, Stop};
 use crate::view::RowKey;
 
 /// A state, and whether others may hold it.

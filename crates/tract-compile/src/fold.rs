@@ -1,6 +1,6 @@
 //! The fold: what a commit does to the view. It knows three changes and no algorithm.
 
-use tract_core::{Change, Commit, CommitId, Op, RowFields, CommitRef};
+use tract_core::{Change, Commit, CommitId, CommitRef, Op, RowFields};
 
 use crate::view::{Row, View};
 

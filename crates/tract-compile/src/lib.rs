@@ -34,7 +34,8 @@ pub use crate::fold::{InvalidChange, appended, fold, inverse, resolved};
 pub use crate::ids::{IdHasher, IdMap, IdSet};
 pub use crate::line::Line;
 pub use crate::pair::{
-    Item, PairedMessages, Pairing, Repair, RepairKind, Rules, Speaker, PlaceholderResult, Unpaired, pair, speaker,
+    Item, PairedMessages, Pairing, PlaceholderResult, Repair, RepairKind, Rules, Speaker, Unpaired,
+    pair, speaker,
 };
 pub use crate::shape::{BadShape, Changed, shape};
 pub use crate::tokens::count_content;

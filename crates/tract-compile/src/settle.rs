@@ -6,7 +6,7 @@ use tract_core::store::LocationHint;
 use tract_core::{Commit, CommitId, Op};
 
 use crate::cache::Charge;
-use crate::fact::{RowFact, LoadedMessage, stated_priority};
+use crate::fact::{LoadedMessage, RowFact, stated_priority};
 use crate::ids::{IdMap, IdSet};
 use crate::state::{Folded, NextCommit, PriorRow, State, Stop};
 use crate::view::{Row, View};

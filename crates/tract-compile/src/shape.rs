@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use tract_core::commit::{MAX_CHANGES, MAX_PARENTS};
-use tract_core::{Change, Commit, CommitId, Op, CommitRef};
+use tract_core::{Change, Commit, CommitId, CommitRef, Op};
 
 use crate::fold::{inverse, resolved};
 
@@ -49,23 +49,29 @@ pub fn shape(of: Changed<'_>, targets: &[Changed<'_>]) -> Result<(), BadShape> {
         return refuse("it has more than one parent");
     }
     match &commit.op {
-        Op::Append { .. } | Op::Tools | Op::Note => match changes.is_empty() {
-            true => Ok(()),
-            false => refuse("it bears changes"),
-        },
+        Op::Append { .. } | Op::Tools | Op::Note => {
+            if changes.is_empty() {
+                Ok(())
+            } else {
+                refuse("it bears changes")
+            }
+        }
         Op::Edit { .. } => {
-            let edits = |change: &Change| matches!(change, Change::Version { to: CommitRef::This, .. });
-            match !changes.is_empty() && changes.iter().all(edits) {
-                true => Ok(()),
-                false => refuse("it changes more than versions"),
+            let edits =
+                |change: &Change| matches!(change, Change::Version { to: CommitRef::This, .. });
+            if !changes.is_empty() && changes.iter().all(edits) {
+                Ok(())
+            } else {
+                refuse("it changes more than versions")
             }
         }
         Op::Annotate { .. } => {
             let marks =
                 |change: &Change| matches!(change, Change::Mark { to: Some(CommitRef::This), .. });
-            match !changes.is_empty() && changes.iter().all(marks) {
-                true => Ok(()),
-                false => refuse("it changes more than marks"),
+            if !changes.is_empty() && changes.iter().all(marks) {
+                Ok(())
+            } else {
+                refuse("it changes more than marks")
             }
         }
         Op::Compress { .. } => {
@@ -74,9 +80,10 @@ pub fn shape(of: Changed<'_>, targets: &[Changed<'_>]) -> Result<(), BadShape> {
                 .iter()
                 .filter(|c| matches!(c, Change::Add { slot: CommitRef::This, .. }))
                 .count();
-            match removes >= 1 && adds == 1 && removes + adds == changes.len() {
-                true => Ok(()),
-                false => refuse("it does not remove rows and add one"),
+            if removes >= 1 && adds == 1 && removes + adds == changes.len() {
+                Ok(())
+            } else {
+                refuse("it does not remove rows and add one")
             }
         }
         Op::Revert { .. } => {
@@ -84,9 +91,10 @@ pub fn shape(of: Changed<'_>, targets: &[Changed<'_>]) -> Result<(), BadShape> {
                 targets.iter().flat_map(undoing).map(|undo| without_key(&undo)).collect();
             let undoes =
                 |change: &Change| undone.contains(&without_key(&resolved(change, commit.id())));
-            match changes.iter().all(undoes) {
-                true => Ok(()),
-                false => refuse("it changes something that its targets did not"),
+            if changes.iter().all(undoes) {
+                Ok(())
+            } else {
+                refuse("it changes something that its targets did not")
             }
         }
         Op::Merge { .. } | Op::Unknown { .. } => Ok(()),

@@ -11,7 +11,7 @@ mod encode;
 use sha2::{Digest, Sha256};
 use tract_core::{CommitId, DerivedKind, DerivedRow};
 
-pub(crate) use self::decode::{separate_rows, decode};
+pub(crate) use self::decode::{decode, separate_rows};
 use crate::state::State;
 
 /// The version of the format and of the fold that made it.

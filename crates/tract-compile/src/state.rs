@@ -9,7 +9,7 @@ use tract_core::store::LocationHint;
 use tract_core::{CallRef, Change, Commit, CommitId, Op, Priority};
 
 use crate::cache::Charge;
-use crate::fact::{ContextEntry, RowFact, LoadedMessage};
+use crate::fact::{ContextEntry, LoadedMessage, RowFact};
 use crate::fold::{InvalidChange, fold_onto};
 use crate::ids::{IdSet, SharedIdMap};
 use crate::places::Places;
@@ -167,7 +167,9 @@ impl State {
 
     /// Folds the appends that a line begins with, and gives the rest back: what they do to an
     /// empty view needs no look at it. `None` when it begins with something else.
-    pub(crate) fn begin<'a>(nexts: &'a [NextCommit<'a>]) -> (Option<FoldedState>, &'a [NextCommit<'a>]) {
+    pub(crate) fn begin<'a>(
+        nexts: &'a [NextCommit<'a>],
+    ) -> (Option<FoldedState>, &'a [NextCommit<'a>]) {
         let run = nexts.iter().take_while(|next| next.new_row().is_some()).count();
         let (run, rest) = nexts.split_at(run);
         let Some(last) = run.last() else { return (None, rest) };
@@ -185,16 +187,13 @@ impl State {
             let row = Arc::new(Row { slot: id, key, version: id, mark, answers });
             rows.push(row.clone());
             let (place, fact) = (row.row_key(), Arc::new(fact));
-            match fact.is_shown() {
-                true => {
-                    state.relate(&row);
-                    state.shown_count += 1;
-                    shown.push((place, ContextEntry { row, fact, message: None }));
-                }
-                false => {
-                    skipped.push(id);
-                    state.put(row, fact, None);
-                }
+            if fact.is_shown() {
+                state.relate(&row);
+                state.shown_count += 1;
+                shown.push((place, ContextEntry { row, fact, message: None }));
+            } else {
+                skipped.push(id);
+                state.put(row, fact, None);
             }
             state.tools_set |= next.commit.active.is_some();
             before = Some(id);
@@ -304,7 +303,12 @@ impl State {
     }
 
     /// Adds what is known of a row; a skipped one waits for [`classify`](Self::classify).
-    pub(crate) fn put(&mut self, row: Arc<Row>, fact: Arc<RowFact>, message: Option<Arc<LoadedMessage>>) {
+    pub(crate) fn put(
+        &mut self,
+        row: Arc<Row>,
+        fact: Arc<RowFact>,
+        message: Option<Arc<LoadedMessage>>,
+    ) {
         let place = row.row_key();
         self.relate(&row);
         if !fact.is_shown() {

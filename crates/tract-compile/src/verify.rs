@@ -120,46 +120,45 @@ impl Compiler {
         let unreadable = (LastSnapshot::Unreadable(commit), SnapshotCheck::Damaged);
         let Some(partial) = snapshot::decode(commit, bytes) else { return Ok(unreadable) };
         let (view, main) = (&line.state.view, partial.view.clone());
-        let (apart, agree) = match partial.is_partial() {
-            false => (SeparateRows::default(), main == *view),
-            true => {
-                let Some(own) = snapshot::separate_rows(commit, bytes) else { return Ok(unreadable) };
-                let known = match (&line.last, own.previous) {
-                    (_, None) => None,
-                    (LastSnapshot::Unreadable(last), Some(previous)) if *last == previous => {
-                        return Ok(unreadable);
-                    }
-                    (LastSnapshot::Read(last), Some(previous)) if last.commit == previous => {
-                        Some(Arc::clone(last))
-                    }
-                    _ => None,
-                };
-                let mut apart = match (&known, own.previous) {
-                    (Some(last), _) => last.apart.clone(),
-                    (None, None) => SeparateRows::default(),
-                    (None, Some(previous)) => match self.separate_rows(previous).await? {
-                        Some(rows) => rows,
-                        None => return Ok(unreadable),
-                    },
-                };
-                let slots: Vec<CommitId> = own.rows.iter().map(|(slot, _)| *slot).collect();
-                apart.extend(own.rows);
-                let suspects: Vec<CommitId> = match known.filter(|last| last.is_sound) {
-                    // What neither changed nor was held elsewhere agreed then, and does now.
-                    Some(last) => {
-                        let held_there = last.main.rows().map(|row| row.slot);
-                        slots
-                            .into_iter()
-                            .chain(view.slots_changed_since(&last.view))
-                            .chain(held_there)
-                            .collect()
-                    }
-                    None => view.rows().map(|row| row.slot).chain(apart.keys().copied()).collect(),
-                };
-                let own_rows = main.rows().map(|row| row.slot);
-                let agree = agrees(view, &main, &apart, suspects.into_iter().chain(own_rows));
-                (apart, agree)
-            }
+        let (apart, agree) = if partial.is_partial() {
+            let Some(own) = snapshot::separate_rows(commit, bytes) else { return Ok(unreadable) };
+            let known = match (&line.last, own.previous) {
+                (_, None) => None,
+                (LastSnapshot::Unreadable(last), Some(previous)) if *last == previous => {
+                    return Ok(unreadable);
+                }
+                (LastSnapshot::Read(last), Some(previous)) if last.commit == previous => {
+                    Some(Arc::clone(last))
+                }
+                _ => None,
+            };
+            let mut apart = match (&known, own.previous) {
+                (Some(last), _) => last.apart.clone(),
+                (None, None) => SeparateRows::default(),
+                (None, Some(previous)) => match self.separate_rows(previous).await? {
+                    Some(rows) => rows,
+                    None => return Ok(unreadable),
+                },
+            };
+            let slots: Vec<CommitId> = own.rows.iter().map(|(slot, _)| *slot).collect();
+            apart.extend(own.rows);
+            let suspects: Vec<CommitId> = match known.filter(|last| last.is_sound) {
+                // What neither changed nor was held elsewhere agreed then, and does now.
+                Some(last) => {
+                    let held_there = last.main.rows().map(|row| row.slot);
+                    slots
+                        .into_iter()
+                        .chain(view.slots_changed_since(&last.view))
+                        .chain(held_there)
+                        .collect()
+                }
+                None => view.rows().map(|row| row.slot).chain(apart.keys().copied()).collect(),
+            };
+            let own_rows = main.rows().map(|row| row.slot);
+            let agree = agrees(view, &main, &apart, suspects.into_iter().chain(own_rows));
+            (apart, agree)
+        } else {
+            (SeparateRows::default(), main == *view)
         };
         let is_sound = agree && same(&partial, &line.state);
         let read = ReadSnapshot { commit, is_sound, view: view.clone(), main, apart };
@@ -175,7 +174,8 @@ impl Compiler {
         while let Some(at) = next {
             let found = self.store().derived(self.repo(), DerivedKind::Snapshot, &[at]).await?;
             let Some(bytes) = found.into_iter().flatten().next() else { return Ok(None) };
-            let Some(apart) = snapshot::separate_rows(at, &bytes).filter(|_| seen.insert(at)) else {
+            let Some(apart) = snapshot::separate_rows(at, &bytes).filter(|_| seen.insert(at))
+            else {
                 return Ok(None);
             };
             for (slot, row) in apart.rows {

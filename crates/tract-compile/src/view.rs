@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tract_core::{CallRef, CommitId, RowFields, CommitRef, ToolsetId};
+use tract_core::{CallRef, CommitId, CommitRef, RowFields, ToolsetId};
 
 use crate::ids::SharedIdMap;
 use crate::places::{Places, Put};

@@ -9,8 +9,8 @@ use common::counting::Counts;
 use common::{History, Snap, compiler, said, snapshots, toolset};
 use tract_compile::{CompileError, SnapshotCheck};
 use tract_core::{
-    Blob, CallRef, Change, Changes, Commit, CommitId, Content, DerivedKind, DerivedRow, JsonText,
-    Op, Part, Priority, RepoName, RowFields, Store, CommitRef, block_on,
+    Blob, CallRef, Change, Changes, Commit, CommitId, CommitRef, Content, DerivedKind, DerivedRow,
+    JsonText, Op, Part, Priority, RepoName, RowFields, Store, block_on,
 };
 use tract_testkit::WatchedStore;
 
@@ -225,7 +225,8 @@ fn a_version_without_content_is_a_typed_error() {
     let mut history = History::new();
     let a = history.user("one");
     let op = Op::Unknown { name: "odd".to_owned(), asked: JsonText::new("{}").unwrap() };
-    let change = Change::Version { slot: CommitRef::Id(a), from: CommitRef::Id(a), to: CommitRef::This };
+    let change =
+        Change::Version { slot: CommitRef::Id(a), from: CommitRef::Id(a), to: CommitRef::This };
     history.change(op, vec![change]);
     assert_eq!(history.compile().message_count(), 0, "what has no kind is skipped");
     history.annotate(&[a], Priority::Pinned);
@@ -337,7 +338,8 @@ fn a_commit_that_does_not_fit_is_an_error_and_no_partial_view() {
     let mut history = History::new();
     let a = history.user("one");
     let good = history.head;
-    let change = Change::Version { slot: CommitRef::Id(a), from: CommitRef::This, to: CommitRef::This };
+    let change =
+        Change::Version { slot: CommitRef::Id(a), from: CommitRef::This, to: CommitRef::This };
     let (mut record, blobs) = history.saying(Op::Edit { target: a }, &Content::user("x"));
     record.changes = Changes::List(vec![change]);
     let commit = Commit::seal(record).unwrap();

@@ -11,8 +11,8 @@ use proptest::sample::Index;
 use std::sync::Arc;
 use tract_compile::{Compiled, Compiler, FoldedLine, SnapshotCheck, View, fold, inverse, resolved};
 use tract_core::{
-    ApproxCounter, Blob, CallRef, Change, Changes, CommitId, Content, DerivedKind, JsonText, Op,
-    Part, Priority, RepoName, StoreExt, CommitRef, block_on,
+    ApproxCounter, Blob, CallRef, Change, Changes, CommitId, CommitRef, Content, DerivedKind,
+    JsonText, Op, Part, Priority, RepoName, StoreExt, block_on,
 };
 
 #[derive(Clone, Debug)]

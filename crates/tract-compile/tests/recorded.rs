@@ -34,10 +34,7 @@ fn content(message: &Value) -> Content {
         "user" => Content::user(text),
         "tool" => Content::tool_result(message["tool_call_id"].as_str().unwrap_or_default(), text),
         _ => {
-            let mut body = match text.is_empty() {
-                true => Body::default(),
-                false => Body::text(text),
-            };
+            let mut body = if text.is_empty() { Body::default() } else { Body::text(text) };
             for call in message["tool_calls"].as_array().into_iter().flatten() {
                 let function = &call["function"];
                 let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -363,9 +363,10 @@ impl Content {
     /// Makes a model's message of one text; an empty text makes no part.
     pub fn assistant(text: impl Into<String>) -> Self {
         let text = text.into();
-        match text.is_empty() {
-            true => Self::Assistant(Body::default()),
-            false => Self::Assistant(Body::text(text)),
+        if text.is_empty() {
+            Self::Assistant(Body::default())
+        } else {
+            Self::Assistant(Body::text(text))
         }
     }
 

@@ -55,9 +55,10 @@ fn unhex<const N: usize>(text: &str) -> Result<[u8; N], ParseIdError> {
         seen |= high | low;
         *byte = high << 4 | low;
     }
-    match pairs.len() == N && rest.is_empty() && seen < 0x80 {
-        true => Ok(bytes),
-        false => Err(ParseIdError { expected: N * 2, found: text.chars().take(80).collect() }),
+    if pairs.len() == N && rest.is_empty() && seen < 0x80 {
+        Ok(bytes)
+    } else {
+        Err(ParseIdError { expected: N * 2, found: text.chars().take(80).collect() })
     }
 }
 

@@ -37,7 +37,8 @@ pub mod tool;
 pub use crate::batch::{Applied, Batch, DerivedKind, DerivedRow, ToolRow};
 pub use crate::block_on::block_on;
 pub use crate::commit::{
-    By, CallRef, Change, Changes, Commit, CommitRecord, Op, Origin, RecordError, RowFields, CommitRef,
+    By, CallRef, Change, Changes, Commit, CommitRecord, CommitRef, Op, Origin, RecordError,
+    RowFields,
 };
 pub use crate::contained::{contained, is_contained};
 pub use crate::content::{
@@ -53,7 +54,7 @@ pub use crate::limits::{Limits, TooLarge};
 pub use crate::message::{ActiveTool, Message};
 pub use crate::nearest::nearest;
 pub use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, ToolEntry, Toolset};
-pub use crate::partial::{PartialReply, PartialCall, ReplyDelta, unless_cancelled};
+pub use crate::partial::{PartialCall, PartialReply, ReplyDelta, unless_cancelled};
 pub use crate::ports::{
     ApproxCounter, ChatModel, Clock, ManualClock, ModelError, ModelRequest, Reply, StopReason,
     Summarizer, Summary, SummaryRequest, SystemClock, TokenCounter, Usage,

@@ -43,10 +43,7 @@ impl Default for Limits {
 
 fn check(what: &'static str, limit: u64, found: usize) -> Result<(), TooLarge> {
     let found = found as u64;
-    match found > limit {
-        true => Err(TooLarge { what, limit, found }),
-        false => Ok(()),
-    }
+    if found > limit { Err(TooLarge { what, limit, found }) } else { Ok(()) }
 }
 
 impl Limits {

@@ -273,10 +273,7 @@ impl<P> Queue<P> {
     fn put(&self, portion: (usize, P), most: usize) -> Option<(usize, P)> {
         let mut waiting = self.lock();
         waiting.portions.push_back(portion);
-        let first = match waiting.portions.len() > most {
-            true => waiting.portions.pop_front(),
-            false => None,
-        };
+        let first = if waiting.portions.len() > most { waiting.portions.pop_front() } else { None };
         drop(waiting);
         self.arrived.notify_one();
         first
@@ -336,13 +333,12 @@ mod tests {
     #[test]
     fn what_fails_on_another_thread_is_read_again() {
         let failed = AtomicUsize::new(0);
-        let read = |mine: &bool, range: std::ops::Range<usize>| match mine {
-            true => {
+        let read = |mine: &bool, range: std::ops::Range<usize>| {
+            if mine {
                 // So that the others come to something.
                 std::thread::yield_now();
                 Ok(range.collect::<Vec<_>>())
-            }
-            false => {
+            } else {
                 failed.fetch_add(1, Ordering::Relaxed);
                 Err("only the others fail")
             }
@@ -355,9 +351,8 @@ mod tests {
 
     #[test]
     fn the_first_error_of_the_caller_ends_it() {
-        let read = |(): &(), range: std::ops::Range<usize>| match range.contains(&900) {
-            true => Err("torn"),
-            false => Ok(range.collect::<Vec<_>>()),
+        let read = |(): &(), range: std::ops::Range<usize>| {
+            if range.contains(&900) { Err("torn") } else { Ok(range.collect::<Vec<_>>()) }
         };
         assert_eq!(map_ranges(1_000, 8, &(), |help| help(&()), read), Err("torn"));
         assert_eq!(map_ranges(1_000, 8, &(), |_| (), read), Err("torn"));

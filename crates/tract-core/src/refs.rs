@@ -113,9 +113,10 @@ impl RefName {
     pub fn distinct(text: &str) -> String {
         let name = Self::sanitize(text);
         // What is refused as a branch although nothing was cleaned gets a name that is not.
-        match name == text && name != "HEAD" && Self::branch(&name).is_ok() {
-            true => name,
-            false => Self::with_digits(text),
+        if name == text && name != "HEAD" && Self::branch(&name).is_ok() {
+            name
+        } else {
+            Self::with_digits(text)
         }
     }
 

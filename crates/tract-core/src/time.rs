@@ -139,9 +139,10 @@ fn offset(rest: &mut &[u8]) -> Result<i64, &'static str> {
     let hours = number(rest, 2, why)?;
     literal(rest, b":", why)?;
     let minutes = number(rest, 2, why)?;
-    match hours <= 23 && minutes <= 59 {
-        true => Ok(sign * (hours * 3600 + minutes * 60)),
-        false => Err("there is no such offset"),
+    if hours <= 23 && minutes <= 59 {
+        Ok(sign * (hours * 3600 + minutes * 60))
+    } else {
+        Err("there is no such offset")
     }
 }
 

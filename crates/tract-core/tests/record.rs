@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
 use tract_core::{
-    BatchId, BlobId, By, CallRef, Change, Changes, Commit, CommitId, CommitRecord, JsonText, Kind,
-    Op, Origin, Priority, RecordError, Role, RowFields, CommitRef, ToolsetId,
+    BatchId, BlobId, By, CallRef, Change, Changes, Commit, CommitId, CommitRecord, CommitRef,
+    JsonText, Kind, Op, Origin, Priority, RecordError, Role, RowFields, ToolsetId,
 };
 
 fn commit_id() -> impl Strategy<Value = CommitId> {
@@ -298,7 +298,8 @@ fn examples() -> Vec<(&'static str, CommitRecord)> {
         },
         By::User,
     );
-    annotate.changes = Changes::List(vec![Change::Mark { slot, from: None, to: Some(CommitRef::This) }]);
+    annotate.changes =
+        Changes::List(vec![Change::Mark { slot, from: None, to: Some(CommitRef::This) }]);
     let mut compress = CommitRecord::new(Op::Compress { targets: vec![id(1)] }, By::Tool);
     compress.changes = Changes::List(vec![
         Change::Remove { slot, row },

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tract_core::{Body, Content, Part, StreamOp, StreamOpFields, StreamOpKind, ToolAnswer, ToolCall, ToolSchema};
+use tract_core::{
+    Body, Content, Part, StreamOp, StreamOpFields, StreamOpKind, ToolAnswer, ToolCall, ToolSchema,
+};
 
 #[derive(Deserialize)]
 struct Conversation {
@@ -116,7 +118,8 @@ fn recorded_conversations_pass_through_a_stream_unchanged() {
                 let mut fields = StreamOpFields::default();
                 fields.at = Some(1_700_000_000_000_000 + messages);
                 fields.tools = (n == 0).then(|| schemas.clone());
-                let step = StreamOp::from(StreamOpKind::adding(content.clone(), None)).fields(fields);
+                let step =
+                    StreamOp::from(StreamOpKind::adding(content.clone(), None)).fields(fields);
                 let draft = passes(step).to_draft().unwrap();
                 assert_eq!(draft.content, content);
                 assert_eq!(draft.created_at, Some(1_700_000_000_000_000 + messages));

@@ -262,7 +262,10 @@ impl Stream {
 
     /// Carries out one line. The outer error ends the stream, the inner one refuses the line. A
     /// line that is given away is not copied.
-    async fn step(&mut self, step: Cow<'_, StreamOp>) -> Result<Result<Option<CommitId>, LineError>> {
+    async fn step(
+        &mut self,
+        step: Cow<'_, StreamOp>,
+    ) -> Result<Result<Option<CommitId>, LineError>> {
         let (mark, linked) = (step.mark.clone(), self.linked.len());
         let repo = self.repo.clone();
         let done = match &step.recorded {

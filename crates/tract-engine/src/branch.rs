@@ -191,9 +191,10 @@ impl Repo {
         if count > 0 {
             return Err(Error::HasPending { name: name.to_owned(), count });
         }
-        match is_current {
-            true => txn.move_ref(&RefName::head(), Some(RefTarget::Ref(renamed.clone()))).await?,
-            false => txn.hold(&RefName::head(), at),
+        if is_current {
+            txn.move_ref(&RefName::head(), Some(RefTarget::Ref(renamed.clone()))).await?
+        } else {
+            txn.hold(&RefName::head(), at)
         }
         if let Some(head) = head {
             txn.move_ref(&branch, None).await?;

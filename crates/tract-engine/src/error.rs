@@ -319,10 +319,7 @@ impl Error {
                 let id = &deferred.id;
                 vec![format!("`tract pending approve {id}`, or reject, edit, summarize")]
             }
-            Self::UnknownPending { waiting, .. } => match waiting.is_empty() {
-                true => vec!["nothing waits at all".to_owned()],
-                false => vec![format!("waiting: {}", waiting.join(", "))],
-            },
+            Self::UnknownPending { waiting, .. } => if waiting.is_empty() { vec!["nothing waits at all".to_owned()] } else { vec![format!("waiting: {}", waiting.join(", "))] },
             Self::AlreadyDecided { id, .. } => {
                 vec![format!("`tract pending show {id}` tells by whom and why")]
             }

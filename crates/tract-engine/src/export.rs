@@ -219,7 +219,11 @@ fn list(toolset: &Toolset) -> Blob {
 
 /// What a commit's line says was asked, for people and for other programs; `None` when no
 /// operation's line can say it.
-fn stream_op_of(commit: &Commit, content: Option<Content>, tools: Option<Vec<ToolSchema>>) -> Option<StreamOp> {
+fn stream_op_of(
+    commit: &Commit,
+    content: Option<Content>,
+    tools: Option<Vec<ToolSchema>>,
+) -> Option<StreamOp> {
     let hex = |ids: &[CommitId]| ids.iter().map(CommitId::to_hex).collect::<Vec<_>>();
     let mut fields = StreamOpFields::default();
     fields.message.clone_from(&commit.message);
@@ -232,7 +236,9 @@ fn stream_op_of(commit: &Commit, content: Option<Content>, tools: Option<Vec<Too
             fields.priority = *priority;
             StreamOpKind::adding(content?, commit.role.clone())
         }
-        Op::Edit { target } => StreamOpKind::Edit { target: target.to_hex(), content: parts(content?)? },
+        Op::Edit { target } => {
+            StreamOpKind::Edit { target: target.to_hex(), content: parts(content?)? }
+        }
         Op::Annotate { targets, priority, reason, retention } => StreamOpKind::Annotate {
             targets: hex(targets),
             priority: *priority,

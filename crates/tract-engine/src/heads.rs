@@ -243,10 +243,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         self.heads.change(&self.name, |branch| {
             branch.waiting.remove(&self.ticket);
-            match branch.planning == Some(self.ticket) {
-                true => branch.give_turn(),
-                false => None,
-            }
+            if branch.planning == Some(self.ticket) { branch.give_turn() } else { None }
         });
     }
 }

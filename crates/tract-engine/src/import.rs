@@ -239,10 +239,7 @@ impl Importer {
             .group
             .iter()
             .any(|other| planned.names.iter().any(|name| other.names.contains(name)));
-        let mut done = match taken {
-            true => self.finish().await?,
-            false => Vec::new(),
-        };
+        let mut done = if taken { self.finish().await? } else { Vec::new() };
         self.bytes += planned.chain.size_bytes;
         self.group.push(planned);
         if self.group.len() >= self.options.group_conversations
@@ -497,10 +494,7 @@ fn place<'a>(
     };
     // A branch of the name HEAD could not be told from where the command line is.
     let is_exact = plain.branch.branch_name() == Some(one.id.as_str()) && one.id != "HEAD";
-    match is_own(plain) || !is_own(digits) && is_exact && is_free(plain) {
-        true => plain,
-        false => digits,
-    }
+    if is_own(plain) || !is_own(digits) && is_exact && is_free(plain) { plain } else { digits }
 }
 
 /// Reads whose document this is.

@@ -49,15 +49,15 @@ pub use crate::diff_line::{DiffLine, DiffLineKind};
 pub use crate::error::{Error, Result};
 pub use crate::export::{Export, ExportOptions, export};
 pub use crate::import::{
-    ImportConversation, ImportAnomaly, ImportAnomalyKind, ImportOptions, ImportStatus, Imported,
+    ImportAnomaly, ImportAnomalyKind, ImportConversation, ImportOptions, ImportStatus, Imported,
     Importer, import,
 };
 pub use crate::log::{LogLine, LogPage, LogPages, describe, log, log_all, one_line};
 pub use crate::merge::{MergeOptions, Merged};
 pub use crate::operation::Operation;
 pub use crate::pending::{
-    BatchAttachment, PendingRequest, RecordedDecision, DeferredOperation, DeferredCall, Pending, Rejected, TurnAnswer, TurnRecord,
-    TurnRecorded,
+    BatchAttachment, DeferredCall, DeferredOperation, Pending, PendingRequest, RecordedDecision,
+    Rejected, TurnAnswer, TurnRecord, TurnRecorded,
 };
 pub use crate::plan::Refusal;
 pub use crate::question::unanswered;
@@ -72,6 +72,6 @@ pub use crate::summarise::{
 pub use crate::tools::{SchemaDiff, ToolChange, ToolDiff, no_schema_diff, tool_diff};
 pub use crate::turns::{DroppedTurns, FoundCall, FoundResult, Pages, ToolQuery, ToolTurn};
 pub use crate::txn::Txn;
-pub use crate::undo::{UndoConflict, RefMove, UndoReport};
+pub use crate::undo::{RefMove, UndoConflict, UndoReport};
 pub use crate::verify::{OnVerify, VerifyOptions, VerifyProgress, VerifyReport, verify};
 pub use crate::write::WriteOptions;

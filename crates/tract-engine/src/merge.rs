@@ -7,7 +7,7 @@ use tract_core::{Applied, Commit, CommitId, ObjectId, RefName, RefTarget};
 use tract_hooks::BeforeMerge;
 
 use crate::error::{Error, Result};
-use crate::pending::{PendingRequest, Document, MergeRuling, WriteTarget, Ruling};
+use crate::pending::{Document, MergeRuling, PendingRequest, Ruling, WriteTarget};
 use crate::plan::{Details, MergeSides, merge as plan_merge};
 use crate::repo::Repo;
 use crate::txn::Txn;

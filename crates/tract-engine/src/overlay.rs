@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tract_core::store::{
     BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectRepository,
-    RefRepository, WalkEntry, StoreResult, StoreStats, ToolRepository, Walk, WalkPage,
+    RefRepository, StoreResult, StoreStats, ToolRepository, Walk, WalkEntry, WalkPage,
 };
 use tract_core::{
     Applied, Batch, BatchId, Blob, BlobId, Commit, CommitId, Conflict, DerivedKind, DerivedRow,

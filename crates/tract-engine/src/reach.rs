@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use tract_compile::IdMap;
 use tract_core::store::{Damage, StoreError, StoreErrorKind, StoreResult, Walk};
 use tract_core::{
-    Blob, BlobId, Change, Changes, Commit, CommitId, ObjectId, Op, RepoName, Store, CommitRef,
+    Blob, BlobId, Change, Changes, Commit, CommitId, CommitRef, ObjectId, Op, RepoName, Store,
 };
 
 /// Returns the other commits that a commit links to: its parents, then the versions and marks in
@@ -124,7 +124,7 @@ const NONE: u32 = u32::MAX;
 /// Commits asked for in one page of a walk: short for the many short forks, long for long lines.
 const PAGES: [usize; 2] = [32, 4096];
 
-pub(crate) use self::order::{FoldOrder, AncestorSet};
+pub(crate) use self::order::{AncestorSet, FoldOrder};
 
 impl CommitGraph {
     /// Reads everything that `root` leads to and was not reached before.

@@ -76,9 +76,10 @@ pub fn generation_config(
     if let Some(model) = model {
         members.insert("model".to_owned(), JsonText::of(model).map_err(json_error)?);
     }
-    match members.is_empty() {
-        true => Ok(None),
-        false => Ok(Some(JsonText::of(&members).map_err(json_error)?)),
+    if members.is_empty() {
+        Ok(None)
+    } else {
+        Ok(Some(JsonText::of(&members).map_err(json_error)?))
     }
 }
 

@@ -16,8 +16,8 @@ use tract_core::{
 use self::refs::StagedRef;
 use crate::error::{Error, Result};
 use crate::operation::Operation;
-use crate::pending::{Configured, WriteTarget, Ruling};
-use crate::plan::{Line, Plan, PlannedCommit, Records, Request, BranchTip, is_plain, plain, plan};
+use crate::pending::{Configured, Ruling, WriteTarget};
+use crate::plan::{BranchTip, Line, Plan, PlannedCommit, Records, Request, is_plain, plain, plan};
 use crate::repo::Repo;
 
 /// A write in the making. Nothing is stored before [`apply`](Self::apply); later steps see what
@@ -143,9 +143,10 @@ impl<'a> Txn<'a> {
 
     /// Returns a commit that this write makes.
     pub fn made_here(&self, id: CommitId) -> Option<&Commit> {
-        match self.made.contains(&id) {
-            true => self.records.commits.get(&id).and_then(Option::as_ref),
-            false => None,
+        if self.made.contains(&id) {
+            self.records.commits.get(&id).and_then(Option::as_ref)
+        } else {
+            None
         }
     }
 
@@ -286,15 +287,22 @@ impl<'a> Txn<'a> {
     }
 
     /// Asks the hooks about what is planned.
-    async fn ask(&self, branch: &RefName, request: &Request, ready: &PlannedRequest) -> Result<Ruling> {
+    async fn ask(
+        &self,
+        branch: &RefName,
+        request: &Request,
+        ready: &PlannedRequest,
+    ) -> Result<Ruling> {
         // What is too large is refused before anybody reads it.
         self.check_limits(&ready.planned.blobs, None)?;
         let tool = match &ready.planned.record.op {
             Op::Append { answers: Some(call), .. } => self.called(call, &ready.on),
             _ => None,
         };
-        let place =
-            WriteTarget { summaries: Some(&self.summaries), ..WriteTarget::new(self.repo, branch, ready.head) };
+        let place = WriteTarget {
+            summaries: Some(&self.summaries),
+            ..WriteTarget::new(self.repo, branch, ready.head)
+        };
         Ruling::on(place, request, &ready.planned, tool).await
     }
 

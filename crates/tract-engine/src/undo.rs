@@ -230,7 +230,9 @@ impl Repo {
         match UndoDirection::of(name) {
             UndoDirection::Never => return Ok(None),
             // What was decided since, or by this operation, stays decided.
-            UndoDirection::WhileItWaits if first.before.is_some() || now != last.after => return Ok(None),
+            UndoDirection::WhileItWaits if first.before.is_some() || now != last.after => {
+                return Ok(None);
+            }
             UndoDirection::Always | UndoDirection::WhileItWaits => {}
         }
         let mut pairs = segments.iter().zip(segments.iter().skip(1));

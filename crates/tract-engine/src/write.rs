@@ -13,7 +13,7 @@ use tract_hooks::{BeforeCommit, BeforeCompress, RefMoved, ToolResultReceived};
 use crate::chosen::Chosen;
 use crate::error::{Error, Result};
 use crate::operation::Operation;
-use crate::plan::{Request, Selection, BranchTip, current_version, is_plain};
+use crate::plan::{BranchTip, Request, Selection, current_version, is_plain};
 use crate::repo::Repo;
 use crate::spare::ReleasedContents;
 use crate::txn::Txn;
@@ -124,9 +124,10 @@ impl Repo {
             txn.reserve(requests.len());
             // A handler may take long, and may write to the branch itself: no turn is held meanwhile.
             let asks = asked.len() < requests.len() && self.may_ask(&requests);
-            let mut turn = match options.expect.is_none() && !asks {
-                true => Some(self.heads().turn(branch).await),
-                false => None,
+            let mut turn = if options.expect.is_none() && !asks {
+                Some(self.heads().turn(branch).await)
+            } else {
+                None
             };
             let guess = match options.expect {
                 Some(expected) => {
@@ -148,14 +149,15 @@ impl Repo {
                 // What a handler decided stands, wherever the branch is.
                 Err(error @ (Error::Rejected(_) | Error::Deferred(_))) => return Err(error),
                 // What is refused on a head that was only believed in may be right on another.
-                Err(error) => match !races.is_over() && self.has_moved(branch, guess).await? {
-                    true => {
+                Err(error) => {
+                    if !races.is_over() && self.has_moved(branch, guess).await? {
                         drop(turn);
                         races.lose().await?;
                         continue;
+                    } else {
+                        return Err(error);
                     }
-                    false => return Err(error),
-                },
+                }
             };
             if options.expect.is_none() && turn.is_none() {
                 let come = self.heads().turn(branch).await;
@@ -228,7 +230,12 @@ impl Repo {
     /// Returns what requests may be planned on without reading the head. Only plain messages may
     /// follow a write that is under way, for nothing of it can be read yet; what else there is
     /// waits for its answer.
-    async fn guess(&self, branch: &RefName, requests: &[Request], settled: bool) -> Option<BranchTip> {
+    async fn guess(
+        &self,
+        branch: &RefName,
+        requests: &[Request],
+        settled: bool,
+    ) -> Option<BranchTip> {
         let tip = self.heads().tip(branch);
         if requests.iter().any(|request| matches!(request, Request::Compress { .. })) {
             // A summary is planned once, on what the store has: a guess may lack messages that

@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tract_core::Summarizer;
 
-use crate::action::{Action, AnyAction, ActionKind};
-use crate::ask::{run_separately, in_place, waited};
+use crate::action::{Action, ActionKind, AnyAction};
+use crate::ask::{in_place, run_separately, waited};
 use crate::decision::{Decision, HandlerFailure, HandlerFailureKind};
 use crate::event::{
     AnyEvent, BeforeCommit, BeforeCompile, BeforeCompress, BeforeDispatch, BeforeMerge, Event,

@@ -45,8 +45,8 @@ pub mod wait;
 mod worker;
 
 pub use crate::action::{
-    Action, AnyAction, CommitAction, CompileAction, CompressAction, DispatchAction, ForeignAction,
-    MergeAction, RefMovedAction, Summarize, ToolResultAction, ActionKind,
+    Action, ActionKind, AnyAction, CommitAction, CompileAction, CompressAction, DispatchAction,
+    ForeignAction, MergeAction, RefMovedAction, Summarize, ToolResultAction,
 };
 pub use crate::chain::{AnyHandler, Handler, Hooks, OnFailure, UnknownHandler};
 pub use crate::config::ToolSummarization;

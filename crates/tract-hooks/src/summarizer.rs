@@ -293,10 +293,7 @@ pub fn check_summary(
     }
     let missing: Vec<String> =
         request.must_keep.iter().filter(|text| !summary.contains(*text)).cloned().collect();
-    match missing.is_empty() {
-        true => Ok(()),
-        false => Err(SummaryError::Misses { missing }),
-    }
+    if missing.is_empty() { Ok(()) } else { Err(SummaryError::Misses { missing }) }
 }
 
 /// Asks for a summary until it does, at most [`SUMMARY_ATTEMPTS`] times; each time for so long at
@@ -343,9 +340,10 @@ pub async fn summarize_all_guarded(
     limit: Option<Duration>,
 ) -> Result<Vec<Summary>, SummaryError> {
     let found = guarded(limit, port.summarize_all(requests)).await??;
-    match found.len() == requests.len() {
-        true => Ok(found),
-        false => Err(SummaryError::WrongCount { expected: requests.len(), found: found.len() }),
+    if found.len() == requests.len() {
+        Ok(found)
+    } else {
+        Err(SummaryError::WrongCount { expected: requests.len(), found: found.len() })
     }
 }
 

@@ -16,9 +16,10 @@ use tract_core::block_on as run;
 /// Waits once.
 async fn pause() {
     let mut waited = false;
-    std::future::poll_fn(|context| match std::mem::replace(&mut waited, true) {
-        true => Poll::Ready(()),
-        false => {
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut waited, true) {
+            Poll::Ready(())
+        } else {
             context.waker().wake_by_ref();
             Poll::Pending
         }
@@ -156,10 +157,7 @@ fn handlers_may_wait() {
     impl Handler<BeforeMerge> for Slow {
         async fn handle(&self, merge: &BeforeMerge) -> MergeAction {
             pause().await;
-            match merge.fast_forward {
-                true => MergeAction::Approve,
-                false => MergeAction::Pass,
-            }
+            if merge.fast_forward { MergeAction::Approve } else { MergeAction::Pass }
         }
     }
     let hooks = Hooks::new().handler("slow", Slow).on_async(

@@ -110,9 +110,6 @@ impl<'b, 'r> Known<'b, 'r> {
                 batch.tools.iter().any(|row| row.id == id) || view.tool(id)?.is_some()
             }
         };
-        match is_known {
-            true => Ok(()),
-            false => Err(StoreError::missing(view.backend, "apply", object)),
-        }
+        if is_known { Ok(()) } else { Err(StoreError::missing(view.backend, "apply", object)) }
     }
 }

@@ -50,10 +50,7 @@ impl KvRead for KvMap {
         let to = scan.to.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let range = self.spaces[scan.space as usize]
             .range::<[u8], _>((Bound::Included(scan.from.as_slice()), to));
-        match scan.reverse {
-            false => each(range, visit),
-            true => each(range.rev(), visit),
-        }
+        if scan.reverse { each(range.rev(), visit) } else { each(range, visit) }
     }
 }
 

@@ -24,9 +24,10 @@ impl View<'_> {
         let mut rest = keys;
         while !rest.is_empty() {
             let (run, after) = rest.split_at(run_of(rest));
-            match run.len() >= RUN {
-                true => self.scan_run(run, &mut found)?,
-                false => found.extend(run.iter().map(|_| None)),
+            if run.len() >= RUN {
+                self.scan_run(run, &mut found)?
+            } else {
+                found.extend(run.iter().map(|_| None))
             }
             // A hint may be wrong: what the scan did not give is looked up.
             let from = found.len() - run.len();

@@ -122,10 +122,7 @@ impl View<'_> {
                 .and_then(|(_, record)| Commit::decode_any(record).ok());
             suspect |= other.is_none_or(|other| keys::head(other.id().as_bytes()) != head);
         }
-        match suspect {
-            true => Err(self.corrupt(ObjectId::Commit(id))),
-            false => Ok(None),
-        }
+        if suspect { Err(self.corrupt(ObjectId::Commit(id))) } else { Ok(None) }
     }
 
     /// Finds a blob by its id, first at the hint.
@@ -153,10 +150,7 @@ impl View<'_> {
             }
             suspect |= keys::head(blob.id().as_bytes()) != head;
         }
-        match suspect {
-            true => Err(self.corrupt(ObjectId::Blob(id))),
-            false => Ok(None),
-        }
+        if suspect { Err(self.corrupt(ObjectId::Blob(id))) } else { Ok(None) }
     }
 
     /// Finds where a blob lies whose bytes are at hand: comparing is cheaper than hashing.
@@ -303,9 +297,10 @@ impl View<'_> {
             if wanted(&entry) {
                 entries.push(entry);
             }
-            Ok(match entries.len() >= limit {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+            Ok(if entries.len() >= limit {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             })
         })?;
         Ok(entries)

@@ -74,9 +74,10 @@ fn repair(overlay: &mut Overlay<'_>, repo: Repo, backend: &'static str) -> Store
         .collect::<StoreResult<Vec<_>>>()?
         .concat();
     let log = view.ref_log(&LogQuery::default()).unwrap_or_default();
-    let stale_batches = match log.is_empty() {
-        true => Vec::new(),
-        false => scan_keys(overlay, &repo.whole_index(Indexed::Batch))?,
+    let stale_batches = if log.is_empty() {
+        Vec::new()
+    } else {
+        scan_keys(overlay, &repo.whole_index(Indexed::Batch))?
     };
     let orphans = orphans(&view, &survey)?;
 

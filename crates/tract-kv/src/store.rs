@@ -17,8 +17,8 @@ use tract_core::id::{CommitId, RepoName, ToolId, ToolsetId};
 use tract_core::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
 use tract_core::refs::{LogEntry, RefName, RefTarget};
 use tract_core::store::{
-    BlobKey, BlockingStore, Capabilities, Damage, JoinBatches, LogQuery, StoreError, StoreErrorKind,
-    StoreResult, StoreStats, ThreadedStore, Walk, WalkPage, WriteMode,
+    BlobKey, BlockingStore, Capabilities, Damage, JoinBatches, LogQuery, StoreError,
+    StoreErrorKind, StoreResult, StoreStats, ThreadedStore, Walk, WalkPage, WriteMode,
 };
 
 /// The format that this build writes, and the newest that it reads.
@@ -85,9 +85,10 @@ impl<E: KvEngine> KvStore<E> {
     }
 
     fn check_open(&self, op: &'static str) -> StoreResult<()> {
-        match self.closed.load(Ordering::Acquire) {
-            true => Err(self.error(StoreErrorKind::Unavailable, op, "the store is closed")),
-            false => Ok(()),
+        if self.closed.load(Ordering::Acquire) {
+            Err(self.error(StoreErrorKind::Unavailable, op, "the store is closed"))
+        } else {
+            Ok(())
         }
     }
 
@@ -373,9 +374,6 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
     }
 
     fn close(&self) -> StoreResult<()> {
-        match self.closed.swap(true, Ordering::AcqRel) {
-            true => Ok(()),
-            false => self.engine.close(),
-        }
+        if self.closed.swap(true, Ordering::AcqRel) { Ok(()) } else { self.engine.close() }
     }
 }

@@ -12,7 +12,8 @@ use tract_core::object::{Blob, ObjectId, ToolEntry, Toolset};
 use tract_core::refs::{Expect, LogNote, RefEdit, RefName, RefTarget};
 use tract_core::schema::ToolSchema;
 use tract_core::store::{
-    BlobKey, BlockingStore, LocationHint, LogQuery, WalkEntry, StoreError, StoreErrorKind, StoreResult, Walk,
+    BlobKey, BlockingStore, LocationHint, LogQuery, StoreError, StoreErrorKind, StoreResult, Walk,
+    WalkEntry,
 };
 
 const TOOL: &str = r#"{"name":"calculate","input_schema":{"type":"object"}}"#;
@@ -400,13 +401,12 @@ fn a_failed_write_poisons_unless_nothing_was_written() {
         }
         store.engine().writes_left.store(9, Ordering::SeqCst);
         let again = store.apply_group(&group[..1]).remove(0);
-        match poisons {
-            true => {
-                let error = again.unwrap_err();
-                assert_eq!(error.kind, StoreErrorKind::Poisoned);
-                assert!(error.message.contains("no luck"), "it says what failed: {error}");
-            }
-            false => assert_eq!(again.unwrap(), Applied::Done),
+        if poisons {
+            let error = again.unwrap_err();
+            assert_eq!(error.kind, StoreErrorKind::Poisoned);
+            assert!(error.message.contains("no luck"), "it says what failed: {error}");
+        } else {
+            assert_eq!(again.unwrap(), Applied::Done)
         }
     }
 }

@@ -157,10 +157,8 @@ impl Segment {
     pub(super) fn decode(value: &[u8]) -> Option<Self> {
         let mut reader = Reader(value);
         let tip = reader.array().map(u32::from_be_bytes)?;
-        let parent = match reader.0.is_empty() {
-            true => None,
-            false => Some(reader.array().map(u64::from_be_bytes)?),
-        };
+        let parent =
+            if reader.0.is_empty() { None } else { Some(reader.array().map(u64::from_be_bytes)?) };
         reader.end().map(|()| Self { tip, parent })
     }
 }

@@ -13,7 +13,7 @@ use tract_core::commit::Commit;
 use tract_core::id::CommitId;
 use tract_core::object::ObjectId;
 use tract_core::parallel;
-use tract_core::store::{LocationHint, WalkEntry, StoreError, StoreResult, Walk, WalkPage};
+use tract_core::store::{LocationHint, StoreError, StoreResult, Walk, WalkEntry, WalkPage};
 
 /// How many records are read and decoded before they are looked at; few at first where a walk ends
 /// at a commit that it may soon come to.
@@ -186,10 +186,7 @@ impl View<'_> {
             }
             values.push((expected, Bytes::copy_from_slice(value)));
             expected = expected.wrapping_sub(1);
-            Ok(match values.len() < most {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(()),
-            })
+            Ok(if values.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         })?;
         Ok(values)
     }

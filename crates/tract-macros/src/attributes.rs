@@ -43,9 +43,12 @@ impl Options {
 
     pub(crate) fn parse_for_type(tokens: TokenStream) -> Result<Self> {
         let mut options = Self::default();
-        let parser = syn::meta::parser(|meta| match meta.path.is_ident("crate") {
-            true => options.read(&meta),
-            false => Err(meta.error("`#[tool_type]` takes no option but `crate = path`")),
+        let parser = syn::meta::parser(|meta| {
+            if meta.path.is_ident("crate") {
+                options.read(&meta)
+            } else {
+                Err(meta.error("`#[tool_type]` takes no option but `crate = path`"))
+            }
         });
         parser.parse2(tokens)?;
         Ok(options)
@@ -114,9 +117,10 @@ fn once<T>(slot: &mut Option<T>, value: T, span: Span) -> Result<()> {
 }
 
 fn flag(meta: &ParseNestedMeta<'_>, span: Span) -> Result<Span> {
-    match meta.input.peek(Token![=]) {
-        true => Err(meta.error("a flag takes no value: write it, or leave it out")),
-        false => Ok(span),
+    if meta.input.peek(Token![=]) {
+        Err(meta.error("a flag takes no value: write it, or leave it out"))
+    } else {
+        Ok(span)
     }
 }
 
@@ -152,9 +156,10 @@ pub(crate) fn of_parameter(attribute: &Attribute) -> Result<ParameterDefault> {
                  `#[serde(..)]` and `#[schemars(..)]` for all else",
             ));
         }
-        let given = match meta.input.peek(Token![=]) {
-            true => ParameterDefault::As(Box::new(meta.value()?.parse()?)),
-            false => ParameterDefault::Plain,
+        let given = if meta.input.peek(Token![=]) {
+            ParameterDefault::As(Box::new(meta.value()?.parse()?))
+        } else {
+            ParameterDefault::Plain
         };
         match found.replace(given) {
             None => Ok(()),

@@ -9,7 +9,7 @@ use syn::{
     ReturnType, Signature, Type,
 };
 
-use crate::attributes::{ParameterDefault, Options};
+use crate::attributes::{Options, ParameterDefault};
 use crate::signature::{Argument, ParameterSource, check_signature, last_segment, parameters};
 use crate::{docs, names, paths};
 
@@ -126,9 +126,10 @@ fn fields(
         if !arguments.iter().any(|argument| plain(argument) == entry.name) {
             let names: Vec<String> =
                 arguments.iter().map(|argument| format!("`{}`", plain(argument))).collect();
-            let has = match names.is_empty() {
-                true => "the function has none".to_owned(),
-                false => format!("the function has {}", names.join(", ")),
+            let has = if names.is_empty() {
+                "the function has none".to_owned()
+            } else {
+                format!("the function has {}", names.join(", "))
             };
             let error = Error::new(
                 entry.span,
@@ -146,13 +147,14 @@ fn fields(
     let fields = arguments.iter().map(|argument| {
         let Argument { ident, ty, docs, others, default } = argument;
         let own = docs::full_text(&docs::lines(docs));
-        let text = match own.is_empty() {
-            false => own,
-            true => entries
+        let text = if own.is_empty() {
+            entries
                 .iter()
                 .find(|entry| entry.name == plain(argument))
                 .map(|entry| entry.text.clone())
-                .unwrap_or_default(),
+                .unwrap_or_default()
+        } else {
+            own
         };
         let doc = (!text.is_empty()).then(|| quote!(#[doc = #text]));
         let default = default.as_ref().map(|default| match default {
@@ -202,7 +204,9 @@ fn implementation(
     let handed = places.iter().map(|place| match place {
         ParameterSource::Argument(name) => quote!(#given.0.#name),
         ParameterSource::Context { by_value: false } => quote!(#context),
-        ParameterSource::Context { by_value: true } => quote!(::core::clone::Clone::clone(#context)),
+        ParameterSource::Context { by_value: true } => {
+            quote!(::core::clone::Clone::clone(#context))
+        }
     });
     // A plain function is called on the thread that polls the call: one that blocks for long uses
     // `blocking`, as an async one does.
@@ -288,17 +292,19 @@ fn answer(
         let result = quote_spanned! {span=>
             #private::Fallible::into_result(#call).map_err(#private::failed)
         };
-        return match is(last.and_then(first_argument).and_then(last_segment), "ToolResult") {
-            true => (quote_spanned!(span=> <#value as #private::ToolResultParts>::Value), result),
-            false => (value, quote!(#result.map(#private::ToolResult::ok))),
+        return if is(last.and_then(first_argument).and_then(last_segment), "ToolResult") {
+            (quote_spanned!(span=> <#value as #private::ToolResultParts>::Value), result)
+        } else {
+            (value, quote!(#result.map(#private::ToolResult::ok)))
         };
     }
-    match is(last, "ToolResult") {
-        true => (
+    if is(last, "ToolResult") {
+        (
             quote_spanned!(span=> <#ty as #private::ToolResultParts>::Value),
             quote!(::core::result::Result::Ok(#call)),
-        ),
-        false => (quote!(#ty), quote!(::core::result::Result::Ok(#private::ToolResult::ok(#call)))),
+        )
+    } else {
+        (quote!(#ty), quote!(::core::result::Result::Ok(#private::ToolResult::ok(#call))))
     }
 }
 

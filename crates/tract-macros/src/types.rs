@@ -75,8 +75,9 @@ pub(crate) fn derives(
     let path = private.to_string().replace(' ', "");
     let serde = LitStr::new(&format!("{path}::serde"), Span::call_site());
     let schemars = LitStr::new(&format!("{path}::schemars"), Span::call_site());
-    let closed =
-        closed && !has_serde_word(attributes, "deny_unknown_fields") && !has_serde_word(attributes, "transparent");
+    let closed = closed
+        && !has_serde_word(attributes, "deny_unknown_fields")
+        && !has_serde_word(attributes, "transparent");
     let deny = closed.then(|| quote!(, deny_unknown_fields));
     Ok(quote! {
         #[derive(#private::serde::Deserialize, #private::schemars::JsonSchema)]

@@ -102,7 +102,8 @@ impl Answers {
     /// Returns the only request that is open, if there is exactly one.
     pub(crate) fn only_open(&self) -> Option<Box<str>> {
         let waiting = self.lock();
-        let mut open = waiting.iter().filter(|(_, waiting)| matches!(waiting, PendingRequest::Open));
+        let mut open =
+            waiting.iter().filter(|(_, waiting)| matches!(waiting, PendingRequest::Open));
         match (open.next(), open.next()) {
             (Some((id, _)), None) => Some(id.clone()),
             _ => None,

@@ -17,7 +17,7 @@ use rmcp::service::{Peer, RunningService, serve_client};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
 use crate::answers::Answers;
-use crate::client::{ProgressBoard, Client};
+use crate::client::{Client, ProgressBoard};
 use crate::error::{McpError, Result};
 #[cfg(feature = "http")]
 use crate::http::{Http, ServerUrl};

@@ -255,9 +255,10 @@ impl McpError {
             }
             _ => ToolError::other(message),
         };
-        match operator.is_empty() {
-            true => error.caused_by(self),
-            false => error.operator(operator).caused_by(self),
+        if operator.is_empty() {
+            error.caused_by(self)
+        } else {
+            error.operator(operator).caused_by(self)
         }
     }
 }

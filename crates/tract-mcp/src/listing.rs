@@ -34,9 +34,10 @@ impl ListingReader {
     /// Counts a page; says which limit all pages together are over.
     pub(crate) fn count(&mut self, page: &str, limit_bytes: usize) -> Result<(), String> {
         self.bytes = self.bytes.saturating_add(page.len());
-        match self.bytes > limit_bytes {
-            true => Err(format!("its tools take more than {limit_bytes} bytes")),
-            false => Ok(()),
+        if self.bytes > limit_bytes {
+            Err(format!("its tools take more than {limit_bytes} bytes"))
+        } else {
+            Ok(())
         }
     }
 
@@ -47,9 +48,12 @@ impl ListingReader {
         }
         let read = ToolSchema::parse(text).map_err(|error| error.to_string());
         let tool = read.and_then(|definition| McpTool::new(server, definition));
-        let tool = tool.and_then(|tool| match self.names.insert(tool.origin().to_owned()) {
-            true => Ok(tool),
-            false => Err(format!("a second tool of the name {:?}", tool.origin())),
+        let tool = tool.and_then(|tool| {
+            if self.names.insert(tool.origin().to_owned()) {
+                Ok(tool)
+            } else {
+                Err(format!("a second tool of the name {:?}", tool.origin()))
+            }
         });
         match tool {
             Ok(tool) => self.listing.tools.push(tool),

@@ -103,9 +103,8 @@ impl ServerCommand {
         let is_inherited = |name: &OsStr| {
             let text = name.to_str().unwrap_or_default();
             // There `PATH` is spelled `Path`.
-            let is_listed = |known: &&str| match cfg!(windows) {
-                true => known.eq_ignore_ascii_case(text),
-                false => *known == text,
+            let is_listed = |known: &&str| {
+                if cfg!(windows) { known.eq_ignore_ascii_case(text) } else { *known == text }
             };
             INHERITED.iter().any(is_listed)
                 || text.starts_with("LC_")

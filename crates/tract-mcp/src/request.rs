@@ -29,13 +29,12 @@ impl McpServer {
         }
         let usual = self.call_timeout();
         let timeout = context.remaining().map_or(usual, |left| left.min(usual));
-        match timeout.is_zero() {
-            true => Err(self.late(timeout)),
-            false => {
-                // One that the clock cannot express is never reached.
-                let far = Instant::now() + Duration::from_secs(60 * 60 * 24 * 365);
-                Ok(Deadline { at: Instant::now().checked_add(timeout).unwrap_or(far), timeout })
-            }
+        if timeout.is_zero() {
+            Err(self.late(timeout))
+        } else {
+            // One that the clock cannot express is never reached.
+            let far = Instant::now() + Duration::from_secs(60 * 60 * 24 * 365);
+            Ok(Deadline { at: Instant::now().checked_add(timeout).unwrap_or(far), timeout })
         }
     }
 
@@ -52,9 +51,10 @@ impl McpServer {
         };
         json::split_object(arguments).map_err(McpError::Arguments)?;
         // A message is a line.
-        let arguments = match arguments.contains(['\n', '\r']) {
-            true => json::canonical(arguments, Escapes::Raw).map_err(McpError::Arguments)?,
-            false => arguments.to_owned(),
+        let arguments = if arguments.contains(['\n', '\r']) {
+            json::canonical(arguments, Escapes::Raw).map_err(McpError::Arguments)?
+        } else {
+            arguments.to_owned()
         };
         let mut call = CallToolRequest::new(CallToolRequestParams::new(name.to_owned()));
         call.extensions.insert(RawArguments(arguments.into()));
@@ -149,9 +149,10 @@ impl McpServer {
             }
             Some(Err(_)) => Err(self.ended(reach).await),
             None => {
-                let (error, why) = match context.is_cancelled() {
-                    true => (McpError::Cancelled, "cancelled"),
-                    false => (self.late(deadline.timeout), "timeout"),
+                let (error, why) = if context.is_cancelled() {
+                    (McpError::Cancelled, "cancelled")
+                } else {
+                    (self.late(deadline.timeout), "timeout")
                 };
                 // Told on a best-effort basis: a server that hangs may not take it.
                 let told = handle.cancel(Some(why.to_owned()));

@@ -101,11 +101,12 @@ impl CallResult {
                 .operator(error.to_string())
         })?;
         let text = self.text();
-        Ok(match self.is_error {
-            false => ToolResult::ok(RenderedValue::from_json(json).shown_as(text)),
-            true => ToolResult::error(text)
+        Ok(if self.is_error {
+            ToolResult::error(text)
                 .value(RenderedValue::from_json(json))
-                .exclude_value_from_context(),
+                .exclude_value_from_context()
+        } else {
+            ToolResult::ok(RenderedValue::from_json(json).shown_as(text))
         })
     }
 }

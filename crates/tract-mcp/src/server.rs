@@ -165,7 +165,8 @@ impl McpServer {
         connection: Connection,
         changes: Arc<AtomicU64>,
     ) -> Self {
-        let life = Mutex::new(ConnectionState { connection: Some(connection), number: 0, restarts: 0 });
+        let life =
+            Mutex::new(ConnectionState { connection: Some(connection), number: 0, restarts: 0 });
         let (listed, listing) = Default::default();
         Self(Arc::new(Inner { label, identity, options, way, life, changes, listed, listing }))
     }
@@ -320,7 +321,8 @@ impl McpServer {
         let mut listed = self.listed();
         // A listing that took longer may be the older one.
         if listed.changes.is_none_or(|changes| changes <= reach.changes) {
-            *listed = CachedListing { changes: Some(reach.changes), definitions: definitions.collect() };
+            *listed =
+                CachedListing { changes: Some(reach.changes), definitions: definitions.collect() };
         }
         drop(listed);
         Ok(listing)
@@ -404,10 +406,7 @@ impl McpServer {
 
 /// The label and the identity of a server: the label where one was given.
 fn named(label: String, unlabelled: impl FnOnce() -> (String, String)) -> (String, String) {
-    match label.is_empty() {
-        true => unlabelled(),
-        false => (label.clone(), label),
-    }
+    if label.is_empty() { unlabelled() } else { (label.clone(), label) }
 }
 
 /// How many pages of tools a server may have.

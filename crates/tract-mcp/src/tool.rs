@@ -121,9 +121,10 @@ impl McpTool {
         arguments: &str,
         context: &ToolContext,
     ) -> Result<crate::CallResult, McpError> {
-        match self.may_change {
-            true => self.server.call(self.origin(), arguments, context).await,
-            false => self.server.call_bound(&self.definition, arguments, context).await,
+        if self.may_change {
+            self.server.call(self.origin(), arguments, context).await
+        } else {
+            self.server.call_bound(&self.definition, arguments, context).await
         }
     }
 }

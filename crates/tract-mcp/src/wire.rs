@@ -12,7 +12,7 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::answers::{Answers, AnswerMatch};
+use crate::answers::{AnswerMatch, Answers};
 use crate::event::{Listener, McpEvent};
 
 /// Arguments of a call as their text, carried past `rmcp`, whose numbers are doubles.

@@ -64,10 +64,7 @@ pub enum ImportError {
 }
 
 fn at(path: &str) -> String {
-    match path.is_empty() {
-        true => String::new(),
-        false => format!("{path}: "),
-    }
+    if path.is_empty() { String::new() } else { format!("{path}: ") }
 }
 
 impl ImportError {

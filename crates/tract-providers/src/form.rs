@@ -244,9 +244,10 @@ pub fn compile_form(
         Form::Messages => Body::Object(neutral(&mut sheet)?),
         Form::Params(_) | Form::Conversation(_) => {
             let mut members = dialect.adapter().conversation(&mut sheet)?;
-            match form.is_plain() {
-                true => Body::Array(members.pop().map(|(_, list)| list).unwrap_or_default()),
-                false => Body::Object(members),
+            if form.is_plain() {
+                Body::Array(members.pop().map(|(_, list)| list).unwrap_or_default())
+            } else {
+                Body::Object(members)
             }
         }
     };
@@ -333,9 +334,10 @@ fn tools(
             }
         };
         let lowered = lowered.and_then(|(text, sent): (String, RequestTool)| {
-            match !profile.refuses_same_names || taken.insert(sent.sent_name.clone()) {
-                true => Ok((text, sent)),
-                false => Err((sent.sent_name, "a tool before it has the same name".to_owned())),
+            if !profile.refuses_same_names || taken.insert(sent.sent_name.clone()) {
+                Ok((text, sent))
+            } else {
+                Err((sent.sent_name, "a tool before it has the same name".to_owned()))
             }
         });
         match lowered {

@@ -109,10 +109,7 @@ fn accepted(longest: Option<usize>, id: &str) -> String {
     }
     let kept: String = id.chars().map(|c| if fits(c) { c } else { '_' }).take(28).collect();
     let hash = tract_core::hash::blob(id.as_bytes()).short();
-    match kept.is_empty() {
-        true => format!("call_{hash}"),
-        false => format!("{kept}_{hash}"),
-    }
+    if kept.is_empty() { format!("call_{hash}") } else { format!("{kept}_{hash}") }
 }
 
 fn fresh(id: &str, used: &HashSet<String>) -> String {

@@ -157,7 +157,8 @@ impl<'a> ConversationReader<'a> {
         beside: &[&str],
     ) -> Result<Self, ImportError> {
         foreign::refuse(request, dialect)?;
-        let (RequestSettings { tools, parameters }, messages) = Messages::begin(request, dialect, beside)?;
+        let (RequestSettings { tools, parameters }, messages) =
+            Messages::begin(request, dialect, beside)?;
         Ok(Self { id, dialect, meta, tools, parameters, messages })
     }
 
@@ -177,10 +178,7 @@ impl<'a> ConversationReader<'a> {
 
 fn keys(fields: &Fields<'_>) -> String {
     let names: Vec<_> = fields.members.iter().take(6).map(|(key, _)| format!("{key:?}")).collect();
-    match names.is_empty() {
-        true => "no members".to_owned(),
-        false => names.join(", "),
-    }
+    if names.is_empty() { "no members".to_owned() } else { names.join(", ") }
 }
 
 /// Reads all messages of a request.
@@ -205,12 +203,15 @@ const LISTED: usize = 100;
 fn repeated(request: &Node<'_>) -> Vec<Anomaly> {
     let mut found: Vec<Anomaly> = Vec::new();
     let mut left_out = 0_usize;
-    let note = |at: &str, key: &str| match found.len() < LISTED {
-        true => found.push(Anomaly {
-            at: if at.is_empty() { "the request".to_owned() } else { at.to_owned() },
-            what: format!("member {key:?} is there twice; the last one counts"),
-        }),
-        false => left_out += 1,
+    let note = |at: &str, key: &str| {
+        if found.len() < LISTED {
+            found.push(Anomaly {
+                at: if at.is_empty() { "the request".to_owned() } else { at.to_owned() },
+                what: format!("member {key:?} is there twice; the last one counts"),
+            })
+        } else {
+            left_out += 1
+        }
     };
     // A text that is no JSON was refused before.
     let _ = json::repeated_keys(request.raw, note);

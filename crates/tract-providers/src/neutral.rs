@@ -150,7 +150,11 @@ impl<'a> OutgoingMessage<'a> {
 
 /// Arguments as an object: the text as it is where it is one, else `{}`. Empty text is no fault,
 /// and what was recorded so stays when nothing is repaired.
-pub(crate) fn arguments_object<'a>(out: &mut OutgoingMessage<'_>, id: &str, arguments: &'a str) -> &'a str {
+pub(crate) fn arguments_object<'a>(
+    out: &mut OutgoingMessage<'_>,
+    id: &str,
+    arguments: &'a str,
+) -> &'a str {
     let trimmed = arguments.trim();
     let as_it_was = out.own && !out.repairing && tract_core::json::check(trimmed).is_ok();
     if as_it_was || crate::raw::is_object(trimmed) {

@@ -113,10 +113,7 @@ pub(crate) fn object(members: &[(&str, &str)]) -> String {
 
 /// A list of one, where it is none.
 pub(crate) fn list(value: &str) -> String {
-    match value.starts_with('[') {
-        true => value.to_owned(),
-        false => raw::array([value]),
-    }
+    if value.starts_with('[') { value.to_owned() } else { raw::array([value]) }
 }
 
 /// Sets one member of an object in the body; the others stay.

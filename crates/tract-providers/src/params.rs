@@ -11,7 +11,7 @@ use tract_schema::{Aliases, Dialect};
 use crate::adapter::{DialectAdapter as _, Members};
 use crate::error::ReplyError;
 use crate::form::Form;
-use crate::prefix::{Blocks, PrefixSource, PrefixHash};
+use crate::prefix::{Blocks, PrefixHash, PrefixSource};
 use crate::raw::{self, Object};
 use crate::stream::Assembler;
 

@@ -103,10 +103,7 @@ pub(crate) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     fn inner(&self, key: &str) -> String {
-        match self.path.is_empty() {
-            true => key.to_owned(),
-            false => format!("{}.{key}", self.path),
-        }
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
     /// The member, whatever it is; of equal keys the last.

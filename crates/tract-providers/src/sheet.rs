@@ -1,6 +1,6 @@
 //! A request that is being written: what it says, and what has been settled on for it.
 
-use tract_compile::{Compiled, Item, Repair, RepairKind, PlaceholderResult};
+use tract_compile::{Compiled, Item, PlaceholderResult, Repair, RepairKind};
 use tract_core::{Message, json};
 use tract_schema::Dialect;
 
@@ -73,7 +73,10 @@ impl<'a> RequestWriter<'a> {
                         .map_or((answer.call_id.as_str(), answer.name.as_str()), |sent| {
                             (&sent.id, &sent.name)
                         });
-                    (PrefixSource::Repair(Some(answer.answers.slot)), Some(stand_in(answer, id, name)))
+                    (
+                        PrefixSource::Repair(Some(answer.answers.slot)),
+                        Some(stand_in(answer, id, name)),
+                    )
                 }
             };
             if let Some(text) = text {

@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use support::{cassettes, compiled, compiled_but, member, of, same, trajectories};
 use tract_core::{Content, Draft, Part, StopReason, ToolSchema};
 use tract_providers::{
-    ProviderConversation, Dialect, Form, FormOptions, ImportError, PrefixSource, Pairing, RepairKind, ReplyError,
-    RequestForms, anthropic, compile_form, detect, ollama, openai, responses, why_miss,
+    Dialect, Form, FormOptions, ImportError, Pairing, PrefixSource, ProviderConversation,
+    RepairKind, ReplyError, RequestForms, anthropic, compile_form, detect, ollama, openai,
+    responses, why_miss,
 };
 
 /// Requests of our own in the shapes that those providers document; there are few recordings.
@@ -134,7 +135,9 @@ fn bad_input_is_refused_by_its_place() {
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
     assert!(matches!(openai::drafts_of(&deep), Err(ImportError::Json { .. })));
     assert!(ProviderConversation::read(&deep, None).is_err());
-    assert!(ProviderConversation::read("{\"a\":1}", None).unwrap_err().to_string().contains("\"a\""));
+    assert!(
+        ProviderConversation::read("{\"a\":1}", None).unwrap_err().to_string().contains("\"a\"")
+    );
     assert!(matches!(
         openai::drafts_of(r#"[{"role":"user","content":"\ud800"}]"#),
         Err(ImportError::Json { .. })

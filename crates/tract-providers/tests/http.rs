@@ -11,7 +11,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use support::server::{Answer, End, Server};
 use support::streams::{Exchange, Golden, Heard, Seeded, exchanges, goldens};
-use tract_core::{CancellationToken, ChatModel, ModelError, ModelRequest, ReplyDelta, Reply};
+use tract_core::{CancellationToken, ChatModel, ModelError, ModelRequest, Reply, ReplyDelta};
 use tract_providers::Dialect;
 use tract_providers::http::{HttpModel, HttpModelBuilder, RetryPolicy};
 
@@ -52,12 +52,11 @@ async fn stream(model: &HttpModel) -> (Heard, Result<Reply, ModelError>) {
 }
 
 async fn ask(exchange: &Exchange, model: &HttpModel) -> (Option<Heard>, Result<Reply, ModelError>) {
-    match exchange.is_stream() {
-        true => {
-            let (heard, reply) = stream(model).await;
-            (Some(heard), reply)
-        }
-        false => (None, model.chat(&ModelRequest::default()).await),
+    if exchange.is_stream() {
+        let (heard, reply) = stream(model).await;
+        (Some(heard), reply)
+    } else {
+        (None, model.chat(&ModelRequest::default()).await)
     }
 }
 
@@ -199,9 +198,10 @@ fn requests_are_sent_as_each_provider_wants_them() {
             let model = builder(&server, dialect).header("X-Beta", "b").build().unwrap();
             for streaming in [false, true] {
                 server.will_answer(json(400, "{}"));
-                let _ = match streaming {
-                    true => model.stream(&request, &CancellationToken::new(), &mut |_| {}).await,
-                    false => model.chat(&request).await,
+                let _ = if streaming {
+                    model.stream(&request, &CancellationToken::new(), &mut |_| {}).await
+                } else {
+                    model.chat(&request).await
                 };
                 let asked = server.asked().remove(0);
                 assert_eq!(asked.path, path);
@@ -252,9 +252,10 @@ fn what_waiting_mends_is_tried_again() {
             );
             server.will_answer(json(200, "{\"id\"").end(End::Dropped));
             server.will_answer(json(200, CHAT));
-            let reply = match streaming {
-                true => stream(&model).await.1,
-                false => model.chat(&ModelRequest::default()).await,
+            let reply = if streaming {
+                stream(&model).await.1
+            } else {
+                model.chat(&ModelRequest::default()).await
             };
             assert_eq!(reply.unwrap().text(), "Hi");
             let asked = server.asked();

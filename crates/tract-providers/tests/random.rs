@@ -8,15 +8,19 @@ use proptest::prelude::*;
 use serde_json::Value;
 use support::{cassettes, compiled_but, rules, trajectories};
 use tract_core::{Content, Draft, Part};
-use tract_providers::{ProviderConversation, Form, FormOptions, Pairing, RequestForms, compile_form};
+use tract_providers::{
+    Form, FormOptions, Pairing, ProviderConversation, RequestForms, compile_form,
+};
 
 static POOL: LazyLock<Vec<Vec<Draft>>> = LazyLock::new(|| {
     let mut pool = Vec::new();
     let lines = trajectories().0.into_iter().step_by(5);
     let exchanges = cassettes("anthropic").0.into_iter().chain(cassettes("openai").0);
     for (_, text) in lines.chain(exchanges) {
-        let drafts =
-            ProviderConversation::read(&text, None).expect("recordings are well formed").imported.drafts;
+        let drafts = ProviderConversation::read(&text, None)
+            .expect("recordings are well formed")
+            .imported
+            .drafts;
         let has_calls = drafts.iter().any(|draft| draft.content.calls().next().is_some());
         if has_calls || pool.len() % 7 == 0 {
             pool.push(drafts);

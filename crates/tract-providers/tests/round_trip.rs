@@ -3,7 +3,7 @@
 mod support;
 
 use support::{cassettes, member, of, same, trajectories};
-use tract_providers::{ProviderConversation, Dialect, RequestForms};
+use tract_providers::{Dialect, ProviderConversation, RequestForms};
 
 #[test]
 fn every_trajectory_comes_back() {
@@ -11,7 +11,8 @@ fn every_trajectory_comes_back() {
     assert!(!all || lines.len() == 193, "{} trajectories", lines.len());
     let mut verbatim = 0;
     for (name, line) in &lines {
-        let conversation = ProviderConversation::read(line, None).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let conversation =
+            ProviderConversation::read(line, None).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(conversation.dialect, Dialect::OpenAi, "{name}");
         let context = of(&conversation.imported);
         let params = context.to_openai().unwrap();

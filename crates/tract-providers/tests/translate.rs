@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use support::{cassettes, compiled, of, rules, trajectories};
 use tract_compile::Compiled;
 use tract_core::{Draft, Part, Priority, ToolSchema};
-use tract_providers::{ProviderConversation, Dialect, Params, RepairKind, RequestForms};
+use tract_providers::{Dialect, Params, ProviderConversation, RepairKind, RequestForms};
 
 fn body(params: &Params) -> Value {
     params.to().expect("a body is JSON")

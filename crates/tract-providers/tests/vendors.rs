@@ -14,7 +14,9 @@ use serde::Deserialize;
 use support::{cassettes, compiled, member, of, trajectories};
 use tract_compile::Compiled;
 use tract_core::{Draft, ImageSource, JsonText, ModelRequest, Part, ToolSchema};
-use tract_providers::{ProviderConversation, Dialect, Form, FormOptions, Params, compile_form, params_of};
+use tract_providers::{
+    Dialect, Form, FormOptions, Params, ProviderConversation, compile_form, params_of,
+};
 
 /// The Python with the SDKs: `TRACT_VENDORS` names it, and `.ci/run` sets it. `None` leaves a test
 /// out, and says so; never in CI.

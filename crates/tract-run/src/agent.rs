@@ -8,7 +8,7 @@ use std::time::Duration;
 use tract_core::{CancellationToken, ChatModel, CommitId, JsonText, RefName, ToolContext};
 use tract_engine::Repo;
 use tract_tools::budget::BudgetTracker;
-use tract_tools::dispatch::{DispatchOptions, Dispatcher, DispatchLimits};
+use tract_tools::dispatch::{DispatchLimits, DispatchOptions, Dispatcher};
 use tract_tools::pin::PinGate;
 use tract_tools::policy::PastCalls;
 use tract_tools::prompt::{Bindings, Prompt};

@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use tract_compile::Compiled;
 use tract_core::{CommitId, Content, ToolCall, ToolTraits};
-use tract_engine::{PendingRequest, RecordedDecision, Pending};
+use tract_engine::{Pending, PendingRequest, RecordedDecision};
 use tract_tools::dispatch::{Approval, CallKey};
 use tract_tools::{Call, Lookup, hydrate_with};
 
 use crate::agent::{Agent, OnResume};
 use crate::effects::{EffectStatus, Effects, HolderInfo, TakeOutcome};
 use crate::error::{Result, RunError};
-use crate::journal::{OtherBranches, Marked};
+use crate::journal::{Marked, OtherBranches};
 use crate::position::{Open, Position};
 use crate::progress::Progress;
 use crate::session::Stored;
-use crate::turn::{Calls, CallStep, TurnDone, TurnEnd};
+use crate::turn::{CallStep, Calls, TurnDone, TurnEnd};
 
 impl Agent {
     /// Answers the calls that are open; nothing when there are none.
@@ -89,10 +89,8 @@ impl Agent {
     async fn left_open(&self, head: CommitId, open: Open, effects: &Arc<Effects>) -> Result<Calls> {
         let marked = Marked::since(&self.repo, head, open.slot).await?;
         let waiting = self.repo.pending().await?;
-        let decisions = match marked.deferred.is_empty() {
-            true => Vec::new(),
-            false => self.repo.decisions().await?,
-        };
+        let decisions =
+            if marked.deferred.is_empty() { Vec::new() } else { self.repo.decisions().await? };
         let known = effects.known().await?;
         let mut calls = Calls {
             commit: open.commit,
@@ -149,9 +147,10 @@ impl Agent {
             }
             EffectStatus::Unknown { branch, .. } => {
                 effects.give_up(index);
-                match branch == self.branch.as_str() {
-                    true => CallStep::GiveUp(INTERRUPTED, "interrupted"),
-                    false => CallStep::GiveUp(INTERRUPTED_ELSEWHERE, "interrupted"),
+                if branch == self.branch.as_str() {
+                    CallStep::GiveUp(INTERRUPTED, "interrupted")
+                } else {
+                    CallStep::GiveUp(INTERRUPTED_ELSEWHERE, "interrupted")
                 }
             }
         }
@@ -194,10 +193,7 @@ impl Agent {
         };
         let mut strict = as_received.clone();
         strict.null_for_absent = true;
-        match !fits(&as_received) && fits(&strict) {
-            true => strict,
-            false => as_received,
-        }
+        if !fits(&as_received) && fits(&strict) { strict } else { as_received }
     }
 
     /// Makes the call that is run of those decisions that approve it, newest first: exactly what

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use tract_compile::Line;
 use tract_core::store::Walk;
 use tract_core::{
-    By, Change, Commit, CommitId, Content, Draft, JsonText, Kind, Op, Origin, Priority, RefName,
-    CommitRef,
+    By, Change, Commit, CommitId, CommitRef, Content, Draft, JsonText, Kind, Op, Origin, Priority,
+    RefName,
 };
 use tract_engine::Repo;
 use tract_engine::plan::{Details, NewContent, Request};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tract_core::{CommitId, StopReason, ToolCall, Usage};
 use tract_tools::Call;
-use tract_tools::dispatch::{CallAnswer, Approval, Recorded, ReplySource, TurnError};
+use tract_tools::dispatch::{Approval, CallAnswer, Recorded, ReplySource, TurnError};
 
 use crate::effects::Effects;
 use crate::journal::OtherBranches;

@@ -358,9 +358,10 @@ fn form_of(schema: &Value, shape: Shape) -> Result<ParametersForm, DefinitionErr
                 value.is_object()
                     && ["type", "description", "enum", "$ref", "anyOf"].iter().any(has)
             };
-            match members.values().any(looks_like_property) {
-                true => Ok(ParametersForm::Bare),
-                false => Ok(ParametersForm::Schema),
+            if members.values().any(looks_like_property) {
+                Ok(ParametersForm::Bare)
+            } else {
+                Ok(ParametersForm::Schema)
             }
         }
     }

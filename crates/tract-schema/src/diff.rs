@@ -51,14 +51,13 @@ struct Visible<'a>(&'a str);
 impl fmt::Display for Visible<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for character in self.0.chars() {
-            match is_invisible(character) {
-                true => {
-                    let mut units = [0; 2];
-                    for unit in character.encode_utf16(&mut units) {
-                        write!(f, "\\u{unit:04x}")?;
-                    }
+            if is_invisible(character) {
+                let mut units = [0; 2];
+                for unit in character.encode_utf16(&mut units) {
+                    write!(f, "\\u{unit:04x}")?;
                 }
-                false => write!(f, "{character}")?,
+            } else {
+                write!(f, "{character}")?
             }
         }
         Ok(())

@@ -198,10 +198,7 @@ impl Lint {
 
     fn description(&mut self, given: Option<&str>, options: &LintOptions) {
         let text = given.unwrap_or_default().trim();
-        let (most, level) = match options.own {
-            true => (200, Level::Warning),
-            false => (1024, Level::Hint),
-        };
+        let (most, level) = if options.own { (200, Level::Warning) } else { (1024, Level::Hint) };
         let found = text.chars().count();
         if text.is_empty() {
             let note = "say what it does and when to use it: models choose by it";

@@ -68,9 +68,10 @@ fn lowered(text: &str, view: &ToolView<'_>, to: Dialect, sent: &str) -> Result<L
                 strict: false,
             });
         }
-        let name = match view.name.is_empty() {
-            true => view.other("type").and_then(shape::string).unwrap_or_default(),
-            false => view.name.clone(),
+        let name = if view.name.is_empty() {
+            view.other("type").and_then(shape::string).unwrap_or_default()
+        } else {
+            view.name.clone()
         };
         return Ok(Lowered::LeftOut { name, reason: format!("only {owner} knows this tool") });
     }

@@ -32,10 +32,7 @@ fn plain(byte: u8) -> bool {
 /// assert_eq!(alias(Dialect::OpenAi, "fs.read"), "fs_read_8a61f454");
 /// ```
 pub fn alias(dialect: Dialect, name: &str) -> Cow<'_, str> {
-    match accepts(dialect, name) {
-        true => Cow::Borrowed(name),
-        false => Cow::Owned(made(name, 8)),
-    }
+    if accepts(dialect, name) { Cow::Borrowed(name) } else { Cow::Owned(made(name, 8)) }
 }
 
 /// Returns a name that is near a refused one and that every provider accepts, for people to take.
@@ -60,10 +57,7 @@ pub fn suggestion(name: &str) -> String {
         before = c;
     }
     let kept: String = out.trim_matches('_').chars().take(MAX_NAME).collect();
-    match kept.is_empty() {
-        true => "tool".to_owned(),
-        false => kept,
-    }
+    if kept.is_empty() { "tool".to_owned() } else { kept }
 }
 
 fn made(name: &str, digits: usize) -> String {

@@ -225,10 +225,7 @@ impl Param {
                 target.rsplit('/').next().unwrap_or(target).to_owned()
             }
         };
-        match self.nullable && words != "null" {
-            true => format!("{words} or null"),
-            false => words,
-        }
+        if self.nullable && words != "null" { format!("{words} or null") } else { words }
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>, level: usize) -> fmt::Result {

@@ -140,9 +140,10 @@ pub fn to_strict(parameters: &str, dialect: Dialect) -> Result<Strict, JsonError
         }
     }
     let cost = StrictCost { optional: work.optional, unions: work.unions };
-    Ok(match work.reasons.is_empty() {
-        true => Strict::Schema { parameters: root.write(), losses: work.losses, cost },
-        false => Strict::NotExpressible { reasons: work.reasons },
+    Ok(if work.reasons.is_empty() {
+        Strict::Schema { parameters: root.write(), losses: work.losses, cost }
+    } else {
+        Strict::NotExpressible { reasons: work.reasons }
     })
 }
 

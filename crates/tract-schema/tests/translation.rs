@@ -117,10 +117,7 @@ fn every_recorded_definition_goes_to_every_other_shape_and_back_or_the_report_sa
             let said: BTreeSet<String> =
                 sent.losses.iter().chain(&back.losses).map(|loss| loss.path.clone()).collect();
             assert!(missing.is_subset(&said), "{to:?} {given}\n{missing:?} {said:?}");
-            match missing.is_empty() {
-                true => whole += 1,
-                false => reported += 1,
-            }
+            if missing.is_empty() { whole += 1 } else { reported += 1 }
         }
     }
     println!("{whole} whole, {reported} with a report, {apart} of one provider alone");

@@ -74,9 +74,12 @@ pub(crate) async fn long(
     let sql = link.sql(&format!("SELECT * FROM {{s}}.apply({})", parameters.join(", ")));
     let blobs: Vec<&Blob> =
         if is_large { blobs(batch).into_values().collect() } else { Vec::new() };
-    let once = async || match is_large {
-        true => portions::once(link, OP, &blobs, &sql, &args, deadline).await,
-        false => link.once(OP, &Scope::Own, &sql, &args, Some(deadline)).await,
+    let once = async || {
+        if is_large {
+            portions::once(link, OP, &blobs, &sql, &args, deadline).await
+        } else {
+            link.once(OP, &Scope::Own, &sql, &args, Some(deadline)).await
+        }
     };
     let rows = link.until_answered(tried, true, Some(deadline), once).await?;
     let row = rows.first().ok_or_else(unanswered)?;
@@ -93,7 +96,11 @@ pub(crate) fn unanswered() -> StoreError {
     damaged(OP, "expected one answer to a write, found none")
 }
 
-pub(crate) fn applied(target: &Target, batch: &Batch, answer: ServerAnswer) -> StoreResult<Applied> {
+pub(crate) fn applied(
+    target: &Target,
+    batch: &Batch,
+    answer: ServerAnswer,
+) -> StoreResult<Applied> {
     let Target { link, repo, writers } = target;
     let ServerAnswer { status, what, found, sum } = answer;
     let what = what.as_deref().unwrap_or_default();
@@ -138,7 +145,12 @@ pub(crate) fn applied(target: &Target, batch: &Batch, answer: ServerAnswer) -> S
     }
 }
 
-fn arguments(link: &Connector, repo: &RepoName, batch: &Batch, is_large: bool) -> StoreResult<Args> {
+fn arguments(
+    link: &Connector,
+    repo: &RepoName,
+    batch: &Batch,
+    is_large: bool,
+) -> StoreResult<Args> {
     let note = encode_note(&batch.note);
     let args = Args::new()
         .text(repo.as_str())
@@ -244,9 +256,10 @@ fn objects(args: Args, batch: &Batch, is_large: bool) -> StoreResult<Args> {
     let parents = commits.iter().map(|commit| Some(Raw::id(commit.parent()?.as_bytes()))).collect();
     Ok(args
         .ids(blobs.keys().map(BlobId::as_bytes))
-        .raws(match is_large {
-            true => Vec::new(),
-            false => blobs.values().map(|blob| Raw(blob.bytes().clone())).collect(),
+        .raws(if is_large {
+            Vec::new()
+        } else {
+            blobs.values().map(|blob| Raw(blob.bytes().clone())).collect()
         })
         .ids(commits.iter().map(|commit| *commit.id().as_bytes()))
         .raws(records.into_iter().map(Raw::from).collect())

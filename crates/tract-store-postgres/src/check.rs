@@ -48,7 +48,11 @@ pub(crate) struct Check<'l> {
 }
 
 /// Checks a repository; with `repair`, builds anew what is derived.
-pub(crate) async fn check(link: &Connector, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>> {
+pub(crate) async fn check(
+    link: &Connector,
+    repo: &RepoName,
+    repair: bool,
+) -> StoreResult<Vec<Damage>> {
     let Some(number) = link.repo(OP, repo).await? else { return Ok(Vec::new()) };
     let snapshot = link.snapshot(OP, repo).await?;
     let mut check = Check {
@@ -69,10 +73,7 @@ pub(crate) async fn check(link: &Connector, repo: &RepoName, repair: bool) -> St
     check.places().await?;
     check.tools().await?;
     check.refs().await?;
-    let derived = match repair {
-        true => Some(DerivedTables::from(&check).await?),
-        false => None,
-    };
+    let derived = if repair { Some(DerivedTables::from(&check).await?) } else { None };
     let damage = check.damage;
     // Its connection may be the only one that the pool has.
     snapshot.end().await?;

@@ -75,9 +75,10 @@ pub(crate) fn corrupt(op: &'static str, object: ObjectId) -> StoreError {
 pub(crate) fn failed(op: &'static str, error: Error) -> Failed {
     let Some(state) = error.code().cloned() else {
         // Whatever the driver cannot read or write is not what a server of ours says.
-        let kind = match error.is_closed() || is_io(&error) {
-            true => StoreErrorKind::Unavailable,
-            false => StoreErrorKind::Engine,
+        let kind = if error.is_closed() || is_io(&error) {
+            StoreErrorKind::Unavailable
+        } else {
+            StoreErrorKind::Engine
         };
         let broken = kind == StoreErrorKind::Unavailable;
         let error = new(kind, op, error.to_string()).with_source(error);

@@ -51,7 +51,11 @@ pub(crate) fn script(partitions: u16, row_security: bool) -> String {
 }
 
 /// Gives a store the functions of this build; `false` where this role may not, or not now.
-pub(crate) async fn renew(link: &Connector, partitions: u16, row_security: bool) -> StoreResult<bool> {
+pub(crate) async fn renew(
+    link: &Connector,
+    partitions: u16,
+    row_security: bool,
+) -> StoreResult<bool> {
     let mut script = script(partitions, row_security);
     if row_security {
         // Stores of earlier editions protect tables as wholes alone.

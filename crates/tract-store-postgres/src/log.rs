@@ -21,9 +21,10 @@ pub(crate) fn ref_row(
     let name: String = column(op, row, 0)?;
     let target: &[u8] = column(op, row, 1)?;
     let sum: i64 = column(op, row, 2)?;
-    let read = match ref_sum(repo, &name, target) == sum {
-        true => RefName::new(name.as_str()).ok().zip(decode_target(target)),
-        false => None,
+    let read = if ref_sum(repo, &name, target) == sum {
+        RefName::new(name.as_str()).ok().zip(decode_target(target))
+    } else {
+        None
     };
     Ok((name, read))
 }

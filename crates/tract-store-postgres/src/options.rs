@@ -155,15 +155,14 @@ fn schema_name(name: &str) -> StoreResult<String> {
     let fits = |(n, byte): (usize, u8)| {
         byte.is_ascii_lowercase() || byte == b'_' || (n > 0 && byte.is_ascii_digit())
     };
-    match (1..=63).contains(&name.len()) && name.bytes().enumerate().all(fits) {
-        true => Ok(name.to_owned()),
-        false => {
-            let message = format!(
-                "expected a schema of lower-case letters, digits and _, found {:?}",
-                name.chars().take(80).collect::<String>()
-            );
-            Err(new(StoreErrorKind::Invalid, "open", message))
-        }
+    if (1..=63).contains(&name.len()) && name.bytes().enumerate().all(fits) {
+        Ok(name.to_owned())
+    } else {
+        let message = format!(
+            "expected a schema of lower-case letters, digits and _, found {:?}",
+            name.chars().take(80).collect::<String>()
+        );
+        Err(new(StoreErrorKind::Invalid, "open", message))
     }
 }
 

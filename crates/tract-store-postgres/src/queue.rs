@@ -188,9 +188,10 @@ impl State {
         for name in names {
             if let Some(queue) = self.refs.get_mut(name) {
                 queue.moving = false;
-                match queue.waiting.is_empty() {
-                    true => _ = self.refs.remove(name),
-                    false => self.ready.push_back(name.clone()),
+                if queue.waiting.is_empty() {
+                    _ = self.refs.remove(name)
+                } else {
+                    self.ready.push_back(name.clone())
                 }
             }
         }

@@ -77,7 +77,12 @@ impl DerivedTables {
     }
 
     /// Puts it in the place of what is stored.
-    pub(crate) async fn store(&self, link: &Connector, repo: &RepoName, number: i64) -> StoreResult<()> {
+    pub(crate) async fn store(
+        &self,
+        link: &Connector,
+        repo: &RepoName,
+        number: i64,
+    ) -> StoreResult<()> {
         store(link, repo, number, self).await
     }
 }

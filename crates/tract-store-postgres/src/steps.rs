@@ -155,7 +155,10 @@ mod tests {
     /// A format after the present one, and one after that.
     const NEXT: [Migration; 2] = [
         Migration { from: FORMAT + 1, sql: "UPDATE {s}.repos SET extra = extra || '!'" },
-        Migration { from: FORMAT, sql: "ALTER TABLE {s}.repos ADD COLUMN extra text DEFAULT 'new'" },
+        Migration {
+            from: FORMAT,
+            sql: "ALTER TABLE {s}.repos ADD COLUMN extra text DEFAULT 'new'",
+        },
     ];
     const BROKEN: [Migration; 2] =
         [NEXT[1], Migration { from: FORMAT + 1, sql: "INSERT INTO {s}.nowhere VALUES (1)" }];

@@ -100,7 +100,11 @@ impl PostgresStore {
         self.link.has_row_security()
     }
 
-    async fn run<T, F>(&self, op: &'static str, work: impl FnOnce(Arc<Connector>) -> F) -> StoreResult<T>
+    async fn run<T, F>(
+        &self,
+        op: &'static str,
+        work: impl FnOnce(Arc<Connector>) -> F,
+    ) -> StoreResult<T>
     where
         T: Send + 'static,
         F: Future<Output = StoreResult<T>> + Send + 'static,

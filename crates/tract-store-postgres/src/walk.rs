@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tokio_postgres::types::Type;
-use tract_core::store::{WalkEntry, Walk, WalkPage};
+use tract_core::store::{Walk, WalkEntry, WalkPage};
 use tract_core::{Commit, CommitId, ObjectId, RepoName, StoreError, StoreResult};
 
 use crate::args::{Args, Raw};

@@ -22,7 +22,10 @@ pub type RedbStore = KvStore<RedbEngine>;
 /// format of a later version, `Busy` when it is open elsewhere for longer than the timeout,
 /// `Corrupt` for a damaged file, `Unavailable` when the operating system refuses or when a file
 /// to be read only needs repair. A file that may be read and not written is opened for reading.
-pub fn open(path: impl AsRef<Path>, options: &RedbOptions) -> StoreResult<ThreadedStore<RedbStore>> {
+pub fn open(
+    path: impl AsRef<Path>,
+    options: &RedbOptions,
+) -> StoreResult<ThreadedStore<RedbStore>> {
     let engine = open_engine(path.as_ref(), options)?;
     Ok(ThreadedStore::new(KvStore::new(engine)?, options.write_mode))
 }

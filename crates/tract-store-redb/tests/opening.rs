@@ -274,10 +274,7 @@ fn a_flipped_bit_anywhere_is_found_or_harmless() {
     let header = (0..320).chain((320..4096).step_by(61));
     let step = ((used - 4096) / 400) | 1;
     for at in header.chain((4096..used).step_by(step)) {
-        match flip(&stored, at) {
-            true => found += 1,
-            false => harmless += 1,
-        }
+        if flip(&stored, at) { found += 1 } else { harmless += 1 }
     }
     println!("{found} flipped bits found, {harmless} harmless");
     assert!(found > 100, "{found} found, {harmless} not");

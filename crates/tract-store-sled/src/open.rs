@@ -27,7 +27,10 @@ const DEFAULT_TREE: &[u8] = b"__sled__default";
 /// `NoStore` when there is none, `NotAStore` for anything else that lies there, `TooNew` for a
 /// format of a later version, `Busy` when it is open elsewhere for longer than the timeout,
 /// `Corrupt` for damaged files, `Unavailable` when the operating system refuses.
-pub fn open(path: impl AsRef<Path>, options: &SledOptions) -> StoreResult<ThreadedStore<SledStore>> {
+pub fn open(
+    path: impl AsRef<Path>,
+    options: &SledOptions,
+) -> StoreResult<ThreadedStore<SledStore>> {
     let engine = open_engine(path.as_ref(), options)?;
     Ok(ThreadedStore::new(KvStore::new(engine)?, options.write_mode))
 }
@@ -109,9 +112,10 @@ fn inspect(path: &Path) -> StoreResult<bool> {
     if is_unfinished(path).map_err(io("open"))? {
         return Ok(false);
     }
-    match path.join("conf").is_file() && path.join("db").is_file() {
-        true => Ok(true),
-        false => not_a_store("another folder"),
+    if path.join("conf").is_file() && path.join("db").is_file() {
+        Ok(true)
+    } else {
+        not_a_store("another folder")
     }
 }
 

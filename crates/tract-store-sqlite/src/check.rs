@@ -67,10 +67,7 @@ pub(crate) fn check(
     repo: i64,
     repair: bool,
 ) -> StoreResult<Vec<Damage>> {
-    let writing = match repair {
-        true => Some(WriteTransaction::begin(connection, OP)?),
-        false => None,
-    };
+    let writing = if repair { Some(WriteTransaction::begin(connection, OP)?) } else { None };
     let mut check = Check {
         connection,
         repo,
@@ -212,9 +209,10 @@ impl Check<'_> {
             let (at, h): (i64, i64) =
                 (row.get(0).map_err(engine(OP))?, row.get(1).map_err(engine(OP))?);
             let id = tract_core::hash::blob(bytes_of(row.get_ref(2).map_err(engine(OP))?));
-            match prefix(id.as_bytes()) == h {
-                true => drop(blobs.insert(at, id)),
-                false => bad.push(format!("blob {:016x}… reads as {id}", h as u64)),
+            if prefix(id.as_bytes()) == h {
+                drop(blobs.insert(at, id))
+            } else {
+                bad.push(format!("blob {:016x}… reads as {id}", h as u64))
             }
             Ok(())
         })?;

@@ -132,17 +132,16 @@ impl Tx<'_> {
 
     /// Finds a blob by its bytes: a damaged one counts as none, so that storing it again heals.
     fn stored_blob(&mut self, repo: i64, blob: &Blob) -> StoreResult<Option<i64>> {
-        let row = match blob.bytes().len() > LARGE_BYTES {
-            true => match find_blob(self.connection, OP, repo, blob.id()) {
+        let row = if blob.bytes().len() > LARGE_BYTES {
+            match find_blob(self.connection, OP, repo, blob.id()) {
                 Ok(found) => found.map(|(row, _)| row),
                 Err(error) if matches!(error.kind, StoreErrorKind::Corrupt { .. }) => None,
                 Err(error) => return Err(error),
-            },
-            false => {
-                let sql = "SELECT id FROM blobs WHERE repo = ?1 AND h = ?2 AND data = ?3";
-                let h = prefix(blob.id().as_bytes());
-                self.number(sql, &[&repo, &h, &blob.bytes().as_ref()])?
             }
+        } else {
+            let sql = "SELECT id FROM blobs WHERE repo = ?1 AND h = ?2 AND data = ?3";
+            let h = prefix(blob.id().as_bytes());
+            self.number(sql, &[&repo, &h, &blob.bytes().as_ref()])?
         };
         if let Some(row) = row {
             self.fresh.places.insert((repo, ObjectId::Blob(blob.id())), row);

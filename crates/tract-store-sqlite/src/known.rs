@@ -27,7 +27,12 @@ static ANY_BLOB: LazyLock<String> = LazyLock::new(|| {
 impl Tx<'_> {
     /// Looks for what the usual batch brings, a commit and a blob, by one statement. `record` is
     /// the first commit's.
-    pub(crate) fn new_in(&mut self, repo: i64, batch: &Batch, record: &[u8]) -> StoreResult<NewObjects> {
+    pub(crate) fn new_in(
+        &mut self,
+        repo: i64,
+        batch: &Batch,
+        record: &[u8],
+    ) -> StoreResult<NewObjects> {
         let Some(first) = batch.commits.first() else { return Ok(NewObjects::default()) };
         let [blob] = batch.blobs.as_slice() else {
             let commit = self.stored_commit(repo, first.id(), record)?.is_none();

@@ -341,9 +341,10 @@ pub(crate) fn list(
         }
         let target = bytes_of(row.get_ref(1).map_err(engine(op))?);
         let sum: i64 = row.get(2).map_err(engine(op))?;
-        let read = match ref_sum(repo, &name, target) == sum {
-            true => decode_target(target).zip(RefName::new(name.as_str()).ok()),
-            false => None,
+        let read = if ref_sum(repo, &name, target) == sum {
+            decode_target(target).zip(RefName::new(name.as_str()).ok())
+        } else {
+            None
         };
         match read {
             Some((target, name)) => sound.push((name, target)),

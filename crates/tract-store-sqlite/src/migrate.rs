@@ -147,10 +147,7 @@ fn at(path: &Path, mut error: StoreError) -> StoreError {
 
 /// Sets what the one connection that writes needs.
 pub(crate) fn prepare_writer(connection: &Connection, options: &SqliteOptions) -> StoreResult<()> {
-    let synchronous = match options.unsafe_lose_on_power_loss {
-        true => "NORMAL",
-        false => "FULL",
-    };
+    let synchronous = if options.unsafe_lose_on_power_loss { "NORMAL" } else { "FULL" };
     // A checkpoint every 16 MiB of log: with the default of 4 they are a third of a batched write.
     connection
         .execute_batch(&format!(
@@ -206,11 +203,12 @@ fn inspect(connection: &Connection, path: &Path) -> StoreResult<StoreKind> {
         return Ok(StoreKind::Older);
     }
     let expected = TABLES.iter().map(|(name, sql)| (*name, *sql));
-    match version == i64::from(FORMAT)
+    if version == i64::from(FORMAT)
         && expected.eq(tables.iter().map(|(name, sql)| (name.as_str(), sql.as_str())))
     {
-        true => Ok(StoreKind::Ours),
-        false => Err(damaged("open", format!("the tables are not those of format {version}"))),
+        Ok(StoreKind::Ours)
+    } else {
+        Err(damaged("open", format!("the tables are not those of format {version}")))
     }
 }
 

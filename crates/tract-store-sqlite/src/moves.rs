@@ -70,12 +70,11 @@ impl Tx<'_> {
             return self.execute(sql, &[&repo, &name]).map(drop);
         };
         let sum = ref_sum(repo, name, &target);
-        let sql = match is_there {
-            true => "UPDATE refs SET target = ?3, sum = ?4 WHERE repo = ?1 AND name = ?2",
-            false => {
-                "INSERT INTO refs (repo, name, target, sum) VALUES (?1, ?2, ?3, ?4) \
+        let sql = if is_there {
+            "UPDATE refs SET target = ?3, sum = ?4 WHERE repo = ?1 AND name = ?2"
+        } else {
+            "INSERT INTO refs (repo, name, target, sum) VALUES (?1, ?2, ?3, ?4) \
                  ON CONFLICT (repo, name) DO UPDATE SET target = ?3, sum = ?4"
-            }
         };
         self.execute(sql, &[&repo, &name, &target, &sum]).map(drop)
     }

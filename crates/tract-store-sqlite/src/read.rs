@@ -75,10 +75,7 @@ pub(crate) fn find_commit(
             Ok(_) | Err(_) => damaged = true,
         }
     }
-    match damaged {
-        true => Err(corrupt(op, ObjectId::Commit(id))),
-        false => Ok(None),
-    }
+    if damaged { Err(corrupt(op, ObjectId::Commit(id))) } else { Ok(None) }
 }
 
 /// Finds a blob by its id.
@@ -100,10 +97,7 @@ pub(crate) fn find_blob(
         }
         damaged |= prefix(blob.id().as_bytes()) != h;
     }
-    match damaged {
-        true => Err(corrupt(op, ObjectId::Blob(id))),
-        false => Ok(None),
-    }
+    if damaged { Err(corrupt(op, ObjectId::Blob(id))) } else { Ok(None) }
 }
 
 fn blob_at(
@@ -219,11 +213,10 @@ pub(crate) fn small(
     while let Some(row) = rows.next().map_err(engine(op))? {
         let data = bytes_of(row.get_ref(1).map_err(engine(op))?);
         let sum: i64 = row.get(2).map_err(engine(op))?;
-        match small_sum(repo, kind, key, data) == sum {
-            true => {
-                sound.push(Small { id: row.get(0).map_err(engine(op))?, data: data.to_vec() });
-            }
-            false => damaged = true,
+        if small_sum(repo, kind, key, data) == sum {
+            sound.push(Small { id: row.get(0).map_err(engine(op))?, data: data.to_vec() });
+        } else {
+            damaged = true
         }
     }
     Ok((sound, damaged))
@@ -242,10 +235,7 @@ pub(crate) fn find_toolset(
             return Ok(Some((row.id, toolset)));
         }
     }
-    match damaged {
-        true => Err(corrupt(op, ObjectId::Toolset(id))),
-        false => Ok(None),
-    }
+    if damaged { Err(corrupt(op, ObjectId::Toolset(id))) } else { Ok(None) }
 }
 
 /// Finds where an object lies, by reading it.

@@ -129,8 +129,10 @@ mod tests {
     fn a_step_that_fails_takes_all_back() {
         let folder = tempfile::tempdir().expect("a folder");
         let (path, mut connection) = database(folder.path());
-        let bad =
-            [GOOD[1], Migration { from: 2, sql: "UPDATE t SET a = 7; INSERT INTO nowhere VALUES (1);" }];
+        let bad = [
+            GOOD[1],
+            Migration { from: 2, sql: "UPDATE t SET a = 7; INSERT INTO nowhere VALUES (1);" },
+        ];
         upgrade(&mut connection, &path, &bad, 3).expect_err("there is no such table");
         assert_eq!((value(&connection), version(&connection).expect("a version")), (1, 1));
         // And can be tried again, with steps that work.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use rusqlite::{Connection, params};
 use tract_core::store::{
-    BlobKey, BlockingStore, Capabilities, Damage, JoinBatches, LogQuery, StoreStats, ThreadedStore, Walk,
-    WalkPage,
+    BlobKey, BlockingStore, Capabilities, Damage, JoinBatches, LogQuery, StoreStats, ThreadedStore,
+    Walk, WalkPage,
 };
 use tract_core::{
     Applied, Batch, Blob, Commit, CommitId, DerivedKind, IdPrefix, LogEntry, ObjectId, RefName,
@@ -35,7 +35,10 @@ const READERS: usize = 8;
 /// `NoStore` when there is none, `NotAStore` for anything else that lies there, `TooNew` for a
 /// format of a later version, `Busy` when it is locked longer than the timeout, `ReadOnly` when
 /// it would have to be made but cannot be written, `Unavailable` when the operating system refuses.
-pub fn open(path: impl AsRef<Path>, options: &SqliteOptions) -> StoreResult<ThreadedStore<SqliteStore>> {
+pub fn open(
+    path: impl AsRef<Path>,
+    options: &SqliteOptions,
+) -> StoreResult<ThreadedStore<SqliteStore>> {
     Ok(ThreadedStore::new(SqliteStore::open(path.as_ref(), options)?, options.write_mode))
 }
 
@@ -84,10 +87,8 @@ impl SqliteStore {
         };
         let read_only = access != Access::Write;
         let readers: [Mutex<Option<Connection>>; READERS] = Default::default();
-        let (writer, reader) = match read_only {
-            true => (None, Some(connection)),
-            false => (Some(connection), None),
-        };
+        let (writer, reader) =
+            if read_only { (None, Some(connection)) } else { (Some(connection), None) };
         if let (Some(reader), [first, ..]) = (reader, &readers) {
             *lock(first) = Some(reader);
         }
@@ -259,7 +260,8 @@ impl BlockingStore for SqliteStore {
     fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
         let mut blobs: Vec<Option<Blob>> = vec![None; keys.len()];
         self.read_repo("blobs", repo, |connection, repo| {
-            let others = |help: &mut dyn FnMut(&Connection)| self.read_on_free_reader("blobs", help);
+            let others =
+                |help: &mut dyn FnMut(&Connection)| self.read_on_free_reader("blobs", help);
             read::neighbours(connection, &others, repo, keys, &mut blobs)?;
             let missing = blobs.iter_mut().zip(keys).filter(|(blob, _)| blob.is_none());
             for (blob, key) in missing {
@@ -416,14 +418,15 @@ impl BlockingStore for SqliteStore {
             Some(repo) => check::check(connection, &self.memory, repo, repair),
             None => Ok(Vec::new()),
         };
-        match repair {
-            true => self.write(OP, checked),
-            false => self.read(OP, |connection| {
+        if repair {
+            self.write(OP, checked)
+        } else {
+            self.read(OP, |connection| {
                 migrate::cache(connection, WRITER_KIB).map_err(engine(OP))?;
                 let checked = checked(connection);
                 migrate::cache(connection, READER_KIB).map_err(engine(OP))?;
                 checked
-            }),
+            })
         }
     }
 

@@ -51,9 +51,10 @@ fn sum(big_endian: bool, (mut a, mut b): Sum, bytes: &[u8]) -> Sum {
     let (chunks, _) = bytes.as_chunks::<8>();
     for &[b0, b1, b2, b3, b4, b5, b6, b7] in chunks {
         let (first, second) = ([b0, b1, b2, b3], [b4, b5, b6, b7]);
-        let (first, second) = match big_endian {
-            true => (u32::from_be_bytes(first), u32::from_be_bytes(second)),
-            false => (u32::from_le_bytes(first), u32::from_le_bytes(second)),
+        let (first, second) = if big_endian {
+            (u32::from_be_bytes(first), u32::from_be_bytes(second))
+        } else {
+            (u32::from_le_bytes(first), u32::from_le_bytes(second))
         };
         a = a.wrapping_add(first).wrapping_add(b);
         b = b.wrapping_add(second).wrapping_add(a);

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, params};
-use tract_core::store::{WalkEntry, Walk, WalkPage};
+use tract_core::store::{Walk, WalkEntry, WalkPage};
 use tract_core::{Commit, CommitId, DerivedKind, ObjectId, StoreError, StoreResult, parallel};
 
 use crate::error::{BACKEND, corrupt, engine};

@@ -182,10 +182,7 @@ impl WriterReport {
             known.at = found;
         }
         let damage = block_on(store.check(repo, false))?;
-        match damage.is_empty() {
-            true => Ok(()),
-            false => Err(Loss::Damaged(format!("{damage:?}"))),
-        }
+        if damage.is_empty() { Ok(()) } else { Err(Loss::Damaged(format!("{damage:?}"))) }
     }
 }
 

@@ -48,5 +48,7 @@ pub use proptest_state_machine;
 pub use self::contract::cases;
 pub use self::faulty::{Fault, FaultyStore};
 pub use self::scale::{Rounds, figure, rounds, scaled};
-pub use self::suite::{Capability, ContractCase, Harness, Outcome, Running, Suite, assert_contract};
+pub use self::suite::{
+    Capability, ContractCase, Harness, Outcome, Running, Suite, assert_contract,
+};
 pub use self::watched::{Answer, Call, Watch, WatchedStore};

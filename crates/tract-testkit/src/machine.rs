@@ -109,9 +109,10 @@ impl Model {
             _ => None,
         });
         let parents = batch.commits.iter().flat_map(|commit| commit.parents.iter().copied());
-        match required.chain(parents).all(|id| there(&id)) {
-            true => ExpectedAnswer::Done,
-            false => ExpectedAnswer::Missing,
+        if required.chain(parents).all(|id| there(&id)) {
+            ExpectedAnswer::Done
+        } else {
+            ExpectedAnswer::Missing
         }
     }
 }

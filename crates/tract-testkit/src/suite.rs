@@ -138,12 +138,11 @@ impl Harness {
             for entry in std::fs::read_dir(from)? {
                 let (entry, target) = (entry?, to);
                 let target = target.join(entry.file_name());
-                match entry.file_type()?.is_dir() {
-                    true => {
-                        std::fs::create_dir(&target)?;
-                        copy(&entry.path(), &target)?;
-                    }
-                    false => drop(std::fs::copy(entry.path(), target)?),
+                if entry.file_type()?.is_dir() {
+                    std::fs::create_dir(&target)?;
+                    copy(&entry.path(), &target)?;
+                } else {
+                    drop(std::fs::copy(entry.path(), target)?)
                 }
             }
             Ok(())

@@ -1,7 +1,7 @@
 //! Random objects and writes are what they claim to be.
 
 use proptest::prelude::*;
-use tract_core::{Applied, Commit, CommitId, Content, RepoName, StreamOp, StoreExt, block_on};
+use tract_core::{Applied, Commit, CommitId, Content, RepoName, StoreExt, StreamOp, block_on};
 use tract_core::{Store, StoreResult};
 use tract_kv::memory;
 use tract_testkit::machine::{Machine, OpenStore};

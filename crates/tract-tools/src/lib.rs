@@ -42,8 +42,8 @@ pub use crate::dispatch::{CallContext, Dispatcher, Turn};
 pub use crate::event::{Event, EventType};
 pub use crate::example::{Example, ToolExample};
 pub use crate::hydrate::{
-    Invocation, Call, HydrateOptions, Hydrated, IntoCalls, Provenance, Repair, RepairRequest, Stage,
-    StageError, hydrate, hydrate_repairing, hydrate_with, sent_in,
+    Call, HydrateOptions, Hydrated, IntoCalls, Invocation, Provenance, Repair, RepairRequest,
+    Stage, StageError, hydrate, hydrate_repairing, hydrate_with, sent_in,
 };
 pub use crate::planning::{Plan, Planning, Strategy};
 pub use crate::policy::{Decision, Policy, PolicyRequest};

@@ -119,9 +119,10 @@ impl Pin {
         }
         let definition = ToolSchema::parse(&document.definition)?;
         let found = definition.id().to_hex();
-        match found == document.tool {
-            true => Ok(Self { server: document.server, definition }),
-            false => Err(PinError::Hash { expected: document.tool, found }),
+        if found == document.tool {
+            Ok(Self { server: document.server, definition })
+        } else {
+            Err(PinError::Hash { expected: document.tool, found })
         }
     }
 
@@ -249,7 +250,9 @@ impl PinPolicy {
         match (self, standing) {
             (_, ApprovalStatus::Approved) | (Self::TellOnly, _) => true,
             (Self::RefuseChanged, ApprovalStatus::Unknown) => true,
-            (Self::ApprovedOnly, ApprovalStatus::Unknown) | (_, ApprovalStatus::Changed { .. }) => false,
+            (Self::ApprovedOnly, ApprovalStatus::Unknown) | (_, ApprovalStatus::Changed { .. }) => {
+                false
+            }
         }
     }
 }
@@ -327,7 +330,9 @@ mod tests {
         assert_eq!(pins.status_of("files", &respelled), ApprovalStatus::Approved);
         assert_eq!(pins.status_of("other", &approved), ApprovalStatus::Unknown);
         let changed = pins.status_of("files", &poisoned);
-        let ApprovalStatus::Changed { approved: id, changes } = &changed else { panic!("{changed:?}") };
+        let ApprovalStatus::Changed { approved: id, changes } = &changed else {
+            panic!("{changed:?}")
+        };
         assert_eq!(*id, approved.id());
         assert_eq!(
             changes[0].to_string(),

@@ -270,10 +270,7 @@ impl Registry {
                 }
             })
             .collect();
-        match refused.is_empty() {
-            true => Ok(()),
-            false => Err(RegistryError(refused)),
-        }
+        if refused.is_empty() { Ok(()) } else { Err(RegistryError(refused)) }
     }
 
     /// The validator of a tool's schema, made at the first asking; `None` without schema or

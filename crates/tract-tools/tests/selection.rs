@@ -9,7 +9,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use tract_core::{Clock, ManualClock};
 use tract_tools::select::{
-    Bm25, CatalogEntry, OutOfTime, PickOptions, Score, Scorer, TokenOverlap, ToolIndex, SelectionDeadline, pick,
+    Bm25, CatalogEntry, OutOfTime, PickOptions, Score, Scorer, SelectionDeadline, TokenOverlap,
+    ToolIndex, pick,
 };
 
 #[derive(Deserialize)]

@@ -32,9 +32,10 @@ fn hooks(moves: &Arc<Mutex<Vec<String>>>) -> Hooks {
     Hooks::new()
         // Asked right before a call runs. The first answer that is not `Pass` decides.
         .on("no-force", |event: &BeforeDispatch| {
-            match event.call.name == "shell" && event.call.arguments.contains("--force") {
-                true => DispatchAction::Refuse("nothing is forced here".to_owned()),
-                false => DispatchAction::Pass,
+            if event.call.name == "shell" && event.call.arguments.contains("--force") {
+                DispatchAction::Refuse("nothing is forced here".to_owned())
+            } else {
+                DispatchAction::Pass
             }
         })
         // Asked before a result is committed.
@@ -69,14 +70,13 @@ impl ChatModel for Script {
     async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError> {
         let answered =
             request.messages.iter().any(|said| matches!(said.content, Content::ToolResult(_)));
-        Ok(Reply::new(match answered {
-            true => Content::assistant("The tests pass."),
-            false => {
-                Draft::assistant("")
-                    .call("c1", "shell", r#"{"command":"git push --force"}"#)
-                    .call("c2", "shell", r#"{"command":"cargo test"}"#)
-                    .content
-            }
+        Ok(Reply::new(if answered {
+            Content::assistant("The tests pass.")
+        } else {
+            Draft::assistant("")
+                .call("c1", "shell", r#"{"command":"git push --force"}"#)
+                .call("c2", "shell", r#"{"command":"cargo test"}"#)
+                .content
         }))
     }
 }

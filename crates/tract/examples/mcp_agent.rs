@@ -23,9 +23,10 @@ struct Script(Mutex<Vec<Draft>>);
 impl ChatModel for Script {
     async fn chat(&self, _: &ModelRequest) -> Result<Reply, ModelError> {
         let mut left = self.0.lock().map_err(|_| ModelError::other("the script is torn"))?;
-        match left.is_empty() {
-            true => Err(ModelError::other("the script is at its end")),
-            false => Ok(Reply::new(left.remove(0).content)),
+        if left.is_empty() {
+            Err(ModelError::other("the script is at its end"))
+        } else {
+            Ok(Reply::new(left.remove(0).content))
         }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use tract_compile::Compiled;
 use tract_core::{
-    ActiveTool, CancellationToken, ChatModel, Commit, JsonText, ModelError, ReplyDelta, Reply, ToolCall,
-    ToolSchema, unless_cancelled,
+    ActiveTool, CancellationToken, ChatModel, Commit, JsonText, ModelError, Reply, ReplyDelta,
+    ToolCall, ToolSchema, unless_cancelled,
 };
 use tract_engine::{broken_off, generation_config, unanswered};
 

@@ -5,7 +5,7 @@ use tract_core::JsonText;
 
 use crate::error::Result;
 pub use tract_engine::{
-    ImportConversation, ImportAnomaly, ImportOptions, ImportStatus, Imported, Importer,
+    ImportAnomaly, ImportConversation, ImportOptions, ImportStatus, Imported, Importer,
 };
 pub use tract_providers::{Anomaly, ConversationReader, Dialect, ImportError, detect};
 #[cfg(feature = "sqlite")]

@@ -55,7 +55,7 @@ pub mod store;
 mod turns;
 
 #[cfg(feature = "engine")]
-pub use crate::chat::{ChatReply, ChatOptions};
+pub use crate::chat::{ChatOptions, ChatReply};
 #[cfg(feature = "engine")]
 pub use crate::drafts::IntoDraft;
 pub use crate::error::{Error, Result};
@@ -69,9 +69,9 @@ pub use crate::revision::Revision;
 pub use crate::schemas::IntoSchema;
 pub use tract_core::{
     Artifact, Blob, Body, By, CancellationToken, ChatModel, Commit, CommitId, CommitRecord,
-    Content, Draft, JsonText, Kind, Limits, Message, ModelError, Op, Origin, Part, ReplyDelta, Priority,
-    RefName, RefTarget, Reply, RepoName, RequestMap, Role, RequestTool, StopReason, Store, ToolAnswer,
-    ToolCall, ToolId, ToolSchema, block_on, time,
+    Content, Draft, JsonText, Kind, Limits, Message, ModelError, Op, Origin, Part, Priority,
+    RefName, RefTarget, Reply, ReplyDelta, RepoName, RequestMap, RequestTool, Role, StopReason,
+    Store, ToolAnswer, ToolCall, ToolId, ToolSchema, block_on, time,
 };
 
 /// Everything of `tract-core` (objects, the border for stores, ports), and stores over engines of
@@ -100,7 +100,7 @@ pub mod engine {
 #[cfg(feature = "engine")]
 pub mod forms {
     pub use tract_providers::{
-        Dialect, Form, FormError, FormOptions, Miss, PrefixSource, Params, PrefixHash, ReplyError,
+        Dialect, Form, FormError, FormOptions, Miss, Params, PrefixHash, PrefixSource, ReplyError,
         RequestForms, compile_form, read_reply, why_miss,
     };
 }

@@ -34,10 +34,7 @@ fn hide(text: &str, is_url: impl Fn(&str) -> bool) -> String {
     let mut rest = text;
     while !rest.is_empty() {
         let (word, after) = rest.split_at(rest.find(ends_url).unwrap_or(rest.len()));
-        let word = match is_url(word) {
-            true => hide_userinfo(word),
-            false => word.to_owned(),
-        };
+        let word = if is_url(word) { hide_userinfo(word) } else { word.to_owned() };
         out.push_str(&word);
         let mut characters = after.chars();
         out.extend(characters.next());

@@ -2,8 +2,8 @@
 
 use tract_core::{Content, Draft};
 use tract_engine::{
-    CompressToolCalls, CompressedToolCalls, RecordedDecision, Pending, SummarizeRange, SummarizedRange,
-    TurnAnswer,
+    CompressToolCalls, CompressedToolCalls, Pending, RecordedDecision, SummarizeRange,
+    SummarizedRange, TurnAnswer,
 };
 use tract_hooks::{DecisionRecord, Summarize, ToolSummarization};
 
@@ -72,7 +72,11 @@ impl Tract {
     ///
     /// # Errors
     /// As [`approve`](Self::approve).
-    pub async fn edit_pending(&self, id: &str, text: impl Into<String>) -> Result<RecordedDecision> {
+    pub async fn edit_pending(
+        &self,
+        id: &str,
+        text: impl Into<String>,
+    ) -> Result<RecordedDecision> {
         Ok(self.repo().edit_pending(id, text).await?)
     }
 

@@ -124,7 +124,9 @@ pub async fn open_with(url: &str, options: &StoreOptions) -> Result<Arc<dyn Stor
 pub fn file_of(url: &str) -> Result<Option<PathBuf>> {
     Ok(match place(url)? {
         StoreLocation::Memory | StoreLocation::Postgres => None,
-        StoreLocation::Redb(path) | StoreLocation::Sled(path) | StoreLocation::Sqlite(path) => Some(path),
+        StoreLocation::Redb(path) | StoreLocation::Sled(path) | StoreLocation::Sqlite(path) => {
+            Some(path)
+        }
     })
 }
 
@@ -277,12 +279,18 @@ fn place(url: &str) -> Result<StoreLocation> {
     let path = rest.strip_prefix("//").unwrap_or(rest);
     match scheme {
         "memory" if path.is_empty() => Ok(StoreLocation::Memory),
-        "redb" if cfg!(feature = "redb") && !path.is_empty() => Ok(StoreLocation::Redb(path.into())),
-        "sled" if cfg!(feature = "sled") && !path.is_empty() => Ok(StoreLocation::Sled(path.into())),
+        "redb" if cfg!(feature = "redb") && !path.is_empty() => {
+            Ok(StoreLocation::Redb(path.into()))
+        }
+        "sled" if cfg!(feature = "sled") && !path.is_empty() => {
+            Ok(StoreLocation::Sled(path.into()))
+        }
         "postgres" | "postgresql" if cfg!(feature = "postgres") && rest.starts_with("//") => {
             Ok(StoreLocation::Postgres)
         }
-        "sqlite" if cfg!(feature = "sqlite") && !path.is_empty() => Ok(StoreLocation::Sqlite(path.into())),
+        "sqlite" if cfg!(feature = "sqlite") && !path.is_empty() => {
+            Ok(StoreLocation::Sqlite(path.into()))
+        }
         _ => Err(no_such_store(url, scheme)),
     }
 }
@@ -378,28 +386,30 @@ mod tests {
     #[test]
     fn urls_without_an_engine_say_the_way_out() {
         refused("mysql:agent", "it has memory");
-        match cfg!(feature = "redb") {
-            true => refused("redb:", "redb:PATH"),
-            false => refused("redb:agent.redb", "features = [\"redb\"]"),
+        if cfg!(feature = "redb") {
+            refused("redb:", "redb:PATH")
+        } else {
+            refused("redb:agent.redb", "features = [\"redb\"]")
         }
-        match cfg!(feature = "sled") {
-            true => refused("sled:", "sled:PATH"),
-            false => refused("sled:agent.sled", "features = [\"sled\"]"),
+        if cfg!(feature = "sled") {
+            refused("sled:", "sled:PATH")
+        } else {
+            refused("sled:agent.sled", "features = [\"sled\"]")
         }
-        match cfg!(feature = "postgres") {
-            true => refused("postgres:agents", "postgres://USER@HOST/DATABASE"),
-            false => {
-                refused("postgres://db/agents", "features = [\"postgres\"]");
-                refused("postgresql://db/agents", "features = [\"postgres\"]");
-            }
+        if cfg!(feature = "postgres") {
+            refused("postgres:agents", "postgres://USER@HOST/DATABASE")
+        } else {
+            refused("postgres://db/agents", "features = [\"postgres\"]");
+            refused("postgresql://db/agents", "features = [\"postgres\"]");
         }
         refused("agent.db", "sqlite:agent.db");
         refused("", "sqlite:");
         refused("mysql:x", "sqlite:PATH");
         refused("memory:x", "nothing after it");
-        match cfg!(feature = "sqlite") {
-            true => refused("sqlite:", "sqlite:PATH"),
-            false => refused("sqlite:a.db", "features = [\"sqlite\"]"),
+        if cfg!(feature = "sqlite") {
+            refused("sqlite:", "sqlite:PATH")
+        } else {
+            refused("sqlite:a.db", "features = [\"sqlite\"]")
         }
     }
 }

@@ -157,9 +157,10 @@ fn hooks_are_asked_by_the_handle_that_has_them() {
     run(async {
         let tract = tract::open("memory:").await?;
         let hooks = Hooks::new().on("no-keys", |commit: &BeforeCommit| {
-            match commit.draft.content.text().contains("sk-") {
-                true => CommitAction::Reject("it holds a key".into()),
-                false => CommitAction::Pass,
+            if commit.draft.content.text().contains("sk-") {
+                CommitAction::Reject("it holds a key".into())
+            } else {
+                CommitAction::Pass
             }
         });
         let guarded = tract.with_hooks(hooks);

@@ -236,9 +236,10 @@ fn tool_io(fields: &Fields<'_>, tool_text: ToolText) -> Result<String, Unreadabl
             arguments.push(format!("{name}={value}"));
         }
         let call = format!("{name}({})", arguments.join(", "));
-        return Ok(match call.chars().count() > LONGEST_CALL {
-            true => call.chars().take(LONGEST_CALL - 3).chain("...".chars()).collect(),
-            false => call,
+        return Ok(if call.chars().count() > LONGEST_CALL {
+            call.chars().take(LONGEST_CALL - 3).chain("...".chars()).collect()
+        } else {
+            call
         });
     }
     if let [(key, raw)] = members.as_slice()
@@ -272,9 +273,10 @@ pub(super) fn message(commit: &Commit, says: &PythonContent) -> Option<String> {
     let cut = rest.strip_suffix("...");
     let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let (start, text) = (flat(cut.unwrap_or(rest)), flat(&message.content.text()));
-    let own = match labelled.is_some() || cut.is_some() {
-        true => !start.is_empty() && text.starts_with(&start),
-        false => start == text,
+    let own = if labelled.is_some() || cut.is_some() {
+        !start.is_empty() && text.starts_with(&start)
+    } else {
+        start == text
     };
     (!own).then(|| stated.to_owned())
 }

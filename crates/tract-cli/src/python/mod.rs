@@ -18,7 +18,7 @@ use tract::import::ImportStatus;
 use tract::import::python::{self, Database, Event, PythonError, RefRow, Spawn};
 use tract::{CommitId, RefName, RefTarget};
 
-use self::walk::{WalkState, Walk};
+use self::walk::{Walk, WalkState};
 use crate::failure::{Failure, Outcome};
 
 /// What became of one branch of the original.

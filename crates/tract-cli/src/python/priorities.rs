@@ -117,7 +117,8 @@ fn lost<'a>(data: &'a Database, rows: &[PriorityChange<'a>]) -> Vec<PriorityChan
     for event in data.events.iter().filter(|event| event.event_type == "reorganize") {
         for (source, result) in event.sources.iter().zip(&event.results) {
             let Some(result) = data.commits.get(result) else { continue };
-            let before = |row: &&PriorityChange<'a>| row.target == source && row.at <= event.created_at;
+            let before =
+                |row: &&PriorityChange<'a>| row.target == source && row.at <= event.created_at;
             let Some(last) = rows.iter().rfind(before).filter(|row| !row.automatic) else {
                 continue;
             };

@@ -10,10 +10,7 @@ pub(super) fn with_tags(metadata: Option<&JsonText>, tags: &[String]) -> Result<
         let own = tract::core::json::split_object(metadata.as_str())?;
         members.extend(own.into_iter().map(|(name, value)| (name, value.to_owned())));
     }
-    let name = match members.iter().any(|(name, _)| name == "tags") {
-        true => "python_tags",
-        false => "tags",
-    };
+    let name = if members.iter().any(|(name, _)| name == "tags") { "python_tags" } else { "tags" };
     members.push((name.to_owned(), quote_all(tags)));
     let members: Vec<String> =
         members.iter().map(|(name, value)| format!("{}:{value}", quote(name))).collect();

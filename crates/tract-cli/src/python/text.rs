@@ -75,10 +75,7 @@ fn line(out: &mut String, indent: Option<usize>, depth: usize) {
 
 /// Python's `repr` of a string.
 pub(super) fn repr(text: &str) -> String {
-    let quote = match text.contains('\'') && !text.contains('"') {
-        true => '"',
-        false => '\'',
-    };
+    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut out = String::from(quote);
     for character in text.chars() {
         match character {

@@ -277,12 +277,11 @@ impl<'a> Walk<'a> {
             }
             Err(error) => {
                 let failure = Failure::from(error);
-                match failure.is_of_store() {
-                    true => Err(failure),
-                    false => {
-                        let why = failure.message();
-                        Ok(Err(format!("commit {}: {why}", short(&commit.hash))))
-                    }
+                if failure.is_of_store() {
+                    Err(failure)
+                } else {
+                    let why = failure.message();
+                    Ok(Err(format!("commit {}: {why}", short(&commit.hash))))
                 }
             }
         }

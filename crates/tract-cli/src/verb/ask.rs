@@ -8,7 +8,9 @@ use std::sync::mpsc::{self, Receiver};
 use clap::Args;
 use serde::Serialize;
 use tract::models::HttpModel;
-use tract::{ChatReply, CancellationToken, ChatModel, ChatOptions, Draft, JsonText, ReplyDelta, Tract};
+use tract::{
+    CancellationToken, ChatModel, ChatOptions, ChatReply, Draft, JsonText, ReplyDelta, Tract,
+};
 
 use crate::context::Context;
 use crate::definitions;
@@ -272,7 +274,9 @@ impl PrintState {
                 ReplyDelta::Text(text) => DeltaLine::Text { text },
                 ReplyDelta::Reasoning(text) => DeltaLine::Reasoning { text },
                 ReplyDelta::Call { index, name } => DeltaLine::Call { index: *index, name },
-                ReplyDelta::Arguments { index, text } => DeltaLine::Arguments { index: *index, text },
+                ReplyDelta::Arguments { index, text } => {
+                    DeltaLine::Arguments { index: *index, text }
+                }
                 _ => return Ok(()),
             };
             out.json(&line)?;

@@ -102,18 +102,15 @@ pub(crate) async fn run(context: &mut Context<'_>, bench: &Bench) -> Outcome<()>
     bar.inc(1);
 
     // What is only in memory is gone when its store is closed.
-    let tract = match place.keeps() {
-        true => {
-            let (tract, took) = cold(&place).await?;
-            let floor = bare.as_ref().map(|bare| reading(bare, n)).transpose()?;
-            figures.push(Figure::time("open and compile, cold", "ms", took, floor));
-            tract
-        }
-        false => {
-            let tract = place.open("single", WriteMode::InPlace).await?;
-            tract.commit_all((0..n).map(draft)).await?;
-            tract
-        }
+    let tract = if place.keeps() {
+        let (tract, took) = cold(&place).await?;
+        let floor = bare.as_ref().map(|bare| reading(bare, n)).transpose()?;
+        figures.push(Figure::time("open and compile, cold", "ms", took, floor));
+        tract
+    } else {
+        let tract = place.open("single", WriteMode::InPlace).await?;
+        tract.commit_all((0..n).map(draft)).await?;
+        tract
     };
     bar.inc(1);
     warm(&tract, bare.as_mut(), n, &mut figures).await?;

@@ -148,9 +148,10 @@ async fn list(context: &mut Context<'_>, tract: &Tract, asked: &Branch) -> Outco
     };
     let branches: Vec<BranchHead> = all.into_iter().filter(listed).collect();
     let heads: Vec<CommitId> = branches.iter().map(|branch| branch.head).collect();
-    let commits = match context.out.is_json() && asked.sort == Order::Name {
-        true => Vec::new(),
-        false => tract.store().commits(tract.repo().name(), &heads).await?,
+    let commits = if context.out.is_json() && asked.sort == Order::Name {
+        Vec::new()
+    } else {
+        tract.store().commits(tract.repo().name(), &heads).await?
     };
     let mut rows: Vec<(BranchHead, Option<Commit>)> = branches
         .into_iter()

@@ -75,9 +75,10 @@ struct ShownMessage<'a> {
 
 pub(crate) async fn run(context: &mut Context<'_>, cat: Cat) -> Outcome<()> {
     let tract = context.open().await?;
-    let compiled = match cat.revision == "HEAD" && tract.head().await?.is_none() {
-        true => tract.compile().await?,
-        false => tract.compile_at(cat.revision.as_str()).await?,
+    let compiled = if cat.revision == "HEAD" && tract.head().await?.is_none() {
+        tract.compile().await?
+    } else {
+        tract.compile_at(cat.revision.as_str()).await?
     };
     let messages: Vec<&Message> = compiled.messages().collect();
     let by_slot: HashMap<CommitId, &Message> =

@@ -48,12 +48,13 @@ enum SummaryRole {
 
 pub(crate) async fn run(context: &mut Context<'_>, compress: Compress) -> Outcome<()> {
     let tract = context.open().await?;
-    let select = match compress.targets.is_empty() {
-        false => Selection::Targets(tract.resolve_all(&compress.targets).await?),
-        true => Selection::Range {
+    let select = if compress.targets.is_empty() {
+        Selection::Range {
             from: tract.resolve_optional(compress.from.as_deref()).await?,
             to: tract.resolve_optional(compress.to.as_deref()).await?,
-        },
+        }
+    } else {
+        Selection::Targets(tract.resolve_all(&compress.targets).await?)
     };
     let body = Body::text(input::text_or_stdin(compress.content)?);
     let content = match compress.voice {

@@ -48,12 +48,10 @@ struct Line<'a> {
 
 pub(crate) async fn run(context: &mut Context<'_>, asked: Conformance) -> Outcome<()> {
     let url = context.url_to_make();
-    let mode = match asked.thread {
-        true => WriteMode::Thread,
-        false => WriteMode::InPlace,
-    };
+    let mode = if asked.thread { WriteMode::Thread } else { WriteMode::InPlace };
     let suite = suite(&url, mode)?;
-    let wanted = |case: &&ContractCase| asked.only.as_deref().is_none_or(|only| case.name.contains(only));
+    let wanted =
+        |case: &&ContractCase| asked.only.as_deref().is_none_or(|only| case.name.contains(only));
     let chosen: Vec<&ContractCase> = cases().iter().filter(wanted).collect();
     if chosen.is_empty() {
         let only = asked.only.unwrap_or_default();

@@ -65,9 +65,10 @@ pub(crate) async fn run(context: &mut Context<'_>, copy: Copy) -> Outcome<()> {
         None => context.open_named_store().await?,
     };
     let to = context.open_store(&copy.to, true).await?;
-    let repos = match copy.all_repos {
-        true => from.repos().await?,
-        false => vec![RepoName::new(context.global.repo.clone())?],
+    let repos = if copy.all_repos {
+        from.repos().await?
+    } else {
+        vec![RepoName::new(context.global.repo.clone())?]
     };
     let refs: Vec<RefName> =
         copy.branch.iter().map(|name| RefName::branch(name)).collect::<Result<_, _>>()?;
@@ -76,19 +77,17 @@ pub(crate) async fn run(context: &mut Context<'_>, copy: Copy) -> Outcome<()> {
         context.global.repo = repo.as_str().to_owned();
         let source = context.open_repo(Arc::clone(&from), false).await?;
         let target = context.open_repo(Arc::clone(&to), true).await?;
-        let options = match refs.is_empty() {
-            true => CopyOptions::new(),
-            false => CopyOptions::new().refs(refs.clone()),
+        let options = if refs.is_empty() {
+            CopyOptions::new()
+        } else {
+            CopyOptions::new().refs(refs.clone())
         };
         let report = copied(&source, &target, options).await?;
         let check = checked(&target).await?;
         well &= check.clean && !report.diverged();
         print(context, &report, &check)?;
     }
-    match well {
-        true => Ok(()),
-        false => Err(Failure::reported_no()),
-    }
+    if well { Ok(()) } else { Err(Failure::reported_no()) }
 }
 
 async fn copied(from: &Tract, to: &Tract, options: CopyOptions) -> Outcome<CopyReport> {
@@ -161,10 +160,7 @@ fn print(context: &mut Context<'_>, report: &CopyReport, check: &VerifyReport) -
         let refs = count(internal.len(), "internal ref");
         context.out.line(format_args!("{refs}: {}", words.join(", ")))?;
     }
-    let state = match check.clean {
-        true => Styled(GOOD, "clean"),
-        false => Styled(BAD, "not clean"),
-    };
+    let state = if check.clean { Styled(GOOD, "clean") } else { Styled(BAD, "not clean") };
     let reused = report.reused;
     context.out.line(format_args!(
         "{repo}: {}, {reused} of them there already; the target verifies {state}",

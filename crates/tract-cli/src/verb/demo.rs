@@ -153,9 +153,10 @@ fn say(context: &mut Context<'_>, text: &str) -> Outcome<()> {
 
 /// Runs a command as if it had been typed. What comes after `>` is a file that takes the answer.
 async fn type_in(context: &mut Context<'_>, folder: &Path, command: &str) -> Outcome<()> {
-    let folder = match folder.as_os_str().is_empty() {
-        true => String::new(),
-        false => format!("{}/", folder.display()),
+    let folder = if folder.as_os_str().is_empty() {
+        String::new()
+    } else {
+        format!("{}/", folder.display())
     };
     let command = command.replace("{summary}", SUMMARY).replace("{folder}", &folder);
     let words: Vec<&str> = command.split('|').collect();
@@ -185,9 +186,10 @@ async fn type_in(context: &mut Context<'_>, folder: &Path, command: &str) -> Out
 
 /// A word as a shell takes it.
 fn quoted(word: &str) -> String {
-    match word.contains(|c: char| " #$'\"".contains(c)) {
-        true => format!("'{word}'"),
-        false => word.to_owned(),
+    if word.contains(|c: char| " #$'\"".contains(c)) {
+        format!("'{word}'")
+    } else {
+        word.to_owned()
     }
 }
 
@@ -228,13 +230,16 @@ fn other_tools() -> Outcome<String> {
     let kept = json::split_array(tools)?
         .into_iter()
         .filter(|tool| !tool.contains("\"hand_over\""))
-        .map(|tool| match tool.contains("\"name\": \"calculate\"") {
-            true => tool.replacen(
-                "\"properties\": {",
-                "\"properties\": {\"precision\": {\"type\": \"integer\", \"default\": 2}, ",
-                1,
-            ),
-            false => tool.to_owned(),
+        .map(|tool| {
+            if tool.contains("\"name\": \"calculate\"") {
+                tool.replacen(
+                    "\"properties\": {",
+                    "\"properties\": {\"precision\": {\"type\": \"integer\", \"default\": 2}, ",
+                    1,
+                )
+            } else {
+                tool.to_owned()
+            }
         });
     Ok(format!("[{}]\n", kept.collect::<Vec<_>>().join(",\n")))
 }

@@ -68,12 +68,11 @@ struct ConfigLine<'a> {
 pub(crate) async fn run(context: &mut Context<'_>, diff: Diff) -> Outcome<()> {
     let tract = context.open().await?;
     let diff = tract.diff(diff.before.as_str(), diff.after.as_str()).await?;
-    match context.out.is_json() {
-        true => context.out.json(&document(&diff)),
-        false => {
-            context.out.page();
-            diff.lines().iter().try_for_each(|line| context.out.line(styled(line)))
-        }
+    if context.out.is_json() {
+        context.out.json(&document(&diff))
+    } else {
+        context.out.page();
+        diff.lines().iter().try_for_each(|line| context.out.line(styled(line)))
     }
 }
 

@@ -264,9 +264,10 @@ fn calls(text: &str, line: usize, from: Option<Dialect>) -> Outcome<Vec<Call>> {
         (None, None) => line.to_string(),
     };
     let given = member("arguments").or_else(|| member("arguments_json")).unwrap_or("\"\"");
-    let arguments = match given.starts_with('"') {
-        true => serde_json::from_str(given).map_err(Failure::json)?,
-        false => given.to_owned(),
+    let arguments = if given.starts_with('"') {
+        serde_json::from_str(given).map_err(Failure::json)?
+    } else {
+        given.to_owned()
     };
     let mut call = Call::new(id, name, arguments);
     if let Some(tool_id) = string("tool_id") {

@@ -109,10 +109,7 @@ impl ImportTotals {
     /// The answer is no when a conversation has no branch in the end.
     fn outcome(&self) -> Outcome<()> {
         let diverged = self.by_status.contains_key(ImportStatus::Diverged.as_str());
-        match self.refused > 0 || diverged {
-            true => Err(Failure::reported_no()),
-            false => Ok(()),
-        }
+        if self.refused > 0 || diverged { Err(Failure::reported_no()) } else { Ok(()) }
     }
 
     fn add(&mut self, status: ImportStatus, commits: usize, reused: usize, anomalies: &[String]) {
@@ -265,11 +262,10 @@ struct ImportRun<'a, 'b> {
 
 impl ImportRun<'_, '_> {
     async fn file(&mut self, path: &Path, mut documents: Documents) -> Outcome<()> {
-        let stem = match input::is_stdin(path) {
-            true => "stdin".to_owned(),
-            false => {
-                path.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned())
-            }
+        let stem = if input::is_stdin(path) {
+            "stdin".to_owned()
+        } else {
+            path.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned())
         };
         while let Some(document) = documents.next()? {
             self.bar.inc_length(1);
@@ -333,9 +329,10 @@ impl ImportRun<'_, '_> {
             }
             Err(error) => {
                 let failure = Failure::from(error);
-                match failure.is_of_store() {
-                    true => Err(failure),
-                    false => self.refuse(line, Some(&id), &failure),
+                if failure.is_of_store() {
+                    Err(failure)
+                } else {
+                    self.refuse(line, Some(&id), &failure)
                 }
             }
         }
@@ -415,10 +412,7 @@ fn summary(context: &mut Context<'_>, total: &ImportTotals) -> Outcome<()> {
         lines.push(Styled(BAD, refused).to_string());
     }
     for line in lines {
-        match context.out.is_json() {
-            true => context.out.say(line),
-            false => context.out.line(line)?,
-        }
+        if context.out.is_json() { context.out.say(line) } else { context.out.line(line)? }
     }
     if let (Some(branch), false) = (&total.last_branch, context.out.is_json()) {
         let next = format!("next: tract log {}", escape::line(branch));

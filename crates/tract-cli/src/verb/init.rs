@@ -38,10 +38,7 @@ pub(crate) async fn run(context: &mut Context<'_>, _init: Init) -> Outcome<()> {
         let repo = &context.global.repo;
         return context.out.json(&InitReport { store: &shown, repo, branch: &branch, created });
     }
-    let what = match created {
-        true => "made",
-        false => "there already:",
-    };
+    let what = if created { "made" } else { "there already:" };
     let branch = Styled(REF, branch);
     context.out.line(format_args!("{what} {shown}, on branch {branch}"))?;
     context.out.line(format_args!(

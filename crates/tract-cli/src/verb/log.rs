@@ -144,13 +144,12 @@ pub(crate) async fn run(context: &mut Context<'_>, log: Log) -> Outcome<()> {
         seen += commits.len();
         let found = found(&tract, &log, commits, limit - shown).await?;
         shown += found.len();
-        match context.out.is_json() {
-            true => {
-                for (commit, _) in &found {
-                    context.out.json_text(&render::record_json(commit))?;
-                }
+        if context.out.is_json() {
+            for (commit, _) in &found {
+                context.out.json_text(&render::record_json(commit))?;
             }
-            false => printer.page(context, &log, found).await?,
+        } else {
+            printer.page(context, &log, found).await?
         }
         context.out.flush()?;
         if context.out.is_lost() {

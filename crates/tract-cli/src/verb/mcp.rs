@@ -138,20 +138,19 @@ fn call(
             () = interrupted => unreachable!("it waits for ever"),
         }
     })?;
-    match context.out.is_json() {
-        true => context.out.json_text(&one_line(result.raw())?)?,
-        false => context.out.line(escape::block(&result.text()))?,
+    if context.out.is_json() {
+        context.out.json_text(&one_line(result.raw())?)?
+    } else {
+        context.out.line(escape::block(&result.text()))?
     }
-    match result.is_error() {
-        true => Err(Failure::reported_no()),
-        false => Ok(()),
-    }
+    if result.is_error() { Err(Failure::reported_no()) } else { Ok(()) }
 }
 
 fn one_line(text: &str) -> Outcome<String> {
-    match text.contains('\n') {
-        false => Ok(text.to_owned()),
-        true => Ok(tract::JsonText::new(text)?.as_str().to_owned()),
+    if text.contains('\n') {
+        Ok(tract::JsonText::new(text)?.as_str().to_owned())
+    } else {
+        Ok(text.to_owned())
     }
 }
 
@@ -180,7 +179,12 @@ fn tools(context: &mut Context<'_>, server: &ServerArgs) -> Outcome<()> {
     Ok(())
 }
 
-async fn import(context: &mut Context<'_>, only: bool, said: &CommitArgs, server: &ServerArgs) -> Outcome<()> {
+async fn import(
+    context: &mut Context<'_>,
+    only: bool,
+    said: &CommitArgs,
+    server: &ServerArgs,
+) -> Outcome<()> {
     let tract = context.open().await?;
     let found = definitions("", server)?;
     let mut tools = Vec::new();

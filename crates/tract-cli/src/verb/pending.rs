@@ -152,7 +152,11 @@ pub(crate) async fn run(context: &mut Context<'_>, pending: Pending) -> Outcome<
 }
 
 /// Says what is next once a call was decided.
-async fn next_step(context: &mut Context<'_>, tract: &Tract, decided: &RecordedDecision) -> Outcome<()> {
+async fn next_step(
+    context: &mut Context<'_>,
+    tract: &Tract,
+    decided: &RecordedDecision,
+) -> Outcome<()> {
     if context.out.is_json() || !matches!(decided.asked, PendingRequest::Call { .. }) {
         return Ok(());
     }
@@ -166,9 +170,10 @@ async fn next_step(context: &mut Context<'_>, tract: &Tract, decided: &RecordedD
         context.out.say(Styled(DIM, next));
         return Ok(());
     }
-    let on = match tract.branch_name() == branch {
-        true => String::new(),
-        false => format!(" --on {}", escape::line(branch)),
+    let on = if tract.branch_name() == branch {
+        String::new()
+    } else {
+        format!(" --on {}", escape::line(branch))
     };
     let next = format!(
         "next: tract run{on}, with the --model and the tools (--fs, --mcp) of the run that asked"
@@ -180,9 +185,10 @@ async fn next_step(context: &mut Context<'_>, tract: &Tract, decided: &RecordedD
 async fn list(context: &mut Context<'_>, tract: &Tract) -> Outcome<()> {
     let all = tract.pending().await?;
     for waits in &all {
-        match context.out.is_json() {
-            true => context.out.json(&document(waits, false))?,
-            false => context.out.line(escape::line(&waits.to_string()))?,
+        if context.out.is_json() {
+            context.out.json(&document(waits, false))?
+        } else {
+            context.out.line(escape::line(&waits.to_string()))?
         }
     }
     if !context.out.is_json() {

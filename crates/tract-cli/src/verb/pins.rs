@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use tract::tools::pin::{Pin, PinPolicy, Pins, ApprovalStatus};
+use tract::tools::pin::{ApprovalStatus, Pin, PinPolicy, Pins};
 use tract::{ToolId, ToolSchema};
 
 use super::server::ServerArgs;
@@ -54,7 +54,11 @@ struct Line<'a> {
     changes: Vec<String>,
 }
 
-pub(crate) async fn run(context: &mut Context<'_>, mut source: DefinitionArgs, deed: PinAction) -> Outcome<()> {
+pub(crate) async fn run(
+    context: &mut Context<'_>,
+    mut source: DefinitionArgs,
+    deed: PinAction,
+) -> Outcome<()> {
     let found = found(&source)?;
     #[cfg(feature = "mcp")]
     if source.server.is_empty() {
@@ -73,7 +77,9 @@ pub(crate) async fn run(context: &mut Context<'_>, mut source: DefinitionArgs, d
             (ApprovalStatus::Approved, _) => ("approved", false),
             (ApprovalStatus::Unknown, PinAction::Pin | PinAction::Trust) => ("pinned", true),
             (ApprovalStatus::Changed { .. }, PinAction::Trust) => ("trusted", true),
-            (ApprovalStatus::Changed { .. }, PinAction::Pin | PinAction::Check) => ("changed", false),
+            (ApprovalStatus::Changed { .. }, PinAction::Pin | PinAction::Check) => {
+                ("changed", false)
+            }
             (ApprovalStatus::Unknown, PinAction::Check) => ("unknown", false),
         };
         if approves {

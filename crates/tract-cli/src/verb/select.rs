@@ -220,7 +220,12 @@ fn read_query(document: Document) -> Outcome<Query> {
     })
 }
 
-fn answer(context: &mut Context<'_>, query: &Query, line: usize, picked: &PickReport) -> Outcome<()> {
+fn answer(
+    context: &mut Context<'_>,
+    query: &Query,
+    line: usize,
+    picked: &PickReport,
+) -> Outcome<()> {
     let number = serde_json::value::to_raw_value(&line).map_err(Failure::json)?;
     let id = query.id.as_deref().unwrap_or(&number);
     if context.out.is_json() {
@@ -241,12 +246,11 @@ fn answer(context: &mut Context<'_>, query: &Query, line: usize, picked: &PickRe
 }
 
 fn refuse(context: &mut Context<'_>, line: usize, failure: &Failure) -> Outcome<()> {
-    match context.out.is_json() {
-        true => context.out.json(&RefusedLine { line, error: failure.problem() }),
-        false => {
-            let why = failure.for_people();
-            context.out.say(format_args!("line {line}: {}", why.trim_end()));
-            Ok(())
-        }
+    if context.out.is_json() {
+        context.out.json(&RefusedLine { line, error: failure.problem() })
+    } else {
+        let why = failure.for_people();
+        context.out.say(format_args!("line {line}: {}", why.trim_end()));
+        Ok(())
     }
 }

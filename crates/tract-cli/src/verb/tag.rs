@@ -53,13 +53,14 @@ pub(crate) async fn run(context: &mut Context<'_>, tag: Tag) -> Outcome<()> {
         None => tract.tags().await?,
     };
     for (name, commit) in &tags {
-        match context.out.is_json() {
-            true => context.out.json(&Tagged { tag: name, commit: *commit })?,
-            false => context.out.line(format_args!(
+        if context.out.is_json() {
+            context.out.json(&Tagged { tag: name, commit: *commit })?
+        } else {
+            context.out.line(format_args!(
                 "{}  {}",
                 Styled(ID, commit.short()),
                 Styled(REF, escape::line(name))
-            ))?,
+            ))?
         }
     }
     Ok(())
@@ -68,17 +69,16 @@ pub(crate) async fn run(context: &mut Context<'_>, tag: Tag) -> Outcome<()> {
 async fn delete(context: &mut Context<'_>, tract: &Tract, names: &[String]) -> Outcome<()> {
     let commits = tract.repo().delete_tags(names).await?;
     for (name, commit) in names.iter().zip(commits) {
-        match context.out.is_json() {
-            true => context.out.json(&Deleted { deleted: name, commit })?,
-            false => {
-                let name = escape::line(name);
-                context.out.line(format_args!(
-                    "deleted {}, which was at {}   restore it: tract tag {name} {}",
-                    Styled(REF, &name),
-                    Styled(ID, commit.short()),
-                    commit.short()
-                ))?;
-            }
+        if context.out.is_json() {
+            context.out.json(&Deleted { deleted: name, commit })?
+        } else {
+            let name = escape::line(name);
+            context.out.line(format_args!(
+                "deleted {}, which was at {}   restore it: tract tag {name} {}",
+                Styled(REF, &name),
+                Styled(ID, commit.short()),
+                commit.short()
+            ))?;
         }
     }
     Ok(())

@@ -10,7 +10,7 @@ use tract::core::ToolDefinition;
 use tract::engine::Request;
 use tract::{CommitId, ToolId, ToolSchema, Tract};
 
-use super::pins::{self, PinAction, DefinitionArgs};
+use super::pins::{self, DefinitionArgs, PinAction};
 use super::{CommitArgs, diff};
 use tract::schema::Target;
 use tract::tools::pin::PinPolicy;
@@ -218,15 +218,12 @@ fn hash(context: &mut Context<'_>, file: &std::path::Path) -> Outcome<()> {
             (Err(error), json) => {
                 refused += 1;
                 let failure = Failure::from(tract::Error::from(error));
-                match json {
-                    true => {
-                        let line = BadLine { line: number, error: failure.problem() };
-                        context.out.json(&line)?;
-                    }
-                    false => {
-                        let why = failure.for_people();
-                        context.out.say(format_args!("line {number}: {}", why.trim_end()));
-                    }
+                if json {
+                    let line = BadLine { line: number, error: failure.problem() };
+                    context.out.json(&line)?;
+                } else {
+                    let why = failure.for_people();
+                    context.out.say(format_args!("line {number}: {}", why.trim_end()));
                 }
             }
         }
@@ -332,17 +329,19 @@ fn parameters(context: &mut Context<'_>, text: &str) -> Outcome<()> {
 
 /// A schema may have been given over several lines; a line of an answer is one.
 fn one_line(text: &str) -> Outcome<String> {
-    match text.contains('\n') {
-        false => Ok(text.to_owned()),
-        true => Ok(tract::JsonText::new(text)?.as_str().to_owned()),
+    if text.contains('\n') {
+        Ok(tract::JsonText::new(text)?.as_str().to_owned())
+    } else {
+        Ok(text.to_owned())
     }
 }
 
 async fn of(context: &mut Context<'_>, revision: &str, only_own: bool) -> Outcome<()> {
     let tract = context.open().await?;
-    let tools = match only_own {
-        true => tract.get_commit_tools(revision).await?,
-        false => tract.tools_at(revision).await?,
+    let tools = if only_own {
+        tract.get_commit_tools(revision).await?
+    } else {
+        tract.tools_at(revision).await?
     };
     if context.out.is_json() {
         let schemas: Vec<&str> = tools.iter().map(|tool| &*tool.schema).collect();
@@ -385,11 +384,10 @@ async fn compare(context: &mut Context<'_>, before: &str, after: &str) -> Outcom
         });
     }
     found.lines().iter().try_for_each(|line| context.out.line(diff::styled(line)))?;
-    let note = match found.is_empty() {
-        true => "",
-        false => {
-            "   note: tools come first in a prompt, so the provider's cache misses from its first byte"
-        }
+    let note = if found.is_empty() {
+        ""
+    } else {
+        "   note: tools come first in a prompt, so the provider's cache misses from its first byte"
     };
     let unchanged = format!("{} unchanged{note}", found.unchanged_count);
     context.out.line(Styled(DIM, unchanged))

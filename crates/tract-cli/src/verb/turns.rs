@@ -47,22 +47,24 @@ pub(crate) async fn run(context: &mut Context<'_>, turns: Turns) -> Outcome<()> 
     query.names = turns.name;
     query.after = tract.resolve_optional(turns.after.as_deref()).await?;
     // A branch without commits has no turns; it is no unknown revision.
-    let found = match turns.revision == "HEAD" && tract.head().await?.is_none() {
-        true => tract.find_tool_turns(&query).await?,
-        false => tract.find_tool_turns_at(turns.revision.as_str(), &query).await?,
+    let found = if turns.revision == "HEAD" && tract.head().await?.is_none() {
+        tract.find_tool_turns(&query).await?
+    } else {
+        tract.find_tool_turns_at(turns.revision.as_str(), &query).await?
     };
     let (mut number_of, mut tokens) = (0, 0);
     for turn in found {
         number_of += 1;
         tokens += turn.total_tokens();
-        match context.out.is_json() {
-            true => context.out.json(&Document {
+        if context.out.is_json() {
+            context.out.json(&Document {
                 call: turn.call,
                 results: turn.result_ids(),
                 tool_names: &turn.tool_names,
                 total_tokens: turn.total_tokens(),
-            })?,
-            false => context.out.line(line(&turn))?,
+            })?
+        } else {
+            context.out.line(line(&turn))?
         }
     }
     if !context.out.is_json() {

@@ -46,10 +46,7 @@ struct Move {
 
 pub(crate) async fn run(context: &mut Context<'_>, undo: Undo) -> Outcome<()> {
     let tract = context.open().await?;
-    let done = match undo.redo {
-        true => tract.redo().await?,
-        false => tract.undo().await?,
-    };
+    let done = if undo.redo { tract.redo().await? } else { tract.undo().await? };
     if context.out.is_json() {
         let hex = |target: &Option<RefTarget>| {
             target.as_ref().map(|target| match target {
@@ -66,9 +63,10 @@ pub(crate) async fn run(context: &mut Context<'_>, undo: Undo) -> Outcome<()> {
         let moves = moves.collect();
         return context.out.json(&Document { what: &done.what, redone: undo.redo, moves });
     }
-    let (way, what, again) = match undo.redo {
-        true => ("forward", "redone", "back: tract undo"),
-        false => ("back", "reverted", "again: tract undo --redo"),
+    let (way, what, again) = if undo.redo {
+        ("forward", "redone", "back: tract undo")
+    } else {
+        ("back", "reverted", "again: tract undo --redo")
     };
     for step in done.moves.iter().take(SHOWN) {
         context.out.line(format_args!(

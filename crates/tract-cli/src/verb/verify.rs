@@ -69,14 +69,12 @@ async fn verified(context: &mut Context<'_>, verify: Verify) -> Outcome<()> {
     let report = tract.verify_with(&options).await;
     bar.finish_and_clear();
     let report = report?;
-    match context.out.is_json() {
-        true => context.out.json(&document(&report))?,
-        false => print(context, &report)?,
+    if context.out.is_json() {
+        context.out.json(&document(&report))?
+    } else {
+        print(context, &report)?
     }
-    match report.clean {
-        true => Ok(()),
-        false => Err(Failure::reported_no()),
-    }
+    if report.clean { Ok(()) } else { Err(Failure::reported_no()) }
 }
 
 fn document(report: &VerifyReport) -> Report {
@@ -103,10 +101,7 @@ fn document(report: &VerifyReport) -> Report {
 fn print(context: &mut Context<'_>, report: &VerifyReport) -> Outcome<()> {
     for damage in &report.damage {
         let object = damage.object.map(|object| object.to_string()).unwrap_or_default();
-        let sort = match damage.derived {
-            true => Styled(WARN, "derived"),
-            false => Styled(BAD, "damaged"),
-        };
+        let sort = if damage.derived { Styled(WARN, "derived") } else { Styled(BAD, "damaged") };
         context.out.line(format_args!("{sort}  {object}  {}", escape::line(&damage.what)))?;
     }
     let checked = [
@@ -117,25 +112,21 @@ fn print(context: &mut Context<'_>, report: &VerifyReport) -> Outcome<()> {
         count(report.ref_moves, "ref move"),
     ]
     .join(", ");
-    match report.clean {
-        true => context
+    if report.clean {
+        context
             .out
-            .line(format_args!("{}: {checked}, re-hashed and replayed", Styled(GOOD, "clean"))),
-        false => {
-            context.out.line(format_args!(
-                "{}: {} in {checked}",
-                Styled(BAD, "not clean"),
-                count(report.damage.len(), "damage")
-            ))?;
-            match report.damage.iter().all(|damage| damage.derived) {
-                true => {
-                    context.out.say("  note: only derived data; tract verify --repair rebuilds it")
-                }
-                false => {
-                    context.out.say("  note: restore what is damaged from a copy or an export")
-                }
-            }
-            Ok(())
+            .line(format_args!("{}: {checked}, re-hashed and replayed", Styled(GOOD, "clean")))
+    } else {
+        context.out.line(format_args!(
+            "{}: {} in {checked}",
+            Styled(BAD, "not clean"),
+            count(report.damage.len(), "damage")
+        ))?;
+        if report.damage.iter().all(|damage| damage.derived) {
+            context.out.say("  note: only derived data; tract verify --repair rebuilds it")
+        } else {
+            context.out.say("  note: restore what is damaged from a copy or an export")
         }
+        Ok(())
     }
 }

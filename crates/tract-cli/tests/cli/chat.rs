@@ -53,9 +53,10 @@ impl Server {
                 let (mut stream, _) = listener.accept().expect("a client");
                 asked.push(request(&stream));
                 if !answer.starts_with("HTTP/1.1 ") {
-                    let kind = match answer.starts_with('{') {
-                        true => "application/json",
-                        false => "text/event-stream",
+                    let kind = if answer.starts_with('{') {
+                        "application/json"
+                    } else {
+                        "text/event-stream"
                     };
                     let head = format!(
                         "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n"

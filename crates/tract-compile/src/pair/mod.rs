@@ -226,9 +226,10 @@ pub fn pair<'a>(
         Pairing::Repair => Ok(repair::repair(compiled, rules)),
         Pairing::Strict => {
             let paired = repair::repair(compiled, rules);
-            match paired.repairs.is_empty() {
-                true => Ok(paired),
-                false => Err(Unpaired { repairs: paired.repairs }),
+            if paired.repairs.is_empty() {
+                Ok(paired)
+            } else {
+                Err(Unpaired { repairs: paired.repairs })
             }
         }
     }

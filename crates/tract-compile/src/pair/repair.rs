@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use tract_core::{CallRef, CommitId, Content, Kind, Message};
 
 use super::rules::{Rules, Speaker, speaker};
-use super::{Item, PairedMessages, Repair, RepairKind, PlaceholderResult};
+use super::{Item, PairedMessages, PlaceholderResult, Repair, RepairKind};
 use crate::compiled::Compiled;
 use crate::view::Row;
 
@@ -112,13 +112,16 @@ fn take_part<'a>(compiled: &'a Compiled, repairs: &mut Vec<Repair>) -> Vec<PairE
         };
         let id = &result.call_id;
         match row.answers {
-            Some(of) if call(compiled, of).is_some() => match answered.insert(of) {
-                true => entries.push(PairEntry::Result { of, message }),
-                false => leave(
-                    RepairKind::SecondResult,
-                    format!("call {id:?} has a second result: left out"),
-                ),
-            },
+            Some(of) if call(compiled, of).is_some() => {
+                if answered.insert(of) {
+                    entries.push(PairEntry::Result { of, message })
+                } else {
+                    leave(
+                        RepairKind::SecondResult,
+                        format!("call {id:?} has a second result: left out"),
+                    )
+                }
+            }
             Some(of) if skipped_calls.contains(&of.slot) => {
                 leave(RepairKind::CallSkipped, format!("call {id:?} is skipped: result left out"));
             }
@@ -166,7 +169,9 @@ fn staying(entries: &[PairEntry<'_>], rules: &Rules) -> HashSet<CommitId> {
             .iter()
             .filter_map(|entry| match entry {
                 PairEntry::Message(message) if entry.is_assistant() => Some(*message),
-                PairEntry::Message(_) | PairEntry::Result { .. } | PairEntry::Skipped { .. } => None,
+                PairEntry::Message(_) | PairEntry::Result { .. } | PairEntry::Skipped { .. } => {
+                    None
+                }
             })
             .collect();
         if answered_in_place(&turn, entries.get(at..).unwrap_or_default(), rules) {

@@ -214,9 +214,10 @@ impl<'a> Reader<'a> {
             number => Some(Kind::parse(header.word(number - 1)?)),
         };
         let content = if has(flag::CONTENT) { Some(BlobId::from_bytes(self.id()?)) } else { None };
-        let role = match has(flag::ROLE) {
-            true => Role::parse(header.word(self.integer()?)?),
-            false => kind.as_ref()?.default_role(),
+        let role = if has(flag::ROLE) {
+            Role::parse(header.word(self.integer()?)?)
+        } else {
+            kind.as_ref()?.default_role()
         };
         let form =
             if has(flag::FORM) { Some(Arc::from(header.word(self.integer()?)?)) } else { None };

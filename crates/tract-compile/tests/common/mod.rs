@@ -10,8 +10,8 @@ use std::sync::Arc;
 use tract_compile::{Compiled, Compiler, Line, Row, View, fold, inverse, resolved};
 use tract_core::{
     Applied, ApproxCounter, Batch, BatchId, Blob, By, CallRef, Change, Changes, Commit, CommitId,
-    CommitRecord, Content, DerivedKind, LogNote, Message, Op, OperationId, Priority, RepoName,
-    Store, CommitRef, ToolEntry, ToolSchema, Toolset, ViewId, block_on,
+    CommitRecord, CommitRef, Content, DerivedKind, LogNote, Message, Op, OperationId, Priority,
+    RepoName, Store, ToolEntry, ToolSchema, Toolset, ViewId, block_on,
 };
 
 /// A history in a store, its commits by id, and a compiler that learns of every write.
@@ -161,10 +161,14 @@ impl History {
     pub fn compress(&mut self, slots: &[CommitId], text: &str) -> CommitId {
         let mut changes: Vec<Change> = slots
             .iter()
-            .map(|slot| Change::Remove { slot: CommitRef::Id(*slot), row: self.row(*slot).fields() })
+            .map(|slot| Change::Remove {
+                slot: CommitRef::Id(*slot),
+                row: self.row(*slot).fields(),
+            })
             .collect();
         let key = slots.iter().map(|slot| self.row(*slot).key).min().expect("some rows");
-        let row = tract_core::RowFields { key, version: CommitRef::This, mark: None, answers: None };
+        let row =
+            tract_core::RowFields { key, version: CommitRef::This, mark: None, answers: None };
         changes.push(Change::Add { slot: CommitRef::This, row });
         let op = Op::Compress { targets: slots.to_vec() };
         let (mut record, mut blobs) = self.saying(op, &Content::assistant(text));

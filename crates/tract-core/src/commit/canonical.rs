@@ -2,7 +2,9 @@
 
 use serde::Deserialize;
 
-use super::{By, CallRef, Change, Changes, CommitRecord, Op, Origin, RecordError, RowFields, CommitRef};
+use super::{
+    By, CallRef, Change, Changes, CommitRecord, CommitRef, Op, Origin, RecordError, RowFields,
+};
 use crate::content::{Kind, Priority, Role};
 use crate::hash;
 use crate::id::{BatchId, BlobId, CommitId, ToolsetId};
@@ -92,17 +94,14 @@ fn quoted_hex<const N: usize>(out: &mut Vec<u8>, bytes: &[u8; N]) {
 }
 
 fn string(out: &mut Vec<u8>, text: &str) {
-    match json::needs_escapes(text) {
-        false => {
-            out.push(b'"');
-            out.extend_from_slice(text.as_bytes());
-            out.push(b'"');
-        }
-        true => {
-            let mut escaped = String::with_capacity(text.len() + text.len() / 8 + 2);
-            json::write_string(&mut escaped, text, Escapes::Raw);
-            out.extend_from_slice(escaped.as_bytes());
-        }
+    if json::needs_escapes(text) {
+        let mut escaped = String::with_capacity(text.len() + text.len() / 8 + 2);
+        json::write_string(&mut escaped, text, Escapes::Raw);
+        out.extend_from_slice(escaped.as_bytes());
+    } else {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
     }
 }
 
@@ -480,9 +479,10 @@ pub(super) fn parse(text: &str) -> Result<CommitRecord, RecordError> {
         batch: read.batch,
     };
     // A text that says the same in another way would be another record for a reader that keeps it.
-    match record_is(&record, text) {
-        true => Ok(record),
-        false => Err(malformed("a record that is not in canonical form".to_owned())),
+    if record_is(&record, text) {
+        Ok(record)
+    } else {
+        Err(malformed("a record that is not in canonical form".to_owned()))
     }
 }
 

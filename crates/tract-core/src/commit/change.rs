@@ -301,9 +301,10 @@ impl Changes {
                 super::MAX_CHANGES
             )));
         }
-        match Self::to_blob(&list).as_bytes() == blob {
-            true => Ok(list),
-            false => Err(refused("a list of changes that is not canonical".to_owned())),
+        if Self::to_blob(&list).as_bytes() == blob {
+            Ok(list)
+        } else {
+            Err(refused("a list of changes that is not canonical".to_owned()))
         }
     }
 }

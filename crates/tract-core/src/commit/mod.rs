@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-pub use self::change::{CallRef, Change, Changes, RowFields, CommitRef};
+pub use self::change::{CallRef, Change, Changes, CommitRef, RowFields};
 pub use self::codec::RecordError;
 use crate::content::{Kind, Priority, Role};
 use crate::id::{BatchId, BlobId, CommitId, ToolsetId};
@@ -300,9 +300,10 @@ impl Commit {
     pub fn decode(id: CommitId, bytes: &[u8]) -> Result<Self, RecordError> {
         let record = codec::decode(bytes)?;
         let found = canonical::id(&record);
-        match found == id {
-            true => Ok(Self { id, record }),
-            false => Err(RecordError::OtherId { expected: id, found }),
+        if found == id {
+            Ok(Self { id, record })
+        } else {
+            Err(RecordError::OtherId { expected: id, found })
         }
     }
 

@@ -126,7 +126,10 @@ impl<'a> Line<'a> {
         Ok(self.raw(field).map(JsonText::new).transpose()?)
     }
 
-    pub(super) fn object(&mut self, field: &'static str) -> Result<Option<JsonText>, StreamOpError> {
+    pub(super) fn object(
+        &mut self,
+        field: &'static str,
+    ) -> Result<Option<JsonText>, StreamOpError> {
         match self.raw(field) {
             Some(raw) if !raw.starts_with('{') => Err(Self::wrong(field, "an object", raw)),
             raw => Ok(raw.map(JsonText::new).transpose()?),
@@ -134,9 +137,10 @@ impl<'a> Line<'a> {
     }
 
     fn list(raw: &'a str, field: &'static str) -> Result<Vec<&'a str>, StreamOpError> {
-        match raw.starts_with('[') {
-            true => Ok(json::split_array(raw)?),
-            false => Err(Self::wrong(field, "a list", raw)),
+        if raw.starts_with('[') {
+            Ok(json::split_array(raw)?)
+        } else {
+            Err(Self::wrong(field, "a list", raw))
         }
     }
 

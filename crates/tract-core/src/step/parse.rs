@@ -3,7 +3,10 @@
 use std::str::FromStr;
 
 use super::line::{Line, cut, parts};
-use super::{CompressWhat, StreamOp, StreamOpError, StreamOpFields, StreamOpKind, AcceptedFields, base64, accepted_fields};
+use super::{
+    AcceptedFields, CompressWhat, StreamOp, StreamOpError, StreamOpFields, StreamOpKind,
+    accepted_fields, base64,
+};
 use crate::commit::Commit;
 use crate::content::{Body, Content, Kind, Part, Priority, Role, ToolCall};
 use crate::id::{BlobId, CommitId};
@@ -63,13 +66,17 @@ fn op(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
             cascade: line.flag("cascade")?,
         },
         "merge" => StreamOpKind::Merge { from: line.name("from")? },
-        "set_tools" => {
-            StreamOpKind::SetTools { tools: line.schemas("tools")?.ok_or_else(|| line.missing("tools"))? }
-        }
+        "set_tools" => StreamOpKind::SetTools {
+            tools: line.schemas("tools")?.ok_or_else(|| line.missing("tools"))?,
+        },
         "note" => StreamOpKind::Note { text: line.text("text")? },
-        "branch" => StreamOpKind::Branch { name: line.name("name")?, from: line.optional_name("from")? },
+        "branch" => {
+            StreamOpKind::Branch { name: line.name("name")?, from: line.optional_name("from")? }
+        }
         "checkout" => StreamOpKind::Checkout { name: line.name("name")? },
-        "tag" => StreamOpKind::Tag { name: line.name("name")?, target: line.optional_name("target")? },
+        "tag" => {
+            StreamOpKind::Tag { name: line.name("name")?, target: line.optional_name("target")? }
+        }
         "blob" => blob(line)?,
         "ref" => reference(line)?,
         _ => StreamOpKind::Record,
@@ -178,8 +185,9 @@ fn commit(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
             return Err(StreamOpError::BothFields { op: "commit", one: "parts", other: "content" });
         }
         (None, None) => return Err(line.missing("parts")),
-        (None, Some(raw)) => Content::from_blob(&kind, raw)
-            .map_err(|error| StreamOpError::BadValue { field: "content", why: error.to_string() })?,
+        (None, Some(raw)) => Content::from_blob(&kind, raw).map_err(|error| {
+            StreamOpError::BadValue { field: "content", why: error.to_string() }
+        })?,
         (Some(raw), None) => {
             let body = Body { parts: parts(raw, "parts")?, name: None };
             match kind {
@@ -226,7 +234,11 @@ fn compress(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
         (None, Some(_), None) => return Err(line.missing("from")),
         (Some(_), None, None) => return Err(line.missing("to")),
         (Some(_), _, Some(_)) | (_, Some(_), Some(_)) => {
-            return Err(StreamOpError::BothFields { op: "compress", one: "from", other: "targets" });
+            return Err(StreamOpError::BothFields {
+                op: "compress",
+                one: "from",
+                other: "targets",
+            });
         }
     };
     Ok(StreamOpKind::Compress {
@@ -250,11 +262,10 @@ fn blob(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
         (None, None) => return Err(line.missing("text")),
     };
     let blob = Blob::seal(bytes);
-    match blob.id() == id {
-        true => Ok(StreamOpKind::Blob(blob)),
-        false => {
-            Err(StreamOpError::OtherId { what: "blob", stated: id.to_hex(), found: blob.id().to_hex() })
-        }
+    if blob.id() == id {
+        Ok(StreamOpKind::Blob(blob))
+    } else {
+        Err(StreamOpError::OtherId { what: "blob", stated: id.to_hex(), found: blob.id().to_hex() })
     }
 }
 
@@ -277,7 +288,10 @@ fn ref_name(text: &str, field: &'static str) -> Result<RefName, StreamOpError> {
     RefName::new(text).map_err(|bad| StreamOpError::BadValue { field, why: bad.to_string() })
 }
 
-fn id<T: FromStr<Err: std::fmt::Display>>(text: &str, field: &'static str) -> Result<T, StreamOpError> {
+fn id<T: FromStr<Err: std::fmt::Display>>(
+    text: &str,
+    field: &'static str,
+) -> Result<T, StreamOpError> {
     text.parse().map_err(|error: T::Err| StreamOpError::BadValue { field, why: error.to_string() })
 }
 
@@ -292,12 +306,13 @@ fn recorded(line: &mut Line<'_>) -> Result<Option<Commit>, StreamOpError> {
     };
     let stated: CommitId = id(&stated, "commit")?;
     let commit = Commit::from_canonical(record.as_str())?;
-    match commit.id() == stated {
-        true => Ok(Some(commit)),
-        false => Err(StreamOpError::OtherId {
+    if commit.id() == stated {
+        Ok(Some(commit))
+    } else {
+        Err(StreamOpError::OtherId {
             what: "commit",
             stated: stated.to_hex(),
             found: commit.id().to_hex(),
-        }),
+        })
     }
 }

@@ -28,7 +28,10 @@ fn texts(list: &[&str]) -> Vec<String> {
 
 #[test]
 fn every_line_of_the_contract_reads() {
-    assert_eq!(parsed(r#"{"op":"system","text":"…"}"#).op, StreamOpKind::System { text: "…".into() });
+    assert_eq!(
+        parsed(r#"{"op":"system","text":"…"}"#).op,
+        StreamOpKind::System { text: "…".into() }
+    );
     assert_eq!(parsed(r#"{"op":"user","text":""}"#).op, StreamOpKind::User { text: String::new() });
     assert_eq!(
         parsed(r#"{"op":"reasoning","text":"hm"}"#).op,
@@ -68,12 +71,18 @@ fn every_line_of_the_contract_reads() {
             retention: Some(JsonText::new(r#"{"keep":["ids"]}"#).unwrap()),
         }
     );
-    assert_eq!(parsed(r#"{"op":"set_tools","tools":[]}"#).op, StreamOpKind::SetTools { tools: vec![] });
+    assert_eq!(
+        parsed(r#"{"op":"set_tools","tools":[]}"#).op,
+        StreamOpKind::SetTools { tools: vec![] }
+    );
     assert_eq!(
         parsed(r#"{"op":"branch","name":"b","from":":m1"}"#).op,
         StreamOpKind::Branch { name: "b".into(), from: Some(":m1".into()) }
     );
-    assert_eq!(parsed(r#"{"op":"checkout","name":"b"}"#).op, StreamOpKind::Checkout { name: "b".into() });
+    assert_eq!(
+        parsed(r#"{"op":"checkout","name":"b"}"#).op,
+        StreamOpKind::Checkout { name: "b".into() }
+    );
     assert_eq!(
         parsed(r#"{"op":"tag","name":"t","target":":m1"}"#).op,
         StreamOpKind::Tag { name: "t".into(), target: Some(":m1".into()) }
@@ -146,8 +155,11 @@ fn schemas_keep_their_bytes() {
         r#"{"z":1,"a":2.50}"#,
     ] {
         let tools = vec![ToolSchema::parse(schema).unwrap(); 2];
-        let line = StreamOp::from(StreamOpKind::SetTools { tools: tools.clone() }).to_line().unwrap();
-        let StreamOpKind::SetTools { tools: read } = StreamOp::parse(&line).unwrap().op else { panic!() };
+        let line =
+            StreamOp::from(StreamOpKind::SetTools { tools: tools.clone() }).to_line().unwrap();
+        let StreamOpKind::SetTools { tools: read } = StreamOp::parse(&line).unwrap().op else {
+            panic!()
+        };
         assert_eq!(read, tools);
         assert_eq!(read[0].text(), schema);
     }
@@ -494,15 +506,14 @@ fn changing() -> BoxedStrategy<StreamOpKind> {
                 retention
             }
         ),
-        (names(), any::<bool>()).prop_map(|(targets, cascade)| StreamOpKind::Revert { targets, cascade }),
+        (names(), any::<bool>())
+            .prop_map(|(targets, cascade)| StreamOpKind::Revert { targets, cascade }),
         name().prop_map(|from| StreamOpKind::Merge { from }),
-        proptest::collection::vec(schema(), 0..3).prop_map(|tools| StreamOpKind::SetTools { tools }),
+        proptest::collection::vec(schema(), 0..3)
+            .prop_map(|tools| StreamOpKind::SetTools { tools }),
         (name(), parts()).prop_map(|(target, content)| StreamOpKind::Edit { target, content }),
-        (what, text(), of(Just(Kind::User))).prop_map(|(what, content, kind)| StreamOpKind::Compress {
-            what,
-            content,
-            kind
-        }),
+        (what, text(), of(Just(Kind::User)))
+            .prop_map(|(what, content, kind)| StreamOpKind::Compress { what, content, kind }),
         text().prop_map(|text| StreamOpKind::Note { text }),
     ]
     .boxed()

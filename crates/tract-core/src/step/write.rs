@@ -1,6 +1,9 @@
 //! From a step to its line: `op`, `mark`, the operation's fields, the shared ones, the record.
 
-use super::{CompressWhat, OPS, StreamOp, StreamOpError, StreamOpFields, StreamOpKind, AcceptedFields, base64, accepted_fields};
+use super::{
+    AcceptedFields, CompressWhat, OPS, StreamOp, StreamOpError, StreamOpFields, StreamOpKind,
+    accepted_fields, base64,
+};
 use crate::content::{Content, Part, ToolCall};
 use crate::json::{self, Escapes, MAX_DEPTH};
 use crate::object::Blob;
@@ -85,9 +88,10 @@ impl Fields {
 /// Writes an object as it is where a line can hold it `depth` levels down and give it back byte
 /// for byte; else as text.
 fn embed(out: &mut String, object: &str, depth: usize) {
-    match one_line_object(object, depth) {
-        true => out.push_str(object),
-        false => json::write_string(out, object, Escapes::Raw),
+    if one_line_object(object, depth) {
+        out.push_str(object)
+    } else {
+        json::write_string(out, object, Escapes::Raw)
     }
 }
 
@@ -264,7 +268,11 @@ fn ref_target(to: &RefTarget) -> String {
     }
 }
 
-fn shared(out: &mut Fields, op: &'static str, fields: &StreamOpFields) -> Result<(), StreamOpError> {
+fn shared(
+    out: &mut Fields,
+    op: &'static str,
+    fields: &StreamOpFields,
+) -> Result<(), StreamOpError> {
     let takes = accepted_fields(op);
     let given = [
         ("message", fields.message.is_some(), AcceptedFields::CommitFields),

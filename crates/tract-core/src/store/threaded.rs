@@ -268,11 +268,13 @@ impl<S: BlockingStore> Shared<S> {
             let kind = answer.as_ref().err().map(|error| &error.kind);
             matches!(kind, Some(StoreErrorKind::Unknown | StoreErrorKind::Poisoned))
         };
-        match answers.iter().any(in_doubt) {
-            false => answers,
-            true => {
-                answers.into_iter().map(|answer| answer.and_then(|_| Err(self.unknown_outcome()))).collect()
-            }
+        if answers.iter().any(in_doubt) {
+            answers
+                .into_iter()
+                .map(|answer| answer.and_then(|_| Err(self.unknown_outcome())))
+                .collect()
+        } else {
+            answers
         }
     }
 

@@ -337,10 +337,7 @@ impl<T: Tool> DynTool for T {
 }
 
 fn parse_arguments<P: ToolParams>(arguments: &str) -> Result<P, ToolError> {
-    let text = match arguments.trim().is_empty() {
-        true => "{}",
-        false => arguments,
-    };
+    let text = if arguments.trim().is_empty() { "{}" } else { arguments };
     serde_json::from_str(text).map_err(|error| {
         ToolError::validation(format!("the arguments are not what the tool takes: {error}"))
             .note("send one JSON object that fits the tool's schema")

@@ -30,7 +30,10 @@ impl Stream {
 
     /// Carries out what a line asks for that adds no message; returns the commit that it made or
     /// named.
-    pub(super) async fn carry_out(&mut self, step: &StreamOp) -> Result<Option<CommitId>, LineError> {
+    pub(super) async fn carry_out(
+        &mut self,
+        step: &StreamOp,
+    ) -> Result<Option<CommitId>, LineError> {
         let branch = self.state.branch.clone();
         let request = match &step.op {
             StreamOpKind::Branch { name, from } => {

@@ -76,13 +76,12 @@ impl Stream {
             if held.bytes > HELD_BYTES {
                 held.release();
             }
-            let outcome = match held.is_over {
-                true => self.carry_out_line(line, Cow::Owned(step)).await?,
-                false => {
-                    let outcome = self.carry_out_line(line, Cow::Borrowed(&step)).await?;
-                    held.steps.push((line, step));
-                    outcome
-                }
+            let outcome = if held.is_over {
+                self.carry_out_line(line, Cow::Owned(step)).await?
+            } else {
+                let outcome = self.carry_out_line(line, Cow::Borrowed(&step)).await?;
+                held.steps.push((line, step));
+                outcome
             };
             match outcome {
                 Ok(one) => done.push(one),
@@ -108,10 +107,8 @@ impl Stream {
                 }
                 (Applied::Conflict(conflict), _) => conflict,
             };
-            let over = match held.is_over {
-                true => Some(Error::from(conflict)),
-                false => races.lose().await.err(),
-            };
+            let over =
+                if held.is_over { Some(Error::from(conflict)) } else { races.lose().await.err() };
             if let Some(over) = over {
                 if !matches!(over, Error::KeptMoving { .. } | Error::Conflict { .. }) {
                     return Err(over);

@@ -30,7 +30,10 @@ impl Stream {
         mut step: Cow<'_, StreamOp>,
     ) -> Result<CommitId, LineError> {
         let Some(commit) = step.recorded.clone() else {
-            return Err(LineError::Step(StreamOpError::MissingField { op: "record", field: "record" }));
+            return Err(LineError::Step(StreamOpError::MissingField {
+                op: "record",
+                field: "record",
+            }));
         };
         agrees(&mut step, &commit)?;
         let (step, commit) = (&*step, &commit);
@@ -183,7 +186,11 @@ impl Stream {
     }
 
     /// Finds a toolset: stored (then `true`), in the line, or in a blob that is its list.
-    async fn toolset(&mut self, step: &StreamOp, id: ToolsetId) -> Result<(Toolset, bool), LineError> {
+    async fn toolset(
+        &mut self,
+        step: &StreamOp,
+        id: ToolsetId,
+    ) -> Result<(Toolset, bool), LineError> {
         let stored = self.repo.store().toolsets(self.repo.name(), &[id]).await;
         if let Some(toolset) = stored.map_err(Error::from)?.into_iter().flatten().next() {
             return Ok((toolset, true));

@@ -52,7 +52,9 @@ pub async fn describe(repo: &Repo, commits: &[Commit]) -> Result<Vec<LogLine>> {
         let text = match (&commit.message, &commit.op) {
             (Some(message), _) => one_line(message, MAX_CHARS),
             (None, Op::Tools) => tools(repo, commit).await?,
-            (None, Op::Append { .. }) => one_line(&describe_content(commit, content.as_ref(), call), MAX_CHARS),
+            (None, Op::Append { .. }) => {
+                one_line(&describe_content(commit, content.as_ref(), call), MAX_CHARS)
+            }
             (None, _) => one_line(&describe_request(commit, content.as_ref()), MAX_CHARS),
         };
         let message = match (&commit.message, &content) {
@@ -155,7 +157,11 @@ fn slot(edit: &Commit) -> Option<CommitId> {
     })
 }
 
-fn describe_content(commit: &Commit, content: Option<&Content>, answered: Option<&ToolCall>) -> String {
+fn describe_content(
+    commit: &Commit,
+    content: Option<&Content>,
+    answered: Option<&ToolCall>,
+) -> String {
     let Some(content) = content else {
         return match commit.content {
             Some(id) => format!("(content {} cannot be read)", id.short()),
@@ -205,10 +211,7 @@ fn counted(content: &Content) -> String {
 /// What was asked, for operations that name other commits.
 fn describe_request(commit: &Commit, content: Option<&Content>) -> String {
     let said = content.map(text).unwrap_or_default();
-    let with = |head: String| match said.is_empty() {
-        true => head,
-        false => format!("{head}: {said}"),
-    };
+    let with = |head: String| if said.is_empty() { head } else { format!("{head}: {said}") };
     match &commit.op {
         Op::Edit { target } => with(format!("of {}", target.short())),
         Op::Annotate { targets, priority, reason, .. } => {

@@ -7,8 +7,8 @@ use tract_hooks::{DecisionRecord, Hooks, Summarize};
 
 use super::rule::{WriteTarget, with_text};
 use super::{
-    PendingRequest, DECISIONS, RecordedDecision, DecisionDoc, Document, PENDING, Pending, PendingDoc, damaged,
-    fresh_id,
+    DECISIONS, DecisionDoc, Document, PENDING, Pending, PendingDoc, PendingRequest,
+    RecordedDecision, damaged, fresh_id,
 };
 use crate::error::{Error, Result};
 use crate::merge::{MergeOptions, Merged};
@@ -136,7 +136,11 @@ impl Repo {
     ///
     /// # Errors
     /// As [`approve`](Self::approve); [`Error::NoText`] for a merge and for a call.
-    pub async fn edit_pending(&self, id: &str, text: impl Into<String>) -> Result<RecordedDecision> {
+    pub async fn edit_pending(
+        &self,
+        id: &str,
+        text: impl Into<String>,
+    ) -> Result<RecordedDecision> {
         self.decide(id, DecisionKind::Edit(text.into())).await
     }
 
@@ -353,7 +357,11 @@ fn with_new_text(old: &Content, text: &str) -> Content {
 }
 
 /// What is done, with what is written down of the decision; what is changed keeps its original.
-fn decided_request(asked: &PendingRequest, record: &DecisionRecord, new: Option<Content>) -> Result<PendingRequest> {
+fn decided_request(
+    asked: &PendingRequest,
+    record: &DecisionRecord,
+    new: Option<Content>,
+) -> Result<PendingRequest> {
     let origin = |old: &Origin, changed: bool| Origin {
         by: if changed { By::Hook } else { old.by },
         id: if changed { record.handler.clone() } else { old.id.clone() },
@@ -371,7 +379,8 @@ fn decided_request(asked: &PendingRequest, record: &DecisionRecord, new: Option<
                 (draft.form, draft.verbatim) = (None, None);
             }
         }
-        PendingRequest::Edit { content, details, .. } | PendingRequest::Compress { content, details, .. } => {
+        PendingRequest::Edit { content, details, .. }
+        | PendingRequest::Compress { content, details, .. } => {
             details.origin = origin(&details.origin, new.is_some());
             if let Some(new) = new {
                 details.keeps.insert(0, Blob::seal(content.to_blob()?));
@@ -385,7 +394,11 @@ fn decided_request(asked: &PendingRequest, record: &DecisionRecord, new: Option<
 }
 
 /// Does what was approved.
-async fn carried_out(txn: &mut Txn<'_>, branch: &RefName, asked: &PendingRequest) -> Result<Option<Commit>> {
+async fn carried_out(
+    txn: &mut Txn<'_>,
+    branch: &RefName,
+    asked: &PendingRequest,
+) -> Result<Option<Commit>> {
     if let Some(request) = asked.request() {
         return txn.add_decided(branch, &request).await.map(Some);
     }
@@ -398,9 +411,10 @@ async fn carried_out(txn: &mut Txn<'_>, branch: &RefName, asked: &PendingRequest
                 Merged::NothingToMerge | Merged::FastForward { .. } => Ok(None),
             }
         }
-        PendingRequest::Append(_) | PendingRequest::Edit { .. } | PendingRequest::Compress { .. } | PendingRequest::Call { .. } => {
-            Ok(None)
-        }
+        PendingRequest::Append(_)
+        | PendingRequest::Edit { .. }
+        | PendingRequest::Compress { .. }
+        | PendingRequest::Call { .. } => Ok(None),
     }
 }
 
@@ -423,7 +437,9 @@ async fn refused(
         PendingRequest::Call { call: ToolCall { id, name, .. }, .. } => {
             (id.clone(), Some(name.clone()), None)
         }
-        PendingRequest::Edit { .. } | PendingRequest::Compress { .. } | PendingRequest::Merge { .. } => return Ok(None),
+        PendingRequest::Edit { .. }
+        | PendingRequest::Compress { .. }
+        | PendingRequest::Merge { .. } => return Ok(None),
     };
     record.before = original.as_ref().map(|blob| blob.id().to_hex());
     let request = Request::Append(error_result(call_id, name, reason, original, &record));
@@ -442,10 +458,8 @@ pub(super) fn error_result(
     original: Option<Blob>,
     record: &DecisionRecord,
 ) -> Draft {
-    let text = match reason.is_empty() {
-        true => "rejected".to_owned(),
-        false => format!("rejected: {reason}"),
-    };
+    let text =
+        if reason.is_empty() { "rejected".to_owned() } else { format!("rejected: {reason}") };
     let mut draft = Draft::tool_result(call_id, text).is_error(true);
     if let Some(name) = name {
         draft = draft.tool_name(name);

@@ -245,23 +245,29 @@ impl PendingRequestDoc {
     pub(super) fn into_request(self) -> Result<PendingRequest> {
         Ok(match self {
             Self::Append(draft) => PendingRequest::Append(Box::new(draft.draft()?)),
-            Self::Edit { target, content, details } => {
-                PendingRequest::Edit { target, content: content.content()?, details: details.details()? }
-            }
-            Self::Compress { targets, from, to, content, role, details } => PendingRequest::Compress {
-                select: match targets {
-                    // What waits was planned: these are the messages that the summary is of.
-                    Some(targets) => Selection::Exactly(targets),
-                    None => Selection::Range { from, to },
-                },
+            Self::Edit { target, content, details } => PendingRequest::Edit {
+                target,
                 content: content.content()?,
-                role: role.as_deref().map(Role::parse),
                 details: details.details()?,
             },
+            Self::Compress { targets, from, to, content, role, details } => {
+                PendingRequest::Compress {
+                    select: match targets {
+                        // What waits was planned: these are the messages that the summary is of.
+                        Some(targets) => Selection::Exactly(targets),
+                        None => Selection::Range { from, to },
+                    },
+                    content: content.content()?,
+                    role: role.as_deref().map(Role::parse),
+                    details: details.details()?,
+                }
+            }
             Self::Merge { source, no_fast_forward, details } => {
                 PendingRequest::Merge { source, no_fast_forward, details: details.details()? }
             }
-            Self::Call { call, commit, index, bound } => PendingRequest::Call { call, commit, index, bound },
+            Self::Call { call, commit, index, bound } => {
+                PendingRequest::Call { call, commit, index, bound }
+            }
         })
     }
 }

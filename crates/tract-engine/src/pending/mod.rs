@@ -16,7 +16,7 @@ use tract_core::{
 use tract_hooks::DecisionRecord;
 
 use self::doc::PendingRequestDoc;
-pub(crate) use self::rule::{Configured, MergeRuling, WriteTarget, Ruling};
+pub(crate) use self::rule::{Configured, MergeRuling, Ruling, WriteTarget};
 pub use self::turn::{BatchAttachment, DeferredCall, TurnAnswer, TurnRecord, TurnRecorded};
 use crate::error::{Error, Result};
 use crate::plan::{Details, Selection};

@@ -12,7 +12,7 @@ use tract_core::{
 use tract_hooks::DecisionRecord;
 
 use super::decide::error_result;
-use super::{PendingRequest, DeferredOperation, Document, Pending, WriteTarget, Rejected, Ruling};
+use super::{DeferredOperation, Document, Pending, PendingRequest, Rejected, Ruling, WriteTarget};
 use crate::error::{Error, Result};
 use crate::plan::{Refusal, Request};
 use crate::repo::Repo;

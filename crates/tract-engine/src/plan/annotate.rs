@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use tract_core::{Change, CommitId, Content, JsonText, Op, Priority, CommitRef, ToolSchema};
+use tract_core::{Change, CommitId, CommitRef, Content, JsonText, Op, Priority, ToolSchema};
 
 use super::edit::visible;
 use super::{Details, Line, Plan, PlannedCommit, Records};
@@ -58,7 +58,11 @@ pub(super) fn tools(line: &Line, tools: &[ToolSchema], details: &Details) -> Pla
 }
 
 /// Plans a line in the log.
-pub(super) fn note(line: &Line, content: Option<&JsonText>, details: &Details) -> Plan<PlannedCommit> {
+pub(super) fn note(
+    line: &Line,
+    content: Option<&JsonText>,
+    details: &Details,
+) -> Plan<PlannedCommit> {
     let mut planned = PlannedCommit::on(line, Op::Note, details);
     if let Some(json) = content {
         planned.say(&Content::Note(json.clone()), None)?;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tract_compile::Row;
 use tract_core::{CallRef, CommitId, Content, Draft, Op};
 
-use super::{Details, Line, OpenCall, Plan, PlannedCommit, Records, Refusal, BranchTip};
+use super::{BranchTip, Details, Line, OpenCall, Plan, PlannedCommit, Records, Refusal};
 
 /// Plans to add a message. With `orphans` a result that answers no open call is taken as it is.
 pub(super) fn append(

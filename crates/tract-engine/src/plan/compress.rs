@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tract_compile::Row;
-use tract_core::{Change, CommitId, Content, Kind, Op, Priority, Role, RowFields, CommitRef};
+use tract_core::{Change, CommitId, CommitRef, Content, Kind, Op, Priority, Role, RowFields};
 
 use super::edit::visible;
 use super::{Details, Line, Plan, PlannedCommit, Records, Refusal, Selection};

@@ -1,7 +1,7 @@
 //! Replacing what a message says.
 
 use tract_compile::Row;
-use tract_core::{Body, By, Change, CommitId, Content, Op, Part, CommitRef, ToolAnswer, ToolCall};
+use tract_core::{Body, By, Change, CommitId, CommitRef, Content, Op, Part, ToolAnswer, ToolCall};
 
 use super::work::hidden_by;
 use super::{Details, Line, NewContent, Plan, PlannedCommit, Records, Refusal};
@@ -49,9 +49,10 @@ pub(super) fn visible(line: &Line, records: &Records, target: CommitId) -> Plan<
 /// Checks that a version is what its message says.
 pub(crate) fn current_version(line: &Line, records: &Records, version: CommitId) -> Plan<()> {
     let row = visible(line, records, version)?;
-    match row.version == version {
-        true => Ok(()),
-        false => Err(Refusal::Superseded { target: version, by: vec![row.version] }.into()),
+    if row.version == version {
+        Ok(())
+    } else {
+        Err(Refusal::Superseded { target: version, by: vec![row.version] }.into())
     }
 }
 
@@ -185,8 +186,9 @@ fn same_calls(line: &Line, target: CommitId, row: &Row, old: &Content, new: &Con
         .view()
         .rows_after(row.row_key())
         .any(|other| other.answers.is_some_and(|call| call.slot == row.slot));
-    match ids(&calls) == ids(&others) && !answered {
-        true => Ok(()),
-        false => Err(Refusal::OtherCalls { target, calls: ids(&calls) }.into()),
+    if ids(&calls) == ids(&others) && !answered {
+        Ok(())
+    } else {
+        Err(Refusal::OtherCalls { target, calls: ids(&calls) }.into())
     }
 }

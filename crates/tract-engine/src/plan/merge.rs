@@ -3,11 +3,11 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tract_compile::{Row, View};
-use tract_core::{Change, CommitId, JsonText, Op, Priority, RowFields, CommitRef, ToolsetId};
+use tract_core::{Change, CommitId, CommitRef, JsonText, Op, Priority, RowFields, ToolsetId};
 
 use super::records::MergeFacts;
 use super::revert::brings;
-use super::work::{SummaryCover, LastKeys, WorkingView, covered, ensure_covered};
+use super::work::{LastKeys, SummaryCover, WorkingView, covered, ensure_covered};
 use super::{ConflictKind, Details, Line, MergeConflict, Plan, PlannedCommit, Records, Refusal};
 
 /// The heads of a merge, and the best common ancestors that it is judged by.
@@ -245,7 +245,8 @@ impl ThreeWayMerge<'_> {
             for (our, covers) in overlapping.iter().filter_map(|place| ours.get(*place)) {
                 super::visit(1);
                 let our_says = self.facts_of(self.ours.get(*our))?;
-                let alike = covers == under && our_says == self.facts_of(self.theirs.get(*their))?;
+                let alike =
+                    covers == under && our_says == self.facts_of(self.theirs.get(*their))?;
                 if !alike {
                     merged.conflicts.push(MergeConflict {
                         kind: ConflictKind::Summary,
@@ -412,10 +413,8 @@ impl ThreeWayMerge<'_> {
             let under = covered(self.records, row.slot)?;
             let first = under.iter().filter_map(|slot| work.last_keys.get(slot)).min().copied();
             // What lay under a summary that is taken back returns to its place.
-            let back = match returning.contains(&row.slot) {
-                true => keys.of(self.records, row.slot)?,
-                false => None,
-            };
+            let back =
+                if returning.contains(&row.slot) { keys.of(self.records, row.slot)? } else { None };
             let key = first.or(back).unwrap_or(work.next).min(work.next);
             let row = Row { key, ..*row };
             changes.push(Change::Add {

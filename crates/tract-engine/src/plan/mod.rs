@@ -25,7 +25,9 @@ pub use self::merge::{MergeSides, merge};
 pub use self::records::{MissingRecords, Plan, Records, Stop};
 pub use self::refusal::{ConflictKind, MergeConflict, OpenCall, Refusal};
 pub(crate) use self::request::TurnIndexGap;
-pub use self::request::{Details, NewContent, PlannedCommit, Request, Selection, BranchTip, seal_tools};
+pub use self::request::{
+    BranchTip, Details, NewContent, PlannedCommit, Request, Selection, seal_tools,
+};
 
 /// Counts records, rows and changes that a planner looks at. Tests bound them.
 fn visit(_count: usize) {

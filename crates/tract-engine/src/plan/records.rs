@@ -98,7 +98,10 @@ impl Records {
         super::visit(1);
         match self.commits.get(&id) {
             Some(commit) => Ok(commit.as_ref()),
-            None => Err(MissingRecords { commits: HashSet::from([id]), ..MissingRecords::default() }.into()),
+            None => {
+                Err(MissingRecords { commits: HashSet::from([id]), ..MissingRecords::default() }
+                    .into())
+            }
         }
     }
 
@@ -111,9 +114,10 @@ impl Records {
     pub(super) fn ensure(&self, ids: impl IntoIterator<Item = CommitId>) -> Plan<()> {
         let commits: HashSet<CommitId> =
             ids.into_iter().filter(|id| !self.commits.contains_key(id)).collect();
-        match commits.is_empty() {
-            true => Ok(()),
-            false => Err(MissingRecords { commits, ..MissingRecords::default() }.into()),
+        if commits.is_empty() {
+            Ok(())
+        } else {
+            Err(MissingRecords { commits, ..MissingRecords::default() }.into())
         }
     }
 
@@ -121,9 +125,10 @@ impl Records {
     pub(super) fn ensure_contents(&self, ids: impl IntoIterator<Item = CommitId>) -> Plan<()> {
         let contents: HashSet<CommitId> =
             ids.into_iter().filter(|id| !self.contents.contains_key(id)).collect();
-        match contents.is_empty() {
-            true => Ok(()),
-            false => Err(MissingRecords { contents, ..MissingRecords::default() }.into()),
+        if contents.is_empty() {
+            Ok(())
+        } else {
+            Err(MissingRecords { contents, ..MissingRecords::default() }.into())
         }
     }
 
@@ -131,7 +136,11 @@ impl Records {
     pub(super) fn content(&self, version: CommitId) -> Plan<&Content> {
         match self.contents.get(&version) {
             Some(content) => Ok(content),
-            None => Err(MissingRecords { contents: HashSet::from([version]), ..MissingRecords::default() }.into()),
+            None => Err(MissingRecords {
+                contents: HashSet::from([version]),
+                ..MissingRecords::default()
+            }
+            .into()),
         }
     }
 
@@ -139,7 +148,10 @@ impl Records {
     pub(super) fn blob(&self, id: BlobId) -> Plan<&Blob> {
         match self.blobs.get(&id) {
             Some(blob) => blob.as_ref().ok_or(Stop::Missing(ObjectId::Blob(id))),
-            None => Err(MissingRecords { blobs: HashSet::from([id]), ..MissingRecords::default() }.into()),
+            None => {
+                Err(MissingRecords { blobs: HashSet::from([id]), ..MissingRecords::default() }
+                    .into())
+            }
         }
     }
 
@@ -147,7 +159,10 @@ impl Records {
     pub(super) fn toolset(&self, id: ToolsetId) -> Plan<&Toolset> {
         match self.toolsets.get(&id) {
             Some(set) => set.as_ref().ok_or(Stop::Missing(ObjectId::Toolset(id))),
-            None => Err(MissingRecords { toolsets: HashSet::from([id]), ..MissingRecords::default() }.into()),
+            None => {
+                Err(MissingRecords { toolsets: HashSet::from([id]), ..MissingRecords::default() }
+                    .into())
+            }
         }
     }
 
@@ -163,9 +178,11 @@ impl Records {
                     super::visit(list.len());
                     Ok(list)
                 }
-                None => {
-                    Err(MissingRecords { changes: HashSet::from([commit.id()]), ..MissingRecords::default() }.into())
+                None => Err(MissingRecords {
+                    changes: HashSet::from([commit.id()]),
+                    ..MissingRecords::default()
                 }
+                .into()),
             },
         }
     }
@@ -177,9 +194,10 @@ impl Records {
     ) -> Plan<()> {
         let unread = commits.into_iter().filter(|commit| self.lacks_changes(commit));
         let changes: HashSet<CommitId> = unread.map(Commit::id).collect();
-        match changes.is_empty() {
-            true => Ok(()),
-            false => Err(MissingRecords { changes, ..MissingRecords::default() }.into()),
+        if changes.is_empty() {
+            Ok(())
+        } else {
+            Err(MissingRecords { changes, ..MissingRecords::default() }.into())
         }
     }
 

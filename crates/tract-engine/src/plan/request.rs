@@ -345,14 +345,13 @@ impl PlannedCommit {
 
     /// Sets what the commit changes; a long list becomes a blob.
     pub(super) fn change(&mut self, changes: Vec<Change>) {
-        self.record.changes = match changes.len() > MAX_INLINE_CHANGES {
-            true => {
-                let blob = Blob::seal(Changes::to_blob(&changes));
-                let id = blob.id();
-                self.blobs.push(blob);
-                Changes::Blob(id)
-            }
-            false => Changes::List(changes.clone()),
+        self.record.changes = if changes.len() > MAX_INLINE_CHANGES {
+            let blob = Blob::seal(Changes::to_blob(&changes));
+            let id = blob.id();
+            self.blobs.push(blob);
+            Changes::Blob(id)
+        } else {
+            Changes::List(changes.clone())
         };
         self.changes = changes;
     }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use tract_compile::{Row, appended, inverse, resolved};
-use tract_core::{CallRef, Change, Commit, CommitId, Op, RowFields, CommitRef, ToolsetId};
+use tract_core::{CallRef, Change, Commit, CommitId, CommitRef, Op, RowFields, ToolsetId};
 
-use super::work::{SummaryCover, Field, LastKeys, Touches, WorkingView};
+use super::work::{Field, LastKeys, SummaryCover, Touches, WorkingView};
 use super::{Details, Line, Plan, PlannedCommit, Records, Refusal};
 
 /// Plans to take commits back, newest first in effect. A target that later commits stand on is
@@ -181,7 +181,8 @@ impl<'a> Undoing<'a> {
     fn revert_ready(&mut self) -> Plan<()> {
         while let Some(place) = self.ready.pop_first() {
             let Some(target) = self.wanted.get(place).copied() else { continue };
-            let changes = match revert_target(self.records, &mut self.work, &mut self.keys, target)? {
+            let changes = match revert_target(self.records, &mut self.work, &mut self.keys, target)?
+            {
                 Ok(changes) => changes,
                 Err(block) => {
                     self.waiting.entry(block.slot).or_default().push(place);

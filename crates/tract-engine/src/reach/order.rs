@@ -2,7 +2,7 @@
 
 use tract_core::CommitId;
 
-use super::{KnownCommit, NONE, CommitGraph};
+use super::{CommitGraph, KnownCommit, NONE};
 
 /// The order in which every commit is folded onto its first parent.
 ///

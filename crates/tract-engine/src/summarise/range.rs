@@ -1,8 +1,8 @@
 //! One summary, by the port, in the place of messages.
 
 use tract_core::{
-    Blob, By, Change, Commit, CommitId, Content, Message, Op, Origin, Priority, RefName,
-    SummaryRequest, CommitRef,
+    Blob, By, Change, Commit, CommitId, CommitRef, Content, Message, Op, Origin, Priority, RefName,
+    SummaryRequest,
 };
 use tract_hooks::{
     CONVERSATION, DecisionRecord, Summarize, SummaryError, kept_texts, summarize_checked,

@@ -23,10 +23,7 @@ impl Repo {
     /// # Errors
     /// As [`tools_of`](Self::tools_of).
     pub async fn get_commit_tools(&self, commit: CommitId) -> Result<Vec<ActiveTool>> {
-        match self.has_own_tools(commit).await? {
-            true => self.tools_of(commit).await,
-            false => Ok(Vec::new()),
-        }
+        if self.has_own_tools(commit).await? { self.tools_of(commit).await } else { Ok(Vec::new()) }
     }
 
     async fn has_own_tools(&self, id: CommitId) -> Result<bool> {

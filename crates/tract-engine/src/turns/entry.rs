@@ -119,9 +119,15 @@ pub(crate) async fn entries(
 }
 
 /// Takes down which versions a commit brings in, changes or takes out.
-async fn collect_lookups(repo: &Repo, place: usize, commit: &Commit, looks: &mut Vec<VersionLookup>) -> Result<()> {
+async fn collect_lookups(
+    repo: &Repo,
+    place: usize,
+    commit: &Commit,
+    looks: &mut Vec<VersionLookup>,
+) -> Result<()> {
     let id = commit.id();
-    let mut take = |slot, version, how| looks.push(VersionLookup { commit: place, slot, version, how });
+    let mut take =
+        |slot, version, how| looks.push(VersionLookup { commit: place, slot, version, how });
     if let Op::Append { slot, answers, .. } = &commit.op {
         if matches!(commit.kind, Some(Kind::ToolResult | Kind::Assistant | Kind::Custom(_))) {
             take(slot.unwrap_or(id), id, VersionChange::Added(*answers));
@@ -142,7 +148,9 @@ async fn collect_lookups(repo: &Repo, place: usize, commit: &Commit, looks: &mut
             Change::Add { row, .. } => {
                 take(slot, row.version.resolve(id), VersionChange::Added(row.answers));
             }
-            Change::Remove { row, .. } => take(slot, row.version.resolve(id), VersionChange::Removed),
+            Change::Remove { row, .. } => {
+                take(slot, row.version.resolve(id), VersionChange::Removed)
+            }
             Change::Version { to, .. } => take(slot, to.resolve(id), VersionChange::Changed),
             Change::Mark { .. } => {}
         }

@@ -8,7 +8,7 @@
 use tract_core::store::Walk;
 use tract_core::{Batch, BatchId, Commit, CommitId, DerivedKind, DerivedRow, LogNote, OperationId};
 
-use super::entry::{LoadedObjects, TurnEntry, MessageVersion, entries};
+use super::entry::{LoadedObjects, MessageVersion, TurnEntry, entries};
 use super::row::TurnRow;
 use crate::error::{Error, Result};
 use crate::plan::TurnIndexGap;

@@ -10,10 +10,10 @@ use std::collections::HashMap;
 
 use tract_core::{CallRef, CommitId};
 
-pub(crate) use self::check::{TurnsSinceRow, is_sound, entries_of};
+pub(crate) use self::check::{TurnsSinceRow, entries_of, is_sound};
 pub use self::drop_failed::DroppedTurns;
-use self::entry::{ResultSummary, MessageVersion};
 pub(crate) use self::entry::{LoadedObjects, TurnEntry, has_no_entries};
+use self::entry::{MessageVersion, ResultSummary};
 pub(crate) use self::index::{EVERY, NewRow, catch_up, due, rebuild_all, silent_row};
 use crate::error::Result;
 use crate::repo::Repo;

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use tract_core::{Blob, CallRef, CommitId, DerivedKind, DerivedRow};
 
-use super::entry::{ResultSummary, TurnEntry, MessageVersion};
+use super::entry::{MessageVersion, ResultSummary, TurnEntry};
 
 /// The version of the format.
 const VERSION: u8 = 1;
@@ -168,7 +168,11 @@ fn flags(what: &ResultSummary) -> u8 {
     error | named
 }
 
-fn answered(out: &mut Vec<u8>, said: &MessageVersion<ResultSummary>, name_place: impl Fn(&str) -> u64) {
+fn answered(
+    out: &mut Vec<u8>,
+    said: &MessageVersion<ResultSummary>,
+    name_place: impl Fn(&str) -> u64,
+) {
     number(out, said.tokens);
     if let Some(name) = &said.what.name {
         number(out, name_place(name));
@@ -274,7 +278,10 @@ impl Input<'_> {
     fn near(&mut self, before: &[TurnEntry]) -> Option<CommitId> {
         match before.get(usize::try_from(self.number()?).ok()?)? {
             TurnEntry::Calls(said) => Some(said.slot),
-            TurnEntry::Answer(..) | TurnEntry::NewCalls(_) | TurnEntry::NewAnswer(_) | TurnEntry::Gone(_) => None,
+            TurnEntry::Answer(..)
+            | TurnEntry::NewCalls(_)
+            | TurnEntry::NewAnswer(_)
+            | TurnEntry::Gone(_) => None,
         }
     }
 }
@@ -288,8 +295,12 @@ mod tests {
     }
 
     fn row() -> TurnRow {
-        let said =
-            |n: u8, what| MessageVersion { slot: id(n), version: id(n), tokens: 300 + u64::from(n), what };
+        let said = |n: u8, what| MessageVersion {
+            slot: id(n),
+            version: id(n),
+            tokens: 300 + u64::from(n),
+            what,
+        };
         let names = vec!["grep".to_owned(), "ls".to_owned(), "grep".to_owned()];
         let what = ResultSummary { name: Some("ls".to_owned()), is_error: true };
         let bare = ResultSummary { name: None, is_error: false };
@@ -297,12 +308,27 @@ mod tests {
             counter: "approx".to_owned(),
             before: Some(id(9)),
             entries: vec![
-                TurnEntry::Calls(MessageVersion { slot: id(1), version: id(1), tokens: 7, what: names.clone() }),
+                TurnEntry::Calls(MessageVersion {
+                    slot: id(1),
+                    version: id(1),
+                    tokens: 7,
+                    what: names.clone(),
+                }),
                 TurnEntry::Answer(said(2, what.clone()), Some(CallRef { slot: id(1), index: 1 })),
                 TurnEntry::Answer(said(3, bare.clone()), Some(CallRef { slot: id(8), index: 300 })),
                 TurnEntry::Answer(said(4, bare), None),
-                TurnEntry::NewAnswer(MessageVersion { slot: id(2), version: id(5), tokens: 0, what }),
-                TurnEntry::NewCalls(MessageVersion { slot: id(1), version: id(6), tokens: 1, what: names }),
+                TurnEntry::NewAnswer(MessageVersion {
+                    slot: id(2),
+                    version: id(5),
+                    tokens: 0,
+                    what,
+                }),
+                TurnEntry::NewCalls(MessageVersion {
+                    slot: id(1),
+                    version: id(6),
+                    tokens: 1,
+                    what: names,
+                }),
                 TurnEntry::Gone(id(4)),
             ],
         }

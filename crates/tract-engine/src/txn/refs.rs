@@ -49,11 +49,10 @@ impl Txn<'_> {
     /// [`Error::Conflict`] when it is known to be elsewhere already.
     pub async fn expect(&mut self, name: &RefName, at: Option<RefTarget>) -> Result<()> {
         let found = self.target(name).await?;
-        match found == at {
-            true => Ok(()),
-            false => {
-                Err(Error::Conflict { name: name.clone(), expected: expect(at.as_ref()), found })
-            }
+        if found == at {
+            Ok(())
+        } else {
+            Err(Error::Conflict { name: name.clone(), expected: expect(at.as_ref()), found })
         }
     }
 

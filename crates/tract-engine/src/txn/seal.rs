@@ -9,7 +9,7 @@ use tract_core::{
 use super::Txn;
 use super::refs::StagedRef;
 use crate::error::{Error, Result};
-use crate::plan::{Line, PlannedCommit, BranchTip};
+use crate::plan::{BranchTip, Line, PlannedCommit};
 use crate::received::time_of;
 use crate::turns::has_no_entries;
 use crate::write::check_shape;
@@ -30,9 +30,10 @@ fn room_after(room: u64, message: &Commit) -> u64 {
         _ => None,
     };
     let priority = given.or(message.kind.as_ref().map(Kind::default_priority));
-    match priority.is_some_and(|priority| priority > Priority::Skip) {
-        true => room.saturating_add(1),
-        false => room.saturating_sub(1),
+    if priority.is_some_and(|priority| priority > Priority::Skip) {
+        room.saturating_add(1)
+    } else {
+        room.saturating_sub(1)
     }
 }
 
@@ -72,7 +73,8 @@ impl Txn<'_> {
         self.take(branch, &commit, line.toolset(), rest);
         self.lines.insert(commit.id(), next);
         if let Some(before) = line.head().filter(|id| self.made.contains(id)) {
-            let at = |moved: &StagedRef| moved.to.as_ref().and_then(RefTarget::commit) == Some(before);
+            let at =
+                |moved: &StagedRef| moved.to.as_ref().and_then(RefTarget::commit) == Some(before);
             if !self.refs.values().any(|moved| at(moved)) {
                 self.lines.remove(&before);
             }
@@ -94,7 +96,13 @@ impl Txn<'_> {
     }
 
     /// Takes a commit with all that comes along, and moves the branch to it.
-    fn take(&mut self, branch: &RefName, commit: &Commit, before: Option<ToolsetId>, rest: CommitParts) {
+    fn take(
+        &mut self,
+        branch: &RefName,
+        commit: &Commit,
+        before: Option<ToolsetId>,
+        rest: CommitParts,
+    ) {
         self.requires.extend(rest.requires);
         if let Some((toolset, tools)) = rest.given
             && before != Some(toolset.id())

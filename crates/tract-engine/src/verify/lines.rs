@@ -8,10 +8,10 @@ use tract_compile::{
     Changed, CompileError, Compiler, FoldedLine, IdMap, SnapshotCheck, View, fold, shape,
 };
 use tract_core::store::{Damage, StoreResult};
-use tract_core::{ApproxCounter, Change, Commit, CommitId, DerivedKind, ObjectId, Op, CommitRef};
+use tract_core::{ApproxCounter, Change, Commit, CommitId, CommitRef, DerivedKind, ObjectId, Op};
 
 use super::{CHUNK, derived};
-use crate::reach::{FoldOrder, AncestorSet, CommitGraph, changes_of, damage, harm};
+use crate::reach::{AncestorSet, CommitGraph, FoldOrder, changes_of, damage, harm};
 use crate::repo::Repo;
 use crate::turns::{self, TurnEntry, TurnsSinceRow};
 
@@ -152,7 +152,10 @@ impl<'a> Lines<'a> {
     }
 
     /// Reads what those of the commits say of tool turns that lead to a row of their index.
-    async fn turn_entries(&self, commits: &[Commit]) -> StoreResult<HashMap<CommitId, Vec<TurnEntry>>> {
+    async fn turn_entries(
+        &self,
+        commits: &[Commit],
+    ) -> StoreResult<HashMap<CommitId, Vec<TurnEntry>>> {
         let leads = |commit: &&Commit| self.reach.leads(commit.id(), &self.turn_rows.leading);
         let wanted: Vec<Commit> = commits.iter().filter(leads).cloned().collect();
         let ids = wanted.iter().map(Commit::id);
@@ -162,7 +165,9 @@ impl<'a> Lines<'a> {
             // What cannot be read is named where that lies; which commit it is, one by one tells.
             Err(_) => {
                 for commit in &wanted {
-                    if let Ok(one) = turns::entries_of(self.repo, std::slice::from_ref(commit)).await {
+                    if let Ok(one) =
+                        turns::entries_of(self.repo, std::slice::from_ref(commit)).await
+                    {
                         said.insert(commit.id(), one.concat());
                     }
                 }
@@ -284,7 +289,11 @@ impl<'a> Lines<'a> {
         Ok(())
     }
 
-    async fn shape_fault(&self, commit: &Commit, changes: &[Change]) -> StoreResult<Option<String>> {
+    async fn shape_fault(
+        &self,
+        commit: &Commit,
+        changes: &[Change],
+    ) -> StoreResult<Option<String>> {
         if let Some(what) = record_fault(commit, changes) {
             return Ok(Some(what.to_owned()));
         }

@@ -139,7 +139,8 @@ fn a_lost_race_is_run_again() {
         // Reading a line of the group is when somebody else is quicker.
         block_on(repo.append(&branch, tract_core::Draft::user(format!("theirs {n}"))))
             .expect("it is written");
-        let step = tract_core::step::StreamOp::parse(&format!(r#"{{"op":"user","text":"{text}"}}"#));
+        let step =
+            tract_core::step::StreamOp::parse(&format!(r#"{{"op":"user","text":"{text}"}}"#));
         Some(tract_engine::StreamLine::new(n + 1, step.map_err(Into::into)))
     });
     let options = plain();

@@ -6,8 +6,8 @@ use tract_core::{
     block_on,
 };
 use tract_engine::{
-    ApplyEvent, ApplyOptions, ApplyReport, ImportConversation, ExportOptions, ImportOptions, Imported,
-    Importer, Repo, RepoOptions, apply_stream, export, read_lines,
+    ApplyEvent, ApplyOptions, ApplyReport, ExportOptions, ImportConversation, ImportOptions,
+    Imported, Importer, Repo, RepoOptions, apply_stream, export, read_lines,
 };
 use tract_kv::memory;
 

@@ -6,7 +6,7 @@ use tract_core::{
     block_on,
 };
 use tract_engine::{
-    ImportConversation, Error, ImportAnomalyKind, ImportOptions, ImportStatus, Imported, Repo,
+    Error, ImportAnomalyKind, ImportConversation, ImportOptions, ImportStatus, Imported, Repo,
     RepoOptions, import,
 };
 
@@ -286,7 +286,8 @@ fn content_that_has_no_canonical_form_is_refused() {
     let deep = JsonText::new(&deep).expect("within the depth");
     // The document nests it twice more.
     let meta = JsonText::new(&format!(r#"{{"x":{deep}}}"#)).expect("at the limit");
-    let conversation = ImportConversation::new("x", vec![Draft::new(Content::user("x"))]).meta(meta);
+    let conversation =
+        ImportConversation::new("x", vec![Draft::new(Content::user("x"))]).meta(meta);
     let error = block_on(import(&repo, conversation, &ImportOptions::new())).unwrap_err();
     assert!(matches!(error, Error::Json(_)), "{error}");
     assert!(refs(&repo).is_empty());

@@ -2,9 +2,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tract_core::{
-    Applied, Batch, BatchId, Blob, By, Change, Changes, Commit, CommitId, CommitRecord, Content,
-    Draft, Expect, Kind, LogNote, ObjectId, Op, OperationId, Priority, RefEdit, RefName, RefTarget,
-    RowFields, Store, StoreError, StoreErrorKind, StoreExt, StoreResult, CommitRef, ToolEntry,
+    Applied, Batch, BatchId, Blob, By, Change, Changes, Commit, CommitId, CommitRecord, CommitRef,
+    Content, Draft, Expect, Kind, LogNote, ObjectId, Op, OperationId, Priority, RefEdit, RefName,
+    RefTarget, RowFields, Store, StoreError, StoreErrorKind, StoreExt, StoreResult, ToolEntry,
     ToolSchema, Toolset, block_on,
 };
 use tract_engine::{ApplyOptions, Repo, RepoOptions, VerifyOptions, VerifyReport, verify};
@@ -363,7 +363,8 @@ fn log_op_and_changes_agree() {
     let (report, id) = planted(|commits, batch| {
         let mut record = CommitRecord::new(Op::append(), By::User);
         let slot: CommitRef = commits[0].id().into();
-        record.changes = Changes::List(vec![Change::Version { slot, from: slot, to: CommitRef::This }]);
+        record.changes =
+            Changes::List(vec![Change::Version { slot, from: slot, to: CommitRef::This }]);
         record.kind = Some(Kind::User);
         record.content = content(batch, "\"x\"");
         record

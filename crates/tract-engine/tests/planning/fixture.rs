@@ -131,10 +131,8 @@ impl Desk {
         assert_eq!(cold.view_id(), compiled.view_id(), "warm is cold");
         let texts = compiled.messages().map(|message| {
             let calls: Vec<&str> = message.content.calls().map(|call| call.id.as_str()).collect();
-            let calls = match calls.is_empty() {
-                true => String::new(),
-                false => format!("[{}]", calls.join(",")),
-            };
+            let calls =
+                if calls.is_empty() { String::new() } else { format!("[{}]", calls.join(",")) };
             format!("{}: {}{calls}", message.role, message.content.text())
         });
         texts.collect()

@@ -7,7 +7,7 @@ use tract_core::time::format_rfc3339;
 use tract_core::{CommitId, Draft, Priority, RefName, RefTarget, Store as _, block_on};
 use tract_engine::plan::Request;
 use tract_engine::{
-    ApplyOptions, ImportConversation, CopyOptions, Error, ImportOptions, Marks, RepoOptions, Txn,
+    ApplyOptions, CopyOptions, Error, ImportConversation, ImportOptions, Marks, RepoOptions, Txn,
     WriteOptions, apply_stream, copy, import, read_lines,
 };
 use tract_hooks::{BeforeCommit, CommitAction, Hooks, RefMoved, RefMovedAction};
@@ -347,9 +347,10 @@ fn a_hook_that_rejects_writes_nothing() {
     let desk = Desk::new();
     desk.user("a");
     let hooks = Hooks::new().on("no-keys", |commit: &BeforeCommit| {
-        match commit.draft.content.text().contains("sk-") {
-            true => CommitAction::Reject("it holds a key".into()),
-            false => CommitAction::Pass,
+        if commit.draft.content.text().contains("sk-") {
+            CommitAction::Reject("it holds a key".into())
+        } else {
+            CommitAction::Pass
         }
     });
     let repo = desk.repo.with_hooks(hooks);

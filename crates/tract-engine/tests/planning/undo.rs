@@ -189,9 +189,10 @@ impl World {
             Deed::Both(one, other) => {
                 let (operation, how) = self.command(process);
                 let (one, other) = (branch(*one), branch(*other));
-                match one == other {
-                    true => self.say(process, &[one], operation, &how),
-                    false => self.say(process, &[one, other], operation, &how),
+                if one == other {
+                    self.say(process, &[one], operation, &how)
+                } else {
+                    self.say(process, &[one, other], operation, &how)
                 }
             }
             Deed::Fork(n) => {
@@ -292,10 +293,7 @@ impl World {
         let repo = self.processes[process].repo.clone();
         let before = self.refs();
         let next = self.next_of(&branch, redo);
-        let done = match redo {
-            true => block_on(repo.redo(&branch)),
-            false => block_on(repo.undo(&branch)),
-        };
+        let done = if redo { block_on(repo.redo(&branch)) } else { block_on(repo.undo(&branch)) };
         let after = self.refs();
         let head = |refs: &Refs| match refs.get(&RefName::head()) {
             Some(RefTarget::Ref(name)) => refs.contains_key(name),

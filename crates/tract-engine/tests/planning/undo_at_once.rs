@@ -81,10 +81,8 @@ async fn act(repo: Repo, deeds: Vec<Deed>) -> Vec<Answer> {
             Deed::Undo(on) | Deed::Redo(on) => {
                 let (branch, redo) = (branch(on), matches!(deed, Deed::Redo(_)));
                 let from = newest(&repo).await;
-                let outcome = match redo {
-                    true => repo.redo(&branch).await,
-                    false => repo.undo(&branch).await,
-                };
+                let outcome =
+                    if redo { repo.redo(&branch).await } else { repo.undo(&branch).await };
                 let until = newest(&repo).await;
                 answers.push(Answer { branch, redo, outcome, from, until });
             }

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use tract_core::{Change, CommitId, RowFields, CommitRef, block_on};
+use tract_core::{Change, CommitId, CommitRef, RowFields, block_on};
 use tract_engine::Refusal;
 use tract_engine::plan::Request;
 

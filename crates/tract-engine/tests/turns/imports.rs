@@ -2,9 +2,9 @@ use std::sync::Arc;
 
 use tract_core::{CommitId, DerivedKind, Draft, RefName, block_on};
 use tract_engine::{
-    ApplyOptions, ImportConversation, CopyOptions, ExportOptions, ImportOptions, Imported, Importer,
-    Repo, RepoOptions, ToolQuery, ToolTurn, VerifyOptions, apply_stream, copy, export, import,
-    read_lines, verify,
+    ApplyOptions, CopyOptions, ExportOptions, ImportConversation, ImportOptions, Imported,
+    Importer, Repo, RepoOptions, ToolQuery, ToolTurn, VerifyOptions, apply_stream, copy, export,
+    import, read_lines, verify,
 };
 use tract_kv::memory;
 

@@ -160,9 +160,10 @@ impl Exchange {
         };
         let sent = request.headers(headers).send().await;
         let response = sent.map_err(|error| self.unreachable(error))?;
-        match response.status().is_success() {
-            true => Ok(response),
-            false => Err(self.refused(response, has_session).await),
+        if response.status().is_success() {
+            Ok(response)
+        } else {
+            Err(self.refused(response, has_session).await)
         }
     }
 

@@ -102,9 +102,10 @@ impl OutgoingMessage {
 /// Plain text as it is; what a header cannot hold in the protocol's wrapping.
 fn encoded(text: &str) -> String {
     let plain = text.bytes().all(|byte| (0x20..0x7f).contains(&byte)) && text == text.trim();
-    match plain && !text.starts_with("=?base64?") {
-        true => text.to_owned(),
-        false => format!("=?base64?{}?=", STANDARD.encode(text)),
+    if plain && !text.starts_with("=?base64?") {
+        text.to_owned()
+    } else {
+        format!("=?base64?{}?=", STANDARD.encode(text))
     }
 }
 

@@ -36,14 +36,20 @@ impl Exchange {
     }
 
     /// Reads the answer to a request, and all that comes with it.
-    pub(super) async fn take_in(&self, response: Response, out: &OutgoingMessage, id: &str) -> Result<()> {
+    pub(super) async fn take_in(
+        &self,
+        response: Response,
+        out: &OutgoingMessage,
+        id: &str,
+    ) -> Result<()> {
         match content_type(&response).as_str() {
             "application/json" => {
                 let body = self.read(response, self.limit_bytes).await?;
                 let body = String::from_utf8_lossy(&body);
-                match self.deliver(&body, Some((out, id))).await {
-                    true => Ok(()),
-                    false => Err(self.broke("expected an answer to the request, found none")),
+                if self.deliver(&body, Some((out, id))).await {
+                    Ok(())
+                } else {
+                    Err(self.broke("expected an answer to the request, found none"))
                 }
             }
             "text/event-stream" => self.follow(response, out, id).await,

@@ -104,7 +104,8 @@ pub(super) fn read(
         };
         let mut draft = draft(content, Some(speaks.clone()), Dialect::Anthropic.form());
         draft.joins_previous = place > 0;
-        let lowered = lower::array(&lower::blocks(&mut OutgoingMessage::recorded(&draft.content, &speaks)));
+        let lowered =
+            lower::array(&lower::blocks(&mut OutgoingMessage::recorded(&draft.content, &speaks)));
         let received = raw::array(&raws);
         let (lowered, received) = match place {
             0 => (lower::message("user", &lowered), lower::around(&fields, &received)),

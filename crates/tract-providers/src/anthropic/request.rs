@@ -52,8 +52,10 @@ pub(crate) fn members(sheet: &mut RequestWriter<'_>) -> Members {
             Item::StandIn(answer) => {
                 let sent = sheet.ids.call(answer.answers.slot, answer.answers.index);
                 let id = sent.map_or(answer.call_id.as_str(), |sent| &sent.id);
-                let block =
-                    (PrefixSource::Repair(Some(answer.answers.slot)), lower::placeholder_result(answer, id));
+                let block = (
+                    PrefixSource::Repair(Some(answer.answers.slot)),
+                    lower::placeholder_result(answer, id),
+                );
                 match turns.last_mut().filter(|turn| turn.role == "user") {
                     Some(turn) => {
                         turn.recorded = false;

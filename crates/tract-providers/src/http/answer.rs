@@ -80,10 +80,7 @@ impl Inner {
         if error.is_timeout() {
             return ModelError::Timeout { after: self.connect_timeout };
         }
-        let what = match error.is_connect() {
-            true => "no connection to",
-            false => "the connection broke to",
-        };
+        let what = if error.is_connect() { "no connection to" } else { "the connection broke to" };
         let host = self.base.host_str().unwrap_or_default();
         let port = self.base.port_or_known_default().unwrap_or_default();
         ModelError::Unavailable {

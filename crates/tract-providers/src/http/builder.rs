@@ -31,10 +31,7 @@ impl ApiKey {
 
     /// Puts a word in the place of the key.
     pub(super) fn hide_in(&self, text: &str) -> String {
-        match self.0.is_empty() {
-            true => text.to_owned(),
-            false => text.replace(&self.0, "[key]"),
-        }
+        if self.0.is_empty() { text.to_owned() } else { text.replace(&self.0, "[key]") }
     }
 }
 

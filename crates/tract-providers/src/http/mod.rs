@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tract_core::{CancellationToken, ChatModel, ModelError, ModelRequest, ReplyDelta, Reply};
+use tract_core::{CancellationToken, ChatModel, ModelError, ModelRequest, Reply, ReplyDelta};
 use tract_schema::Dialect;
 
 use crate::adapter::DialectAdapter as _;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use reqwest::{Response, Url};
 use tract_core::{
-    Blob, CancellationToken, Clock, ModelError, PartialReply, PartialCall, ReplyDelta, Reply, SystemClock,
-    unless_cancelled,
+    Blob, CancellationToken, Clock, ModelError, PartialCall, PartialReply, Reply, ReplyDelta,
+    SystemClock, unless_cancelled,
 };
 
 use super::Inner;
@@ -217,7 +217,8 @@ impl Inner {
         let assembler = params.assembler().map_err(|error| self.unreadable(error))?;
         let mut assembler = assembler.limit(self.max_reply_bytes);
         let mut raw = Vec::new();
-        let read = self.read_chunks(&mut response, &mut assembler, &mut raw, cancellation, on_piece).await;
+        let read =
+            self.read_chunks(&mut response, &mut assembler, &mut raw, cancellation, on_piece).await;
         self.check_for_key(&raw)?;
         let ended = match read {
             Ok(()) => assembler.end().map_err(Into::into),

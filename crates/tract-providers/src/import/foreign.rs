@@ -11,9 +11,10 @@ use crate::raw::{Fields, Node};
 /// to be read in.
 pub(super) fn refuse(request: &Node<'_>, dialect: Dialect) -> Result<(), ImportError> {
     let list = dialect.profile().list;
-    let messages = match request.is_array() {
-        true => Some(Node::at(request.raw, list)),
-        false => request.object()?.get(list),
+    let messages = if request.is_array() {
+        Some(Node::at(request.raw, list))
+    } else {
+        request.object()?.get(list)
     };
     let Some(messages) = messages.filter(Node::is_array) else { return Ok(()) };
     for message in messages.each()? {
@@ -30,10 +31,7 @@ pub(super) fn refuse(request: &Node<'_>, dialect: Dialect) -> Result<(), ImportE
 /// Finds a member of a message, or a role, that only another dialect has.
 fn member(fields: &Fields<'_>, dialect: Dialect) -> Option<(String, Dialect)> {
     let foreign = &dialect.profile().foreign;
-    let shown = match fields.has("tool_name") {
-        true => Dialect::Ollama,
-        false => Dialect::OpenAi,
-    };
+    let shown = if fields.has("tool_name") { Dialect::Ollama } else { Dialect::OpenAi };
     let member = foreign
         .members
         .iter()
@@ -49,9 +47,8 @@ fn member(fields: &Fields<'_>, dialect: Dialect) -> Option<(String, Dialect)> {
         fields.get("role").filter(|_| foreign.roles.contains(&role.as_str()))
     };
     let images = |path: &str| path.ends_with(".images");
-    member.or_else(role).map(|node| match images(&node.path) {
-        true => (node.path, Dialect::Ollama),
-        false => (node.path, shown),
+    member.or_else(role).map(|node| {
+        if images(&node.path) { (node.path, Dialect::Ollama) } else { (node.path, shown) }
     })
 }
 

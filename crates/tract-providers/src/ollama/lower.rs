@@ -1,7 +1,7 @@
 //! Messages out: one neutral message as Ollama's chat API takes it. What this writes for
 //! `ollama-1` is frozen.
 
-use tract_compile::{RepairKind, Speaker, PlaceholderResult};
+use tract_compile::{PlaceholderResult, RepairKind, Speaker};
 use tract_core::{ImageSource, Part, Role};
 
 use crate::neutral::{OutgoingMessage, arguments_object};
@@ -76,10 +76,7 @@ pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
     }
     if speaker == Speaker::Tool {
         // Results are matched by the tool's name; recordings of older clients have none.
-        let name = match out.own {
-            true => out.name(),
-            false => out.tool_name().or(out.name()),
-        };
+        let name = if out.own { out.name() } else { out.tool_name().or(out.name()) };
         if let Some(name) = name {
             message.text("tool_name", name);
         }

@@ -99,9 +99,10 @@ fn part(node: &Node<'_>) -> Result<Part, ImportError> {
         "text" => Part::text(fields.require("text")?.string()?),
         "image_url" => {
             let image = fields.require("image_url")?;
-            let url = match image.is_string() {
-                true => image.string()?,
-                false => image.object()?.require("url")?.string()?,
+            let url = if image.is_string() {
+                image.string()?
+            } else {
+                image.object()?.require("url")?.string()?
             };
             match data_url(&url) {
                 Some((media_type, data)) => Part::Image {

@@ -1,7 +1,7 @@
 //! Messages out: one neutral message as OpenAI's Chat Completions take it. What this writes for
 //! messages that came as `openai-chat-1` is frozen, as it decides what is stored next to them.
 
-use tract_compile::{RepairKind, Speaker, PlaceholderResult};
+use tract_compile::{PlaceholderResult, RepairKind, Speaker};
 use tract_core::{Content, ImageSource, Part, Role};
 use tract_schema::Dialect;
 

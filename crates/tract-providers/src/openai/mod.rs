@@ -95,9 +95,10 @@ impl Adapter for OpenAi {
     fn wire(&self, params: Params, streaming: bool, counts: bool) -> (String, Params) {
         let asks = streaming && counts && params.get("stream_options").is_none();
         let params = params.with("stream", streaming);
-        let params = match asks {
-            true => params.with("stream_options", serde_json::json!({"include_usage": true})),
-            false => params,
+        let params = if asks {
+            params.with("stream_options", serde_json::json!({"include_usage": true}))
+        } else {
+            params
         };
         ("chat/completions".to_owned(), params)
     }

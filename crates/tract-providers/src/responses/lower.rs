@@ -1,7 +1,7 @@
 //! Items out: one neutral message as items of Responses. What this writes for messages that came as
 //! `openai-responses-1` is frozen, as it decides what is stored next to them.
 
-use tract_compile::{RepairKind, Speaker, PlaceholderResult};
+use tract_compile::{PlaceholderResult, RepairKind, Speaker};
 use tract_core::{Content, ImageSource, Part, Role};
 use tract_schema::Dialect;
 

@@ -133,7 +133,12 @@ impl Accumulate for Stream {
 }
 
 /// Takes the arguments as the provider says them at their end.
-fn complete(call: &mut Call, index: usize, said: Option<String>, on_piece: &mut dyn FnMut(ReplyDelta)) {
+fn complete(
+    call: &mut Call,
+    index: usize,
+    said: Option<String>,
+    on_piece: &mut dyn FnMut(ReplyDelta),
+) {
     if let Some(said) = said.filter(|_| !call.whole) {
         let more = said.strip_prefix(call.call.arguments.as_str()).unwrap_or_default();
         if !more.is_empty() {

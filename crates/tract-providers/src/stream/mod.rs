@@ -156,9 +156,10 @@ impl std::fmt::Debug for Assembler {
 impl Assembler {
     /// Makes an assembler for an answer in a dialect. It takes up to 64 MiB.
     pub fn new(dialect: Dialect) -> Self {
-        let decoder = match dialect.profile().streams_lines {
-            true => Decoder::Lines(sse::Lines::default()),
-            false => Decoder::Sse(SseDecoder::new()),
+        let decoder = if dialect.profile().streams_lines {
+            Decoder::Lines(sse::Lines::default())
+        } else {
+            Decoder::Sse(SseDecoder::new())
         };
         let answer = dialect.adapter().stream();
         Self { decoder, answer, aliases: None, read: 0, limit: 64 << 20 }

@@ -48,19 +48,17 @@ impl Lines {
     /// Takes what stands after the last line end.
     pub(crate) fn end(&mut self) -> Result<Option<String>, StreamError> {
         let line = std::mem::take(&mut self.line);
-        match line.is_empty() {
-            true => Ok(None),
-            false => Ok(Some(self.text(&line)?.to_owned())),
-        }
+        if line.is_empty() { Ok(None) } else { Ok(Some(self.text(&line)?.to_owned())) }
     }
 
     fn text<'a>(&mut self, line: &'a [u8]) -> Result<&'a str, StreamError> {
         let text =
             std::str::from_utf8(line).map_err(|_| StreamError::NotUtf8 { before: self.read })?;
         // A byte order mark may stand before the first line.
-        match std::mem::replace(&mut self.begun, true) {
-            true => Ok(text),
-            false => Ok(text.strip_prefix('\u{feff}').unwrap_or(text)),
+        if std::mem::replace(&mut self.begun, true) {
+            Ok(text)
+        } else {
+            Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
         }
     }
 }

@@ -27,9 +27,10 @@ impl Tree {
         if node.is_array() {
             return node.array()?.iter().map(Self::parse).collect::<Result<_, _>>().map(Self::List);
         }
-        match node.is_string() {
-            true => node.string().map(Self::Text),
-            false => Ok(Self::Raw(node.raw.to_owned())),
+        if node.is_string() {
+            node.string().map(Self::Text)
+        } else {
+            Ok(Self::Raw(node.raw.to_owned()))
         }
     }
 

@@ -40,9 +40,10 @@ pub(crate) fn chat(body: &Value, with_ids: bool) -> Vec<String> {
                     broken.push(format!("{n}: neither content nor calls"));
                 }
                 for call in calls {
-                    let id = match with_ids {
-                        true => text(call, "id").to_owned(),
-                        false => text(&call["function"], "name").to_owned(),
+                    let id = if with_ids {
+                        text(call, "id").to_owned()
+                    } else {
+                        text(&call["function"], "name").to_owned()
                     };
                     if with_ids && (id.is_empty() || id.len() > 64 || !ids.insert(id.clone())) {
                         broken.push(format!("{n}: call id {id:?} empty, long or used"));
@@ -56,9 +57,10 @@ pub(crate) fn chat(body: &Value, with_ids: bool) -> Vec<String> {
                 in_results = true;
             }
             "tool" => {
-                let id = match with_ids {
-                    true => text(message, "tool_call_id"),
-                    false => text(message, "tool_name"),
+                let id = if with_ids {
+                    text(message, "tool_call_id")
+                } else {
+                    text(message, "tool_name")
                 };
                 match waiting.iter().position(|open| open == id) {
                     Some(at) if in_results => drop(waiting.remove(at)),

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tract_core::{Part, ReplyDelta, Reply};
+use tract_core::{Part, Reply, ReplyDelta};
 use tract_providers::{Dialect, Params, RequestForms};
 
 /// One recorded exchange that succeeded.
@@ -39,9 +39,10 @@ impl Exchange {
 
     /// The body as it went over the wire.
     pub(crate) fn body(&self) -> String {
-        match self.is_stream() {
-            true => serde_json::from_str(self.response.get()).unwrap(),
-            false => self.response.get().to_owned(),
+        if self.is_stream() {
+            serde_json::from_str(self.response.get()).unwrap()
+        } else {
+            self.response.get().to_owned()
         }
     }
 
@@ -117,9 +118,10 @@ impl Golden {
             tract_core::json::canonical(&found.to_string(), tract_core::json::Escapes::Raw)
                 .unwrap();
         let hash = sha256(canonical.as_bytes());
-        match hash.starts_with(&self.sha256) {
-            true => Ok(()),
-            false => Err(format!("{}: another than the SDK's: {canonical}", self.file)),
+        if hash.starts_with(&self.sha256) {
+            Ok(())
+        } else {
+            Err(format!("{}: another than the SDK's: {canonical}", self.file))
         }
     }
 }

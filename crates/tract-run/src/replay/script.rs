@@ -29,7 +29,8 @@ impl Script {
         let mut by_id: HashMap<String, VecDeque<RecordedResult>> = HashMap::new();
         for result in results {
             if let Content::ToolResult(answer) = &result.content {
-                let given = RecordedResult { text: result.content.text(), is_error: answer.is_error };
+                let given =
+                    RecordedResult { text: result.content.text(), is_error: answer.is_error };
                 by_id.entry(answer.call_id.clone()).or_default().push_back(given);
             }
         }
@@ -75,9 +76,10 @@ impl DynTool for Recorded {
             .script
             .take(context.call_id())
             .ok_or_else(|| ToolError::other("there is no recorded result of this call"))?;
-        Ok(match given.is_error {
-            true => ToolResult::error(given.text),
-            false => ToolResult::done(given.text),
+        Ok(if given.is_error {
+            ToolResult::error(given.text)
+        } else {
+            ToolResult::done(given.text)
         })
     }
 }

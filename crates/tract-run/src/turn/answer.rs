@@ -10,7 +10,7 @@ use tract_tools::dispatch::{Approvals, Cause, Dispatcher, Turn, TurnError};
 use tract_tools::prompt::{OPEN_SECTIONS, OpenedSections, RenderedPrompt};
 use tract_tools::{Call, hydrate_repairing, hydrate_with};
 
-use super::{AnsweredCall, Calls, MAIN, CallStep, TurnDone, TurnEnd};
+use super::{AnsweredCall, CallStep, Calls, MAIN, TurnDone, TurnEnd};
 use crate::agent::Agent;
 use crate::answers::{self, given_up};
 use crate::effects::Effects;

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use tract_compile::Compiled;
 use tract_core::{
-    Applied, By, Commit, CommitId, Draft, ModelError, ReplyDelta, RefTarget, Reply, ToolCall,
+    Applied, By, Commit, CommitId, Draft, ModelError, RefTarget, Reply, ReplyDelta, ToolCall,
 };
 use tract_engine::plan::Request;
 use tract_engine::{Txn, WriteOptions, broken_off, generation_config, reply_draft};
 use tract_tools::dispatch::ReplySource;
 use tract_tools::{Call, IntoCalls as _, Lookup};
 
-use super::{Calls, MAIN, CallStep, TurnDone, TurnEnd};
+use super::{CallStep, Calls, MAIN, TurnDone, TurnEnd};
 use crate::agent::Agent;
 use crate::effects::Effects;
 use crate::error::{Result, RunError};
@@ -71,9 +71,10 @@ impl Agent {
         }
         let calls = self.calls_of(&reply, commit.id(), commit.origin.by, effects).await?;
         self.tell(&Progress::Replied { commit: commit.id(), calls: calls.each.len() });
-        let mut done = match calls.each.is_empty() {
-            true => TurnDone::new(TurnEnd::Said),
-            false => self.answer(stored, calls).await?,
+        let mut done = if calls.each.is_empty() {
+            TurnDone::new(TurnEnd::Said)
+        } else {
+            self.answer(stored, calls).await?
         };
         done.reply = Some(commit.id());
         done.text = reply.text();
@@ -138,7 +139,8 @@ impl Agent {
         let calls = tool_calls.into_iter().zip(calls.into_iter().map(CallStep::Run));
         let each = (0..).zip(calls).map(|(index, (call, then))| (index, call, then)).collect();
         let provider = reply.form.as_deref().and_then(|form| form.split('-').next());
-        let served = reply.model.as_deref().map(|model| ReplySource::new(provider.unwrap_or(""), model));
+        let served =
+            reply.model.as_deref().map(|model| ReplySource::new(provider.unwrap_or(""), model));
         let (approvals, pending, elsewhere) = (Vec::new(), Vec::new(), OtherBranches::default());
         Ok(Calls { commit, each, approvals, served, pending, elsewhere, effects })
     }
@@ -150,9 +152,10 @@ impl Agent {
             let note = broken_off(cause, partial, self.parameters.as_ref())?;
             recorded = Some(self.repo.write_one(&self.branch, note).await?.id());
         }
-        match self.cancellation.is_cancelled() {
-            true => Ok(TurnDone::new(TurnEnd::Cancelled)),
-            false => Err(RunError::Model { error, recorded }),
+        if self.cancellation.is_cancelled() {
+            Ok(TurnDone::new(TurnEnd::Cancelled))
+        } else {
+            Err(RunError::Model { error, recorded })
         }
     }
 }

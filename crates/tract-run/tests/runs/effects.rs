@@ -402,10 +402,7 @@ fn a_call_sent_in_strict_mode_runs_once_it_is_approved_or_resumed() {
                 let agent = Agent::new(repo.clone(), main_branch(), model, registry())
                     .context(ToolContext::new("").with_shared_resource(Arc::clone(&till)))
                     .on_resume(OnResume::Run);
-                match approve {
-                    true => agent.policy(ApprovalRequired::of_destructive()),
-                    false => agent,
-                }
+                if approve { agent.policy(ApprovalRequired::of_destructive()) } else { agent }
             };
             if approve {
                 let report = agent(says).run(Some(Draft::user("go"))).await.unwrap();
@@ -470,10 +467,7 @@ fn a_payment_approved_for_one_server_does_not_run_on_another() {
                 let remote: Arc<dyn DynTool> = Arc::new(Remote(server, Arc::clone(&till)));
                 let registry = Registry::builder().definition_with(LISTED, remote).build().unwrap();
                 let agent = Agent::new(repo.clone(), main_branch(), Script::new([says]), registry);
-                match wanted {
-                    true => agent.policy(ApprovalRequired::of_destructive()),
-                    false => agent,
-                }
+                if wanted { agent.policy(ApprovalRequired::of_destructive()) } else { agent }
             };
             let first = agent("sa", pays(5), true);
             let report = first.run(Some(Draft::user("go"))).await.unwrap();
@@ -737,9 +731,10 @@ impl Steps {
                 let mut left = polls;
                 std::future::poll_fn(|task| {
                     left -= 1;
-                    match run.as_mut().poll(task).is_ready() || left == 0 {
-                        true => Poll::Ready(()),
-                        false => Poll::Pending,
+                    if run.as_mut().poll(task).is_ready() || left == 0 {
+                        Poll::Ready(())
+                    } else {
+                        Poll::Pending
                     }
                 })
                 .await;

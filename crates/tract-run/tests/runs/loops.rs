@@ -280,9 +280,10 @@ fn agents_share_limits() {
                     *run = None;
                 }
             }
-            match runs.iter().all(Option::is_none) {
-                true => std::task::Poll::Ready(()),
-                false => std::task::Poll::Pending,
+            if runs.iter().all(Option::is_none) {
+                std::task::Poll::Ready(())
+            } else {
+                std::task::Poll::Pending
             }
         }));
         assert_eq!(gauge[1].load(Ordering::SeqCst), expected);

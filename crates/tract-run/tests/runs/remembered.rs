@@ -21,10 +21,7 @@ impl EventType for Seen {
 #[tool]
 async fn notice(what: String, fails: bool, context: &ToolContext) -> Result<String, ToolError> {
     context.publish(Seen(what))?;
-    match fails {
-        true => Err(ToolError::other("no")),
-        false => Ok("noticed".to_owned()),
-    }
+    if fails { Err(ToolError::other("no")) } else { Ok("noticed".to_owned()) }
 }
 
 fn session() -> (Session, Registry) {

@@ -58,10 +58,7 @@ pub(super) fn admit(root: &Node, arguments: &mut Value) -> Result<(), Vec<Mismat
         tries: 0,
         tried: HashMap::new(),
     };
-    match judge.judge(root, arguments) {
-        true => Ok(()),
-        false => Err(judge.faults),
-    }
+    if judge.judge(root, arguments) { Ok(()) } else { Err(judge.faults) }
 }
 
 struct Checker<'a> {
@@ -381,9 +378,10 @@ impl<'a> Checker<'a> {
                 Some(Node::Bool(false)) => {
                     let names = known.iter().map(|(name, _)| name.as_str());
                     let note = nearest(name, names).map(|near| format!("did you mean `{near}`?"));
-                    let expected = match known.is_empty() {
-                        true => "no property".to_owned(),
-                        false => one_of(known.iter().map(|(name, _)| format!("`{name}`"))),
+                    let expected = if known.is_empty() {
+                        "no property".to_owned()
+                    } else {
+                        one_of(known.iter().map(|(name, _)| format!("`{name}`")))
                     };
                     fits = self.noted(expected, format!("`{name}`"), note);
                 }

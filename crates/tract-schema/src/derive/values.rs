@@ -122,13 +122,12 @@ pub(super) fn shown(value: &Value) -> String {
     let text = match value {
         Value::Array(items) => return format!("an array of {}", items.len()),
         Value::Object(members) => {
-            return match members.is_empty() {
-                true => "an empty object".to_owned(),
-                false => {
-                    let names: Vec<&str> = members.keys().take(4).map(String::as_str).collect();
-                    let more = if members.len() > names.len() { ", …" } else { "" };
-                    format!("an object with `{}`{more}", names.join("`, `"))
-                }
+            return if members.is_empty() {
+                "an empty object".to_owned()
+            } else {
+                let names: Vec<&str> = members.keys().take(4).map(String::as_str).collect();
+                let more = if members.len() > names.len() { ", …" } else { "" };
+                format!("an object with `{}`{more}", names.join("`, `"))
             };
         }
         // The rest of a long text is not shown, so it is not written.

@@ -172,7 +172,8 @@ impl<'a> Graph<'a> {
             // A value is an object or an array, so what is applied to both kinds does not add up.
             let (mut object, mut array) = (vec![0_u64; self.len()], vec![0_u64; self.len()]);
             for node in order {
-                let SubschemaLinks { properties, any_property, places, any_item } = &self.inside[*node];
+                let SubschemaLinks { properties, any_property, places, any_item } =
+                    &self.inside[*node];
                 let (in_place, factor) = (&self.in_place[*node], self.factor[*node]);
                 let step = |one: &[usize], any: &[usize], own: &[u64]| {
                     self.sum(in_place, own)
@@ -283,9 +284,10 @@ impl<'a> Resolver<'a, '_> {
             let id = value.get("$id").and_then(Value::as_str).unwrap_or_default();
             base.is_empty() || id.trim_end_matches('#').ends_with(tail)
         };
-        let roots: Vec<&Value> = match base.is_empty() {
-            true => roots.chain([self.root]).collect(),
-            false => roots.filter(ends).collect(),
+        let roots: Vec<&Value> = if base.is_empty() {
+            roots.chain([self.root]).collect()
+        } else {
+            roots.filter(ends).collect()
         };
         if roots.is_empty() {
             return Err(LimitError::NotLocal { reference: reference.to_owned() });

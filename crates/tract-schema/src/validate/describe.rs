@@ -139,11 +139,10 @@ impl<'a> FailureText<'a> {
                 let keys = keys(instance);
                 nearest_name =
                     nearest(name, keys.iter().copied().take(COMPARED)).map(str::to_owned);
-                let found = match keys.is_empty() {
-                    true => "no properties".to_owned(),
-                    false => {
-                        format!("only {}", listed(keys.iter().map(|key| format!("{:?}", cut(key)))))
-                    }
+                let found = if keys.is_empty() {
+                    "no properties".to_owned()
+                } else {
+                    format!("only {}", listed(keys.iter().map(|key| format!("{:?}", cut(key)))))
                 };
                 // A key that is nearly right is what has to be renamed.
                 if let Some(near) = nearest_name.take() {
@@ -166,12 +165,10 @@ impl<'a> FailureText<'a> {
                     nearest_name =
                         nearest(only, known.iter().copied().take(COMPARED)).map(str::to_owned);
                 }
-                let expected = match known.is_empty() {
-                    true => "no other properties".to_owned(),
-                    false => format!(
-                        "only {}",
-                        listed(known.iter().map(|name| format!("{:?}", cut(name))))
-                    ),
+                let expected = if known.is_empty() {
+                    "no other properties".to_owned()
+                } else {
+                    format!("only {}", listed(known.iter().map(|name| format!("{:?}", cut(name)))))
                 };
                 (expected, names)
             }
@@ -295,10 +292,7 @@ fn branch_types(branches: &[Vec<ValidationError<'static>>]) -> String {
             }
         }
     }
-    match names.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", names.join(" or ")),
-    }
+    if names.is_empty() { String::new() } else { format!(" ({})", names.join(" or ")) }
 }
 
 /// The names that stand beside the keyword that does not hold.

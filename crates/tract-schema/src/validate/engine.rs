@@ -7,7 +7,7 @@ use jsonschema::{Draft, PatternOptions};
 use serde_json::Value;
 
 use super::describe::{self, FailureText};
-use super::meter::{self, Allowance, MeteredValue, MeteredJson, Stop};
+use super::meter::{self, Allowance, MeteredJson, MeteredValue, Stop};
 use super::pattern::{self, Patterns};
 use super::{Invalid, SchemaCompiler, SchemaError, ValidateOptions, Validator};
 use crate::limits::{self, LimitError, SchemaLimits};

@@ -181,10 +181,7 @@ impl<'a> MeteredValue<'a> {
 
     /// The value, at the cost of a step.
     fn read(&self) -> &'a Value {
-        match spend(1) {
-            true => self.value,
-            false => PRESENT,
-        }
+        if spend(1) { self.value } else { PRESENT }
     }
 }
 
@@ -205,7 +202,9 @@ impl Json for MeteredJson {
         run: impl FnOnce(MeteredValue<'_>) -> T,
     ) -> T {
         spend(steps_of(string));
-        SerdeJson::with_string_node(buffer, string, |value| run(MeteredValue { value, is_name: true }))
+        SerdeJson::with_string_node(buffer, string, |value| {
+            run(MeteredValue { value, is_name: true })
+        })
     }
 }
 
@@ -326,7 +325,8 @@ impl<'a> Iterator for MemberSteps<'a> {
         let (key, value) = self.0.next()?;
         // What is made of names in errors are copies of them.
         let kept = |meter: &Meter| !meter.makes_errors.get() || meter.take(length(key) + 48);
-        (spend_on_match(key) && METER.with(kept)).then_some((key.as_str(), MeteredValue::new(value)))
+        (spend_on_match(key) && METER.with(kept))
+            .then_some((key.as_str(), MeteredValue::new(value)))
     }
 }
 

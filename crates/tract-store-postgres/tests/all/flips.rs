@@ -214,9 +214,10 @@ fn a_flipped_bit_in_any_value_is_found_or_harmless() {
         let damage = block_on(store.check(&repo, false));
         let clean = damage.is_ok_and(|damage| damage.is_empty());
         assert!(!clean || differs.is_empty(), "{what}: the check is clean, but {differs:?}");
-        match clean {
-            true => harmless += 1,
-            false => found += 1,
+        if clean {
+            harmless += 1
+        } else {
+            found += 1
         }
         runtime.block_on(client.query_one(&set(&was, moved), &[])).expect("it is put back");
     }

@@ -16,9 +16,10 @@ fn waiting_ends_and_leaves_a_clean_pool() {
     for is_server in [true, false] {
         let schema = server::schema();
         let options = support::options().pool_size(1).retry_for(Duration::ZERO);
-        let options = match is_server {
-            true => options.lock_timeout(Duration::from_millis(100)),
-            false => options.statement_timeout(Duration::from_millis(300)),
+        let options = if is_server {
+            options.lock_timeout(Duration::from_millis(100))
+        } else {
+            options.statement_timeout(Duration::from_millis(300))
         };
         let with_schema = server::with_schema(url, &schema);
         // The tables are made without haste.

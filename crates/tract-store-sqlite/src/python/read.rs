@@ -128,10 +128,7 @@ impl File<'_> {
         sql: &str,
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>> {
-        match self.columns(table)?.is_empty() {
-            true => Ok(Vec::new()),
-            false => self.rows(sql, [], read),
-        }
+        if self.columns(table)?.is_empty() { Ok(Vec::new()) } else { self.rows(sql, [], read) }
     }
 
     fn rows<T, P: rusqlite::Params>(
@@ -178,10 +175,8 @@ impl File<'_> {
 
     fn commits(&self, old_edit_column: bool) -> Result<HashMap<String, Commit>> {
         let target = if old_edit_column { "response_to" } else { "edit_target" };
-        let tags = match self.columns("commits")?.contains("tags_json") {
-            true => "tags_json",
-            false => "NULL",
-        };
+        let tags =
+            if self.columns("commits")?.contains("tags_json") { "tags_json" } else { "NULL" };
         let sql = format!(
             "SELECT commit_hash, tract_id, parent_hash, content_hash, content_type, operation, \
              {target}, message, metadata_json, generation_config_json, {tags}, created_at \
@@ -246,9 +241,10 @@ impl File<'_> {
     }
 
     fn annotations(&self) -> Result<Vec<Annotation>> {
-        let retention = match self.columns("annotations")?.contains("retention_json") {
-            true => "retention_json",
-            false => "NULL",
+        let retention = if self.columns("annotations")?.contains("retention_json") {
+            "retention_json"
+        } else {
+            "NULL"
         };
         let sql = format!(
             "SELECT target_hash, priority, reason, {retention}, created_at FROM annotations \

@@ -218,12 +218,13 @@ fn after_losses_of_power(unsafely: bool) -> Option<Outcome> {
     }
     outcome.images = images.done();
     let Outcome { images, lost, in_flight } = outcome;
-    let finding = match unsafely {
-        false => format!(
+    let finding = if unsafely {
+        format!("{images} images without the promise, as a check: {lost} lost something")
+    } else {
+        format!(
             "{images} images: {lost} acknowledged lost, {in_flight} times the write in flight was \
              there"
-        ),
-        true => format!("{images} images without the promise, as a check: {lost} lost something"),
+        )
     };
     tract_testkit::figure("T2 loss of power", "sqlite", finding);
     Some(outcome)

@@ -111,12 +111,11 @@ pub(super) async fn expectations_are_compared(harness: Harness) -> StoreResult<(
         let edit = edit(&name, expect.clone(), Some(at[2].clone()));
         let answer = store.apply(&repo, moving(vec![edit])).await?;
         let found = store.ref_target(&repo, &name).await?;
-        match goes {
-            true => assert_eq!((answer, found), (Applied::Done, Some(at[2].clone())), "case {n}"),
-            false => {
-                let conflict = Conflict { name, expected: expect, found: before.clone() };
-                assert_eq!((answer, found), (Applied::Conflict(conflict), before), "case {n}");
-            }
+        if goes {
+            assert_eq!((answer, found), (Applied::Done, Some(at[2].clone())), "case {n}")
+        } else {
+            let conflict = Conflict { name, expected: expect, found: before.clone() };
+            assert_eq!((answer, found), (Applied::Conflict(conflict), before), "case {n}");
         }
     }
     Ok(())

@@ -46,9 +46,10 @@ pub fn library(folder: &Path) -> io::Result<PathBuf> {
         .arg(&source)
         .args(["-ldl", "-lpthread"])
         .status()?;
-    match built.success() {
-        true => Ok(library),
-        false => Err(io::Error::other("cc does not build the library")),
+    if built.success() {
+        Ok(library)
+    } else {
+        Err(io::Error::other("cc does not build the library"))
     }
 }
 

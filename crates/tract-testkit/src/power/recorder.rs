@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tract_core::CommitId;
 
-use super::{ACKNOWLEDGED, Act, Image, FileOp, WriteTrace, carry_out};
+use super::{ACKNOWLEDGED, Act, FileOp, Image, WriteTrace, carry_out};
 
 #[derive(Debug, Default)]
 struct Inner {

@@ -71,9 +71,10 @@ impl Run<'_> {
                     // A handler that broke down has refused by failing: what it said is no reason.
                     let broken = failed.is_some() && failed == by;
                     call.decided_by = by;
-                    let text = match broken {
-                        true => "the call did not run: a check before it failed".to_owned(),
-                        false => format!("the call was refused: {reason}"),
+                    let text = if broken {
+                        "the call did not run: a check before it failed".to_owned()
+                    } else {
+                        format!("the call was refused: {reason}")
                     };
                     let stage = DispatchStage::Hook;
                     return Err(CallOutcome::failed(Outcome::Denied, stage, text).into());
@@ -183,13 +184,15 @@ impl Run<'_> {
                     }
                     Ok((Decision::Deny { reason }, name)) => {
                         let text = format!("the call was denied: {reason}");
-                        let verdict = CallOutcome::failed(Outcome::Denied, DispatchStage::Policy, text);
+                        let verdict =
+                            CallOutcome::failed(Outcome::Denied, DispatchStage::Policy, text);
                         call.decided_by = Some(name);
                         return Err(verdict.into());
                     }
                     Err(error) => {
                         let text = "the call did not run: a policy could not be asked";
-                        let verdict = CallOutcome::failed(Outcome::Denied, DispatchStage::Policy, text);
+                        let verdict =
+                            CallOutcome::failed(Outcome::Denied, DispatchStage::Policy, text);
                         return Err(verdict.operator(format!("a policy failed: {error}")).into());
                     }
                 }
@@ -267,7 +270,12 @@ fn has_effect(call: &Call) -> bool {
     call.hydrated.bound.is_some() && !call.traits.read_only && once
 }
 
-fn deferred(call: &mut Call, stage: DispatchStage, reason: String, by: Option<String>) -> CallOutcome {
+fn deferred(
+    call: &mut Call,
+    stage: DispatchStage,
+    reason: String,
+    by: Option<String>,
+) -> CallOutcome {
     let text = format!("waits for a decision: {reason}");
     let mut verdict = CallOutcome::failed(Outcome::Deferred, stage, text);
     if let (Some(key), Some(bound)) = (call.approval_key(), call.bound_call()) {

@@ -201,12 +201,13 @@ impl CallOutcome {
 
     /// Gives the answer of an earlier run.
     pub(super) fn recorded(answer: Recorded) -> Self {
-        let verdict = match answer.is_error {
-            false => Self::succeeded(answer.text, answer.value),
-            true => Self {
+        let verdict = if answer.is_error {
+            Self {
                 value: answer.value,
                 ..Self::failed(Outcome::Failed, DispatchStage::Handler, answer.text)
-            },
+            }
+        } else {
+            Self::succeeded(answer.text, answer.value)
         };
         Self { replayed: true, ..verdict }
     }
@@ -305,23 +306,26 @@ pub(super) fn judge(call: &Call, ran: HandlerOutcome, bounds: Bounds, turn: &Tur
                 .operator(format!("panicked: {said}"))
         }
         HandlerOutcome::TimedOut if bounds.is_own() => out_of_own_time(name, bounds),
-        HandlerOutcome::TimedOut => out_of_time(call, ToolError::deadline_exceeded("the turn's time is over")),
-        HandlerOutcome::Cancelled => cancelled(call, ToolError::evaluation("the turn was cancelled")),
+        HandlerOutcome::TimedOut => {
+            out_of_time(call, ToolError::deadline_exceeded("the turn's time is over"))
+        }
+        HandlerOutcome::Cancelled => {
+            cancelled(call, ToolError::evaluation("the turn was cancelled"))
+        }
     }
 }
 
 fn of_result(name: &str, result: ToolResult<RenderedValue>) -> CallOutcome {
     let mut text = result.model_text();
     let value = result.value.map(|value| value.json);
-    let mut verdict = match result.success {
-        true => CallOutcome::succeeded(text, value),
-        false => {
-            if text.is_empty() {
-                text = format!("tool {name:?} failed and did not say why");
-            }
-            let failed = CallOutcome::failed(Outcome::Failed, DispatchStage::Handler, text);
-            CallOutcome { value, ..failed }
+    let mut verdict = if result.success {
+        CallOutcome::succeeded(text, value)
+    } else {
+        if text.is_empty() {
+            text = format!("tool {name:?} failed and did not say why");
         }
+        let failed = CallOutcome::failed(Outcome::Failed, DispatchStage::Handler, text);
+        CallOutcome { value, ..failed }
     };
     verdict.operator = result.operator;
     verdict

@@ -59,7 +59,9 @@ pub(super) async fn run(
         Some(Ok(Ok(returned))) => HandlerOutcome::Returned(returned),
         Some(Ok(Err(panic))) => HandlerOutcome::Panicked(panic),
         ended => match (dropped, ended) {
-            (Err(panic), _) => HandlerOutcome::Panicked(format!("while being dropped: {}", panic_text(&*panic))),
+            (Err(panic), _) => {
+                HandlerOutcome::Panicked(format!("while being dropped: {}", panic_text(&*panic)))
+            }
             (Ok(()), Some(_)) => HandlerOutcome::TimedOut,
             (Ok(()), None) => HandlerOutcome::Cancelled,
         },

@@ -198,10 +198,7 @@ impl<'a> Run<'a> {
             before: Guard { turn, scope: None, before: None },
             attempts: 0,
         };
-        let most = match call.traits.idempotent {
-            true => self.dispatcher.options.attempts.max(1),
-            false => 1,
-        };
+        let most = if call.traits.idempotent { self.dispatcher.options.attempts.max(1) } else { 1 };
         let mut wait = self.dispatcher.options.backoff;
         loop {
             // What others change while it waits is not to be undone with what it changes.
@@ -272,7 +269,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn attempt(&self, call: &Call, alone: bool, executed: &mut RunOutcome<'_>) -> CallOutcome {
+    async fn attempt(
+        &self,
+        call: &Call,
+        alone: bool,
+        executed: &mut RunOutcome<'_>,
+    ) -> CallOutcome {
         let turn = self.turn;
         let Some(bound) = &call.hydrated.bound else {
             let text = format!("nothing here runs the tool {:?}", call.name());
@@ -305,17 +307,19 @@ impl<'a> Run<'a> {
         executed.events.extend(events);
         let mut verdict = judge(call, ran, bounds, turn);
         if let Some(error) = untaken {
-            match verdict.success() {
-                true => verdict.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error),
-                false => verdict.tell(error),
+            if verdict.success() {
+                verdict.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error)
+            } else {
+                verdict.tell(error)
             }
         }
         let unclosed = scope.close();
         if !unclosed.is_empty() {
             let text = "the tool's work could not be finished, so it was undone";
-            match verdict.success() {
-                true => verdict.mark_failed(DispatchStage::CleanUp, text, unclosed.join("; ")),
-                false => verdict.tell(unclosed.join("; ")),
+            if verdict.success() {
+                verdict.mark_failed(DispatchStage::CleanUp, text, unclosed.join("; "))
+            } else {
+                verdict.tell(unclosed.join("; "))
             }
         }
         verdict
@@ -334,9 +338,10 @@ impl<'a> Run<'a> {
                     state::restore(turn, before).and(taken)
                 });
                 if let Err(error) = kept {
-                    match verdict.success() {
-                        true => verdict.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error),
-                        false => verdict.tell(error),
+                    if verdict.success() {
+                        verdict.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error)
+                    } else {
+                        verdict.tell(error)
                     }
                 }
             }
@@ -351,9 +356,10 @@ impl<'a> Run<'a> {
             }
             for event in told {
                 if let Err(error) = state::publish(turn, event) {
-                    match verdict.success() {
-                        true => verdict.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error),
-                        false => verdict.tell(error),
+                    if verdict.success() {
+                        verdict.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error)
+                    } else {
+                        verdict.tell(error)
                     }
                 }
             }
@@ -399,7 +405,8 @@ impl<'a> Run<'a> {
                     let ends = verdict.ends.take();
                     let text = "the call failed, and its effects could not be undone";
                     let said = std::mem::take(&mut verdict.operator);
-                    verdict = CallOutcome::of_broken_host(call, DispatchStage::Restore, text, error);
+                    verdict =
+                        CallOutcome::of_broken_host(call, DispatchStage::Restore, text, error);
                     said.into_iter().for_each(|said| verdict.tell(said));
                     ends.into_iter().for_each(|ends| verdict.tell(ends.to_string()));
                 }
@@ -510,8 +517,9 @@ fn trace(call: &Call, verdict: &CallOutcome) {
             Outcome::Failed | Outcome::TimedOut | Outcome::Panicked | Outcome::Interrupted => true,
             _ => verdict.operator.is_some() && !verdict.success(),
         };
-    match failed {
-        true => tracing::warn!(target: "tract::dispatch", call_id, tool, outcome, stage, error),
-        false => tracing::debug!(target: "tract::dispatch", call_id, tool, outcome, stage, error),
+    if failed {
+        tracing::warn!(target: "tract::dispatch", call_id, tool, outcome, stage, error)
+    } else {
+        tracing::debug!(target: "tract::dispatch", call_id, tool, outcome, stage, error)
     }
 }

@@ -192,11 +192,12 @@ impl CallContext for ToolContext {
         let shared = scope.resources.get::<dyn Filesystem>()?;
         // One that was made for the call alone ends with it, and a reader changes nothing.
         let is_viewed = !scope.read_only && scope.resources.is_singleton::<dyn Filesystem>();
-        let inner = match is_viewed {
-            true => scope.files.of(shared).map_err(|error| {
+        let inner = if is_viewed {
+            scope.files.of(shared).map_err(|error| {
                 ToolError::other("the files cannot be used now").operator(error.to_string())
-            })?,
-            false => shared,
+            })?
+        } else {
+            shared
         };
         Ok(Arc::new(CallFs::new(inner, Arc::clone(&scope.alive), scope.read_only)))
     }

@@ -50,10 +50,7 @@ pub(super) fn restore(turn: &Turn, before: TurnSnapshot) -> Result<(), String> {
             failed.push(format!("{} was not put back: {error}", state.name()));
         }
     }
-    match failed.is_empty() {
-        true => Ok(()),
-        false => Err(failed.join("; ")),
-    }
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
 }
 
 /// Tells the session.

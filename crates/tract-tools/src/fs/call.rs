@@ -19,17 +19,11 @@ impl CallFs {
     }
 
     fn open(&self) -> Result<&dyn Filesystem, FsError> {
-        match self.alive.load(Ordering::Acquire) {
-            true => Ok(&*self.inner),
-            false => Err(FsError::CallOver),
-        }
+        if self.alive.load(Ordering::Acquire) { Ok(&*self.inner) } else { Err(FsError::CallOver) }
     }
 
     fn writable(&self, path: &FsPath) -> Result<&dyn Filesystem, FsError> {
-        match self.read_only {
-            true => Err(FsError::ReadOnly { path: path.to_string() }),
-            false => self.open(),
-        }
+        if self.read_only { Err(FsError::ReadOnly { path: path.to_string() }) } else { self.open() }
     }
 }
 
@@ -69,9 +63,10 @@ impl Snapshot for CallFs {
     }
 
     fn restore(&self, saved: SavedState) -> Result<(), BoxError> {
-        match self.read_only || !self.alive.load(Ordering::Acquire) {
-            true => Err(FsError::CallOver.into()),
-            false => self.inner.restore(saved),
+        if self.read_only || !self.alive.load(Ordering::Acquire) {
+            Err(FsError::CallOver.into())
+        } else {
+            self.inner.restore(saved)
         }
     }
 }

@@ -154,12 +154,11 @@ impl DirectoryFs {
         // It may grow while it is read.
         let read = file.take(self.limit.saturating_add(1)).read_to_end(&mut bytes);
         read.map_err(|error| io(&shown, "read", error))?;
-        match bytes.len() as u64 > self.limit {
-            true => {
-                let found = bytes.len() as u64;
-                Err(FsError::TooLarge { path: shown, limit: self.limit, found })
-            }
-            false => Ok(bytes),
+        if bytes.len() as u64 > self.limit {
+            let found = bytes.len() as u64;
+            Err(FsError::TooLarge { path: shown, limit: self.limit, found })
+        } else {
+            Ok(bytes)
         }
     }
 
@@ -490,9 +489,6 @@ impl Snapshot for DirectoryFs {
             }
         }
         drop(log);
-        match failed.is_empty() {
-            true => Ok(()),
-            false => Err(failed.join("; ").into()),
-        }
+        if failed.is_empty() { Ok(()) } else { Err(failed.join("; ").into()) }
     }
 }

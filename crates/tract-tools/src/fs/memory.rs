@@ -137,10 +137,7 @@ fn below<'a>(
     files
         .range(start..)
         .take_while({
-            let prefix = match directory.is_root() {
-                true => String::new(),
-                false => format!("{directory}/"),
-            };
+            let prefix = if directory.is_root() { String::new() } else { format!("{directory}/") };
             move |(path, _)| path.as_str().starts_with(&prefix)
         })
         .filter(move |(path, _)| **path != directory)
@@ -197,9 +194,10 @@ impl Filesystem for MemoryFs {
             memory.set(path, None);
             return Ok(());
         }
-        Err(match is_directory(&memory.files, path) {
-            true => FsError::IsDirectory { path: path.to_string() },
-            false => FsError::NotFound { path: path.to_string() },
+        Err(if is_directory(&memory.files, path) {
+            FsError::IsDirectory { path: path.to_string() }
+        } else {
+            FsError::NotFound { path: path.to_string() }
         })
     }
 

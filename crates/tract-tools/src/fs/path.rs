@@ -99,10 +99,7 @@ impl FsPath {
     }
 
     pub(super) fn join(&self, name: &str) -> Self {
-        match self.is_root() {
-            true => Self(name.to_owned()),
-            false => Self(format!("{}/{name}", self.0)),
-        }
+        if self.is_root() { Self(name.to_owned()) } else { Self(format!("{}/{name}", self.0)) }
     }
 }
 

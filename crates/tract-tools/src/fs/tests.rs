@@ -17,12 +17,11 @@ fn all(files: &dyn Filesystem) -> Vec<(String, Vec<u8>)> {
     while let Some(directory) = open.pop() {
         for entry in files.list(&directory).unwrap() {
             let at = path(&entry.path);
-            match entry.is_directory {
-                true => {
-                    found.push((format!("{at}/"), Vec::new()));
-                    open.push(at);
-                }
-                false => found.push((at.to_string(), files.read(&at).unwrap())),
+            if entry.is_directory {
+                found.push((format!("{at}/"), Vec::new()));
+                open.push(at);
+            } else {
+                found.push((at.to_string(), files.read(&at).unwrap()))
             }
         }
     }

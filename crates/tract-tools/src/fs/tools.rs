@@ -91,12 +91,11 @@ impl Tool for FsRead {
 
     fn render(&self, file: &FileText) -> Option<String> {
         let last = file.first_line + file.text.lines().count().saturating_sub(1);
-        Some(match file.more || file.first_line > 1 {
-            false => file.text.clone(),
-            true => {
-                let (first, lines) = (file.first_line, file.lines);
-                format!("{}\n[lines {first} to {last} of {lines}]", file.text)
-            }
+        Some(if file.more || file.first_line > 1 {
+            let (first, lines) = (file.first_line, file.lines);
+            format!("{}\n[lines {first} to {last} of {lines}]", file.text)
+        } else {
+            file.text.clone()
         })
     }
 
@@ -183,18 +182,18 @@ impl Tool for FsList {
     }
 
     fn render(&self, found: &Entries) -> Option<String> {
-        let line = |entry: &Entry| match entry.is_directory {
-            true => format!("{}/", entry.path),
-            false => format!("{} {}", entry.path, entry.size_bytes),
+        let line = |entry: &Entry| {
+            if entry.is_directory {
+                format!("{}/", entry.path)
+            } else {
+                format!("{} {}", entry.path, entry.size_bytes)
+            }
         };
         let mut lines: Vec<String> = found.entries.iter().map(line).collect();
         if found.left_out > 0 {
             lines.push(format!("[{} more are left out]", found.left_out));
         }
-        Some(match lines.is_empty() {
-            true => "[empty]".to_owned(),
-            false => lines.join("\n"),
-        })
+        Some(if lines.is_empty() { "[empty]".to_owned() } else { lines.join("\n") })
     }
 
     async fn call(
@@ -314,11 +313,10 @@ impl Tool for FsEdit {
         let path = FsPath::parse(&wanted.path)?;
         let files = context.filesystem()?;
         let text = text_of(&path, files.read(&path)?)?;
-        let places = match wanted.find.is_empty() {
-            true => {
-                return Err(ToolError::validation("expected text to find, found none").at("find"));
-            }
-            false => text.matches(&wanted.find).count(),
+        let places = if wanted.find.is_empty() {
+            return Err(ToolError::validation("expected text to find, found none").at("find"));
+        } else {
+            text.matches(&wanted.find).count()
         };
         let everywhere = wanted.everywhere.unwrap_or(false);
         match (places, everywhere) {

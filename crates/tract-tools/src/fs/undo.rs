@@ -168,9 +168,10 @@ impl Mark {
 
     /// Checks that it was set in this log.
     pub(super) fn check(&self, log: &Shared) -> Result<(), BoxError> {
-        match Arc::ptr_eq(&self.log, log) {
-            true => Ok(()),
-            false => Err("expected a snapshot of this filesystem, found that of another".into()),
+        if Arc::ptr_eq(&self.log, log) {
+            Ok(())
+        } else {
+            Err("expected a snapshot of this filesystem, found that of another".into())
         }
     }
 }

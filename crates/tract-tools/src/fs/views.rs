@@ -69,9 +69,6 @@ impl Snapshot for Views {
                 failed.push(format!("{}: {error}", view.view.name()));
             }
         }
-        match failed.is_empty() {
-            true => Ok(()),
-            false => Err(failed.join("; ").into()),
-        }
+        if failed.is_empty() { Ok(()) } else { Err(failed.join("; ").into()) }
     }
 }

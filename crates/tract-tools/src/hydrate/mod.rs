@@ -15,7 +15,7 @@ use serde_json::Value;
 use tract_core::{BoundCall, DynTool, RenderedValue, ToolContext, ToolError, ToolId, ToolResult};
 use tract_schema::Invalid;
 
-pub use self::call::{Call, IntoCalls, CallSource, sent_in};
+pub use self::call::{Call, CallSource, IntoCalls, sent_in};
 pub use self::error::{Stage, StageError};
 pub use self::provenance::{Edit, Json, NameMapping, Provenance, Repaired, ValidatorUsed};
 pub use self::repair::{Repair, RepairRequest, hydrate_repairing};
@@ -269,12 +269,17 @@ impl<'r> HydrationState<'r> {
         self.check(registry, tool, parsed.value, parsed.text, &options)
     }
 
-    fn run_received(&mut self, registry: &'r Registry, options: &HydrateOptions) -> StageResult<()> {
+    fn run_received(
+        &mut self,
+        registry: &'r Registry,
+        options: &HydrateOptions,
+    ) -> StageResult<()> {
         let looked_up = self.look_up(registry);
         // What cannot be read is said whether or not there is such a tool.
-        let parsed = match options.tolerant {
-            true => parse::tolerantly(&self.call.arguments, options.arguments_bytes),
-            false => parse::strict(&self.call.arguments, options.arguments_bytes),
+        let parsed = if options.tolerant {
+            parse::tolerantly(&self.call.arguments, options.arguments_bytes)
+        } else {
+            parse::strict(&self.call.arguments, options.arguments_bytes)
         };
         let (tool, parsed) = match (looked_up, parsed) {
             (Ok(tool), Ok(parsed)) => (tool, parsed),
@@ -308,7 +313,8 @@ impl<'r> HydrationState<'r> {
             callable
                 .check_arguments(arguments.as_str())
                 .map_err(|error| vec![StageError::of_tool(&error)])?;
-            self.bound = Some(Invocation { tool: Arc::clone(callable), arguments: arguments.clone() });
+            self.bound =
+                Some(Invocation { tool: Arc::clone(callable), arguments: arguments.clone() });
         }
         self.decide(registry, tool, &arguments, validated)?;
         self.arguments = Some(arguments);
@@ -383,9 +389,10 @@ impl<'r> HydrationState<'r> {
                 let error = fail("no_schema", message);
                 return Err(vec![error.note("the operator can allow it by a no-schema mode")]);
             }
-            return match value.is_object() {
-                true => Ok((text, false)),
-                false => Err(vec![not_an_object(&value)]),
+            return if value.is_object() {
+                Ok((text, false))
+            } else {
+                Err(vec![not_an_object(&value)])
             };
         }
         let compiled = match registry.compiled(tool, false) {

@@ -29,10 +29,8 @@ pub(super) fn strict(raw: &Arc<str>, limit: usize) -> Result<ParsedArguments, St
     }
     match serde_json::from_str(trimmed) {
         Ok(Unique(value)) => {
-            let text: Arc<str> = match trimmed.len() == raw.len() {
-                true => Arc::clone(raw),
-                false => trimmed.into(),
-            };
+            let text: Arc<str> =
+                if trimmed.len() == raw.len() { Arc::clone(raw) } else { trimmed.into() };
             Ok(ParsedArguments { value, text: Json::parsed(text), edits: Vec::new() })
         }
         Err(error) => Err(refused(trimmed, &error)),
@@ -75,7 +73,8 @@ pub(super) fn tolerantly(raw: &Arc<str>, limit: usize) -> Result<ParsedArguments
                 after: tolerant::cut(&inner),
             };
             let inner: Arc<str> = inner.trim().into();
-            return strict(&inner, limit).map(|parsed| ParsedArguments { edits: vec![edit], ..parsed });
+            return strict(&inner, limit)
+                .map(|parsed| ParsedArguments { edits: vec![edit], ..parsed });
         }
         Ok(parsed) => return Ok(parsed),
         Err(error) if error.code == "invalid_json" => error,

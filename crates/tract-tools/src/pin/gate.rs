@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tract_core::{ToolId, ToolSchema};
 
-use super::{PinPolicy, Pins, ApprovalStatus};
+use super::{ApprovalStatus, PinPolicy, Pins};
 use crate::policy::{Decision, Policy, PolicyRequest};
 use crate::registry::Registry;
 

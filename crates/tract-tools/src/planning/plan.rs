@@ -264,9 +264,10 @@ impl Plan {
     /// [`PlanError::NoSteps`], [`PlanError::Empty`] and [`PlanError::TooLong`].
     pub fn add(plan: Option<&Self>, add: &AddStep) -> Result<Self, PlanError> {
         let plan = Self::active(plan)?;
-        match add.steps.is_empty() {
-            true => Err(PlanError::NoSteps),
-            false => plan.clone().with_steps(&add.steps),
+        if add.steps.is_empty() {
+            Err(PlanError::NoSteps)
+        } else {
+            plan.clone().with_steps(&add.steps)
         }
     }
 

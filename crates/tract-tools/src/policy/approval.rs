@@ -56,9 +56,6 @@ impl Policy for ApprovalRequired {
         let wanted = self.names.contains(call.name)
             || (self.destructive && call.traits.destructive)
             || (self.all_that_change && !call.traits.read_only);
-        match wanted {
-            true => Decision::NeedsApproval,
-            false => Decision::Allow,
-        }
+        if wanted { Decision::NeedsApproval } else { Decision::Allow }
     }
 }

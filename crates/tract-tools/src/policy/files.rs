@@ -93,9 +93,10 @@ impl Policy for ReadBeforeWrite {
             let own = self.readers.get(&*past.name).or_else(|| self.writers.get(&*past.name));
             own.and_then(|argument| path(&past.arguments, argument)).is_some_and(|p| p == wanted)
         });
-        match known {
-            true => Decision::Allow,
-            false => Decision::deny(format!("expected {wanted} to be read before it is changed")),
+        if known {
+            Decision::Allow
+        } else {
+            Decision::deny(format!("expected {wanted} to be read before it is changed"))
         }
     }
 }

@@ -178,10 +178,7 @@ impl PromptBuilder {
                 faults.push(PromptFault::DuplicateTool { name, sections });
             }
         }
-        match faults.is_empty() {
-            true => Ok(prompt),
-            false => Err(PromptError(faults)),
-        }
+        if faults.is_empty() { Ok(prompt) } else { Err(PromptError(faults)) }
     }
 }
 

@@ -132,10 +132,7 @@ impl Prompt {
         let tools = self.tools().into_iter();
         let builder = tools.fold(Registry::builder(), RegistryBuilder::dyn_tool);
         let open = self.open_sections();
-        match open.summarised.is_empty() {
-            true => builder,
-            false => builder.tool(open),
-        }
+        if open.summarised.is_empty() { builder } else { builder.tool(open) }
     }
 }
 

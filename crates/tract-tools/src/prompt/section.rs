@@ -201,9 +201,10 @@ impl ResultSchema {
                 Err(faults) => first = first.or(Some(listed(&faults))),
             }
         }
-        let way_out = match is_json {
-            true => "",
-            false => " (where the tool shows its value in words, set ExampleText::value)",
+        let way_out = if is_json {
+            ""
+        } else {
+            " (where the tool shows its value in words, set ExampleText::value)"
         };
         first.map(|faults| format!("{faults}{way_out}"))
     }

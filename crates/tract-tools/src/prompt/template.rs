@@ -104,10 +104,7 @@ fn dedent(text: &str) -> String {
     // A text may begin right after its opening quote: that line tells nothing of the rest.
     let first_flush = lines().next().is_some_and(|line| !line.starts_with([' ', '\t']));
     let indent = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
-    let common = match first_flush {
-        true => 0,
-        false => lines().map(indent).min().unwrap_or(0),
-    };
+    let common = if first_flush { 0 } else { lines().map(indent).min().unwrap_or(0) };
     let cut = |line: &str| line.get(common..).unwrap_or_default().trim_end().to_owned();
     let cut: Vec<String> = text.lines().map(cut).collect();
     cut.join("\n").trim().to_owned()

@@ -14,9 +14,10 @@ impl DynTool for Named {
     }
 
     fn check_arguments(&self, arguments: &str) -> Result<(), ToolError> {
-        match arguments.contains("\"id\"") {
-            true => Ok(()),
-            false => Err(ToolError::validation("expected an id")),
+        if arguments.contains("\"id\"") {
+            Ok(())
+        } else {
+            Err(ToolError::validation("expected an id"))
         }
     }
 

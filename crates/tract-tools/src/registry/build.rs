@@ -180,7 +180,13 @@ impl RegistryBuilder {
         callable: Option<Arc<dyn DynTool>>,
         native: bool,
     ) {
-        self.given.push(ToolEntry { id, definition, callable, native, no_schema: NoSchema::Refuse });
+        self.given.push(ToolEntry {
+            id,
+            definition,
+            callable,
+            native,
+            no_schema: NoSchema::Refuse,
+        });
     }
 
     /// Checks everything and makes the registry.

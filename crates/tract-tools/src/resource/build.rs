@@ -4,7 +4,7 @@ use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Instance, CreatedInstances, ResourceError, Resources, Scope};
+use super::{CreatedInstances, Instance, ResourceError, Resources, Scope};
 use crate::snapshot::{BoxError, Snapshot};
 
 /// How long a resource lives.

@@ -174,10 +174,7 @@ impl Resources {
         drop(made);
         let Some(call) = call else { return Ok(None) };
         let made = lock(&call.made);
-        match made.closed {
-            true => Err(ResourceError::Closed),
-            false => Ok(made.get(id)),
-        }
+        if made.closed { Err(ResourceError::Closed) } else { Ok(made.get(id)) }
     }
 }
 
@@ -273,10 +270,7 @@ impl Snapshot for Resources {
                 failed.push(format!("{}: {error}", state.name()));
             }
         }
-        match failed.is_empty() {
-            true => Ok(()),
-            false => Err(failed.join("; ").into()),
-        }
+        if failed.is_empty() { Ok(()) } else { Err(failed.join("; ").into()) }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::entry::CatalogEntry;
-use super::scorer::{WordMatch, Score};
+use super::scorer::{Score, WordMatch};
 use super::weights::{Field, WEIGHTS, Weights};
 use super::words;
 

@@ -16,5 +16,5 @@ pub use self::entry::{CatalogEntry, EntryError};
 pub use self::index::ToolIndex;
 pub use self::overlap::TokenOverlap;
 pub use self::pick::{Candidate, PickOptions, PickReport, ScoreSource, pick, pick_with};
-pub use self::scorer::{WordMatch, OutOfTime, Score, Scorer, SelectionDeadline};
+pub use self::scorer::{OutOfTime, Score, Scorer, SelectionDeadline, WordMatch};
 pub use self::search_tool::{FoundTool, LoadedTools, SearchQuery, SearchTools};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::entry::CatalogEntry;
-use super::scorer::{WordMatch, OutOfTime, Score, Scorer, SelectionDeadline};
+use super::scorer::{OutOfTime, Score, Scorer, SelectionDeadline, WordMatch};
 use super::weights::Field;
 use super::words;
 

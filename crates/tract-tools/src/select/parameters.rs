@@ -52,9 +52,10 @@ impl<'de> DeserializeSeed<'de> for Walk<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        match self.depth >= MAX_DEPTH {
-            true => deserializer.deserialize_ignored_any(IgnoredAny).map(|_| ()),
-            false => deserializer.deserialize_any(self),
+        if self.depth >= MAX_DEPTH {
+            deserializer.deserialize_ignored_any(IgnoredAny).map(|_| ())
+        } else {
+            deserializer.deserialize_any(self)
         }
     }
 }
@@ -179,9 +180,10 @@ impl<'de> Visitor<'de> for Walk<'_> {
     where
         E: serde::de::Error,
     {
-        match number.is_finite() {
-            true => Ok(()),
-            false => Err(E::custom("expected a number that a double can hold")),
+        if number.is_finite() {
+            Ok(())
+        } else {
+            Err(E::custom("expected a number that a double can hold"))
         }
     }
 
@@ -195,9 +197,10 @@ impl<'de> Visitor<'de> for Walk<'_> {
 /// # Errors
 /// When it is not.
 pub(crate) fn check_object(text: &str) -> Result<(), serde_json::Error> {
-    match text.trim_start().starts_with('{') {
-        true => serde_json::from_str::<IgnoredAny>(text).map(|_| ()),
-        false => Err(serde_json::Error::custom("expected a JSON object")),
+    if text.trim_start().starts_with('{') {
+        serde_json::from_str::<IgnoredAny>(text).map(|_| ())
+    } else {
+        Err(serde_json::Error::custom("expected a JSON object"))
     }
 }
 

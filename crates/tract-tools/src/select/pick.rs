@@ -10,7 +10,7 @@ use super::bm25::Bm25;
 use super::entry::CatalogEntry;
 use super::index::ToolIndex;
 use super::overlap::TokenOverlap;
-use super::scorer::{WordMatch, Score, Scorer, SelectionDeadline};
+use super::scorer::{Score, Scorer, SelectionDeadline, WordMatch};
 use super::weights::WEIGHTS;
 
 /// How to choose.

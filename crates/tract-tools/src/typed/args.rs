@@ -108,10 +108,7 @@ impl<'de, T: DeserializeOwned + JsonSchema + 'static> Deserialize<'de> for Args<
 /// [`ToolError::Validation`] with the first fault and its path, and the others as notes, when the
 /// arguments do not fit; [`ToolError::Type`] when the type has no schema.
 pub fn parse<T: DeserializeOwned + JsonSchema + 'static>(arguments: &str) -> Result<T, ToolError> {
-    let text = match arguments.trim().is_empty() {
-        true => "{}",
-        false => arguments,
-    };
+    let text = if arguments.trim().is_empty() { "{}" } else { arguments };
     let value: Value = serde_json::from_str(text).map_err(|error| {
         ToolError::validation(format!("expected one JSON object, found no JSON: {error}"))
             .note("send one JSON object that fits the tool's schema")
@@ -184,10 +181,7 @@ impl Refusal {
                 };
                 let path = first.path.clone();
                 let error = ToolError::validation(Mismatch::to_string(&without_path(first)));
-                let error = match path.is_empty() {
-                    true => error,
-                    false => error.at(path),
-                };
+                let error = if path.is_empty() { error } else { error.at(path) };
                 faults.fold(error, |error, fault| error.note(fault.to_string()))
             }
             Self::NoSchema(known) => no_schema(&known),

@@ -32,7 +32,8 @@ pub mod __private {
     };
 
     pub use super::answer::{
-        IntoAnswer, Fallible, RunReturn, ToolResultParts, RenderedAsJson, RenderedByItself, ShownValue, failed,
+        Fallible, IntoAnswer, RenderedAsJson, RenderedByItself, RunReturn, ShownValue,
+        ToolResultParts, failed,
     };
     pub use super::args::Args;
     pub use super::instance::{Entry, Instance, Run, ToolInstance, enter, returned};

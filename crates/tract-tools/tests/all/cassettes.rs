@@ -77,9 +77,10 @@ fn every_recorded_call_hydrates_against_its_own_tools_or_fails_where_python_says
     let (mut hydrated_calls, mut refused, mut streamed, mut absent) = (0, 0, 0, 0);
     for rows in rows.chunk_by(|a, b| a["cassette"] == b["cassette"]) {
         let name = rows[0]["cassette"].as_str().unwrap();
-        let file = match rows[0]["name"].is_string() {
-            true => own("cassettes").join(name),
-            false => folder.join(name),
+        let file = if rows[0]["name"].is_string() {
+            own("cassettes").join(name)
+        } else {
+            folder.join(name)
         };
         let Ok(exchange) = std::fs::read_to_string(&file) else {
             absent += 1;

@@ -34,10 +34,7 @@ pub(crate) async fn divide(
     b: f64,
     _context: ToolContext,
 ) -> Result<f64, String> {
-    match b == 0.0 {
-        true => Err("expected a divisor, found zero".to_owned()),
-        false => Ok(a / b),
-    }
+    if b == 0.0 { Err("expected a divisor, found zero".to_owned()) } else { Ok(a / b) }
 }
 
 /// Does nothing.

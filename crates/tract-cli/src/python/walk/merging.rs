@@ -7,7 +7,7 @@ use tract::engine::{Details, Error, MergeOptions, Merged, NewContent, Refusal, R
 use tract::import::python::Commit;
 use tract::{By, CommitId, JsonText, RefTarget};
 
-use super::{WalkState, Walk, short};
+use super::{Walk, WalkState, short};
 use crate::python::content::{self, PythonContent};
 
 impl<'a> Walk<'a> {
@@ -71,9 +71,10 @@ impl<'a> Walk<'a> {
             self.txn.add(&self.desk, request).await?;
         }
         if let Merged::Commit(ours) = &merged {
-            let toolset = match restore.iter().any(|r| matches!(r, Request::Note { .. })) {
-                true => None,
-                false => ours.toolset,
+            let toolset = if restore.iter().any(|r| matches!(r, Request::Note { .. })) {
+                None
+            } else {
+                ours.toolset
             };
             if let Some(tools) = toolset.and_then(|id| self.toolsets.get(&id)) {
                 stand.tools = Rc::clone(tools);
@@ -128,7 +129,8 @@ impl<'a> Walk<'a> {
                 };
                 let edit = |edit: &Commit| -> Option<Request> {
                     let payload = self.data.blobs.get(&edit.content_hash)?;
-                    let PythonContent::Message(said) = content::read(edit, payload, self.tool_text).ok()?
+                    let PythonContent::Message(said) =
+                        content::read(edit, payload, self.tool_text).ok()?
                     else {
                         return None;
                     };

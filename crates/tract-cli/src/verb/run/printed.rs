@@ -121,9 +121,10 @@ impl Printer {
                 self.line_end(out)?;
                 let first = answer.text.lines().next().unwrap_or_default();
                 let first: String = first.chars().take(100).collect();
-                let outcome = match answer.is_error {
-                    true => Styled(BAD, escape::line(&answer.outcome)).to_string(),
-                    false => escape::line(&answer.outcome).to_string(),
+                let outcome = if answer.is_error {
+                    Styled(BAD, escape::line(&answer.outcome)).to_string()
+                } else {
+                    escape::line(&answer.outcome).to_string()
                 };
                 out.say(format_args!(
                     "  {} {outcome} {}",
@@ -153,12 +154,11 @@ impl Printer {
     }
 
     fn line_end(&mut self, out: &mut Output) -> Outcome<()> {
-        match std::mem::take(&mut self.open) {
-            true => {
-                out.write("\n")?;
-                out.flush()
-            }
-            false => Ok(()),
+        if std::mem::take(&mut self.open) {
+            out.write("\n")?;
+            out.flush()
+        } else {
+            Ok(())
         }
     }
 

@@ -202,9 +202,10 @@ async fn servers(
     let tools = distinct_names_besides(tools, own);
     let builder = tools.into_iter().fold(Registry::builder(), |builder, tool| {
         // What the server wrote, but for a name that another tool has too.
-        let definition = match tool.name() == tool.origin() {
-            true => tool.definition().text().to_owned(),
-            false => tract::core::DynTool::spec(&tool).definition(),
+        let definition = if tool.name() == tool.origin() {
+            tool.definition().text().to_owned()
+        } else {
+            tract::core::DynTool::spec(&tool).definition()
         };
         builder.definition_with(&definition, Arc::new(tool))
     });

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::flags::*;
 use super::{RecordError, check, encode};
 use crate::commit::{
-    By, CallRef, Change, Changes, CommitRecord, MAX_INLINE_CHANGES, Op, Origin, RECORD_VERSION,
-    RowFields, CommitRef, canonical,
+    By, CallRef, Change, Changes, CommitRecord, CommitRef, MAX_INLINE_CHANGES, Op, Origin,
+    RECORD_VERSION, RowFields, canonical,
 };
 use crate::content::{Kind, Priority, Role};
 use crate::id::{BatchId, BlobId, CommitId, ToolsetId};
@@ -234,10 +234,8 @@ fn read(bytes: &[u8]) -> Result<Arc<CommitRecord>, Fault> {
         origin.picked_from = r.option(Reader::id)?;
         origin.detail = r.option(Reader::json)?;
     }
-    let keeps = match has(KEEPS) {
-        true => r.list(|r| r.array().map(BlobId::from_bytes))?,
-        false => Vec::new(),
-    };
+    let keeps =
+        if has(KEEPS) { r.list(|r| r.array().map(BlobId::from_bytes))? } else { Vec::new() };
     let created_at = has(CREATED_AT)
         .then(|| r.integer())
         .transpose()?
@@ -267,9 +265,10 @@ fn read(bytes: &[u8]) -> Result<Arc<CommitRecord>, Fault> {
         batch,
     });
     check(&record)?;
-    match r.as_written || encode(&record, bytes.len()) == bytes {
-        true => Ok(record),
-        false => Err(malformed("bytes that this version would not write")),
+    if r.as_written || encode(&record, bytes.len()) == bytes {
+        Ok(record)
+    } else {
+        Err(malformed("bytes that this version would not write"))
     }
 }
 

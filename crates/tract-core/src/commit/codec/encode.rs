@@ -2,7 +2,7 @@
 
 use super::flags::*;
 use crate::commit::{
-    By, CallRef, Change, Changes, CommitRecord, Op, Origin, RECORD_VERSION, RowFields, CommitRef,
+    By, CallRef, Change, Changes, CommitRecord, CommitRef, Op, Origin, RECORD_VERSION, RowFields,
     canonical,
 };
 use crate::content::{Kind, Priority};

@@ -100,9 +100,10 @@ impl Queue {
             inner.bytes -= job.bytes;
             group.push(job);
         }
-        let waiting = match group.is_empty() && !inner.jobs.is_empty() {
-            true => Vec::new(),
-            false => std::mem::take(&mut inner.waiting),
+        let waiting = if group.is_empty() && !inner.jobs.is_empty() {
+            Vec::new()
+        } else {
+            std::mem::take(&mut inner.waiting)
         };
         drop(inner);
         waiting.into_iter().for_each(Waker::wake);

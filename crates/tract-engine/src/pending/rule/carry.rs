@@ -3,16 +3,22 @@
 use tract_core::{Blob, By, Content, Draft, JsonText, Origin, ToolAnswer};
 use tract_hooks::{DecisionRecord, Summarize};
 
-use super::{WriteTarget, Ruling, DecisionSource, MessageRuling, with_text};
+use super::{DecisionSource, MessageRuling, Ruling, WriteTarget, with_text};
 use crate::error::Result;
-use crate::pending::{PendingRequest, RecordedDecision, DeferredOperation, Document, Pending, Rejected, fresh_id};
+use crate::pending::{
+    DeferredOperation, Document, Pending, PendingRequest, RecordedDecision, Rejected, fresh_id,
+};
 use crate::plan::Request;
 use crate::summarise::summary_of;
 
 impl WriteTarget<'_> {
     /// Returns what is written down of a decision that changes nothing, with what is written down
     /// already; nothing when nobody decided and no handler failed.
-    pub(super) fn noted(self, said: &DecisionSource, written: Option<&JsonText>) -> Option<DecisionRecord> {
+    pub(super) fn noted(
+        self,
+        said: &DecisionSource,
+        written: Option<&JsonText>,
+    ) -> Option<DecisionRecord> {
         let action = match (&said.handler, said.failures.is_empty()) {
             (Some(_), _) => "approve",
             (None, false) => "pass",
@@ -32,7 +38,12 @@ impl WriteTarget<'_> {
     }
 
     /// The handler's answer cannot be carried out: what becomes of that, the policy says.
-    pub(super) fn invalid(self, draft: &Draft, mut said: DecisionSource, why: &str) -> Result<MessageRuling> {
+    pub(super) fn invalid(
+        self,
+        draft: &Draft,
+        mut said: DecisionSource,
+        why: &str,
+    ) -> Result<MessageRuling> {
         match said.invalid(self.repo, why) {
             None => Ok(self.unchanged(draft, &said)),
             Some(failure) => self.stopped(draft, said, failure),
@@ -55,7 +66,12 @@ impl WriteTarget<'_> {
         Ok(content)
     }
 
-    pub(super) fn edited(self, draft: &Draft, content: Content, said: &DecisionSource) -> Result<MessageRuling> {
+    pub(super) fn edited(
+        self,
+        draft: &Draft,
+        content: Content,
+        said: &DecisionSource,
+    ) -> Result<MessageRuling> {
         let changed = self.instead(draft, content, said, "edit", |_| {})?;
         Ok(MessageRuling::Changed(Box::new(changed)))
     }
@@ -129,16 +145,33 @@ impl WriteTarget<'_> {
     }
 
     /// The message is not committed.
-    pub(super) fn stopped(self, draft: &Draft, said: DecisionSource, reason: String) -> Result<MessageRuling> {
-        self.rejected(PendingRequest::Append(Box::new(draft.clone())), said, reason).map(MessageRuling::Stop)
+    pub(super) fn stopped(
+        self,
+        draft: &Draft,
+        said: DecisionSource,
+        reason: String,
+    ) -> Result<MessageRuling> {
+        self.rejected(PendingRequest::Append(Box::new(draft.clone())), said, reason)
+            .map(MessageRuling::Stop)
     }
 
     /// The message waits to be decided.
-    pub(super) fn waiting(self, draft: &Draft, said: DecisionSource, reason: String) -> Result<MessageRuling> {
-        self.deferred(PendingRequest::Append(Box::new(draft.clone())), said, reason).map(MessageRuling::Stop)
+    pub(super) fn waiting(
+        self,
+        draft: &Draft,
+        said: DecisionSource,
+        reason: String,
+    ) -> Result<MessageRuling> {
+        self.deferred(PendingRequest::Append(Box::new(draft.clone())), said, reason)
+            .map(MessageRuling::Stop)
     }
 
-    pub(super) fn rejected(self, asked: PendingRequest, said: DecisionSource, reason: String) -> Result<Ruling> {
+    pub(super) fn rejected(
+        self,
+        asked: PendingRequest,
+        said: DecisionSource,
+        reason: String,
+    ) -> Result<Ruling> {
         let mut record = said.record(self.repo, "reject");
         record.reason = Some(reason.clone());
         let id = fresh_id("d")?;
@@ -156,7 +189,12 @@ impl WriteTarget<'_> {
         Ok(Ruling::Rejected(Box::new(rejected), document))
     }
 
-    pub(super) fn deferred(self, mut asked: PendingRequest, said: DecisionSource, reason: String) -> Result<Ruling> {
+    pub(super) fn deferred(
+        self,
+        mut asked: PendingRequest,
+        said: DecisionSource,
+        reason: String,
+    ) -> Result<Ruling> {
         // Who failed before somebody deferred would be forgotten with the event.
         if let Some(origin) = asked.origin_mut().filter(|_| !said.failures.is_empty()) {
             let mut record = said.record(self.repo, "defer");

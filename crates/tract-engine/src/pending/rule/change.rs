@@ -1,13 +1,13 @@
 //! Edits, summaries and merges: what handlers make of them.
 
-use tract_core::{Change, CommitId, Content, Draft, Op, CommitRef};
+use tract_core::{Change, CommitId, CommitRef, Content, Draft, Op};
 use tract_hooks::{
     BeforeCommit, BeforeCompress, CommitAction, CompressAction, Decision, MergeAction,
 };
 
-use super::{WriteTarget, Ruling, DecisionSource, not_here, edited_content as reads};
+use super::{DecisionSource, Ruling, WriteTarget, edited_content as reads, not_here};
 use crate::error::Result;
-use crate::pending::{PendingRequest, Document};
+use crate::pending::{Document, PendingRequest};
 use crate::plan::{Details, NewContent, PlannedCommit, Request, Selection};
 
 /// What becomes of a merge.
@@ -38,7 +38,8 @@ impl WriteTarget<'_> {
             .op(planned.record.op.clone());
         let decision = self.repo.hooks().before_commit(&event).await;
         let mut said = DecisionSource::of(&decision);
-        let asked = || PendingRequest::Edit { target, content: content.clone(), details: details.clone() };
+        let asked =
+            || PendingRequest::Edit { target, content: content.clone(), details: details.clone() };
         let request = || Request::Edit { target, content: new.clone(), details: details.clone() };
         let why = match decision.into_action() {
             CommitAction::Pass | CommitAction::Approve => {
@@ -65,7 +66,11 @@ impl WriteTarget<'_> {
         }
     }
 
-    pub(super) async fn compress(self, request: &Request, planned: &PlannedCommit) -> Result<Ruling> {
+    pub(super) async fn compress(
+        self,
+        request: &Request,
+        planned: &PlannedCommit,
+    ) -> Result<Ruling> {
         let Request::Compress { select, content, role, details } = request else {
             return Ok(Ruling::AsAsked);
         };
@@ -154,7 +159,9 @@ impl WriteTarget<'_> {
                 }
             }
         }
-        let PendingRequest::Merge { details, .. } = &asked else { return Ok(MergeRuling::Go(None)) };
+        let PendingRequest::Merge { details, .. } = &asked else {
+            return Ok(MergeRuling::Go(None));
+        };
         let mut details = details.clone();
         let Some(record) = self.noted(&said, details.origin.detail.as_ref()) else {
             return Ok(MergeRuling::Go(None));

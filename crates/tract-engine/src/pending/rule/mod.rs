@@ -169,7 +169,11 @@ impl WriteTarget<'_> {
         let hooks = self.repo.hooks();
         let tool = answer.name.clone().or(tool);
         if !hooks.has_handler::<ToolResultReceived>() {
-            let said = DecisionSource { event: "tool_result_received", handler: None, failures: Vec::new() };
+            let said = DecisionSource {
+                event: "tool_result_received",
+                handler: None,
+                failures: Vec::new(),
+            };
             return self.automatic(draft, tool.as_deref(), said).await;
         }
         let tokens = self.repo.count(&draft.content.text());
@@ -211,7 +215,12 @@ impl WriteTarget<'_> {
     }
 
     /// Carries out the repository's own rule, where nobody decided.
-    async fn automatic(self, draft: &Draft, tool: Option<&str>, mut said: DecisionSource) -> Result<MessageRuling> {
+    async fn automatic(
+        self,
+        draft: &Draft,
+        tool: Option<&str>,
+        mut said: DecisionSource,
+    ) -> Result<MessageRuling> {
         let config = match self.summaries.and_then(OnceLock::get) {
             Some(known) => known.clone(),
             None => {

@@ -34,10 +34,7 @@ fn client(wire: Wire, url: &str, streams: bool) -> Arc<dyn ChatModel> {
     let name = format!("{}/recorded", wire.word());
     let builder = HttpModel::builder(&name).unwrap().base_url(url).key(KEY);
     let model = builder.retry(RetryPolicy::never()).build().unwrap();
-    match streams {
-        true => Arc::new(model),
-        false => Arc::new(Whole(model)),
-    }
+    if streams { Arc::new(model) } else { Arc::new(Whole(model)) }
 }
 
 fn run<T>(work: impl Future<Output = T>) -> T {

@@ -124,8 +124,11 @@ fn a_life_in_a_process_of_its_own() {
     let read = std::fs::read_to_string(folder.join("recording.json")).unwrap();
     let read: Value = serde_json::from_str(&read).unwrap();
     let list = |name: &str| read[name].as_array().unwrap().iter().map(text).collect();
-    let conversation =
-        RecordedConversation { id: text(&read["id"]), messages: list("messages"), tools: list("tools") };
+    let conversation = RecordedConversation {
+        id: text(&read["id"]),
+        messages: list("messages"),
+        tools: list("tools"),
+    };
     let recording = Arc::new(Recording::of(conversation));
     let wire = Wire::ALL.into_iter().find(|wire| wire.word() == said["wire"]).unwrap();
     let model = client(wire, &text(&said["url"]), said["streams"] == true);

@@ -139,16 +139,13 @@ impl State {
             (Some(recording), Ok((request, spoken))) => {
                 let Some(next) = recording.reply(spoken) else { return refused(AT_ITS_END) };
                 self.served.fetch_add(1, Ordering::SeqCst);
-                match request.streams {
-                    true => {
-                        self.streamed.fetch_add(1, Ordering::SeqCst);
-                        let (status, chunks) = (200, wire.events(next));
-                        Answer { status, content_type: "text/event-stream", chunks }
-                    }
-                    false => {
-                        let (status, chunks) = (200, vec![wire.whole(next)]);
-                        Answer { status, content_type: "application/json", chunks }
-                    }
+                if request.streams {
+                    self.streamed.fetch_add(1, Ordering::SeqCst);
+                    let (status, chunks) = (200, wire.events(next));
+                    Answer { status, content_type: "text/event-stream", chunks }
+                } else {
+                    let (status, chunks) = (200, vec![wire.whole(next)]);
+                    Answer { status, content_type: "application/json", chunks }
                 }
             }
             (recording, asked) => {
@@ -251,9 +248,10 @@ fn is_so_far(found: &[Said], recorded: &[Said], some_lost: bool) -> Result<(), S
         }
         let known: Vec<&str> = on_wire.values().copied().collect();
         for (call, wanted) in said.calls.iter().zip(&wanted.calls) {
-            let free = match on_wire.contains_key(wanted.id.as_str()) {
-                true => call.id == wanted.id || !known.contains(&call.id.as_str()),
-                false => call.id == wanted.id,
+            let free = if on_wire.contains_key(wanted.id.as_str()) {
+                call.id == wanted.id || !known.contains(&call.id.as_str())
+            } else {
+                call.id == wanted.id
             };
             let arguments = canonical(&call.arguments) == canonical(&wanted.arguments);
             if call.name != wanted.name || !arguments || !free {

@@ -45,16 +45,15 @@ pub(crate) fn points(recording: &Recording, tools: Tools) -> Vec<(Point, Lost)> 
                 };
                 let before = open(Lost::NotExecuted(reply));
                 points.push((Point::Written, before));
-                let (may_act, acted) = match looks(&call.name) {
-                    true => (before, before),
-                    false => {
-                        if tools == Tools::Effects {
-                            // That it starts is written down before it does.
-                            points.push((Point::Write, before));
-                            points.push((Point::Written, Lost::Interrupted(reply, 0)));
-                        }
-                        (open(Lost::Interrupted(reply, 0)), open(Lost::Interrupted(reply, 1)))
+                let (may_act, acted) = if looks(&call.name) {
+                    (before, before)
+                } else {
+                    if tools == Tools::Effects {
+                        // That it starts is written down before it does.
+                        points.push((Point::Write, before));
+                        points.push((Point::Written, Lost::Interrupted(reply, 0)));
                     }
+                    (open(Lost::Interrupted(reply, 0)), open(Lost::Interrupted(reply, 1)))
                 };
                 points.extend([(Point::Act, may_act), (Point::Acted, acted)]);
                 points.extend([(Point::Write, acted), (Point::Written, Lost::Nothing)]);

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use tract_core::{
-    CancellationToken, ChatModel, Draft, DynTool, ModelError, ModelRequest, ReplyDelta, RenderedValue,
-    Reply, Store, ToolContext, ToolError, ToolResult, ToolSchema, ToolSpec, ToolTraits,
+    CancellationToken, ChatModel, Draft, DynTool, ModelError, ModelRequest, RenderedValue, Reply,
+    ReplyDelta, Store, ToolContext, ToolError, ToolResult, ToolSchema, ToolSpec, ToolTraits,
 };
 use tract_run::{Agent, OnResume, Report, RunError, Stop};
 use tract_testkit::WatchedStore;

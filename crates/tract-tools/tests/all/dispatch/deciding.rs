@@ -180,9 +180,12 @@ fn hooks_decide(hooks: impl FnOnce(Hook) -> Hooks) {
             }
         })
     };
-    let no_hanging = |call: &PolicyRequest<'_>| match call.arguments.contains("hang") {
-        true => Decision::deny("nothing hangs here"),
-        false => Decision::Allow,
+    let no_hanging = |call: &PolicyRequest<'_>| {
+        if call.arguments.contains("hang") {
+            Decision::deny("nothing hangs here")
+        } else {
+            Decision::Allow
+        }
     };
     let dispatcher = host.dispatcher().policy(no_hanging).hooks(hooks(hook));
     let ids = ["refused", "deferred", "replaced", "unfit", "forbidden", "broken", "fine"];

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tract_core::{CancellationToken, Clock, SystemClock, block_on};
-use tract_tools::dispatch::{Cause, Dispatched, Dispatcher, DispatchLimits, Outcome, TurnError};
+use tract_tools::dispatch::{Cause, DispatchLimits, Dispatched, Dispatcher, Outcome, TurnError};
 use tract_tools::{
     Call, DynTool, Registry, RenderedValue, ToolContext, ToolError, ToolResult, ToolSpec, Turn,
 };
@@ -60,10 +60,7 @@ fn together(mut turns: Turns<'_>, ended: impl Fn(usize)) -> Vec<Dispatched> {
                 ended(place);
             }
         }
-        match done.iter().all(Option::is_some) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        }
+        if done.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
     }));
     done.into_iter().flatten().collect()
 }

@@ -81,9 +81,10 @@ pub(super) async fn both<A: Future, B: Future>(one: A, other: B) -> (A::Output, 
         {
             second = Some(done);
         }
-        match first.is_some() && second.is_some() {
-            true => Poll::Ready((first.take().unwrap(), second.take().unwrap())),
-            false => Poll::Pending,
+        if first.is_some() && second.is_some() {
+            Poll::Ready((first.take().unwrap(), second.take().unwrap()))
+        } else {
+            Poll::Pending
         }
     })
     .await

@@ -257,9 +257,10 @@ impl DynTool for Scripted {
 
 pub(crate) async fn yield_once() {
     let mut yielded = false;
-    std::future::poll_fn(|task| match std::mem::replace(&mut yielded, true) {
-        true => std::task::Poll::Ready(()),
-        false => {
+    std::future::poll_fn(|task| {
+        if std::mem::replace(&mut yielded, true) {
+            std::task::Poll::Ready(())
+        } else {
             task.waker().wake_by_ref();
             std::task::Poll::Pending
         }
