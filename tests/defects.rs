@@ -8,7 +8,7 @@
 //! | 9 (a) | a range removes later and unlisted commits | `compress_of_a_range_keeps_later_and_unlisted_messages` |
 //! | 9 (b) | pins are swallowed by the next compress | `pins_survive_every_compress` |
 //! | 9 (c) | tool links are lost | `tools_survive_compress_merge_revert_and_edit` |
-//! | 9 (d) | merged-in commits vanish unsummarised | `merged_messages_are_summarised_with_the_rest` |
+//! | 9 (d) | merged-in commits vanish unsummarised | `merged_messages_are_summarized_with_the_rest` |
 //! | 9 (e) | the summary reads originals, not edits | `the_sources_of_a_summary_are_what_was_shown` |
 //! | 9 (f) | an edited system prompt stops compress | `an_edited_system_prompt_does_not_stop_compress` |
 //! | 9 (g) | the ratio counts pins on one side | `tokens_before_and_after_compress_count_the_same_things` |

@@ -1,4 +1,4 @@
-//! `kill -9` at every step of summarising, deferring and deciding: originals stay readable, no
+//! `kill -9` at every step of summarizing, deferring and deciding: originals stay readable, no
 //! decision is half carried out, and whoever comes next can go on.
 
 use std::io::{BufRead, BufReader, Write};
@@ -28,7 +28,7 @@ const LONG: &str = "src/main.rs:7: fn main() {\nand then much that nobody needs 
 const SHORT: &str = "src/main.rs:7: fn main() {";
 
 /// What is killed on its way.
-const STEPS: [&str; 6] = ["summarise", "squeeze", "defer", "approve", "edit", "reject"];
+const STEPS: [&str; 6] = ["summarize", "squeeze", "defer", "approve", "edit", "reject"];
 
 /// When a call of the store is the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,14 +97,14 @@ pub(crate) fn wait() -> ! {
     }
 }
 
-/// Handlers that summarise, and that defer.
+/// Handlers that summarize, and that defer.
 fn hooks(step: &str) -> Hooks {
     let hooks = Hooks::new().summarizer(FirstLine);
     match step {
         "defer" => hooks.on("ask-a-person", |_: &ToolResultReceived| {
             ToolResultAction::Defer("needs a person".into())
         }),
-        "summarise" => hooks.on("short", |_: &ToolResultReceived| Summarize::new().into()),
+        "summarize" => hooks.on("short", |_: &ToolResultReceived| Summarize::new().into()),
         _ => hooks,
     }
 }
@@ -159,7 +159,7 @@ fn take(tract: &Tract, step: &str) {
     let tract = tract.with_hooks(hooks(step));
     let waits = || block_on(tract.pending()).unwrap()[0].id.clone();
     match step {
-        "summarise" => drop(block_on(tract.tool_result("c", LONG)).unwrap()),
+        "summarize" => drop(block_on(tract.tool_result("c", LONG)).unwrap()),
         "squeeze" => {
             let done = block_on(tract.compress_tool_calls(&CompressToolCalls::new())).unwrap();
             assert_eq!(done.edits.len(), 2);
@@ -207,7 +207,7 @@ fn survived(tract: &Tract, step: &str) -> bool {
             );
         }
         "defer" => assert_eq!(left, (2, 1, 0, 1)),
-        "summarise" => assert_eq!((texts[2].as_str(), left), (SHORT, (3, 0, 0, 0))),
+        "summarize" => assert_eq!((texts[2].as_str(), left), (SHORT, (3, 0, 0, 0))),
         _ => {
             let shown = match step {
                 "approve" => LONG,

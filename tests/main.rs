@@ -38,13 +38,13 @@ mod golden;
 // Processes that are killed while they write, and several on one branch.
 mod processes;
 
-// Processes that are killed while they summarise, defer and decide.
+// Processes that are killed while they summarize, defer and decide.
 mod kills;
 
 // Random histories keep the laws, in every store.
 mod laws;
 
-// Models that summarise, and what they may say instead.
+// Models that summarize, and what they may say instead.
 mod model_summaries;
 
 // What was recorded comes back as it was.
@@ -66,13 +66,13 @@ mod server;
 // The tests that the plan of tool tracking names.
 mod seed000;
 
-// The tests that the plan of tool result summarising names.
+// The tests that the plan of tool result summarizing names.
 mod seed001;
 
 // Many agents at once, and what a turn writes.
 mod sessions;
 
-// Summaries of what was recorded, and summarisers that misbehave.
+// Summaries of what was recorded, and summarizers that misbehave.
 mod summaries;
 
 // What one provider recorded, the others accept.

@@ -75,7 +75,7 @@ impl ChatModel for Double {
     }
 }
 
-/// A repository that summarises by a model, with a turn of two calls, the first one answered.
+/// A repository that summarizes by a model, with a turn of two calls, the first one answered.
 fn by(model: impl ChatModel + 'static) -> Tract {
     with(Arc::new(model), Prompts::default())
 }
@@ -91,7 +91,7 @@ fn with(model: Arc<dyn ChatModel>, prompts: Prompts) -> Tract {
     tract
 }
 
-fn summarising(tract: &Tract) {
+fn summarizing(tract: &Tract) {
     let config = ToolSummarization::new().tool("ls", "keep paths").must_keep(r"\w+\.rs:\d+");
     block_on(tract.configure_tool_summarization(config)).unwrap();
 }
@@ -105,7 +105,7 @@ fn shown(tract: &Tract) -> Vec<String> {
 /// left alone, with an error.
 #[track_caller]
 fn loses_nothing(tract: &Tract, says: &str, code: &str) {
-    summarising(tract);
+    summarizing(tract);
     let made = block_on(tract.tool_result("b", LONG)).unwrap();
     assert_eq!(shown(tract), [LONG, LONG], "{says}: it falls back to the original");
     let record = block_on(tract.decision_on(&made)).unwrap().unwrap();
@@ -150,7 +150,7 @@ fn a_summary_that_misses_something_is_asked_for_again_and_told_why() {
     let model = double([text("it is there"), text(""), text(SHORT)]);
     let asked = Arc::clone(&model.asked);
     let tract = by(model);
-    summarising(&tract);
+    summarizing(&tract);
     let made = block_on(tract.tool_result("b", LONG)).unwrap();
     assert_eq!(shown(&tract), [LONG, SHORT]);
     let record = block_on(tract.decision_on(&made)).unwrap().unwrap();
@@ -167,7 +167,7 @@ fn a_summary_that_misses_something_is_asked_for_again_and_told_why() {
     let model = double([text("it is there")]);
     let asked = Arc::clone(&model.asked);
     let tract = by(model);
-    summarising(&tract);
+    summarizing(&tract);
     block_on(tract.tool_result("b", LONG)).unwrap();
     assert_eq!((shown(&tract)[1].as_str(), asked.lock().unwrap().len()), (LONG, 3));
 }
@@ -361,7 +361,7 @@ fn a_model_behind_http_that_misbehaves_loses_nothing() {
     writes_nothing(&by(http(vec![(200, None)])), "did not answer", "summarizer_timeout");
     let both = json!([{"number": 1, "summary": "one"}, {"number": 2, "summary": "two"}]);
     let tract = by(http(vec![completion(SHORT), completion(&both.to_string())]));
-    summarising(&tract);
+    summarizing(&tract);
     let made = block_on(tract.tool_result("b", LONG)).unwrap();
     assert_eq!(shown(&tract), [LONG, SHORT]);
     let record = block_on(tract.decision_on(&made)).unwrap().unwrap();
@@ -372,7 +372,7 @@ fn a_model_behind_http_that_misbehaves_loses_nothing() {
 
 /// A real model, where somebody started one: see `docs/models.md`.
 #[test]
-fn a_real_model_summarises_as_results_come() {
+fn a_real_model_summarizes_as_results_come() {
     let Ok(url) = std::env::var("TRACT_MODEL_URL") else {
         println!(
             "left out: a real model; TRACT_MODEL_URL says where one is, docs/models.md how to start it"

@@ -479,10 +479,10 @@ fn at(engine: &Arc<MemoryEngine>, writes: i64, after: bool) -> Option<Tract> {
     block_on(OpenOptions::new().open_store(store)).ok()
 }
 
-/// Summarise, defer and approve, killed at every write, before and after it happens.
+/// Summarize, defer and approve, killed at every write, before and after it happens.
 #[test]
 fn a_kill_at_every_write_leaves_nothing_half_decided() {
-    let summarises = || {
+    let summarizes = || {
         Hooks::new()
             .summarizer(FirstLine)
             .on("short", |_: &ToolResultReceived| Summarize::new().into())
@@ -495,11 +495,11 @@ fn a_kill_at_every_write_leaves_nothing_half_decided() {
             open_call(&whole, "c0");
             open_call(&whole, "c1");
             let walked = at(&engine, writes, after).map(|tract| {
-                let summarised = block_on(tract.with_hooks(summarises()).tool_result("c0", LONG));
+                let summarized = block_on(tract.with_hooks(summarizes()).tool_result("c0", LONG));
                 let waits = block_on(tract.with_hooks(defers()).tool_result("c1", LONG));
                 let waiting = block_on(tract.pending()).unwrap_or_default();
                 let approved = waiting.first().map(|pending| block_on(tract.approve(&pending.id)));
-                (summarised, waits, approved)
+                (summarized, waits, approved)
             });
             let survivor = at(&engine, i64::MAX, false).unwrap();
             is_clean(&survivor);

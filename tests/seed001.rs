@@ -1,4 +1,4 @@
-//! The tests that the plan of tool result summarising names; `docs/seeds.md` lists them all.
+//! The tests that the plan of tool result summarizing names; `docs/seeds.md` lists them all.
 
 use std::sync::{Arc, Mutex};
 
@@ -295,7 +295,7 @@ fn test_hook_no_fire_on_edit() {
     block_on(tract.configure_tool_summarization(all)).unwrap();
     let tract = tract.with_hooks(hooks);
     block_on(tract.edit_tool_result(result, "short\nof two lines")).unwrap();
-    assert_eq!(last(&tract), "short\nof two lines", "neither rejected nor summarised");
+    assert_eq!(last(&tract), "short\nof two lines", "neither rejected nor summarized");
     let heard = heard.lock().unwrap();
     let (op, Content::ToolResult(said)) = &heard[0] else { panic!("{heard:?}") };
     assert_eq!((op.as_str(), said.call_id.as_str(), heard.len()), ("edit", "c1", 1), "a commit");

@@ -1,4 +1,4 @@
-//! Summaries of recorded conversations, and summarisers that misbehave.
+//! Summaries of recorded conversations, and summarizers that misbehave.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tract::{CommitId, Draft, Priority, Tract, block_on};
 
 use crate::walks::{self, memory};
 
-/// A summariser that needs no model: the first line, cut, and whatever must be kept.
+/// A summarizer that needs no model: the first line, cut, and whatever must be kept.
 pub(crate) struct FirstLine;
 
 #[async_trait::async_trait]
@@ -27,7 +27,7 @@ impl Summarizer for FirstLine {
     }
 }
 
-/// What a summariser may do that is no summary.
+/// What a summarizer may do that is no summary.
 #[derive(Clone, Copy)]
 enum Bad {
     Empty,
@@ -78,7 +78,7 @@ fn broken(bad: Bad) -> Tract {
 }
 
 #[test]
-fn a_summariser_that_misbehaves_loses_nothing() {
+fn a_summarizer_that_misbehaves_loses_nothing() {
     let all = [
         (Bad::Empty, "is empty", "bad_summary"),
         (Bad::Longer, "tokens where the text takes", "bad_summary"),
@@ -196,7 +196,7 @@ fn bodies(tract: &Tract) -> Vec<String> {
 }
 
 #[test]
-fn recorded_conversations_are_summarised_and_come_back_byte_for_byte() {
+fn recorded_conversations_are_summarized_and_come_back_byte_for_byte() {
     let recorded = tract_testkit::data::recorded();
     let wanted = |id: &str| id.starts_with("tau-") || id.contains("hands") || recorded.len() < 50;
     let most = |n: usize| n < 12;
@@ -245,10 +245,10 @@ fn recorded_conversations_are_summarised_and_come_back_byte_for_byte() {
     assert!(edited > 0 && after_all < before_all);
 }
 
-/// The same conversations, as if the results came one by one and were summarised as they came: ten
+/// The same conversations, as if the results came one by one and were summarized as they came: ten
 /// and the largest, all of them at `TRACT_SCALE=1`.
 #[test]
-fn results_are_summarised_as_they_come() {
+fn results_are_summarized_as_they_come() {
     let recorded = tract_testkit::data::recorded();
     let all = std::env::var("TRACT_SCALE").is_ok_and(|scale| scale == "1");
     let of = |start: &'static str| {
@@ -257,7 +257,7 @@ fn results_are_summarised_as_they_come() {
     let most = if all { usize::MAX } else { 10 };
     let (mut count, mut changed, mut before, mut after) = (0, 0, 0, 0);
     for conversation in of("tau-").take(most).chain(of("openhands-")).chain(of("workshop-")) {
-        let (results, plain, automatic) = summarised_as_they_come(conversation);
+        let (results, plain, automatic) = summarized_as_they_come(conversation);
         count += 1;
         changed += results;
         (before, after) = (before + plain, after + automatic);
@@ -267,8 +267,8 @@ fn results_are_summarised_as_they_come() {
     assert!(changed > 0 && after < before);
 }
 
-/// Returns how many results were summarised, and the tokens without and with that.
-fn summarised_as_they_come(
+/// Returns how many results were summarized, and the tokens without and with that.
+fn summarized_as_they_come(
     conversation: &tract_testkit::data::RecordedConversation,
 ) -> (usize, u64, u64) {
     let text = format!(r#"{{"id":"x","messages":[{}]}}"#, conversation.messages.join(","));

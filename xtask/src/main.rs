@@ -21,7 +21,7 @@ cargo xtask <what>
             them (where it is installed)
   picture   docs/demo.svg, from what `tract demo` prints: cargo xtask picture [--check] [BINARY]
   features  each feature alone, each layer, all together
-  deny      licences, bans and sources (needs cargo-deny; says so when advisories are not checked)
+  deny      licenses, bans and sources (needs cargo-deny; says so when advisories are not checked)
   soak      durability and concurrency at the sizes of a change under review (TRACT_SCALE=1), with the
             figures that the tests print: cargo xtask soak [-- WORD]
   bench     the table of docs/performance.md, measured here and now: cargo xtask bench [-- ARGS]

@@ -179,7 +179,7 @@ impl Failure {
     }
 }
 
-/// A way out, as people see it: green where there are colours.
+/// A way out, as people see it: green where there are colors.
 pub(crate) fn note_line(note: &str) -> String {
     Styled(GOOD, format!("note: {}", escape::line(note))).to_string()
 }

@@ -48,9 +48,9 @@ pub(crate) struct Output {
     held: Vec<String>,
     /// Why stdout takes no more.
     lost: Option<io::Error>,
-    /// Whether stdout shows colours.
+    /// Whether stdout shows colors.
     colors_out: bool,
-    /// Whether stderr shows colours.
+    /// Whether stderr shows colors.
     colors_err: bool,
     /// Whether answers are JSON.
     json: bool,

@@ -11,7 +11,7 @@ use crate::failure::Outcome;
 use crate::out::Output;
 use crate::style::{self, ID, REF, Styled};
 
-/// The short form of an id, in its colour.
+/// The short form of an id, in its color.
 pub(crate) fn short(id: CommitId) -> Styled<String> {
     Styled(ID, id.short())
 }

@@ -1,4 +1,4 @@
-//! Colours, in one place.
+//! Colors, in one place.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub(crate) const HEADING: Style = Style::new().bold().underline();
 /// Emphasis.
 pub(crate) const BOLD: Style = Style::new().bold();
 
-/// The colours of the lines of a graph, in turn.
+/// The colors of the lines of a graph, in turn.
 const LINES: [Style; 6] = [
     AnsiColor::Red.on_default(),
     AnsiColor::Green.on_default(),
@@ -31,12 +31,12 @@ const LINES: [Style; 6] = [
     AnsiColor::Cyan.on_default(),
 ];
 
-/// Returns the colour of a line of a graph.
+/// Returns the color of a line of a graph.
 pub(crate) fn graph_line(line: usize) -> Style {
     LINES[line % LINES.len()]
 }
 
-/// Returns the colour of a word for a kind or an operation.
+/// Returns the color of a word for a kind or an operation.
 pub(crate) fn kind(word: &str) -> Style {
     match word {
         "system" => AnsiColor::Magenta.on_default(),

@@ -1,4 +1,4 @@
-//! A summariser that is a program of the user's: the text on its standard input, the summary on
+//! A summarizer that is a program of the user's: the text on its standard input, the summary on
 //! its standard output.
 
 use std::future::poll_fn;

@@ -3,7 +3,7 @@
 /// Returns the candidate that is most like `word`, where one is like enough to be meant: at most
 /// a third of the characters differ, or one of up to three.
 ///
-/// Of equally near ones the first wins. Words over 64 characters have no neighbours.
+/// Of equally near ones the first wins. Words over 64 characters have no neighbors.
 ///
 /// ```
 /// use tract_core::nearest;
@@ -27,7 +27,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// Counts the insertions, deletions, replacements and swaps of neighbours that lead from one word
+/// Counts the insertions, deletions, replacements and swaps of neighbors that lead from one word
 /// to the other, without regard to case.
 fn distance(word: &[char], other: &str) -> usize {
     let other: Vec<char> = other.chars().flat_map(char::to_lowercase).collect();

@@ -478,13 +478,13 @@ impl Summary {
 /// Makes texts shorter.
 #[async_trait]
 pub trait Summarizer: Send + Sync {
-    /// Summarises one text.
+    /// Summarizes one text.
     ///
     /// # Errors
     /// [`ModelError`] when there is no summary.
     async fn summarize(&self, request: &SummaryRequest) -> Result<Summary, ModelError>;
 
-    /// Summarises several texts that belong together: exactly one summary for each, in order. One
+    /// Summarizes several texts that belong together: exactly one summary for each, in order. One
     /// after the other, unless the port knows better.
     ///
     /// # Errors

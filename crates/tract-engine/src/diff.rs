@@ -89,7 +89,7 @@ impl Diff {
 /// Compares two compiled contexts.
 ///
 /// Messages are aligned by what they say; of those that remain, one slot in both contexts is one
-/// message that changed, and so are neighbours of one role that stand in the same place.
+/// message that changed, and so are neighbors of one role that stand in the same place.
 /// `schemas` says what differs between two schemas of one tool.
 pub fn diff(before: &Compiled, after: &Compiled, schemas: SchemaDiff<'_>) -> Diff {
     let old: Vec<&Message> = before.messages().collect();

@@ -1,6 +1,6 @@
 //! The graph beside a log: which line each commit stands on, drawn with `*`, `|`, `/`, `\` and `_`.
 //!
-//! Pure layout over ids and parents; colour and text are the terminal's business.
+//! Pure layout over ids and parents; color and text are the terminal's business.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +11,7 @@ use tract_core::CommitId;
 pub struct Glyph {
     /// `*`, `|`, `/`, `\`, `_` or a space.
     pub symbol: char,
-    /// The number of the line, for its colour: lines are numbered as they first appear, from 0.
+    /// The number of the line, for its color: lines are numbered as they first appear, from 0.
     pub line: usize,
 }
 
@@ -177,7 +177,7 @@ impl Layout {
         self.slant_left(from, to, line, each);
     }
 
-    /// One row for neighbours, two for any other distance.
+    /// One row for neighbors, two for any other distance.
     fn slant_left(&self, from: usize, to: usize, line: usize, each: &mut OnRow<'_>) {
         let mut row = self.bars();
         set(&mut row, from * 2 - 1, '/', line);

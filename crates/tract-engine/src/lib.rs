@@ -29,7 +29,7 @@ mod repo;
 mod revision;
 mod spare;
 mod stats;
-mod summarise;
+mod summarize;
 mod time;
 mod tools;
 mod turns;
@@ -66,7 +66,7 @@ pub use crate::reply::{broken_off, generation_config, reply_draft};
 pub use crate::repo::{Repo, RepoOptions};
 pub use crate::revision::Marks;
 pub use crate::stats::{Stats, stats};
-pub use crate::summarise::{
+pub use crate::summarize::{
     CompressToolCalls, CompressedToolCalls, SummarizeRange, SummarizedRange,
 };
 pub use crate::tools::{SchemaDiff, ToolChange, ToolDiff, no_schema_diff, tool_diff};

@@ -23,7 +23,7 @@ pub struct LogPage {
 }
 
 /// Reads at most `limit` commits of a line, first parents only, newest first. Every commit is
-/// shown, skipped or summarised messages' too.
+/// shown, skipped or summarized messages' too.
 ///
 /// # Errors
 /// When the head is not stored, or the store fails.

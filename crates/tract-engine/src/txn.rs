@@ -46,7 +46,7 @@ pub struct Txn<'a> {
     requires: IdSet<CommitId>,
     /// Commits without a time of their own that tools were first given to.
     undated: Vec<CommitId>,
-    /// Which results are summarised automatically, once it was asked for.
+    /// Which results are summarized automatically, once it was asked for.
     summaries: Configured,
 }
 

@@ -189,7 +189,7 @@ impl ToolResultAction {
     }
 }
 
-/// How a result is to be summarised: data, which a port carries out.
+/// How a result is to be summarized: data, which a port carries out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summarize {
@@ -199,7 +199,7 @@ pub struct Summarize {
     pub instructions: Option<String>,
     /// Patterns (regular expressions): whatever of the text they match must stand in the summary.
     pub must_keep: Vec<String>,
-    /// Whether the summariser sees the conversation, to keep what matters to it.
+    /// Whether the summarizer sees the conversation, to keep what matters to it.
     pub with_context: bool,
 }
 
@@ -228,7 +228,7 @@ impl Summarize {
         self
     }
 
-    /// Lets the summariser see the conversation.
+    /// Lets the summarizer see the conversation.
     #[must_use]
     pub fn with_context(mut self) -> Self {
         self.with_context = true;

@@ -1,4 +1,4 @@
-//! Which results are summarised without anybody being asked: kept with the repository.
+//! Which results are summarized without anybody being asked: kept with the repository.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::action::Summarize;
 
-/// Which tool results are summarised automatically, and how.
+/// Which tool results are summarized automatically, and how.
 ///
-/// A tool that is listed is summarised whatever its size; others when they take strictly more
+/// A tool that is listed is summarized whatever its size; others when they take strictly more
 /// tokens than the threshold; without a threshold none of the others.
 ///
 /// ```
@@ -25,7 +25,7 @@ pub struct ToolSummarization {
     /// What has to be kept, by the name of the tool.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub instructions: BTreeMap<String, String>,
-    /// Above how many tokens the results of other tools are summarised.
+    /// Above how many tokens the results of other tools are summarized.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_threshold: Option<u64>,
     /// What has to be kept of the results of other tools.
@@ -37,25 +37,25 @@ pub struct ToolSummarization {
     /// Patterns (regular expressions): whatever of a result they match must stand in its summary.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub must_keep: Vec<String>,
-    /// Whether the summariser sees the conversation.
+    /// Whether the summarizer sees the conversation.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub with_context: bool,
 }
 
 impl ToolSummarization {
-    /// Summarises nothing.
+    /// Summarizes nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Summarises the results of a tool, whatever their size.
+    /// Summarizes the results of a tool, whatever their size.
     #[must_use]
     pub fn tool(mut self, name: impl Into<String>, instructions: impl Into<String>) -> Self {
         self.instructions.insert(name.into(), instructions.into());
         self
     }
 
-    /// Summarises the results of other tools that take more tokens than this.
+    /// Summarizes the results of other tools that take more tokens than this.
     #[must_use]
     pub fn auto_threshold(mut self, tokens: u64) -> Self {
         self.auto_threshold = Some(tokens);
@@ -83,14 +83,14 @@ impl ToolSummarization {
         self
     }
 
-    /// Lets the summariser see the conversation.
+    /// Lets the summarizer see the conversation.
     #[must_use]
     pub fn with_context(mut self) -> Self {
         self.with_context = true;
         self
     }
 
-    /// Returns how the result of a tool is to be summarised; `None` when it is not.
+    /// Returns how the result of a tool is to be summarized; `None` when it is not.
     pub fn rule(&self, tool: Option<&str>, tokens: u64) -> Option<Summarize> {
         let listed = tool.and_then(|tool| self.instructions.get(tool));
         let above = self.auto_threshold.is_some_and(|threshold| tokens > threshold);

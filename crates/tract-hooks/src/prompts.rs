@@ -1,4 +1,4 @@
-//! What a model is told when it summarises. Every text can be replaced.
+//! What a model is told when it summarizes. Every text can be replaced.
 
 use std::fmt::Write as _;
 

@@ -20,7 +20,7 @@ use crate::timer;
 /// the result of a tool.
 pub const CONVERSATION: &str = "conversation";
 
-/// Summarises with a model.
+/// Summarizes with a model.
 pub struct ModelSummarizer {
     model: Arc<dyn ChatModel>,
     prompts: Prompts,
@@ -28,7 +28,7 @@ pub struct ModelSummarizer {
 }
 
 impl ModelSummarizer {
-    /// Summarises with this model and the usual prompts.
+    /// Summarizes with this model and the usual prompts.
     pub fn new(model: Arc<dyn ChatModel>) -> Self {
         Self { model, prompts: Prompts::default(), parameters: None }
     }
@@ -159,7 +159,7 @@ fn numbered(text: &str, count: usize) -> Result<Vec<String>, ModelError> {
             return Err(wrong(format!("expected numbers from 1 to {count}, found {number}")));
         }
         if texts.insert(number, summary).is_some() {
-            return Err(wrong(format!("number {number} is summarised twice")));
+            return Err(wrong(format!("number {number} is summarized twice")));
         }
     }
     Ok(texts.into_values().collect())
@@ -168,15 +168,15 @@ fn numbered(text: &str, count: usize) -> Result<Vec<String>, ModelError> {
 /// How often a summary is asked for that does not do.
 pub const SUMMARY_ATTEMPTS: usize = 3;
 
-/// Why there is no summary that does. What was to be summarised is as it was.
+/// Why there is no summary that does. What was to be summarized is as it was.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SummaryError {
     /// There is nobody to ask.
-    #[error("there is no summariser")]
+    #[error("there is no summarizer")]
     NoSummarizer,
     /// There is no text in it.
-    #[error("it has no text to summarise")]
+    #[error("it has no text to summarize")]
     NoText,
     /// A pattern is no regular expression.
     #[error("pattern {pattern:?} is no regular expression: {why}")]
@@ -190,10 +190,10 @@ pub enum SummaryError {
     #[error("{0}")]
     Model(#[from] ModelError),
     /// The port panicked.
-    #[error("the summariser panicked: {0}")]
+    #[error("the summarizer panicked: {0}")]
     Panicked(String),
     /// The port did not answer in time.
-    #[error("the summariser did not answer within {0:?}")]
+    #[error("the summarizer did not answer within {0:?}")]
     TimedOut(Duration),
     /// There are more summaries, or fewer, than texts.
     #[error("expected {expected} summaries, found {found}")]

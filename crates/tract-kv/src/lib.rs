@@ -71,7 +71,7 @@ mod known;
 mod map;
 mod memory;
 mod migrate;
-mod neighbours;
+mod neighbors;
 mod overlay;
 mod read;
 mod recent;

@@ -483,7 +483,7 @@ fn a_missing_object_is_named() {
 }
 
 #[test]
-fn neighbours_come_in_any_order_and_whatever_their_hints_say() {
+fn neighbors_come_in_any_order_and_whatever_their_hints_say() {
     let store = KvStore::memory();
     let commits = line(&store, 12);
     let repo = RepoName::default();

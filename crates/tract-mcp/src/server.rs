@@ -405,8 +405,8 @@ impl McpServer {
 }
 
 /// The label and the identity of a server: the label where one was given.
-fn named(label: String, unlabelled: impl FnOnce() -> (String, String)) -> (String, String) {
-    if label.is_empty() { unlabelled() } else { (label.clone(), label) }
+fn named(label: String, unlabeled: impl FnOnce() -> (String, String)) -> (String, String) {
+    if label.is_empty() { unlabeled() } else { (label.clone(), label) }
 }
 
 /// How many pages of tools a server may have.

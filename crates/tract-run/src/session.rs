@@ -165,7 +165,7 @@ impl Stored {
         let line = repo.line(Some(head)).await?;
         let rows = slice_rows(repo, &line).await?;
         let history = History::of(repo, head).await?;
-        for (row, note) in rows.into_iter().chain(history.summarised(repo, &line).await?) {
+        for (row, note) in rows.into_iter().chain(history.summarized(repo, &line).await?) {
             if slices.contains_key(&note.slice) {
                 continue;
             }
@@ -263,7 +263,7 @@ impl History {
 
     /// Slices whose rows lie under a summary: what was said is told shorter, what tools remember
     /// is not forgotten. What was taken back is.
-    async fn summarised(&self, repo: &Repo, line: &Line) -> Result<Vec<(CommitId, SliceNote)>> {
+    async fn summarized(&self, repo: &Repo, line: &Line) -> Result<Vec<(CommitId, SliceNote)>> {
         let lost = |slot: &CommitId| self.rows.contains(slot) && !line.view().contains(*slot);
         let mut found = Vec::new();
         for summary in &self.summaries {

@@ -122,7 +122,7 @@ const GAP: i64 = 4;
 
 /// Reads blobs that lie side by side, as those of one branch do, in ranges of rows. What is not
 /// found so is left for [`blob`].
-pub(crate) fn neighbours(
+pub(crate) fn neighbors(
     connection: &Connection,
     others: &ReaderPool<'_>,
     repo: i64,

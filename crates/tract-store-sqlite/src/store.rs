@@ -262,7 +262,7 @@ impl BlockingStore for SqliteStore {
         self.read_repo("blobs", repo, |connection, repo| {
             let others =
                 |help: &mut dyn FnMut(&Connection)| self.read_on_free_reader("blobs", help);
-            read::neighbours(connection, &others, repo, keys, &mut blobs)?;
+            read::neighbors(connection, &others, repo, keys, &mut blobs)?;
             let missing = blobs.iter_mut().zip(keys).filter(|(blob, _)| blob.is_none());
             for (blob, key) in missing {
                 *blob = read::blob(connection, repo, key)?;

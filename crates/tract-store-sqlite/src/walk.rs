@@ -16,7 +16,7 @@ const OP: &str = "walk";
 
 /// Walks from `walk.head`; `place` is where that commit lies, when it is remembered.
 ///
-/// Neighbours of a branch lie side by side, so the walk reads a range of rows backwards and
+/// Neighbors of a branch lie side by side, so the walk reads a range of rows backwards and
 /// checks that each is the first parent of the one before it. Where it is not (another segment
 /// begins, or a place is wrong), it looks the parent up by id and goes on from there.
 pub(crate) fn walk(

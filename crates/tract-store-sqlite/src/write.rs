@@ -1,5 +1,5 @@
 //! Writing groups of batches: everything of a batch is checked before any of it is written, so a
-//! refused one leaves no trace in the transaction that it shares with its neighbours.
+//! refused one leaves no trace in the transaction that it shares with its neighbors.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,6 +1,6 @@
-//! Tool results under control: edit one, compress a batch, summarise automatically, look back.
+//! Tool results under control: edit one, compress a batch, summarize automatically, look back.
 //!
-//! Run it with `cargo run -p tract --example tool_calling`. The summariser here needs no model;
+//! Run it with `cargo run -p tract --example tool_calling`. The summarizer here needs no model;
 //! `tract::hooks::ModelSummarizer` takes any.
 use tract::core::{ModelError, Summarizer, Summary, SummaryRequest};
 use tract::engine::{CompressToolCalls, ToolQuery};
@@ -38,7 +38,7 @@ pub(crate) fn main() -> tract::Result<()> {
             Some(listing("src/main.rs:", 40))
         );
 
-        // All results of a tool, by the summariser.
+        // All results of a tool, by the summarizer.
         let options = CompressToolCalls::new().name("ls").how(Summarize::to_tokens(20));
         let done = tract.compress_tool_calls(&options).await?;
         let after = tract.compile().await?.token_count().count;

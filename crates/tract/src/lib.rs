@@ -1,7 +1,7 @@
 //! Version control for the context of LLM agents.
 //!
 //! Every message, tool definition, call and result is an immutable commit, named by its hash.
-//! Branch it, edit it, summarise it, take that back, verify it, and compile it into the exact
+//! Branch it, edit it, summarize it, take that back, verify it, and compile it into the exact
 //! request that a provider accepts, with the tools that were active at that point.
 //!
 #![cfg_attr(feature = "engine", doc = include_str!("docs.md"))]

@@ -112,7 +112,7 @@ impl Tract {
         Ok(self.repo().original_of(id).await?)
     }
 
-    /// Says which tool results are summarised automatically, from now on and for everybody who
+    /// Says which tool results are summarized automatically, from now on and for everybody who
     /// opens the repository; `None` ends it.
     ///
     /// # Errors
@@ -124,7 +124,7 @@ impl Tract {
         Ok(self.repo().configure_tool_summarization(config.into().as_ref()).await?)
     }
 
-    /// Reads which tool results are summarised automatically.
+    /// Reads which tool results are summarized automatically.
     ///
     /// # Errors
     /// What the store says.

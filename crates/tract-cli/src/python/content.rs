@@ -268,12 +268,12 @@ pub(super) fn message(commit: &Commit, says: &PythonContent) -> Option<String> {
     {
         return None;
     }
-    let labelled = stated.strip_prefix(&format!("{}: ", commit.content_type));
-    let rest = labelled.unwrap_or(stated);
+    let labeled = stated.strip_prefix(&format!("{}: ", commit.content_type));
+    let rest = labeled.unwrap_or(stated);
     let cut = rest.strip_suffix("...");
     let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let (start, text) = (flat(cut.unwrap_or(rest)), flat(&message.content.text()));
-    let own = if labelled.is_some() || cut.is_some() {
+    let own = if labeled.is_some() || cut.is_some() {
         !start.is_empty() && text.starts_with(&start)
     } else {
         start == text

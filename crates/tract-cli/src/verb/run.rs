@@ -98,7 +98,8 @@ pub(crate) struct Run {
 enum Plan {
     React,
     PlanActReflect,
-    GoalDecomposeRouteSynthesise,
+    #[value(alias = "goal-decompose-route-synthesise")]
+    GoalDecomposeRouteSynthesize,
     None,
 }
 
@@ -107,7 +108,7 @@ impl Plan {
         match self {
             Self::React => Some(Strategy::React),
             Self::PlanActReflect => Some(Strategy::PlanActReflect),
-            Self::GoalDecomposeRouteSynthesise => Some(Strategy::GoalDecomposeRouteSynthesise),
+            Self::GoalDecomposeRouteSynthesize => Some(Strategy::GoalDecomposeRouteSynthesize),
             Self::None => None,
         }
     }

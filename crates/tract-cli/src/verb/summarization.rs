@@ -9,7 +9,7 @@ use crate::failure::{Failure, Outcome};
 
 /// Set which tool results are summarized automatically.
 ///
-/// A tool that is listed is summarised at any size, others above the threshold. The summaries
+/// A tool that is listed is summarized at any size, others above the threshold. The summaries
 /// are written by the model of `tract chat` and `tract run`, and by the program that --summarizer or
 /// TRACT_SUMMARIZER names, for every command; if there is neither, a result is recorded as it
 /// came.
@@ -24,7 +24,7 @@ pub(crate) struct Summarization {
     /// A tool, and what has to be kept of its results; may be given several times.
     #[arg(long, value_name = "NAME=TEXT")]
     tool: Vec<String>,
-    /// Above how many tokens the results of other tools are summarised.
+    /// Above how many tokens the results of other tools are summarized.
     #[arg(long, value_name = "TOKENS")]
     threshold: Option<u64>,
     /// What has to be kept of the results of other tools.
@@ -36,7 +36,7 @@ pub(crate) struct Summarization {
     /// A pattern whose matches every summary must contain; may be given several times.
     #[arg(long, value_name = "REGEX")]
     keep: Vec<String>,
-    /// Let the summariser see the conversation.
+    /// Let the summarizer see the conversation.
     #[arg(long)]
     with_context: bool,
     /// Summarize nothing automatically.
@@ -90,7 +90,7 @@ pub(crate) async fn run(context: &mut Context<'_>, asked: Summarization) -> Outc
         return context.out.json(&config);
     }
     let Some(config) = config else {
-        return context.out.line("no tool result is summarised automatically");
+        return context.out.line("no tool result is summarized automatically");
     };
     for (name, text) in &config.instructions {
         let (name, text) = (escape::line(name), escape::line(text));

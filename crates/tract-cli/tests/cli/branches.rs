@@ -94,7 +94,7 @@ fn tags_are_deleted() {
     let place = Place::of(STREAM);
     place.ok(&["tag", "second", "tau-1"]);
     place.refused(
-        &["tag", "--delete", "first", "frist"],
+        &["tag", "--delete", "first", "first"],
         1,
         "unknown_tag",
         "did you mean \"first\"",

@@ -6,23 +6,23 @@ fn readable(text: &str) -> String {
 }
 
 #[track_caller]
-fn coloured(stream: &str, arguments: &[&str]) -> String {
+fn colored(stream: &str, arguments: &[&str]) -> String {
     let place = Place::of(stream);
     let mut all = vec!["--color", "always", "log", "--graph"];
     all.extend(arguments);
-    let coloured = place.ok(&all);
-    // Without colours the same text stands there.
+    let colored = place.ok(&all);
+    // Without colors the same text stands there.
     let mut plain = vec!["log", "--graph"];
     plain.extend(arguments);
     let mut stripped = String::new();
-    let mut rest = coloured.as_str();
+    let mut rest = colored.as_str();
     while let Some((before, after)) = rest.split_once('\u{1b}') {
         stripped.push_str(before);
-        rest = after.split_once('m').expect("a colour ends with m").1;
+        rest = after.split_once('m').expect("a color ends with m").1;
     }
     stripped.push_str(rest);
     assert_eq!(place.ok(&plain), stripped);
-    readable(&coloured)
+    readable(&colored)
 }
 
 /// Two lines that part, as after a fork.
@@ -42,7 +42,7 @@ const FORK: &str = r#"
 
 #[test]
 fn a_fork() {
-    insta::assert_snapshot!("fork", coloured(FORK, &["main", "lyon"]));
+    insta::assert_snapshot!("fork", colored(FORK, &["main", "lyon"]));
 }
 
 /// Two lines that part and meet again.
@@ -61,7 +61,7 @@ const MERGE: &str = r#"
 
 #[test]
 fn a_merge() {
-    insta::assert_snapshot!("merge", coloured(MERGE, &["main"]));
+    insta::assert_snapshot!("merge", colored(MERGE, &["main"]));
 }
 
 /// One line with a summary, something taken back, and text that would play tricks on a terminal.
@@ -76,11 +76,11 @@ const SUMMARY: &str = r#"
 
 #[test]
 fn a_summary_taken_back() {
-    insta::assert_snapshot!("summary", coloured(SUMMARY, &[]));
+    insta::assert_snapshot!("summary", colored(SUMMARY, &[]));
 }
 
 #[test]
-fn colours_are_for_terminals() {
+fn colors_are_for_terminals() {
     let place = Place::of(FORK);
     let escapes = |ran: &str| ran.contains('\u{1b}');
     assert!(!escapes(&place.ok(&["log"])), "stdout is a pipe");

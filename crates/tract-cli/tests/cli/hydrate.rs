@@ -101,9 +101,9 @@ fn one_bad_tool_does_not_hide_the_others() {
     assert_eq!(lines[1]["errors"][0]["code"], "bad_definition");
     assert!(ran.stderr.contains("expected a schema of an object"), "{}", ran.stderr);
     // The way out is green on a terminal.
-    let coloured =
+    let colored =
         ["--color", "always", "hydrate", "--tools", "tools.jsonl", "--calls", "calls.jsonl"];
-    let ran = place.run(&coloured).expect(1);
+    let ran = place.run(&colored).expect(1);
     assert!(ran.stderr.contains("\u{1b}[32mnote: "), "{}", ran.stderr);
 }
 

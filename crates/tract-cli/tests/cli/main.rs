@@ -29,7 +29,7 @@ mod editor;
 mod completions;
 // Exit codes and errors: every way in which input can be bad.
 mod errors;
-// What `log --graph` draws, in colour.
+// What `log --graph` draws, in color.
 mod graph;
 // Recordings in: reuse, anomalies, refused lines.
 mod imports;

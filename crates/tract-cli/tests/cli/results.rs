@@ -83,7 +83,7 @@ fn what_waits_is_listed_shown_and_decided_once() {
 }
 
 #[test]
-fn a_summariser_that_fails_leaves_it_waiting() {
+fn a_summarizer_that_fails_leaves_it_waiting() {
     let place = Place::of(STREAM);
     let id = defer(&place, "some lines\nof output");
     for (command, code) in [
@@ -96,7 +96,7 @@ fn a_summariser_that_fails_leaves_it_waiting() {
         let ran = place.run(&arguments).expect(1);
         assert!(ran.stderr.contains(&format!("error[{code}]")), "{command}: {ran:?}");
     }
-    let never = ["pending", "summarise", &id, "--command", "sleep 600", "--timeout", "1"];
+    let never = ["pending", "summarize", &id, "--command", "sleep 600", "--timeout", "1"];
     place.refused(&never, 1, "summarizer_timeout", "did not answer within 1s");
     place.ok(&["pending", "reject", &id, "--reason", "wrong"]);
     assert!(place.ok(&["compile", "--to", "openai"]).contains("rejected: wrong"));

@@ -24,7 +24,7 @@ fn reasons_and_names_of_handlers_cannot_steer_a_terminal() {
         &["approve"][..],
         &["reject", "--reason", HOSTILE],
         &["edit", "other"],
-        &["summarise", "--command", "head -c 4"],
+        &["summarize", "--command", "head -c 4"],
     ] {
         let place = Place::of(STREAM);
         let id = defer_by(&place, HOSTILE, HOSTILE, &reason);
@@ -43,7 +43,7 @@ fn reasons_and_names_of_handlers_cannot_steer_a_terminal() {
         for arguments in [&["show", "HEAD"][..], &["log"], &["turns"], &["diff", "HEAD~1", "HEAD"]]
         {
             is_harmless(&place.run(arguments));
-            // Colours are our own alone.
+            // Colors are our own alone.
             let mut colored = vec!["--color", "always"];
             colored.extend(arguments);
             let ran = place.run(&colored);

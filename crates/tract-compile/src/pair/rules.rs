@@ -9,7 +9,7 @@ pub struct Rules {
     /// The forms that are the provider's own: rows that came in one of them and satisfy the rules
     /// stay where they are.
     pub forms: Vec<&'static str>,
-    /// Neighbours of one role are one turn, instructions stand apart from it, and all results
+    /// Neighbors of one role are one turn, instructions stand apart from it, and all results
     /// stand in the turn right after the calls (Anthropic).
     pub turns: bool,
     /// Results of the provider's own rows may stand anywhere after their call (Responses).
@@ -22,7 +22,7 @@ impl Rules {
         Self { forms: forms.into_iter().collect(), ..Self::default() }
     }
 
-    /// Says that neighbours of one role are one turn.
+    /// Says that neighbors of one role are one turn.
     #[must_use]
     pub fn turns(mut self) -> Self {
         self.turns = true;

@@ -107,7 +107,7 @@ fn again(items: &[Item<'_>]) -> Compiled {
                 (new, old.answers)
             }
             Item::StandIn(answer) => {
-                // It would be its call's neighbour, in its call's form.
+                // It would be its call's neighbor, in its call's form.
                 let own = messages.iter().any(|message: &Message| {
                     moved.get(&answer.answers.slot) == Some(&message.slot) && message.form.is_some()
                 });

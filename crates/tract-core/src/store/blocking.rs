@@ -52,7 +52,7 @@ pub trait BlockingStore: fmt::Debug + Send + Sync + 'static {
 
     /// Writes a group of batches in one durable transaction, in order: later ones see what
     /// earlier ones wrote. Gives one answer per batch; a batch that is refused leaves no trace
-    /// and does not keep its neighbours from going through.
+    /// and does not keep its neighbors from going through.
     ///
     /// No answer may be given before the transaction is durable. When making it durable fails,
     /// every answer is an error, and the store is poisoned.

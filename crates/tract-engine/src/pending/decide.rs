@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::merge::{MergeOptions, Merged};
 use crate::plan::{Records, Request, Selection, plan};
 use crate::repo::Repo;
-use crate::summarise::summary_of;
+use crate::summarize::summary_of;
 use crate::txn::Txn;
 use crate::write::WriteOptions;
 

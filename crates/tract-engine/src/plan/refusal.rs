@@ -141,7 +141,7 @@ pub enum Refusal {
         /// The ids of the calls that it has.
         calls: Vec<String>,
     },
-    /// Nothing is left to be summarised.
+    /// Nothing is left to be summarized.
     NothingLeft {
         /// How many of the messages asked for are pinned, or belong together with one that is.
         pinned: usize,
@@ -278,7 +278,7 @@ impl fmt::Display for Refusal {
             Self::OtherCalls { target, .. } => {
                 write!(f, "edit of {} would change its tool calls", target.short())
             }
-            Self::NothingLeft { .. } => f.write_str("nothing is left to be summarised"),
+            Self::NothingLeft { .. } => f.write_str("nothing is left to be summarized"),
         }
     }
 }

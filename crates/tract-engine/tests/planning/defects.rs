@@ -52,9 +52,9 @@ fn tools_survive_compress_merge_revert_and_edit() {
     assert_eq!(desk.tool_names(), ["grep"]);
 }
 
-/// 9 d: messages that came by a merge vanished without being summarised.
+/// 9 d: messages that came by a merge vanished without being summarized.
 #[test]
-fn merged_messages_are_summarised_with_the_rest() {
+fn merged_messages_are_summarized_with_the_rest() {
     let desk = Desk::new();
     let a = desk.user("a");
     let side = desk.fork("side", a);

@@ -1,5 +1,5 @@
 //! Blocks out: one neutral message as Anthropic's content blocks. What this writes for
-//! `anthropic-1` is frozen. Content is always a list, so that merging neighbours changes no block.
+//! `anthropic-1` is frozen. Content is always a list, so that merging neighbors changes no block.
 
 use tract_compile::{PlaceholderResult, Speaker};
 use tract_core::{Content, ImageSource, Part};

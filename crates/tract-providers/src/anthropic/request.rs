@@ -1,4 +1,4 @@
-//! Requests out: instructions apart, neighbours of one role as one message, results first.
+//! Requests out: instructions apart, neighbors of one role as one message, results first.
 
 use tract_compile::{Item, Repair, RepairKind, Speaker, speaker};
 use tract_core::{CommitId, Message};
@@ -178,7 +178,7 @@ fn add<'a>(sheet: &mut RequestWriter<'a>, message: &'a Message, turns: &mut Vec<
     if let Some(turn) = turns.last_mut().filter(|turn| turn.role == role) {
         let next = turn.last.is_some_and(|last| follows(last, row));
         let joins = next && turn.last.map(|last| last.slot) == message.joins;
-        // Neighbours that were recorded so stay apart; in `keep` all rows do.
+        // Neighbors that were recorded so stay apart; in `keep` all rows do.
         let apart = match sheet.repairing {
             true => own && next && turn.last.is_some_and(|last| last.own),
             false => true,

@@ -44,7 +44,7 @@ pub use retry::{Retry, RetryPolicy};
 ///
 /// # Behavior
 /// - A request that failed before anything of the answer was handed over is tried again, where
-///   trying again can help, as [`RetryPolicy`] says; `retry-after` is honoured.
+///   trying again can help, as [`RetryPolicy`] says; `retry-after` is honored.
 /// - An answer that breaks off after some of it came is [`ModelError::BrokenOff`] with what came.
 /// - [`Reply::raw`] has the bytes as they were received.
 /// - The key goes into one header and nowhere else: errors and `Debug` never show it, and an answer

@@ -106,7 +106,7 @@ pub fn drafts<T: Serialize + ?Sized>(value: &T) -> Result<Imported, ImportError>
     drafts_of(&serde_json::to_string(value).map_err(ImportError::Serialize)?)
 }
 
-/// Takes the text of input items, or of a whole request, in the shape of Responses. Neighbouring
+/// Takes the text of input items, or of a whole request, in the shape of Responses. Neighboring
 /// items of the model's (reasoning, messages, calls) are one draft, for they go back together.
 ///
 /// ```

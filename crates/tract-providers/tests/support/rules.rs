@@ -137,7 +137,7 @@ pub(crate) fn anthropic(body: &Value) -> Vec<String> {
     anthropic_but(body, false)
 }
 
-/// The same for a body with recorded messages: Anthropic accepted neighbours of one role, text
+/// The same for a body with recorded messages: Anthropic accepted neighbors of one role, text
 /// beside results, its own blocks, instructions in place, and ids that came back in later turns.
 pub(crate) fn anthropic_but(body: &Value, recorded: bool) -> Vec<String> {
     let mut broken = Vec::new();

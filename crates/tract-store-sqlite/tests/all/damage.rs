@@ -210,7 +210,7 @@ fn flipped_bytes_anywhere_are_found_or_harmless() {
 #[test]
 fn a_moved_row_is_not_a_silent_walk() {
     let stored = stored();
-    // Two neighbours change places: every record is sound, their order is not.
+    // Two neighbors change places: every record is sound, their order is not.
     let rows = ids(&stored.path, "SELECT id FROM commits ORDER BY id LIMIT 5");
     let (one, two) = (rows[2], rows[3]);
     sql(&stored.path, &format!("UPDATE commits SET id = 1 WHERE id = {one}"));

@@ -50,7 +50,7 @@ pub(super) async fn commit_is_complete(harness: Harness) -> StoreResult<()> {
         active: Some(before.id()),
         origin: Origin {
             by: By::Hook,
-            id: Some("summariser".to_owned()),
+            id: Some("summarizer".to_owned()),
             triggered_by: Some("size".to_owned()),
             picked_from: Some(CommitId::from_bytes([4; 32])),
             detail: Some(json(r#"{"before":9}"#)),

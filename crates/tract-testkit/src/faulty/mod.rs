@@ -50,7 +50,7 @@ faults! {
         two_refs_one_stale_moves_none expectations_are_compared racing_writers_have_one_winner
         same_text_same_microsecond_two_writers_two_commits
     ]
-    /// Does not recognise a batch that it has applied.
+    /// Does not recognize a batch that it has applied.
     ForgetsBatches breaks [
         lost_ack_then_undo_then_retry_stays_undone same_batch_again_is_already
         already_comes_before_expectations import_twice_logs_nothing

@@ -15,26 +15,29 @@ pub enum Strategy {
     /// Plan all of it, then act, and reflect after each step.
     PlanActReflect,
     /// Restate the goal, take it apart, send each part to a tool, put the answers together.
-    GoalDecomposeRouteSynthesise,
+    GoalDecomposeRouteSynthesize,
 }
 
 impl Strategy {
     /// Every strategy.
     pub const ALL: [Self; 3] =
-        [Self::React, Self::PlanActReflect, Self::GoalDecomposeRouteSynthesise];
+        [Self::React, Self::PlanActReflect, Self::GoalDecomposeRouteSynthesize];
 
-    /// Returns the word.
+    /// Returns the word that stored plans have: the last one keeps its British spelling.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::React => "react",
             Self::PlanActReflect => "plan_act_reflect",
-            Self::GoalDecomposeRouteSynthesise => "goal_decompose_route_synthesise",
+            Self::GoalDecomposeRouteSynthesize => "goal_decompose_route_synthesise",
         }
     }
 
     /// Returns the strategy that a word names.
     pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|strategy| strategy.as_str() == word)
+        match word {
+            "goal_decompose_route_synthesize" => Some(Self::GoalDecomposeRouteSynthesize),
+            word => Self::ALL.into_iter().find(|strategy| strategy.as_str() == word),
+        }
     }
 
     /// Returns the paragraph that tells how to think: all in which the strategies differ.
@@ -50,9 +53,9 @@ impl Strategy {
                  reflect after each: append the reflection as a note of the step, and revise the \
                  steps that follow where it asks for that."
             }
-            Self::GoalDecomposeRouteSynthesise => {
+            Self::GoalDecomposeRouteSynthesize => {
                 "Restate the goal in your own words first. Break it into sub-problems before you \
-                 route any of them to a tool, note what each gave with its step, and synthesise \
+                 route any of them to a tool, note what each gave with its step, and synthesize \
                  the results into one coherent answer at the end."
             }
         }

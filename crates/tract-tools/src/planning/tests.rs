@@ -124,8 +124,8 @@ fn each_strategy_tells_what_it_is() {
             &["whole plan before you act", "reflect after each", "reflection as a note"],
         ),
         (
-            Strategy::GoalDecomposeRouteSynthesise,
-            &["goal in your own words", "before you route", "synthesise the results"],
+            Strategy::GoalDecomposeRouteSynthesize,
+            &["goal in your own words", "before you route", "synthesize the results"],
         ),
     ];
     for (strategy, words) in told {

@@ -53,7 +53,7 @@ pub(crate) struct OpenParams {
 /// itself: it ends the turn, and whoever runs the turns renders the prompt again.
 pub(crate) struct OpenSections {
     /// The sections that are shown as a summary at first.
-    pub(crate) summarised: BTreeSet<String>,
+    pub(crate) summarized: BTreeSet<String>,
     /// All sections.
     pub(crate) sections: BTreeSet<String>,
 }
@@ -99,7 +99,7 @@ impl Tool for OpenSections {
                     None => ToolError::validation(text),
                 }));
             }
-            if !self.summarised.contains(path) || open.contains(path) {
+            if !self.summarized.contains(path) || open.contains(path) {
                 let text = format!("expected a section that is collapsed, found {path:?}");
                 return Err(at(ToolError::validation(text).note("it is shown in full already")));
             }

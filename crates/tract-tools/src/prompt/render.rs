@@ -117,10 +117,10 @@ impl Prompt {
 
     /// The tool that asks for all of a section.
     fn open_sections(&self) -> OpenSections {
-        let summarised =
+        let summarized =
             self.walk().filter(|section| section.given.visibility == Visibility::Summary);
         OpenSections {
-            summarised: summarised.map(|section| section.path.clone()).collect(),
+            summarized: summarized.map(|section| section.path.clone()).collect(),
             sections: self.paths().into_iter().map(str::to_owned).collect(),
         }
     }
@@ -132,7 +132,7 @@ impl Prompt {
         let tools = self.tools().into_iter();
         let builder = tools.fold(Registry::builder(), RegistryBuilder::dyn_tool);
         let open = self.open_sections();
-        if open.summarised.is_empty() { builder } else { builder.tool(open) }
+        if open.summarized.is_empty() { builder } else { builder.tool(open) }
     }
 }
 

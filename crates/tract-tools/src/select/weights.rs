@@ -32,7 +32,7 @@ pub(crate) struct Weights {
     pub(crate) fields: [FieldWeight; Field::COUNT],
     /// How soon further mentions of a word stop counting.
     pub(crate) saturation: f32,
-    /// What a pair of neighbouring words counts, against a single word.
+    /// What a pair of neighboring words counts, against a single word.
     pub(crate) pair: f32,
     /// What a word counts that only begins like the one asked for.
     pub(crate) prefix: f32,

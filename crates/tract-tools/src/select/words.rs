@@ -3,7 +3,7 @@
 /// Calls `each` with every word of a text, in lower case.
 ///
 /// Words end where letters and digits end, where a small letter is followed by a capital, where a
-/// run of capitals is followed by a capitalised word, and between letters and digits. A character
+/// run of capitals is followed by a capitalized word, and between letters and digits. A character
 /// of a script that is written without spaces is a word of its own.
 pub(crate) fn each_word(text: &str, mut each: impl FnMut(&str)) {
     let mut word = String::new();

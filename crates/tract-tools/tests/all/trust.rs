@@ -303,7 +303,7 @@ fn alternatives_within_alternatives_are_judged_once_each() {
 }
 
 #[test]
-fn a_definition_that_allows_no_schema_is_heeded_up_to_the_registrys_mode() {
+fn a_definition_that_allows_no_schema_is_heeded_up_to_the_registries_mode() {
     let tool =
         |members: &str| format!(r#"{{"name":"f","annotations":{{"readOnlyHint":true}}{members}}}"#);
     let mode = |members: &str, most: Option<NoSchema>| {

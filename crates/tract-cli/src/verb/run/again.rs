@@ -40,7 +40,7 @@ pub(super) fn command(run: &Run, global: &Global, on: &Tract, head: &str) -> Str
     let plan = match run.plan {
         Plan::React => None,
         Plan::PlanActReflect => Some("plan-act-reflect"),
-        Plan::GoalDecomposeRouteSynthesise => Some("goal-decompose-route-synthesise"),
+        Plan::GoalDecomposeRouteSynthesize => Some("goal-decompose-route-synthesise"),
         Plan::None => Some("none"),
     };
     let approve = match run.approve {

@@ -165,7 +165,7 @@ async fn servers(
     let mut planned: BTreeMap<String, ServerCommand> = BTreeMap::new();
     let mut order = Vec::new();
     for command in commands {
-        let (given, command) = labelled(command);
+        let (given, command) = labeled(command);
         let words = words(command)?;
         let Some((program, arguments)) = words.split_first() else {
             return Err(Failure::usage("expected the command of a server after --mcp, found none"));
@@ -235,7 +235,7 @@ fn give_variable(planned: &mut BTreeMap<String, ServerCommand>, variable: &str) 
 
 /// Takes `LABEL=` off a command.
 #[cfg(feature = "mcp")]
-fn labelled(command: &str) -> (Option<&str>, &str) {
+fn labeled(command: &str) -> (Option<&str>, &str) {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     match command.split_once('=') {
         Some((label, rest)) if !label.is_empty() && label.chars().all(plain) => (Some(label), rest),
@@ -299,7 +299,7 @@ mod tests {
             ("=x", (None, "=x")),
         ];
         for (command, wanted) in cases {
-            assert_eq!(labelled(command), wanted, "{command}");
+            assert_eq!(labeled(command), wanted, "{command}");
         }
     }
 }

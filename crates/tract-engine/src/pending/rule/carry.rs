@@ -9,7 +9,7 @@ use crate::pending::{
     DeferredOperation, Document, Pending, PendingRequest, RecordedDecision, Rejected, fresh_id,
 };
 use crate::plan::Request;
-use crate::summarise::summary_of;
+use crate::summarize::summary_of;
 
 impl WriteTarget<'_> {
     /// Returns what is written down of a decision that changes nothing, with what is written down

@@ -42,7 +42,7 @@ pub(crate) struct WriteTarget<'a> {
     pub(crate) summaries: Option<&'a Configured>,
 }
 
-/// Which results are summarised automatically, as it was read.
+/// Which results are summarized automatically, as it was read.
 pub(crate) type Configured = OnceLock<Option<Arc<ToolSummarization>>>;
 
 impl<'a> WriteTarget<'a> {

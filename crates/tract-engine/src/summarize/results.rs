@@ -23,7 +23,7 @@ pub struct CompressToolCalls {
     pub query: ToolQuery,
     /// Exactly these results, by any of their versions, or all results of a message with calls.
     pub commits: Option<Vec<CommitId>>,
-    /// How each is summarised.
+    /// How each is summarized.
     pub how: Summarize,
 }
 
@@ -47,7 +47,7 @@ impl CompressToolCalls {
         self
     }
 
-    /// Sets how each is summarised.
+    /// Sets how each is summarized.
     #[must_use]
     pub fn how(mut self, how: Summarize) -> Self {
         self.how = how;

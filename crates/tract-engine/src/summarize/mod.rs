@@ -21,11 +21,11 @@ use crate::write::WriteOptions;
 /// Where the configuration of automatic summaries is kept.
 const CONFIG: &str = "config/tool-summarization";
 
-/// How much of a conversation a summariser is shown, in characters; the end of it.
+/// How much of a conversation a summarizer is shown, in characters; the end of it.
 const CONTEXT_CHARS: usize = 12_000;
 
 impl Repo {
-    /// Reads which tool results are summarised automatically; `None` when nobody said so.
+    /// Reads which tool results are summarized automatically; `None` when nobody said so.
     ///
     /// # Errors
     /// When the store fails, or the document is damaged.
@@ -36,8 +36,8 @@ impl Repo {
         Ok(Some(Arc::new(config)))
     }
 
-    /// Says which tool results are summarised automatically, from now on and for everybody who
-    /// opens the repository; `None` ends it. Results are summarised by the port of
+    /// Says which tool results are summarized automatically, from now on and for everybody who
+    /// opens the repository; `None` ends it. Results are summarized by the port of
     /// [`Hooks::summarizer`](tract_hooks::Hooks::summarizer), unless a handler decides first.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ impl Repo {
     }
 }
 
-/// Summarises one content by the port of the hooks.
+/// Summarizes one content by the port of the hooks.
 pub(crate) async fn summary_of(
     place: WriteTarget<'_>,
     content: &Content,

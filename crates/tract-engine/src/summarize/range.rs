@@ -15,7 +15,7 @@ use crate::repo::Repo;
 use crate::txn::Txn;
 use crate::write::WriteOptions;
 
-/// Which messages are summarised, and how.
+/// Which messages are summarized, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SummarizeRange {
@@ -45,7 +45,7 @@ impl SummarizeRange {
         self
     }
 
-    /// Sets how they are summarised.
+    /// Sets how they are summarized.
     #[must_use]
     pub fn how(mut self, how: Summarize) -> Self {
         self.how = how;
@@ -84,7 +84,7 @@ impl Repo {
         let head = self.head_of(branch).await?;
         let hooks = self.hooks();
         let port = hooks.summarizer_port().ok_or(SummaryError::NoSummarizer)?;
-        // What a planner would take out is exactly what is summarised.
+        // What a planner would take out is exactly what is summarized.
         let trial = Request::compress(options.select.clone(), "-");
         let line = self.line(head).await?;
         let mut txn = Txn::new(self)?;

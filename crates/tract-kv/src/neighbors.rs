@@ -53,7 +53,7 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Reads the bytes of some neighbours in one scan, one answer per key.
+    /// Reads the bytes of some neighbors in one scan, one answer per key.
     fn scan_portion(&self, run: &[BlobKey]) -> StoreResult<Vec<(BlobId, Option<Bytes>)>> {
         let place = |key: Option<&BlobKey>| key.and_then(|key| key.hint).map_or(0, |hint| hint.0);
         let (first, last) = (place(run.first()), place(run.last()));
