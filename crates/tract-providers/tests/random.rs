@@ -9,7 +9,7 @@ use serde_json::Value;
 use support::{cassettes, compiled_but, rules, trajectories};
 use tract_core::{Content, Draft, Part};
 use tract_providers::{
-    Form, FormOptions, Pairing, ProviderConversation, RequestForms, compile_form,
+    Dialect, Form, FormOptions, Pairing, ProviderConversation, RequestForms, compile_form,
 };
 
 static POOL: LazyLock<Vec<Vec<Draft>>> = LazyLock::new(|| {
@@ -72,6 +72,9 @@ proptest! {
         let params = context.to_ollama_params().unwrap();
         let broken = rules::chat(&body(&params), false);
         prop_assert!(broken.is_empty(), "ollama {broken:#?}\n{}", params.to_json());
+        let params = context.to_params(Dialect::Gemini).unwrap();
+        let broken = rules::gemini(&body(&params));
+        prop_assert!(broken.is_empty(), "gemini {broken:#?}\n{}", params.to_json());
         for form in Form::all() {
             let keep = FormOptions::new().pairing(Pairing::Keep);
             let params = compile_form(&context, form, &keep).unwrap();
