@@ -53,8 +53,8 @@ impl ReplyDelta {
 /// it must not be run.
 ///
 /// ```
-/// use tract_core::Partial;
-/// let partial = Partial::new("The weather in Par");
+/// use tract_core::PartialReply;
+/// let partial = PartialReply::new("The weather in Par");
 /// assert!(!partial.is_empty());
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -43,10 +43,10 @@ impl RequestTool {
 /// serializes as a list, to be kept with the request. Cheap to clone.
 ///
 /// ```
-/// use tract_core::{RequestMap, SentTool, ToolSchema};
+/// use tract_core::{RequestMap, RequestTool, ToolSchema};
 /// let tool = ToolSchema::parse(r#"{"name":"fs.read","inputSchema":{"type":"object"}}"#)?;
 /// let map: RequestMap =
-///     [SentTool::new("fs_read_8a61f454", "fs.read", tool.id())].into_iter().collect();
+///     [RequestTool::new("fs_read_8a61f454", "fs.read", tool.id())].into_iter().collect();
 /// assert_eq!(map.find("fs_read_8a61f454").map(|sent| sent.tool), Some(tool.id()));
 /// assert_eq!(map.find("fs.read"), map.find("fs_read_8a61f454"));
 /// # Ok::<(), tract_core::json::JsonError>(())

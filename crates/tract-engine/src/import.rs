@@ -157,7 +157,7 @@ pub struct Imported {
 /// An answer is given when its conversation is durable, in the order in which they were added.
 ///
 /// ```no_run
-/// # async fn example(repo: &tract_engine::Repo, conversations: Vec<tract_engine::Conversation>)
+/// # async fn example(repo: &tract_engine::Repo, conversations: Vec<tract_engine::ImportConversation>)
 /// # -> tract_engine::Result<()> {
 /// use tract_engine::{ImportOptions, Importer};
 /// let mut importer = Importer::new(repo, ImportOptions::new())?;

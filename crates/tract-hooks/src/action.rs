@@ -50,7 +50,7 @@ pub trait Action: Clone + Send + Sync + 'static {
 ///     }
 ///     _ => AnyAction::Pass,
 /// });
-/// assert!(hooks.hears::<ToolResultReceived>());
+/// assert!(hooks.has_handler::<ToolResultReceived>());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -247,7 +247,7 @@ impl Hooks {
     ///     let limit: usize = "three".parse()?;
     ///     Ok::<_, std::num::ParseIntError>(if limit > 1 { MergeAction::Pass } else { MergeAction::Approve })
     /// });
-    /// # assert!(hooks.hears::<BeforeMerge>());
+    /// # assert!(hooks.has_handler::<BeforeMerge>());
     /// ```
     #[must_use]
     pub fn on_try<E: Event, X: fmt::Display>(
@@ -273,7 +273,7 @@ impl Hooks {
     ///         _ => MergeAction::Reject("one at a time".into()),
     ///     }
     /// });
-    /// assert!(hooks.hears::<BeforeMerge>());
+    /// assert!(hooks.has_handler::<BeforeMerge>());
     /// ```
     #[must_use]
     pub fn on_async<E: Event, Fut>(

@@ -67,9 +67,9 @@ impl ProviderConversation {
     /// given nor shown.
     ///
     /// ```
-    /// use tract_providers::Conversation;
+    /// use tract_providers::ProviderConversation;
     /// let line = r#"{"id":"a","model":null,"messages":[{"role":"user","content":"Hi"}]}"#;
-    /// let conversation = Conversation::read(line, None)?;
+    /// let conversation = ProviderConversation::read(line, None)?;
     /// assert_eq!(conversation.id.as_deref(), Some("a"));
     /// assert_eq!(conversation.imported.drafts.len(), 1);
     /// # Ok::<(), tract_providers::ImportError>(())

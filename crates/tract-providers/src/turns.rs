@@ -1,12 +1,12 @@
 //! Requests out, for providers with turns: neighbours of one role as one message, results first.
 
-use tract_compile::{Item, Repair, RepairKind, Speaker, PlaceholderResult, speaker};
+use tract_compile::{Item, PlaceholderResult, Repair, RepairKind, Speaker, speaker};
 use tract_core::{CommitId, Message};
 use tract_schema::Dialect;
 
 use crate::adapter::DialectAdapter as _;
 use crate::neutral::OutgoingMessage;
-use crate::prefix::Origin;
+use crate::prefix::PrefixSource;
 use crate::raw::{self, Fields, Node, Object};
 use crate::sheet::RequestWriter;
 
@@ -57,7 +57,7 @@ pub(crate) struct Wording {
     /// Writes a message of a role around its blocks.
     pub(crate) message: fn(&str, &str) -> String,
     /// Whether the model's last turn is continued as it is.
-    pub(crate) is_paused: fn(&[(Origin, Block)]) -> bool,
+    pub(crate) is_paused: fn(&[(PrefixSource, Block)]) -> bool,
     /// Whether the first turn has to be a user's.
     pub(crate) begins_with_user: bool,
 }
@@ -69,7 +69,7 @@ struct Turn<'a> {
     around: Option<Fields<'a>>,
     /// The whole message as received: sent when nothing is added to it.
     received: Option<&'a str>,
-    blocks: Vec<(Origin, Block)>,
+    blocks: Vec<(PrefixSource, Block)>,
     /// Whether it is one recorded message, whose order was accepted.
     recorded: bool,
     last: Option<Row>,
@@ -97,11 +97,11 @@ pub(crate) fn messages(sheet: &mut RequestWriter<'_>, wording: &Wording) -> Stri
         match item {
             Item::Message(message) if is_apart(message, wording) => {}
             Item::Message(message) => add(sheet, wording, message, &mut turns),
-            Item::PlaceholderResult(answer) => {
+            Item::StandIn(answer) => {
                 let sent = sheet.ids.call(answer.answers.slot, answer.answers.index);
                 let recorded = (answer.call_id.as_str(), answer.name.as_str());
                 let (id, name) = sent.map_or(recorded, |sent| (&sent.id, &sent.name));
-                let origin = Origin::Repair(Some(answer.answers.slot));
+                let origin = PrefixSource::Repair(Some(answer.answers.slot));
                 let block = (origin, (wording.placeholder_result)(answer, id, name));
                 match turns.last_mut().filter(|turn| turn.role == "user") {
                     Some(turn) => {
@@ -160,17 +160,17 @@ pub(crate) fn instructions<'a>(
     sheet: &mut RequestWriter<'a>,
     wording: &Wording,
 ) -> Option<Instructions<'a>> {
-    let mut blocks: Vec<(Origin, Block)> = Vec::new();
+    let mut blocks: Vec<(PrefixSource, Block)> = Vec::new();
     let (mut count, mut received, mut spoken) = (0, None, false);
     for item in sheet.items {
         let message = match item {
             Item::Message(message) if is_apart(message, wording) => message,
-            Item::Message(_) | Item::PlaceholderResult(_) => {
+            Item::Message(_) | Item::StandIn(_) => {
                 spoken = true;
                 continue;
             }
         };
-        let origin = Origin::System(message.commit);
+        let origin = PrefixSource::System(message.commit);
         let own = sheet.verbatim(message);
         let made = match own {
             Some(raw) => (wording.from_content)(raw),
@@ -222,7 +222,7 @@ fn add<'a>(
         sheet.repairs.push(Repair::new(RepairKind::EmptyMessage, Some(message.slot), text));
         return;
     }
-    let origin = Origin::Message(message.commit);
+    let origin = PrefixSource::Message(message.commit);
     let blocks = blocks.into_iter().map(|block| (origin.clone(), block));
     if let Some(turn) = turns.last_mut().filter(|turn| turn.role == role) {
         let next = turn.last.is_some_and(|last| follows(last, row));
@@ -290,7 +290,7 @@ fn close(sheet: &mut RequestWriter<'_>, wording: &Wording, turns: &mut Vec<Turn<
     let filler = |says: &str| {
         let mut turn = Turn::new("user");
         let block = Block { sort: BlockKind::Other, text: (wording.text)(says) };
-        turn.blocks.push((Origin::Repair(None), block));
+        turn.blocks.push((PrefixSource::Repair(None), block));
         turn
     };
     if wording.begins_with_user && turns.first().is_some_and(|turn| turn.role != "user") {

@@ -10,7 +10,9 @@ use support::streams::{Heard, params};
 use support::{compiled, compiled_but, member, of, same};
 use tract_core::{Content, Draft, JsonText, ModelRequest, Part, StopReason};
 use tract_providers::stream::{Assembler, StreamError};
-use tract_providers::{ProviderConversation, Dialect, RequestForms, detect, gemini, params_of, read_reply};
+use tract_providers::{
+    Dialect, ProviderConversation, RequestForms, detect, gemini, params_of, read_reply,
+};
 
 fn fixture(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/own").join(name);
@@ -199,6 +201,7 @@ fn bad_input_is_refused_by_its_place() {
     }
     // What another dialect would pass over is refused.
     let text = r#"[{"role":"user","parts":[{"text":"Hi"}]}]"#;
-    let error = ProviderConversation::read(&format!(r#"{{"messages":{text}}}"#), Some(Dialect::OpenAi));
+    let error =
+        ProviderConversation::read(&format!(r#"{{"messages":{text}}}"#), Some(Dialect::OpenAi));
     assert!(error.unwrap_err().to_string().contains("gemini"));
 }

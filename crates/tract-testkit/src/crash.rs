@@ -6,9 +6,9 @@
 //! ```
 //! use tract_core::RepoName;
 //! use tract_kv::memory;
-//! use tract_testkit::crash::{Told, append};
+//! use tract_testkit::crash::{WriterReport, append};
 //! let (store, repo) = (memory(), RepoName::default());
-//! let mut told = Told::new(2);
+//! let mut told = WriterReport::new(2);
 //! append(&store, &repo, 0, 3, |id| told.acknowledge(0, id))?;
 //! append(&store, &repo, 1, 2, |id| told.acknowledge(1, id))?;
 //! told.judge(&store, &repo).expect("nobody was killed");

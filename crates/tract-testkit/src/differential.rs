@@ -66,12 +66,12 @@ pub struct ComparisonReport {
 /// ```
 /// use std::sync::Arc;
 /// use tract_kv::memory;
-/// use tract_testkit::differential::{Named, play};
+/// use tract_testkit::differential::{NamedStore, play};
 /// use tract_testkit::fixtures::{advance, batch, push};
 /// let mut write = batch("commit");
 /// let commit = push(&mut write, None, "Hi");
 /// write.refs.push(advance("main", None, commit.id()));
-/// let stores = [Named::new("one", Arc::new(memory())), Named::new("two", Arc::new(memory()))];
+/// let stores = [NamedStore::new("one", Arc::new(memory())), NamedStore::new("two", Arc::new(memory()))];
 /// let compared = play(&stores, &[write], |_, head| head.to_hex().into())?;
 /// assert_eq!(compared.writes, 1);
 /// # Ok::<(), Box<tract_testkit::differential::Difference>>(())

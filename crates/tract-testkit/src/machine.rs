@@ -226,7 +226,7 @@ pub trait OpenStore: 'static {
 /// use tract_testkit::machine::{Machine, Opens};
 ///
 /// struct Memory;
-/// impl Opens for Memory {
+/// impl OpenStore for Memory {
 ///     fn open(_: &Path) -> StoreResult<Arc<dyn Store>> {
 ///         Ok(Arc::new(tract_kv::memory()))
 ///     }

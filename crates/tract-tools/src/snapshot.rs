@@ -53,16 +53,16 @@ impl fmt::Debug for SavedState {
 ///
 /// ```
 /// use std::sync::Mutex;
-/// use tract_tools::snapshot::{BoxError, Saved, Snapshot};
+/// use tract_tools::snapshot::{BoxError, SavedState, Snapshot};
 ///
 /// #[derive(Default)]
 /// struct Counter(Mutex<u64>);
 /// impl Snapshot for Counter {
 ///     fn name(&self) -> &str { "counter" }
-///     fn snapshot(&self) -> Result<Saved, BoxError> {
-///         Ok(Saved::new(*self.0.lock().map_err(|_| "the counter is broken")?))
+///     fn snapshot(&self) -> Result<SavedState, BoxError> {
+///         Ok(SavedState::new(*self.0.lock().map_err(|_| "the counter is broken")?))
 ///     }
-///     fn restore(&self, saved: Saved) -> Result<(), BoxError> {
+///     fn restore(&self, saved: SavedState) -> Result<(), BoxError> {
 ///         *self.0.lock().map_err(|_| "the counter is broken")? = saved.take()?;
 ///         Ok(())
 ///     }

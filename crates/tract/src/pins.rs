@@ -30,11 +30,11 @@ impl Tract {
     /// ```
     /// # tract::block_on(async {
     /// use tract::ToolSchema;
-    /// use tract::tools::pin::{Pin, Standing};
+    /// use tract::tools::pin::{Pin, ApprovalStatus};
     /// let tract = tract::open("memory:").await?;
     /// let tool = ToolSchema::parse(r#"{"name":"read","inputSchema":{"type":"object"}}"#)?;
     /// tract.pin([Pin::of("files", &tool)]).await?;
-    /// assert_eq!(tract.pins().await?.standing("files", &tool), Standing::Approved);
+    /// assert_eq!(tract.pins().await?.status_of("files", &tool), ApprovalStatus::Approved);
     /// # Ok::<(), tract::Error>(())
     /// # }).unwrap();
     /// ```

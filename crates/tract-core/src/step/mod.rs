@@ -69,12 +69,12 @@ pub(crate) const OPS: [&str; 19] = [
 /// One line of a stream.
 ///
 /// ```
-/// use tract_core::step::{Step, StepOp};
-/// let step = Step::parse(r#"{"op":"user","text":"Do I need a coat?","mark":"q"}"#)?;
+/// use tract_core::step::{StreamOp, StreamOpKind};
+/// let step = StreamOp::parse(r#"{"op":"user","text":"Do I need a coat?","mark":"q"}"#)?;
 /// assert_eq!(step.mark.as_deref(), Some("q"));
-/// assert_eq!(step.op, StepOp::User { text: "Do I need a coat?".to_owned() });
-/// assert_eq!(Step::parse(&step.to_line()?)?, step);
-/// # Ok::<(), tract_core::step::StepError>(())
+/// assert_eq!(step.op, StreamOpKind::User { text: "Do I need a coat?".to_owned() });
+/// assert_eq!(StreamOp::parse(&step.to_line()?)?, step);
+/// # Ok::<(), tract_core::step::StreamOpError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -259,8 +259,8 @@ impl StreamOp {
     /// Reads one line.
     ///
     /// ```
-    /// use tract_core::step::Step;
-    /// let error = Step::parse(r#"{"op":"asistant","text":"Yes."}"#).unwrap_err();
+    /// use tract_core::step::StreamOp;
+    /// let error = StreamOp::parse(r#"{"op":"asistant","text":"Yes."}"#).unwrap_err();
     /// assert_eq!(error.to_string(), "unknown op \"asistant\"");
     /// assert_eq!(error.notes(), ["did you mean \"assistant\"?"]);
     /// ```

@@ -6,12 +6,12 @@ use std::io::Read;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use tract_core::{Draft, RefName, Store, StoreError, StoreErrorKind, block_on, memory};
+use tract_core::{Draft, RefName, Store, StoreError, StoreErrorKind, block_on};
 use tract_engine::{
     ApplyEvent, ApplyOptions, CopyOptions, Repo, VerifyOptions, apply_stream, copy, read_lines,
     verify,
 };
-use tract_kv::{KvStore, MemoryEngine};
+use tract_kv::{KvStore, MemoryEngine, memory};
 use tract_testkit::{Call, WatchedStore};
 
 use crate::fixture::{done, refs, repo, repo_in, run};

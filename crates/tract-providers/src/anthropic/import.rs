@@ -105,7 +105,8 @@ pub(super) fn read(
         };
         let mut draft = draft(content, Some(speaks.clone()), Dialect::Anthropic.form());
         draft.joins_previous = place > 0;
-        let lowered = array(&lower::blocks(&mut OutgoingMessage::recorded(&draft.content, &speaks)));
+        let lowered =
+            array(&lower::blocks(&mut OutgoingMessage::recorded(&draft.content, &speaks)));
         let received = raw::array(&raws);
         let (lowered, received) = match place {
             0 => (lower::message("user", &lowered), around(&fields, "content", &received)),

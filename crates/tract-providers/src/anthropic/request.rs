@@ -4,7 +4,7 @@ use tract_schema::Dialect;
 
 use super::lower;
 use crate::adapter::Members;
-use crate::prefix::Origin;
+use crate::prefix::PrefixSource;
 use crate::raw::{self, Node};
 use crate::sheet::RequestWriter;
 use crate::turns::{self, Block, BlockKind, Wording};
@@ -48,7 +48,7 @@ fn from_content(raw: &str) -> Vec<Block> {
 
 /// Whether a tool of Anthropic's own is at work: such a turn goes back as it is, and the model
 /// continues it (`pause_turn`).
-fn is_paused(blocks: &[(Origin, Block)]) -> bool {
+fn is_paused(blocks: &[(PrefixSource, Block)]) -> bool {
     #[derive(serde::Deserialize)]
     struct Used {
         #[serde(rename = "type")]

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use tract_compile::{Speaker, PlaceholderResult};
+use tract_compile::{PlaceholderResult, Speaker};
 use tract_core::{Content, ImageSource, Part, ToolAnswer};
 use tract_schema::Dialect;
 

@@ -19,7 +19,7 @@
 //! # fn child(folder: &Path) -> std::io::Result<()> {
 //! // In the child.
 //! let store = open(folder).expect("it opens");
-//! let mut acknowledged = power::Acknowledged::create(folder)?;
+//! let mut acknowledged = power::AckReporter::create(folder)?;
 //! let repo = RepoName::default();
 //! crash::append(&*store, &repo, 0, 60, |id| acknowledged.add(0, id).expect("a line"))
 //!     .expect("it is written");

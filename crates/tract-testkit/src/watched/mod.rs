@@ -50,7 +50,7 @@ where
 /// use tract_testkit::fixtures::batch;
 /// use tract_testkit::{Call, Watched};
 ///
-/// let full = Watched::new(Arc::new(memory()), |call: Call<'_>| match call {
+/// let full = WatchedStore::new(Arc::new(memory()), |call: Call<'_>| match call {
 ///     Call::Apply { .. } => {
 ///         Err(StoreError::new(StoreErrorKind::Engine, "full", "apply", "no space left"))
 ///     }
@@ -69,7 +69,7 @@ where
 /// use std::sync::Arc;
 /// use tract_core::{Store, StoreError, StoreResult, block_on};
 /// use tract_kv::memory;
-/// use tract_testkit::{Answer, Call, Watch, Watched};
+/// use tract_testkit::{Answer, Call, Watch, WatchedStore};
 ///
 /// struct Secretive;
 ///
@@ -84,7 +84,7 @@ where
 ///     }
 /// }
 ///
-/// let store = Watched::new(Arc::new(memory()), Secretive);
+/// let store = WatchedStore::new(Arc::new(memory()), Secretive);
 /// assert!(block_on(store.repos())?.is_empty());
 /// # Ok::<(), StoreError>(())
 /// ```

@@ -20,7 +20,7 @@ use std::task::{Context, Poll, Waker};
 /// use std::sync::Arc;
 /// use tract_tools::dispatch::{Dispatcher, Limits};
 /// # let registry = Arc::new(tract_tools::Registry::builder().build()?);
-/// let limits = Arc::new(Limits::new(16).of_tool("browse", 2));
+/// let limits = Arc::new(DispatchLimits::new(16).of_tool("browse", 2));
 /// let one = Dispatcher::new(Arc::clone(&registry)).limits(Arc::clone(&limits));
 /// let other = Dispatcher::new(registry).limits(Arc::clone(&limits));
 /// assert_eq!(limits.running(), 0);
