@@ -57,7 +57,7 @@ impl Tract {
         }
     }
 
-    /// Reads the tools in force at a revision, as they were given to it.
+    /// Reads the tools in force at a revision, as they were given to it or to an earlier commit.
     ///
     /// # Errors
     /// As [`resolve`](Self::resolve), and what the store says.
@@ -66,14 +66,17 @@ impl Tract {
         Ok(self.repo().tools_of(id).await?)
     }
 
-    /// Reads the tools in force at a commit: the same as [`tools_at`](Self::tools_at). They may have
-    /// been given to an earlier one: those of `set_tools` are in force until others are set, and so
-    /// are those of a single commit where `set_tools` was never called.
+    /// Reads the tools that a commit reports as its own: those that it was given, by itself or by
+    /// [`set_tools`](Self::set_tools) before it. What is compiled at it are the tools in force,
+    /// [`tools_at`](Self::tools_at): where `set_tools` was never called, these may be those of an
+    /// earlier commit, which only that one reports. A commit that was given the very same set again
+    /// reports none there: see [`Repo::get_commit_tools`](tract_engine::Repo::get_commit_tools).
     ///
     /// # Errors
     /// As [`tools_at`](Self::tools_at).
     pub async fn get_commit_tools(&self, revision: impl Into<Revision>) -> Result<Vec<ActiveTool>> {
-        self.tools_at(revision).await
+        let id = self.resolve(revision).await?;
+        Ok(self.repo().get_commit_tools(id).await?)
     }
 
     /// Reads all versions of a tool, in order of first sight.

@@ -91,6 +91,29 @@ fn tools_come_in_any_shape_and_are_kept() {
 }
 
 #[test]
+fn a_commit_reports_only_tools_that_it_was_given() {
+    run(async {
+        let names = |tools: Vec<tract::core::ActiveTool>| -> Vec<String> {
+            tools.into_iter().map(|tool| tool.name).collect()
+        };
+        let tract = tract::open("memory:").await?;
+        let schema = tract::ToolSchema::parse(r#"{"name":"a"}"#)?;
+        let given = tract.commit(Draft::user("given").tools(vec![schema])).await?;
+        let after = tract.user("after").await?;
+        assert_eq!(names(tract.get_commit_tools(&given).await?), ["a"]);
+        assert!(tract.get_commit_tools(&after).await?.is_empty());
+        // They stay in force, for nothing was set to come back.
+        assert_eq!(names(tract.tools_at(&after).await?), ["a"]);
+        assert_eq!(tract.compile().await?.tools().len(), 1);
+
+        tract.set_tools([r#"{"name":"b"}"#]).await?;
+        let after = tract.user("after a set").await?;
+        assert_eq!(names(tract.get_commit_tools(&after).await?), ["b"]);
+        Ok(())
+    });
+}
+
+#[test]
 fn open_calls_are_those_that_nothing_answers() {
     run(async {
         let tract = tract::open("memory:").await?;

@@ -121,6 +121,11 @@ async fn head(out: &mut Out, tract: &Tract, commit: &Commit) -> Outcome<()> {
             fact(name, escape::line(json.as_str()).into_owned())?;
         }
     }
+    let own = tract.get_commit_tools(commit.id()).await?;
+    if !own.is_empty() {
+        let names: Vec<&str> = own.iter().map(|tool| &*tool.name).collect();
+        fact("tools", listed(&names))?;
+    }
     if let Some(record) = commit.origin.detail.as_ref().and_then(DecisionRecord::from_json) {
         let because = super::pending::because(&record);
         fact("because", escape::line(&because).into_owned())?;
@@ -138,10 +143,19 @@ async fn head(out: &mut Out, tract: &Tract, commit: &Commit) -> Outcome<()> {
 }
 
 fn ids(ids: &[CommitId]) -> String {
+    first_of(ids, |id| short(*id).to_string())
+}
+
+fn listed(names: &[&str]) -> String {
+    first_of(names, |name| escape::line(name).into_owned())
+}
+
+/// Shows the first of many, and how many more there are.
+fn first_of<T>(all: &[T], show: impl Fn(&T) -> String) -> String {
     const SHOWN: usize = 8;
-    let mut parts: Vec<String> = ids.iter().take(SHOWN).map(|id| short(*id).to_string()).collect();
-    if ids.len() > SHOWN {
-        parts.push(format!("and {} more", ids.len() - SHOWN));
+    let mut parts: Vec<String> = all.iter().take(SHOWN).map(show).collect();
+    if all.len() > SHOWN {
+        parts.push(format!("and {} more", all.len() - SHOWN));
     }
     parts.join(" ")
 }

@@ -44,6 +44,10 @@ enum ToolsVerb {
         /// The revision.
         #[arg(default_value = "HEAD", value_name = "REV")]
         revision: String,
+        /// List only tools that the commit was given, by itself or by `tools set`; not those of an
+        /// earlier commit that are still in force.
+        #[arg(long)]
+        own: bool,
     },
     /// Hash schemas, one JSON object a line; opens no store.
     Hash {
@@ -184,7 +188,7 @@ pub(crate) async fn run(context: &mut Context<'_>, tools: Tools) -> Outcome<()> 
         }
         ToolsVerb::List => list(context).await,
         ToolsVerb::Show { tool } => show(context, &tool).await,
-        ToolsVerb::Of { revision } => of(context, &revision).await,
+        ToolsVerb::Of { revision, own } => of(context, &revision, own).await,
         ToolsVerb::History { name } => history(context, &name).await,
         ToolsVerb::Diff { before, after } => compare(context, &before, &after).await,
         ToolsVerb::Pin(source) => pins::run(context, source, Deed::Pin).await,
@@ -334,9 +338,12 @@ fn one_line(text: &str) -> Outcome<String> {
     }
 }
 
-async fn of(context: &mut Context<'_>, revision: &str) -> Outcome<()> {
+async fn of(context: &mut Context<'_>, revision: &str, only_own: bool) -> Outcome<()> {
     let tract = context.open().await?;
-    let tools = tract.tools_at(revision).await?;
+    let tools = match only_own {
+        true => tract.get_commit_tools(revision).await?,
+        false => tract.tools_at(revision).await?,
+    };
     if context.out.is_json() {
         let schemas: Vec<&str> = tools.iter().map(|tool| &*tool.schema).collect();
         // One document is one line: breaks stand between the parts of JSON, never in its strings.
@@ -356,7 +363,14 @@ async fn of(context: &mut Context<'_>, revision: &str) -> Outcome<()> {
         ))?;
     }
     let said = count(tools.len(), "tool");
-    context.out.say(Styled(DIM, format!("{said} in force at {}", escape::line(revision))));
+    let said = match only_own {
+        true => format!("{said} of its own at"),
+        false if !tools.is_empty() && tract.get_commit_tools(revision).await?.is_empty() => {
+            format!("{said} of an earlier commit in force at")
+        }
+        false => format!("{said} in force at"),
+    };
+    context.out.say(Styled(DIM, format!("{said} {}", escape::line(revision))));
     Ok(())
 }
 

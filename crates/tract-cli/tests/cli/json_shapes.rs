@@ -117,6 +117,42 @@ fn tools_answer_in_lists_and_lines() {
 }
 
 #[test]
+fn what_a_commit_was_given_is_told_from_what_is_in_force() {
+    let place = Place::of(
+        r#"{"op":"user","text":"given","tools":[{"name":"grep"}]}
+{"op":"user","text":"after"}
+{"op":"set_tools","tools":[{"name":"cat"}]}
+{"op":"user","text":"after a set"}
+"#,
+    );
+    let names = |arguments: &[&str]| -> Vec<String> {
+        let tools = place.json(&[&["--json", "tools", "of"], arguments].concat());
+        let tools = tools[0].as_array().unwrap().iter();
+        tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    };
+    for (revision, own, in_force) in [
+        ("main~3", &["grep"][..], ["grep"]),
+        ("main~2", &[], ["grep"]),
+        ("main~1", &["cat"], ["cat"]),
+        ("main", &["cat"], ["cat"]),
+    ] {
+        assert_eq!(names(&[revision, "--own"]), own, "{revision}");
+        assert_eq!(names(&[revision]), in_force, "{revision}");
+        let shown = place.ok(&["show", revision]);
+        let tools = shown.lines().find(|line| line.starts_with("tools "));
+        assert_eq!(
+            tools.is_some_and(|line| line.ends_with(in_force[0])),
+            !own.is_empty(),
+            "{shown}"
+        );
+    }
+    let ran = place.run(&["tools", "of", "main~2"]).expect(0);
+    assert!(ran.stderr.contains("1 tool of an earlier commit in force"), "{}", ran.stderr);
+    let ran = place.run(&["tools", "of", "main~2", "--own"]).expect(0);
+    assert!(ran.stderr.contains("0 tools of its own"), "{}", ran.stderr);
+}
+
+#[test]
 fn tools_are_set_from_a_list_or_from_one_a_line() {
     let place = Place::of(STREAM);
     for text in [r#"[{"name":"a"},{"name":"b"}]"#, "{\"name\":\"a\"}\n\n{\"name\":\"b\"}\n"] {

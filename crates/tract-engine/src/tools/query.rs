@@ -8,7 +8,8 @@ use crate::repo::Repo;
 
 impl Repo {
     /// Reads the tools in force after a commit: in order, repeats kept, each with the bytes that
-    /// were given to that commit. A point read, at any length of history.
+    /// were given. A point read, at any length of history. They may have been given to an earlier
+    /// commit: [`get_commit_tools`](Self::get_commit_tools) reads only those of the commit itself.
     ///
     /// # Errors
     /// [`Error::Store`] of kind `Missing` when the commit is not stored; [`Error::Json`] when a
@@ -26,14 +27,6 @@ impl Repo {
             Ok(ActiveTool { name, id: schema.id(), schema: text.into() })
         };
         blobs.into_iter().map(tool).collect()
-    }
-
-    /// The same as [`tools_of`](Self::tools_of), by the name that the Python original has for it.
-    ///
-    /// # Errors
-    /// As [`tools_of`](Self::tools_of).
-    pub async fn get_commit_tools(&self, commit: CommitId) -> Result<Vec<ActiveTool>> {
-        self.tools_of(commit).await
     }
 
     /// Reads the identities of the tools in force after a commit, in order, repeats kept.

@@ -1,7 +1,7 @@
 use tract_core::store::ToolRepository as _;
 use tract_core::{CommitId, Draft, Limits, Op, block_on};
 use tract_engine::plan::Request;
-use tract_engine::{Error, RepoOptions};
+use tract_engine::{Error, MergeOptions, Merged, RepoOptions};
 
 use crate::fixture::{Desk, tool};
 
@@ -121,6 +121,89 @@ fn test_get_commit_tools() {
     assert_eq!(tools_of(&desk, b), [two.text()]);
     let ids = block_on(desk.repo.store().tool_ids_of(desk.repo.name(), a)).unwrap();
     assert_eq!(ids, [one.id()]);
+}
+
+/// The tools that a commit reports as its own, read by a handle that knows nothing yet.
+fn own(desk: &Desk, commit: CommitId) -> Vec<String> {
+    let tools = block_on(desk.cold().repo.get_commit_tools(commit)).unwrap();
+    tools.into_iter().map(|tool| tool.name).collect()
+}
+
+#[test]
+fn a_commit_after_one_with_tools_of_its_own_reports_none_where_none_were_set() {
+    let desk = Desk::new();
+    let before = desk.user("before");
+    let given = desk.go(Draft::user("given").tools(vec![tool("one", "first")]));
+    let after = desk.user("after");
+    let edit = desk.edit(after, "AFTER");
+    assert_eq!(own(&desk, before), [""; 0]);
+    assert_eq!(own(&desk, given), ["one"]);
+    assert_eq!(own(&desk, after), [""; 0]);
+    assert_eq!(own(&desk, edit), [""; 0]);
+    // What is compiled is another question: the last commit's tools are in force.
+    assert_eq!(desk.tool_names(), ["one"]);
+    assert_eq!(tools_of(&desk, after), tools_of(&desk, given));
+    let root = desk.on("root");
+    let root = root.go(Draft::user("root").tools(vec![tool("one", "first")]));
+    assert_eq!(own(&desk, root), ["one"], "the first commit of a history");
+}
+
+#[test]
+fn commits_after_set_tools_report_the_set_as_their_own() {
+    let desk = Desk::new();
+    let set = desk.go(Request::tools([tool("one", "first")]));
+    let after = desk.user("after");
+    let given = desk.go(Draft::user("given").tools(vec![tool("two", "second")]));
+    let back = desk.user("back");
+    assert_eq!(own(&desk, set), ["one"]);
+    assert_eq!(own(&desk, after), ["one"]);
+    assert_eq!(own(&desk, given), ["two"]);
+    assert_eq!(own(&desk, back), ["one"]);
+    let clear = desk.go(Request::tools([]));
+    assert_eq!(own(&desk, clear), [""; 0]);
+    assert_eq!(own(&desk, desk.user("without")), [""; 0]);
+}
+
+#[test]
+fn a_revert_and_a_merge_report_only_tools_that_were_set() {
+    let desk = Desk::new();
+    desk.user("first");
+    desk.go(Draft::user("one").tools(vec![tool("one", "first")]));
+    let given = desk.go(Draft::user("two").tools(vec![tool("two", "second")]));
+    let revert = desk.go(Request::revert([given]));
+    assert_eq!(desk.tool_names(), ["one"], "they are in force again");
+    assert_eq!(own(&desk, revert), [""; 0], "and were not given to the revert");
+
+    let root = desk.head().unwrap();
+    let side = desk.fork("side", root);
+    let theirs = side.go(Draft::user("theirs").tools(vec![tool("three", "third")]));
+    desk.user("ours");
+    let merge = merged(&desk, theirs);
+    assert_eq!(desk.tool_names(), ["three"]);
+    assert_eq!(own(&desk, desk.user("after")), ["three"], "a merge sets what it brings in");
+    assert_eq!(own(&desk, merge), ["three"]);
+}
+
+fn merged(desk: &Desk, source: CommitId) -> CommitId {
+    let merged = block_on(desk.repo.merge(&desk.branch, source, &MergeOptions::new())).unwrap();
+    let Merged::Commit(commit) = merged else { panic!("{merged:?}") };
+    commit.id()
+}
+
+#[test]
+fn the_set_in_force_given_again_is_the_one_case_that_is_not_told_from_none_given() {
+    let desk = Desk::new();
+    desk.go(Draft::user("given").tools(vec![tool("one", "first")]));
+    let again = desk.go(Draft::user("again").tools(vec![tool("one", "first")]));
+    assert_eq!(own(&desk, again), [""; 0]);
+    assert_eq!(
+        tools_of(&desk, again),
+        [tool("one", "first").text()],
+        "it is in force all the same"
+    );
+    let respelled = tract_core::ToolSchema::parse(r#"{ "name" : "one" }"#).unwrap();
+    let other_bytes = desk.go(Draft::user("other bytes").tools(vec![respelled]));
+    assert_eq!(own(&desk, other_bytes), ["one"]);
 }
 
 #[test]
