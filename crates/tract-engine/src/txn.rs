@@ -5,11 +5,12 @@ mod refs;
 mod rows;
 mod seal;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use tract_compile::{IdMap, IdSet};
 use tract_core::{
-    BatchId, Blob, BlobId, CallRef, Commit, CommitId, DerivedRow, Op, RefName, ToolRow, Toolset,
+    BatchId, Blob, BlobId, CallRef, Commit, CommitId, DerivedRow, Op, RefName, ToolId, ToolRow,
+    Toolset,
 };
 
 use self::refs::Moved;
@@ -39,6 +40,8 @@ pub struct Txn<'a> {
     blobs: Vec<Blob>,
     toolsets: Vec<Toolset>,
     tools: Vec<ToolRow>,
+    /// The definitions and spellings among them.
+    known_tools: HashSet<(ToolId, BlobId)>,
     derived: Vec<DerivedRow>,
     requires: IdSet<CommitId>,
     /// Commits without a time of their own that tools were first given to.
@@ -93,6 +96,7 @@ impl<'a> Txn<'a> {
             blobs: Vec::new(),
             toolsets: Vec::new(),
             tools: Vec::new(),
+            known_tools: HashSet::new(),
             derived: Vec::new(),
             requires: IdSet::default(),
             undated: Vec::new(),

@@ -1,13 +1,13 @@
 //! Bringing in what another head has: a three-way comparison of views by what they say.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tract_compile::{Row, View};
 use tract_core::{Change, CommitId, JsonText, Op, Priority, RowFields, This, ToolsetId};
 
 use super::records::Says;
 use super::revert::brings;
-use super::work::{Covers, LastKeys, Work, covered};
+use super::work::{Covers, LastKeys, Work, covered, ensure_covered};
 use super::{ConflictKind, Details, Line, MergeConflict, Plan, Planned, Records, Refusal};
 
 /// The heads of a merge, and the best common ancestors that it is judged by.
@@ -208,14 +208,18 @@ impl Three<'_> {
         of: &View,
         other: &View,
     ) -> Plan<Vec<(CommitId, HashSet<CommitId>)>> {
+        let is_new = |slot: &&CommitId| {
+            of.contains(**slot)
+                && !other.contains(**slot)
+                && self.bases.iter().all(|base| !base.contains(**slot))
+        };
+        let new: Vec<CommitId> = candidates.iter().filter(is_new).copied().collect();
+        ensure_covered(self.records, new.iter().copied())?;
         let mut out = Vec::new();
-        for slot in candidates {
-            let new = of.contains(*slot)
-                && !other.contains(*slot)
-                && self.bases.iter().all(|base| !base.contains(*slot));
-            let under = if new { covered(self.records, *slot)? } else { Vec::new() };
+        for slot in new {
+            let under = covered(self.records, slot)?;
             if !under.is_empty() {
-                out.push((*slot, under.into_iter().collect()));
+                out.push((slot, under.into_iter().collect()));
             }
         }
         Ok(out)
@@ -226,9 +230,20 @@ impl Three<'_> {
     fn summaries(&self, candidates: &[CommitId], merged: &mut Merged) -> Plan<HashSet<CommitId>> {
         let ours = self.new_summaries(candidates, self.ours, self.theirs)?;
         let theirs = self.new_summaries(candidates, self.theirs, self.ours)?;
+        // The places of our summaries, by what they cover.
+        let mut covering: HashMap<CommitId, Vec<usize>> = HashMap::new();
+        for (place, (_, covers)) in ours.iter().enumerate() {
+            for slot in covers {
+                covering.entry(*slot).or_default().push(place);
+            }
+        }
         let mut settled = HashSet::new();
         for (their, under) in &theirs {
-            for (our, covers) in ours.iter().filter(|(_, covers)| !covers.is_disjoint(under)) {
+            super::visit(under.len());
+            let overlapping: BTreeSet<usize> =
+                under.iter().filter_map(|slot| covering.get(slot)).flatten().copied().collect();
+            for (our, covers) in overlapping.iter().filter_map(|place| ours.get(*place)) {
+                super::visit(1);
                 let our_says = self.says(self.ours.get(*our))?;
                 let alike = covers == under && our_says == self.says(self.theirs.get(*their))?;
                 if !alike {
@@ -277,6 +292,7 @@ impl Three<'_> {
     /// A summary with all its removals is one choice: what lies under one that is taken must be
     /// gone.
     fn whole_summaries(&self, merged: &mut Merged) -> Plan<()> {
+        ensure_covered(self.records, merged.add.iter().map(|row| row.slot))?;
         let mut conflicts = Vec::new();
         for summary in &merged.add {
             for slot in covered(self.records, summary.slot)? {
@@ -291,10 +307,11 @@ impl Three<'_> {
                 }
             }
         }
-        // The same message need not be told of twice.
+        // The same message is not reported twice.
+        let reported: HashSet<Option<CommitId>> = conflicts.iter().map(|one| one.slot).collect();
         merged.conflicts.retain(|conflict| {
-            conflict.kind != ConflictKind::Presence
-                || !conflicts.iter().any(|other| other.slot == conflict.slot)
+            super::visit(1);
+            conflict.kind != ConflictKind::Presence || !reported.contains(&conflict.slot)
         });
         merged.conflicts.extend(conflicts);
         Ok(())
@@ -385,6 +402,7 @@ impl Three<'_> {
         }
         let mut keys = LastKeys::default();
         let mut returning = HashSet::new();
+        ensure_covered(self.records, merged.remove.iter().copied())?;
         for row in self.ours.rows().filter(|row| merged.remove.contains(&row.slot)) {
             changes.push(Change::Remove { slot: row.slot.into(), row: row.fields() });
             returning.extend(covered(self.records, row.slot)?);
@@ -452,3 +470,6 @@ fn alike(records: &Records, ours: Option<ToolsetId>, theirs: Option<ToolsetId>) 
     let ours = records.toolset(ours)?.entries().iter().map(|entry| entry.tool);
     Ok(ours.eq(records.toolset(theirs)?.entries().iter().map(|entry| entry.tool)))
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,8 @@
 mod annotate;
 mod append;
 mod compress;
+#[cfg(test)]
+mod desk;
 mod edit;
 mod merge;
 mod records;

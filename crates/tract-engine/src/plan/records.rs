@@ -170,6 +170,24 @@ impl Records {
         }
     }
 
+    /// Asks for what many commits change, where their lists are in blobs.
+    pub(super) fn ensure_changes<'a>(
+        &self,
+        commits: impl IntoIterator<Item = &'a Commit>,
+    ) -> Plan<()> {
+        let unread = commits.into_iter().filter(|commit| self.lacks_changes(commit));
+        let changes: HashSet<CommitId> = unread.map(Commit::id).collect();
+        match changes.is_empty() {
+            true => Ok(()),
+            false => Err(Needs { changes, ..Needs::default() }.into()),
+        }
+    }
+
+    fn lacks_changes(&self, commit: &Commit) -> bool {
+        matches!(commit.record().changes, Changes::Blob(_))
+            && !self.changes.contains_key(&commit.id())
+    }
+
     /// Returns the commit `n` first parents before the head that is planned on; `None` beyond
     /// the root.
     pub(super) fn chain(&self, n: usize) -> Plan<Option<&Commit>> {
@@ -184,14 +202,9 @@ impl Records {
     /// asked for together, as far as the chain was read.
     pub(super) fn chain_changes(&self, n: usize) -> Plan<Option<(&Commit, &[Change])>> {
         let Some(commit) = self.chain(n)? else { return Ok(None) };
-        let unread = |commit: &Commit| {
-            matches!(commit.record().changes, Changes::Blob(_))
-                && !self.changes.contains_key(&commit.id())
-        };
-        if unread(commit) {
+        if self.lacks_changes(commit) {
             let read = self.chain.iter().skip(n).filter_map(|id| self.commits.get(id)?.as_ref());
-            let changes = read.filter(|commit| unread(commit)).map(Commit::id).collect();
-            return Err(Needs { changes, ..Needs::default() }.into());
+            self.ensure_changes(read)?;
         }
         Ok(Some((commit, self.changes(commit)?)))
     }

@@ -290,7 +290,7 @@ impl Covers {
         // The same set of messages has to give the same answer, in whatever order it comes.
         let mut sorted: Vec<CommitId> = slots.iter().copied().collect();
         sorted.sort_unstable();
-        records.ensure(sorted.iter().copied())?;
+        ensure_covered(records, sorted.iter().copied())?;
         let mut covers = Self { under: HashMap::new(), twice: None, slots };
         for summary in sorted {
             for slot in covered(records, summary)? {
@@ -322,6 +322,34 @@ impl Covers {
             None => Ok(()),
         }
     }
+}
+
+/// Asks for all that [`covered`] reads of these messages. A level of summaries is read together, so
+/// that planning starts over once per level and not once per summary.
+pub(super) fn ensure_covered(
+    records: &Records,
+    slots: impl IntoIterator<Item = CommitId>,
+) -> Plan<()> {
+    let mut level: Vec<CommitId> = slots.into_iter().collect();
+    let mut seen: HashSet<CommitId> = level.iter().copied().collect();
+    while !level.is_empty() {
+        records.ensure(level.iter().copied())?;
+        let mut summaries = Vec::new();
+        for slot in std::mem::take(&mut level) {
+            let commit = records.commit_if_stored(slot)?;
+            summaries.extend(commit.filter(|commit| matches!(commit.op, Op::Compress { .. })));
+        }
+        records.ensure_changes(summaries.iter().copied())?;
+        for summary in summaries {
+            for change in records.changes(summary)? {
+                if let Change::Remove { slot, .. } = change {
+                    let slot = slot.resolve(summary.id());
+                    level.extend(Some(slot).filter(|slot| seen.insert(*slot)));
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Returns all that lies under a summary, through summaries of summaries; nothing when the slot

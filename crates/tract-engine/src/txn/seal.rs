@@ -171,7 +171,7 @@ impl Txn<'_> {
                 commit: commit.id(),
                 created_at,
             };
-            if !self.tools.iter().any(|known| known.id == row.id && known.schema == row.schema) {
+            if self.known_tools.insert((row.id, row.schema)) {
                 self.tools.push(row);
                 self.blobs.push(blob);
             }

@@ -1,0 +1,88 @@
+//! What a merge looks at grows with what the sides changed, not with the product of both.
+
+use tract_core::{CommitId, Draft, RefName, block_on};
+
+use super::super::desk::{Desk, is_near_linear};
+use super::super::visits;
+use crate::plan::{Request, Selection};
+use crate::{Error, MergeOptions, Refusal};
+
+/// A branch at the head of another one.
+fn fork(desk: &Desk) -> Desk {
+    let head = block_on(desk.repo.head_of(&desk.branch)).expect("a branch").expect("a commit");
+    block_on(desk.repo.create_branch("side", head)).expect("a new branch");
+    let branch = RefName::branch("side").expect("a name");
+    Desk { repo: desk.repo.clone(), branch }
+}
+
+/// Returns how much a merge looks at, and how many conflicts it has.
+fn visits_of_merge(desk: &Desk, side: &Desk) -> (usize, usize) {
+    let source = block_on(side.repo.head_of(&side.branch)).expect("a branch").expect("a commit");
+    visits::take();
+    let merged = block_on(desk.repo.merge(&desk.branch, source, &MergeOptions::new()));
+    let visits = visits::take();
+    match merged {
+        Ok(_) => (visits, 0),
+        Err(Error::Refused(Refusal::Conflicts(conflicts))) => (visits, conflicts.len()),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn messages(desk: &Desk, count: usize) -> Vec<CommitId> {
+    desk.write((0..count).map(|n| Draft::user(format!("{n}")).into()).collect())
+}
+
+fn summarize(desk: &Desk, messages: &[CommitId], text: &str) {
+    let one = |(n, pair): (usize, &[CommitId])| {
+        Request::compress(Selection::Targets(pair.to_vec()), format!("{text} {n}"))
+    };
+    desk.write(messages.chunks(2).enumerate().map(one).collect());
+}
+
+#[test]
+fn a_merge_of_summaries_on_both_sides_looks_at_each_a_few_times() {
+    let visits = |size: usize| {
+        let desk = Desk::new();
+        let all = messages(&desk, 4 * size);
+        let side = fork(&desk);
+        let (ours, theirs) = all.split_at(2 * size);
+        summarize(&desk, ours, "ours");
+        summarize(&side, theirs, "theirs");
+        let (visits, conflicts) = visits_of_merge(&desk, &side);
+        assert_eq!(conflicts, 0);
+        visits
+    };
+    is_near_linear(visits, 50);
+}
+
+#[test]
+fn a_merge_of_equal_summaries_looks_at_each_a_few_times() {
+    let visits = |size: usize| {
+        let desk = Desk::new();
+        let all = messages(&desk, 2 * size);
+        let side = fork(&desk);
+        summarize(&desk, &all, "same");
+        summarize(&side, &all, "same");
+        let (visits, conflicts) = visits_of_merge(&desk, &side);
+        assert_eq!(conflicts, 0);
+        visits
+    };
+    is_near_linear(visits, 50);
+}
+
+#[test]
+fn a_merge_with_many_conflicts_looks_at_each_a_few_times() {
+    let visits = |size: usize| {
+        let desk = Desk::new();
+        let all = messages(&desk, 2 * size);
+        let side = fork(&desk);
+        // Each summary hides a message that the other side changed.
+        summarize(&side, &all, "theirs");
+        let edit = |message: &CommitId| Request::edit_text(*message, "changed");
+        desk.write(all.iter().map(edit).collect());
+        let (visits, conflicts) = visits_of_merge(&desk, &side);
+        assert_eq!(conflicts, 2 * size);
+        visits
+    };
+    is_near_linear(visits, 50);
+}
