@@ -240,8 +240,9 @@ mod tests {
 
     use tract_core::{
         ApproxCounter, Batch, BatchId, Blob, By, Commit, CommitRecord, Content, LogNote, Op,
-        OperationId, Priority, RepoName, Store, block_on, memory,
+        OperationId, Priority, RepoName, Store, block_on,
     };
+    use tract_kv::memory;
 
     use super::*;
     use crate::snapshot;

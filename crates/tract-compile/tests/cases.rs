@@ -85,7 +85,7 @@ fn snapshot_start_equals_root() {
 #[test]
 fn skip_trimmed_history_is_bounded() {
     const WINDOW: usize = 50;
-    let counting = Arc::new(Watched::new(Arc::new(tract_core::memory()), Counts::default()));
+    let counting = Arc::new(Watched::new(Arc::new(tract_kv::memory()), Counts::default()));
     let mut history = History::over(counting.clone());
     let mut slots = Vec::new();
     for n in 0..4000 {
@@ -125,7 +125,7 @@ fn skip_trimmed_history_is_bounded() {
 
 #[test]
 fn compile_after_an_append_reads_nothing() {
-    let counting = Arc::new(Watched::new(Arc::new(tract_core::memory()), Counts::default()));
+    let counting = Arc::new(Watched::new(Arc::new(tract_kv::memory()), Counts::default()));
     let mut history = History::over(counting.clone());
     history.tools(&[r#"{"name":"grep"}"#]);
     let first = history.user("one");

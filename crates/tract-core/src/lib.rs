@@ -3,8 +3,8 @@
 //!
 //! Every message, tool definition, tool call and tool result is an immutable commit, named by
 //! the SHA-256 of all that it says. This crate defines those objects and their bytes
-//! ([`Commit`], [`Blob`], [`Toolset`], [`json`]), the border to whoever keeps them ([`store`],
-//! [`kv`]), and the ports through which models, tools and clocks are reached. It does no I/O and
+//! ([`Commit`], [`Blob`], [`Toolset`], [`json`]), the border to the stores that keep them
+//! ([`store`]), and the ports through which models, tools and clocks are reached. It does no I/O and
 //! names no runtime.
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,6 @@ pub mod draft;
 pub mod hash;
 pub mod id;
 pub mod json;
-pub mod kv;
 pub mod limits;
 pub mod message;
 mod model_error;
@@ -50,7 +49,6 @@ pub use crate::id::{
     BadName, BatchId, BlobId, CommitId, OperationId, ParseIdError, RepoName, ToolId, ToolsetId,
     ViewId,
 };
-pub use crate::kv::{MemoryStore, memory};
 pub use crate::limits::{Limits, TooLarge};
 pub use crate::message::{ActiveTool, Message};
 pub use crate::nearest::nearest;

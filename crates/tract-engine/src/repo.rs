@@ -173,7 +173,7 @@ impl Repo {
     /// # tract_core::block_on(async {
     /// # use tract_core::{Draft, RefName};
     /// # use tract_engine::{Operation, Repo, RepoOptions};
-    /// let repo = Repo::new(std::sync::Arc::new(tract_core::memory()), RepoOptions::new());
+    /// let repo = Repo::new(std::sync::Arc::new(tract_kv::memory()), RepoOptions::new());
     /// let main = RefName::branch("main")?;
     /// let command = repo.within(Operation::begin()?);
     /// command.append(&main, Draft::user("one")).await?;

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use redb::{Database, ReadTransaction};
-use tract_core::kv::Space;
 use tract_core::{StoreError, StoreResult};
+use tract_kv::Space;
 
 use crate::engine::table;
 use crate::error::{engine, storage};
@@ -60,9 +60,9 @@ pub(crate) fn keep(path: &Path, from: &ReadTransaction, format: u32) -> StoreRes
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use tract_core::kv::{KvEngine, KvEntry, KvRead, KvStep, migrate};
     use tract_core::store::{BlockingStore, Walk};
     use tract_core::{Applied, RefTarget, RepoName, StoreErrorKind};
+    use tract_kv::{KvEngine, KvEntry, KvRead, KvStep, migrate};
     use tract_testkit::fixtures::{advance, batch, branch, push};
 
     use super::*;
@@ -71,7 +71,7 @@ mod tests {
 
     /// A format after the present one, which keeps one key more.
     const STEP: KvStep = KvStep {
-        from: tract_core::kv::FORMAT,
+        from: tract_kv::FORMAT,
         writes: |read: &dyn KvRead| {
             let key = Bytes::from_static(b"\0newer");
             assert_eq!(read.get(Space::Small, &key)?, None);
@@ -93,7 +93,7 @@ mod tests {
         store.store().close().expect("it closes");
         drop(store);
 
-        let next = tract_core::kv::FORMAT + 1;
+        let next = tract_kv::FORMAT + 1;
         // Who may only read is told, and nothing is written.
         let reading = RedbOptions::new().read_only(true);
         let engine = open_engine(&path, &reading).expect("it opens");
@@ -110,9 +110,9 @@ mod tests {
         drop(engine);
         // The file is newer than this build; the copy is as it was.
         let error = crate::open(&path, &RedbOptions::new()).expect_err("it is newer");
-        let (found, known) = (next, tract_core::kv::FORMAT);
+        let (found, known) = (next, tract_kv::FORMAT);
         assert_eq!(error.kind, StoreErrorKind::TooNew { found, known });
-        let copy = folder.path().join(format!("agent.redb.format-{}", tract_core::kv::FORMAT));
+        let copy = folder.path().join(format!("agent.redb.format-{}", tract_kv::FORMAT));
         let copy = crate::open(copy, &RedbOptions::new()).expect("the copy opens");
         let refs = copy.store().refs(&repo, &[branch("main")]).expect("refs");
         assert_eq!(refs, [Some(RefTarget::Commit(head))]);

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redb::{Database, StorageBackend};
-use tract_core::kv::KvStore;
 use tract_core::store::{BlockingStore, Walk};
 use tract_core::{Applied, CommitId, RefTarget, RepoName, StoreErrorKind};
+use tract_kv::KvStore;
 
 use crate::RedbStore;
 use crate::engine::{File, RedbEngine};

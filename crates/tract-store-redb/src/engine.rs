@@ -8,11 +8,11 @@ use bytes::Bytes;
 use redb::{
     Database, ReadOnlyDatabase, ReadableDatabase, Table, TableDefinition, WriteTransaction,
 };
-use tract_core::kv::{
-    Durability, KvBatch, KvEngine, KvEntry, KvJoining, KvOutcome, KvRead, Scan, Space, Visit,
-};
 use tract_core::store::{Capabilities, Damage};
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
+use tract_kv::{
+    Durability, KvBatch, KvEngine, KvEntry, KvJoining, KvOutcome, KvRead, Scan, Space, Visit,
+};
 
 use crate::copy;
 use crate::error::{BACKEND, contained, engine, new, storage};

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use redb::{Database, ReadableDatabase, ReadableTable, Table, WriteTransaction};
 use tract_core::StoreResult;
-use tract_core::kv::Space;
+use tract_kv::Space;
 
 use crate::engine::table;
 use crate::error::{engine, storage};

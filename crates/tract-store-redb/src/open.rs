@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use redb::{Builder, Database, ReadableDatabase, TableHandle};
-use tract_core::kv::{KvStore, Space};
 use tract_core::store::Threaded;
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
+use tract_kv::{KvStore, Space};
 
 use crate::RedbOptions;
 use crate::engine::{File, RedbEngine, table};

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redb::{Database, StorageBackend};
-use tract_core::kv::KvStore;
 use tract_core::store::{BlockingStore, Walk};
 use tract_core::{
     Applied, Batch, BatchId, Blob, By, Commit, CommitId, CommitRecord, Expect, LogNote, Op,
     OperationId, RefEdit, RefName, RefTarget, RepoName,
 };
+use tract_kv::KvStore;
 
 use crate::RedbStore;
 use crate::engine::{File, RedbEngine};

@@ -6,7 +6,7 @@ use std::sync::RwLockReadGuard;
 use bytes::Bytes;
 use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, TableError};
 use tract_core::StoreResult;
-use tract_core::kv::{KvRead, Scan, Space, Visit};
+use tract_kv::{KvRead, Scan, Space, Visit};
 
 use crate::engine::{File, table};
 use crate::error::{contained, engine, storage};

@@ -58,9 +58,9 @@ pub(crate) fn keep(path: &Path, from: &Tree, format: u32) -> StoreResult<()> {
 
 #[cfg(test)]
 mod tests {
-    use tract_core::kv::{KvEngine, KvEntry, KvRead, KvStep, Space, migrate};
     use tract_core::store::{BlockingStore, Walk};
     use tract_core::{Applied, RefTarget, RepoName, StoreErrorKind};
+    use tract_kv::{KvEngine, KvEntry, KvRead, KvStep, Space, migrate};
     use tract_testkit::fixtures::{advance, batch, branch, push};
 
     use crate::SledOptions;
@@ -68,7 +68,7 @@ mod tests {
 
     /// A format after the present one, which keeps one key more.
     const STEP: KvStep = KvStep {
-        from: tract_core::kv::FORMAT,
+        from: tract_kv::FORMAT,
         writes: |read: &dyn KvRead| {
             assert_eq!(read.get(Space::Small, b"\0newer")?, None);
             let value = Some("here".into());
@@ -90,7 +90,7 @@ mod tests {
         store.store().close().expect("it closes");
         drop(store);
 
-        let next = tract_core::kv::FORMAT + 1;
+        let next = tract_kv::FORMAT + 1;
         let engine = open_engine(&path, &SledOptions::new()).expect("it opens");
         migrate(&engine, &[STEP], next).expect("it goes");
         migrate(&engine, &[STEP], next).expect("there is nothing to do");
@@ -99,9 +99,9 @@ mod tests {
         drop(engine);
         // The folder is newer than this build; the copy is as it was.
         let error = crate::open(&path, &SledOptions::new()).expect_err("it is newer");
-        let (found, known) = (next, tract_core::kv::FORMAT);
+        let (found, known) = (next, tract_kv::FORMAT);
         assert_eq!(error.kind, StoreErrorKind::TooNew { found, known });
-        let copy = folder.path().join(format!("agent.sled.format-{}", tract_core::kv::FORMAT));
+        let copy = folder.path().join(format!("agent.sled.format-{}", tract_kv::FORMAT));
         let copy = crate::open(copy, &SledOptions::new()).expect("the copy opens");
         let refs = copy.store().refs(&repo, &[branch("main")]).expect("refs");
         assert_eq!(refs, [Some(RefTarget::Commit(head))]);

@@ -8,11 +8,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sled::{Db, Tree};
-use tract_core::kv::{
-    Durability, KvBatch, KvEngine, KvEntry, KvOutcome, KvRead, Scan, Space, Visit,
-};
 use tract_core::store::{Capabilities, Damage};
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
+use tract_kv::{Durability, KvBatch, KvEngine, KvEntry, KvOutcome, KvRead, Scan, Space, Visit};
 
 use crate::copy;
 use crate::error::{BACKEND, at, contained, engine, io, new};

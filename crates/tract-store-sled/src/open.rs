@@ -4,9 +4,9 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tract_core::kv::KvStore;
 use tract_core::store::Threaded;
 use tract_core::{StoreErrorKind, StoreResult};
+use tract_kv::KvStore;
 
 use crate::SledOptions;
 use crate::engine::{Folder, SledEngine};

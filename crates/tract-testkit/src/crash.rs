@@ -4,7 +4,8 @@
 //! killed it keeps that in [`Told`], opens the store again and asks [`Told::judge`].
 //!
 //! ```
-//! use tract_core::{RepoName, memory};
+//! use tract_core::RepoName;
+//! use tract_kv::memory;
 //! use tract_testkit::crash::{Told, append};
 //! let (store, repo) = (memory(), RepoName::default());
 //! let mut told = Told::new(2);
@@ -225,11 +226,11 @@ impl FromStr for Told {
 
 #[cfg(test)]
 mod tests {
-    use tract_core::memory;
+    use tract_kv::memory;
 
     use super::*;
 
-    fn filled() -> (tract_core::kv::MemoryStore, Told, Vec<CommitId>) {
+    fn filled() -> (tract_kv::MemoryStore, Told, Vec<CommitId>) {
         let (store, mut told, mut ids) = (memory(), Told::new(2), Vec::new());
         for writer in 0..2 {
             append(&store, &RepoName::default(), writer, 3, |id| {

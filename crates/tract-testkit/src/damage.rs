@@ -203,7 +203,7 @@ pub fn flipped_bytes(
 
 #[cfg(test)]
 mod tests {
-    use tract_core::memory;
+    use tract_kv::memory;
 
     use super::*;
     use crate::fixtures::{batch, line, push_with_tools, schemas};

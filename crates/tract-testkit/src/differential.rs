@@ -65,7 +65,7 @@ pub struct Compared {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use tract_core::memory;
+/// use tract_kv::memory;
 /// use tract_testkit::differential::{Named, play};
 /// use tract_testkit::fixtures::{advance, batch, push};
 /// let mut write = batch("commit");

@@ -15,7 +15,7 @@
 //! use std::path::Path;
 //! use std::sync::Arc;
 //! use tract_testkit::{Outcome, Suite, cases};
-//! let suite = Suite::new(|_: &Path| Ok(tract_core::memory()));
+//! let suite = Suite::new(|_: &Path| Ok(tract_kv::memory()));
 //! for case in cases().iter().filter(|case| case.name.starts_with("toolset")) {
 //!     assert_eq!(case.run(&suite), Outcome::Kept, "{}", case.name);
 //! }

@@ -227,7 +227,7 @@ pub trait Opens: 'static {
 /// struct Memory;
 /// impl Opens for Memory {
 ///     fn open(_: &Path) -> StoreResult<Arc<dyn Store>> {
-///         Ok(Arc::new(tract_core::memory()))
+///         Ok(Arc::new(tract_kv::memory()))
 ///     }
 /// }
 /// prop_state_machine! {

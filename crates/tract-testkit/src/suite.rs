@@ -250,7 +250,7 @@ pub fn assert_kept(name: &str, suite: &Suite) {
 /// the conversations that a case stores, as [`Suite::conversations`] does.
 ///
 /// ```
-/// tract_testkit::store_suite!(memory, open = |_dir: &std::path::Path| Ok(tract_core::memory()),
+/// tract_testkit::store_suite!(memory, open = |_dir: &std::path::Path| Ok(tract_kv::memory()),
 ///     lacks = [Durable, Persistent, MultiProcess]);
 /// ```
 #[macro_export]

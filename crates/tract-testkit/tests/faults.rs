@@ -8,7 +8,7 @@ use tract_testkit::{Capability, Fault, FaultyStore, Outcome, Suite, cases};
 
 /// A case that fails, or not, on a store with a fault.
 fn outcome(name: &str, fault: Fault) -> Outcome {
-    let open = move |_: &Path| Ok(FaultyStore::new(Arc::new(tract_core::memory()), fault));
+    let open = move |_: &Path| Ok(FaultyStore::new(Arc::new(tract_kv::memory()), fault));
     let suite = Suite::new(open).lacks(Capability::ALL);
     let case = cases().iter().find(|case| case.name == name);
     case.unwrap_or_else(|| panic!("there is no case {name}")).run(&suite)
@@ -40,7 +40,7 @@ fn each_case_fails_under_some_fault() {
         "reopened_store_shows_all",
     ];
     assert_eq!(never, claiming);
-    let claims = Suite::new(|_: &Path| Ok(tract_core::memory()));
+    let claims = Suite::new(|_: &Path| Ok(tract_kv::memory()));
     for case in cases().iter().filter(|case| claiming.contains(&case.name)) {
         assert!(matches!(case.run(&claims), Outcome::Broken(_)), "{}", case.name);
     }
@@ -53,7 +53,7 @@ fn names_are_unique_and_a_lack_is_reported_by_name() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), count);
-    let suite = Suite::new(|_: &Path| Ok(tract_core::memory())).lacks(Capability::ALL);
+    let suite = Suite::new(|_: &Path| Ok(tract_kv::memory())).lacks(Capability::ALL);
     for case in cases().iter().filter(|case| case.needs.is_some()) {
         assert_eq!(Some(case.run(&suite)), case.needs.map(Outcome::Lacks), "{}", case.name);
     }

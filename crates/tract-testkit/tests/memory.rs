@@ -4,7 +4,7 @@ use std::path::Path;
 
 tract_testkit::store_suite!(
     memory,
-    open = |_: &Path| Ok(tract_core::memory()),
+    open = |_: &Path| Ok(tract_kv::memory()),
     lacks = [Durable, Persistent, MultiProcess],
     conversations = tract_testkit::data::recorded
 );

@@ -6,9 +6,9 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tract_core::kv::{Durability, KvBatch, KvEngine, KvMap, KvOutcome, KvRead, KvStore};
 use tract_core::store::Capabilities;
 use tract_core::{RepoName, Store, StoreResult, block_on};
+use tract_kv::{Durability, KvBatch, KvEngine, KvMap, KvOutcome, KvRead, KvStore};
 use tract_testkit::crash::append;
 use tract_testkit::damage::{Truth, flipped_bytes};
 use tract_testkit::power::{Recorder, losses};

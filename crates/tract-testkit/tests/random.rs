@@ -1,8 +1,9 @@
 //! Random objects and writes are what they claim to be.
 
 use proptest::prelude::*;
-use tract_core::{Applied, Commit, CommitId, Content, RepoName, Step, StoreExt, block_on, memory};
+use tract_core::{Applied, Commit, CommitId, Content, RepoName, Step, StoreExt, block_on};
 use tract_core::{Store, StoreResult};
+use tract_kv::memory;
 use tract_testkit::machine::{Machine, Opens};
 use tract_testkit::strategies;
 
@@ -76,7 +77,8 @@ mod broken {
 
     use proptest::test_runner::{Config, TestCaseError, TestRunner};
     use proptest_state_machine::{ReferenceStateMachine, StateMachineTest};
-    use tract_core::{Store, StoreResult, memory};
+    use tract_core::{Store, StoreResult};
+    use tract_kv::memory;
     use tract_testkit::differential::{Named, play};
     use tract_testkit::machine::{Machine, Opens, StoreModel};
     use tract_testkit::{Fault, FaultyStore, strategies};

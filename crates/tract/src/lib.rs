@@ -74,8 +74,13 @@ pub use tract_core::{
     ToolCall, ToolId, ToolSchema, block_on, time,
 };
 
-/// Everything of `tract-core`: objects, the border for stores, ports.
-pub use tract_core as core;
+/// Everything of `tract-core` (objects, the border for stores, ports), and stores over engines of
+/// ordered keys, the one in memory among them (`tract-kv`).
+pub mod core {
+    pub use tract_core::*;
+    pub use tract_kv as kv;
+    pub use tract_kv::{MemoryStore, memory};
+}
 
 #[cfg(feature = "compile")]
 pub use tract_compile as compile;

@@ -109,7 +109,7 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
 /// As [`open`]; with `create(false)` also when there is no store.
 pub async fn open_with(url: &str, options: &StoreOptions) -> Result<Arc<dyn Store>> {
     match place(url)? {
-        Place::Memory => Ok(Arc::new(tract_core::memory())),
+        Place::Memory => Ok(Arc::new(tract_kv::memory())),
         Place::Redb(path) => redb(url, path, options).await,
         Place::Sled(path) => sled(url, path, options).await,
         Place::Postgres => postgres(url, options).await,

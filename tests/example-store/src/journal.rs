@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use tract_core::kv::{
-    Bytes, Durability, KvBatch, KvEngine, KvMap, KvOutcome, KvRead, Scan, Space, Visit,
-};
 use tract_core::store::Damage;
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
+use tract_kv::{
+    Bytes, Durability, KvBatch, KvEngine, KvMap, KvOutcome, KvRead, Scan, Space, Visit,
+};
 
 /// The name that errors bear.
 pub(crate) const NAME: &str = "journal";

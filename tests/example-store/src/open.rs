@@ -4,9 +4,9 @@ use std::fs::{File, TryLockError};
 use std::io::{Read, Write};
 use std::path::Path;
 
-use tract_core::kv::KvStore;
 use tract_core::store::Threaded;
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
+use tract_kv::KvStore;
 
 use crate::journal::{JournalEngine, MAGIC, NAME};
 

@@ -35,7 +35,7 @@ pub enum Snap {
 
 impl History {
     pub fn new() -> Self {
-        Self::over(Arc::new(tract_core::memory()))
+        Self::over(Arc::new(tract_kv::memory()))
     }
 
     pub fn over(store: Arc<dyn Store>) -> Self {

@@ -1,9 +1,8 @@
 //! The border between tract and whoever keeps its bytes.
 //!
 //! A store keeps objects by hash and moves refs by compare-and-swap; it knows nothing of
-//! messages. There are three doors for whoever writes one: [`KvEngine`](crate::kv::KvEngine)
-//! (a few functions over ordered keys), [`BlockingStore`] behind [`Threaded`], or [`Store`]
-//! itself.
+//! messages. There are three levels at which one can be written: `KvEngine` of `tract-kv` (a few
+//! functions over ordered keys), [`BlockingStore`] behind [`Threaded`], or [`Store`] itself.
 
 mod blocking;
 mod error;

@@ -16,7 +16,7 @@ pub(super) struct Desk {
 
 impl Desk {
     pub(super) fn new() -> Self {
-        let repo = Repo::new(Arc::new(tract_core::memory()), RepoOptions::new());
+        let repo = Repo::new(Arc::new(tract_kv::memory()), RepoOptions::new());
         block_on(repo.init()).expect("a store in memory");
         Self { repo, branch: RefName::branch("main").expect("a name") }
     }

@@ -3,12 +3,13 @@ use std::sync::Arc;
 use serde_json::Value;
 use tract_core::{
     Body, Content, Draft, ManualClock, Part, RefName, RefTarget, Store, ToolAnswer, ToolSchema,
-    block_on, memory,
+    block_on,
 };
 use tract_engine::{
     ApplyEvent, ApplyOptions, ApplyReport, Conversation, ExportOptions, ImportOptions, Imported,
     Importer, Repo, RepoOptions, apply_stream, export, read_lines,
 };
+use tract_kv::memory;
 
 /// The time that the clock of every test shows at first.
 pub(crate) const NOON: i64 = 1_767_268_800_000_000;

@@ -238,7 +238,7 @@ fn what_belongs_to_the_conversation_is_a_document() {
 
 #[test]
 fn a_refused_conversation_leaves_its_neighbours() {
-    let store = std::sync::Arc::new(tract_core::memory());
+    let store = std::sync::Arc::new(tract_kv::memory());
     let limits = Limits { blob_bytes: 100, toolset_tools: 2, ..Limits::default() };
     let repo = Repo::new(store, RepoOptions::new().limits(limits));
     block_on(async {

@@ -208,7 +208,7 @@ impl Watch for FailsOnce {
 
 #[test]
 fn a_write_whose_outcome_is_unknown_says_why_and_not_that_the_handle_is_spent() {
-    let store = Watched::new(Arc::new(tract_core::memory()), FailsOnce::default());
+    let store = Watched::new(Arc::new(tract_kv::memory()), FailsOnce::default());
     let repo = repo_in(Arc::new(store));
     let main = RefName::branch("main").expect("a name");
     let error = block_on(repo.append(&main, Draft::user("one"))).expect_err("it fails");
@@ -237,7 +237,7 @@ impl Watch for CommitsRead {
 #[test]
 fn verifying_reads_each_commit_a_few_times_however_many_snapshots_and_rows_there_are() {
     for edits in [600, 2400] {
-        let store: Arc<dyn Store> = Arc::new(tract_core::memory());
+        let store: Arc<dyn Store> = Arc::new(tract_kv::memory());
         // Rows of the turn index that have no entries: none of them names one before it.
         let options = RepoOptions::new().turn_rows_every(64);
         let repo = Repo::new(Arc::clone(&store), options);

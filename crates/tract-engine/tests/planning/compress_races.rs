@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Mutex};
 
-use tract_core::kv::{KvStore, MemoryEngine};
 use tract_core::step::Step;
 use tract_core::{
     CommitId, Draft, ModelError, RefName, Store, Summarizer, Summary, SummaryRequest, block_on,
@@ -13,6 +12,7 @@ use tract_engine::{
     apply_stream,
 };
 use tract_hooks::{BeforeCompress, CompressAction, Hooks};
+use tract_kv::{KvStore, MemoryEngine};
 use tract_store_sqlite::SqliteOptions;
 use tract_testkit::{Call, Watched};
 

@@ -3,10 +3,11 @@ use std::sync::Arc;
 
 use tract_core::{
     Commit, CommitId, Draft, ManualClock, Priority, RefName, RefTarget, ToolSchema, ViewId,
-    block_on, memory,
+    block_on,
 };
 use tract_engine::plan::{Line, Request, Selection};
 use tract_engine::{Error, Refusal, Repo, RepoOptions, Result};
+use tract_kv::memory;
 
 /// The time that the clock of every test shows at first.
 pub(crate) const NOON: i64 = 1_767_268_800_000_000;

@@ -441,7 +441,7 @@ fn several_branches_move_together_or_not_at_all() {
 
 /// A store in which another process checks out another branch right before each checkout here.
 fn contested() -> (Desk, Arc<AtomicUsize>) {
-    let (below, lost) = (Arc::new(tract_core::memory()), Arc::new(AtomicUsize::new(0)));
+    let (below, lost) = (Arc::new(tract_kv::memory()), Arc::new(AtomicUsize::new(0)));
     let (other, count) = (Arc::clone(&below), Arc::clone(&lost));
     let store = Watched::new(below, move |call: Call<'_>| {
         if let Call::Apply { batch, repo } = call
@@ -506,7 +506,7 @@ fn head_and_full_names_are_no_names_of_branches() {
 fn a_new_repository_has_a_name_that_can_be_seen() {
     for name in ["HEAD", "a\u{202e}b", "a\u{200b}b", "\u{feff}a"] {
         let options = RepoOptions::new().name(tract_core::RepoName::new(name).unwrap());
-        let repo = tract_engine::Repo::new(Arc::new(tract_core::memory()), options);
+        let repo = tract_engine::Repo::new(Arc::new(tract_kv::memory()), options);
         assert_eq!(block_on(repo.init()).unwrap_err().code(), "bad_name", "{name:?}");
     }
 }
@@ -536,7 +536,7 @@ fn a_tool_of_a_commit_without_time_is_dated_as_its_parent() {
 fn an_operation_of_many_writes_is_found_without_reading_the_log_of_others() {
     let reads = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&reads);
-    let store = Watched::new(Arc::new(tract_core::memory()), move |call: Call<'_>| {
+    let store = Watched::new(Arc::new(tract_kv::memory()), move |call: Call<'_>| {
         if let Call::RefLog { query, .. } = call {
             count.fetch_add(1, Ordering::SeqCst);
             let bounded = query.limit != 0 || query.batch.or(None).is_some();

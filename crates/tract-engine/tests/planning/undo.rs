@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tract_core::{
-    Applied, Blob, Draft, ManualClock, OperationId, RefName, RefTarget, Store, block_on, memory,
+    Applied, Blob, Draft, ManualClock, OperationId, RefName, RefTarget, Store, block_on,
 };
 use tract_engine::{Repo, RepoOptions, Txn, WriteOptions};
+use tract_kv::memory;
 
 use crate::fixture::NOON;
 

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
-use tract_core::kv::{KvStore, MemoryEngine};
 use tract_core::store::LogQuery;
 use tract_core::{CommitId, Draft, LogEntry, OperationId, RefName, RefTarget, Store, block_on};
 use tract_engine::{Error, Operation, Repo, RepoOptions, Txn, Undone, WriteOptions};
+use tract_kv::{KvStore, MemoryEngine};
 use tract_store_sqlite::SqliteOptions;
 use tract_testkit::{Call, Watched};
 

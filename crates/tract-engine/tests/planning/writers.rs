@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use tract_core::kv::{KvStore, MemoryEngine};
 use tract_core::step::Step;
 use tract_core::store::LogQuery;
 use tract_core::{Draft, RefName, Store, block_on};
 use tract_engine::plan::Request;
 use tract_engine::{ApplyOptions, Error, Repo, RepoOptions, StreamLine, apply_stream};
 use tract_hooks::{CommitAction, Hooks};
+use tract_kv::{KvStore, MemoryEngine};
 use tract_testkit::{Call, Watched};
 
 /// A store that writes on a thread of its own: a write is under way while others plan.

@@ -1,11 +1,12 @@
 use std::sync::Arc;
 
-use tract_core::{CommitId, DerivedKind, Draft, RefName, block_on, memory};
+use tract_core::{CommitId, DerivedKind, Draft, RefName, block_on};
 use tract_engine::{
     ApplyOptions, Conversation, CopyOptions, ExportOptions, ImportOptions, Imported, Importer,
     Repo, RepoOptions, ToolQuery, ToolTurn, VerifyOptions, apply_stream, copy, export, import,
     read_lines, verify,
 };
+use tract_kv::memory;
 
 use super::{cold, repo};
 

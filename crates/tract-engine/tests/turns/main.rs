@@ -13,9 +13,10 @@ mod queries;
 
 use std::sync::Arc;
 
-use tract_core::{Commit, CommitId, Draft, RefName, block_on, memory};
+use tract_core::{Commit, CommitId, Draft, RefName, block_on};
 use tract_engine::plan::Request;
 use tract_engine::{Repo, RepoOptions};
+use tract_kv::memory;
 
 /// A repository with a row of the turn index after so many commits.
 pub(crate) fn repo(every: u64) -> Repo {

@@ -46,7 +46,7 @@ impl ChatModel for Script {
 }
 
 pub(crate) fn memory() -> Arc<dyn Store> {
-    Arc::new(tract_core::memory())
+    Arc::new(tract_kv::memory())
 }
 
 pub(crate) async fn repo_on(store: &Arc<dyn Store>) -> Repo {

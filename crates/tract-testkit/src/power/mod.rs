@@ -15,7 +15,7 @@
 //! # use std::sync::Arc;
 //! # use tract_core::{RepoName, Store, StoreResult};
 //! # use tract_testkit::{crash, power};
-//! # fn open(folder: &Path) -> StoreResult<Arc<dyn Store>> { Ok(Arc::new(tract_core::memory())) }
+//! # fn open(folder: &Path) -> StoreResult<Arc<dyn Store>> { Ok(Arc::new(tract_kv::memory())) }
 //! # fn child(folder: &Path) -> std::io::Result<()> {
 //! // In the child.
 //! let store = open(folder).expect("it opens");

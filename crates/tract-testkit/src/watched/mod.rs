@@ -45,7 +45,8 @@ where
 /// ```
 /// use std::sync::Arc;
 /// use tract_core::store::{RefRepository, StoreError, StoreErrorKind};
-/// use tract_core::{RepoName, Store, block_on, memory};
+/// use tract_core::{RepoName, Store, block_on};
+/// use tract_kv::memory;
 /// use tract_testkit::fixtures::batch;
 /// use tract_testkit::{Call, Watched};
 ///
@@ -66,7 +67,8 @@ where
 /// ```
 /// use async_trait::async_trait;
 /// use std::sync::Arc;
-/// use tract_core::{Store, StoreError, StoreResult, block_on, memory};
+/// use tract_core::{Store, StoreError, StoreResult, block_on};
+/// use tract_kv::memory;
 /// use tract_testkit::{Answer, Call, Watch, Watched};
 ///
 /// struct Secretive;

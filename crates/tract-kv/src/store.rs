@@ -11,12 +11,12 @@ use super::overlay::Overlay;
 use super::read::{self, View};
 use super::recent::{Recent, Stored};
 use super::{Durability, KvEngine, KvOutcome, KvRead, MemoryEngine, Space, keys, migrate, write};
-use crate::batch::{Applied, Batch, DerivedKind};
-use crate::commit::Commit;
-use crate::id::{CommitId, RepoName, ToolId, ToolsetId};
-use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
-use crate::refs::{LogEntry, RefName, RefTarget};
-use crate::store::{
+use tract_core::batch::{Applied, Batch, DerivedKind};
+use tract_core::commit::Commit;
+use tract_core::id::{CommitId, RepoName, ToolId, ToolsetId};
+use tract_core::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
+use tract_core::refs::{LogEntry, RefName, RefTarget};
+use tract_core::store::{
     BlobKey, BlockingStore, Capabilities, Damage, Joining, LogQuery, StoreError, StoreErrorKind,
     StoreResult, StoreStats, Threaded, Walk, WalkPage, WriteMode,
 };

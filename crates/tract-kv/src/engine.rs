@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::KvBatch;
-use crate::store::{Capabilities, Damage, StoreResult};
+use tract_core::store::{Capabilities, Damage, StoreResult};
 
 /// The spaces that keys live in. An engine keeps each apart: a tree, a table, or a first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,7 +66,7 @@ impl Scan {
     /// Reads all keys that begin with `prefix`.
     ///
     /// ```
-    /// use tract_core::kv::{Scan, Space};
+    /// use tract_kv::{Scan, Space};
     /// assert_eq!(Scan::prefix(Space::Log, vec![7, 255]).to, Some(vec![8]));
     /// assert_eq!(Scan::prefix(Space::Log, vec![255]).to, None);
     /// ```

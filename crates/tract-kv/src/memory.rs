@@ -5,7 +5,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use bytes::Bytes;
 
 use super::{Durability, KvBatch, KvEngine, KvMap, KvOutcome, KvRead, KvStore, Scan, Space, Visit};
-use crate::store::{Capabilities, StoreResult, Threaded};
+use tract_core::store::{Capabilities, StoreResult, Threaded};
 
 /// An engine that keeps its keys in memory. A reader keeps writers waiting, not other readers.
 #[derive(Debug, Default)]
@@ -64,7 +64,8 @@ pub type MemoryStore = Threaded<KvStore<MemoryEngine>>;
 /// Makes an empty store in memory.
 ///
 /// ```
-/// use tract_core::{RepoName, Store, StoreExt, block_on, memory};
+/// use tract_core::{RepoName, Store, StoreExt, block_on};
+/// use tract_kv::memory;
 /// let store: std::sync::Arc<dyn Store> = std::sync::Arc::new(memory());
 /// assert_eq!(block_on(store.repos())?, []);
 /// # Ok::<(), tract_core::StoreError>(())

@@ -7,12 +7,12 @@ use super::Space;
 use super::keys::{self, Indexed, Repo};
 use super::read::View;
 use super::value::{self, Segment};
-use crate::commit::Commit;
-use crate::id::{BlobId, CommitId, ToolId, ToolsetId};
-use crate::object::{Blob, ObjectId, Toolset};
-use crate::refs::RefTarget;
-use crate::schema::ToolSchema;
-use crate::store::{Damage, StoreResult};
+use tract_core::commit::Commit;
+use tract_core::id::{BlobId, CommitId, ToolId, ToolsetId};
+use tract_core::object::{Blob, ObjectId, Toolset};
+use tract_core::refs::RefTarget;
+use tract_core::schema::ToolSchema;
+use tract_core::store::{Damage, StoreResult};
 
 /// A commit as it lies there.
 pub(super) struct Seen {
@@ -75,7 +75,9 @@ impl View<'_> {
             Ok(ControlFlow::Continue(()))
         })?;
         self.read.scan(&self.repo.all(Space::Blobs), &mut |key, bytes| {
-            survey.blobs.insert(Repo::number(key).unwrap_or_default(), crate::hash::blob(bytes));
+            survey
+                .blobs
+                .insert(Repo::number(key).unwrap_or_default(), tract_core::hash::blob(bytes));
             Ok(ControlFlow::Continue(()))
         })?;
         let skip = self.repo.toolsets(&[]).from.len();

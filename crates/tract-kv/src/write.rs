@@ -11,12 +11,12 @@ use super::read::{self, View};
 use super::recent::{Recent, Stored};
 use super::value::{self, Move, Segment, Sighting, State};
 use super::{KvRead, Space};
-use crate::batch::{Applied, Batch};
-use crate::commit::Commit;
-use crate::id::{BlobId, CommitId, RepoName};
-use crate::object::Blob;
-use crate::refs::{Conflict, Expect, RefTarget};
-use crate::store::{StoreError, StoreErrorKind, StoreResult};
+use tract_core::batch::{Applied, Batch};
+use tract_core::commit::Commit;
+use tract_core::id::{BlobId, CommitId, RepoName};
+use tract_core::object::Blob;
+use tract_core::refs::{Conflict, Expect, RefTarget};
+use tract_core::store::{StoreError, StoreErrorKind, StoreResult};
 
 /// Stages one batch on top of what is staged already. A batch that is refused leaves nothing.
 /// `stored` takes the commits that are to be stored.
@@ -329,7 +329,7 @@ impl Writer<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commit::{By, CommitRecord, Op};
+    use tract_core::commit::{By, CommitRecord, Op};
 
     #[test]
     fn children_are_placed_after_their_parents_in_any_order() {

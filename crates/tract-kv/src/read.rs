@@ -7,11 +7,11 @@ use bytes::Bytes;
 use super::keys::{self, Indexed, Repo};
 use super::value::{self, Move, Reader, Sighting, State};
 use super::{KvRead, Scan, Space};
-use crate::commit::Commit;
-use crate::id::{BatchId, BlobId, CommitId, RepoName, ToolId, ToolsetId};
-use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
-use crate::refs::{LogEntry, RefName, RefTarget};
-use crate::store::{LogQuery, StoreError, StoreErrorKind, StoreResult};
+use tract_core::commit::Commit;
+use tract_core::id::{BatchId, BlobId, CommitId, RepoName, ToolId, ToolsetId};
+use tract_core::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
+use tract_core::refs::{LogEntry, RefName, RefTarget};
+use tract_core::store::{LogQuery, StoreError, StoreErrorKind, StoreResult};
 
 /// A commit that was found, and where.
 #[derive(Clone, Debug)]

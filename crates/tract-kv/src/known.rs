@@ -5,10 +5,10 @@ use std::collections::hash_map::Entry;
 
 use super::read::View;
 use super::recent::Recent;
-use crate::batch::Batch;
-use crate::id::{BlobId, CommitId};
-use crate::object::{Blob, ObjectId, ToolEntry};
-use crate::store::{StoreError, StoreResult};
+use tract_core::batch::Batch;
+use tract_core::id::{BlobId, CommitId};
+use tract_core::object::{Blob, ObjectId, ToolEntry};
+use tract_core::store::{StoreError, StoreResult};
 
 /// What a batch brings and links to: where it lies, as far as it is stored.
 pub(super) struct Known<'b, 'r> {

@@ -9,11 +9,11 @@ use super::read::View;
 use super::repair::repo_count;
 use super::survey::{Seen, Survey, derived, lost, place_text, tool_name};
 use super::value::{self, Segment, Sighting};
-use crate::batch::DerivedKind;
-use crate::id::{BlobId, CommitId, ToolId};
-use crate::object::ObjectId;
-use crate::refs::{RefName, RefTarget};
-use crate::store::{Damage, LogQuery, StoreError, StoreErrorKind, StoreResult, StoreStats};
+use tract_core::batch::DerivedKind;
+use tract_core::id::{BlobId, CommitId, ToolId};
+use tract_core::object::ObjectId;
+use tract_core::refs::{RefName, RefTarget};
+use tract_core::store::{Damage, LogQuery, StoreError, StoreErrorKind, StoreResult, StoreStats};
 
 impl View<'_> {
     pub(super) fn check(&self) -> StoreResult<Vec<Damage>> {
@@ -217,27 +217,20 @@ impl View<'_> {
             })?;
             Ok::<_, StoreError>((rows, bytes))
         };
-        let (commits, commit_bytes) = count(self.repo.all(Space::Commits))?;
-        let (blobs, blob_bytes) = count(self.repo.all(Space::Blobs))?;
-        let (derived, derived_bytes) = count(self.repo.all_derived())?;
         let mut tools = HashSet::new();
         self.read.scan(&self.repo.tools(&[]), &mut |key, _| {
             tools.extend(Repo::tool_parts(key).map(|(tool, _)| tool));
             Ok(ControlFlow::Continue(()))
         })?;
-        Ok(StoreStats {
-            commits,
-            blobs,
-            blob_bytes,
-            commit_bytes,
-            toolsets: count(self.repo.toolsets(&[]))?.0,
-            tools: tools.len() as u64,
-            refs: count(self.repo.refs(""))?.0,
-            log_entries: count(self.repo.all(Space::Log))?.0,
-            derived,
-            derived_bytes,
-            disk_bytes: 0,
-        })
+        let mut stats = StoreStats::default();
+        (stats.commits, stats.commit_bytes) = count(self.repo.all(Space::Commits))?;
+        (stats.blobs, stats.blob_bytes) = count(self.repo.all(Space::Blobs))?;
+        (stats.derived, stats.derived_bytes) = count(self.repo.all_derived())?;
+        (stats.toolsets, _) = count(self.repo.toolsets(&[]))?;
+        (stats.refs, _) = count(self.repo.refs(""))?;
+        (stats.log_entries, _) = count(self.repo.all(Space::Log))?;
+        stats.tools = tools.len() as u64;
+        Ok(stats)
     }
 }
 

@@ -1,7 +1,7 @@
 //! From an older format to the newest: numbered steps, a copy first, each step whole or not at all.
 
 use super::{Durability, KvBatch, KvEngine, KvEntry, KvOutcome, KvRead, Space, keys, value};
-use crate::store::{StoreError, StoreErrorKind, StoreResult};
+use tract_core::store::{StoreError, StoreErrorKind, StoreResult};
 
 /// What brings a store from one format to the next.
 #[doc(hidden)]
@@ -114,7 +114,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::kv::{MemoryEngine, Scan};
+    use crate::{MemoryEngine, Scan};
 
     /// Remembers when it was asked for a copy, and what a key held then.
     #[derive(Default)]

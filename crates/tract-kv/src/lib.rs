@@ -12,7 +12,7 @@
 //! use std::path::Path;
 //! use std::sync::{Arc, Mutex, PoisonError};
 //! use tract_core::StoreResult;
-//! use tract_core::kv::{Durability, KvBatch, KvEngine, KvMap, KvOutcome, KvRead, KvStore};
+//! use tract_kv::{Durability, KvBatch, KvEngine, KvMap, KvOutcome, KvRead, KvStore};
 //!
 //! pub struct Journal(Mutex<(File, Arc<KvMap>)>);
 //!
@@ -59,6 +59,8 @@
 //! # KvStore::new(Journal::open(&dir.path().join("journal"))?)?;
 //! # Ok::<(), tract_core::StoreError>(())
 //! ```
+
+#![forbid(unsafe_code)]
 
 mod batch;
 mod check;

@@ -10,10 +10,10 @@ use super::read::{self, View, scan_keys};
 use super::survey::{Survey, tool_name};
 use super::value::{self, Segment, Sighting, State};
 use super::{KvEngine, KvRead, KvStore, Space};
-use crate::batch::DerivedKind;
-use crate::id::RepoName;
-use crate::refs::LogEntry;
-use crate::store::{LogQuery, StoreResult};
+use tract_core::batch::DerivedKind;
+use tract_core::id::RepoName;
+use tract_core::refs::LogEntry;
+use tract_core::store::{LogQuery, StoreResult};
 
 impl<E: KvEngine> KvStore<E> {
     /// Builds anew what is derived; objects, refs and their log stay as they are.

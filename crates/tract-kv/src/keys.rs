@@ -20,8 +20,8 @@
 //! them, they are empty, or (derived rows) their writer put one in.
 
 use super::{Scan, Space};
-use crate::batch::DerivedKind;
-use crate::id::{BlobId, RepoName, ToolId, ToolsetId};
+use tract_core::batch::DerivedKind;
+use tract_core::id::{BlobId, RepoName, ToolId, ToolsetId};
 
 /// Where a commit or a blob lies: the segment's number and the position in it.
 pub(super) fn place(segment: u32, position: u32) -> u64 {

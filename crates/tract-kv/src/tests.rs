@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::value;
 use super::*;
-use crate::batch::{Applied, Batch, DerivedKind, DerivedRow, ToolRow};
-use crate::commit::{By, Commit, CommitRecord, Op};
-use crate::id::{BatchId, CommitId, OperationId, RepoName};
-use crate::object::{Blob, ObjectId, ToolEntry, Toolset};
-use crate::refs::{Expect, LogNote, RefEdit, RefName, RefTarget};
-use crate::schema::ToolSchema;
-use crate::store::{
+use tract_core::batch::{Applied, Batch, DerivedKind, DerivedRow, ToolRow};
+use tract_core::commit::{By, Commit, CommitRecord, Op};
+use tract_core::id::{BatchId, CommitId, OperationId, RepoName};
+use tract_core::object::{Blob, ObjectId, ToolEntry, Toolset};
+use tract_core::refs::{Expect, LogNote, RefEdit, RefName, RefTarget};
+use tract_core::schema::ToolSchema;
+use tract_core::store::{
     BlobKey, BlockingStore, Hint, LogQuery, Step, StoreError, StoreErrorKind, StoreResult, Walk,
 };
 
@@ -122,7 +122,10 @@ fn read_all<E: KvEngine>(store: &KvStore<E>, commits: &[Commit]) -> StoreResult<
     let hinted: Vec<_> = page
         .steps
         .iter()
-        .map(|step| crate::store::BlobKey { id: step.commit.content.unwrap(), hint: step.content })
+        .map(|step| tract_core::store::BlobKey {
+            id: step.commit.content.unwrap(),
+            hint: step.content,
+        })
         .collect();
     let tool = ToolSchema::parse(TOOL).unwrap();
     Ok(format!(

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use super::Space;
 use super::keys::Repo;
 use super::read::View;
-use crate::id::BlobId;
-use crate::object::Blob;
-use crate::parallel;
-use crate::store::{BlobKey, StoreResult};
+use tract_core::id::BlobId;
+use tract_core::object::Blob;
+use tract_core::parallel;
+use tract_core::store::{BlobKey, StoreResult};
 
 /// How many places a scan may pass over between two that are asked for.
 const GAP: u64 = 4;
@@ -98,8 +98,8 @@ fn run_of(keys: &[BlobKey]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash;
-    use crate::store::Hint;
+    use tract_core::hash;
+    use tract_core::store::Hint;
 
     fn runs(hints: &[u64]) -> Vec<usize> {
         let key = |place: &u64| BlobKey { id: hash::blob(b"x"), hint: Some(Hint(*place)) };

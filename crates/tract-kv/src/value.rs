@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
-use crate::id::{BatchId, BlobId, CommitId, OperationId};
-use crate::refs::{LogNote, RefName, RefTarget};
+use tract_core::id::{BatchId, BlobId, CommitId, OperationId};
+use tract_core::refs::{LogNote, RefName, RefTarget};
 
 /// Bytes of a checksum: enough to find accidents; tampering is found by the hashes of objects.
 pub(super) const CHECKSUM: usize = 8;

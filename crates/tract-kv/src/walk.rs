@@ -8,12 +8,12 @@ use super::Space;
 use super::keys::{self, Repo};
 use super::read::{Found, View};
 use super::value::{self, Segment};
-use crate::batch::DerivedKind;
-use crate::commit::Commit;
-use crate::id::CommitId;
-use crate::object::ObjectId;
-use crate::parallel;
-use crate::store::{Hint, Step, StoreError, StoreResult, Walk, WalkPage};
+use tract_core::batch::DerivedKind;
+use tract_core::commit::Commit;
+use tract_core::id::CommitId;
+use tract_core::object::ObjectId;
+use tract_core::parallel;
+use tract_core::store::{Hint, Step, StoreError, StoreResult, Walk, WalkPage};
 
 /// How many records are read and decoded before they are looked at; few at first where a walk ends
 /// at a commit that it may soon come to.

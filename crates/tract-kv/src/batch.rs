@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::value::{self, Reader};
 use super::{KvMap, KvOutcome, KvRead, Space};
-use crate::store::{StoreError, StoreErrorKind, StoreResult};
+use tract_core::store::{StoreError, StoreErrorKind, StoreResult};
 
 /// A key, and what it holds or becomes; `None` is absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct KvEntry {
 /// A write: what keys must hold, and what they become.
 ///
 /// ```
-/// use tract_core::kv::{KvBatch, KvEntry, KvMap, KvOutcome, KvRead, Space};
+/// use tract_kv::{KvBatch, KvEntry, KvMap, KvOutcome, KvRead, Space};
 /// let mut batch = KvBatch::default();
 /// batch.requires.push(KvEntry { space: Space::Small, key: "n".into(), value: None });
 /// batch.writes.push(KvEntry { space: Space::Small, key: "n".into(), value: Some("1".into()) });

@@ -6,7 +6,7 @@ use std::ops::{Bound, ControlFlow};
 use bytes::Bytes;
 
 use super::{KvRead, Scan, Space, Visit};
-use crate::store::StoreResult;
+use tract_core::store::StoreResult;
 
 /// The keys of all spaces, in memory. Keys and values are shared, so that cloning copies no
 /// bytes, but it is linear in the number of keys.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::keys::Repo;
-use crate::id::CommitId;
+use tract_core::id::CommitId;
 
 /// How many are remembered at least, of the latest.
 const COMMITS: usize = 4096;

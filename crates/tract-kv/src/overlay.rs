@@ -6,7 +6,7 @@ use std::ops::{Bound, ControlFlow};
 use bytes::Bytes;
 
 use super::{KvBatch, KvEntry, KvRead, Scan, Space, Visit};
-use crate::store::StoreResult;
+use tract_core::store::StoreResult;
 
 type Staged = BTreeMap<Bytes, Option<Bytes>>;
 
