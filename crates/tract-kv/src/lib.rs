@@ -65,6 +65,7 @@
 mod batch;
 mod check;
 mod engine;
+pub mod files;
 mod keys;
 mod known;
 mod map;

@@ -11,11 +11,11 @@ use redb::{
 use tract_core::store::{Capabilities, Damage};
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
 use tract_kv::{
-    Durability, KvBatch, KvEngine, KvEntry, KvJoining, KvOutcome, KvRead, Scan, Space, Visit,
+    Durability, KvBatch, KvEngine, KvEntry, KvJoining, KvOutcome, KvRead, Scan, Space, Visit, files,
 };
 
 use crate::copy;
-use crate::error::{BACKEND, contained, engine, new, storage};
+use crate::error::{BACKEND, contained, engine, io, new, storage};
 use crate::scratch::Scratch;
 use crate::snapshot::{self, Snapshot};
 
@@ -53,7 +53,7 @@ impl fmt::Debug for RedbEngine {
 }
 
 fn closed(op: &'static str) -> StoreError {
-    new(StoreErrorKind::Unavailable, op, "the store is closed")
+    files::closed(BACKEND, op)
 }
 
 impl RedbEngine {
@@ -181,6 +181,7 @@ impl KvEngine for RedbEngine {
             transaction.commit().map_err(engine("apply"))?;
             Ok(KvOutcome::Committed)
         })
+        .map_err(files::at(&self.path))
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -206,8 +207,7 @@ impl KvEngine for RedbEngine {
                 Some(File::ReadOnly(_)) => None,
                 None => return Err(closed("check")),
             };
-            let scratch = Scratch::open(&self.path)
-                .map_err(|error| engine("check")(redb::Error::Io(error)))?;
+            let scratch = Scratch::open(&self.path).map_err(io("check"))?;
             let mut builder = Database::builder();
             builder.set_cache_size(CHECK_CACHE_BYTES);
             let mut copy = builder.create_with_backend(scratch).map_err(engine("check"))?;

@@ -2,6 +2,7 @@
 
 use redb::StorageError;
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
+use tract_kv::files;
 
 pub(crate) const BACKEND: &str = "redb";
 
@@ -31,9 +32,13 @@ pub(crate) fn engine<E: Into<redb::Error>>(op: &'static str) -> impl Fn(E) -> St
     }
 }
 
+/// Makes an error of the operating system one of the store's.
+pub(crate) fn io(op: &'static str) -> impl Fn(std::io::Error) -> StoreError {
+    move |error| engine(op)(redb::Error::Io(error))
+}
+
 fn kind(error: &redb::Error) -> StoreErrorKind {
     use redb::Error;
-    use std::io::ErrorKind;
     match error {
         Error::Corrupted(_) => StoreErrorKind::Corrupt { object: None },
         // Tables of these names with other types, or a file that no version of ours wrote.
@@ -45,44 +50,19 @@ fn kind(error: &redb::Error) -> StoreErrorKind {
         Error::RepairAborted | Error::DatabaseClosed => StoreErrorKind::Unavailable,
         Error::ValueTooLarge(_) => StoreErrorKind::TooLarge,
         Error::PreviousIo => StoreErrorKind::Poisoned,
-        Error::Io(error) => match error.kind() {
-            // Where there is no store, opening has said so before the engine is asked.
-            ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied => {
-                StoreErrorKind::Unavailable
-            }
-            ErrorKind::ReadOnlyFilesystem => StoreErrorKind::ReadOnly,
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
-                StoreErrorKind::Full
-            }
-            // The file ends before a page that it should hold.
-            ErrorKind::UnexpectedEof => StoreErrorKind::Corrupt { object: None },
-            _ => StoreErrorKind::Engine,
-        },
+        Error::Io(error) => files::io_kind(error),
         _ => StoreErrorKind::Engine,
     }
 }
 
-/// Names the place in an error that says that it cannot be opened, read or written.
-pub(crate) fn at(path: &std::path::Path) -> impl Fn(StoreError) -> StoreError {
-    move |mut error| {
-        if matches!(error.kind, StoreErrorKind::Unavailable | StoreErrorKind::ReadOnly) {
-            error.message = format!("{}: {}", path.display(), error.message);
-        }
-        error
-    }
-}
-
-/// Calls redb, which panics on some damaged files: that is an answer too.
+/// Calls redb, whose panics are answers too.
 pub(crate) fn contained<T>(
     op: &'static str,
     call: impl FnOnce() -> StoreResult<T>,
 ) -> StoreResult<T> {
     // What redb leaves behind it marks itself: a transaction that is dropped while unwinding
     // makes the next opening repair the file, and its own locks are poisoned.
-    tract_core::contained(call).unwrap_or_else(|panic| {
-        let message = format!("the file is damaged: {panic}");
-        Err(new(StoreErrorKind::Corrupt { object: None }, op, message))
-    })
+    files::contained(BACKEND, op, call)
 }
 
 /// Makes an error of reading pages one of the store's.

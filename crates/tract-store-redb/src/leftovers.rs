@@ -3,11 +3,11 @@
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
+use tract_kv::files;
+
 /// Returns the name under which this process makes a file.
 pub(crate) fn unfinished(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    path.with_file_name(name)
+    files::sibling(path, &format!(".{}.new", std::process::id()))
 }
 
 /// Removes the files that others began to make in place of this one and did not finish. A file that

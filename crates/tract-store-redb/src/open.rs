@@ -1,16 +1,15 @@
 //! Opening: what lies at the path decides.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use redb::{Builder, Database, ReadableDatabase, TableHandle};
 use tract_core::store::Threaded;
-use tract_core::{StoreError, StoreErrorKind, StoreResult};
-use tract_kv::{KvStore, Space};
+use tract_core::{StoreErrorKind, StoreResult};
+use tract_kv::{KvStore, Space, files};
 
 use crate::RedbOptions;
 use crate::engine::{File, RedbEngine, table};
-use crate::error::{at, contained, engine, new, storage};
+use crate::error::{BACKEND, contained, engine, io, new, storage};
 use crate::{header, leftovers};
 
 /// A store in one redb file.
@@ -29,22 +28,19 @@ pub fn open(path: impl AsRef<Path>, options: &RedbOptions) -> StoreResult<Thread
 }
 
 pub(crate) fn open_engine(path: &Path, options: &RedbOptions) -> StoreResult<RedbEngine> {
-    let path = std::path::absolute(path).map_err(|error| {
-        new(StoreErrorKind::Invalid, "open", "the path is empty").with_source(error)
-    })?;
-    let opened = open_file(&path, options).map_err(at(&path));
+    let path = files::absolute(BACKEND, path)?;
+    let opened = open_file(&path, options).map_err(files::at(&path));
     Ok(RedbEngine::new(path.clone(), options.quick_repair, opened?))
 }
 
 fn open_file(path: &Path, options: &RedbOptions) -> StoreResult<File> {
     let exists = look(path)?;
     if !exists && (!options.create || options.read_only) {
-        let message = format!("there is no store at {}", path.display());
-        return Err(new(StoreErrorKind::NoStore, "open", message));
+        return Err(files::no_store(BACKEND, path));
     }
     let mut builder = Database::builder();
     builder.set_cache_size(options.cache_bytes);
-    patiently(options.busy_timeout, || {
+    files::open_patiently(options.busy_timeout, || {
         contained("open", || {
             if options.read_only {
                 return read_only(&builder, path);
@@ -82,25 +78,6 @@ fn is_unwritable(error: &redb::DatabaseError) -> bool {
     }
 }
 
-/// Tries again while the file is open elsewhere: there is no way to wait for its lock.
-fn patiently(timeout: Duration, mut open: impl FnMut() -> StoreResult<File>) -> StoreResult<File> {
-    let start = Instant::now();
-    let mut pause = Duration::from_millis(1);
-    loop {
-        match open() {
-            Err(error) if error.kind == StoreErrorKind::Busy && start.elapsed() < timeout => {
-                std::thread::sleep(pause.min(timeout.saturating_sub(start.elapsed())));
-                pause = (pause * 2).min(Duration::from_millis(50));
-            }
-            opened => return opened,
-        }
-    }
-}
-
-fn io(error: std::io::Error) -> StoreError {
-    engine("open")(redb::Error::Io(error))
-}
-
 /// Says whether there is a file that may be a store; an empty one is none yet.
 fn look(path: &Path) -> StoreResult<bool> {
     use std::io::Read;
@@ -111,7 +88,7 @@ fn look(path: &Path) -> StoreResult<bool> {
     let metadata = match std::fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(io(error)),
+        Err(error) => return Err(io("open")(error)),
     };
     if metadata.is_dir() {
         return not_a_store("a folder");
@@ -120,8 +97,8 @@ fn look(path: &Path) -> StoreResult<bool> {
         return Ok(false);
     }
     let mut start = Vec::new();
-    let file = std::fs::File::open(path).map_err(io)?;
-    file.take(header::LEN).read_to_end(&mut start).map_err(io)?;
+    let file = std::fs::File::open(path).map_err(io("open"))?;
+    file.take(header::LEN).read_to_end(&mut start).map_err(io("open"))?;
     if !start.starts_with(header::MAGIC) {
         return not_a_store("another file");
     }
@@ -136,14 +113,14 @@ fn look(path: &Path) -> StoreResult<bool> {
 /// leaves no half of a file, and of two who make one at once the second opens the first one's.
 fn create(builder: &Builder, path: &Path) -> StoreResult<File> {
     let folder = path.parent().unwrap_or(path);
-    std::fs::create_dir_all(folder).map_err(io)?;
+    std::fs::create_dir_all(folder).map_err(io("open"))?;
     leftovers::remove(path);
     if !path.exists() {
         let beside = leftovers::unfinished(path);
         let made = builder.create(&beside).map_err(engine("open"))?;
         made.close().map_err(engine("open"))?;
         let linked = std::fs::hard_link(&beside, path);
-        std::fs::remove_file(&beside).map_err(io)?;
+        std::fs::remove_file(&beside).map_err(io("open"))?;
         match linked {
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
@@ -154,10 +131,8 @@ fn create(builder: &Builder, path: &Path) -> StoreResult<File> {
     // An empty file becomes a database where it lies.
     let file = builder.create(path).map_err(engine("open"))?;
     check_tables(&file)?;
-    // The name must last as well. Some systems cannot flush a folder, and then need not.
-    if let Ok(folder) = std::fs::File::open(folder) {
-        let _ = folder.sync_all();
-    }
+    // The name must last as well.
+    files::sync_folder(folder);
     Ok(File::Writable(file))
 }
 

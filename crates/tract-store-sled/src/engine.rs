@@ -10,10 +10,12 @@ use bytes::Bytes;
 use sled::{Db, Tree};
 use tract_core::store::{Capabilities, Damage};
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
-use tract_kv::{Durability, KvBatch, KvEngine, KvEntry, KvOutcome, KvRead, Scan, Space, Visit};
+use tract_kv::{
+    Durability, KvBatch, KvEngine, KvEntry, KvOutcome, KvRead, Scan, Space, Visit, files,
+};
 
 use crate::copy;
-use crate::error::{BACKEND, at, contained, engine, io, new};
+use crate::error::{BACKEND, contained, engine, io, new};
 use crate::flush::Flush;
 
 /// The opened folder. Everything is in one tree, so that one batch of sled's is one write.
@@ -46,7 +48,7 @@ impl State {
         match self {
             Self::Open(folder) => Ok(folder),
             Self::Failed { cause, .. } => Err(failed(op, cause)),
-            Self::Closed => Err(closed(op)),
+            Self::Closed => Err(files::closed(BACKEND, op)),
         }
     }
 }
@@ -62,10 +64,6 @@ impl fmt::Debug for SledEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SledEngine").field("path", &self.path).finish_non_exhaustive()
     }
-}
-
-fn closed(op: &'static str) -> StoreError {
-    new(StoreErrorKind::Unavailable, op, "the store is closed")
 }
 
 fn failed(op: &'static str, cause: &str) -> StoreError {
@@ -176,9 +174,11 @@ impl KvEngine for SledEngine {
             return Ok(conflict);
         }
         let State::Open(mut folder) = std::mem::replace(&mut *state, State::Closed) else {
-            return Err(closed("apply"));
+            return Err(files::closed(BACKEND, "apply"));
         };
-        match contained("apply", || put(&mut folder, batch, durability)).map_err(at(&self.path)) {
+        match contained("apply", || put(&mut folder, batch, durability))
+            .map_err(files::at(&self.path))
+        {
             Ok(()) => {
                 *state = State::Open(folder);
                 Ok(KvOutcome::Committed)

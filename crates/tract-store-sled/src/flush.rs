@@ -11,6 +11,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use tract_kv::files::sync_folder;
+
 /// The files of one sled folder.
 #[derive(Debug)]
 pub(crate) struct Flush {
@@ -81,12 +83,5 @@ impl Flush {
         }
         self.flushed = found;
         Ok(())
-    }
-}
-
-/// Makes names durable, where the system can and then has to.
-fn sync_folder(folder: &Path) {
-    if let Ok(folder) = File::open(folder) {
-        let _ = folder.sync_all();
     }
 }

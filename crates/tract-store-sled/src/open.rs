@@ -2,15 +2,14 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use tract_core::store::Threaded;
 use tract_core::{StoreErrorKind, StoreResult};
-use tract_kv::KvStore;
+use tract_kv::{KvStore, files};
 
 use crate::SledOptions;
 use crate::engine::{Folder, SledEngine};
-use crate::error::{at, contained, engine, io, new};
+use crate::error::{BACKEND, contained, engine, io, new};
 use crate::flush::Flush;
 
 /// A store in one sled folder.
@@ -34,21 +33,19 @@ pub fn open(path: impl AsRef<Path>, options: &SledOptions) -> StoreResult<Thread
 }
 
 pub(crate) fn open_engine(path: &Path, options: &SledOptions) -> StoreResult<SledEngine> {
-    let path = std::path::absolute(path).map_err(|error| {
-        new(StoreErrorKind::Invalid, "open", "the path is empty").with_source(error)
-    })?;
-    if !look(&path).map_err(at(&path))? {
+    let path = files::absolute(BACKEND, path)?;
+    if !look(&path).map_err(files::at(&path))? {
         if !options.create {
-            let message = format!("there is no store at {}", path.display());
-            return Err(new(StoreErrorKind::NoStore, "open", message));
+            return Err(files::no_store(BACKEND, &path));
         }
         if path.is_dir() {
-            remove_unfinished(&path).map_err(io("open")).map_err(at(&path))?;
+            remove_unfinished(&path).map_err(io("open")).map_err(files::at(&path))?;
         }
     }
-    let folder =
-        patiently(options.busy_timeout, || contained("open", || open_folder(&path, options)))
-            .map_err(at(&path))?;
+    let folder = files::open_patiently(options.busy_timeout, || {
+        contained("open", || open_folder(&path, options))
+    })
+    .map_err(files::at(&path))?;
     Ok(SledEngine::new(path, folder))
 }
 
@@ -95,24 +92,6 @@ fn remove_unfinished_snapshots(folder: &Path) {
 fn is_unfinished_snapshot(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     name.starts_with(b"snap.") && name.ends_with(b".generating")
-}
-
-/// Tries again while the folder is open elsewhere: there is no way to wait for its lock.
-fn patiently(
-    timeout: Duration,
-    mut open: impl FnMut() -> StoreResult<Folder>,
-) -> StoreResult<Folder> {
-    let start = Instant::now();
-    let mut pause = Duration::from_millis(1);
-    loop {
-        match open() {
-            Err(error) if error.kind == StoreErrorKind::Busy && start.elapsed() < timeout => {
-                std::thread::sleep(pause.min(timeout.saturating_sub(start.elapsed())));
-                pause = (pause * 2).min(Duration::from_millis(50));
-            }
-            opened => return opened,
-        }
-    }
 }
 
 /// Says whether there is a folder that may be a store; an empty or half made one is none yet.

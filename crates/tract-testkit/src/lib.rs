@@ -37,6 +37,7 @@ mod scale;
 #[cfg(feature = "proptest")]
 pub mod strategies;
 mod suite;
+pub mod upgrade;
 mod watched;
 
 #[cfg(feature = "proptest")]

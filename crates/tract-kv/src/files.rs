@@ -1,0 +1,147 @@
+//! What engines that keep their keys in files share: opening, copies, errors.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use tract_core::{StoreError, StoreErrorKind, StoreResult};
+
+/// Makes a path absolute, so that it names the same place whatever the current folder becomes.
+///
+/// # Errors
+/// `Invalid` when it is empty.
+pub fn absolute(backend: &'static str, path: &Path) -> StoreResult<PathBuf> {
+    std::path::absolute(path).map_err(|error| {
+        StoreError::new(StoreErrorKind::Invalid, backend, "open", "the path is empty")
+            .with_source(error)
+    })
+}
+
+/// Makes the error of opening where no store is.
+pub fn no_store(backend: &'static str, path: &Path) -> StoreError {
+    let message = format!("there is no store at {}", path.display());
+    StoreError::new(StoreErrorKind::NoStore, backend, "open", message)
+}
+
+/// Makes the error of calling an engine that was closed.
+pub fn closed(backend: &'static str, op: &'static str) -> StoreError {
+    StoreError::new(StoreErrorKind::Unavailable, backend, op, "the store is closed")
+}
+
+/// Opens again while the answer is `Busy`, until the timeout: there is no way to wait for the lock of
+/// a file.
+///
+/// # Errors
+/// Those of `open`; `Busy` after the timeout.
+pub fn open_patiently<T>(
+    timeout: Duration,
+    mut open: impl FnMut() -> StoreResult<T>,
+) -> StoreResult<T> {
+    let start = Instant::now();
+    let mut pause = Duration::from_millis(1);
+    loop {
+        match open() {
+            Err(error) if error.kind == StoreErrorKind::Busy && start.elapsed() < timeout => {
+                std::thread::sleep(pause.min(timeout.saturating_sub(start.elapsed())));
+                pause = (pause * 2).min(Duration::from_millis(50));
+            }
+            opened => return opened,
+        }
+    }
+}
+
+/// Returns what an error of the operating system is to a store that was found when it was opened.
+pub fn io_kind(error: &io::Error) -> StoreErrorKind {
+    match error.kind() {
+        // Where there is no store, opening has said so before the engine is asked.
+        ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied => {
+            StoreErrorKind::Unavailable
+        }
+        ErrorKind::ReadOnlyFilesystem => StoreErrorKind::ReadOnly,
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+            StoreErrorKind::Full
+        }
+        // The file ends before a page that it should contain.
+        ErrorKind::UnexpectedEof => StoreErrorKind::Corrupt { object: None },
+        _ => StoreErrorKind::Engine,
+    }
+}
+
+/// Names the place in an error that says that it cannot be opened, read or written, or is full.
+pub fn at(path: &Path) -> impl Fn(StoreError) -> StoreError {
+    use StoreErrorKind::{Full, ReadOnly, Unavailable};
+    move |mut error| {
+        if matches!(error.kind, Unavailable | ReadOnly | Full) {
+            error.message = format!("{}: {}", path.display(), error.message);
+        }
+        error
+    }
+}
+
+/// Calls an engine that panics on damaged files or on errors of the disk: that is an answer too. The
+/// caller writes no more through an engine that panicked in a write; what is read is hashed.
+///
+/// # Errors
+/// Those of the call; for a panic `Full` or `Engine` where its message contains an error of the
+/// operating system, else `Corrupt`.
+pub fn contained<T>(
+    backend: &'static str,
+    op: &'static str,
+    call: impl FnOnce() -> StoreResult<T>,
+) -> StoreResult<T> {
+    const FULL: [&str; 3] = ["StorageFull", "QuotaExceeded", "FileTooLarge"];
+    tract_core::contained(call).unwrap_or_else(|panic| {
+        // The message of an `unwrap` is all that is left of an error of the operating system.
+        let of_disk = panic.contains("Os { code: ");
+        let (kind, what) = if of_disk && FULL.iter().any(|full| panic.contains(full)) {
+            (StoreErrorKind::Full, "the disk is full")
+        } else if of_disk {
+            (StoreErrorKind::Engine, "the disk failed")
+        } else {
+            (StoreErrorKind::Corrupt { object: None }, "its files are damaged")
+        };
+        Err(StoreError::new(kind, backend, op, format!("{what}: {panic}")))
+    })
+}
+
+/// Returns the path next to a store whose name has this end.
+pub fn sibling(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(end);
+    path.with_file_name(name)
+}
+
+/// Makes the names in a folder durable. Where folders cannot be flushed, they need not be.
+pub fn sync_folder(folder: &Path) {
+    if let Ok(folder) = std::fs::File::open(folder) {
+        let _ = folder.sync_all();
+    }
+}
+
+/// Has `write` make a whole and durable copy of a store, named `PATH.format-N`, unless that exists.
+/// It gets its name when it is whole.
+///
+/// # Errors
+/// Those of `write`, or of the operating system.
+pub fn keep_copy(
+    path: &Path,
+    format: u32,
+    io: impl Fn(io::Error) -> StoreError,
+    write: impl FnOnce(&Path) -> StoreResult<()>,
+) -> StoreResult<()> {
+    let copy = sibling(path, &format!(".format-{format}"));
+    if copy.exists() {
+        return Ok(());
+    }
+    let part = sibling(path, &format!(".format-{format}.{}.part", std::process::id()));
+    let removed =
+        if part.is_dir() { std::fs::remove_dir_all(&part) } else { std::fs::remove_file(&part) };
+    match removed {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(io(error)),
+        _ => {}
+    }
+    write(&part)?;
+    std::fs::rename(&part, &copy).map_err(io)?;
+    path.parent().into_iter().for_each(sync_folder);
+    Ok(())
+}

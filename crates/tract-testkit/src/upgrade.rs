@@ -1,0 +1,62 @@
+//! What becomes of a store over ordered keys that an earlier version wrote.
+
+use std::path::Path;
+
+use tract_core::store::{BlockingStore, Threaded, Walk};
+use tract_core::{Applied, RefTarget, RepoName, StoreErrorKind, StoreResult};
+use tract_kv::{FORMAT, KvEngine, KvEntry, KvRead, KvStep, KvStore, Space, migrate};
+
+use crate::fixtures::{advance, batch, branch, push};
+
+const KEY: &[u8] = b"\0newer";
+
+/// The step to a format after the present one, which has one key more.
+pub const NEXT: KvStep = KvStep {
+    from: FORMAT,
+    writes: |read: &dyn KvRead| {
+        assert_eq!(read.get(Space::Small, KEY)?, None);
+        Ok(vec![KvEntry { space: Space::Small, key: KEY.into(), value: Some("here".into()) }])
+    },
+};
+
+/// Makes a store in an empty folder, brings it to a format after the present one, and holds what is
+/// there against what must be: the store is newer than this build, and a copy of it as it was lies
+/// next to it, alone.
+///
+/// `open` makes the store where there is none; `open_engine` opens the engine of one.
+///
+/// # Panics
+/// When something is otherwise.
+pub fn keeps_a_copy<E: KvEngine>(
+    path: &Path,
+    open: impl Fn(&Path) -> StoreResult<Threaded<KvStore<E>>>,
+    open_engine: impl Fn(&Path) -> StoreResult<E>,
+) {
+    let (repo, next) = (RepoName::default(), FORMAT + 1);
+    let store = open(path).expect("it is made");
+    let mut write = batch("commit");
+    let head = push(&mut write, None, "from an earlier format").id();
+    write.refs.push(advance("main", None, head));
+    let done = store.store().apply_group(&[(repo.clone(), write)]);
+    assert!(matches!(done[..], [Ok(Applied::Done)]), "{done:?}");
+    store.store().close().expect("it closes");
+    drop(store);
+
+    let engine = open_engine(path).expect("it opens");
+    migrate(&engine, &[NEXT], next).expect("it is upgraded");
+    migrate(&engine, &[NEXT], next).expect("there is nothing to do");
+    let added = engine.read().expect("a snapshot").get(Space::Small, KEY);
+    assert_eq!(added.expect("it is read"), Some("here".into()));
+    drop(engine);
+
+    let error = open(path).expect_err("it is newer");
+    assert_eq!(error.kind, StoreErrorKind::TooNew { found: next, known: FORMAT });
+    let copy = open(&tract_kv::files::sibling(path, &format!(".format-{FORMAT}")));
+    let copy = copy.expect("the copy opens");
+    let refs = copy.store().refs(&repo, &[branch("main")]).expect("refs");
+    assert_eq!(refs, [Some(RefTarget::Commit(head))]);
+    assert_eq!(copy.store().walk(&repo, Walk::from(head)).expect("a history").steps.len(), 1);
+    assert_eq!(copy.store().check(&repo, false).expect("it is checked"), []);
+    let folder = path.parent().expect("a folder");
+    assert_eq!(std::fs::read_dir(folder).expect("a folder").count(), 2);
+}
