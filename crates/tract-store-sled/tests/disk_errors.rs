@@ -29,8 +29,11 @@ fn say(line: std::fmt::Arguments<'_>) {
 
 fn appending(parent: Option<CommitId>, size: usize) -> (Batch, CommitId) {
     let mut write = batch("commit");
-    // Text that does not get shorter when it is compressed.
-    let mut random = 0x9E37_79B9_7F4A_7C15_u64 ^ size as u64;
+    // Text of its own, that does not get shorter when it is compressed.
+    let mut random = 0x9E37_79B9_7F4A_7C15_u64;
+    for byte in parent.iter().flat_map(|parent| *parent.as_bytes()) {
+        random = random.rotate_left(8) ^ u64::from(byte);
+    }
     let text: String = std::iter::repeat_with(|| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         char::from(b'0' + (random >> 58) as u8)
@@ -179,7 +182,7 @@ fn limited(kib: usize) -> Command {
 fn a_full_disk_is_a_typed_error_and_loses_nothing_that_was_acknowledged() {
     let folder = tempfile::tempdir().expect("a folder");
     // Values in sled's log, and values in files of their own, one of which does not fit.
-    for (size, kib) in [(60_000, 256), (300_000, 200), (300_000, 2)] {
+    for (size, kib) in [(60_000, 128), (300_000, 200), (300_000, 2)] {
         let what = format!("messages of {size} bytes, files of {kib} KiB");
         let folder = folder.path().join(format!("{size}-{kib}"));
         let report = run(limited(kib), &folder, size);
