@@ -155,6 +155,21 @@ pub(crate) fn text_or_stdin(text: Option<String>) -> Outcome<String> {
     }
 }
 
+/// Returns a text that replaces another one: given on the command line, or what standard input has
+/// when it is absent or `-`. An input that is empty replaces nothing: it is how a script fails.
+///
+/// # Errors
+/// `empty_input` when standard input has nothing.
+pub(crate) fn replacement(text: Option<String>) -> Outcome<String> {
+    let is_given = text.as_deref().is_some_and(|text| text != "-");
+    let text = text_or_stdin(text)?;
+    if text.is_empty() && !is_given {
+        return Err(Failure::no("empty_input", "standard input is empty; nothing was changed")
+            .note("give the text after REV; \"\" makes the message empty"));
+    }
+    Ok(text)
+}
+
 /// Reads a time as `--at` takes it.
 ///
 /// # Errors

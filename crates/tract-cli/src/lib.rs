@@ -6,6 +6,7 @@
 mod args;
 mod context;
 mod definitions;
+mod editor;
 mod escape;
 mod failure;
 mod help;

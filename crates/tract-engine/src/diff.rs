@@ -7,6 +7,9 @@ use similar::{Algorithm, DiffOp, TextDiff, capture_diff_slices};
 use tract_compile::Compiled;
 use tract_core::{CommitId, Content, JsonText, Message, Part, json};
 
+use crate::diff_line::DiffLineKind::{Added, Changed, Context, Heading, Removed, Summary};
+use crate::diff_line::{DiffLine, DiffLineKind, write_lines};
+use crate::log::one_line;
 use crate::tools::{SchemaDiff, ToolDiff, tool_diff};
 
 /// One message that differs.
@@ -24,6 +27,8 @@ pub enum MessageChange {
     Removed {
         /// Its place in the first context, from 1.
         place: usize,
+        /// The number of messages of the second context before it: its place there.
+        after: usize,
         /// The message.
         message: Box<Message>,
     },
@@ -154,10 +159,12 @@ fn messages(old: &[&Message], new: &[&Message]) -> (Vec<MessageChange>, usize) {
             }
         }
         left.reverse();
-        let removed = left
-            .into_iter()
-            .map(|place| MessageChange::Removed { place: place + 1, message: boxed(old[place]) });
-        changes.extend(removed);
+        let after = op.new_range().end;
+        changes.extend(left.into_iter().map(|place| MessageChange::Removed {
+            place: place + 1,
+            after,
+            message: boxed(old[place]),
+        }));
     }
     (changes, unchanged)
 }
@@ -245,44 +252,99 @@ fn config(before: Option<&JsonText>, after: Option<&JsonText>) -> Vec<ConfigChan
         .collect()
 }
 
-impl fmt::Display for Diff {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for change in &self.messages {
-            match change {
-                MessageChange::Added { place, message } => {
-                    writeln!(f, "+ #{place} {}", message.role)?;
-                    plain(message).lines().try_for_each(|line| writeln!(f, "+ {line}"))?;
+impl MessageChange {
+    fn lines(&self, out: &mut Vec<DiffLine>) {
+        let mut line = |kind, text: &str| out.push(DiffLine::new(kind, text));
+        match self {
+            Self::Added { place, message } => {
+                line(Heading, &format!("#{place} {}, added", named(message)));
+                plain(message).lines().for_each(|text| line(Added, text));
+            }
+            Self::Removed { after, message, .. } => {
+                let place = match after {
+                    0 => "before #1".to_owned(),
+                    after => format!("after #{after}"),
+                };
+                line(Heading, &format!("{place}: {}, removed", named(message)));
+                plain(message).lines().for_each(|text| line(Removed, text));
+            }
+            Self::Changed { place, before, after, text } => {
+                let mut heading = format!("#{place} {}", named(after));
+                if before.commit != after.commit {
+                    heading += &format!(", was {}", before.commit.short());
                 }
-                MessageChange::Removed { place, message } => {
-                    writeln!(f, "- #{place} {}", message.role)?;
-                    plain(message).lines().try_for_each(|line| writeln!(f, "- {line}"))?;
+                if before.role != after.role {
+                    heading += &format!(", role was {}", one_line(before.role.as_str(), NAME));
                 }
-                MessageChange::Changed { place, before, after, text } => {
-                    match before.role == after.role {
-                        true => writeln!(f, "~ #{place} {}", after.role)?,
-                        false => writeln!(f, "~ #{place} {} → {}", before.role, after.role)?,
-                    }
-                    f.write_str(text)?;
-                }
+                line(Heading, &heading);
+                hunks(text, &mut line);
             }
         }
-        if !self.tools.is_empty() {
-            writeln!(f, "tools\n{}", self.tools)?;
+    }
+}
+
+/// Characters of a name in a heading.
+const NAME: usize = 80;
+
+fn named(message: &Message) -> String {
+    format!("{} {}", one_line(message.role.as_str(), NAME), message.commit.short())
+}
+
+/// Gives the lines of a unified diff; where lines that are equal were left out, `…` says so.
+fn hunks(unified: &str, line: &mut impl FnMut(DiffLineKind, &str)) {
+    let mut is_first = true;
+    for text in unified.lines() {
+        let mut rest = text.chars();
+        match rest.next() {
+            Some('+') => line(Added, rest.as_str()),
+            Some('-') => line(Removed, rest.as_str()),
+            Some('@') => {
+                // The first hunk of a text need not say that there is more above it.
+                if !std::mem::take(&mut is_first) {
+                    line(Context, "…");
+                }
+            }
+            _ => line(Context, rest.as_str()),
         }
+    }
+}
+
+impl Diff {
+    /// Returns the lines that `Display` writes.
+    ///
+    /// Messages are numbered as in the second context, so that `B#n` names what is shown; a message
+    /// that it no longer has comes after the number of the one before it.
+    pub fn lines(&self) -> Vec<DiffLine> {
+        let mut out = Vec::new();
+        self.messages.iter().for_each(|change| change.lines(&mut out));
+        out.extend(self.tools.lines());
         for ConfigChange { key, before, after } in &self.config {
             let value = |value: &Option<JsonText>| match value {
-                Some(value) => value.to_string(),
+                Some(value) => one_line(value.as_str(), NAME),
                 None => "absent".to_owned(),
             };
-            writeln!(f, "config {key}: {} → {}", value(before), value(after))?;
+            let key = one_line(key, NAME);
+            let text = format!("{key}: {} → {}", value(before), value(after));
+            out.push(DiffLine::new(Changed, text));
+        }
+        if self.is_empty() {
+            out.push(DiffLine::new(Heading, "no difference"));
         }
         let (before, after) = self.token_counts;
-        let delta = self.token_delta();
-        write!(
-            f,
-            "{} messages unchanged, {before} → {after} tokens ({delta:+})",
-            self.unchanged_count
-        )
+        let plural = if self.unchanged_count == 1 { "" } else { "s" };
+        let summary = format!(
+            "{} message{plural} unchanged, {before} → {after} tokens ({:+})",
+            self.unchanged_count,
+            self.token_delta()
+        );
+        out.push(DiffLine::new(Summary, summary));
+        out
+    }
+}
+
+impl fmt::Display for Diff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_lines(f, &self.lines())
     }
 }
 
@@ -339,7 +401,7 @@ mod tests {
         check(
             vec![message(1, Content::user("one\ntwo")), message(2, Content::assistant("ok"))],
             vec![message(1, Content::user("one\n2")), message(2, Content::assistant("ok"))],
-            "~ #1 user\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n1 messages unchanged, 2 → 2 tokens (+0)",
+            "#1 user 01010101\n  one\n- two\n+ 2\n1 message unchanged, 2 → 2 tokens (+0)",
         );
     }
 
@@ -359,7 +421,7 @@ mod tests {
         check(
             vec![message(1, call(r#"{"p":"a"}"#))],
             vec![message(1, call(r#"{"p":"b"}"#))],
-            "~ #1 assistant\n@@ -1 +1 @@\n-grep({\"p\":\"a\"})\n+grep({\"p\":\"b\"})\n\
+            "#1 assistant 01010101\n- grep({\"p\":\"a\"})\n+ grep({\"p\":\"b\"})\n\
              0 messages unchanged, 1 → 1 tokens (+0)",
         );
     }
@@ -373,13 +435,13 @@ mod tests {
                 message(4, Content::assistant("hi there")),
                 message(5, Content::user("bye")),
             ],
-            "~ #2 assistant\n@@ -1 +1 @@\n-hi\n+hi there\n+ #3 user\n+ bye\n\
-             1 messages unchanged, 2 → 3 tokens (+1)",
+            "#2 assistant 04040404, was 02020202\n- hi\n+ hi there\n#3 user 05050505, added\n+ bye\n\
+             1 message unchanged, 2 → 3 tokens (+1)",
         );
         check(
             vec![message(1, Content::user("x"))],
             vec![],
-            "- #1 user\n- x\n0 messages unchanged, 1 → 0 tokens (-1)",
+            "before #1: user 01010101, removed\n- x\n0 messages unchanged, 1 → 0 tokens (-1)",
         );
     }
 
@@ -393,9 +455,35 @@ mod tests {
         check(
             vec![before],
             vec![after],
-            "~ #1 system → developer\nconfig model: \"a\" → \"b\"\nconfig top_p: 1 → absent\n\
+            "#1 developer 01010101, role was system\n~ model: \"a\" → \"b\"\n~ top_p: 1 → absent\n\
              0 messages unchanged, 1 → 1 tokens (+0)",
         );
+    }
+
+    #[test]
+    fn messages_are_numbered_as_in_the_second_context() {
+        let texts = |texts: &[(u8, &str)]| -> Vec<Message> {
+            texts.iter().map(|(slot, text)| message(*slot, Content::user(*text))).collect()
+        };
+        check(
+            texts(&[(1, "a"), (2, "b"), (3, "c"), (4, "d")]),
+            texts(&[(1, "a"), (3, "c"), (4, "D")]),
+            "after #1: user 02020202, removed\n- b\n#3 user 04040404\n- d\n+ D\n\
+             2 messages unchanged, 4 → 3 tokens (-1)",
+        );
+    }
+
+    #[test]
+    fn far_changes_of_one_text_are_hunks_with_a_gap_between() {
+        let text = |first: &str, last: &str| {
+            let between: Vec<String> = (2..20).map(|n| n.to_string()).collect();
+            Content::user(format!("{first}\n{}\n{last}", between.join("\n")))
+        };
+        let before = compiled(vec![message(1, text("1", "20"))]);
+        let after = compiled(vec![message(1, text("one", "twenty"))]);
+        let printed = diff(&before, &after, &no_schema_diff).to_string();
+        assert!(printed.contains("\n- 1\n+ one\n  2\n  3\n  4\n  …\n  17\n"), "{printed}");
+        assert!(!printed.contains("@@"), "{printed}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod branch;
 mod chosen;
 mod copy;
 mod diff;
+mod diff_line;
 mod documents;
 mod error;
 mod export;
@@ -44,6 +45,7 @@ pub use crate::apply::{
 pub use crate::branch::{Branch, FIRST_BRANCH};
 pub use crate::copy::{CopiedRef, CopyOptions, CopyProgress, CopyReport, CopyStatus, OnCopy, copy};
 pub use crate::diff::{ConfigChange, Diff, MessageChange, diff, plain};
+pub use crate::diff_line::{DiffLine, DiffLineKind};
 pub use crate::error::{Error, Result};
 pub use crate::export::{Export, ExportOptions, export};
 pub use crate::import::{

@@ -1,18 +1,20 @@
 //! `tract diff`
 
+use anstyle::Style;
 use clap::Args;
 use serde::Serialize;
-use tract::engine::{self, MessageChange, ToolChange};
-use tract::{CommitId, JsonText, Message};
+use tract::engine::{self, DiffLine, DiffLineKind, MessageChange, ToolChange};
+use tract::{CommitId, JsonText};
 
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
-use crate::out::Out;
-use crate::render::count;
 use crate::style::{BAD, BOLD, DIM, GOOD, Styled, WARN};
 
-/// Compare what two revisions compile to: messages, tools, tokens.
+/// Compare the messages and tools of two revisions, and their tokens.
+///
+/// Messages are numbered as in B: `#20` is `B#20`. One that B no longer has comes after the number
+/// of the message before it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -70,7 +72,7 @@ pub(crate) async fn run(context: &mut Context<'_>, diff: Diff) -> Outcome<()> {
         true => context.out.json(&document(&diff)),
         false => {
             context.out.page();
-            print(context.out, &diff)
+            diff.lines().iter().try_for_each(|line| context.out.line(styled(line)))
         }
     }
 }
@@ -103,7 +105,7 @@ fn message_line(change: &MessageChange) -> Option<MessageLine<'_>> {
             role: message.role.as_str(),
             text: engine::plain(message),
         },
-        MessageChange::Removed { place, message } => MessageLine::Removed {
+        MessageChange::Removed { place, message, .. } => MessageLine::Removed {
             place: *place,
             commit: message.commit,
             role: message.role.as_str(),
@@ -152,105 +154,21 @@ fn parts(change: &ToolChange) -> (&'static str, Option<&Tool>, Option<&Tool>, &[
     }
 }
 
-fn print(out: &mut Out, diff: &engine::Diff) -> Outcome<()> {
-    for change in &diff.messages {
-        match change {
-            MessageChange::Added { place, message } => {
-                head(out, *place, message, "added")?;
-                whole(out, message, '+')?;
-            }
-            MessageChange::Removed { place, message } => {
-                head(out, *place, message, "removed")?;
-                whole(out, message, '-')?;
-            }
-            MessageChange::Changed { place, before, after, text } => {
-                let from = format!("was {}", before.commit.short());
-                head(out, *place, after, &from)?;
-                unified(out, text)?;
-            }
-            _ => {}
-        }
-    }
-    tool_text(&diff.tools).into_iter().try_for_each(|line| out.line(line))?;
-    for change in &diff.config {
-        let side = |json: &Option<JsonText>| {
-            json.as_ref().map_or_else(|| "absent".to_owned(), |json| escape::cut(json.as_str(), 60))
-        };
-        let (before, after) = (side(&change.before), side(&change.after));
-        let key = escape::line(&change.key);
-        out.line(format_args!("{} {key}  {before} → {after}", Styled(WARN, '~')))?;
-    }
-    if diff.is_empty() && diff.tools.is_empty() {
-        out.line("no difference")?;
-    }
-    let (before, after) = diff.token_counts;
-    let summary = format!(
-        "{} unchanged, {} → {} tokens ({:+})",
-        count(diff.unchanged_count, "message"),
-        before,
-        after,
-        diff.token_delta()
-    );
-    out.line(Styled(DIM, summary))
-}
-
-fn head(out: &mut Out, place: usize, message: &Message, what: &str) -> Outcome<()> {
-    let role = escape::line(message.role.as_str());
-    let line = format!("#{place} {role} {} ({what})", message.commit.short());
-    out.line(Styled(BOLD, line))
-}
-
-fn whole(out: &mut Out, message: &Message, sign: char) -> Outcome<()> {
-    for line in engine::plain(message).lines() {
-        out.line(signed(sign, line))?;
-    }
-    Ok(())
-}
-
-/// Prints a unified diff.
-pub(super) fn unified(out: &mut Out, text: &str) -> Outcome<()> {
-    for line in text.lines() {
-        let mut rest = line.chars();
-        match rest.next() {
-            Some(sign @ ('+' | '-')) => out.line(signed(sign, rest.as_str()))?,
-            Some('@') => out.line(Styled(DIM, escape::line(line)))?,
-            _ => out.line(format_args!("  {}", escape::block(rest.as_str())))?,
-        }
-    }
-    Ok(())
+/// Returns a line of a diff in its color, safe for a terminal.
+pub(super) fn styled(line: &DiffLine) -> String {
+    let style = match line.kind {
+        DiffLineKind::Added => GOOD,
+        DiffLineKind::Removed => BAD,
+        DiffLineKind::Changed => WARN,
+        DiffLineKind::Heading => BOLD,
+        DiffLineKind::Summary => DIM,
+        _ => Style::new(),
+    };
+    Styled(style, format!("{}{}", line.sign(), escape::block(&line.text))).to_string()
 }
 
 /// Returns one line that comes or goes.
 pub(super) fn signed(sign: char, line: &str) -> String {
     let style = if sign == '+' { GOOD } else { BAD };
     Styled(style, format!("{sign} {}", escape::block(line))).to_string()
-}
-
-/// Returns what differs between two lists of tools, as lines for people.
-pub(super) fn tool_text(tools: &engine::ToolDiff) -> Vec<String> {
-    let names = tools.changes.iter().map(|change| escape::width(&escape::line(change.name())));
-    let width = names.max().unwrap_or(0);
-    let mut lines = Vec::new();
-    for change in &tools.changes {
-        let (word, before, after, differences) = parts(change);
-        let (sign, style) = match word {
-            "added" => ('+', GOOD),
-            "removed" => ('-', BAD),
-            _ => ('~', WARN),
-        };
-        let name = escape::line(change.name());
-        let pad = " ".repeat(width - escape::width(&name));
-        let ids: Vec<String> =
-            [before, after].into_iter().flatten().map(|t| t.id.short()).collect();
-        let ids = match word {
-            "respelled" => "the same schema, written in other bytes".to_owned(),
-            _ => ids.join(" → "),
-        };
-        lines.push(format!("{} {name}{pad}  {}", Styled(style, sign), Styled(DIM, ids)));
-        lines.extend(differences.iter().map(|line| format!("    {}", escape::line(line))));
-    }
-    if tools.reordered {
-        lines.push(format!("{} the order of the tools", Styled(WARN, '~')));
-    }
-    lines
 }

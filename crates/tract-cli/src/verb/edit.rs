@@ -1,27 +1,33 @@
 //! `tract edit`
 
+use std::io::{self, IsTerminal as _};
+
 use clap::Args;
 use tract::engine::{NewContent, Request};
+use tract::{CommitId, Tract};
 
 use super::Said;
 use crate::context::Context;
-use crate::failure::Outcome;
+use crate::editor;
+use crate::failure::{Failure, Outcome};
 use crate::input;
 use crate::render;
 
-/// Replace what a message says; the original stays.
+/// Replace the text of a message; the original is kept.
 ///
-/// Role, tool calls and call ids stay as they are. The original can be read by its id for ever.
+/// Role, tool calls and call ids stay as they are. The original can be read by its id at any time.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+  tract edit 'HEAD#20'                       in your editor: $VISUAL, $EDITOR, else vi
   tract edit 'HEAD#20' \"How much did I save? One sentence.\"
   tract edit 0a4f7712 - < better.txt")]
 pub(crate) struct Edit {
     /// The message: any version of it.
     #[arg(value_name = "REV")]
     target: String,
-    /// What it says from now on; standard input when absent or `-`
+    /// The new text. When absent, an editor opens on a terminal; else it is read from standard
+    /// input, as for `-`. An empty input changes nothing.
     text: Option<String>,
     #[command(flatten)]
     said: Said,
@@ -29,10 +35,36 @@ pub(crate) struct Edit {
 
 pub(crate) async fn run(context: &mut Context<'_>, edit: Edit) -> Outcome<()> {
     let tract = context.open().await?;
-    let text = input::text_or_stdin(edit.text)?;
     let target = tract.resolve(edit.target.as_str()).await?;
+    let text = match edit.text {
+        None if io::stdin().is_terminal() => match in_editor(context, &tract, target).await? {
+            Some(text) => text,
+            None => return Ok(()),
+        },
+        text => input::replacement(text)?,
+    };
     let content = NewContent::Text(text);
     let details = edit.said.details()?;
     let made = tract.record(Request::Edit { target, content, details }).await?;
     render::committed(context.out, &tract, &made).await
+}
+
+/// Opens the text of a message in an editor; `None` when it was left as it is.
+async fn in_editor(
+    context: &mut Context<'_>,
+    tract: &Tract,
+    target: CommitId,
+) -> Outcome<Option<String>> {
+    let commit = tract.repo().require_commit(target).await?;
+    let before = tract.content_of(&commit).await?.map(|content| content.text()).unwrap_or_default();
+    let after = editor::edit(&before)?;
+    if after == before {
+        context.out.say("the text is as it was; nothing was changed");
+        return Ok(None);
+    }
+    if after.is_empty() {
+        return Err(Failure::no("empty_input", "the text is empty; nothing was changed")
+            .note("`tract edit REV \"\"` makes a message empty, `tract annotate REV --priority skip` leaves it out"));
+    }
+    Ok(Some(after))
 }

@@ -130,7 +130,7 @@ pub(crate) async fn run(context: &mut Context<'_>, pending: Pending) -> Outcome<
         What::Approve { id } => tract.approve(&id).await?,
         What::Reject { id, reason } => tract.reject(&id, reason).await?,
         What::Edit { id, text } => {
-            let text = input::text_or_stdin(text)?;
+            let text = input::replacement(text)?;
             tract.edit_pending(&id, text).await?
         }
         What::Summarise { id, command, instructions, keep, timeout } => {

@@ -202,7 +202,7 @@ async fn tools(tract: &Tract, commit: &Commit) -> Outcome<Vec<String>> {
         Some(parent) => tract.tools_diff(parent, commit.id()).await?,
         None => tract::engine::tool_diff(&[], &after, &tract::engine::no_schema_diff),
     };
-    let mut lines = super::diff::tool_text(&found);
+    let mut lines: Vec<String> = found.lines().iter().map(super::diff::styled).collect();
     lines.push(Styled(DIM, format!("{} in force", count(after.len(), "tool"))).to_string());
     Ok(lines)
 }

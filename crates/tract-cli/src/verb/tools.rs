@@ -384,7 +384,7 @@ async fn compare(context: &mut Context<'_>, before: &str, after: &str) -> Outcom
             reordered: found.reordered,
         });
     }
-    diff::tool_text(&found).into_iter().try_for_each(|line| context.out.line(line))?;
+    found.lines().iter().try_for_each(|line| context.out.line(diff::styled(line)))?;
     let note = match found.is_empty() {
         true => "",
         false => {

@@ -23,6 +23,8 @@ mod chat;
 mod conformance;
 // Copies between stores.
 mod copies;
+// The editor that `edit` opens.
+mod editor;
 // Exit codes and errors: every way in which input can be bad.
 mod errors;
 // What `log --graph` draws, in colour.

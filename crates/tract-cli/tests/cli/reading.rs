@@ -129,21 +129,45 @@ fn cat_prints_the_conversation_that_the_model_sees() {
     assert_eq!(Place::new().run(&["cat"]).expect(0).stdout, "");
 }
 
-/// Runs a command on a terminal of its own, as `script` of util-linux makes one.
-#[cfg(target_os = "linux")]
-fn on_a_terminal(place: &Place, pager: &str, arguments: &str) -> (Option<i32>, String) {
-    let command = format!("{} {arguments}", env!("CARGO_BIN_EXE_tract"));
-    let output = std::process::Command::new("script")
-        .args(["--quiet", "--return", "--command", &command, "/dev/null"])
-        .current_dir(place.path(""))
-        .env_remove("TRACT_STORE")
-        .env("TERM", "dumb")
-        .env("COLUMNS", "100")
-        .env("PAGER", pager)
-        .stdin(std::process::Stdio::null())
-        .output()
-        .expect("`script` of util-linux");
-    (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+/// Two versions of a conversation: a message left out, one edited, one added, other tools.
+const VERSIONS: &str = r#"
+{"op":"set_tools","tools":[{"name":"grep","input_schema":{"type":"object"}},{"name":"find","input_schema":{"type":"object"}}]}
+{"op":"system","text":"Be brief."}
+{"op":"user","text":"Hello","mark":"hello"}
+{"op":"user","text":"What is a monad?\nIn one sentence.","mark":"q"}
+{"op":"assistant","text":"A monoid."}
+{"op":"branch","name":"b"}
+{"op":"checkout","name":"b"}
+{"op":"annotate","target":":hello","priority":"skip"}
+{"op":"edit","target":":q","text":"What is a functor?\nIn one sentence."}
+{"op":"user","text":"Shorter."}
+{"op":"set_tools","tools":[{"name":"grep","input_schema":{"type":"object"}}]}
+"#;
+
+#[test]
+fn a_diff_has_the_numbers_of_the_second_revision() {
+    let place = Place::of(VERSIONS);
+    let text = place.ok(&["diff", "main", "b"]);
+    let id = |revision: &str| place.id(revision).get(..8).expect("an id").to_owned();
+    let expected = format!(
+        "after #1: user {}, removed\n- Hello\n\
+         #2 user {}, was {}\n- What is a monad?\n+ What is a functor?\n  In one sentence.\n\
+         #4 user {}, added\n+ Shorter.\n",
+        id("main#2"),
+        id("b#2"),
+        id("main#3"),
+        id("b#4"),
+    );
+    assert!(text.starts_with(&expected), "{text}");
+    assert!(text.contains("\n- find  ") && text.contains("\n2 messages unchanged, "), "{text}");
+    // The library prints the same.
+    let library = tract::block_on(async {
+        let url = format!("sqlite:{}", place.store().display());
+        let tract = tract::open(&url).await?;
+        Ok::<String, tract::Error>(tract.diff("main", "b").await?.to_string())
+    });
+    assert_eq!(library.expect("it opens").trim_end(), text.trim_end());
+    assert!(place.ok(&["diff", "main", "main"]).starts_with("no difference\n"));
 }
 
 #[test]
@@ -152,16 +176,16 @@ fn long_answers_go_through_the_pager_of_a_terminal() {
     let place = Place::of(STREAM);
     let pager = "sed 's/^/paged: /'";
     for verb in ["log", "cat", "show main", "diff", "log -p"] {
-        let (code, text) = on_a_terminal(&place, pager, verb);
+        let (code, text) = place.on_a_terminal(&[("PAGER", pager)], verb);
         assert_eq!(code, Some(0), "{verb}: {text}");
         assert!(text.starts_with("paged: "), "{verb}: {text}");
     }
     // What stderr is told comes when the pager has left the screen.
-    let (_, text) = on_a_terminal(&place, pager, "cat");
+    let (_, text) = place.on_a_terminal(&[("PAGER", pager)], "cat");
     let last = text.trim_end().lines().last().expect("a line");
     assert!(last.contains("tokens in all") && !last.contains("paged"), "{text}");
     let without = |pager: &str, arguments: &str| {
-        let (code, text) = on_a_terminal(&place, pager, arguments);
+        let (code, text) = place.on_a_terminal(&[("PAGER", pager)], arguments);
         assert_eq!(code, Some(0), "{pager}: {text}");
         assert!(text.contains("in Lyon?") && !text.contains("paged"), "{pager}: {text}");
     };
@@ -173,8 +197,8 @@ fn long_answers_go_through_the_pager_of_a_terminal() {
         without(other, "log");
     }
     // A reader that leaves early changes nothing about the command.
-    assert_eq!(on_a_terminal(&place, "head -n 1", "log").0, Some(0));
-    assert_eq!(on_a_terminal(&place, pager, "show nowhere").0, Some(1));
+    assert_eq!(place.on_a_terminal(&[("PAGER", "head -n 1")], "log").0, Some(0));
+    assert_eq!(place.on_a_terminal(&[("PAGER", pager)], "show nowhere").0, Some(1));
 }
 
 #[test]

@@ -84,6 +84,30 @@ impl Place {
         }
     }
 
+    /// Runs words of a shell on a terminal of their own, as `script` of util-linux makes one; returns
+    /// the exit code, and all that the terminal shows.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn on_a_terminal(
+        &self,
+        environment: &[(&str, &str)],
+        arguments: &str,
+    ) -> (Option<i32>, String) {
+        let command = format!("{} {arguments}", env!("CARGO_BIN_EXE_tract"));
+        let mut script = Command::new("script");
+        for name in ["TRACT_STORE", "NO_COLOR", "LESS", "VISUAL", "EDITOR"] {
+            script.env_remove(name);
+        }
+        let output = script
+            .args(["--quiet", "--return", "--command", &command, "/dev/null"])
+            .current_dir(self.folder.path())
+            .envs([("TERM", "dumb"), ("COLUMNS", "100")])
+            .envs(environment.iter().copied())
+            .stdin(Stdio::null())
+            .output()
+            .expect("`script` of util-linux");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
     /// Runs what must succeed, and returns its stdout.
     #[track_caller]
     pub(crate) fn ok(&self, arguments: &[&str]) -> String {

@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use tract_core::{ActiveTool, ToolId};
+use tract_core::ActiveTool;
+
+use crate::diff_line::{DiffLine, DiffLineKind, write_lines};
+use crate::log::one_line;
 
 /// Says in lines what differs between two schemas of one tool, given as JSON texts: the facade
 /// brings the structural comparison.
@@ -131,33 +134,49 @@ pub fn no_schema_diff(_before: &str, _after: &str) -> Vec<String> {
     Vec::new()
 }
 
-impl fmt::Display for ToolDiff {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width = self.changes.iter().map(|change| change.name().chars().count()).max();
+impl ToolDiff {
+    /// Returns a line for each difference, without the count of the tools that are the same.
+    pub fn lines(&self) -> Vec<DiffLine> {
+        let width = self.changes.iter().map(|change| name(change.name()).chars().count()).max();
         let width = width.unwrap_or(0);
-        let short = |id: &ToolId| id.short();
+        let mut out = Vec::new();
         for change in &self.changes {
-            match change {
-                ToolChange::Added { tool } => {
-                    writeln!(f, "+ {:width$}  {}", tool.name, short(&tool.id))?;
-                }
-                ToolChange::Removed { tool } => {
-                    writeln!(f, "- {:width$}  {}", tool.name, short(&tool.id))?;
-                }
-                ToolChange::Changed { name, changes, before, after } => {
-                    writeln!(f, "~ {name:width$}  {} → {}", short(&before.id), short(&after.id))?;
-                    for line in changes {
-                        writeln!(f, "    {line}")?;
-                    }
+            let (kind, ids, details) = match change {
+                ToolChange::Added { tool } => (DiffLineKind::Added, tool.id.short(), &[][..]),
+                ToolChange::Removed { tool } => (DiffLineKind::Removed, tool.id.short(), &[][..]),
+                ToolChange::Changed { changes, before, after, .. } => {
+                    let ids = format!("{} → {}", before.id.short(), after.id.short());
+                    (DiffLineKind::Changed, ids, changes.as_slice())
                 }
                 ToolChange::Respelled { before, .. } => {
-                    let (name, id) = (&before.name, short(&before.id));
-                    writeln!(f, "= {name:width$}  {id}  same schema, other bytes")?;
+                    let ids = format!("{}  same schema, other bytes", before.id.short());
+                    (DiffLineKind::Changed, ids, &[][..])
                 }
-            }
+            };
+            out.push(DiffLine::new(kind, format!("{:width$}  {ids}", name(change.name()))));
+            let detail = |text: &String| {
+                DiffLine::new(DiffLineKind::Context, format!("  {}", text.replace('\n', " ")))
+            };
+            out.extend(details.iter().map(detail));
         }
-        let order = if self.reordered { ", in another order" } else { "" };
-        write!(f, "{} unchanged{order}", self.unchanged_count)
+        if self.reordered {
+            out.push(DiffLine::new(DiffLineKind::Changed, "the order of the tools"));
+        }
+        out
+    }
+}
+
+/// A name on one line: names come from outside.
+fn name(name: &str) -> String {
+    one_line(name, 80)
+}
+
+impl fmt::Display for ToolDiff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lines = self.lines();
+        let unchanged = format!("{} unchanged", self.unchanged_count);
+        lines.push(DiffLine::new(DiffLineKind::Summary, unchanged));
+        write_lines(f, &lines)
     }
 }
 
@@ -193,12 +212,12 @@ mod tests {
     #[test]
     fn lists_are_compared_by_name_and_occurrence() {
         check(&[A, B], &[A, B], "2 unchanged");
-        check(&[A, B], &[B, A], "2 unchanged, in another order");
+        check(&[A, B], &[B, A], "~ the order of the tools\n2 unchanged");
         check(&[A], &[], &format!("- a  {}\n0 unchanged", short(A)));
         check(&[], &[B], &format!("+ b  {}\n0 unchanged", short(B)));
         let changed = format!("~ a  {} → {}\n    + x\n1 unchanged", short(A), short(A_CHANGED));
         check(&[A, B], &[A_CHANGED, B], &changed);
-        let respelled = format!("= a  {}  same schema, other bytes\n0 unchanged", short(A));
+        let respelled = format!("~ a  {}  same schema, other bytes\n0 unchanged", short(A));
         check(&[A], &[A_RESPELLED], &respelled);
         assert_eq!(short(A), short(A_RESPELLED));
         // Repeats are compared one by one.

@@ -1,0 +1,43 @@
+//! The editor of the person at the terminal.
+
+use std::io::Write as _;
+use std::process::Command;
+
+use crate::failure::{Failure, Outcome};
+
+/// Lets the person edit a text, with the program that `VISUAL` or `EDITOR` names, else `vi`.
+///
+/// # Errors
+/// `editor` when the program cannot be started, or ends with a failure.
+pub(crate) fn edit(text: &str) -> Outcome<String> {
+    let named = ["VISUAL", "EDITOR"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|program| !program.trim().is_empty()));
+    let named = named.unwrap_or_else(|| "vi".to_owned());
+    let words = shlex::split(&named).unwrap_or_default();
+    let Some((program, arguments)) = words.split_first() else {
+        return Err(failed(&named, "is no command line"));
+    };
+    let file = |error: std::io::Error| failed(&named, format_args!("has no file to edit: {error}"));
+    let mut draft =
+        tempfile::Builder::new().prefix("tract-").suffix(".md").tempfile().map_err(file)?;
+    // Editors end a file with a newline; it is not part of the message.
+    writeln!(draft, "{text}").map_err(file)?;
+    let path = draft.into_temp_path();
+    let ended = Command::new(program).args(arguments).arg(&path).status();
+    match ended {
+        Ok(status) if status.success() => {}
+        Ok(status) => return Err(failed(&named, format_args!("ended with {status}"))),
+        Err(error) => return Err(failed(&named, format_args!("cannot be started: {error}"))),
+    }
+    let mut edited = crate::input::read_text(&path)?;
+    if edited.ends_with('\n') {
+        edited.pop();
+    }
+    Ok(edited)
+}
+
+fn failed(editor: &str, what: impl std::fmt::Display) -> Failure {
+    Failure::no("editor", format!("the editor {editor:?} {what}"))
+        .note("nothing was changed; VISUAL or EDITOR names the editor, or give the text: tract edit REV TEXT")
+}

@@ -1,0 +1,65 @@
+//! The printed form of a diff: the lines that the library displays and the command line colors.
+
+use std::fmt;
+
+/// What a line of a printed diff is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DiffLineKind {
+    /// Names a message: its number, role and commit.
+    Heading,
+    /// Only the second side has it.
+    Added,
+    /// Only the first side has it.
+    Removed,
+    /// Both sides have it, and it differs.
+    Changed,
+    /// Both sides have it, or it explains the line before.
+    Context,
+    /// Counts what was compared.
+    Summary,
+}
+
+/// One line of a printed diff; `Display` writes its sign and its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DiffLine {
+    /// What it is.
+    pub kind: DiffLineKind,
+    /// Its text without the sign. Not escaped for terminals; it has no line breaks.
+    pub text: String,
+}
+
+impl DiffLine {
+    pub(crate) fn new(kind: DiffLineKind, text: impl Into<String>) -> Self {
+        Self { kind, text: text.into() }
+    }
+
+    /// Returns what it starts with: `+ `, `- `, `~ ` or two spaces; nothing before a heading.
+    pub fn sign(&self) -> &'static str {
+        match self.kind {
+            DiffLineKind::Added => "+ ",
+            DiffLineKind::Removed => "- ",
+            DiffLineKind::Changed => "~ ",
+            DiffLineKind::Context => "  ",
+            DiffLineKind::Heading | DiffLineKind::Summary => "",
+        }
+    }
+}
+
+impl fmt::Display for DiffLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.sign(), self.text)
+    }
+}
+
+/// Writes lines without a line break after the last one.
+pub(crate) fn write_lines(f: &mut fmt::Formatter<'_>, lines: &[DiffLine]) -> fmt::Result {
+    for (place, line) in lines.iter().enumerate() {
+        if place > 0 {
+            f.write_str("\n")?;
+        }
+        write!(f, "{line}")?;
+    }
+    Ok(())
+}
