@@ -1,6 +1,7 @@
 //! Where output goes: answers to stdout, all else to stderr.
 
 use std::fmt;
+use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use anstream::{AutoStream, ColorChoice};
@@ -60,6 +61,7 @@ pub(crate) struct Out {
 enum Sink {
     Stdout(io::Stdout),
     Pager(Pager),
+    File(File),
 }
 
 impl Write for Sink {
@@ -67,6 +69,7 @@ impl Write for Sink {
         match self {
             Self::Stdout(stdout) => stdout.write(bytes),
             Self::Pager(pager) => pager.write(bytes),
+            Self::File(file) => file.write(bytes),
         }
     }
 
@@ -74,6 +77,7 @@ impl Write for Sink {
         match self {
             Self::Stdout(stdout) => stdout.flush(),
             Self::Pager(pager) => pager.flush(),
+            Self::File(file) => file.flush(),
         }
     }
 }
@@ -121,6 +125,25 @@ impl Out {
         }
     }
 
+    /// Keeps verbs that are part of a longer answer from starting a pager.
+    pub(crate) fn never_page(&mut self) {
+        self.pages = false;
+    }
+
+    /// Writes answers into a file from here on.
+    pub(crate) fn redirect(&mut self, file: File) {
+        self.print(Write::flush);
+        self.stdout = BufWriter::new(Sink::File(file));
+    }
+
+    /// Writes answers to stdout again.
+    pub(crate) fn restore(&mut self) {
+        if let Sink::File(_) = self.stdout.get_ref() {
+            self.print(Write::flush);
+            self.stdout = BufWriter::with_capacity(1 << 16, Sink::Stdout(io::stdout()));
+        }
+    }
+
     /// Waits until the pager has ended, and then says what was held back for it.
     fn close_pager(&mut self) {
         self.print(Write::flush);
@@ -160,7 +183,7 @@ impl Out {
         // Lines of the answer that came before are before it on a terminal, too.
         self.print(Write::flush);
         match self.stdout.get_ref() {
-            Sink::Stdout(_) => self.complain(line),
+            Sink::Stdout(_) | Sink::File(_) => self.complain(line),
             Sink::Pager(_) => self.held.push(line.to_string()),
         }
     }

@@ -10,7 +10,6 @@ use tract::forms::{Dialect, Form, FormOptions};
 use crate::context::{self, Context};
 use crate::escape;
 use crate::failure::{Failure, Outcome};
-use crate::render::{count, number};
 use crate::style::{BOLD, DIM, GOOD, Styled};
 use crate::verb;
 
@@ -40,7 +39,11 @@ struct Chapter {
 const CHAPTERS: &[Chapter] = &[
     Chapter {
         says: "Conversations go in: a branch for each, and what they begin with alike is stored once.",
-        commands: &["import|conversations.jsonl", "import|anthropic.json", "branch"],
+        commands: &[
+            "import|{folder}conversations.jsonl",
+            "import|{folder}anthropic.json",
+            "branch",
+        ],
     },
     Chapter {
         says: "Fork where the customer asks what was saved, and ask in other words.",
@@ -59,7 +62,7 @@ const CHAPTERS: &[Chapter] = &[
     Chapter {
         says: "Other tools from here on; then an answer, undone, and a better one.",
         commands: &[
-            "tools|set|tools.json|--at|2026-01-31T09:30:04Z",
+            "tools|set|{folder}tools.json|--at|2026-01-31T09:30:04Z",
             "commit|assistant|You save 505 kr.|--at|2026-01-31T09:30:05Z",
             "undo",
             "commit|assistant|You save 550 kr.|--at|2026-01-31T09:30:06Z",
@@ -72,6 +75,15 @@ const CHAPTERS: &[Chapter] = &[
     Chapter {
         says: "Which tools differ, and what that does to the provider's prompt cache.",
         commands: &["tools|diff|workshop-cargo-bike|terse", "why-miss|workshop-cargo-bike|terse"],
+    },
+    Chapter {
+        says: "The requests that providers accept, ready to send.",
+        commands: &[
+            "compile|terse|--to|openai-params|--set|model=gpt-5.5|>|{folder}openai.json",
+            "head|-c|96|{folder}openai.json",
+            "compile|terse|--to|anthropic-params|--set|model=claude-opus-4-7|--set|max_tokens=1024|>|{folder}anthropic-params.json",
+            "head|-c|96|{folder}anthropic-params.json",
+        ],
     },
 ];
 
@@ -106,22 +118,24 @@ pub(crate) async fn run(context: &mut Context<'_>, _demo: Demo) -> Outcome<()> {
         fs::write(&path, text).map_err(told(&path))?;
     }
     context.global.store = Some(url.clone());
-    context.out.done(format_args!("The store is {url}.", url = escape::line(&url)))?;
+    context.out.never_page();
+    context.out.done(
+        "Every line after `$` can be typed as it is, in an empty folder, once tract is installed. Until\n\
+         then: alias tract='cargo run --quiet --'",
+    )?;
+    context
+        .out
+        .done(Styled(DIM, format!("\n$ export TRACT_STORE={}", quoted(&escape::line(&url)))))?;
     for chapter in CHAPTERS {
         say(context, chapter.says)?;
         for command in chapter.commands {
             type_in(context, &folder, command).await?;
         }
     }
-    requests(context).await?;
+    as_it_was(context).await?;
     say(context, "Hash everything again, and see that it fits together.")?;
     type_in(context, &folder, "verify").await?;
-    let store = escape::line(&url).into_owned();
-    context.out.done(format_args!(
-        "\nThe store is {store}. `tract` is `cargo run --quiet --`, until it is installed.\n\
-         {} cargo run --quiet -- --store {store} log --graph --all",
-        Styled(BOLD, "try:")
-    ))
+    context.out.done(format_args!("\n{} tract log --graph --all", Styled(BOLD, "try:")))
 }
 
 /// Returns a folder for the store that is not there yet.
@@ -137,60 +151,57 @@ fn say(context: &mut Context<'_>, text: &str) -> Outcome<()> {
     context.out.done(format_args!("\n{}", Styled(BOLD, format!("# {text}"))))
 }
 
-/// Runs a command as if it had been typed.
+/// Runs a command as if it had been typed. What comes after `>` is a file that takes the answer.
 async fn type_in(context: &mut Context<'_>, folder: &Path, command: &str) -> Outcome<()> {
-    let command = command.replace("{summary}", SUMMARY);
+    let folder = match folder.as_os_str().is_empty() {
+        true => String::new(),
+        false => format!("{}/", folder.display()),
+    };
+    let command = command.replace("{summary}", SUMMARY).replace("{folder}", &folder);
     let words: Vec<&str> = command.split('|').collect();
-    let quoted: Vec<String> = words
-        .iter()
-        .map(|word| match word.contains(|c: char| " #$'\"".contains(c)) {
-            true => format!("'{word}'"),
-            false => (*word).to_owned(),
-        })
-        .collect();
-    context.out.done(Styled(DIM, format!("$ tract {}", quoted.join(" "))))?;
-    let arguments =
-        words.iter().map(|word| match word.ends_with(".jsonl") || word.ends_with(".json") {
-            true => folder.join(word).into_os_string(),
-            false => (*word).into(),
-        });
-    let cli = crate::parse(std::iter::once("tract".into()).chain(arguments))
+    let typed: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    let (words, file) = match words.as_slice() {
+        [words @ .., ">", file] => (words, Some(*file)),
+        words => (words, None),
+    };
+    let program = match words.first() {
+        Some(&"head") => "",
+        _ => "tract ",
+    };
+    context.out.done(Styled(DIM, format!("$ {program}{}", typed.join(" "))))?;
+    if let ["head", "-c", count, path] = words {
+        return head(context, count.parse().unwrap_or(0), Path::new(path));
+    }
+    let cli = crate::parse(std::iter::once("tract").chain(words.iter().copied()).map(Into::into))
         .map_err(|error| Failure::usage(error.to_string()))?;
-    Box::pin(verb::run(context, cli.command)).await
+    if let Some(path) = file {
+        let told = |error| Failure::file(Path::new(path), &error);
+        context.out.redirect(fs::File::create(path).map_err(told)?);
+    }
+    let done = Box::pin(verb::run(context, cli.command)).await;
+    context.out.restore();
+    done
 }
 
-/// Shows the beginnings of two requests, and that a request comes back as it was.
-async fn requests(context: &mut Context<'_>) -> Outcome<()> {
-    let tract = context.open().await?;
-    let compiled = tract.compile_at("terse").await?;
-    let options = FormOptions::new();
-    say(context, "The requests that providers accept, ready to send (cut here).")?;
-    for (form, model) in [
-        (Form::Params(Dialect::OpenAi), "gpt-5.5"),
-        (Form::Params(Dialect::Anthropic), "claude-opus-4-7"),
-    ] {
-        let params = tract::forms::compile_form(&compiled, form, &options)?.with("model", model);
-        let params = match form {
-            Form::Params(Dialect::Anthropic) => params.with("max_tokens", 1024),
-            _ => params,
-        };
-        let body = params.to_json();
-        let line = format!("$ tract compile terse --to {form} --set model={model}");
-        context.out.done(Styled(DIM, line))?;
-        let columns = context.out.columns();
-        context.out.done(escape::cut(&body, columns))?;
-        let end: String = body.chars().rev().take(columns - 1).collect();
-        let end: String = end.chars().rev().collect();
-        context.out.done(format_args!("…{}", escape::line(&end)))?;
-        let said = format!(
-            "{} bytes, {}, {}, {}",
-            number(body.len() as u64),
-            count(compiled.message_count(), "message"),
-            count(compiled.tools().len(), "tool"),
-            count(params.repairs.len(), "repair")
-        );
-        context.out.done(Styled(DIM, said))?;
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    match word.contains(|c: char| " #$'\"".contains(c)) {
+        true => format!("'{word}'"),
+        false => word.to_owned(),
     }
+}
+
+/// Prints the first bytes of a file, as `head -c` does.
+fn head(context: &mut Context<'_>, count: usize, path: &Path) -> Outcome<()> {
+    let bytes = fs::read(path).map_err(|error| Failure::file(path, &error))?;
+    let first = bytes.get(..count).unwrap_or(&bytes);
+    context.out.done(escape::block(&String::from_utf8_lossy(first)))
+}
+
+/// Shows that a request comes back as it was.
+async fn as_it_was(context: &mut Context<'_>) -> Outcome<()> {
+    let tract = context.open().await?;
+    let options = FormOptions::new();
     say(context, "A request goes back to its provider as it was.")?;
     let compiled = tract.compile_at(BOATS).await?;
     let params = tract::forms::compile_form(&compiled, Form::Params(Dialect::Anthropic), &options)?;
