@@ -170,6 +170,9 @@ pub(crate) enum Command {
     Undo(verb::undo::Undo),
     /// Write completions for a shell.
     Completions(verb::completions::Completions),
+    /// Write the manual pages into a folder.
+    #[command(hide = true)]
+    Man(verb::man::Man),
     /// Show what tract does, in a store of its own.
     Demo(verb::demo::Demo),
 }
@@ -194,6 +197,7 @@ impl Command {
             | Self::Stats
             | Self::Repos
             | Self::Turns(_)
+            | Self::Man(_)
             | Self::Completions(_) => false,
             #[cfg(feature = "conformance")]
             Self::Conformance(_) => false,

@@ -114,7 +114,7 @@ fn here() -> Outcome<PathBuf> {
     std::env::current_dir().map_err(|error| Failure::file(Path::new("."), &error))
 }
 
-fn found_upwards(from: &Path) -> Outcome<String> {
+pub(crate) fn found_upwards(from: &Path) -> Outcome<String> {
     let candidate = |folder: &Path| folder.join(DEFAULT.iter().collect::<PathBuf>());
     let found = from.ancestors().map(candidate).enumerate().find(|(_, path)| path.exists());
     let (above, path) = found.ok_or_else(|| Failure::no_store(from))?;

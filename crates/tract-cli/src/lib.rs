@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod complete;
 mod context;
 mod definitions;
 mod editor;
@@ -43,6 +44,11 @@ pub fn main() -> ExitCode {
             print(panic);
         }
     }));
+    match complete::answer() {
+        Ok(false) => {}
+        Ok(true) => return ExitCode::SUCCESS,
+        Err(error) => return refused(&error),
+    }
     let cli = match parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => return refused(&error),

@@ -43,7 +43,7 @@ pub(crate) struct Branch {
     #[arg(conflicts_with_all = ["name", "list", "delete"])]
     rename: Vec<String>,
     /// Delete branches, all or none; their commits stay.
-    #[arg(long, short, value_name = "NAME", num_args = 1.., conflicts_with_all = ["name", "list"])]
+    #[arg(long, short, value_name = "BRANCH", num_args = 1.., conflicts_with_all = ["name", "list"])]
     delete: Vec<String>,
 }
 

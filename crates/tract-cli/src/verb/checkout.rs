@@ -19,6 +19,7 @@ Examples:
   tract checkout -b again 'main~3'           made first, three commits back")]
 pub(crate) struct Checkout {
     /// The branch; `-` is the one that was checked out before.
+    #[arg(value_name = "BRANCH")]
     name: String,
     /// Make the branch first.
     #[arg(short = 'b', long = "create")]

@@ -3,11 +3,11 @@
 use clap::Args;
 use clap_complete::Shell;
 
+use crate::complete;
 use crate::context::Context;
 use crate::failure::Outcome;
-use crate::help;
 
-/// Write completions for a shell.
+/// Write the script by which a shell completes verbs, flags, branches, revisions, tools and forms.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -15,12 +15,10 @@ Examples:
   tract completions zsh  > ~/.zfunc/_tract
   tract completions fish > ~/.config/fish/completions/tract.fish")]
 pub(crate) struct Completions {
-    /// The shell.
+    /// The shell that the script is for.
     shell: Shell,
 }
 
 pub(crate) fn run(context: &mut Context<'_>, completions: &Completions) -> Outcome<()> {
-    let mut script = Vec::new();
-    clap_complete::generate(completions.shell, &mut help::command(), "tract", &mut script);
-    context.out.raw(String::from_utf8_lossy(&script).trim_end())
+    context.out.raw(complete::script(completions.shell)?.trim())
 }

@@ -27,7 +27,7 @@ pub(crate) struct CompressToolCalls {
     #[arg(value_name = "REV", conflicts_with_all = ["name", "after"])]
     targets: Vec<String>,
     /// Only turns with a call of this tool; may be given several times.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "TOOL")]
     name: Vec<String>,
     /// Only turns after this commit of the branch.
     #[arg(long, value_name = "REV")]

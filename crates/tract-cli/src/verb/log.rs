@@ -57,7 +57,7 @@ pub(crate) struct Log {
     #[arg(long, value_enum)]
     role: Vec<RoleWord>,
     /// Only messages that call this tool, and its results.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "TOOL")]
     tool: Option<String>,
 }
 

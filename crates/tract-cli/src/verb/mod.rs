@@ -25,6 +25,7 @@ pub(crate) mod hydrate;
 pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod log;
+pub(crate) mod man;
 #[cfg(feature = "mcp")]
 pub(crate) mod mcp;
 pub(crate) mod merge;
@@ -144,6 +145,7 @@ pub(crate) async fn run(context: &mut Context<'_>, command: Command) -> Outcome<
         Command::Stats => stats::run(context).await,
         Command::Undo(undo) => undo::run(context, undo).await,
         Command::Completions(completions) => completions::run(context, &completions),
+        Command::Man(man) => man::run(context, &man),
         Command::Demo(demo) => demo::run(context, demo).await,
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Source {
     #[arg(long, value_name = "LABEL", default_value = "", hide_default_value = true)]
     server: String,
     /// Only the tool of this name; may be given several times.
-    #[arg(long = "tool", value_name = "NAME")]
+    #[arg(long = "tool", value_name = "TOOL")]
     tools: Vec<String>,
     #[command(flatten)]
     place: Place,

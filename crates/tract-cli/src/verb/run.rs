@@ -72,7 +72,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "NAME", conflicts_with = "on")]
     branch: Option<String>,
     /// Work on an existing branch, from its head; HEAD stays where it is.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "BRANCH")]
     on: Option<String>,
     /// How often the model is asked at most.
     #[arg(long, value_name = "N", default_value_t = 50)]

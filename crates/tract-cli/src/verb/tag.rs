@@ -24,7 +24,7 @@ pub(crate) struct Tag {
     #[arg(default_value = "HEAD", value_name = "REV")]
     revision: String,
     /// Delete tags, all or none; their commits stay.
-    #[arg(long, short, value_name = "NAME", num_args = 1.., conflicts_with = "name")]
+    #[arg(long, short, value_name = "TAG", num_args = 1.., conflicts_with = "name")]
     delete: Vec<String>,
 }
 

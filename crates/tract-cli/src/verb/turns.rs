@@ -23,7 +23,7 @@ pub(crate) struct Turns {
     #[arg(default_value = "HEAD", value_name = "REV")]
     revision: String,
     /// Only turns with a call of this tool; may be given several times.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "TOOL")]
     name: Vec<String>,
     /// Only turns after this commit of the line.
     #[arg(long, value_name = "REV")]

@@ -25,6 +25,8 @@ mod conformance;
 mod copies;
 // The editor that `edit` opens.
 mod editor;
+// Completions that a shell asks for; manual pages.
+mod completions;
 // Exit codes and errors: every way in which input can be bad.
 mod errors;
 // What `log --graph` draws, in colour.

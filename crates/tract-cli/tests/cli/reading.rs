@@ -78,9 +78,9 @@ fn log_in_short_and_in_full() {
         texts(&short),
         [
             "edit|of ".to_owned()
-                + &place.id("main~6").get(..8).unwrap()
+                + place.id("main~6").get(..8).unwrap()
                 + ": Do I need a coat in Lyon?",
-            "annotate|".to_owned() + &place.id("main~3").get(..8).unwrap() + " skip"
+            "annotate|".to_owned() + place.id("main~3").get(..8).unwrap() + " skip"
         ]
     );
     assert!(!short.contains("2026") && !short.contains("tok") && !short.contains(" #"), "{short}");

@@ -1,3 +1,4 @@
+use crate::completions::completed;
 use crate::support::{Place, bundled, text};
 
 #[test]
@@ -87,21 +88,12 @@ fn help_groups_the_verbs_and_ends_with_examples() {
     let examples = help.lines().skip_while(|line| *line != "Examples:").skip(1);
     assert_eq!(examples.filter(|line| line.starts_with("  tract ")).count(), 3, "{help}");
     // Every verb that the parser knows is listed, but `help` itself.
-    let refused = place.run(&["no-such-verb"]).expect(2);
-    assert!(refused.stderr.contains("unrecognized subcommand"), "{refused:?}");
-    let script = place.ok(&["completions", "bash"]);
-    let known = script.lines().find_map(|line| {
-        line.trim().strip_prefix("opts=\"").filter(|opts| opts.contains(" checkout "))
-    });
-    let known = known.expect("the verbs of the script").trim_end_matches('"').split(' ');
-    let known: Vec<&str> = known
-        .filter(|word| !word.is_empty() && !word.starts_with('-') && *word != "help")
-        .collect();
+    let mut known = completed(&place, &[""]);
+    known.retain(|word| !word.starts_with('-') && word != "help");
+    known.sort_unstable();
     let mut listed = verbs(&help);
     listed.sort_unstable();
-    let mut expected = known.clone();
-    expected.sort_unstable();
-    assert_eq!(listed, expected);
+    assert_eq!(listed, known);
 }
 
 #[test]
@@ -117,9 +109,58 @@ fn help_teaches_by_example() {
         let text = place.ok(&[verb, "--help"]);
         assert!(text.contains("tract "), "{verb} shows no example");
     }
-    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
-        assert!(place.ok(&["completions", shell]).contains("tract"), "{shell}");
+}
+
+/// The commands of a transcript and what they print; comments and empty lines are left out.
+fn transcript(text: &str) -> Vec<(String, Vec<String>)> {
+    let mut commands: Vec<(String, Vec<String>)> = Vec::new();
+    for block in text.split("\n\n") {
+        let mut in_session = false;
+        for line in block.lines().filter(|line| !line.starts_with("# ")) {
+            if let Some(command) = line.strip_prefix("$ ") {
+                commands.push((command.to_owned(), Vec::new()));
+                in_session = true;
+            } else if let Some((_, answer)) = commands.last_mut().filter(|_| in_session) {
+                answer.push(line.to_owned());
+            }
+        }
     }
+    commands
+}
+
+#[test]
+#[cfg(unix)]
+fn the_commands_of_the_demo_are_typed_and_answer_the_same() {
+    let place = Place::empty();
+    let shown = transcript(&place.ok(&["demo"]));
+    assert!(shown.len() > 15, "{shown:?}");
+    std::fs::remove_file(place.path("tract-demo/tract.db")).expect("the store is there");
+    let mut script = String::new();
+    for (command, _) in &shown {
+        script += &format!("printf '$ %s\\n' {}\n{command}\nprintf '\\n'\n", quoted(command));
+    }
+    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_tract"));
+    let mut path = binary.parent().expect("a folder").as_os_str().to_owned();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    let output = std::process::Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(place.path(""))
+        .env("PATH", path)
+        .env("COLUMNS", "100")
+        .env_remove("TRACT_STORE")
+        .output()
+        .expect("a shell");
+    let typed = String::from_utf8(output.stdout).expect("UTF-8");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!stderr.contains("error["), "{stderr}");
+    for (shown, typed) in shown.iter().zip(transcript(&typed)) {
+        assert_eq!(*shown, typed, "{stderr}");
+    }
+}
+
+fn quoted(command: &str) -> String {
+    format!("'{}'", command.replace('\'', "'\\''"))
 }
 
 /// The demo is the same wherever it runs: its ids are in the snapshot.

@@ -1,0 +1,142 @@
+//! Completions that a shell asks the binary for: they know branches, revisions, tools and forms.
+
+use std::ffi::{OsStr, OsString};
+use std::future::Future;
+
+use clap::{Arg, Command};
+use clap_complete::Shell;
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use clap_complete::env::{CompleteEnv, Shells};
+use tract::core::text::is_format_control;
+use tract::forms::Form;
+use tract::{OpenOptions, Tract};
+
+use crate::failure::{Failure, Outcome};
+use crate::{context, help};
+
+/// The variable by which a shell asks for completions instead of a command.
+const VARIABLE: &str = "TRACT_COMPLETE";
+
+/// How many names are offered at most: a store may have a branch for each of ten thousand recordings.
+const MAX_CANDIDATES: usize = 500;
+
+/// Answers a shell that asks for completions; returns whether one did.
+///
+/// # Errors
+/// When the shell is unknown, or stdout cannot be written.
+pub(crate) fn answer() -> Result<bool, clap::Error> {
+    let folder = std::env::current_dir().ok();
+    CompleteEnv::with_factory(command)
+        .var(VARIABLE)
+        .try_complete(std::env::args_os(), folder.as_deref())
+}
+
+/// Returns the script that makes a shell ask.
+///
+/// # Errors
+/// `usage` when the engine does not know the shell.
+pub(crate) fn script(shell: Shell) -> Outcome<String> {
+    let shells = Shells::builtins();
+    let shell = shell.to_string();
+    let unknown = || Failure::usage(format!("no completions for shell {shell:?}"));
+    let completer = shells.completer(&shell).ok_or_else(unknown)?;
+    let mut script = Vec::new();
+    completer
+        .write_registration(VARIABLE, "tract", "tract", "tract", &mut script)
+        .map_err(|error| Failure::stdout(&error))?;
+    Ok(String::from_utf8_lossy(&script).into_owned())
+}
+
+/// The command line with completers: an argument is completed by what its help calls its value.
+fn command() -> Command {
+    with_completers(help::command())
+}
+
+fn with_completers(command: Command) -> Command {
+    let completed = |argument: Arg| {
+        let names = argument.get_value_names().unwrap_or_default();
+        let completer = match names.first().map(|name| name.as_str()) {
+            Some("REV" | "A" | "B") => ArgValueCompleter::new(revisions),
+            Some("BRANCH" | "OLD") => ArgValueCompleter::new(branches),
+            Some("TAG") => ArgValueCompleter::new(tags),
+            Some("TOOL") => ArgValueCompleter::new(tools),
+            Some("FORM") => ArgValueCompleter::new(forms),
+            _ => return argument,
+        };
+        argument.add(completer)
+    };
+    command.mut_args(completed).mut_subcommands(with_completers)
+}
+
+fn branches(typed: &OsStr) -> Vec<CompletionCandidate> {
+    from_store(typed, async |tract| {
+        Ok(tract.branches().await?.into_iter().map(|branch| branch.name).collect())
+    })
+}
+
+fn tags(typed: &OsStr) -> Vec<CompletionCandidate> {
+    from_store(typed, async |tract| {
+        Ok(tract.tags().await?.into_iter().map(|(tag, _)| tag).collect())
+    })
+}
+
+fn revisions(typed: &OsStr) -> Vec<CompletionCandidate> {
+    from_store(typed, async |tract| {
+        let branches = tract.branches().await?.into_iter().map(|branch| branch.name);
+        let tags = tract.tags().await?.into_iter().map(|(tag, _)| tag);
+        Ok(std::iter::once("HEAD".to_owned()).chain(branches).chain(tags).collect())
+    })
+}
+
+fn tools(typed: &OsStr) -> Vec<CompletionCandidate> {
+    from_store(typed, async |tract| Ok(tract.store().tool_names(tract.repo().name()).await?))
+}
+
+fn forms(typed: &OsStr) -> Vec<CompletionCandidate> {
+    candidates(typed, Form::ALL.iter().map(|form| form.as_str().to_owned()))
+}
+
+/// Offers names of the store that the command line is about. Without one, and when it fails, there
+/// is nothing to offer: a shell is no place for errors.
+fn from_store<F>(typed: &OsStr, names: impl FnOnce(Tract) -> F) -> Vec<CompletionCandidate>
+where
+    F: Future<Output = tract::Result<Vec<String>>>,
+{
+    let found = tract::block_on(async { names(open().await?).await.ok() });
+    candidates(typed, found.unwrap_or_default().into_iter())
+}
+
+/// Opens the store for reading; only one on this machine, since a person waits for the answer.
+async fn open() -> Option<Tract> {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let url = flag(&words, "--store").or_else(|| std::env::var("TRACT_STORE").ok());
+    let url = match url {
+        Some(url) => url,
+        None => context::found_upwards(&std::env::current_dir().ok()?).ok()?,
+    };
+    tract::store::file_of(&url).ok()??;
+    let repo = flag(&words, "--repo").unwrap_or_else(|| "default".to_owned());
+    OpenOptions::new().create(false).repo(repo).open(&url).await.ok()
+}
+
+/// Returns the value that a flag has among the words typed so far.
+fn flag(words: &[OsString], name: &str) -> Option<String> {
+    let words: Vec<&str> = words.iter().filter_map(|word| word.to_str()).collect();
+    let place = words.iter().position(|word| {
+        *word == name || word.strip_prefix(name).is_some_and(|rest| rest.starts_with('='))
+    })?;
+    match words.get(place)?.split_once('=') {
+        Some((_, value)) => Some(value.to_owned()),
+        None => words.get(place + 1).map(|value| (*value).to_owned()),
+    }
+}
+
+/// Of these names, those that go on from what is typed and cannot steer a terminal.
+fn candidates(typed: &OsStr, names: impl Iterator<Item = String>) -> Vec<CompletionCandidate> {
+    let typed = typed.to_string_lossy();
+    names
+        .filter(|name| name.starts_with(&*typed) && !name.contains(is_format_control))
+        .take(MAX_CANDIDATES)
+        .map(CompletionCandidate::new)
+        .collect()
+}

@@ -1,0 +1,78 @@
+use crate::support::Place;
+
+const STREAM: &str = r#"
+{"op":"set_tools","tools":[{"name":"grep","input_schema":{"type":"object"}},{"name":"find","input_schema":{"type":"object"}}]}
+{"op":"user","text":"Hello"}
+{"op":"tag","name":"first"}
+{"op":"branch","name":"draft"}
+{"op":"branch","name":"terse"}
+"#;
+
+/// What a shell offers after these words, the last of which is being typed.
+pub(crate) fn completed(place: &Place, words: &[&str]) -> Vec<String> {
+    let mut command = place.command(&["--", "tract"]);
+    let output = command
+        .args(words)
+        .env("TRACT_COMPLETE", "bash")
+        .env("_CLAP_COMPLETE_INDEX", words.len().to_string())
+        .env("_CLAP_IFS", "\n")
+        .output()
+        .expect("it runs");
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    text.lines().map(|line| line.trim_end().to_owned()).collect()
+}
+
+#[test]
+fn completions_know_branches_revisions_tools_and_forms() {
+    let place = Place::of(STREAM);
+    let offered = |words: &[&str]| {
+        let mut found = completed(&place, words);
+        found.retain(|word| !word.starts_with('-'));
+        found
+    };
+    assert_eq!(offered(&["checkout", ""]), ["draft", "main", "terse"]);
+    assert_eq!(offered(&["checkout", "te"]), ["terse"]);
+    assert_eq!(offered(&["branch", "--delete", "d"]), ["draft"]);
+    let mut revisions = offered(&["show", ""]);
+    revisions.sort_unstable();
+    assert_eq!(revisions, ["HEAD", "draft", "first", "main", "terse"]);
+    assert_eq!(offered(&["diff", "main", "dr"]), ["draft"]);
+    assert_eq!(offered(&["tag", "--delete", ""]), ["first"]);
+    assert_eq!(offered(&["log", "--tool", ""]), ["find", "grep"]);
+    assert_eq!(offered(&["compile", "--to", "openai"]), ["openai", "openai-params"],);
+    assert_eq!(offered(&["comp"]), ["compile", "completions", "compress", "compress-tool-calls"]);
+    // The store that the command line names, wherever the shell is.
+    let elsewhere = Place::empty();
+    let url = format!("sqlite:{}", place.store().display());
+    assert_eq!(completed(&elsewhere, &["--store", &url, "checkout", "t"]), ["terse"]);
+    // Without a store there is nothing to offer, nothing is said, and none is made.
+    assert!(completed(&elsewhere, &["checkout", "t"]).is_empty());
+    let missing = format!("sqlite:{}", elsewhere.path("none.db").display());
+    assert!(completed(&elsewhere, &["--store", &missing, "checkout", "t"]).is_empty());
+    assert!(!elsewhere.path("none.db").exists());
+}
+
+#[test]
+fn every_shell_has_a_script() {
+    let place = Place::empty();
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = place.ok(&["completions", shell]);
+        assert!(script.contains("TRACT_COMPLETE") && script.contains("tract"), "{shell}: {script}");
+    }
+}
+
+#[test]
+fn every_verb_has_a_manual_page() {
+    let place = Place::empty();
+    std::fs::create_dir(place.path("man1")).expect("a folder");
+    place.ok(&["man", "man1"]);
+    let verbs = completed(&place, &[""]);
+    for verb in verbs.iter().filter(|verb| !verb.starts_with('-') && *verb != "help") {
+        let page = std::fs::read_to_string(place.path(&format!("man1/tract-{verb}.1")));
+        assert!(page.is_ok_and(|page| page.contains("tract")), "{verb}");
+    }
+    let page = std::fs::read_to_string(place.path("man1/tract.1")).expect("a page");
+    assert!(page.contains("TRACT_STORE") && page.contains("checkout"), "{page}");
+    place.refused(&["man", "missing"], 2, "file", "missing");
+}
