@@ -127,6 +127,11 @@ fn messages(old: &[&Message], new: &[&Message]) -> (Vec<MessageChange>, usize) {
         .filter(|(slot, _)| loose_new.contains_key(slot))
         .map(|(_, place)| *place)
         .collect();
+    let removed = |gone: usize, after: usize| MessageChange::Removed {
+        place: gone + 1,
+        after,
+        message: boxed(old[gone]),
+    };
     let (mut changes, mut unchanged) = (Vec::new(), 0);
     for op in &ops {
         if let DiffOp::Equal { len, .. } = op {
@@ -138,7 +143,13 @@ fn messages(old: &[&Message], new: &[&Message]) -> (Vec<MessageChange>, usize) {
         for place in op.new_range() {
             let message = new[place];
             let pair = match loose_old.get(&message.slot) {
-                Some(pair) => Some(*pair),
+                Some(pair) => {
+                    // What was before it and is gone comes before it.
+                    while let Some(gone) = left.pop_if(|gone| *gone < *pair) {
+                        changes.push(removed(gone, place));
+                    }
+                    Some(*pair)
+                }
                 None => {
                     let same_role = |pair: &&usize| old[**pair].role == message.role;
                     left.last().filter(same_role).copied().inspect(|_| {
@@ -158,13 +169,8 @@ fn messages(old: &[&Message], new: &[&Message]) -> (Vec<MessageChange>, usize) {
                 }),
             }
         }
-        left.reverse();
         let after = op.new_range().end;
-        changes.extend(left.into_iter().map(|place| MessageChange::Removed {
-            place: place + 1,
-            after,
-            message: boxed(old[place]),
-        }));
+        changes.extend(left.into_iter().rev().map(|gone| removed(gone, after)));
     }
     (changes, unchanged)
 }

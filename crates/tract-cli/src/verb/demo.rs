@@ -125,7 +125,7 @@ pub(crate) async fn run(context: &mut Context<'_>, _demo: Demo) -> Outcome<()> {
     )?;
     context
         .out
-        .done(Styled(DIM, format!("\n$ export TRACT_STORE={}", quoted(&escape::line(&url)))))?;
+        .done(Styled(DIM, format!("$ export TRACT_STORE={}", quoted(&escape::line(&url)))))?;
     for chapter in CHAPTERS {
         say(context, chapter.says)?;
         for command in chapter.commands {
