@@ -1,4 +1,4 @@
-//! The command line as a whole; what a verb takes stands with the verb.
+//! The command line as a whole; the arguments of a verb are in its file.
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 use tracing_subscriber::filter::Targets;
@@ -43,26 +43,26 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What every command takes, before or after the verb.
+/// The flags of every command, before or after the verb.
 #[derive(Debug, Args)]
 pub(crate) struct Global {
-    /// Where the store is: sqlite:PATH, redb:PATH or memory:; sled:PATH and postgres://USER@HOST/DATABASE with the features of that name [default: sqlite:.tract/tract.db, found upwards]
+    /// Use this store: sqlite:PATH, redb:PATH or memory:; sled:PATH and postgres://USER@HOST/DATABASE with the features of that name [default: sqlite:.tract/tract.db, found upwards]
     #[arg(long, global = true, env = "TRACT_STORE", value_name = "URL", hide_env_values = true)]
     #[arg(help_heading = "Everywhere")]
     pub(crate) store: Option<String>,
-    /// The repository in the store.
+    /// Use this repository of the store [default: default]
     #[arg(long, global = true, value_name = "NAME", default_value = "default")]
     #[arg(help_heading = "Everywhere", hide_default_value = true)]
     pub(crate) repo: String,
-    /// A program that writes summaries: the text on its standard input, the summary on its standard
-    /// output. `tract chat` and `tract run` ask their model where none is named.
+    /// Summarize with this program: it reads the text on its standard input and writes the summary to
+    /// its standard output. Without it, `tract chat` and `tract run` use their model.
     #[arg(long, global = true, env = "TRACT_SUMMARIZER", value_name = "COMMAND")]
     #[arg(help_heading = "Everywhere", hide_env_values = true)]
     pub(crate) summarizer: Option<String>,
-    /// Answer in JSON, on stdout: one document, or one line for each item.
+    /// Print answers as JSON: one document, or one line per item.
     #[arg(long, global = true, help_heading = "Everywhere")]
     pub(crate) json: bool,
-    /// When to colour.
+    /// When to use colors.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", value_enum)]
     #[arg(help_heading = "Everywhere", hide_default_value = true)]
     pub(crate) color: Color,
@@ -179,7 +179,7 @@ pub(crate) enum Command {
 
 impl Command {
     /// Whether it writes: then what it wrote is put in order before the process ends. A command
-    /// that only looks must not wait for somebody else who is writing.
+    /// that only looks must not wait for another process that is writing.
     pub(crate) fn writes(&self) -> bool {
         match self {
             Self::Status

@@ -13,7 +13,7 @@ use crate::failure::{Failure, Outcome};
 use crate::out::Out;
 use crate::summarize::CommandSummarizer;
 
-/// Where the store lies when nobody says otherwise, from the folder that holds it.
+/// Path of the default store, from the folder that holds it.
 const DEFAULT: [&str; 2] = [".tract", "tract.db"];
 
 /// What a verb works with.
@@ -120,7 +120,7 @@ pub(crate) fn found_upwards(from: &Path) -> Outcome<String> {
     let (above, path) = found.ok_or_else(|| Failure::no_store(from))?;
     Ok(match path.to_str() {
         Some(_) => url_of(&path),
-        // A url is text. The way there from here is, whatever the folders above are called.
+        // A url is text. A relative path works even if the folders above have other names.
         None => {
             url_of(&PathBuf::from("../".repeat(above)).join(DEFAULT.iter().collect::<PathBuf>()))
         }

@@ -50,7 +50,7 @@ pub(crate) fn line(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns JSON with the same characters as `\u` escapes: it says the same, and a terminal that it
-/// ends up on shows it as it is. They can only stand in strings, where an escape may stand too.
+/// ends up on shows it as it is. They occur in strings alone, where escapes are valid.
 pub(crate) fn json(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_format_control) {
         return Cow::Borrowed(text);

@@ -20,7 +20,7 @@ pub(crate) const NO: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 /// The store is unavailable or damaged.
 pub(crate) const STORE: u8 = 3;
-/// Somebody interrupted it.
+/// It was interrupted.
 pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Why a command ends early.
@@ -78,7 +78,7 @@ impl Failure {
     /// There is no store to work on.
     pub(crate) fn no_store(folder: &Path) -> Self {
         let folder = folder.display();
-        Self::new(STORE, "no_store", format!("no store in {folder} nor above it"))
+        Self::new(STORE, "no_store", format!("no store in {folder} or above it"))
             .note("`tract init` makes one here; `--store sqlite:PATH` or TRACT_STORE names another")
     }
 
@@ -121,7 +121,7 @@ impl Failure {
         self
     }
 
-    /// Takes back advice that names this very verb, which has just failed, for another.
+    /// Replaces advice to run this very verb, which has just failed.
     #[must_use]
     pub(crate) fn advise_other_than(mut self, verb: &str, instead: &str) -> Self {
         let advised = self.notes.len();
@@ -133,7 +133,7 @@ impl Failure {
         self
     }
 
-    /// Says that somebody interrupted it.
+    /// Marks it as interrupted.
     #[must_use]
     pub(crate) fn interrupted(self) -> Self {
         Self { exit: INTERRUPTED, ..self }
@@ -143,7 +143,7 @@ impl Failure {
         self.exit
     }
 
-    /// Whether it is the store that failed, so that going on makes no sense.
+    /// Whether it is the store that failed, so that continuing makes no sense.
     pub(crate) fn is_of_store(&self) -> bool {
         self.exit == STORE
     }

@@ -146,7 +146,7 @@ pub(crate) fn text_or_stdin(text: Option<String>) -> Outcome<String> {
         Some(text) if text != "-" => Ok(text),
         _ => {
             let mut text = read_text(Path::new("-"))?;
-            // An editor and `echo` end a text with a newline that nobody said.
+            // An editor and `echo` end a text with a newline that is not part of it.
             if text.ends_with('\n') {
                 text.pop();
             }

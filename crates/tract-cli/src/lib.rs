@@ -1,6 +1,6 @@
 //! The `tract` command line: one file per verb, nothing but parsing, calling and printing.
 //!
-//! What it promises to scripts (urls, JSON shapes, exit codes) stands in `docs/cli.md`.
+//! What scripts can rely on (urls, JSON shapes, exit codes) is in `docs/cli.md`.
 #![forbid(unsafe_code)]
 
 mod args;

@@ -12,7 +12,7 @@ use crate::escape;
 use crate::failure::{Failure, Outcome};
 use crate::pager::Pager;
 
-/// When to colour.
+/// When to use colors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
     /// On a terminal, unless `NO_COLOR` is set.

@@ -18,7 +18,7 @@ pub(crate) const WARN: Style = AnsiColor::Yellow.on_default();
 pub(crate) const DIM: Style = Style::new().dimmed();
 /// Headings of the help, as clap writes its own.
 pub(crate) const HEADING: Style = Style::new().bold().underline();
-/// What stands out.
+/// Emphasis.
 pub(crate) const BOLD: Style = Style::new().bold();
 
 /// The colours of the lines of a graph, in turn.

@@ -86,7 +86,7 @@ struct Said {
     waker: Option<Waker>,
 }
 
-/// A program that ends at the latest when nobody waits for it any more.
+/// A program that ends at the latest when its caller stops waiting.
 struct Running(Option<Child>);
 
 impl Running {

@@ -317,7 +317,7 @@ impl Error {
             }
             Self::Deferred(deferred) => {
                 let id = &deferred.id;
-                vec![format!("`tract pending approve {id}`, or reject, edit, summarise")]
+                vec![format!("`tract pending approve {id}`, or reject, edit, summarize")]
             }
             Self::UnknownPending { waiting, .. } => match waiting.is_empty() {
                 true => vec!["nothing waits at all".to_owned()],

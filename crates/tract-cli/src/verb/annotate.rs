@@ -11,7 +11,7 @@ use crate::failure::Outcome;
 use crate::input;
 use crate::render;
 
-/// Set the priority of messages: skip, normal, important, pinned.
+/// Set how much messages matter: skip, normal, important or pinned.
 ///
 /// A skipped message stays in the history and comes back with `--priority normal`.
 #[derive(Debug, Args)]
@@ -23,13 +23,13 @@ pub(crate) struct Annotate {
     /// The messages: any version of each.
     #[arg(value_name = "REV", required = true)]
     targets: Vec<String>,
-    /// How much they matter from now on.
+    /// The new priority.
     #[arg(long, short, value_enum)]
     priority: PriorityWord,
-    /// Why.
+    /// Record this reason.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// What summaries have to keep of them.
+    /// Tell summaries what to keep of them.
     #[arg(long, value_name = "JSON", value_parser = input::json_value)]
     retention: Option<JsonText>,
     #[command(flatten)]

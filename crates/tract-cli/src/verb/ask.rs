@@ -19,10 +19,10 @@ use crate::out::Out;
 use crate::render::{number, short};
 use crate::style::{DIM, Styled};
 
-/// Record a question, ask a model, and record its answer.
+/// Ask a model a question and record both sides.
 ///
-/// The answer is printed as it comes. Interrupted, what had come stands in the log as broken off,
-/// and in no context.
+/// The answer is printed as it arrives. If interrupted, the partial answer is logged but left out of
+/// the context.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -40,7 +40,7 @@ pub(crate) struct Chat {
     asked: Asked,
 }
 
-/// Ask a model to go on from here, and record its answer.
+/// Let a model continue from here and record its answer.
 ///
 /// After results of tools, or again after an answer that broke off.
 #[derive(Debug, Args)]
@@ -59,7 +59,7 @@ pub(super) struct Model {
     /// The model: openai/NAME, responses/NAME, anthropic/NAME or ollama/NAME.
     #[arg(long, value_name = "PROVIDER/NAME", env = "TRACT_MODEL", hide_env_values = true)]
     model: String,
-    /// Where the server is, for whoever speaks like the provider.
+    /// Base URL of an API-compatible server.
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
     /// A parameter, such as temperature or max_tokens; may be given several times.
@@ -104,13 +104,13 @@ pub(super) fn client(model: &str, base_url: Option<&str>) -> Outcome<HttpModel> 
 pub(crate) struct Asked {
     #[command(flatten)]
     model: Model,
-    /// The tools of this question and answer alone: a file with a JSON list of schemas.
+    /// Use these tools for this question and answer alone: a file with a JSON list of schemas.
     #[arg(long, value_name = "FILE")]
     tools: Option<PathBuf>,
     /// Wait for the whole answer.
     #[arg(long)]
     no_stream: bool,
-    /// Do not keep the bytes of the answer beside it.
+    /// Do not store the provider's bytes of the answer.
     #[arg(long)]
     no_raw: bool,
 }
@@ -202,7 +202,7 @@ fn options(asked: &Asked, runtime: &tokio::runtime::Runtime) -> Outcome<Set> {
     Ok((cancellation, pieces, options))
 }
 
-/// Cancels when somebody interrupts; whoever does so twice does not want to wait.
+/// Cancels on an interrupt; a second one ends the process at once.
 pub(super) fn stop_on_interrupt(
     runtime: &tokio::runtime::Runtime,
     cancellation: &CancellationToken,
@@ -280,7 +280,7 @@ impl Printed {
         }
         match piece {
             Piece::Text(text) => self.text(out, text),
-            // Thinking is beside the answer.
+            // Thinking is no part of the answer.
             Piece::Reasoning(text) => {
                 let _ = write!(std::io::stderr(), "{}", escape::block(text));
                 Ok(())

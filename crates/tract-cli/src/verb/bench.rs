@@ -13,7 +13,7 @@ use crate::failure::{Failure, Outcome};
 use crate::render::{self, bytes, count};
 use crate::style::{BOLD, DIM, Styled};
 
-/// Measure the engine of a url here, beside what it could do at best.
+/// Measure a store's engine, next to its baseline.
 ///
 /// All is done in a new store of that engine: in a temporary folder beside the file that the url
 /// names, which is removed at the end, or in a schema of its own in the database. What the url

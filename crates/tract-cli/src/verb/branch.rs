@@ -58,15 +58,15 @@ enum Order {
 #[derive(Serialize)]
 struct Listed {
     branch: String,
-    commit: CommitId,
-    head: bool,
+    head: CommitId,
+    checked_out: bool,
 }
 
 #[derive(Serialize)]
 struct Renamed<'a> {
     branch: &'a str,
     renamed: &'a str,
-    commit: Option<CommitId>,
+    head: Option<CommitId>,
 }
 
 #[derive(Serialize)]
@@ -102,7 +102,11 @@ pub(super) async fn make(
         tract.checkout(name).await?;
     }
     if context.out.is_json() {
-        return context.out.json(&Listed { branch: name.to_owned(), commit, head: checkout });
+        return context.out.json(&Listed {
+            branch: name.to_owned(),
+            head: commit,
+            checked_out: checkout,
+        });
     }
     let at = render::short(commit);
     let switched = if checkout { ", checked out" } else { "" };
@@ -110,9 +114,9 @@ pub(super) async fn make(
 }
 
 async fn rename(context: &mut Context<'_>, tract: &Tract, name: &str, to: &str) -> Outcome<()> {
-    let commit = tract.repo().rename_branch(name, to).await?;
+    let head = tract.repo().rename_branch(name, to).await?;
     if context.out.is_json() {
-        return context.out.json(&Renamed { branch: to, renamed: name, commit });
+        return context.out.json(&Renamed { branch: to, renamed: name, head });
     }
     let (name, to) = (escape::line(name), escape::line(to));
     context.out.line(format_args!("{} is now {}", Styled(REF, name), Styled(REF, to)))
@@ -158,8 +162,8 @@ async fn list(context: &mut Context<'_>, tract: &Tract, asked: &Branch) -> Outco
     }
     if context.out.is_json() {
         for (branch, _) in rows {
-            let (branch, commit, head) = (branch.name, branch.head, branch.checked_out);
-            context.out.json(&Listed { branch, commit, head })?;
+            let (name, head, checked_out) = (branch.name, branch.head, branch.checked_out);
+            context.out.json(&Listed { branch: name, head, checked_out })?;
         }
         return Ok(());
     }
@@ -173,7 +177,7 @@ async fn list(context: &mut Context<'_>, tract: &Tract, asked: &Branch) -> Outco
 
 /// Columns that a row has before and between its name, its id and its text.
 const FIXED: usize = "* ".len() + "  ".len() + 8 + "  ".len();
-/// Columns that texts keep beside names of usual length.
+/// Columns that texts keep next to names of usual length.
 const TEXT: usize = 24;
 
 async fn print(

@@ -32,7 +32,7 @@ pub(crate) struct Checkout {
 #[derive(Serialize)]
 struct Standing<'a> {
     branch: &'a str,
-    commit: Option<CommitId>,
+    head: Option<CommitId>,
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, checkout: Checkout) -> Outcome<()> {
@@ -54,7 +54,7 @@ pub(crate) async fn run(context: &mut Context<'_>, checkout: Checkout) -> Outcom
     };
     let commit = tract.head().await?;
     if context.out.is_json() {
-        return context.out.json(&Standing { branch: &name, commit });
+        return context.out.json(&Standing { branch: &name, head: commit });
     }
     let at = commit.map_or_else(|| "its beginning".to_owned(), |id| id.short());
     let name = Styled(REF, escape::line(&name));

@@ -22,30 +22,30 @@ Examples:
   tract commit tool-result '{\"celsius\":11}' --call-id c1
   tract commit user \"Hello\" --tools tools.json --metadata channel=web")]
 pub(crate) struct Commit {
-    /// What sort of message.
+    /// The kind of message.
     kind: MessageKind,
-    /// What it says; standard input when absent or `-`
+    /// The text; standard input when absent or `-`
     text: Option<String>,
-    /// A tool call of an assistant's message; may be given several times.
+    /// Add a tool call to an assistant's message; may be given several times.
     #[arg(long, num_args = 3, value_names = ["ID", "TOOL", "ARGUMENTS"])]
     call: Vec<String>,
-    /// The call that a tool result answers: the nearest open one with this id.
+    /// Answer this call: the nearest open one with this id.
     #[arg(long, value_name = "ID", required_if_eq("kind", "tool-result"))]
     call_id: Option<String>,
-    /// The tool that answered.
+    /// Name the tool that answered.
     #[arg(long, value_name = "TOOL", requires = "call_id")]
     name: Option<String>,
-    /// The tool failed.
+    /// Mark the result as an error of the tool.
     #[arg(long, requires = "call_id")]
     error: bool,
-    /// How much it matters.
+    /// Set the priority.
     #[arg(long, value_enum)]
     priority: Option<PriorityWord>,
-    /// Model and parameters: a JSON object.
+    /// Record model and parameters: a JSON object.
     #[arg(long, value_name = "JSON", value_parser = input::json_value)]
     config: Option<JsonText>,
-    /// The tools of this commit: a file with a JSON list of schemas. The ones that `tools set` set
-    /// come back with the next commit; where none were ever set, these stay in force.
+    /// Use these tools for this commit: a file with a JSON list of schemas. The next commit uses those of
+    /// `tools set` again; if none were ever set, these stay in force.
     #[arg(long, value_name = "FILE")]
     tools: Option<PathBuf>,
     #[command(flatten)]
@@ -65,13 +65,13 @@ enum MessageKind {
 /// How much a message matters.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum PriorityWord {
-    /// Left out of what is compiled
+    /// Left out of the context
     Skip,
-    /// Shown
+    /// In the context
     Normal,
-    /// Shown, and summaries keep what it asks for
+    /// In the context; summaries keep what it asks for
     Important,
-    /// Shown, and never summarised
+    /// In the context, and never summarized
     Pinned,
 }
 

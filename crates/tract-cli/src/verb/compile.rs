@@ -14,7 +14,7 @@ use crate::style::{DIM, Styled, WARN};
 
 /// Write the request that a provider accepts.
 ///
-/// The body goes to stdout, what there is to say about it to stderr.
+/// The body goes to stdout, diagnostics to stderr.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -23,20 +23,20 @@ Examples:
   tract compile --at 2026-01-31T09:30:00Z    as it was then: messages, priorities, tools
   tract compile --to messages                neutral, with the ids of the commits")]
 pub(crate) struct Compile {
-    /// What to compile.
+    /// Compile this revision.
     #[arg(value_name = "REV", default_value = "HEAD")]
     revision: String,
-    /// For whom: openai, openai-params, responses-params, anthropic, anthropic-params,
+    /// Write this form: openai, openai-params, responses-params, anthropic, anthropic-params,
     /// ollama-params, messages.
     #[arg(long, value_name = "FORM", default_value = "messages", value_parser = form)]
     to: Form,
-    /// As it was at a time.
+    /// Compile the history as it was at this time.
     #[arg(long, value_name = "TIME", value_parser = input::time)]
     at: Option<i64>,
     /// What to do with calls without answers, and answers without calls.
     #[arg(long, value_enum)]
     pairing: Option<PairingWord>,
-    /// A key of the body; may be given several times.
+    /// Set a key of the body; may be given several times.
     #[arg(long, value_name = "KEY=JSON", value_parser = input::key_value)]
     set: Vec<(String, JsonText)>,
 }
@@ -53,11 +53,11 @@ pub(super) fn form(name: &str) -> Result<Form, String> {
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum PairingWord {
-    /// The messages as they are
+    /// Keep the messages as they are
     Keep,
-    /// What the provider would refuse is mended, and every step listed
+    /// Repair what the provider would reject, and list each repair
     Repair,
-    /// What the provider would refuse is an error
+    /// Fail where the provider would reject the request
     Strict,
 }
 

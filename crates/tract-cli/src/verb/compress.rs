@@ -10,29 +10,29 @@ use crate::failure::Outcome;
 use crate::input;
 use crate::render;
 
-/// Put one summary in the place of messages.
+/// Replace messages with one summary.
 ///
-/// Calls go with their answers; pinned messages and open calls stay. `tract revert` brings the
-/// messages back.
+/// Calls are summarized with their results; pinned messages and open calls stay. `tract revert` restores
+/// the messages.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   tract compress --from 'HEAD#4' --to 'HEAD#12' --content \"Three reservations were looked up.\"
   tract compress 'HEAD#2' 'HEAD#3' --content - < summary.txt")]
 pub(crate) struct Compress {
-    /// The messages, where they are no range.
+    /// The messages, if they are not a range.
     #[arg(value_name = "REV", conflicts_with_all = ["from", "to"])]
     targets: Vec<String>,
-    /// The first message of a range [default: the first there is]
+    /// The first message of a range [default: the first one]
     #[arg(long, value_name = "REV", required_unless_present_any = ["targets", "to"])]
     from: Option<String>,
-    /// The last message of a range [default: the last there is]
+    /// The last message of a range [default: the last one]
     #[arg(long, value_name = "REV")]
     to: Option<String>,
     /// The summary; standard input when absent or `-`
     #[arg(long, short, value_name = "TEXT")]
     content: Option<String>,
-    /// In whose voice.
+    /// The role of the summary.
     #[arg(long = "as", value_name = "KIND", value_enum, default_value = "assistant")]
     voice: Voice,
     #[command(flatten)]

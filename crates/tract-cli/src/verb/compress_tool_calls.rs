@@ -11,7 +11,7 @@ use crate::failure::{Failure, Outcome};
 use crate::render::{count, number, short};
 use crate::style::{DIM, Styled};
 
-/// Make the results of tool calls shorter, each by a summary of its own.
+/// Summarize the results of tool calls, one by one.
 ///
 /// Each summary is an edit of its result, all of them one durable write: which call a result answers,
 /// and whether the tool failed, stays, and `tract revert` brings a result back. A result without a

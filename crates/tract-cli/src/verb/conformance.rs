@@ -15,9 +15,9 @@ use crate::failure::{Failure, Outcome};
 use crate::render::{self, count};
 use crate::style::{BAD, DIM, GOOD, Styled};
 
-/// Run the contract for stores against the engine of a url.
+/// Test a store's engine against the store contract.
 ///
-/// Every promise is tried on a new, empty store of that engine: in a temporary folder beside the
+/// Every case runs on a new, empty store of that engine: in a temporary folder next to the
 /// file that the url names, or in a schema of its own in the database. What the url itself names is
 /// not opened and not changed.
 #[derive(Debug, Args)]

@@ -13,7 +13,7 @@ use crate::failure::{Failure, Outcome};
 use crate::style::{BOLD, DIM, GOOD, Styled};
 use crate::verb;
 
-/// Show what tract does, on conversations of a workshop, in a store of its own.
+/// Show what tract does, on conversations of a bicycle workshop, in a store of its own.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The store is tract-demo/tract.db (or the next free tract-demo-2, …), or what --store names.

@@ -13,8 +13,8 @@ use crate::failure::{Failure, Outcome};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  tract expand 51b3c6e2                      what a summary stands for
-  tract revert 51b3c6e2                      and that makes the model read it again")]
+  tract expand 51b3c6e2                      what a summary replaced
+  tract revert 51b3c6e2                      the model reads the original again")]
 pub(crate) struct Expand {
     /// The commit.
     #[arg(default_value = "HEAD", value_name = "REV")]
@@ -38,8 +38,8 @@ pub(crate) async fn run(context: &mut Context<'_>, expand: Expand) -> Outcome<()
         None => {
             let commit = tract.show(id).await?;
             tract.content_of(&commit).await?.ok_or_else(|| {
-                Failure::no("no_message", format!("{} says nothing", id.short()))
-                    .note("`tract show` tells what it does")
+                Failure::no("no_message", format!("{} has no message", id.short()))
+                    .note("`tract show` prints what it does")
             })?
         }
     };

@@ -21,7 +21,7 @@ use crate::input::{self, Documents};
 use crate::render::count;
 use crate::style::{BAD, BOLD, DIM, Styled};
 
-/// Hold a model's calls against the schemas of their tools; opens no store, but for --pinned.
+/// Validate a model's calls against the schemas of their tools; opens a store only for --pinned.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A call a line: {\"id\",\"name\",\"arguments\"}, arguments as text or object; \"tool_id\" tells

@@ -12,7 +12,7 @@ use crate::style::{DIM, REF, Styled};
 #[command(after_help = "\
 Examples:
   tract init                                 .tract/tract.db in this folder
-  tract --store sqlite:agent.db init         one file, wherever you like
+  tract --store sqlite:agent.db init         one file, in any place
   tract --repo customer-42 init              a second repository in the same store")]
 pub(crate) struct Init {}
 

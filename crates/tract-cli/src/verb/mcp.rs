@@ -18,7 +18,7 @@ use crate::input;
 use crate::render;
 use crate::style::{BOLD, DIM, ID, Styled};
 
-/// Ask an MCP server for its tools, and call them.
+/// List, import and call the tools of an MCP server.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -126,7 +126,7 @@ fn call(
             }),
         );
         let interrupted = async {
-            // Without signals nobody interrupts.
+            // Without signals there are no interrupts.
             match tokio::signal::ctrl_c().await {
                 Ok(()) => cancellation.cancel(),
                 Err(_) => std::future::pending().await,

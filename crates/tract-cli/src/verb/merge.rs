@@ -12,9 +12,9 @@ use crate::failure::Outcome;
 use crate::render::{self, short};
 use crate::style::{REF, Styled};
 
-/// Bring in what another branch has.
+/// Merge another branch into this one.
 ///
-/// Where both sides changed the same, nothing is written and the conflicts are named.
+/// If both sides changed the same message, nothing is written and the conflicts are listed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -24,7 +24,7 @@ pub(crate) struct Merge {
     /// The other branch, or any revision.
     #[arg(value_name = "REV")]
     source: String,
-    /// Make a commit even where the branch could merely be forwarded.
+    /// Make a merge commit even if the branch could be fast-forwarded.
     #[arg(long)]
     no_fast_forward: bool,
     #[command(flatten)]

@@ -61,16 +61,16 @@ use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::input;
 
-/// What every verb that makes a commit takes.
+/// The flags of every verb that makes a commit.
 #[derive(Debug, Args)]
 pub(crate) struct Said {
-    /// A line for the log.
+    /// Show this line in the log.
     #[arg(long, short, value_name = "LINE")]
     message: Option<String>,
-    /// A fact of yours; may be given several times.
+    /// Store a key and a value of your own; may be given several times.
     #[arg(long, value_name = "KEY=JSON", value_parser = input::key_value)]
     metadata: Vec<(String, JsonText)>,
-    /// When it happened; makes the id reproducible.
+    /// State the time instead of the clock's; makes the id reproducible.
     #[arg(long, value_name = "TIME", value_parser = input::time)]
     at: Option<i64>,
 }

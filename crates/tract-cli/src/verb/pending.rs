@@ -18,16 +18,16 @@ use crate::render::{count, short};
 use crate::style::{DIM, Styled};
 use crate::summarize::CommandSummarizer;
 
-/// Show and decide what waits to be decided.
+/// List and decide pending approvals.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  tract pending                              what waits
+  tract pending                              all of them
   tract pending show p-7c1e                  all of it, or what was decided
   tract pending approve p-7c1e
   tract pending reject p-7c1e --reason \"wrong booking\"
   tract pending edit p-7c1e \"three lines matched\"
-  tract pending summarise p-7c1e --command 'head -c 400'")]
+  tract pending summarize p-7c1e --command 'head -c 400'")]
 pub(crate) struct Pending {
     #[command(subcommand)]
     command: Option<What>,
@@ -35,19 +35,19 @@ pub(crate) struct Pending {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// List what waits, oldest first.
+    /// List pending approvals, oldest first.
     List,
-    /// Show what waits, or what was decided.
+    /// Show one with its content, or its decision.
     Show {
         /// Its name, or the beginning of it.
         id: String,
     },
-    /// Do it, on its branch as that is now; a call is run by the next `tract run` there, exactly as shown.
+    /// Approve it: it is written to its branch; a call runs exactly as shown with the next `tract run` there.
     Approve {
         /// Its name, or the beginning of it.
         id: String,
     },
-    /// Do not do it; an open call is answered by an error with the reason.
+    /// Reject it; an open call is answered with an error and the reason.
     Reject {
         /// Its name, or the beginning of it.
         id: String,
@@ -55,16 +55,16 @@ enum What {
         #[arg(long, value_name = "TEXT", default_value = "")]
         reason: String,
     },
-    /// Do it with another text; the original is kept.
+    /// Approve it with another text; the original is kept.
     Edit {
         /// Its name, or the beginning of it.
         id: String,
         /// The text; standard input when absent or `-`
         text: Option<String>,
     },
-    /// Do it with a summary; the original is kept.
-    #[command(visible_alias = "summarize")]
-    Summarise {
+    /// Approve it with a summary; the original is kept.
+    #[command(alias = "summarise")]
+    Summarize {
         /// Its name, or the beginning of it.
         id: String,
         /// A program that reads the text on standard input and writes the summary; the one that
@@ -74,7 +74,7 @@ enum What {
         /// What has to be kept.
         #[arg(long, value_name = "TEXT")]
         instructions: Option<String>,
-        /// A pattern whose matches must stand in the summary; may be given several times.
+        /// A pattern whose matches the summary must contain; may be given several times.
         #[arg(long, value_name = "REGEX")]
         keep: Vec<String>,
         /// How long the program may take.
@@ -91,7 +91,7 @@ impl Pending {
                 What::Approve { .. }
                 | What::Reject { .. }
                 | What::Edit { .. }
-                | What::Summarise { .. },
+                | What::Summarize { .. },
             ) => true,
         }
     }
@@ -133,7 +133,7 @@ pub(crate) async fn run(context: &mut Context<'_>, pending: Pending) -> Outcome<
             let text = input::replacement(text)?;
             tract.edit_pending(&id, text).await?
         }
-        What::Summarise { id, command, instructions, keep, timeout } => {
+        What::Summarize { id, command, instructions, keep, timeout } => {
             let Some(command) = command.or_else(|| context.global.summarizer.clone()) else {
                 return Err(Failure::usage("expected a program that writes the summary")
                     .note("name it with --command, --summarizer or TRACT_SUMMARIZER"));

@@ -39,7 +39,7 @@ pub(crate) enum Deed {
     Pin,
     /// Approves those that are new or changed.
     Trust,
-    /// Only says.
+    /// Only reports.
     Check,
 }
 
@@ -99,7 +99,7 @@ pub(crate) async fn run(context: &mut Context<'_>, mut source: Source, deed: Dee
 #[derive(Serialize)]
 struct PolicyDocument {
     policy: PinPolicy,
-    /// Whether somebody said so in this repository.
+    /// Whether this repository states it.
     stated: bool,
 }
 
@@ -117,11 +117,11 @@ pub(crate) async fn policy(context: &mut Context<'_>, wanted: Option<PinPolicy>)
     if context.out.is_json() {
         return context.out.json(&PolicyDocument { policy, stated: stated.is_some() });
     }
-    let note = if stated.is_some() { "" } else { "  (nobody said otherwise)" };
+    let note = if stated.is_some() { "" } else { "  (default)" };
     context.out.line(format_args!("{}{}", Styled(BOLD, policy.as_str()), Styled(DIM, note)))
 }
 
-/// Says which approved tools are not there any more; that is no reason to stop.
+/// Reports approved tools that are gone; that is no reason to stop.
 fn gone(
     context: &mut Context<'_>,
     source: &Source,

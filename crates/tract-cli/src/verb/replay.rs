@@ -8,11 +8,11 @@ use crate::failure::{Failure, Outcome};
 use crate::render::{count, short};
 use crate::style::{BAD, Styled};
 
-/// Run a recorded conversation again, against its own replies and results.
+/// Run a recorded conversation again, with its own replies and results.
 ///
-/// The model says what it said, tools give what they gave; all else is done anew: calls are read,
-/// held against the tools that were in force, dispatched and answered. The first difference is
-/// named, and then the exit code is 1. Nothing is written.
+/// Replies and results are the recorded ones; the rest runs again: calls are parsed, validated against
+/// the tools in force, dispatched and answered. The first difference is printed, and the exit code is
+/// then 1. Nothing is written.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

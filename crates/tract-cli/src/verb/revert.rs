@@ -8,19 +8,19 @@ use crate::context::Context;
 use crate::failure::Outcome;
 use crate::render;
 
-/// Take back what commits changed, with a new commit.
+/// Revert what commits changed, with a new commit.
 ///
-/// To step the branch back instead, as if the last command had not been, use `tract undo`.
+/// To move the branch back instead, as if the last command had not run, use `tract undo`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   tract revert 51b3c6e2                      the original text shows again
-  tract revert 51b3c6e2 --cascade            and whatever was built on it goes too")]
+  tract revert 51b3c6e2 --cascade            and what was built on it")]
 pub(crate) struct Revert {
     /// The commits.
     #[arg(value_name = "REV", required = true)]
     targets: Vec<String>,
-    /// Take back what stands on them, too.
+    /// Also revert the commits that build on them.
     #[arg(long)]
     cascade: bool,
     #[command(flatten)]

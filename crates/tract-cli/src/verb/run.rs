@@ -21,11 +21,11 @@ use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::input;
 
-/// Let a model work on a task, with tools; everything is recorded on the branch.
+/// Let a model work on a task with tools; everything is recorded on the branch.
 ///
-/// It has the tools of a plan, of a folder (--fs), and of MCP servers (--mcp). What it says is
-/// printed as it comes. Interrupted, its calls are answered and recorded, and `tract run` without a
-/// task goes on from there; so it does after a crash, and after what waits was decided.
+/// It has the tools of a plan, of a folder (--fs), and of MCP servers (--mcp). Its
+/// answers are printed as they arrive. If interrupted, its open calls are answered and recorded, and
+/// `tract run` without a task continues there; so it does after a crash, and after approvals were decided.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -38,7 +38,7 @@ Examples:
 
 Keys and servers are taken from the environment, as `tract chat` takes them.")]
 pub(crate) struct Run {
-    /// What is to be done; without it the run goes on from where the branch stands.
+    /// The task; without it the run continues from the head of the branch.
     #[arg(value_name = "TASK")]
     task: Option<String>,
     #[command(flatten)]
@@ -62,10 +62,10 @@ pub(crate) struct Run {
     #[cfg(feature = "mcp")]
     #[arg(long, requires = "mcp")]
     search: bool,
-    /// How it is told to plan, or `none`.
+    /// How the model is instructed to plan, or `none`.
     #[arg(long, value_name = "STRATEGY", default_value = "react", value_enum)]
     plan: Plan,
-    /// Instructions in the place of ours: a file.
+    /// Use the instructions of this file instead of the built-in ones.
     #[arg(long, value_name = "FILE")]
     instructions: Option<PathBuf>,
     /// Work on a new branch, from here.
@@ -74,20 +74,20 @@ pub(crate) struct Run {
     /// Work on an existing branch, from its head; HEAD stays where it is.
     #[arg(long, value_name = "BRANCH")]
     on: Option<String>,
-    /// How often the model is asked at most.
+    /// Ask the model at most this many times.
     #[arg(long, value_name = "N", default_value_t = 50)]
     max_steps: u32,
-    /// How many tokens it may take, requests and replies together.
+    /// Use at most this many tokens, requests and replies together.
     #[arg(long, value_name = "N")]
     max_tokens: Option<u64>,
-    /// Which calls wait until somebody has approved them.
+    /// Which calls wait for approval.
     #[arg(long, value_name = "WHICH", default_value = "destructive", value_enum)]
     approve: Approve,
-    /// Lets the tools of servers run whatever was approved in the repository (`tract tools pin`).
+    /// Let tools of servers run without the repository's approvals (`tract tools pin`).
     #[cfg(feature = "mcp")]
     #[arg(long)]
     ignore_pins: bool,
-    /// What becomes of calls that had not begun when an earlier run ended.
+    /// What to do with calls that had not started when an earlier run ended.
     #[arg(long, value_name = "WHAT", default_value = "answer", value_enum)]
     resume: Resume,
 }
@@ -181,7 +181,7 @@ pub(crate) async fn run(context: &mut Context<'_>, run: Run) -> Outcome<()> {
     }
 }
 
-/// Runs the agent; what it tells goes to whoever prints.
+/// Runs the agent; its events go to the printer.
 async fn worked(
     tract: &Tract,
     run: Run,

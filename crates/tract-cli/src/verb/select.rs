@@ -17,7 +17,7 @@ use crate::input::{self, Document, Documents};
 use crate::render::count;
 use crate::style::{BOLD, DIM, Styled};
 
-/// Choose the tools of a catalog that fit what is asked; opens no store.
+/// Choose the tools of a catalog that fit a query; opens no store.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A catalog has a tool a line: {\"id\",\"name\",\"description\",\"parameters\"}, or any provider's shape.
@@ -57,7 +57,7 @@ pub(crate) struct Select {
 /// The scorers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum How {
-    /// The share of the query's words that a tool bears.
+    /// The share of the query's words that a tool contains.
     Overlap,
     /// BM25: fields weighted, rare words counting more.
     Bm25,

@@ -15,13 +15,13 @@ use crate::out::Out;
 use crate::render::{self, count, short};
 use crate::style::{BOLD, DIM, Styled};
 
-/// Show one commit: what it says, what it changed, how to take it back.
+/// Show one commit: what it says, what it changed, how to revert it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  tract show                                 the commit you stand on
+  tract show                                 the head of this branch
   tract show 51b3c6e2                        what an edit changed
-  tract show 'main#20'                       the 20th message, as it stands there
+  tract show 'main#20'                       the 20th message, as it is there
   tract show HEAD --json                     the record and the content")]
 pub(crate) struct Show {
     /// The commit.
@@ -137,7 +137,7 @@ async fn head(out: &mut Out, tract: &Tract, commit: &Commit) -> Outcome<()> {
         fact("original", format!("tract show {}", target.short()))?;
     }
     if !matches!(commit.op, Op::Note | Op::Merge { .. }) {
-        fact("take back", format!("tract revert {}", commit.id().short()))?;
+        fact("revert", format!("tract revert {}", commit.id().short()))?;
     }
     out.line("")
 }

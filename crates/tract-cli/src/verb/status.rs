@@ -14,7 +14,7 @@ struct Status<'a> {
     store: &'static str,
     repo: &'a str,
     branch: &'a str,
-    commit: Option<CommitId>,
+    head: Option<CommitId>,
     commits: u64,
     messages: usize,
     skipped: usize,
@@ -69,7 +69,7 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
             store: tract.store().backend(),
             repo: &context.global.repo,
             branch: tract.branch_name(),
-            commit: head,
+            head,
             commits: compiled.commit_count(),
             messages: compiled.message_count(),
             skipped,
@@ -86,7 +86,7 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
         let branches = tract.branches().await?.len();
         let next = match branches {
             0 => "tract commit user \"Hello\", or tract import FILE".to_owned(),
-            n => format!("tract branch lists the {} there are", count(n, "branch")),
+            n => format!("tract branch lists {}", count(n, "branch")),
         };
         context.out.say(Styled(DIM, format!("next: {next}")));
         return Ok(());
@@ -120,7 +120,7 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
     for waits in &pending {
         context.out.line(format_args!(
             "{} {} on {}  {}: {}",
-            Styled(WARN, "waits"),
+            Styled(WARN, "pending"),
             escape::line(&waits.id),
             escape::line(&waits.branch),
             escape::line(&waits.what),

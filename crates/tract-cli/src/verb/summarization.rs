@@ -7,11 +7,11 @@ use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
 
-/// Show or say which tool results are summarised automatically.
+/// Set which tool results are summarized automatically.
 ///
-/// A tool that is listed is summarised whatever its size, others above the threshold. The summaries
+/// A tool that is listed is summarised at any size, others above the threshold. The summaries
 /// are written by the model of `tract chat` and `tract run`, and by the program that --summarizer or
-/// TRACT_SUMMARIZER names, whatever the command; where there is neither, a result is recorded as it
+/// TRACT_SUMMARIZER names, for every command; if there is neither, a result is recorded as it
 /// came.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -33,13 +33,13 @@ pub(crate) struct Summarization {
     /// How long a summary should be.
     #[arg(long, value_name = "TOKENS")]
     target: Option<u64>,
-    /// A pattern whose matches must stand in every summary; may be given several times.
+    /// A pattern whose matches every summary must contain; may be given several times.
     #[arg(long, value_name = "REGEX")]
     keep: Vec<String>,
     /// Let the summariser see the conversation.
     #[arg(long)]
     with_context: bool,
-    /// Summarise nothing automatically.
+    /// Summarize nothing automatically.
     #[arg(long, conflicts_with_all = ["tool", "threshold", "default", "target", "keep", "with_context"])]
     off: bool,
 }
@@ -94,7 +94,7 @@ pub(crate) async fn run(context: &mut Context<'_>, asked: Summarization) -> Outc
     };
     for (name, text) in &config.instructions {
         let (name, text) = (escape::line(name), escape::line(text));
-        context.out.line(format_args!("{name}: whatever its size; {text}"))?;
+        context.out.line(format_args!("{name}: at any size; {text}"))?;
     }
     match config.auto_threshold {
         Some(tokens) => {

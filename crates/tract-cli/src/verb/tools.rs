@@ -99,8 +99,8 @@ Examples:
     Check(Source),
     /// Show or say which tools of servers may run, for everybody who opens the repository.
     #[command(after_help = "\
-approved-only    those that were approved and did not change (where nobody said otherwise)
-refuse-changed   also those that nobody approved yet
+approved-only    those that were approved and did not change (the default)
+refuse-changed   also those that were not approved yet
 tell-only        all")]
     Policy {
         /// The policy: approved-only, refuse-changed or tell-only.
@@ -346,7 +346,7 @@ async fn of(context: &mut Context<'_>, revision: &str, only_own: bool) -> Outcom
     };
     if context.out.is_json() {
         let schemas: Vec<&str> = tools.iter().map(|tool| &*tool.schema).collect();
-        // One document is one line: breaks stand between the parts of JSON, never in its strings.
+        // One document is one line: line breaks occur between the parts of JSON, never in its strings.
         let line = schemas.join(",").replace(['\n', '\r'], " ");
         return context.out.json_text(&format!("[{line}]"));
     }

@@ -11,24 +11,24 @@ use crate::failure::Outcome;
 use crate::render::{count, number, short};
 use crate::style::{DIM, Styled, WARN};
 
-/// List the tool turns of a line, oldest first: calls, and the results that answer them.
+/// List tool turns, oldest first: calls with their results.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  tract turns                                all turns of the line you stand on
+  tract turns                                all turns of this branch
   tract turns main --name grep --name find   those with a call of one of these tools
   tract turns --after 0a4f7712 --json        what came after a commit, one turn a line")]
 pub(crate) struct Turns {
-    /// The line.
+    /// The revision.
     #[arg(default_value = "HEAD", value_name = "REV")]
     revision: String,
     /// Only turns with a call of this tool; may be given several times.
     #[arg(long, value_name = "TOOL")]
     name: Vec<String>,
-    /// Only turns after this commit of the line.
+    /// Only turns after this commit.
     #[arg(long, value_name = "REV")]
     after: Option<String>,
-    /// Also what is no message any more: under a summary, or taken back.
+    /// Also those that were summarized or reverted.
     #[arg(long)]
     hidden: bool,
 }

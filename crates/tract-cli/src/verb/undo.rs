@@ -18,8 +18,8 @@ use crate::style::{DIM, ID, REF, Styled};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  tract undo                                 as if the last command had not been
-  tract undo && tract undo                   two commands back
+  tract undo                                 as if the last command had not run
+  tract undo && tract undo                   the last two commands
   tract undo --redo                          forward again")]
 pub(crate) struct Undo {
     /// Revert the last undo.
@@ -67,8 +67,8 @@ pub(crate) async fn run(context: &mut Context<'_>, undo: Undo) -> Outcome<()> {
         return context.out.json(&Document { what: &done.what, redone: undo.redo, moves });
     }
     let (way, what, again) = match undo.redo {
-        true => ("forward", "did again", "back: tract undo"),
-        false => ("back", "took back", "again: tract undo --redo"),
+        true => ("forward", "redone", "back: tract undo"),
+        false => ("back", "reverted", "again: tract undo --redo"),
     };
     for step in done.moves.iter().take(SHOWN) {
         context.out.line(format_args!(

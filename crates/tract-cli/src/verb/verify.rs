@@ -18,9 +18,9 @@ use crate::style::{BAD, GOOD, Styled, WARN};
 Exit code 1 when something is damaged; each damage is one line.
 Examples:
   tract verify
-  tract verify --repair                      builds anew what is derived; objects are never touched")]
+  tract verify --repair                      rebuilds derived data; objects are never touched")]
 pub(crate) struct Verify {
-    /// Build anew what is derived and damaged.
+    /// Rebuild damaged derived data.
     #[arg(long)]
     repair: bool,
 }
@@ -128,9 +128,9 @@ fn print(context: &mut Context<'_>, report: &VerifyReport) -> Outcome<()> {
                 count(report.damage.len(), "damage")
             ))?;
             match report.damage.iter().all(|damage| damage.derived) {
-                true => context
-                    .out
-                    .say("  note: only derived data; tract verify --repair builds it anew"),
+                true => {
+                    context.out.say("  note: only derived data; tract verify --repair rebuilds it")
+                }
                 false => {
                     context.out.say("  note: restore what is damaged from a copy or an export")
                 }

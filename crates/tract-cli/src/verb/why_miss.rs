@@ -25,7 +25,7 @@ pub(crate) struct WhyMiss {
     /// What is sent now.
     #[arg(value_name = "B", default_value = "HEAD")]
     after: String,
-    /// To whom.
+    /// Compare requests of this form.
     #[arg(long, value_name = "FORM", default_value = "anthropic-params")]
     #[arg(value_parser = super::compile::form)]
     to: Form,

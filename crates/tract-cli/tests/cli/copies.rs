@@ -78,8 +78,8 @@ fn chosen_branches_and_all_repositories() {
     let names: Vec<&Value> = branches.iter().map(|branch| &branch["branch"]).collect();
     assert!(names.contains(&&"lyon".into()) && !names.contains(&&"main".into()), "{names:?}");
 
-    // Whoever opens a part stands on it.
-    assert_eq!(branches[0]["head"], true, "{branches:?}");
+    // HEAD of a part is its branch.
+    assert_eq!(branches[0]["checked_out"], true, "{branches:?}");
 
     let lines = place.json(&["--json", "copy", "--to", "sqlite:all.db", "--all-repos"]);
     assert_eq!(lines.len(), 2);

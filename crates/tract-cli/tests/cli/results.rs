@@ -66,7 +66,7 @@ fn what_waits_is_listed_shown_and_decided_once() {
     assert_eq!(listed[0]["reason"], "needs a person");
     assert!(place.ok(&["pending"]).contains("by ask-a-person: needs a person"));
     assert!(place.ok(&["pending", "show", &id]).contains("and more"));
-    let done = place.json(&["pending", "summarise", &id[..7], "--command", "head -n 1", "--json"]);
+    let done = place.json(&["pending", "summarize", &id[..7], "--command", "head -n 1", "--json"]);
     assert_eq!(done[0]["record"]["action"], "summarize");
     let commit = done[0]["commit"].as_str().expect("a commit");
     assert_eq!(place.ok(&["expand", commit]), "4111 1111 1111 1111\nand more\n");
@@ -92,7 +92,7 @@ fn a_summariser_that_fails_leaves_it_waiting() {
         ("true", "bad_summary"),
         ("printf '\\377'", "invalid_reply"),
     ] {
-        let arguments = ["pending", "summarise", id.as_str(), "--command", command];
+        let arguments = ["pending", "summarize", id.as_str(), "--command", command];
         let ran = place.run(&arguments).expect(1);
         assert!(ran.stderr.contains(&format!("error[{code}]")), "{command}: {ran:?}");
     }
@@ -128,7 +128,7 @@ fn automatic_summaries_are_said_and_shown() {
     assert!(place.ok(&["summarization"]).contains("no tool result"));
     place.ok(&["summarization", "--tool", "grep=keep file names", "--threshold", "800"]);
     let shown = place.ok(&["summarization"]);
-    assert!(shown.contains("grep: whatever its size") && shown.contains("above 800"), "{shown}");
+    assert!(shown.contains("grep: at any size") && shown.contains("above 800"), "{shown}");
     let config = &place.json(&["summarization", "--json"])[0];
     assert_eq!(config["auto_threshold"], 800);
     place.refused(&["summarization", "--keep", "("], 1, "bad_pattern", "regular expression");

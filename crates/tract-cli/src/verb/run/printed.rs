@@ -109,7 +109,7 @@ impl Printer {
                 self.open = !text.ends_with('\n');
                 out.flush()?;
             }
-            // Thinking is beside the work.
+            // Thinking is no part of the work.
             Told::Reasoning { text } => {
                 let _ = write!(std::io::stderr(), "{}", escape::block(text));
             }
