@@ -93,7 +93,7 @@ fn tools(typed: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 fn forms(typed: &OsStr) -> Vec<CompletionCandidate> {
-    candidates(typed, Form::ALL.iter().map(|form| form.as_str().to_owned()))
+    candidates(typed, Form::all().map(|form| form.as_str().to_owned()))
 }
 
 /// Offers names of the store that the command line is about. Without one, and when it fails, there
