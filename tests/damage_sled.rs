@@ -96,7 +96,7 @@ fn copy(from: &Path, to: &Path) {
         if entry.file_type().unwrap().is_dir() {
             copy(&entry.path(), &to.join(entry.file_name()))
         } else {
-            drop(std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap())
+            std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
         }
     }
 }

@@ -273,7 +273,7 @@ fn copy(from: &Path, to: &Path) {
         if entry.file_type().unwrap().is_dir() {
             copy(&entry.path(), &to)
         } else {
-            drop(std::fs::copy(entry.path(), to).unwrap())
+            std::fs::copy(entry.path(), to).unwrap();
         }
     }
 }

@@ -334,7 +334,7 @@ mod tests {
     fn what_fails_on_another_thread_is_read_again() {
         let failed = AtomicUsize::new(0);
         let read = |mine: &bool, range: std::ops::Range<usize>| {
-            if mine {
+            if *mine {
                 // So that the others come to something.
                 std::thread::yield_now();
                 Ok(range.collect::<Vec<_>>())

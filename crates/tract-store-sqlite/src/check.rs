@@ -210,9 +210,9 @@ impl Check<'_> {
                 (row.get(0).map_err(engine(OP))?, row.get(1).map_err(engine(OP))?);
             let id = tract_core::hash::blob(bytes_of(row.get_ref(2).map_err(engine(OP))?));
             if prefix(id.as_bytes()) == h {
-                drop(blobs.insert(at, id))
+                blobs.insert(at, id);
             } else {
-                bad.push(format!("blob {:016x}… reads as {id}", h as u64))
+                bad.push(format!("blob {:016x}… reads as {id}", h as u64));
             }
             Ok(())
         })?;

@@ -142,7 +142,7 @@ impl Harness {
                     std::fs::create_dir(&target)?;
                     copy(&entry.path(), &target)?;
                 } else {
-                    drop(std::fs::copy(entry.path(), target)?)
+                    std::fs::copy(entry.path(), target)?;
                 }
             }
             Ok(())
