@@ -1,4 +1,4 @@
-//! Requests out, for providers with turns: neighbours of one role as one message, results first.
+//! Requests out, for providers with turns: neighbors of one role as one message, results first.
 
 use tract_compile::{Item, PlaceholderResult, Repair, RepairKind, Speaker, speaker};
 use tract_core::{CommitId, Message};
@@ -227,7 +227,7 @@ fn add<'a>(
     if let Some(turn) = turns.last_mut().filter(|turn| turn.role == role) {
         let next = turn.last.is_some_and(|last| follows(last, row));
         let joins = next && turn.last.map(|last| last.slot) == message.joins;
-        // Neighbours that were recorded so stay apart; in `keep` all rows do.
+        // Neighbors that were recorded so stay apart; in `keep` all rows do.
         let apart = match sheet.repairing {
             true => own && next && turn.last.is_some_and(|last| last.own),
             false => true,

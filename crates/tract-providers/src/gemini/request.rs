@@ -1,4 +1,4 @@
-//! Requests out: instructions apart, neighbours of one role as one content, responses first.
+//! Requests out: instructions apart, neighbors of one role as one content, responses first.
 
 use tract_schema::Dialect;
 
