@@ -1,5 +1,7 @@
 //! Rules that no compiler knows: file lengths, unfinished marks, words that do not belong here.
 
+mod words;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -17,7 +19,8 @@ pub(crate) fn run() -> Outcome {
         if file.extension().is_some_and(|extension| extension == "rs") {
             check_rust(file, &text, &mut found);
         }
-        check_words(file, &text, &mut found);
+        check_paths(file, &text, &mut found);
+        words::check(file, &text, &mut found);
         if text.len() > 2 << 20 {
             found.push(format!("{}: larger than 2 MiB", file.display()));
         }
@@ -72,7 +75,7 @@ fn check_rust(file: &Path, text: &str, found: &mut Vec<String>) {
     }
 }
 
-fn check_words(file: &Path, text: &str, found: &mut Vec<String>) {
+fn check_paths(file: &Path, text: &str, found: &mut Vec<String>) {
     if file.starts_with("LICENSE-APACHE") || file.starts_with("Cargo.lock") {
         return;
     }
