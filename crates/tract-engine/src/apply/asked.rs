@@ -25,7 +25,10 @@ impl Stream {
         };
         let draft = draft.ok_or_else(|| bad("op", "it adds no message"))?;
         let branch = self.state.branch.clone();
-        Ok(repo.write_one(&branch, Request::Append(draft)).await?.id())
+        let commit = repo.write_one(&branch, Request::Append(draft)).await?;
+        // A summary of this group that is planned again is of this message as it is then.
+        self.chosen.made(self.place, &commit);
+        Ok(commit.id())
     }
 
     /// Carries out what a line asks for that adds no message; returns the commit that it made or
