@@ -197,7 +197,7 @@ fn the_child_imports_one_large_message() {
 }
 
 #[test]
-fn an_import_of_one_large_message_takes_three_times_its_line() {
+fn an_import_of_one_large_message_takes_less_than_five_times_its_line() {
     if peak().is_none() {
         println!("left out: this system does not tell how much memory a process had");
         return;
@@ -217,6 +217,5 @@ fn an_import_of_one_large_message_takes_three_times_its_line() {
     let (taken, text): (usize, usize) = (taken.parse().unwrap(), text.parse().unwrap());
     let told = format!("one message in {text} bytes takes {taken} bytes");
     figure("T12 memory", "import", told.clone());
-    // Three times the line, and some pages of the store.
-    assert!(taken < 3 * text + (8 << 20), "{told}");
+    assert!(taken < 5 * text, "{told}");
 }

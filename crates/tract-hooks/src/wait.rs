@@ -10,7 +10,7 @@ use crate::{ask, timer, worker};
 /// what cancels it.
 ///
 /// Time is looked at whenever the future waits: one that blocks its thread is not interrupted, see
-/// [`apart`].
+/// [`run_on_worker`].
 ///
 /// ```
 /// use std::time::Duration;

@@ -65,7 +65,7 @@ impl<E: KvEngine> KvStore<E> {
         Ok(ThreadedStore::new(Self::new(engine)?, WriteMode::default()))
     }
 
-    /// Opens a store without a thread, for [`Threaded`] with other choices or for blocking use.
+    /// Opens a store without a thread, for [`ThreadedStore`] with other choices or for blocking use.
     ///
     /// # Errors
     /// Those of [`open`](Self::open).

@@ -38,7 +38,7 @@ pub trait Repair: Send + Sync {
 /// Hydrates, and gives each call that failed at parsing or validation to a repair, once.
 ///
 /// # Behavior
-/// - A call that a repair mended is marked: [`ScoreSource::repaired`](super::ScoreSource::repaired)
+/// - A call that a repair mended is marked: [`Provenance::repaired`](super::Provenance::repaired)
 ///   is true, it is not trusted, and it needs approval unless a policy of the registry
 ///   [vouches](crate::Policy::vouches_for) for it: that others allow it is not enough.
 /// - A call that it did not mend keeps its first errors.
