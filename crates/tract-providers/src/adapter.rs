@@ -204,6 +204,7 @@ impl DialectAdapter for Dialect {
             Self::Responses => &crate::responses::Responses,
             Self::Anthropic => &crate::anthropic::Anthropic,
             Self::Ollama => &crate::ollama::Ollama,
+            Self::Gemini => &crate::gemini::Gemini,
         }
     }
 }

@@ -82,6 +82,9 @@ fn of_messages(messages: &Node<'_>) -> Option<Dialect> {
     let mut dialect = Some(Dialect::OpenAi);
     for message in messages.each().ok()? {
         let fields = message.object().ok()?;
+        if crate::gemini::is_content(&fields) {
+            return Some(Dialect::Gemini);
+        }
         if !fields.has("role") {
             let item = fields.text("type")?;
             let known = item.contains("call") || item == "reasoning" || item == "item_reference";

@@ -1,4 +1,4 @@
-//! The edge: requests of OpenAI (Chat and Responses), Anthropic and Ollama come in as drafts, and
+//! The edge: requests of OpenAI (Chat and Responses), Anthropic, Ollama and Gemini come in as drafts, and
 //! a compiled context goes out as the request that a provider accepts.
 //!
 //! Texts are read and written as texts. Nothing passes through a sorted map, no number is read
@@ -21,8 +21,10 @@ mod raw;
 mod reply;
 mod request;
 mod sheet;
+mod turns;
 
 pub mod anthropic;
+pub mod gemini;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod ollama;

@@ -1,7 +1,7 @@
 //! Parameters of a request, under the names that each provider has for them.
 //!
 //! Callers say the common ones in the words of Chat Completions. Held against the vendors' published
-//! types: `openai` 3.54, `anthropic` 2.12, `ollama` 0.6.3.
+//! types: `openai` 3.54, `anthropic` 2.12, `ollama` 0.6.3, `google-genai` 3.4.
 
 use tract_compile::{Repair, RepairKind};
 use tract_core::json;
@@ -16,6 +16,9 @@ use crate::raw::{self, Object};
 pub(crate) fn set(params: &mut Params, dialect: Dialect, key: &str, value: &str) {
     if value == "null" {
         return;
+    }
+    if key == "model" {
+        return params.set(key, value.to_owned());
     }
     let profile = dialect.profile();
     let is_limit = matches!(key, "max_tokens" | "max_completion_tokens" | "max_output_tokens");

@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use tract_core::CommitId;
 
 /// The hash of all blocks of a request up to and including one, in the order of a prompt cache:
-/// tools, system, then each message (OpenAI, Ollama) or content block (Anthropic, Responses
+/// tools, system, then each message (OpenAI, Ollama) or content block (Anthropic, Gemini, Responses
 /// items).
 ///
 /// `prefix[i] = SHA-256(prefix[i-1] ‖ SHA-256(block i as sent))`, nothing standing before the

@@ -181,7 +181,7 @@ mod tests {
         for dialect in Dialect::ALL {
             let params = params_of(&request, dialect).expect("it compiles");
             let body = params.to_json();
-            assert!(!body.contains(":5") && body.contains(r#""model":"m""#), "{body}");
+            assert!(!body.contains(":5") && params.get("model") == Some(r#""m""#), "{body}");
         }
     }
 }

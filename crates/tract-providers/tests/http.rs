@@ -26,7 +26,7 @@ fn run<T>(work: impl Future<Output = T>) -> T {
 fn builder(server: &Server, dialect: Dialect) -> HttpModelBuilder {
     let base = match dialect {
         Dialect::OpenAi | Dialect::Responses => server.url("/v1"),
-        Dialect::Anthropic | Dialect::Ollama => server.url(""),
+        Dialect::Anthropic | Dialect::Ollama | Dialect::Gemini => server.url(""),
     };
     HttpModel::builder(&format!("{dialect}/some-model"))
         .unwrap()

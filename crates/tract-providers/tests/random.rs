@@ -8,7 +8,9 @@ use proptest::prelude::*;
 use serde_json::Value;
 use support::{cassettes, compiled_but, rules, trajectories};
 use tract_core::{Content, Draft, Part};
-use tract_providers::{Conversation, Form, FormOptions, Pairing, RequestForms, compile_form};
+use tract_providers::{
+    Conversation, Dialect, Form, FormOptions, Pairing, RequestForms, compile_form,
+};
 
 static POOL: LazyLock<Vec<Vec<Draft>>> = LazyLock::new(|| {
     let mut pool = Vec::new();
@@ -68,6 +70,9 @@ proptest! {
         let params = context.to_ollama_params().unwrap();
         let broken = rules::chat(&body(&params), false);
         prop_assert!(broken.is_empty(), "ollama {broken:#?}\n{}", params.to_json());
+        let params = context.to_params(Dialect::Gemini).unwrap();
+        let broken = rules::gemini(&body(&params));
+        prop_assert!(broken.is_empty(), "gemini {broken:#?}\n{}", params.to_json());
         for form in Form::all() {
             let keep = FormOptions::new().pairing(Pairing::Keep);
             let params = compile_form(&context, form, &keep).unwrap();

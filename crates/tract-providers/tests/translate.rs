@@ -27,6 +27,7 @@ fn others(name: &str, context: &Compiled, own: Dialect, steps: &mut BTreeMap<Str
             Dialect::Responses => rules::responses,
             Dialect::Anthropic => rules::anthropic,
             Dialect::Ollama => |body| rules::chat(body, false),
+            Dialect::Gemini => rules::gemini,
         };
         let params = context.to_params(dialect);
         let params = params.expect("repair refuses nothing");

@@ -332,7 +332,7 @@ fn form_of(schema: &Value, shape: Shape) -> Result<ParametersForm, DefinitionErr
         Shape::Nested => "function.parameters",
         Shape::Anthropic => "input_schema",
         Shape::Mcp => "inputSchema",
-        Shape::Flat | Shape::Plain | Shape::Server(_) => "parameters",
+        Shape::Flat | Shape::Plain | Shape::Gemini | Shape::Server(_) => "parameters",
     };
     let wrong = |found: String| DefinitionErrorKind::NotAnObject { path, found };
     let Value::Object(members) = schema else {

@@ -18,11 +18,14 @@ pub enum Dialect {
     Anthropic,
     /// Ollama's own chat API.
     Ollama,
+    /// Google Gemini's `generateContent`.
+    Gemini,
 }
 
 impl Dialect {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::OpenAi, Self::Responses, Self::Anthropic, Self::Ollama];
+    pub const ALL: [Self; 5] =
+        [Self::OpenAi, Self::Responses, Self::Anthropic, Self::Ollama, Self::Gemini];
 
     /// Returns the word used on the command line.
     pub const fn as_str(self) -> &'static str {
@@ -31,6 +34,7 @@ impl Dialect {
             Self::Responses => "responses",
             Self::Anthropic => "anthropic",
             Self::Ollama => "ollama",
+            Self::Gemini => "gemini",
         }
     }
 
@@ -64,6 +68,15 @@ impl Dialect {
                 says_strict: false,
                 takes_more: false,
                 longest_name: None,
+                strict: None,
+                ..chat
+            },
+            Self::Gemini => ToolRules {
+                shape: Shape::Gemini,
+                wrapper: None,
+                is_typed: false,
+                parameters: "parametersJsonSchema",
+                says_strict: false,
                 strict: None,
                 ..chat
             },

@@ -5,6 +5,7 @@ use tract_core::json::{self, Escapes, JsonError};
 use crate::dialect::{Dialect, ToolRules};
 use crate::name;
 use crate::shape::{self, Shape, ToolView};
+use crate::tree::Node;
 
 /// A tool as it goes to a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,6 +136,8 @@ fn written(view: &ToolView<'_>, rules: &ToolRules, sent: &str) -> String {
         function.raw("description", raw);
     }
     let parameters = view.parameters.filter(|raw| raw.starts_with('{'));
+    let plain = parameters.filter(|_| view.shape == Shape::Gemini).map(with_plain_types);
+    let parameters = plain.as_deref().or(parameters);
     if let Some(raw) = parameters.or(rules.needs_parameters.then_some(NO_PARAMETERS)) {
         function.raw(rules.parameters, raw);
     }
@@ -156,6 +159,27 @@ fn written(view: &ToolView<'_>, rules: &ToolRules, sent: &str) -> String {
         }
         None => function.end(),
     }
+}
+
+/// The schema with the names that JSON Schema has for types; Google's are in capitals.
+fn with_plain_types(schema: &str) -> String {
+    fn rename(node: &mut Node) {
+        match node {
+            Node::Object(members) => {
+                for (key, inner) in members {
+                    match (key.as_str(), inner.as_text()) {
+                        ("type", Some(kind)) => *inner = Node::text(&kind.to_lowercase()),
+                        _ => rename(inner),
+                    }
+                }
+            }
+            Node::Array(items) => items.iter_mut().for_each(rename),
+            Node::Scalar(_) => {}
+        }
+    }
+    let Ok(mut node) = Node::parse(schema) else { return schema.to_owned() };
+    rename(&mut node);
+    node.write()
 }
 
 struct Object(String);
@@ -227,6 +251,18 @@ mod tests {
             };
             assert!(!as_given && !text.contains("cache_control") && !text.contains("strict"));
         }
+        let google = r#"{"name":"a","parameters":{"type":"OBJECT","properties":{"type":{"type":"STRING"}}}}"#;
+        check(google, Dialect::Gemini, google);
+        check(
+            google,
+            Dialect::Anthropic,
+            r#"{"name":"a","input_schema":{"type":"object","properties":{"type":{"type":"string"}}}}"#,
+        );
+        check(
+            flat,
+            Dialect::Gemini,
+            r#"{"name":"a","description":"A.","parametersJsonSchema":{"b":1.0}}"#,
+        );
         // What stands in a provider's own shape goes back as it stands.
         let recorded = r#"{"type":"function","function":{"name":"a","parameters":{}}}"#;
         check(recorded, Dialect::OpenAi, recorded);

@@ -16,6 +16,9 @@ pub enum Shape {
     Anthropic,
     /// `{"name":…,"inputSchema":…}`: what an MCP server lists.
     Mcp,
+    /// `{"name":…,"parametersJsonSchema":…}`, or `parameters` with Google's names of types, such as
+    /// `OBJECT`: a declaration of Gemini's.
+    Gemini,
     /// `{"name":…,"parameters":…}` and nothing that says whose it is.
     Plain,
     /// A tool that a provider runs or defines itself: only that provider knows it.
@@ -59,6 +62,13 @@ impl<'a> ToolView<'a> {
         let (shape, parameters) = match kind.as_deref() {
             None | Some("custom") if has("input_schema") => (Shape::Anthropic, "input_schema"),
             None if has("inputSchema") => (Shape::Mcp, "inputSchema"),
+            None if has("parametersJsonSchema") => (Shape::Gemini, "parametersJsonSchema"),
+            None if find(&members, "parameters").is_some_and(names_types_as_google) => {
+                (Shape::Gemini, "parameters")
+            }
+            None if !has("name") && GOOGLE_TOOLS.iter().any(|key| has(key)) => {
+                (Shape::Server(Dialect::Gemini), "parameters")
+            }
             Some("function") if has("name") => (Shape::Flat, "parameters"),
             Some("custom") if has("custom") => (Shape::Server(Dialect::OpenAi), "parameters"),
             Some(kind) if has("input_schema") => (Shape::Server(owner(kind)), "input_schema"),
@@ -93,6 +103,30 @@ impl<'a> ToolView<'a> {
         }
         view
     }
+}
+
+/// The members of a Gemini tool that is none of functions, and one that holds several.
+const GOOGLE_TOOLS: &[&str] = &[
+    "codeExecution",
+    "computerUse",
+    "enterpriseWebSearch",
+    "exaAiSearch",
+    "fileSearch",
+    "functionDeclarations",
+    "googleMaps",
+    "googleSearch",
+    "googleSearchRetrieval",
+    "mcpServers",
+    "parallelAiSearch",
+    "retrieval",
+    "urlContext",
+];
+
+/// Whether a schema's type has Google's name, which is in capitals.
+fn names_types_as_google(schema: &str) -> bool {
+    let members = json::split_object(schema).unwrap_or_default();
+    let kind = find(&members, "type").and_then(string);
+    kind.is_some_and(|kind| kind.bytes().all(|byte| byte.is_ascii_uppercase()))
 }
 
 /// Tells whose a typed tool is. Anthropic's types end in a date of eight digits; those with a
@@ -136,6 +170,9 @@ mod tests {
         check(r#"{"name":"a","inputSchema":{}}"#, Shape::Mcp, "a");
         check(r#"{"name":"a","parameters":{}}"#, Shape::Plain, "a");
         check(r#"{"name":"a"}"#, Shape::Plain, "a");
+        check(r#"{"name":"a","parametersJsonSchema":{}}"#, Shape::Gemini, "a");
+        check(r#"{"name":"a","parameters":{"type":"OBJECT"}}"#, Shape::Gemini, "a");
+        check(r#"{"googleSearch":{}}"#, Shape::Server(Dialect::Gemini), "");
         let anthropic = Shape::Server(Dialect::Anthropic);
         check(r#"{"type":"web_search_20250305","name":"web_search"}"#, anthropic, "web_search");
         check(r#"{"type":"web_search"}"#, Shape::Server(Dialect::Responses), "");

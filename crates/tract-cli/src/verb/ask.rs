@@ -31,7 +31,7 @@ Examples:
   echo 'And in Lyon?' | tract chat --model anthropic/claude-opus-4-7 --set temperature=0.2
 
 Keys and servers are taken from the environment: OPENAI_API_KEY, ANTHROPIC_API_KEY,
-OPENAI_BASE_URL, ANTHROPIC_BASE_URL, OLLAMA_HOST.")]
+OPENAI_BASE_URL, ANTHROPIC_BASE_URL, OLLAMA_HOST, GOOGLE_GEMINI_BASE_URL.")]
 pub(crate) struct Chat {
     /// The question; standard input when absent or `-`.
     #[arg(value_name = "TEXT")]
@@ -56,7 +56,8 @@ pub(crate) struct Generate {
 /// The model that is asked.
 #[derive(Debug, Args)]
 pub(super) struct Model {
-    /// The model: openai/NAME, responses/NAME, anthropic/NAME or ollama/NAME.
+    /// The model: openai/NAME, responses/NAME, anthropic/NAME, ollama/NAME or
+    /// gemini/NAME.
     #[arg(long, value_name = "PROVIDER/NAME", env = "TRACT_MODEL", hide_env_values = true)]
     model: String,
     /// Base URL of an API-compatible server.

@@ -27,7 +27,7 @@ pub(crate) struct Compile {
     #[arg(value_name = "REV", default_value = "HEAD")]
     revision: String,
     /// Write this form: openai, openai-params, responses-params, anthropic, anthropic-params,
-    /// ollama-params, messages.
+    /// ollama-params, gemini-params, messages.
     #[arg(long, value_name = "FORM", default_value = "messages", value_parser = form)]
     to: Form,
     /// Compile the history as it was at this time.

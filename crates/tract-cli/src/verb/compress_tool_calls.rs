@@ -42,7 +42,7 @@ pub(crate) struct CompressToolCalls {
     #[arg(long, value_name = "REGEX")]
     keep: Vec<String>,
     /// The model that writes the summaries where --summarizer names no program: openai/NAME,
-    /// responses/NAME, anthropic/NAME or ollama/NAME.
+    /// responses/NAME, anthropic/NAME, ollama/NAME or gemini/NAME.
     #[cfg(feature = "http")]
     #[arg(long, value_name = "PROVIDER/NAME", env = "TRACT_MODEL", hide_env_values = true)]
     model: Option<String>,

@@ -21,8 +21,8 @@ use crate::style::{BAD, DIM, REF, Styled, WARN};
 
 /// Take in recorded conversations, a branch for each.
 ///
-/// Reads a file with a conversation a line, or one JSON document: requests of OpenAI, Anthropic
-/// and Ollama, objects with `messages` and `tools`, and recordings that hold such a request.
+/// Reads a file with a conversation a line, or one JSON document: requests of OpenAI, Anthropic,
+/// Ollama and Gemini, objects with `messages` and `tools`, and recordings that hold such a request.
 /// Database files of the Python original come in with all their branches, named TRACT/BRANCH.
 /// Importing again changes nothing; what two conversations begin with alike is stored once.
 #[derive(Debug, Args)]

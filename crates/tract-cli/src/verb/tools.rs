@@ -12,7 +12,7 @@ use tract::{CommitId, ToolId, ToolSchema, Tract};
 
 use super::pins::{self, Deed, Source};
 use super::{Said, diff};
-use tract::schema::Target;
+use tract::schema::{Dialect, Target};
 use tract::tools::pin::PinPolicy;
 
 use crate::context::Context;
@@ -66,7 +66,7 @@ enum ToolsVerb {
     Translate {
         /// The tools, in any shape: one a line, or a list; `-` for standard input.
         file: PathBuf,
-        /// For whom: openai, responses, anthropic, ollama or mcp.
+        /// For whom: openai, responses, anthropic, ollama, gemini or mcp.
         #[arg(long, value_parser = target)]
         to: Target,
         /// For OpenAI's strict mode, where a schema can be written for it.
@@ -128,9 +128,8 @@ Examples:
 }
 
 fn target(word: &str) -> Result<Target, String> {
-    Target::parse(word).ok_or_else(|| {
-        format!("expected openai, responses, anthropic, ollama or mcp, found {word:?}")
-    })
+    Target::parse(word)
+        .ok_or_else(|| format!("expected one of {}, mcp, found {word:?}", Dialect::words()))
 }
 
 fn pin_policy(word: &str) -> Result<PinPolicy, String> {

@@ -11,6 +11,7 @@ use crate::error::ImportError;
 use crate::import::{Watch, draft};
 use crate::neutral::Out;
 use crate::raw::{self, Fields, Node};
+use crate::turns::{around, array};
 
 /// Reads the `system` of a request: a text, or blocks.
 pub(crate) fn instructions(system: &Node<'_>) -> Result<Draft, ImportError> {
@@ -19,7 +20,7 @@ pub(crate) fn instructions(system: &Node<'_>) -> Result<Draft, ImportError> {
     let form = super::PROFILE.system_form.unwrap_or_default();
     let mut draft = draft(content, None, form);
     let blocks = lower::blocks(&mut Out::recorded(&draft.content, &Role::System));
-    if !raw::same(&lower::array(&blocks), system.raw) {
+    if !raw::same(&array(&blocks), system.raw) {
         draft.verbatim = Some(Blob::seal(system.raw.as_bytes().to_vec()));
     }
     Ok(draft)
@@ -91,7 +92,7 @@ pub(super) fn read(
         };
         let mut draft = draft(content, Some(role.clone()), Dialect::Anthropic.form());
         let lowered = lower::blocks(&mut Out::recorded(&draft.content, &role));
-        if !raw::same(&lower::message(role.as_str(), &lower::array(&lowered)), message.raw) {
+        if !raw::same(&lower::message(role.as_str(), &array(&lowered)), message.raw) {
             draft.verbatim = Some(Blob::seal(message.raw.as_bytes().to_vec()));
         }
         drafts.extend([draft]);
@@ -104,10 +105,10 @@ pub(super) fn read(
         };
         let mut draft = draft(content, Some(speaks.clone()), Dialect::Anthropic.form());
         draft.joins_previous = place > 0;
-        let lowered = lower::array(&lower::blocks(&mut Out::recorded(&draft.content, &speaks)));
+        let lowered = array(&lower::blocks(&mut Out::recorded(&draft.content, &speaks)));
         let received = raw::array(&raws);
         let (lowered, received) = match place {
-            0 => (lower::message("user", &lowered), lower::around(&fields, &received)),
+            0 => (lower::message("user", &lowered), around(&fields, "content", &received)),
             _ => (lowered, received),
         };
         if !raw::same(&lowered, &received) {

@@ -6,34 +6,18 @@ use tract_core::{Content, ImageSource, Part};
 use tract_schema::Dialect;
 
 use crate::neutral::{Out, arguments_object};
-use crate::raw::{self, Fields, Object};
+use crate::raw::{self, Object};
+use crate::turns::{Block, Sort};
 
-/// What a block is, as far as its place in a turn depends on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sort {
-    Call,
-    Result,
-    Other,
-}
-
-/// One content block as it is sent.
-#[derive(Clone, Debug)]
-pub(crate) struct Block {
-    pub(crate) sort: Sort,
-    pub(crate) text: String,
-}
-
-impl Block {
-    /// Takes a block as it was received.
-    pub(crate) fn received(raw: &str) -> Self {
-        let kind = raw::Node::root(raw).object().ok().and_then(|fields| fields.text("type"));
-        let sort = match kind.as_deref() {
-            Some("tool_use") => Sort::Call,
-            Some("tool_result") => Sort::Result,
-            _ => Sort::Other,
-        };
-        Self { sort, text: raw.to_owned() }
-    }
+/// Takes a block as it was received.
+pub(crate) fn received(raw: &str) -> Block {
+    let kind = raw::Node::root(raw).object().ok().and_then(|fields| fields.text("type"));
+    let sort = match kind.as_deref() {
+        Some("tool_use") => Sort::Call,
+        Some("tool_result") => Sort::Result,
+        _ => Sort::Other,
+    };
+    Block { sort, text: raw.to_owned() }
 }
 
 /// Writes the blocks of a message.
@@ -153,21 +137,21 @@ fn simple(out: &mut Out<'_>, part: &Part, speaker: Speaker) -> Option<String> {
 }
 
 /// Writes the answer that stands in for a result.
-pub(crate) fn stand_in(answer: &StandIn, call_id: &str) -> Block {
-    let mut text = Object::new();
-    text.text("type", "text");
-    text.text("text", answer.text());
+pub(crate) fn stand_in(answer: &StandIn, call_id: &str, _name: &str) -> Block {
     let mut block = Object::new();
     block.text("type", "tool_result");
     block.text("tool_use_id", call_id);
-    block.raw("content", &raw::array([text.end()]));
+    block.raw("content", &raw::array([text(answer.text())]));
     block.raw("is_error", if answer.is_error() { "true" } else { "false" });
     Block { sort: Sort::Result, text: block.end() }
 }
 
-/// Writes a list of blocks.
-pub(crate) fn array(blocks: &[Block]) -> String {
-    raw::array(blocks.iter().map(|block| block.text.as_str()))
+/// Writes a block of text.
+pub(crate) fn text(text: &str) -> String {
+    let mut block = Object::new();
+    block.text("type", "text");
+    block.text("text", text);
+    block.end()
 }
 
 /// Writes a message around its content.
@@ -175,14 +159,5 @@ pub(crate) fn message(role: &str, content: &str) -> String {
     let mut message = Object::new();
     message.text("role", role);
     message.raw("content", content);
-    message.end()
-}
-
-/// Writes a received message around other content.
-pub(crate) fn around(fields: &Fields<'_>, content: &str) -> String {
-    let mut message = Object::new();
-    for (key, raw) in &fields.members {
-        message.raw(key, if key == "content" { content } else { raw });
-    }
     message.end()
 }

@@ -6,6 +6,7 @@
 //! | `responses` | as `openai` | `OPENAI_API_KEY` |
 //! | `anthropic` | `https://api.anthropic.com`, `ANTHROPIC_BASE_URL` | `ANTHROPIC_API_KEY` |
 //! | `ollama` | `http://127.0.0.1:11434`, `OLLAMA_HOST` | `OLLAMA_API_KEY`, not needed |
+//! | `gemini` | `https://generativelanguage.googleapis.com`, `GOOGLE_GEMINI_BASE_URL` | `GEMINI_API_KEY` |
 //!
 //! A server with OpenAI's API is `openai` with another base url, and needs no key.
 //!

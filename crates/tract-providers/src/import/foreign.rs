@@ -30,6 +30,9 @@ pub(super) fn refuse(request: &Node<'_>, dialect: Dialect) -> Result<(), ImportE
 /// Finds a member of a message, or a role, that only another dialect has.
 fn member(fields: &Fields<'_>, dialect: Dialect) -> Option<(String, Dialect)> {
     let foreign = &dialect.profile().foreign;
+    if dialect != Dialect::Gemini && crate::gemini::is_content(fields) {
+        return fields.get("parts").map(|parts| (parts.path, Dialect::Gemini));
+    }
     let shown = match fields.has("tool_name") {
         true => Dialect::Ollama,
         false => Dialect::OpenAi,

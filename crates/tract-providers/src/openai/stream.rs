@@ -238,7 +238,7 @@ pub(crate) fn provider_error(error: &Node<'_>) -> StreamError {
     let fields = error.object().ok();
     let word = |key: &str| fields.as_ref().and_then(|fields| fields.text(key));
     StreamError::Provider {
-        kind: word("type").or_else(|| word("code")),
+        kind: word("type").or_else(|| word("code")).or_else(|| word("status")),
         message: crate::reply::message_of(error),
     }
 }

@@ -75,10 +75,20 @@ pub(crate) fn of_kind(kind: Option<&str>, message: String) -> ModelError {
             ModelError::Unavailable { message, source: None }
         }
         "api_error" | "timeout_error" => ModelError::Unavailable { message, source: None },
-        "authentication_error" | "permission_error" => ModelError::Unauthorized { message },
-        "invalid_request_error" | "not_found_error" | "request_too_large" => {
-            ModelError::InvalidRequest { message }
+        // Google's words are those of gRPC.
+        "RESOURCE_EXHAUSTED" => ModelError::RateLimited { message, retry_after: None },
+        "UNAVAILABLE" | "INTERNAL" | "DEADLINE_EXCEEDED" => {
+            ModelError::Unavailable { message, source: None }
         }
+        "authentication_error" | "permission_error" | "UNAUTHENTICATED" | "PERMISSION_DENIED" => {
+            ModelError::Unauthorized { message }
+        }
+        "invalid_request_error"
+        | "not_found_error"
+        | "request_too_large"
+        | "INVALID_ARGUMENT"
+        | "NOT_FOUND"
+        | "FAILED_PRECONDITION" => ModelError::InvalidRequest { message },
         _ => ModelError::Other {
             message: format!("the provider answered with an error: {message}"),
             source: None,

@@ -20,15 +20,28 @@ import typing
 import pydantic
 import typing_extensions
 from anthropic.types.beta import message_create_params as anthropic
+from google.genai import types as gemini
 from ollama import _types as ollama
 from openai.types.chat import completion_create_params as openai
 from openai.types.responses import response_create_params as responses
 
+# The SDK has no type for the whole body: these are the members that it writes.
+GEMINI = pydantic.create_model(
+    "GenerateContentRequest",
+    contents=(list[gemini.Content], ...),
+    systemInstruction=(typing.Optional[gemini.Content], None),
+    tools=(typing.Optional[list[gemini.Tool]], None),
+    toolConfig=(typing.Optional[gemini.ToolConfig], None),
+    safetySettings=(typing.Optional[list[gemini.SafetySetting]], None),
+    generationConfig=(typing.Optional[gemini.GenerationConfig], None),
+    cachedContent=(typing.Optional[str], None),
+)
 BODIES = {
     "openai": openai.CompletionCreateParams,
     "responses": responses.ResponseCreateParams,
     "anthropic": anthropic.MessageCreateParams,
     "ollama": ollama.ChatRequest,
+    "gemini": GEMINI,
 }
 # A schema's words are JSON Schema's; Ollama's SDK lists a few of them.
 SCHEMAS = {ollama.Tool.Function.Parameters}
@@ -36,7 +49,7 @@ REQUIRED = (typing.Required, typing_extensions.Required)
 NOT_REQUIRED = (typing.NotRequired, typing_extensions.NotRequired)
 # Types that are written in JSON as something else.
 WRITTEN = {ollama.Image: str}
-SCALARS = {str: str, int: int, float: (int, float), bool: bool, type(None): type(None)}
+SCALARS = {str: str, int: int, float: (int, float), bool: bool, bytes: str, type(None): type(None)}
 
 
 @functools.cache

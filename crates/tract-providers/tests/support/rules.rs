@@ -225,3 +225,45 @@ pub(crate) fn anthropic_but(body: &Value, recorded: bool) -> Vec<String> {
     }
     broken
 }
+
+/// Gemini: a user begins and ends, roles alternate, and a content with calls is followed by one with
+/// exactly their responses, in order.
+pub(crate) fn gemini(body: &Value) -> Vec<String> {
+    let mut broken = Vec::new();
+    let contents = body["contents"].as_array().map_or(&[][..], Vec::as_slice);
+    let role = |content: &Value| content["role"].as_str().unwrap_or_default().to_owned();
+    let ends = [contents.first(), contents.last()];
+    if ends.into_iter().flatten().any(|content| role(content) != "user") {
+        broken.push("a user does not begin and end".to_owned());
+    }
+    let names = |content: &Value, kind: &str| -> Vec<String> {
+        let parts = content["parts"].as_array().map_or(&[][..], Vec::as_slice);
+        let of = parts.iter().filter_map(|part| part.get(kind));
+        of.map(|of| of["name"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    let mut asked: Vec<String> = Vec::new();
+    for (n, content) in contents.iter().enumerate() {
+        let parts = content["parts"].as_array().map_or(&[][..], Vec::as_slice);
+        if parts.is_empty() {
+            broken.push(format!("contents[{n}] has no parts"));
+        }
+        if n > 0 && role(content) == role(&contents[n - 1]) {
+            broken.push(format!("contents[{n}] has the role of the one before"));
+        }
+        for part in parts {
+            let call = part.get("functionCall").map(|call| call["args"].is_object());
+            let response = part.get("functionResponse").map(|of| of["response"].is_object());
+            if call == Some(false) || response == Some(false) {
+                broken.push(format!("contents[{n}]: no object in {part}"));
+            }
+            if part.get("text").is_some_and(|text| text == "") {
+                broken.push(format!("contents[{n}]: an empty text"));
+            }
+        }
+        if names(content, "functionResponse") != std::mem::take(&mut asked) {
+            broken.push(format!("contents[{n}] does not answer the calls before it"));
+        }
+        asked = names(content, "functionCall");
+    }
+    broken
+}

@@ -146,7 +146,9 @@ fn said(reply: &Reply, dialect: Dialect) -> Value {
         .map(|call| match dialect {
             Dialect::OpenAi | Dialect::Responses => json!([call.id, call.name, call.arguments]),
             Dialect::Anthropic => json!([call.id, call.name, canonical(&call.arguments)]),
-            Dialect::Ollama => json!([null, call.name, canonical(&call.arguments)]),
+            Dialect::Ollama | Dialect::Gemini => {
+                json!([null, call.name, canonical(&call.arguments)])
+            }
         })
         .collect();
     let usage = reply.usage.unwrap_or_default();
@@ -162,13 +164,7 @@ fn said(reply: &Reply, dialect: Dialect) -> Value {
 /// A request that says nothing, for its answer to be read by.
 pub(crate) fn params(dialect: Dialect) -> Params {
     let empty = super::compiled(&[], None);
-    match dialect {
-        Dialect::OpenAi => empty.to_openai_params(),
-        Dialect::Responses => empty.to_responses_params(),
-        Dialect::Anthropic => empty.to_anthropic_params(),
-        Dialect::Ollama => empty.to_ollama_params(),
-    }
-    .unwrap()
+    empty.to_params(dialect).unwrap()
 }
 
 /// Puts pieces together: text, reasoning, and the calls' names and arguments.

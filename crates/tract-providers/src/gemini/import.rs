@@ -1,0 +1,213 @@
+//! Requests in: instructions, responses of functions and the rest of each content as drafts.
+
+use std::collections::VecDeque;
+
+use tract_core::{Blob, Body, Content, Draft, ImageSource, Part, Role, ToolAnswer};
+use tract_schema::Dialect;
+
+use super::lower::{self, UNNAMED};
+use crate::adapter::{DialectAdapter as _, Reader};
+use crate::error::ImportError;
+use crate::import::{Watch, draft};
+use crate::neutral::Out;
+use crate::raw::{self, Fields, Node, Object};
+use crate::turns::{around, array};
+
+/// Whether a message is one of this shape: parts that say what they are by their members.
+pub(crate) fn is_content(message: &Fields<'_>) -> bool {
+    let parts = message.get("parts").and_then(|parts| parts.array().ok());
+    let is_part = |part: &Node<'_>| part.object().is_ok_and(|part| !part.has("type"));
+    !message.has("content") && parts.is_some_and(|parts| parts.first().is_some_and(is_part))
+}
+
+/// Reads the `systemInstruction` of a request.
+pub(crate) fn instructions(system: &Node<'_>) -> Result<Draft, ImportError> {
+    let mut parts = Vec::new();
+    for node in system.object()?.require("parts")?.array()? {
+        parts.push(part(&node, &node.object()?)?);
+    }
+    let content = Content::System(Body { parts, name: None });
+    let mut draft = draft(content, None, super::PROFILE.system_form.unwrap_or_default());
+    let mut lowered = Object::new();
+    let blocks = lower::parts(&mut Out::recorded(&draft.content, &Role::System));
+    lowered.raw("parts", &array(&blocks));
+    if !raw::same(&lowered.end(), system.raw) {
+        draft.verbatim = Some(Blob::seal(system.raw.as_bytes().to_vec()));
+    }
+    Ok(draft)
+}
+
+/// Reads contents one by one, and remembers the calls: their ids are often left out.
+#[derive(Default)]
+pub(crate) struct Contents {
+    /// The calls that have no response yet: id and name, oldest first.
+    open: Vec<(String, String)>,
+}
+
+impl<'a> Reader<'a> for Contents {
+    fn message(
+        &mut self,
+        content: &Node<'a>,
+        place: usize,
+        watch: &mut Watch,
+        drafts: &mut VecDeque<Draft>,
+    ) -> Result<(), ImportError> {
+        self.read(content, place, watch, drafts)
+    }
+}
+
+impl Contents {
+    /// Reads one content: a draft for each response, one for each contiguous rest. Of a content of
+    /// several drafts, each keeps its own parts where lowering would not give them back, and the
+    /// first the content around them.
+    pub(super) fn read(
+        &mut self,
+        content: &Node<'_>,
+        place: usize,
+        watch: &mut Watch,
+        drafts: &mut VecDeque<Draft>,
+    ) -> Result<(), ImportError> {
+        let fields = content.object()?;
+        let word = fields.some("role").map(|role| role.string()).transpose()?;
+        let role = match word.as_deref() {
+            None | Some("user" | "function") => Role::User,
+            Some("model") => Role::Assistant,
+            Some(word) => {
+                watch.note(&fields.path, format!("unknown role {word:?}"));
+                Role::Other(word.to_owned())
+            }
+        };
+        let nodes = fields.some("parts").map(|parts| parts.array()).transpose()?;
+        let mut groups: Vec<(Content, Vec<&str>)> = Vec::new();
+        let mut resting = false;
+        for (n, node) in nodes.unwrap_or_default().iter().enumerate() {
+            let inner = node.object()?;
+            if let Some(response) = inner.some("functionResponse").filter(|_| role == Role::User) {
+                groups.push((self.result(&response.object()?, watch)?, vec![node.raw]));
+                resting = false;
+                continue;
+            }
+            let part = match inner.some("functionCall").filter(|_| role == Role::Assistant) {
+                Some(call) => self.call(&call.object()?, place, n, watch)?,
+                None => part(node, &inner)?,
+            };
+            match groups.last_mut() {
+                Some((
+                    Content::User(body) | Content::Assistant(body) | Content::Custom { body, .. },
+                    raws,
+                )) if resting => {
+                    body.parts.push(part);
+                    raws.push(node.raw);
+                }
+                _ => groups.push((said(&role, vec![part]), vec![node.raw])),
+            }
+            resting = true;
+        }
+        if groups.is_empty() {
+            groups.push((said(&role, Vec::new()), Vec::new()));
+        }
+        for (n, (content, raws)) in groups.into_iter().enumerate() {
+            let speaks = match content {
+                Content::ToolResult(_) => Role::Tool,
+                _ => role.clone(),
+            };
+            let mut draft = draft(content, Some(speaks.clone()), Dialect::Gemini.form());
+            draft.joins_previous = n > 0;
+            let blocks = lower::parts(&mut Out::recorded(&draft.content, &speaks));
+            let (lowered, received) = (array(&blocks), raw::array(&raws));
+            let (lowered, received) = match n {
+                0 => {
+                    let word = if role == Role::Assistant { "model" } else { "user" };
+                    let received = around(&fields, "parts", &received);
+                    (lower::content(word, &lowered), received)
+                }
+                _ => (lowered, received),
+            };
+            if !raw::same(&lowered, &received) {
+                draft.verbatim = Some(Blob::seal(received.into_bytes()));
+            }
+            drafts.push_back(draft);
+        }
+        Ok(())
+    }
+
+    fn call(
+        &mut self,
+        call: &Fields<'_>,
+        place: usize,
+        n: usize,
+        watch: &mut Watch,
+    ) -> Result<Part, ImportError> {
+        let id = call.text("id").filter(|id| !id.is_empty());
+        let id = id.unwrap_or_else(|| format!("{UNNAMED}{place}_{n}"));
+        let name = call.require("name")?.string()?;
+        let arguments = call.some("args");
+        if let Some(node) = arguments.as_ref().filter(|node| !node.is_object()) {
+            watch.note(&node.path, "args are no JSON object");
+        }
+        watch.call(&id, &call.path);
+        self.open.push((id.clone(), name.clone()));
+        Ok(Part::call(id, name, arguments.map_or("{}", |node| node.raw)))
+    }
+
+    fn result(&mut self, response: &Fields<'_>, watch: &mut Watch) -> Result<Content, ImportError> {
+        let name = response.require("name")?.string()?;
+        let id = response.text("id").filter(|id| !id.is_empty());
+        let is_it = |(open, called): &(String, String)| match &id {
+            Some(id) => open == id,
+            None => *called == name,
+        };
+        let call_id = match self.open.iter().position(is_it) {
+            Some(at) => self.open.remove(at).0,
+            None => id.unwrap_or_default(),
+        };
+        watch.result(&call_id, &response.path);
+        let given = response.require("response")?;
+        let fields = given.object()?;
+        // The two names that Google gives to an answer that is a text.
+        let alone = |key: &str| fields.text(key).filter(|_| fields.members.len() == 1);
+        let (text, is_error) = match (alone("error"), alone("output")) {
+            (Some(error), _) => (error, true),
+            (None, Some(output)) if !raw::is_object(output.trim()) => (output, false),
+            _ => (given.raw.to_owned(), false),
+        };
+        let parts = vec![Part::text(text)];
+        Ok(Content::ToolResult(ToolAnswer { call_id, name: Some(name), is_error, parts }))
+    }
+}
+
+fn said(role: &Role, parts: Vec<Part>) -> Content {
+    let body = Body { parts, name: None };
+    match role {
+        Role::Assistant => Content::Assistant(body),
+        Role::Other(word) => Content::Custom { kind: format!("role:{word}"), body },
+        _ => Content::User(body),
+    }
+}
+
+fn part(node: &Node<'_>, fields: &Fields<'_>) -> Result<Part, ImportError> {
+    let opaque = || Part::Opaque { dialect: super::PROFILE.opaque.into(), json: node.raw.into() };
+    if let Some(text) = fields.some("text") {
+        let text = text.string()?;
+        if fields.raw("thought") == Some("true") {
+            let signature = fields.text("thoughtSignature");
+            return Ok(Part::Reasoning { text, signature, encrypted: None });
+        }
+        return Ok(Part::text(text));
+    }
+    for (key, data) in [("inlineData", "data"), ("fileData", "fileUri")] {
+        let Some(blob) = fields.some(key) else { continue };
+        let blob = blob.object()?;
+        let media_type = blob.text("mimeType");
+        if !media_type.as_ref().is_some_and(|kind| kind.starts_with("image/")) {
+            return Ok(opaque());
+        }
+        let data = blob.require(data)?.string()?;
+        let source = match key {
+            "inlineData" => ImageSource::Base64(data),
+            _ => ImageSource::File(data),
+        };
+        return Ok(Part::Image { media_type, source });
+    }
+    Ok(opaque())
+}

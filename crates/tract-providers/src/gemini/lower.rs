@@ -1,0 +1,184 @@
+//! Parts out: one neutral message as parts of a content. What this writes for messages that came as
+//! `gemini-1` is frozen, as it decides what is stored next to them.
+
+use std::borrow::Cow;
+
+use tract_compile::{Speaker, StandIn};
+use tract_core::{Content, ImageSource, Part, ToolAnswer};
+use tract_schema::Dialect;
+
+use crate::neutral::{Out, arguments_object};
+use crate::raw::{self, Object};
+use crate::turns::{Block, Sort};
+
+/// Begins the id of a call that was recorded without one. It is not sent.
+pub(crate) const UNNAMED: &str = "unnamed_";
+
+/// Writes the parts of a message.
+pub(crate) fn parts(out: &mut Out<'_>) -> Vec<Block> {
+    let parts = out.parts();
+    if let Content::ToolResult(answer) = out.content {
+        return result(out, answer, &parts);
+    }
+    let speaker = out.speaker();
+    let mut blocks = Vec::with_capacity(parts.len());
+    let mut calls = out.content.calls().zip(0u32..);
+    for part in parts.iter() {
+        if let Part::ToolCall(_) = part {
+            let Some((call, index)) = calls.next() else { continue };
+            if speaker != Speaker::Assistant {
+                out.left_out("a tool call outside of an assistant's message");
+                continue;
+            }
+            let (id, name) = out.call(index, call);
+            let arguments = arguments_object(out, &id, &call.arguments);
+            let mut function = Object::new();
+            identify(&mut function, &id);
+            function.text("name", &name);
+            function.raw("args", arguments);
+            blocks.push(block(Sort::Call, "functionCall", &function.end()));
+        } else if let Some(text) = simple(out, part, speaker) {
+            blocks.push(Block { sort: Sort::Other, text });
+        }
+    }
+    blocks
+}
+
+fn identify(function: &mut Object, id: &str) {
+    if !id.is_empty() && !id.starts_with(UNNAMED) {
+        function.text("id", id);
+    }
+}
+
+fn block(sort: Sort, kind: &str, inner: &str) -> Block {
+    let mut part = Object::new();
+    part.raw(kind, inner);
+    Block { sort, text: part.end() }
+}
+
+/// Writes a result: its texts as the response, then its images.
+fn result(out: &mut Out<'_>, answer: &ToolAnswer, parts: &[Part]) -> Vec<Block> {
+    let mut texts: Vec<&str> = Vec::new();
+    let mut others = Vec::new();
+    for part in parts {
+        match part {
+            Part::Text { text } => texts.push(text),
+            part => others.extend(simple(out, part, Speaker::Tool)),
+        }
+    }
+    let name = out.tool_name().or(answer.name.as_deref()).unwrap_or_default();
+    let text = texts.join("\n");
+    let response = response(&text, answer.is_error);
+    let answered = answered(out.call_id(&answer.call_id), name, &response);
+    let others = others.into_iter().map(|text| Block { sort: Sort::Other, text });
+    std::iter::once(answered).chain(others).collect()
+}
+
+/// A response is an object: a text that is one goes as it is, others under Google's names.
+fn response<'a>(text: &'a str, is_error: bool) -> Cow<'a, str> {
+    if !is_error && raw::is_object(text.trim()) {
+        return Cow::Borrowed(text.trim());
+    }
+    let mut object = Object::new();
+    object.text(if is_error { "error" } else { "output" }, text);
+    Cow::Owned(object.end())
+}
+
+fn answered(id: &str, name: &str, response: &str) -> Block {
+    let mut function = Object::new();
+    identify(&mut function, id);
+    function.text("name", name);
+    function.raw("response", response);
+    block(Sort::Result, "functionResponse", &function.end())
+}
+
+fn simple(out: &mut Out<'_>, part: &Part, speaker: Speaker) -> Option<String> {
+    let mut written = Object::new();
+    match part {
+        Part::Text { text } => {
+            if !out.own && out.repairing && text.is_empty() {
+                return None;
+            }
+            written.text("text", text);
+        }
+        Part::Image { media_type, source } => {
+            if !out.own && matches!(speaker, Speaker::Assistant | Speaker::System) {
+                out.left_out("an image outside of a user's message");
+                return None;
+            }
+            let mut inner = Object::new();
+            match source {
+                ImageSource::Base64(data) => {
+                    inner.text("mimeType", media_type.as_deref().unwrap_or("image/png"));
+                    inner.text("data", data);
+                    written.raw("inlineData", &inner.end());
+                }
+                ImageSource::File(_) if !out.own => {
+                    out.left_out("an image that only its provider holds");
+                    return None;
+                }
+                ImageSource::Url(uri) | ImageSource::File(uri) => {
+                    if let Some(media_type) = media_type {
+                        inner.text("mimeType", media_type);
+                    }
+                    inner.text("fileUri", uri);
+                    written.raw("fileData", &inner.end());
+                }
+            }
+        }
+        Part::Reasoning { text, signature, .. } => {
+            if !out.own {
+                out.left_out("reasoning that this provider does not take back");
+                return None;
+            }
+            written.text("text", text);
+            written.raw("thought", "true");
+            if let Some(signature) = signature {
+                written.text("thoughtSignature", signature);
+            }
+        }
+        Part::Opaque { .. } if !out.own && speaker == Speaker::System => {
+            out.left_out("a part of instructions that is no text");
+            return None;
+        }
+        Part::Opaque { dialect, json } => return out.opaque(Dialect::Gemini, dialect, json),
+        // Only an assistant's message has calls; they are written above.
+        Part::ToolCall(_) => {
+            out.left_out("a tool call within a result");
+            return None;
+        }
+    }
+    Some(written.end())
+}
+
+/// Writes the answer that stands in for a result.
+pub(crate) fn stand_in(answer: &StandIn, call_id: &str, name: &str) -> Block {
+    answered(call_id, name, &response(answer.text(), answer.is_error()))
+}
+
+/// Takes a part as it was received.
+pub(crate) fn received(raw: &str) -> Block {
+    let fields = raw::Node::root(raw).object().ok();
+    let has = |key: &str| fields.as_ref().is_some_and(|fields| fields.has(key));
+    let sort = match (has("functionCall"), has("functionResponse")) {
+        (true, _) => Sort::Call,
+        (false, true) => Sort::Result,
+        (false, false) => Sort::Other,
+    };
+    Block { sort, text: raw.to_owned() }
+}
+
+/// Writes a part of text.
+pub(crate) fn text(text: &str) -> String {
+    let mut part = Object::new();
+    part.text("text", text);
+    part.end()
+}
+
+/// Writes a content around its parts.
+pub(crate) fn content(role: &str, parts: &str) -> String {
+    let mut content = Object::new();
+    content.text("role", role);
+    content.raw("parts", parts);
+    content.end()
+}

@@ -1,0 +1,185 @@
+//! Google Gemini: `generateContent` and `streamGenerateContent`.
+
+mod import;
+mod lower;
+mod parameters;
+mod reply;
+mod request;
+mod stream;
+
+use std::collections::VecDeque;
+
+use serde::Serialize;
+use tract_compile::Rules;
+use tract_core::{Draft, Reply};
+use tract_schema::Dialect;
+
+use crate::adapter::{Adapter, Foreign, Members, Profile, Reader, Server};
+use crate::error::{FormError, ImportError, ReplyError};
+use crate::import::{Imported, Watch};
+use crate::params::Params;
+use crate::raw::{self, Fields, Node, Object};
+use crate::sheet::Sheet;
+use crate::stream::Accumulate;
+
+pub(crate) use import::is_content;
+
+/// The adapter.
+pub(crate) struct Gemini;
+
+static PROFILE: Profile = Profile {
+    title: "Gemini",
+    params: "gemini-params",
+    has_conversation: false,
+    form: "gemini-1",
+    system_form: Some("gemini-system-1"),
+    opaque: "gemini",
+    list: "contents",
+    system: Some("systemInstruction"),
+    names_model: false,
+    limit: &["generationConfig", "maxOutputTokens"],
+    parameters: parameters::PARAMETERS,
+    options: parameters::OPTIONS,
+    is_shared: false,
+    longest_id: None,
+    repeats_ids: false,
+    refuses_same_names: true,
+    foreign: Foreign {
+        members: &["content", "tool_calls", "function_call", "tool_call_id"],
+        roles: &["assistant", "tool"],
+        blocks: &[],
+    },
+    streams_lines: false,
+    server: Server {
+        base: "https://generativelanguage.googleapis.com",
+        base_variable: "GOOGLE_GEMINI_BASE_URL",
+        key_variable: "GEMINI_API_KEY",
+        key_header: ("x-goog-api-key", ""),
+        headers: &[],
+        is_open: false,
+        port: None,
+        demanded: None,
+    },
+};
+
+impl Adapter for Gemini {
+    fn profile(&self) -> &'static Profile {
+        &PROFILE
+    }
+
+    fn rules(&self, rules: Rules) -> Rules {
+        rules.turns()
+    }
+
+    fn conversation(&self, sheet: &mut Sheet<'_>) -> Result<Members, FormError> {
+        Ok(request::members(sheet))
+    }
+
+    /// Declarations of functions share one element; a tool of Google's own is one itself.
+    fn tools(&self, tools: &[String]) -> String {
+        let is_declared = |tool: &&String| Node::root(tool).object().is_ok_and(|t| t.has("name"));
+        let (declared, own): (Vec<&String>, Vec<&String>) = tools.iter().partition(is_declared);
+        let mut list = Vec::new();
+        if !declared.is_empty() {
+            let mut element = Object::new();
+            element.raw("functionDeclarations", &raw::array(declared));
+            list.push(element.end());
+        }
+        list.extend(own.into_iter().cloned());
+        raw::array(list)
+    }
+
+    fn set(&self, params: &mut Params, key: &str, value: &str) -> bool {
+        parameters::set(params, key, value)
+    }
+
+    fn settle(&self, params: &mut Params) {
+        parameters::settle(params);
+    }
+
+    fn recognizes(&self, request: &Fields<'_>) -> bool {
+        request.get("contents").is_some_and(|contents| contents.is_array())
+    }
+
+    fn begin(
+        &self,
+        request: &Fields<'_>,
+        _watch: &mut Watch,
+        drafts: &mut VecDeque<Draft>,
+    ) -> Result<bool, ImportError> {
+        if let Some(system) = request.some("systemInstruction") {
+            drafts.push_back(import::instructions(&system)?);
+        }
+        Ok(false)
+    }
+
+    fn reader<'a>(&self) -> Box<dyn Reader<'a> + Send + 'a> {
+        Box::<import::Contents>::default()
+    }
+
+    fn tools_of<'a>(&self, element: Node<'a>) -> Result<Vec<Node<'a>>, ImportError> {
+        let fields = element.object()?;
+        match fields.some("functionDeclarations") {
+            // With something beside it, it can only go back as it is.
+            Some(declared) if fields.members.len() == 1 => declared.array(),
+            _ => Ok(vec![element]),
+        }
+    }
+
+    fn reply(&self, fields: &Fields<'_>) -> Result<Reply, ReplyError> {
+        reply::reply(fields)
+    }
+
+    fn stream(&self) -> Box<dyn Accumulate> {
+        Box::<stream::Stream>::default()
+    }
+
+    fn wire(&self, params: Params, streaming: bool, _counts: bool) -> (String, Params) {
+        let model = params.get("model").and_then(raw::string).unwrap_or_default();
+        let folder = if model.contains('/') { "" } else { "models/" };
+        let verb = match streaming {
+            true => "streamGenerateContent?alt=sse",
+            false => "generateContent",
+        };
+        (format!("v1beta/{folder}{}:{verb}", in_path(&model)), params)
+    }
+}
+
+/// A model's name as a path may hold it.
+fn in_path(model: &str) -> String {
+    let mut out = String::with_capacity(model.len());
+    for byte in model.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/' => {
+                out.push(char::from(byte));
+            }
+            other => out.push_str(&format!("%{other:02X}")),
+        }
+    }
+    out
+}
+
+/// Takes contents, or a whole request, in Gemini's shape: anything that serializes.
+///
+/// # Errors
+/// [`ImportError`] naming the place that is not what Gemini's shape says.
+pub fn drafts<T: Serialize + ?Sized>(value: &T) -> Result<Imported, ImportError> {
+    drafts_of(&serde_json::to_string(value).map_err(ImportError::Serialize)?)
+}
+
+/// Takes the text of contents, or of a whole request, in Gemini's shape. One draft for the
+/// instructions, one for each function's response, one for each rest of a content.
+///
+/// ```
+/// use tract_providers::gemini;
+/// let text = r#"{"systemInstruction":{"parts":[{"text":"Be brief."}]},
+///     "contents":[{"role":"user","parts":[{"text":"Hi"}]}]}"#;
+/// assert_eq!(gemini::drafts_of(text)?.drafts.len(), 2);
+/// # Ok::<(), tract_providers::ImportError>(())
+/// ```
+///
+/// # Errors
+/// As [`drafts`].
+pub fn drafts_of(text: &str) -> Result<Imported, ImportError> {
+    crate::import::collect(&Node::root(text), Dialect::Gemini, &[])
+}

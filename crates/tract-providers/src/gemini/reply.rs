@@ -1,0 +1,94 @@
+//! Replies in: the first candidate of a response.
+
+use std::collections::VecDeque;
+
+use tract_core::{Body, Content, Reply, StopReason, Usage};
+use tract_schema::Dialect;
+
+use super::import::Contents;
+use crate::adapter::DialectAdapter as _;
+use crate::error::{ImportError, ReplyError};
+use crate::import::Watch;
+use crate::raw::Fields;
+use crate::reply::count;
+
+pub(crate) fn reply(fields: &Fields<'_>) -> Result<Reply, ReplyError> {
+    let candidates = fields.some("candidates").map(|list| list.array()).transpose()?;
+    let candidate = candidates.and_then(|list| list.into_iter().next());
+    let mut reply = Reply::new(Content::Assistant(Body::default()));
+    reply.form = Some(Dialect::Gemini.form().to_owned());
+    reply.id = fields.text("responseId");
+    reply.model = fields.text("modelVersion");
+    match candidate {
+        Some(candidate) => {
+            let candidate = candidate.object()?;
+            if let Some(content) = candidate.some("content") {
+                // Calls without ids get theirs from this number, so that they are unique in the
+                // conversation as far as the answer's own id tells.
+                let place = reply.id.as_ref().map_or(0, |id| {
+                    let [a, b, c, d, ..] = *tract_core::hash::blob(id.as_bytes()).as_bytes();
+                    usize::try_from(u32::from_be_bytes([a, b, c, d])).unwrap_or(0)
+                });
+                let mut drafts = VecDeque::new();
+                let (mut reader, mut watch) = (Contents::default(), Watch::default());
+                reader.read(&content, place, &mut watch, &mut drafts)?;
+                let draft = drafts.pop_front().filter(|draft| {
+                    drafts.is_empty() && matches!(draft.content, Content::Assistant(_))
+                });
+                let Some(draft) = draft else {
+                    let error: ImportError = content.expected("a content of the model's");
+                    return Err(error.into());
+                };
+                reply.content = draft.content;
+                reply.verbatim = draft.verbatim;
+            }
+            let calls = reply.calls().next().is_some();
+            reply.stop_reason = candidate.text("finishReason").map(|reason| stopped(reason, calls));
+        }
+        // The question itself was refused.
+        None => {
+            let feedback = fields.require("promptFeedback")?.object()?;
+            feedback.require("blockReason")?;
+            reply.stop_reason = Some(StopReason::Refusal);
+        }
+    }
+    if let Some(counts) = fields.some("usageMetadata") {
+        reply.usage = Some(usage(&counts.object()?));
+    }
+    Ok(reply)
+}
+
+fn stopped(reason: String, calls: bool) -> StopReason {
+    match reason.as_str() {
+        "STOP" if calls => StopReason::ToolUse,
+        "STOP" => StopReason::EndTurn,
+        "MAX_TOKENS" => StopReason::MaxTokens,
+        "SAFETY"
+        | "RECITATION"
+        | "BLOCKLIST"
+        | "PROHIBITED_CONTENT"
+        | "SPII"
+        | "IMAGE_SAFETY"
+        | "IMAGE_PROHIBITED_CONTENT"
+        | "IMAGE_RECITATION"
+        | "MODEL_ARMOR" => StopReason::Refusal,
+        _ => StopReason::Other(reason),
+    }
+}
+
+/// Reads the counts of tokens. Thoughts are not part of the candidates' tokens, so they are added,
+/// as are the tokens of Google's own tools to those of the prompt.
+pub(crate) fn usage(counts: &Fields<'_>) -> Usage {
+    let plus = |one: Option<u64>, other: Option<u64>| match (one, other) {
+        (None, None) => None,
+        (one, other) => Some(one.unwrap_or(0).saturating_add(other.unwrap_or(0))),
+    };
+    let thoughts = count(counts, "thoughtsTokenCount");
+    let mut read = Usage::default();
+    read.input_tokens =
+        plus(count(counts, "promptTokenCount"), count(counts, "toolUsePromptTokenCount"));
+    read.output_tokens = plus(count(counts, "candidatesTokenCount"), thoughts);
+    read.cached_tokens = count(counts, "cachedContentTokenCount");
+    read.reasoning_tokens = thoughts;
+    read
+}

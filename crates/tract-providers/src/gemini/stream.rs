@@ -1,0 +1,182 @@
+//! Streams in: responses that each hold a piece of the answer. The last one says why it ended; there
+//! is no other mark of the end.
+
+use tract_core::{Partial, Piece, ToolCall};
+
+use super::lower::UNNAMED;
+use super::reply::usage;
+use crate::openai::provider_error;
+use crate::raw::{Fields, Node};
+use crate::stream::tree::{Members, Tree};
+use crate::stream::{Accumulate, StreamError};
+
+/// A response that is on its way.
+#[derive(Debug, Default)]
+pub(crate) struct Stream {
+    top: Members,
+    candidate: Members,
+    /// The content without its parts.
+    content: Members,
+    parts: Vec<Members>,
+    done: bool,
+}
+
+impl Accumulate for Stream {
+    fn event(
+        &mut self,
+        _name: &str,
+        data: &str,
+        on_piece: &mut dyn FnMut(Piece),
+    ) -> Result<(), StreamError> {
+        let fields = Node::root(data).object()?;
+        if let Some(error) = fields.some("error") {
+            return Err(provider_error(&error));
+        }
+        for (key, _) in &fields.members {
+            let Some(node) = fields.get(key).filter(|node| !node.is_null()) else { continue };
+            if key != "candidates" {
+                self.top.set(key, Tree::parse(&node)?);
+                continue;
+            }
+            for candidate in node.array()? {
+                let candidate = candidate.object()?;
+                if candidate.raw("index").is_none_or(|index| index == "0") {
+                    self.take(&candidate, on_piece)?;
+                }
+            }
+        }
+        // A question that was refused has no candidate.
+        let is_refused = fields.get("promptFeedback").and_then(|node| node.object().ok());
+        self.done |= is_refused.is_some_and(|feedback| feedback.some("blockReason").is_some());
+        Ok(())
+    }
+
+    fn is_ended(&self) -> bool {
+        self.done
+    }
+
+    fn body(&mut self) -> Result<String, StreamError> {
+        if !self.done {
+            return Err(StreamError::Cut);
+        }
+        let mut body = Members::default();
+        if !self.candidate.0.is_empty() {
+            let mut candidate = Members::default();
+            let mut content = self.content.clone();
+            let parts = self.parts.iter().cloned().map(Tree::Object).collect();
+            content.set("parts", Tree::List(parts));
+            candidate.set("content", Tree::Object(content));
+            for (key, value) in &self.candidate.0 {
+                candidate.set(key, value.clone());
+            }
+            body.set("candidates", Tree::List(vec![Tree::Object(candidate)]));
+        }
+        for (key, value) in &self.top.0 {
+            body.set(key, value.clone());
+        }
+        Ok(body.to_json())
+    }
+
+    fn partial(&self) -> Partial {
+        let of = |thought: bool| -> String {
+            let texts = self.parts.iter().filter(|part| is_thought(part) == thought);
+            texts.filter_map(|part| part.text("text")).collect()
+        };
+        let mut partial = Partial::new(of(false));
+        partial.reasoning = of(true);
+        for (n, call) in self.parts.iter().filter_map(function).enumerate() {
+            // A call comes whole.
+            partial = partial.call(call_of(call, n), true);
+        }
+        partial.id = self.top.text("responseId").map(str::to_owned);
+        partial.model = self.top.text("modelVersion").map(str::to_owned);
+        if let Some(counts) = self.top.get("usageMetadata").and_then(Tree::members) {
+            let json = counts.to_json();
+            partial.usage = Node::root(&json).object().ok().map(|counts| usage(&counts));
+        }
+        partial
+    }
+}
+
+impl Stream {
+    fn take(
+        &mut self,
+        candidate: &Fields<'_>,
+        on_piece: &mut dyn FnMut(Piece),
+    ) -> Result<(), StreamError> {
+        for (key, _) in &candidate.members {
+            let Some(node) = candidate.get(key).filter(|node| !node.is_null()) else { continue };
+            if key != "content" {
+                self.done |= key == "finishReason";
+                self.candidate.set(key, Tree::parse(&node)?);
+                continue;
+            }
+            for (key, value) in Members::parse(&node)?.0 {
+                match value {
+                    Tree::List(parts) if key == "parts" => {
+                        for part in parts {
+                            if let Tree::Object(part) = part {
+                                self.part(part, on_piece);
+                            }
+                        }
+                    }
+                    value => self.content.set(&key, value),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a part: text continues the last part where that is the same sort of text and has not been
+    /// signed yet; everything else is a part of its own.
+    fn part(&mut self, part: Members, on_piece: &mut dyn FnMut(Piece)) {
+        if let Some(text) = part.text("text").filter(|text| !text.is_empty()) {
+            on_piece(match is_thought(&part) {
+                true => Piece::Reasoning(text.to_owned()),
+                false => Piece::Text(text.to_owned()),
+            });
+        }
+        if let Some(call) = function(&part) {
+            let index = self.parts.iter().filter_map(function).count();
+            let ToolCall { name, arguments, .. } = call_of(call, index);
+            on_piece(Piece::Call { index, name });
+            on_piece(Piece::Arguments { index, text: arguments });
+        }
+        let continued = self.parts.last_mut().filter(|last| {
+            let is_text = |part: &Members| part.get("text").is_some();
+            is_text(last)
+                && is_text(&part)
+                && is_thought(last) == is_thought(&part)
+                && last.get("thoughtSignature").is_none()
+        });
+        match continued {
+            Some(last) => {
+                for (key, value) in part.0 {
+                    match (key.as_str(), value) {
+                        ("text", Tree::Text(more)) => last.push_text("text", &more),
+                        (_, value) => last.set(&key, value),
+                    }
+                }
+            }
+            None => self.parts.push(part),
+        }
+    }
+}
+
+fn is_thought(part: &Members) -> bool {
+    matches!(part.get("thought"), Some(Tree::Raw(raw)) if raw == "true")
+}
+
+fn function(part: &Members) -> Option<&Members> {
+    part.get("functionCall").and_then(Tree::members)
+}
+
+fn call_of(call: &Members, index: usize) -> ToolCall {
+    let mut arguments = String::new();
+    match call.get("args") {
+        Some(value) => value.write(&mut arguments),
+        None => arguments.push_str("{}"),
+    }
+    let id = call.text("id").map_or_else(|| format!("{UNNAMED}{index}"), str::to_owned);
+    ToolCall { id, name: call.text("name").unwrap_or_default().to_owned(), arguments }
+}

@@ -1,0 +1,312 @@
+//! Requests out, for providers with turns: neighbours of one role as one message, results first.
+
+use tract_compile::{Item, Repair, RepairKind, Speaker, StandIn, speaker};
+use tract_core::{CommitId, Message};
+use tract_schema::Dialect;
+
+use crate::adapter::DialectAdapter as _;
+use crate::neutral::Out;
+use crate::prefix::Origin;
+use crate::raw::{self, Fields, Node, Object};
+use crate::sheet::Sheet;
+
+/// What a block is, as far as its place in a turn depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sort {
+    Call,
+    Result,
+    Other,
+}
+
+/// One block of content as it is sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    pub(crate) sort: Sort,
+    pub(crate) text: String,
+}
+
+/// Writes a list of blocks.
+pub(crate) fn array(blocks: &[Block]) -> String {
+    raw::array(blocks.iter().map(|block| block.text.as_str()))
+}
+
+/// Writes a received message around other blocks.
+pub(crate) fn around(fields: &Fields<'_>, member: &str, blocks: &str) -> String {
+    let mut message = Object::new();
+    for (key, raw) in &fields.members {
+        message.raw(key, if key == member { blocks } else { raw });
+    }
+    message.end()
+}
+
+/// How a provider writes turns.
+pub(crate) struct Wording {
+    pub(crate) dialect: Dialect,
+    /// The role of the model.
+    pub(crate) assistant: &'static str,
+    /// The member of a message that holds its blocks.
+    pub(crate) blocks_member: &'static str,
+    /// Writes the blocks of a message.
+    pub(crate) lower: fn(&mut Out<'_>) -> Vec<Block>,
+    /// Reads the blocks of a content as received.
+    pub(crate) from_content: fn(&str) -> Vec<Block>,
+    /// Writes the answer that stands in for the result of a call, by the call's id and tool.
+    pub(crate) stand_in: fn(&StandIn, &str, &str) -> Block,
+    /// Writes a block of text.
+    pub(crate) text: fn(&str) -> String,
+    /// Writes a message of a role around its blocks.
+    pub(crate) message: fn(&str, &str) -> String,
+    /// Whether the model's last turn is continued as it is.
+    pub(crate) is_paused: fn(&[(Origin, Block)]) -> bool,
+    /// Whether the first turn has to be a user's.
+    pub(crate) begins_with_user: bool,
+}
+
+/// A message that is being put together.
+struct Turn<'a> {
+    role: &'static str,
+    /// The message around the blocks, as received, where that says more than role and content.
+    around: Option<Fields<'a>>,
+    /// The whole message as received: sent when nothing is added to it.
+    received: Option<&'a str>,
+    blocks: Vec<(Origin, Block)>,
+    /// Whether it is one recorded message, whose order was accepted.
+    recorded: bool,
+    last: Option<Row>,
+}
+
+/// Where the last row of a turn stands.
+#[derive(Clone, Copy)]
+struct Row {
+    slot: CommitId,
+    key: Option<u64>,
+    own: bool,
+}
+
+impl<'a> Turn<'a> {
+    fn new(role: &'static str) -> Self {
+        let blocks = Vec::new();
+        Self { role, around: None, received: None, blocks, recorded: false, last: None }
+    }
+}
+
+/// Writes the list of messages.
+pub(crate) fn messages(sheet: &mut Sheet<'_>, wording: &Wording) -> String {
+    let mut turns: Vec<Turn<'_>> = Vec::new();
+    for item in sheet.items {
+        match item {
+            Item::Message(message) if is_apart(message, wording) => {}
+            Item::Message(message) => add(sheet, wording, message, &mut turns),
+            Item::StandIn(answer) => {
+                let sent = sheet.ids.call(answer.answers.slot, answer.answers.index);
+                let recorded = (answer.call_id.as_str(), answer.name.as_str());
+                let (id, name) = sent.map_or(recorded, |sent| (&sent.id, &sent.name));
+                let origin = Origin::Repair(Some(answer.answers.slot));
+                let block = (origin, (wording.stand_in)(answer, id, name));
+                match turns.last_mut().filter(|turn| turn.role == "user") {
+                    Some(turn) => {
+                        turn.recorded = false;
+                        turn.received = None;
+                        turn.last = None;
+                        turn.blocks.push(block);
+                    }
+                    None => {
+                        let mut turn = Turn::new("user");
+                        turn.blocks.push(block);
+                        turns.push(turn);
+                    }
+                }
+            }
+        }
+    }
+    if sheet.repairing {
+        for turn in &mut turns {
+            in_order(turn, &mut sheet.repairs);
+        }
+    }
+    if sheet.closing {
+        close(sheet, wording, &mut turns);
+    }
+    let mut messages = Vec::with_capacity(turns.len());
+    for turn in turns {
+        let content = raw::array(turn.blocks.iter().map(|(_, block)| block.text.as_str()));
+        messages.push(match (turn.received, &turn.around) {
+            (Some(received), _) => received.to_owned(),
+            (None, Some(around)) => self::around(around, wording.blocks_member, &content),
+            (None, None) => (wording.message)(turn.role, &content),
+        });
+        for (origin, block) in turn.blocks {
+            sheet.blocks.push(origin, &block.text);
+        }
+    }
+    raw::array(messages)
+}
+
+/// Instructions are kept apart, but for those that the provider itself had within the conversation.
+fn is_apart(message: &Message, wording: &Wording) -> bool {
+    speaker(message) == Speaker::System && message.form.as_deref() != Some(wording.dialect.form())
+}
+
+/// The instructions of a request.
+pub(crate) struct Instructions<'a> {
+    /// As received, when they are one row's.
+    pub(crate) received: Option<&'a str>,
+    /// All blocks in order.
+    pub(crate) blocks: Vec<String>,
+}
+
+/// Writes the instructions; `None` when there are none.
+pub(crate) fn instructions<'a>(
+    sheet: &mut Sheet<'a>,
+    wording: &Wording,
+) -> Option<Instructions<'a>> {
+    let mut blocks: Vec<(Origin, Block)> = Vec::new();
+    let (mut count, mut received, mut spoken) = (0, None, false);
+    for item in sheet.items {
+        let message = match item {
+            Item::Message(message) if is_apart(message, wording) => message,
+            Item::Message(_) | Item::StandIn(_) => {
+                spoken = true;
+                continue;
+            }
+        };
+        let origin = Origin::System(message.commit);
+        let own = sheet.verbatim(message);
+        let made = match own {
+            Some(raw) => (wording.from_content)(raw),
+            None => sheet.lowered(message, wording.lower),
+        };
+        if spoken && !made.is_empty() {
+            let text = "instructions within the conversation: moved to its beginning";
+            sheet.repairs.push(Repair::new(RepairKind::SystemMoved, Some(message.slot), text));
+        }
+        count += usize::from(own.is_some() || !made.is_empty());
+        received = own;
+        blocks.extend(made.into_iter().map(|block| (origin.clone(), block)));
+    }
+    let mut texts = Vec::with_capacity(blocks.len());
+    for (origin, block) in blocks {
+        sheet.blocks.push(origin, &block.text);
+        texts.push(block.text);
+    }
+    let received = received.filter(|_| count == 1);
+    (count > 0).then_some(Instructions { received, blocks: texts })
+}
+
+fn add<'a>(
+    sheet: &mut Sheet<'a>,
+    wording: &Wording,
+    message: &'a Message,
+    turns: &mut Vec<Turn<'a>>,
+) {
+    let role = match speaker(message) {
+        Speaker::Assistant => wording.assistant,
+        Speaker::User | Speaker::Tool => "user",
+        Speaker::System => "system",
+    };
+    let own = sheet.dialect.owns(message.form.as_deref());
+    let row =
+        Row { slot: message.slot, key: sheet.compiled.row(message.slot).map(|row| row.key), own };
+    let received = sheet.verbatim(message);
+    let around =
+        received.filter(|raw| raw.starts_with('{')).and_then(|raw| Node::root(raw).object().ok());
+    let blocks = match (&around, received) {
+        (Some(fields), _) => {
+            fields.raw(wording.blocks_member).map(wording.from_content).unwrap_or_default()
+        }
+        (None, Some(raw)) => (wording.from_content)(raw),
+        (None, None) => sheet.lowered(message, wording.lower),
+    };
+    if blocks.is_empty() && !own && sheet.repairing {
+        let text = "a message with nothing to say: left out";
+        sheet.repairs.push(Repair::new(RepairKind::EmptyMessage, Some(message.slot), text));
+        return;
+    }
+    let origin = Origin::Message(message.commit);
+    let blocks = blocks.into_iter().map(|block| (origin.clone(), block));
+    if let Some(turn) = turns.last_mut().filter(|turn| turn.role == role) {
+        let next = turn.last.is_some_and(|last| follows(last, row));
+        let joins = next && turn.last.map(|last| last.slot) == message.joins;
+        // Neighbours that were recorded so stay apart; in `keep` all rows do.
+        let apart = match sheet.repairing {
+            true => own && next && turn.last.is_some_and(|last| last.own),
+            false => true,
+        };
+        if joins || !apart {
+            turn.blocks.extend(blocks);
+            turn.recorded &= joins && own;
+            turn.received = None;
+            turn.last = Some(row);
+            return;
+        }
+    }
+    let mut turn = Turn::new(role);
+    turn.received = received.filter(|_| around.is_some());
+    turn.around = around;
+    turn.blocks.extend(blocks);
+    turn.recorded = own;
+    turn.last = Some(row);
+    turns.push(turn);
+}
+
+/// Whether a row was written right after another one. A row between them, skipped or removed by
+/// now, has taken a key.
+fn follows(before: Row, row: Row) -> bool {
+    match (before.key, row.key) {
+        (Some(before), Some(key)) => key.checked_sub(before).is_some_and(|gap| gap <= 1),
+        _ => false,
+    }
+}
+
+/// No text after a call, no text before a result.
+fn in_order(turn: &mut Turn<'_>, repairs: &mut Vec<Repair>) {
+    if turn.recorded {
+        return;
+    }
+    let place = |block: &Block| match (turn.role, block.sort) {
+        ("user", Sort::Result) => 0,
+        ("user", Sort::Call | Sort::Other) => 1,
+        (_, Sort::Call) => 1,
+        (_, Sort::Result | Sort::Other) => 0,
+    };
+    if turn.blocks.is_sorted_by_key(|(_, block)| place(block)) {
+        return;
+    }
+    let mut blocks = std::mem::take(&mut turn.blocks);
+    blocks.sort_by_key(|(_, block)| place(block));
+    let what = match turn.role {
+        "user" => "results moved before the text of their message",
+        _ => "text moved before the calls of its message",
+    };
+    let slot = turn.last.map(|last| last.slot);
+    repairs.push(Repair::new(RepairKind::Reordered, slot, what));
+    turn.blocks = blocks;
+    turn.received = None;
+}
+
+/// A conversation that ends with the model's words would have it go on in the middle of them; some
+/// providers take none that begins with them, either.
+fn close(sheet: &mut Sheet<'_>, wording: &Wording, turns: &mut Vec<Turn<'_>>) {
+    let filler = |says: &str| {
+        let mut turn = Turn::new("user");
+        let block = Block { sort: Sort::Other, text: (wording.text)(says) };
+        turn.blocks.push((Origin::Repair(None), block));
+        turn
+    };
+    if wording.begins_with_user && turns.first().is_some_and(|turn| turn.role != "user") {
+        turns.insert(0, filler("Begin."));
+        let text = "the conversation begins with the assistant: opened with \"Begin.\"";
+        sheet.repairs.push(Repair::new(RepairKind::Closed, None, text));
+    }
+    let last = turns.iter().rev().find(|turn| turn.role != "system");
+    let found = match last {
+        Some(turn) if turn.role == wording.assistant && (wording.is_paused)(&turn.blocks) => return,
+        Some(turn) if turn.role == wording.assistant => "the conversation ends with the assistant",
+        // Instructions alone are no conversation; where nothing is shown, there is nothing to say.
+        None if sheet.compiled.message_count() > 0 => "there is nothing to answer",
+        Some(_) | None => return,
+    };
+    turns.push(filler("Continue."));
+    let text = format!("{found}: closed with \"Continue.\"");
+    sheet.repairs.push(Repair::new(RepairKind::Closed, None, text));
+}

@@ -1,0 +1,204 @@
+//! Gemini: requests, replies and streams in the shapes that Google documents.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use support::streams::{Heard, params};
+use support::{compiled, compiled_but, member, of, same};
+use tract_core::{Content, Draft, JsonText, ModelRequest, Part, StopReason};
+use tract_providers::stream::{Assembler, StreamError};
+use tract_providers::{Conversation, Dialect, RequestForms, detect, gemini, params_of, read_reply};
+
+fn fixture(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/own").join(name);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn a_request_comes_back_with_its_signatures() {
+    let text = fixture("gemini.json");
+    assert_eq!(detect(&text), Some(Dialect::Gemini));
+    let conversation = Conversation::read(&text, None).unwrap();
+    let imported = &conversation.imported;
+    assert_eq!(imported.anomalies, []);
+    assert_eq!(imported.drafts.len(), 7, "each response is a draft of its own");
+    let params = of(imported).to_params(Dialect::Gemini).unwrap();
+    for key in ["systemInstruction", "contents", "tools"] {
+        assert!(same(member(&text, key), params.get(key)), "{key}: {}", params.to_json());
+    }
+    assert_eq!(params.repairs, []);
+    let members = tract_core::json::split_object(imported.parameters.as_str()).unwrap();
+    assert_eq!(members[0].0, "generationConfig");
+
+    // A response answers the call of its name, the oldest first.
+    let answers: Vec<&str> = imported
+        .drafts
+        .iter()
+        .filter_map(|draft| match &draft.content {
+            Content::ToolResult(answer) => Some(answer.call_id.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(answers, ["unnamed_1_1", "unnamed_1_2"]);
+}
+
+#[test]
+fn another_provider_is_told_all_but_the_signatures() {
+    let text = fixture("gemini.json");
+    let context = of(&gemini::drafts_of(&text).unwrap());
+    let body: Value = context.to_openai_params().unwrap().to().unwrap();
+    let messages = body["messages"].as_array().unwrap();
+    let roles: Vec<&str> = messages.iter().map(|m| m["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["system", "user", "assistant", "tool", "tool", "assistant", "user"]);
+    assert_eq!(messages[3]["content"], "11 °C, rain");
+    assert_eq!(messages[4]["content"], r#"{"temperature": 13.0}"#);
+    assert!(!body.to_string().contains("EjQKMgG"), "{body}");
+    let schema = &body["tools"][0]["function"]["parameters"];
+    assert_eq!(schema["properties"]["city"]["type"], "string");
+    assert_eq!(body["tools"].as_array().unwrap().len(), 2, "Google's own tool stays with it");
+}
+
+#[test]
+fn an_edited_or_skipped_message_takes_its_signature_along() {
+    let imported = gemini::drafts_of(&fixture("gemini.json")).unwrap();
+    let context = compiled_but(&imported.drafts, None, |place| place == 2);
+    let params = context.to_params(Dialect::Gemini).unwrap();
+    let body = params.to_json();
+    assert!(!body.contains("EjQKMgG+Zv8="), "{body}");
+    assert!(body.contains("EjQKMgG+Zv9="), "{body}");
+    assert!(!params.repairs.is_empty());
+}
+
+#[test]
+fn a_stream_becomes_the_reply_however_it_is_cut() {
+    let stream = fixture("gemini-stream.txt");
+    for cut in (1..stream.len()).step_by(37).chain([stream.len()]) {
+        let mut assembler = Assembler::new(Dialect::Gemini);
+        let mut heard = Heard::default();
+        let (first, second) = stream.as_bytes().split_at(cut);
+        for bytes in [first, second] {
+            assembler.push(bytes, &mut |piece| heard.hear(piece)).unwrap();
+        }
+        let whole = assembler.end().unwrap();
+        let reply = params(Dialect::Gemini).reply(&whole).unwrap();
+        heard.check(&reply, "gemini-stream.txt");
+        assert_eq!((heard.text.as_str(), heard.reasoning.as_str()), ("Looking.", "Two cities."));
+        assert_eq!(reply.stop_reason, Some(StopReason::ToolUse));
+        assert_eq!(reply.id.as_deref(), Some("r-1"));
+        assert_eq!(reply.model.as_deref(), Some("gemini-3-pro"));
+        let usage = reply.usage.unwrap();
+        assert_eq!((usage.input_tokens, usage.output_tokens), (Some(20), Some(20)));
+        assert_eq!((usage.cached_tokens, usage.reasoning_tokens), (Some(4), Some(8)));
+        let calls: Vec<_> = reply.calls().map(|call| call.arguments.as_str()).collect();
+        assert_eq!(calls, [r#"{"city":"Paris","days":1.0}"#, r#"{"city":"Lyon"}"#]);
+        // The signature goes back with the call that it signs.
+        let sent = String::from_utf8(reply.verbatim.unwrap().bytes().to_vec()).unwrap();
+        assert!(sent.contains(r#""thoughtSignature":"EjQKMgG+Zv8=""#), "{sent}");
+    }
+}
+
+#[test]
+fn a_stream_that_ends_too_early_is_cut_and_keeps_what_came() {
+    let stream = fixture("gemini-stream.txt");
+    let early: String = stream.split_inclusive("\n\n").take(4).collect();
+    let mut assembler = Assembler::new(Dialect::Gemini);
+    assembler.push(early.as_bytes(), &mut |_| {}).unwrap();
+    assert!(matches!(assembler.end(), Err(StreamError::Cut)));
+    let partial = assembler.partial();
+    assert_eq!((partial.text.as_str(), partial.reasoning.as_str()), ("Looking.", "Two cities."));
+
+    let mut assembler = Assembler::new(Dialect::Gemini);
+    let error = r#"data: {"error":{"code":503,"message":"busy","status":"UNAVAILABLE"}}"#;
+    let failed = assembler.push(format!("{error}\n\n").as_bytes(), &mut |_| {}).unwrap_err();
+    let failed = tract_core::ModelError::from(failed);
+    assert!(matches!(failed, tract_core::ModelError::Unavailable { .. }), "{failed:?}");
+}
+
+#[test]
+fn every_reason_to_stop_is_understood_or_kept() {
+    for (reason, expected) in [
+        ("STOP", StopReason::EndTurn),
+        ("MAX_TOKENS", StopReason::MaxTokens),
+        ("SAFETY", StopReason::Refusal),
+        ("RECITATION", StopReason::Refusal),
+        ("MALFORMED_FUNCTION_CALL", StopReason::Other("MALFORMED_FUNCTION_CALL".into())),
+    ] {
+        let content = json!({"role": "model", "parts": [{"text": "Hi"}]});
+        let text = json!({"candidates": [{"content": content, "finishReason": reason}]});
+        let reply = read_reply(Dialect::Gemini, &text.to_string()).unwrap();
+        assert_eq!((reply.text().as_str(), reply.stop_reason), ("Hi", Some(expected)));
+    }
+    let refused =
+        r#"{"promptFeedback":{"blockReason":"SAFETY"},"usageMetadata":{"promptTokenCount":3}}"#;
+    let reply = read_reply(Dialect::Gemini, refused).unwrap();
+    assert_eq!(reply.stop_reason, Some(StopReason::Refusal));
+    assert!(read_reply(Dialect::Gemini, "{}").is_err());
+    let thinking = r#"{"candidates":[{"content":{"role":"model"},"finishReason":"MAX_TOKENS"}]}"#;
+    let reply = read_reply(Dialect::Gemini, thinking).unwrap();
+    assert_eq!(reply.stop_reason, Some(StopReason::MaxTokens));
+}
+
+#[test]
+fn parameters_go_where_gemini_has_them() {
+    let given = r#"{"max_tokens":7,"model":"gemini-3-pro","temperature":0.5,"stop":"x","reasoning_effort":"low","response_format":{"type":"json_object"},"tool_choice":"required","user":"u"}"#;
+    let request = ModelRequest::new(Vec::new()).parameters(JsonText::new(given).unwrap());
+    let params = params_of(&request, Dialect::Gemini).unwrap();
+    let body: Value = params.to().unwrap();
+    assert_eq!(
+        body["generationConfig"],
+        json!({"maxOutputTokens": 7, "temperature": 0.5, "stopSequences": ["x"],
+            "thinkingConfig": {"thinkingLevel": "LOW"}, "responseMimeType": "application/json"})
+    );
+    assert_eq!(body["toolConfig"], json!({"functionCallingConfig": {"mode": "ANY"}}));
+    assert!(body.get("model").is_none(), "the url names it");
+    assert_eq!(params.get("model"), Some(r#""gemini-3-pro""#));
+    assert!(params.repairs.iter().any(|repair| repair.text.contains("\"user\"")));
+    // Earlier models count thoughts in tokens.
+    let earlier = given.replace("gemini-3-pro", "gemini-2.5-flash");
+    let request = ModelRequest::new(Vec::new()).parameters(JsonText::new(&earlier).unwrap());
+    let body: Value = params_of(&request, Dialect::Gemini).unwrap().to().unwrap();
+    assert_eq!(body["generationConfig"]["thinkingConfig"], json!({"thinkingBudget": 1024}));
+}
+
+#[test]
+fn results_have_the_name_of_their_tool_and_say_when_they_failed() {
+    let drafts = [
+        Draft::assistant("").call("c1", "now", "{}").call("c2", "now", "{}"),
+        Draft::tool_result("c1", "noon"),
+        Draft::tool_result("c2", "no clock").is_error(true),
+    ];
+    let params = compiled(&drafts, None).to_params(Dialect::Gemini).unwrap();
+    let body: Value = params.to().unwrap();
+    assert_eq!(body["contents"][0]["role"], "user", "a model does not begin");
+    let parts = &body["contents"][2]["parts"];
+    let response = |id: &str, response: Value| json!({"functionResponse": {"id": id, "name": "now", "response": response}});
+    assert_eq!(parts[0], response("c1", json!({"output": "noon"})));
+    assert_eq!(parts[1], response("c2", json!({"error": "no clock"})));
+    // They come in as they went out.
+    let back = gemini::drafts_of(&params.to_json()).unwrap();
+    let failed = back.drafts.iter().filter_map(|draft| match &draft.content {
+        Content::ToolResult(answer) => Some((answer.parts.clone(), answer.is_error)),
+        _ => None,
+    });
+    let expected = [(vec![Part::text("noon")], false), (vec![Part::text("no clock")], true)];
+    assert_eq!(failed.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn bad_input_is_refused_by_its_place() {
+    for (text, path) in [
+        (r#"{"contents":{}}"#, "contents"),
+        (r#"{"contents":[{"role":"user","parts":[7]}]}"#, "contents[0].parts[0]"),
+        (r#"{"contents":[{"role":"user","parts":[{"text":7}]}]}"#, "contents[0].parts[0].text"),
+        (r#"{"contents":[],"systemInstruction":"x"}"#, "systemInstruction"),
+    ] {
+        assert_eq!(gemini::drafts_of(text).unwrap_err().path(), path, "{text}");
+    }
+    // What another dialect would pass over is refused.
+    let text = r#"[{"role":"user","parts":[{"text":"Hi"}]}]"#;
+    let error = Conversation::read(&format!(r#"{{"messages":{text}}}"#), Some(Dialect::OpenAi));
+    assert!(error.unwrap_err().to_string().contains("gemini"));
+}
