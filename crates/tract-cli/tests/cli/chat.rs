@@ -84,7 +84,8 @@ fn request(stream: &TcpStream) -> Value {
         if let Some(value) = lower.strip_prefix("content-length:") {
             length = value.trim().parse().expect("a number");
         }
-        authorized |= lower.trim() == format!("authorization: bearer {KEY}");
+        authorized |= lower.trim() == format!("authorization: bearer {KEY}")
+            || lower.trim() == format!("x-goog-api-key: {KEY}");
         if line.trim().is_empty() {
             break;
         }
@@ -104,6 +105,48 @@ pub(crate) fn run(place: &Place, arguments: &[&str]) -> Ran {
         stdout: String::from_utf8(output.stdout).expect("UTF-8"),
         stderr: String::from_utf8(output.stderr).expect("UTF-8"),
     }
+}
+
+/// A streamed answer of Gemini's, whose parts and end are given.
+fn gemini_says(parts: &str) -> String {
+    format!(
+        "data: {{\"candidates\":[{{\"content\":{{\"parts\":{parts},\"role\":\"model\"}},\"finishReason\":\"STOP\"}}],\"usageMetadata\":{{\"promptTokenCount\":9,\"candidatesTokenCount\":2}},\"modelVersion\":\"g-1\"}}\r\n\r\n"
+    )
+}
+
+#[test]
+fn gemini_is_asked_run_and_compiled_for() {
+    let place = Place::new();
+    let call = r#"[{"text":"Hm.","thought":true},{"functionCall":{"name":"fs_read","args":{"path":"a.txt"}},"thoughtSignature":"EjQKMgG+Zv8="}]"#;
+    let answers = vec![gemini_says(call), gemini_says(r#"[{"text":"All seen."}]"#)];
+    let server = Server::start(answers, false);
+    let folder = place.path("work");
+    std::fs::create_dir(&folder).expect("a folder");
+    place.write("work/a.txt", "hello");
+    let base = server.url.trim_end_matches("/v1").to_owned();
+    let mut command = place.command(&["run", "Look.", "--model", "gemini/g-1", "--base-url"]);
+    command.arg(&base).arg("--fs").arg(&folder).env("GEMINI_API_KEY", KEY);
+    let output = command.stdin(Stdio::null()).output().expect("the binary runs");
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("All seen."), "{output:?}");
+    let asked = server.served.join().expect("it served");
+    assert_eq!(asked[0]["contents"][0]["parts"][0]["text"], "Look.");
+    assert!(asked[0].get("model").is_none() && asked[0].get("stream").is_none(), "{}", asked[0]);
+    let declared = asked[0]["tools"][0]["functionDeclarations"].as_array().expect("tools");
+    assert!(declared.iter().any(|tool| tool["name"] == "fs_read"), "{declared:?}");
+    // The model's turn goes back as it came, thought and signature with it.
+    assert_eq!(
+        asked[1]["contents"][1]["parts"],
+        serde_json::from_str::<Value>(call).expect("JSON")
+    );
+    assert!(asked[1]["contents"][2]["parts"][0].get("functionResponse").is_some());
+
+    let compiled = place.ok(&["compile", "--to", "gemini-params"]);
+    let body: Value = serde_json::from_str(&compiled).expect("JSON");
+    assert_eq!(body["contents"][1], asked[1]["contents"][1]);
+    place.write("g.json", &compiled);
+    place.ok(&["import", "--format", "gemini", "g.json"]);
+    place.ok(&["verify"]);
 }
 
 #[test]
