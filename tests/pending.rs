@@ -175,7 +175,11 @@ fn messages_summaries_and_merges_wait_as_well() {
     let compiled = block_on(tract.compile()).unwrap();
     let texts: Vec<String> = compiled.messages().map(|m| m.content.text()).collect();
     // The summary never saw the edit that was approved before it, so that stays visible.
-    assert_eq!(texts, ["both", "four", "theirs", "three"], "each was planned again on the new head");
+    assert_eq!(
+        texts,
+        ["both", "four", "theirs", "three"],
+        "each was planned again on the new head"
+    );
     is_clean(&tract);
 }
 
