@@ -66,10 +66,10 @@ pub fn appended(view: &View, commit: &Commit) -> Option<Change> {
 ///
 /// ```
 /// use tract_compile::inverse;
-/// use tract_core::{Change, CommitId, This};
-/// let slot = This::Id(CommitId::from_bytes([1; 32]));
-/// let edit = Change::Version { slot, from: slot, to: This::This };
-/// assert_eq!(inverse(&edit), Change::Version { slot, from: This::This, to: slot });
+/// use tract_core::{Change, CommitId, CommitRef};
+/// let slot = CommitRef::Id(CommitId::from_bytes([1; 32]));
+/// let edit = Change::Version { slot, from: slot, to: CommitRef::This };
+/// assert_eq!(inverse(&edit), Change::Version { slot, from: CommitRef::This, to: slot });
 /// ```
 pub fn inverse(change: &Change) -> Change {
     match *change {

@@ -223,7 +223,7 @@ pub trait OpenStore: 'static {
 /// use std::sync::Arc;
 /// use proptest_state_machine::prop_state_machine;
 /// use tract_core::{Store, StoreResult};
-/// use tract_testkit::machine::{Machine, Opens};
+/// use tract_testkit::machine::{Machine, OpenStore};
 ///
 /// struct Memory;
 /// impl OpenStore for Memory {

@@ -91,10 +91,10 @@ impl Tract {
     ///
     /// ```
     /// # tract::block_on(async {
-    /// use tract::core::step::Step;
+    /// use tract::core::step::StreamOp;
     /// let tract = tract::open("memory:").await?;
     /// let lines = [r#"{"op":"user","text":"Hi","mark":"q"}"#, r#"{"op":"edit","target":":q","text":"Hello"}"#];
-    /// let steps: Vec<Step> = lines.iter().map(|line| Step::parse(line)).collect::<Result<_, _>>()?;
+    /// let steps: Vec<StreamOp> = lines.iter().map(|line| StreamOp::parse(line)).collect::<Result<_, _>>()?;
     /// let made = tract.apply(&steps).await?;
     /// assert_eq!(made.len(), 2);
     /// # Ok::<(), tract::Error>(())

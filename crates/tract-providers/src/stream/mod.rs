@@ -136,7 +136,7 @@ pub(crate) trait Accumulate: Send {
 ///     "data: [DONE]\n\n",
 /// );
 /// assembler.push(stream.as_bytes(), &mut |piece| {
-///     if let tract_core::Piece::Text(more) = piece {
+///     if let tract_core::ReplyDelta::Text(more) = piece {
 ///         text.push_str(&more);
 ///     }
 /// })?;

@@ -48,7 +48,7 @@ where
 /// use tract_core::{RepoName, Store, block_on};
 /// use tract_kv::memory;
 /// use tract_testkit::fixtures::batch;
-/// use tract_testkit::{Call, Watched};
+/// use tract_testkit::{Call, WatchedStore};
 ///
 /// let full = WatchedStore::new(Arc::new(memory()), |call: Call<'_>| match call {
 ///     Call::Apply { .. } => {

@@ -18,7 +18,7 @@ use std::task::{Context, Poll, Waker};
 ///
 /// ```
 /// use std::sync::Arc;
-/// use tract_tools::dispatch::{Dispatcher, Limits};
+/// use tract_tools::dispatch::{DispatchLimits, Dispatcher};
 /// # let registry = Arc::new(tract_tools::Registry::builder().build()?);
 /// let limits = Arc::new(DispatchLimits::new(16).of_tool("browse", 2));
 /// let one = Dispatcher::new(Arc::clone(&registry)).limits(Arc::clone(&limits));

@@ -112,7 +112,7 @@ impl From<&ToolCall> for Call {
 /// Says of calls how their tools were sent, where the request is not known from the reply itself.
 ///
 /// ```
-/// use tract_core::{RequestMap, SentTool};
+/// use tract_core::{RequestMap, RequestTool};
 /// use tract_tools::{Call, Registry, hydrate, sent_in};
 /// let registry = Registry::builder()
 ///     .definition(
@@ -120,7 +120,7 @@ impl From<&ToolCall> for Call {
 ///     )
 ///     .build()?;
 /// let tool = registry.iter().next().expect("there is one").definition().id();
-/// let map: RequestMap = [SentTool::new("f", "f", tool).strict(true)].into_iter().collect();
+/// let map: RequestMap = [RequestTool::new("f", "f", tool).strict(true)].into_iter().collect();
 /// // OpenAI's strict mode has no way to leave `n` out but null.
 /// let calls = sent_in(vec![Call::new("c1", "f", r#"{"n":null}"#)], &map);
 /// let hydrated = hydrate(calls, &registry);
