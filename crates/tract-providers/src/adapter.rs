@@ -74,6 +74,7 @@ pub(crate) trait Adapter: Sync {
 
     /// The path of a request behind the base url, with its query, and the body as it goes out.
     /// `counts` asks a stream to say how many tokens it took.
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "the client alone sends"))]
     fn wire(&self, params: Params, streaming: bool, counts: bool) -> (String, Params);
 }
 

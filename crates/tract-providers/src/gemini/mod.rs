@@ -146,6 +146,7 @@ impl Adapter for Gemini {
 }
 
 /// A model's name as a path may hold it.
+#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "the client alone sends"))]
 fn in_path(model: &str) -> String {
     let mut out = String::with_capacity(model.len());
     for byte in model.bytes() {
