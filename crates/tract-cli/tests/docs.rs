@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The line that stands for any lines.
+/// The line that matches any lines.
 const ANY: &str = "…";
 
 #[test]

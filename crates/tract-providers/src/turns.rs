@@ -50,7 +50,7 @@ pub(crate) struct Wording {
     pub(crate) lower: fn(&mut OutgoingMessage<'_>) -> Vec<Block>,
     /// Reads the blocks of a content as received.
     pub(crate) from_content: fn(&str) -> Vec<Block>,
-    /// Writes the answer that stands in for the result of a call, by the call's id and tool.
+    /// Writes the placeholder of a call's missing result, by the call's id and tool.
     pub(crate) placeholder_result: fn(&PlaceholderResult, &str, &str) -> Block,
     /// Writes a block of text.
     pub(crate) text: fn(&str) -> String,
@@ -75,7 +75,7 @@ struct Turn<'a> {
     last: Option<Row>,
 }
 
-/// Where the last row of a turn stands.
+/// Where the last row of a turn is.
 #[derive(Clone, Copy)]
 struct Row {
     slot: CommitId,

@@ -26,7 +26,7 @@ pub(crate) struct Folder {
     pub(crate) flush: Flush,
 }
 
-/// How long closing waits for sled to let go of a folder after a write that failed.
+/// How long closing waits for sled to release a folder after a write that failed.
 const RELEASE: Duration = Duration::from_secs(2);
 
 /// How long a flush waits before it is looked whether a write failed meanwhile.

@@ -105,7 +105,7 @@ pub mod forms {
     };
 }
 
-/// Clients for models: OpenAI and whoever speaks like it, Anthropic, Ollama, Gemini.
+/// Clients for models: OpenAI and compatible servers, Anthropic, Ollama, Gemini.
 #[cfg(feature = "http")]
 pub mod models {
     pub use tract_providers::http::{ApiKey, HttpModel, HttpModelBuilder, Retry, RetryPolicy};

@@ -50,7 +50,7 @@ impl Tract {
         Ok(self.repo().set_documents("pin", documents).await?)
     }
 
-    /// Reads which tools of servers may run, as this repository has it; `None` when nobody said so.
+    /// Reads which tools of servers may run, as this repository has it; `None` when that was not configured.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a document that is no policy; what the store says.

@@ -11,7 +11,7 @@ fn colored(stream: &str, arguments: &[&str]) -> String {
     let mut all = vec!["--color", "always", "log", "--graph"];
     all.extend(arguments);
     let colored = place.ok(&all);
-    // Without colors the same text stands there.
+    // Without colors the text is the same.
     let mut plain = vec!["log", "--graph"];
     plain.extend(arguments);
     let mut stripped = String::new();

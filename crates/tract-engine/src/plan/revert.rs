@@ -246,7 +246,7 @@ impl<'a> Undoing<'a> {
         Ok(refusal)
     }
 
-    /// Returns what has to be reverted as well, once every target is taken back.
+    /// Returns what has to be reverted as well, once every target is reverted.
     fn dependents(&mut self) -> Plan<Vec<Dependents>> {
         if let Some(tools) = self.later_tools()? {
             return Ok(vec![tools]);

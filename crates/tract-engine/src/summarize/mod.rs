@@ -25,7 +25,7 @@ const CONFIG: &str = "config/tool-summarization";
 const CONTEXT_CHARS: usize = 12_000;
 
 impl Repo {
-    /// Reads which tool results are summarized automatically; `None` when nobody said so.
+    /// Reads which tool results are summarized automatically; `None` when that was not configured.
     ///
     /// # Errors
     /// When the store fails, or the document is damaged.

@@ -199,7 +199,7 @@ fn an_atomic_stream_that_is_refused_late_moves_no_ref() {
     assert!(given(&batches).len() > 1, "objects were written ahead");
     assert_eq!(refs(&repo), []);
     assert!(clean(&repo));
-    // What was written ahead is in nobody's way.
+    // What was written ahead does no harm.
     assert_eq!(done(&repo, &long_stream(30), &ApplyOptions::new().atomic(true)).done, 30);
     assert!(clean(&repo));
 }

@@ -136,7 +136,7 @@ fn simple(out: &mut OutgoingMessage<'_>, part: &Part, speaker: Speaker) -> Optio
     Some(block.end())
 }
 
-/// Writes the answer that stands in for a result.
+/// Writes the placeholder of a missing result.
 pub(crate) fn placeholder_result(answer: &PlaceholderResult, call_id: &str, _name: &str) -> Block {
     let mut block = Object::new();
     block.text("type", "tool_result");

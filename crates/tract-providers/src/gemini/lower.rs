@@ -151,7 +151,7 @@ fn simple(out: &mut OutgoingMessage<'_>, part: &Part, speaker: Speaker) -> Optio
     Some(written.end())
 }
 
-/// Writes the answer that stands in for a result.
+/// Writes the placeholder of a missing result.
 pub(crate) fn placeholder_result(answer: &PlaceholderResult, call_id: &str, name: &str) -> Block {
     answered(call_id, name, &response(answer.text(), answer.is_error()))
 }

@@ -2,7 +2,7 @@
 //!
 //! An event is a value; what is published reaches every reducer that was registered for its type,
 //! each of which says what becomes of one slice. An event that nobody registered for is appended
-//! to the slice of its own type. State is taken back when a call fails; logs are not. So one turn at a
+//! to the slice of its own type. State is restored when a call fails; logs are not. So one turn at a
 //! time works on a session ([`Session::hold`]).
 //!
 //! ```
