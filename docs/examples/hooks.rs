@@ -4,7 +4,13 @@ use tract::prelude::*;
 #[tokio::main]
 async fn main() -> tract::Result<()> {
     let hooks = Hooks::new()
-        .on("no-secrets", |event: &BeforeCommit| if event.draft.content.text().contains("sk-") { CommitAction::Reject("it contains an API key".to_owned()) } else { CommitAction::Pass })
+        .on("no-secrets", |event: &BeforeCommit| {
+            if event.draft.content.text().contains("sk-") {
+                CommitAction::Reject("it contains an API key".to_owned())
+            } else {
+                CommitAction::Pass
+            }
+        })
         .on("short", |event: &ToolResultReceived| match event.token_count {
             0..=800 => ToolResultAction::Pass,
             tokens => ToolResultAction::edit(format!("{tokens} tokens were left out")),

@@ -7,8 +7,20 @@ use tract_testkit::strategies;
 /// The handlers under test: neither a message nor a summary with an angle bracket is committed.
 fn no_markup() -> Hooks {
     Hooks::new()
-        .on("messages", |event: &BeforeCommit| if event.draft.content.text().contains('<') { CommitAction::Reject("markup".to_owned()) } else { CommitAction::Pass })
-        .on("summaries", |event: &BeforeCompress| if event.summary.text().contains('<') { CompressAction::Reject("markup".to_owned()) } else { CompressAction::Pass })
+        .on("messages", |event: &BeforeCommit| {
+            if event.draft.content.text().contains('<') {
+                CommitAction::Reject("markup".to_owned())
+            } else {
+                CommitAction::Pass
+            }
+        })
+        .on("summaries", |event: &BeforeCompress| {
+            if event.summary.text().contains('<') {
+                CompressAction::Reject("markup".to_owned())
+            } else {
+                CompressAction::Pass
+            }
+        })
 }
 
 async fn contexts_have_no_markup(history: &[StreamOp]) -> tract::Result<bool> {
