@@ -62,7 +62,7 @@ pub struct DerivedRow {
 pub struct Batch {
     /// What a retry after an unknown outcome looks for in the ref log.
     pub id: BatchId,
-    /// What the ref log is told.
+    /// What the ref log records of it.
     pub note: LogNote,
     /// Blobs; those already stored are left as they are.
     pub blobs: Vec<Blob>,
@@ -123,8 +123,8 @@ impl Batch {
 pub enum Applied {
     /// It is stored, durably.
     Done,
-    /// Its id stood in the ref log already: an earlier try of the same batch went through.
-    /// Nothing was written now, wherever the refs stand by now.
+    /// Its id is already in the ref log: an earlier try of the same batch went through. Nothing was
+    /// written now, even if the refs have moved since.
     Already,
     /// A ref was not as expected; nothing was written.
     Conflict(Conflict),

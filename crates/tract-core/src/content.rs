@@ -53,7 +53,7 @@ impl fmt::Display for Priority {
 pub enum Kind {
     /// Instructions to the model.
     System,
-    /// What a person, or whoever stands for one, said.
+    /// What a person said, or a program that acts for one.
     User,
     /// What the model said, with its tool calls.
     Assistant,
@@ -276,7 +276,7 @@ impl Body {
 pub struct ToolAnswer {
     /// The id of the call that it answers, as the provider knows it.
     pub call_id: String,
-    /// The tool's name, where it was told.
+    /// The tool's name, where it is known.
     pub name: Option<String>,
     /// Whether the tool failed.
     pub is_error: bool,

@@ -92,7 +92,7 @@ impl Draft {
         Self { origin: By::Tool.into(), ..Self::new(Content::tool_result(call_id, text)) }
     }
 
-    /// Makes reasoning that stands apart from a message.
+    /// Makes reasoning outside of a message.
     pub fn reasoning(text: impl Into<String>) -> Self {
         Self { origin: By::Model.into(), ..Self::new(Content::Reasoning(Body::text(text))) }
     }

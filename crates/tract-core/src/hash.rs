@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 use crate::id::{BlobId, CommitId, ToolId, ToolsetId, ViewId};
 use crate::json::{self, Escapes, JsonError};
 
-/// What stands before a record when it is hashed.
+/// The prefix of a record when it is hashed.
 pub(crate) const COMMIT_TAG: &[u8] = b"tract-commit-1\0";
 
 /// Hashes data behind a tag, which ends with a zero.
@@ -31,7 +31,7 @@ pub fn commit(canonical: &str) -> CommitId {
     CommitId::from_bytes(tagged(COMMIT_TAG, canonical.as_bytes()))
 }
 
-/// The same of a canonical record that stands behind its tag already, in one piece.
+/// Returns the name of a commit, given its tag and its canonical record in one slice.
 pub(crate) fn tagged_record(canonical: &[u8]) -> CommitId {
     CommitId::from_bytes(Sha256::digest(canonical).into())
 }

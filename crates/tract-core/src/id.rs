@@ -259,7 +259,7 @@ impl RepoName {
     /// Checks and wraps a name.
     ///
     /// # Errors
-    /// [`BadName`] when the name is empty, too long, or bears a control character.
+    /// [`BadName`] when the name is empty, too long, or contains a control character.
     pub fn new(name: impl Into<String>) -> Result<Self, BadName> {
         let name = name.into();
         let why = if name.is_empty() {

@@ -24,7 +24,7 @@ pub struct Message {
     /// The call that it answers, settled when it was written.
     pub answers: Option<CallRef>,
     /// The slot whose provider message it continues, as recorded. It counts only while that
-    /// slot's row stands right before this one in the view.
+    /// slot's row is right before this one in the view.
     pub joins: Option<CommitId>,
     /// Dialect and revision that it came in, such as `anthropic-1`.
     pub form: Option<String>,

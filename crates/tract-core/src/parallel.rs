@@ -21,8 +21,8 @@ static PROCESSORS: LazyLock<usize> =
 /// that the system lets wait, because others are busy, holds up little.
 const PORTIONS: usize = 2;
 
-/// How often a thread that has nothing to do lets others run and looks again before it sleeps: to
-/// wake a sleeping one takes whoever reads longer than some rows.
+/// How often a thread without work yields and looks again before it sleeps. Waking a sleeping
+/// thread takes the reader longer than reading a few rows.
 const LOOKS: usize = 64;
 
 /// Maps items in their order. There are at most as many threads as get `least` items each: with
@@ -130,7 +130,7 @@ fn threads(items: usize, least: usize) -> usize {
     (items / least.max(1)).min(*PROCESSORS).max(1)
 }
 
-/// The ranges of some items, to be taken by whoever has time.
+/// The ranges of some items, each taken by the next idle thread.
 struct Ranges {
     next: AtomicUsize,
     items: usize,
@@ -139,9 +139,9 @@ struct Ranges {
 }
 
 impl Ranges {
-    /// Where the range ends that begins here. The last ones are short, so that nobody waits long
-    /// for who took the last; none is so long that a thread which the system lets wait holds up
-    /// much.
+    /// Where the range that begins here ends. The last ranges are short, so that the others do not
+    /// wait long for the thread that took the last one; no range is so long that a thread which the
+    /// system does not schedule delays much.
     fn end(&self, start: usize) -> usize {
         let left = self.items - start;
         let length = match self.threads {
@@ -346,7 +346,7 @@ mod tests {
         let found = map_ranges(4_000, 8, &true, |help| help(&false), read);
         assert_eq!(found, Ok((0..4_000).collect()));
         let helpers = super::threads(4_000, 8) - 1;
-        assert!(failed.load(Ordering::Relaxed) <= helpers, "a helper that fails goes on");
+        assert!(failed.load(Ordering::Relaxed) <= helpers, "a helper that fails continues");
     }
 
     #[test]

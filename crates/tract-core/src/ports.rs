@@ -38,7 +38,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is moved, for tests. Clones are the same clock.
+/// A clock that stops until it is moved, for tests. Clones are the same clock.
 ///
 /// ```
 /// use tract_core::{Clock, ManualClock};
@@ -75,7 +75,7 @@ impl Clock for ManualClock {
 
 /// Counts tokens. Pure: equal texts have equal counts.
 pub trait TokenCounter: Send + Sync {
-    /// Returns the name that counts are told and kept under, such as `tiktoken:o200k_base`.
+    /// Returns the name that counts are reported and kept under, such as `tiktoken:o200k_base`.
     fn name(&self) -> &str;
 
     /// Returns how many tokens a text takes.
@@ -387,7 +387,7 @@ pub struct SummaryRequest {
     pub instructions: Option<String>,
     /// How long the summary should be.
     pub target_tokens: Option<u64>,
-    /// Texts that must stand in the summary as they are; whoever asked checks that.
+    /// Texts that the summary must contain verbatim; the caller checks that.
     pub must_keep: Vec<String>,
     /// The conversation that the text belongs to, for a summary of what matters to it.
     pub context: Option<String>,
@@ -406,7 +406,7 @@ impl SummaryRequest {
         }
     }
 
-    /// Sets the texts that must stand in the summary as they are.
+    /// Sets the texts that the summary must contain verbatim.
     #[must_use]
     pub fn must_keep(mut self, texts: Vec<String>) -> Self {
         self.must_keep = texts;

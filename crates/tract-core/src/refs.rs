@@ -60,7 +60,7 @@ impl RefName {
         Self::under("tags/", "tag name", name)
     }
 
-    /// Puts a name into a folder, where it can be told apart from `HEAD` and from a full name.
+    /// Puts a name into a folder, which distinguishes it from `HEAD` and from a full name.
     fn under(folder: &'static str, what: &'static str, name: &str) -> Result<Self, BadName> {
         let why = match name {
             "HEAD" => "HEAD names the branch that is checked out",
@@ -335,9 +335,9 @@ pub struct LogNote {
     pub what: String,
     /// Who did it.
     pub who: String,
-    /// Why, where somebody said so.
+    /// The reason, where one was given.
     pub why: Option<String>,
-    /// The entry that it takes back.
+    /// The entry that it reverts.
     pub undoes: Option<u64>,
     /// When: microseconds since 1970, UTC.
     pub at: i64,

@@ -67,7 +67,7 @@ impl ToolSchema {
 }
 
 fn name_of(text: &str) -> String {
-    // Anything may stand under these keys; only a string is a name.
+    // These keys may have any value; only a string is a name.
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Name {

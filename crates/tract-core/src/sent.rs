@@ -16,7 +16,7 @@ pub struct RequestTool {
     pub name: String,
     /// The hash of its definition.
     pub tool: ToolId,
-    /// Whether the provider was told to keep to the schema.
+    /// Whether the provider was asked to enforce the schema.
     pub strict: bool,
     /// Whether what may be absent was sent as what may be null.
     pub null_for_absent: bool,
@@ -29,7 +29,7 @@ impl RequestTool {
         Self { sent_name, name, tool, strict: false, null_for_absent: false }
     }
 
-    /// Says that the provider was told to keep to the schema, and whether what may be absent was
+    /// Says that the provider was asked to enforce the schema, and whether what may be absent was
     /// sent as what may be null.
     #[must_use]
     pub fn strict(mut self, null_for_absent: bool) -> Self {
@@ -67,7 +67,7 @@ impl RequestMap {
     }
 
     /// Returns the tool that a call means: by the name that was sent, else by its own. Of several
-    /// of one name there is none: nobody can tell.
+    /// with one name it returns none, since the call is ambiguous.
     pub fn find(&self, name: &str) -> Option<&RequestTool> {
         self.only(|tool| tool.sent_name == name).or_else(|| self.only(|tool| tool.name == name))
     }

@@ -112,7 +112,7 @@ fn literal(rest: &mut &[u8], any_of: &[u8], why: &'static str) -> Result<(), &'s
     }
 }
 
-/// Reads `.` and digits, where they stand: microseconds.
+/// Reads `.` and digits, where present, as microseconds.
 fn fraction(rest: &mut &[u8]) -> Result<i64, &'static str> {
     let Some(tail) = rest.strip_prefix(b".") else { return Ok(0) };
     let digits = tail.iter().take_while(|byte| byte.is_ascii_digit()).count();

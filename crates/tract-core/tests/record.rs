@@ -155,7 +155,7 @@ proptest! {
         prop_assert!(tract_core::json::is_canonical(&text, tract_core::json::Escapes::Raw));
     }
 
-    /// Law 1 for records: whatever bytes are accepted are the bytes that would be written.
+    /// Law 1 for records: bytes that are accepted are the bytes that would be written.
     #[test]
     fn a_changed_byte_is_refused(record in record(), at in any::<proptest::sample::Index>(), flip in 1u8..) {
         let commit = Commit::seal(record).unwrap();
@@ -355,7 +355,7 @@ fn table() -> String {
 /// Bytes and ids are a promise: what this version wrote, every later one reads.
 #[test]
 fn records_keep_their_bytes_and_ids() {
-    // Set once, by whoever adds an example; never to make a changed record pass.
+    // Set once when an example is added; never to make a changed record pass.
     if std::env::var_os("TRACT_FREEZE_RECORDS").is_some() {
         std::fs::write(golden(), table()).expect("tests/golden/records.jsonl");
     }

@@ -1,6 +1,6 @@
 //! Every recorded conversation passes through the lines of a stream unchanged.
 //!
-//! `TRACT_DATA` names the folder of full recordings (default `../shared/data` beside the
+//! `TRACT_DATA` names the folder of full recordings (default `../shared/data` next to the
 //! repository); where it is missing the part that the repository bundles is used.
 
 use std::path::{Path, PathBuf};

@@ -11,7 +11,7 @@ use crate::id::{BatchId, BlobId, CommitId, ToolsetId};
 use crate::json::{self, Escapes};
 use crate::text::JsonText;
 
-/// A key as it stands in a text, with the comma before it: so that it is written at once.
+/// A key as the text contains it, with the comma before it, so that one write is enough.
 macro_rules! key {
     ($name:literal) => {
         concat!(",\"", $name, "\":")

@@ -19,7 +19,7 @@ pub enum CommitRef {
 }
 
 impl CommitRef {
-    /// Returns the id, given that of the commit which bears the record.
+    /// Returns the id, given that of the commit that has the record.
     pub fn resolve(self, this: CommitId) -> CommitId {
         match self {
             Self::This => this,
@@ -65,7 +65,7 @@ impl<'de> Deserialize<'de> for CommitRef {
     }
 }
 
-/// A tool call: the message that bears it and its place among that message's calls, from 0.
+/// A tool call: the message that contains it and its position among that message's calls, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "(CommitId, u32)", into = "(CommitId, u32)")]
 pub struct CallRef {
@@ -94,7 +94,7 @@ impl From<CallRef> for (CommitId, u32) {
     into = "(u64, CommitRef, Option<CommitRef>, Option<CallRef>)"
 )]
 pub struct RowFields {
-    /// Where the row stands.
+    /// The row's position in the view.
     pub key: u64,
     /// The commit whose content shows.
     pub version: CommitRef,

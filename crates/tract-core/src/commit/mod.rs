@@ -16,14 +16,14 @@ use crate::text::JsonText;
 
 /// The version of the record that this build writes and reads.
 pub const RECORD_VERSION: u8 = 1;
-/// The most changes that one commit may bear.
+/// The most changes that one commit may have.
 pub const MAX_CHANGES: usize = 1_000_000;
-/// Changes above this number stand in a blob of their own.
+/// More changes than this are stored in a blob of their own.
 pub const MAX_INLINE_CHANGES: usize = 64;
 /// The most parents that one commit may have.
 pub const MAX_PARENTS: usize = 16;
 
-/// What was asked. What it changed stands in [`CommitRecord::changes`].
+/// What was asked. [`CommitRecord::changes`] says what it changed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// Adds a message.
@@ -58,11 +58,11 @@ pub enum Op {
         /// The messages, by any of their versions.
         targets: Vec<CommitId>,
     },
-    /// Takes back what commits changed.
+    /// Reverts what commits changed.
     Revert {
         /// The commits, newest first.
         targets: Vec<CommitId>,
-        /// Whether commits that stood on them were taken back as well.
+        /// Whether commits that depend on them were reverted as well.
         cascade: bool,
     },
     /// Brings in what other heads have.
@@ -108,7 +108,7 @@ impl Op {
 /// Who or what brought a commit about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum By {
-    /// A person or the program that stands for one.
+    /// A person, or a program that acts for one.
     User,
     /// A model.
     Model,

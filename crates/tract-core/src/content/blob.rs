@@ -32,7 +32,7 @@ struct AnswerBlob<'a> {
     name: Option<&'a str>,
 }
 
-/// The same as it is read: what it says is left where it stands, for it may be large.
+/// The same as it is read. It borrows its text, which may be large.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AnswerText<'a> {

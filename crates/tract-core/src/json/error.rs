@@ -13,9 +13,9 @@ pub enum JsonError {
     Syntax {
         /// Where reading stopped.
         offset: usize,
-        /// What could have stood there.
+        /// What would be valid there.
         expected: &'static str,
-        /// What stands there; `None` at the end of the text.
+        /// What is there; `None` at the end of the text.
         found: Option<char>,
     },
     /// The bytes are not UTF-8.

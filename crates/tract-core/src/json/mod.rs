@@ -4,17 +4,17 @@
 //! separators=(",", ":"))` gives, computed from the text itself:
 //!
 //! - keys in the order of their code points; of equal keys (after unescaping) the last one counts;
-//! - integers of any size as they stand, with `-0` written `0`;
+//! - integers of any size as they are, with `-0` written `0`;
 //! - numbers with a fraction or an exponent as the nearest double, written as Python's `repr`:
 //!   `1.0`, `1e+22`, `1e-07`, `-0.0`;
 //! - strings with the escapes of one of the two rules in [`Escapes`].
 //!
 //! There is no `serde_json::Value` in between, so no feature of another crate changes a hash.
 //!
-//! What has no canonical text is refused with a [`JsonError`], wherever in the document it stands,
-//! also under a key that a later one replaces: invalid JSON (with `NaN`, `Infinity` and byte order
-//! marks), lone surrogates, numbers beyond a double, nesting deeper than [`MAX_DEPTH`], texts longer
-//! than [`MAX_BYTES`].
+//! What has no canonical text is refused with a [`JsonError`], anywhere in the document, also under
+//! a key that a later one replaces: invalid JSON (with `NaN`, `Infinity` and byte order marks),
+//! lone surrogates, numbers beyond a double, nesting deeper than [`MAX_DEPTH`], texts longer than
+//! [`MAX_BYTES`].
 //!
 //! ```
 //! use tract_core::json::{Escapes, canonical};
@@ -44,7 +44,7 @@ pub use string::{read_string, write_string};
 use scan::Scanner;
 use write::Writer;
 
-/// How many arrays and objects may stand inside of each other.
+/// How deep arrays and objects may be nested.
 pub const MAX_DEPTH: usize = 128;
 
 /// How many bytes a text may have: 512 MiB.
@@ -59,7 +59,7 @@ pub enum Escapes {
     /// Rule `pyjson-ascii-1`: every character outside of `' '..='~'` is escaped, those beyond
     /// U+FFFF as a surrogate pair. Tool schemas are hashed in this form.
     Ascii,
-    /// Rule `pyjson-raw-1`: characters from DEL (U+007F) on stand as themselves.
+    /// Rule `pyjson-raw-1`: characters from DEL (U+007F) on are written as themselves.
     Raw,
 }
 
@@ -79,8 +79,8 @@ impl Escapes {
 /// See the [module's documentation](self) for what is refused.
 ///
 /// # Complexity
-/// One pass, and a sort of the members of each object whose keys are out of order. Memory beside
-/// the result: up to the text of the largest such object without its longest member.
+/// One pass, and a sort of the members of each object whose keys are out of order. Memory in
+/// addition to the result: up to the text of the largest such object without its longest member.
 pub fn canonical(text: &str, escapes: Escapes) -> Result<String, JsonError> {
     let mut scan = Scanner::new(text)?;
     let mut writer = Writer::new(escapes, text.len());
@@ -203,7 +203,7 @@ fn members(mut scan: Scanner<'_>) -> Result<Vec<(String, &str)>, JsonError> {
     Ok(members)
 }
 
-/// Counts how many arrays and objects stand inside of each other in a text that is JSON.
+/// Counts how deep arrays and objects are nested in a text that is JSON.
 pub(crate) fn nesting(text: &str) -> usize {
     let (mut depth, mut most, mut quoted, mut escaped) = (0_usize, 0, false, false);
     for byte in text.bytes() {

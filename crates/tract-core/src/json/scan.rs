@@ -5,7 +5,7 @@ use super::string::{self, Literal};
 use super::{JsonError, MAX_BYTES, MAX_DEPTH};
 
 /// A place in a text. Scalars are read whole; of a container [`Scanner::item`] reads the opening
-/// bracket only, and the walker goes on with [`Scanner::members`] or [`Scanner::elements`].
+/// bracket only, and the walker continues with [`Scanner::members`] or [`Scanner::elements`].
 pub(super) struct Scanner<'a> {
     text: &'a str,
     at: usize,
@@ -14,7 +14,7 @@ pub(super) struct Scanner<'a> {
     most: usize,
 }
 
-/// What stands at the scanner's place.
+/// The item at the scanner's position.
 pub(super) enum Item<'a> {
     Object,
     Array,
@@ -46,7 +46,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Reads the opening bracket of the container that has to stand here.
+    /// Reads the opening bracket of the container that is expected here.
     pub(super) fn open(&mut self, bracket: u8, expected: &'static str) -> Result<(), JsonError> {
         if self.next_token() != Some(bracket) {
             return Err(self.unexpected(expected));
@@ -257,8 +257,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The text from `from` up to here. Both are places beside an ASCII character that was read,
-    /// so they are never inside of a character.
+    /// The text from `from` up to here. Both are next to an ASCII character that was read, so
+    /// neither is inside of a character.
     fn since(&self, from: usize) -> &'a str {
         &self.text[from..self.at]
     }

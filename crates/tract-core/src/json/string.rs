@@ -15,7 +15,7 @@ pub(super) struct Literal<'a> {
 }
 
 impl Literal<'_> {
-    /// The text that the literal stands for.
+    /// The text that the literal represents.
     pub(super) fn text(&self) -> String {
         if self.raw.contains('\\') {
             Unescaped::of(self.raw).collect()
@@ -41,7 +41,7 @@ impl Literal<'_> {
     }
 }
 
-/// Characters that stand in a literal as themselves.
+/// Characters that a literal contains as themselves, not escaped.
 pub(super) struct PlainRun {
     pub(super) len: usize,
     /// Some of them are beyond `~`.
@@ -102,7 +102,7 @@ pub(super) enum Fault {
     LoneSurrogate,
 }
 
-/// Reads the escape whose backslash stands before `bytes`: its character and its length without
+/// Reads the escape whose backslash precedes `bytes`: its character and its length without
 /// that backslash.
 pub(super) fn unescape(bytes: &[u8]) -> Result<(char, usize), Fault> {
     let character = match bytes.first() {
@@ -170,7 +170,7 @@ pub fn read_string(literal: &str) -> Option<String> {
     rest.is_empty().then_some(out)
 }
 
-/// The characters that a literal stands for, up to its closing quote. The literal is known to be
+/// The characters that a literal represents, up to its closing quote. The literal is known to be
 /// right; what follows it does not matter.
 struct Unescaped<'a> {
     rest: &'a str,
@@ -200,7 +200,7 @@ impl Iterator for Unescaped<'_> {
     }
 }
 
-/// Orders two literals by the code points they stand for. Both may be followed by more text.
+/// Orders two literals by the code points they represent. Both may be followed by more text.
 pub(super) fn compare(a: &str, b: &str) -> Ordering {
     let inside = |literal| str::as_bytes(literal).iter().skip(1);
     for (&x, &y) in inside(a).zip(inside(b)) {
@@ -209,7 +209,7 @@ pub(super) fn compare(a: &str, b: &str) -> Ordering {
         }
         if x != y {
             // UTF-8 sorts like code points, and nothing sorts below the end of a string: a byte
-            // below the space cannot stand in a literal.
+            // below the space cannot occur in a literal.
             let rank = |byte| if byte == b'"' { 0 } else { byte };
             return rank(x).cmp(&rank(y));
         }
@@ -220,7 +220,7 @@ pub(super) fn compare(a: &str, b: &str) -> Ordering {
     Ordering::Equal
 }
 
-/// Tells whether a text stands in a literal of rule `pyjson-raw-1` otherwise than as itself.
+/// Tells whether a literal of rule `pyjson-raw-1` has to escape part of a text.
 pub(crate) fn needs_escapes(text: &str) -> bool {
     run(text.as_bytes()).len < text.len()
 }

@@ -8,7 +8,8 @@ use super::{Escapes, JsonError, number, string};
 /// Canonical text in the making.
 ///
 /// Members are written in the order they come in and moved when their object ends, so that no tree
-/// is built: beside the output there are eight bytes for each member of the objects still open.
+/// is built: in addition to the output there are eight bytes for each member of the objects still
+/// open.
 pub(super) struct Writer {
     pub(super) out: String,
     escapes: Escapes,
@@ -33,7 +34,7 @@ impl Member {
         self.to - self.from
     }
 
-    /// Begins and ends beside ASCII characters.
+    /// The member's text; its ends are ASCII, so slicing cannot split a character.
     fn of(self, out: &str) -> &str {
         &out[self.from as usize..self.to as usize]
     }

@@ -39,8 +39,8 @@ pub enum StreamOpError {
         /// The field that was probably meant.
         nearest: Option<&'static str>,
     },
-    /// A field stands there twice.
-    #[error("field {field:?} stands there twice")]
+    /// A field occurs twice.
+    #[error("duplicate field {field:?}")]
     RepeatedField {
         /// The field, cut at 80 characters.
         field: String,

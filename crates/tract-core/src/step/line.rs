@@ -1,4 +1,4 @@
-//! Typed access to the fields of one line; what nobody asked for is refused at the end.
+//! Typed access to the fields of one line; fields that were not asked for are refused at the end.
 
 use std::borrow::Cow;
 
@@ -55,7 +55,7 @@ impl<'a> Line<'a> {
         Ok(line)
     }
 
-    /// Refuses what nobody asked for.
+    /// Refuses fields that were not asked for.
     pub(super) fn close(self) -> Result<(), StreamOpError> {
         match self.members.first() {
             None => Ok(()),

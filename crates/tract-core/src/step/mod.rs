@@ -1,8 +1,8 @@
 //! The lines of a stream: what `tract apply` runs and `tract export` writes.
 //!
-//! A line is one JSON object with an `op`. [`StreamOp::parse`] reads it, [`StreamOp::to_line`] writes it;
-//! what a step does is the engine's business. Fields that the operation does not take are refused,
-//! as are fields that stand there twice; a field that is null counts as absent.
+//! A line is one JSON object with an `op`. [`StreamOp::parse`] reads it, [`StreamOp::to_line`]
+//! writes it; what a step does is the engine's business. Fields that the operation does not take
+//! are refused, as are duplicate fields; a field that is null counts as absent.
 //!
 //! | op | fields |
 //! | --- | --- |
@@ -89,7 +89,7 @@ pub struct StreamOp {
     pub recorded: Option<Commit>,
 }
 
-/// What a step says of the commit that it makes, whatever the operation.
+/// What a line says of the commit that it makes, for every operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StreamOpFields {
@@ -126,9 +126,9 @@ pub enum StreamOpKind {
     Assistant {
         /// The text; an empty one makes no part.
         text: String,
-        /// What was thought, without a signature; it stands first.
+        /// What was thought, without a signature; it comes first.
         reasoning: Option<String>,
-        /// The calls, in order; they stand last.
+        /// The calls, in order; they come last.
         tool_calls: Vec<ToolCall>,
     },
     /// Answers the nearest open call with this id.
@@ -142,7 +142,7 @@ pub enum StreamOpKind {
         /// Whether the tool failed.
         is_error: bool,
     },
-    /// Adds reasoning that stands apart from a message.
+    /// Adds reasoning outside of a message.
     Reasoning {
         /// The text.
         text: String,
@@ -181,11 +181,11 @@ pub enum StreamOpKind {
         /// The kind of the summary's message; `assistant` when absent.
         kind: Option<Kind>,
     },
-    /// Takes back what commits changed.
+    /// Reverts what commits changed.
     Revert {
         /// The commits.
         targets: Vec<String>,
-        /// Takes back what stands on them as well.
+        /// Reverts what depends on them as well.
         cascade: bool,
     },
     /// Brings in what another head has.
@@ -210,7 +210,7 @@ pub enum StreamOpKind {
         /// Where it begins; at the head when absent.
         from: Option<String>,
     },
-    /// Goes on with another branch.
+    /// Switches to another branch.
     Checkout {
         /// Its name.
         name: String,
@@ -231,7 +231,7 @@ pub enum StreamOpKind {
         /// What it points at.
         to: RefTarget,
     },
-    /// Brings a commit that is told by its record alone.
+    /// Adds a commit that its record alone describes.
     Record,
 }
 
@@ -322,7 +322,7 @@ impl StreamOp {
 }
 
 impl StreamOpKind {
-    /// Returns the name that stands in a line.
+    /// Returns the name that a line has.
     pub fn name(&self) -> &'static str {
         match self {
             Self::System { .. } => "system",
@@ -483,7 +483,7 @@ fn short_assistant(body: &Body) -> Option<StreamOpKind> {
 /// Which of the shared fields an operation takes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum AcceptedFields {
-    /// None: it makes no commit, or one that is told by its record alone.
+    /// None: it makes no commit, or one that its record alone describes.
     Nothing,
     /// `message`, `metadata`, `at`.
     CommitFields,

@@ -33,7 +33,7 @@ pub(super) fn step(text: &str) -> Result<StreamOp, StreamOpError> {
 fn mark(line: &mut Line<'_>) -> Result<Option<String>, StreamOpError> {
     let mark = line.optional_name("mark")?;
     if let Some(mark) = &mark {
-        // A mark stands in revisions, as the name of a ref does.
+        // A mark is used in revisions, as the name of a ref is.
         RefName::new(mark.as_str())
             .map_err(|bad| StreamOpError::BadValue { field: "mark", why: bad.to_string() })?;
     }
@@ -157,7 +157,7 @@ fn tool_call(raw: &str) -> Result<ToolCall, String> {
             return Err(format!("takes no field {:?}{note}", cut(key)));
         };
         if found[place].replace(value).is_some() {
-            return Err(format!("field {key:?} stands there twice"));
+            return Err(format!("duplicate field {key:?}"));
         }
     }
     let text = |place: usize| {

@@ -237,7 +237,7 @@ fn wrong_lines_are_refused_with_what_was_expected() {
     refused(
         r#"{"op":"user","text":"a","text":"b"}"#,
         "repeated_field",
-        "field \"text\" stands there twice",
+        "duplicate field \"text\"",
     );
     refused(
         r#"{"op":"revert","target":"a","targets":["b"]}"#,

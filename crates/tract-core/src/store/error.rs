@@ -7,7 +7,7 @@ use crate::object::ObjectId;
 /// The result of a store call.
 pub type StoreResult<T, E = StoreError> = std::result::Result<T, E>;
 
-/// What sort of failure it is, whatever the engine.
+/// What sort of failure it is, independent of the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
@@ -32,7 +32,7 @@ pub enum StoreErrorKind {
         /// The newest format that this build knows.
         known: u32,
     },
-    /// Somebody else kept the store locked longer than the timeout.
+    /// Another process or connection kept the store locked longer than the timeout.
     Busy,
     /// The store can be read but not written.
     ReadOnly,

@@ -1,4 +1,4 @@
-//! The border between tract and whoever keeps its bytes.
+//! The border between tract and the stores that keep its bytes.
 //!
 //! A store keeps objects by hash and moves refs by compare-and-swap; it knows nothing of
 //! messages. There are three levels at which one can be written: `KvEngine` of `tract-kv` (a few
@@ -100,7 +100,7 @@ pub struct LogQuery {
     pub limit: usize,
 }
 
-/// What a store can do beside what every store does.
+/// What a store can do in addition to what every store does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
@@ -156,7 +156,7 @@ pub struct Damage {
     pub object: Option<ObjectId>,
     /// What is wrong.
     pub what: String,
-    /// Whether it concerns derived data only, which can be built anew.
+    /// Whether it concerns derived data only, which can be rebuilt.
     pub derived: bool,
 }
 
@@ -217,9 +217,10 @@ pub trait CommitRepository: Send + Sync {
     /// Walks first parents, newest first.
     ///
     /// # Behavior
-    /// - Equals following `parents[0]` one by one, whatever places the store gave.
+    /// - Equals following `parents[0]` one by one, regardless of the places that the store
+    ///   assigned.
     /// - Ends at the root, before `until`, before a commit with a `stop_at` row, or after `limit`
-    ///   commits, and then says where to go on.
+    ///   commits, and then says where to continue.
     /// - Pages join without gap or repeat while others write.
     ///
     /// # Errors
@@ -361,10 +362,11 @@ pub trait Store:
     /// Writes a batch: all of it, or nothing.
     ///
     /// # Behavior
-    /// - Checks in order: whether the batch's id stands in the ref log (`Already`), every `expect`,
+    /// - Checks in order: whether the batch's id is in the ref log (`Already`), every `expect`,
     ///   that everything required is stored or in the batch; then writes what is not yet stored,
     ///   moves the refs and logs the moves.
-    /// - An edit whose value is already there succeeds whatever it expects, and logs nothing.
+    /// - An edit whose value is already there succeeds regardless of what it expects, and logs
+    ///   nothing.
     /// - Of racing batches with one expectation and different values exactly one is `Done`.
     /// - A batch that is refused leaves no trace.
     /// - Writing what is stored already changes nothing.
@@ -384,7 +386,7 @@ pub trait Store:
     async fn stats(&self, repo: &RepoName) -> StoreResult<StoreStats>;
 
     /// Checks what only the store can: its engine's file, places against parents, the tool index,
-    /// checksums of the ref log. With `repair`, builds anew what is derived.
+    /// checksums of the ref log. With `repair`, rebuilds what is derived.
     async fn check(&self, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>>;
 
     /// Writes out what is held back and releases files and locks; later calls fail.

@@ -25,7 +25,7 @@ pub enum WriteMode {
     /// the caller's thread; a hop there and back costs 20 to 35 µs.
     #[default]
     Thread,
-    /// On the caller's thread when nobody else is writing, together with whatever is queued;
+    /// On the caller's thread when no other writer is active, together with whatever is queued;
     /// else queued. Blocks the caller's thread for one flush, or for as long as another process
     /// holds its lock: for command lines and callers that block anyway.
     InPlace,
@@ -33,11 +33,11 @@ pub enum WriteMode {
 
 /// A [`BlockingStore`] as a [`Store`](super::Store).
 ///
-/// Writes go one group at a time: whatever is queued (up to 256 batches or 4 MiB) becomes one
-/// durable transaction, which those who come meanwhile may join, and all its callers get their
-/// answers after it. The thread starts with the first write that needs it and ends when this is
-/// closed or dropped, after it has written what was queued. Dropping the future of
-/// [`apply`](super::Store::apply) does not take back a batch that is already queued.
+/// Writes go one group at a time: what is queued (up to 256 batches or 4 MiB) becomes one durable
+/// transaction. Writes that arrive meanwhile may join it, and all its callers get their answers
+/// after it. The thread starts with the first write that needs it and ends when this is closed or
+/// dropped, after it has written what was queued. Dropping the future of
+/// [`apply`](super::Store::apply) does not withdraw a batch that is already queued.
 ///
 /// Reads run on the caller's thread, walks and scans included: a point read takes microseconds,
 /// less than any hop. Where long scans must not hold up an executor's thread, put them on a thread
@@ -61,11 +61,11 @@ enum InPlace {
     Answered(StoreResult<Applied>),
     /// Written together with others, who are being answered.
     Grouped(Receiver<StoreResult<Applied>>),
-    /// Somebody else is writing, or the thread shall.
+    /// Another writer is active, or the thread is to write.
     Not(Box<Write>),
 }
 
-/// What everybody is told who waits for a write that did not happen.
+/// Error returned to callers whose write was not attempted.
 type Refusal<S> = fn(&Shared<S>) -> StoreError;
 
 struct Shared<S> {
@@ -110,8 +110,7 @@ impl<S: BlockingStore> ThreadedStore<S> {
         &self.shared.store
     }
 
-    /// Writes a batch; in a box, for it is large, and a future that bore it would be moved about
-    /// with it.
+    /// Writes a batch. Boxed to keep the future small: a batch is large, and a future is moved.
     async fn write(&self, write: Box<Write>) -> StoreResult<Applied> {
         let receiver = match self.write_in_place(write) {
             InPlace::Answered(answer) => return answer,
@@ -229,7 +228,7 @@ impl<S: BlockingStore> Shared<S> {
         }
     }
 
-    /// Has the store write a group, while nobody else writes.
+    /// Has the store write a group, while no other writer is active.
     fn apply(&self, group: &[Write]) -> Vec<StoreResult<Applied>> {
         self.all(self.guarded(|store| store.apply_group(group)), group.len())
     }
@@ -249,7 +248,7 @@ impl<S: BlockingStore> Shared<S> {
         })
     }
 
-    /// Gives everybody an answer.
+    /// Gives each caller an answer.
     fn all(
         &self,
         answers: Result<Vec<StoreResult<Applied>>, Refusal<S>>,

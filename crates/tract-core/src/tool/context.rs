@@ -167,7 +167,7 @@ pub struct ToolContext {
 type Resource = Arc<dyn Any + Send + Sync>;
 
 impl ToolContext {
-    /// Makes the context of a call: never cancelled, no deadline, no resources, nobody listening.
+    /// Makes the context of a call: never cancelled, no deadline, no resources, no listener.
     pub fn new(call_id: impl Into<Arc<str>>) -> Self {
         Self {
             call_id: call_id.into(),
@@ -260,7 +260,7 @@ impl ToolContext {
         Some(Duration::from_micros(u64::try_from(left).unwrap_or(0)))
     }
 
-    /// Checks that the call may go on; a long-running tool asks now and then.
+    /// Checks that the call may continue; a long-running tool asks now and then.
     ///
     /// # Errors
     /// [`ToolError::Evaluation`] when it was cancelled, [`ToolError::DeadlineExceeded`] when its
@@ -276,7 +276,7 @@ impl ToolContext {
         }
     }
 
-    /// Tells whoever listens how far the call has come. Costs nothing when nobody does.
+    /// Reports how far the call has come. Costs nothing without a listener.
     pub fn progress(&self, line: fmt::Arguments<'_>) {
         if let Some(sink) = &self.progress {
             sink.report(&self.call_id, line);

@@ -59,14 +59,15 @@ impl fmt::Display for ToolFailure {
 pub enum ToolError {
     /// The arguments are not acceptable; the model can send better ones.
     Validation(Box<ToolFailure>),
-    /// The tool asks for hidden parts of the prompt to be shown before it goes on.
+    /// The tool asks for hidden parts of the prompt to be shown before it continues.
     VisibilityExpansion {
         /// The keys of the sections to show.
         sections: Vec<String>,
         /// Why.
         failure: Box<ToolFailure>,
     },
-    /// The whole evaluation cannot go on: it was cancelled, or something that it stands on is gone.
+    /// The whole evaluation cannot continue: it was cancelled, or something that it depends on is
+    /// gone.
     Evaluation(Box<ToolFailure>),
     /// Time ran out.
     DeadlineExceeded(Box<ToolFailure>),
@@ -93,7 +94,7 @@ impl ToolError {
         }
     }
 
-    /// Says that the whole evaluation cannot go on.
+    /// Says that the whole evaluation cannot continue.
     pub fn evaluation(message: impl Into<String>) -> Self {
         Self::Evaluation(ToolFailure::new(message))
     }

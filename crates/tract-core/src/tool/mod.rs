@@ -1,7 +1,7 @@
 //! Tools: typed affordances, their results, their failures, and what a running one may reach.
 //!
-//! A [`Tool`] is typed; whoever runs tools holds `dyn` [`DynTool`]s, which every `Tool` is. A tool
-//! whose schema is known only while the program runs implements [`DynTool`] itself.
+//! A [`Tool`] is typed; code that runs tools holds `dyn` [`DynTool`]s, which every `Tool` is. A
+//! tool whose schema is known only while the program runs implements [`DynTool`] itself.
 
 mod bound;
 mod context;
@@ -58,7 +58,7 @@ impl ToolParams for NoParams {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ToolTraits {
-    /// It changes nothing; only such tools may run beside each other.
+    /// It changes nothing; only such tools may run in parallel.
     pub read_only: bool,
     /// Calling it again with the same arguments changes nothing more.
     pub idempotent: bool,
@@ -153,8 +153,8 @@ pub trait Tool: Send + Sync + 'static {
     /// Runs the tool.
     ///
     /// # Errors
-    /// [`ToolError`] when it fails. A failure that the model should read with a value beside it
-    /// is a [`ToolResult`] that is no success.
+    /// [`ToolError`] when it fails. A failure that the model should read together with a value is a
+    /// [`ToolResult`] that is no success.
     async fn call(
         &self,
         params: Self::Params,
@@ -162,7 +162,7 @@ pub trait Tool: Send + Sync + 'static {
     ) -> Result<ToolResult<Self::Output>, ToolError>;
 }
 
-/// What is advertised of a tool, and what whoever runs it has to know.
+/// What is advertised of a tool, and what its caller has to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolSpec {
@@ -236,7 +236,7 @@ impl ToolSpec {
     }
 
     /// Returns the definition as it is committed: `{"name", "description", "parameters"}`, with
-    /// the parameters as they stand.
+    /// the parameters as they are.
     ///
     /// ```
     /// let spec = tract_core::ToolSpec::new("now", "Says the time.", r#"{"type": "object"}"#);
@@ -264,7 +264,7 @@ impl ToolSpec {
 /// Its methods are named apart from [`Tool`]'s, so that both traits can be in scope.
 #[async_trait]
 pub trait DynTool: Send + Sync + 'static {
-    /// Returns what is advertised, and what whoever runs it has to know.
+    /// Returns what is advertised, and what its caller has to know.
     fn spec(&self) -> ToolSpec;
 
     /// Checks that arguments, as JSON text, are what the tool's own type takes, without running it.

@@ -240,6 +240,6 @@ fn progress_names_the_call() {
         },
     ));
     context.progress(format_args!("{} of 10", 3));
-    ToolContext::new("c2").progress(format_args!("nobody listens"));
+    ToolContext::new("c2").progress(format_args!("no listener"));
     assert_eq!(*heard.lock().unwrap(), ["c1: 3 of 10"]);
 }

@@ -242,7 +242,7 @@ fn read(bytes: &[u8]) -> Result<Arc<CommitRecord>, Fault> {
         .map(|value| (value >> 1) as i64 ^ -((value & 1) as i64));
     let batch = has(BATCH).then(|| r.array().map(BatchId::from_bytes)).transpose()?;
     if !r.rest.is_empty() {
-        return Err(malformed("it goes on after its end"));
+        return Err(malformed("bytes follow its end"));
     }
     let record = Arc::new(CommitRecord {
         parents,

@@ -1,6 +1,6 @@
 //! The compact bytes of a record, as stores keep them.
 //!
-//! One version byte, then the fields in a fixed order; what is present is told by a set of flags.
+//! One version byte, then the fields in a fixed order; a set of flags says which are present.
 //! Integers are LEB128, times zigzag, ids raw. Every record has exactly one encoding: where bytes
 //! read might be spelt otherwise, reading encodes again and compares.
 
@@ -24,7 +24,7 @@ pub enum RecordError {
         /// The version found.
         found: u8,
     },
-    /// The bytes end too early, or go on too long, or hold an unknown word.
+    /// The bytes end too early, continue after the end, or contain an unknown word.
     #[error("malformed commit record: {what}")]
     Malformed {
         /// What is wrong.

@@ -87,7 +87,7 @@ impl Queue {
         }
     }
 
-    /// Takes what one transaction may hold beside `bytes` and `batches` that it holds already.
+    /// Takes what fits into one transaction in addition to its `bytes` and `batches` so far.
     pub(super) fn drain(&self, batches: usize, mut bytes: usize) -> Vec<Job> {
         let mut inner = self.lock();
         let mut group = Vec::new();

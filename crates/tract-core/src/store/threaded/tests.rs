@@ -157,7 +157,7 @@ fn apply(store: &Arc<ThreadedStore<Gate>>) -> thread::JoinHandle<StoreResult<App
     })
 }
 
-/// Waits until so many batches stand in the queue.
+/// Waits until the queue has so many batches.
 fn queued(store: &ThreadedStore<Gate>, count: usize) {
     while store.shared.queue.len() < count {
         thread::yield_now();
@@ -271,8 +271,8 @@ fn a_full_queue_makes_callers_wait_and_loses_nobody() {
     assert!(groups.iter().all(|size| *size <= 256), "{groups:?}");
 }
 
-/// Queues a winner and one that loses to it, so that both stand in one group whose flush is held;
-/// gives what the loser is told once the flush is over.
+/// Queues a winner and one that loses to it, so that both are in one group whose flush is held;
+/// returns the loser's answer after the flush.
 fn loser_of(winner: &str, mode: WriteMode) -> StoreResult<Applied> {
     let (gate, entered, leave) = gate();
     let store = Arc::new(ThreadedStore::new(gate, mode));
@@ -286,7 +286,7 @@ fn loser_of(winner: &str, mode: WriteMode) -> StoreResult<Applied> {
     assert!(lost.as_mut().poll(&mut context).is_pending());
     leave.send(()).unwrap();
     assert_eq!(first.join().unwrap().unwrap(), Applied::Done);
-    // The group of both is in the store's hands, its flush is held: nobody is told anything.
+    // The group of both is in the store's hands, its flush is held: neither has an answer.
     entered.recv().unwrap();
     assert!(won.as_mut().poll(&mut context).is_pending());
     assert!(lost.as_mut().poll(&mut context).is_pending());
@@ -316,7 +316,7 @@ fn in_queue<F: Future + Unpin>(writes: impl IntoIterator<Item = F>) -> Vec<F> {
     writes
 }
 
-/// Lets five come while a store writes that takes in whoever comes; gives what all six are told.
+/// Sends five writes while a store that accepts joiners writes the first; returns all six answers.
 fn told_with_joiners(what: &str) -> (Vec<StoreResult<Applied>>, Arc<ThreadedStore<Gate>>) {
     let (mut gate, entered, leave) = gate();
     gate.joined = Some(Mutex::default());
