@@ -27,7 +27,7 @@ use crate::repo::Repo;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ApplyOptions {
-    /// Goes on after a refused line.
+    /// Continues after a refused line.
     pub keep_going: bool,
     /// All lines, or none of them: refs move in one write at the end. Objects of a long stream are
     /// written ahead of it.
@@ -51,7 +51,7 @@ impl ApplyOptions {
         Self::default()
     }
 
-    /// Sets whether to go on after a refused line.
+    /// Sets whether to continue after a refused line.
     #[must_use]
     pub fn keep_going(mut self, keep_going: bool) -> Self {
         self.keep_going = keep_going;
@@ -122,13 +122,13 @@ pub struct ApplyReport {
     pub unlinked_blobs: usize,
 }
 
-/// Runs a stream of lines; `events` is told what became of each, in order, once that is durable.
+/// Runs a stream of lines; `events` gets the outcome of each, in order, once that is durable.
 ///
 /// # Behavior
-/// - The stream begins on the branch that the options or `HEAD` name; a `checkout` goes on with
+/// - The stream begins on the branch that the options or `HEAD` name; a `checkout` switches to
 ///   another one, and moves `HEAD` there.
 /// - A mark names a commit for the lines after it.
-/// - A refused line changes nothing and ends the run; lines before it stand. With `keep_going` the
+/// - A refused line changes nothing and ends the run; lines before it stay. With `keep_going` the
 ///   lines after it are tried. With `atomic` a refused line takes all others with it.
 /// - Lines that arrive together are one durable write, and each is answered once that is done; the
 ///   next line is asked for only then. A refused line takes no other with it. With `batch` a write
@@ -147,7 +147,7 @@ pub struct ApplyReport {
 ///   it takes them with it.
 ///
 /// # Errors
-/// When the store fails. What `events` was told is durable.
+/// When the store fails. The outcomes that `events` got are durable.
 pub async fn apply_stream(
     repo: &Repo,
     lines: impl IntoIterator<Item = StreamLine>,
@@ -187,7 +187,7 @@ pub async fn apply_stream(
     Ok(report)
 }
 
-/// Where a stream stands: what a refused line or a lost race takes back.
+/// The state of a stream that a refused line or a lost race restores.
 #[derive(Clone)]
 struct State {
     branch: RefName,

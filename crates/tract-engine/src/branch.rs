@@ -18,7 +18,7 @@ pub struct Branch {
     pub name: String,
     /// Its head.
     pub head: CommitId,
-    /// Whether `HEAD` stands on it.
+    /// Whether `HEAD` points to it.
     pub checked_out: bool,
 }
 
@@ -39,7 +39,7 @@ impl Repo {
         txn.move_ref(&RefName::head(), Some(first)).await?;
         match txn.apply("init", &WriteOptions::default()).await? {
             Applied::Done | Applied::Already => Ok(true),
-            // Somebody else was faster, and that is as good.
+            // Another writer was faster, with the same result.
             Applied::Conflict(_) => Ok(false),
         }
     }
@@ -249,7 +249,7 @@ impl Repo {
         }
     }
 
-    /// Makes `HEAD` stand on a branch. Handles that stand elsewhere stay there.
+    /// Points `HEAD` to a branch. Handles on other branches stay there.
     ///
     /// # Errors
     /// [`Error::UnknownBranch`] when there is none of this name; [`Error::KeptMoving`] when `HEAD`

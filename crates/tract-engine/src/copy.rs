@@ -1,4 +1,4 @@
-//! Copy: what the refs of one repository lead to, into another, whatever stores they are in.
+//! Copy: what the refs of one repository lead to, into another, across stores of any kind.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -21,13 +21,13 @@ use crate::write::tell;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CopyProgress {
-    /// Commits that are there by now.
+    /// Commits that are there already.
     pub commits_done: usize,
     /// Commits that the refs lead to.
     pub commits: usize,
 }
 
-/// Told how far a copy has come, after every write.
+/// Called after every write with the progress of a copy.
 pub type OnCopy = Arc<dyn Fn(CopyProgress) + Send + Sync>;
 
 /// How [`copy`] goes about it.
@@ -36,7 +36,7 @@ pub type OnCopy = Arc<dyn Fn(CopyProgress) + Send + Sync>;
 pub struct CopyOptions {
     /// The refs to copy; every one, and `HEAD`, when absent.
     pub refs: Option<Vec<RefName>>,
-    /// Is told how far it has come.
+    /// Called with the progress.
     pub progress: Option<OnCopy>,
 }
 
@@ -53,7 +53,7 @@ impl CopyOptions {
         self
     }
 
-    /// Sets who is told how far it has come.
+    /// Sets what is called with the progress.
     #[must_use]
     pub fn progress(mut self, progress: OnCopy) -> Self {
         self.progress = Some(progress);
@@ -136,12 +136,13 @@ const WRITE_REFS: usize = 512;
 ///
 /// # Behavior
 /// - Objects go before refs: at every moment the target holds only what is whole. What an earlier
-///   copy brought is found by its id and not read again, so a copy that was cut short goes on.
+///   copy brought is found by its id and not read again, so copying again continues one that was
+///   cut short.
 /// - Every commit is hashed when read, and changes only what its operation may change.
 /// - A branch is made when it is absent, forwarded when the new head descends from its own, else
 ///   left alone and said to be diverged; tags and documents are made, never moved. `HEAD` follows
 ///   when the target's names a branch without commits, else it stays.
-/// - The log of the target tells of the moves here; the source's log stays behind.
+/// - The log of the target contains the moves here; the source's log stays behind.
 ///
 /// # Errors
 /// [`Error::UnknownRevision`] when a chosen ref does not exist; [`Error::Damaged`] when something
@@ -177,7 +178,7 @@ pub async fn copy(from: &Repo, to: &Repo, options: &CopyOptions) -> Result<CopyR
         },
         times: HashMap::new(),
     };
-    // Small to begin with, since nobody knows yet how large the messages are.
+    // Small to begin with, since the size of the messages is not known yet.
     let (mut done, mut take) = (0, 8);
     while let Some(ids) = order.get(done..).filter(|rest| !rest.is_empty()) {
         let ids = ids.get(..take).unwrap_or(ids);

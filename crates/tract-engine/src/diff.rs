@@ -41,7 +41,7 @@ pub enum MessageChange {
         /// The message in the second context.
         after: Box<Message>,
         /// A unified diff of what it says, tool calls included; without headers. Empty when only
-        /// something beside the text differs, such as a picture or a signature.
+        /// something other than the text differs, such as a picture or a signature.
         text: String,
     },
 }
@@ -89,7 +89,7 @@ impl Diff {
 /// Compares two compiled contexts.
 ///
 /// Messages are aligned by what they say; of those that remain, one slot in both contexts is one
-/// message that changed, and so are neighbors of one role that stand in the same place.
+/// message that changed, and so are neighbors of one role that are in the same place.
 /// `schemas` says what differs between two schemas of one tool.
 pub fn diff(before: &Compiled, after: &Compiled, schemas: SchemaDiff<'_>) -> Diff {
     let old: Vec<&Message> = before.messages().collect();
@@ -113,7 +113,7 @@ fn messages(old: &[&Message], new: &[&Message]) -> (Vec<MessageChange>, usize) {
     let old_keys: Vec<_> = old.iter().map(|message| visible_content(message)).collect();
     let new_keys: Vec<_> = new.iter().map(|message| visible_content(message)).collect();
     let ops = capture_diff_slices(Algorithm::Myers, &old_keys, &new_keys);
-    // What the alignment by text leaves over is matched by slot, wherever it stands.
+    // What the alignment by text leaves over is matched by slot, wherever it is.
     let mut loose_old: HashMap<CommitId, usize> = HashMap::new();
     let mut loose_new: HashMap<CommitId, usize> = HashMap::new();
     for op in &ops {

@@ -98,7 +98,7 @@ pub enum Error {
         /// How many.
         count: usize,
     },
-    /// A branch that cannot be deleted, since `HEAD` stands on it.
+    /// A branch that cannot be deleted, since `HEAD` points to it.
     #[error("branch {name:?} is checked out")]
     CheckedOut {
         /// The name.
@@ -121,7 +121,7 @@ pub enum Error {
     /// A handler refused it; nothing but the record of that was written.
     #[error("handler {:?} rejected {}: {}", .0.handler, .0.event, .0.reason)]
     Rejected(Box<Rejected>),
-    /// A handler left it for somebody to decide: it waits, and nothing was committed.
+    /// A handler deferred it: it is a pending approval, and nothing was committed.
     #[error("{} waits to be decided, says handler {:?}: {}", .0.id, .0.handler, .0.reason)]
     Deferred(Box<DeferredOperation>),
     /// No operation of this name waits to be decided.

@@ -61,7 +61,7 @@ const CHUNK: usize = 64;
 ///   verbatim bytes, changes, kept originals, schemas. A list of tools that the commit's own line
 ///   has no field for comes as a blob as well: its canonical text.
 /// - The refs come last, documents' blobs before them.
-/// - Equal repositories give equal lines, whatever store they are in.
+/// - Equal repositories give equal lines, in every store.
 ///
 /// # Errors
 /// [`Error::Damaged`] when something that the refs lead to is damaged or missing.

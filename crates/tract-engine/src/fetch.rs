@@ -24,7 +24,7 @@ impl Repo {
         loop {
             match planner(records) {
                 Ok(planned) => return Ok(planned),
-                // Everything read is told from then on, so a planner never asks for it again.
+                // What was read is in `records` from then on, so a planner never asks for it again.
                 Err(Stop::Needs(needs)) => Box::pin(self.read(head, &needs, records)).await?,
                 Err(Stop::Refused(refusal)) => return Err(refusal.into()),
                 Err(Stop::Missing(object)) => return Err(Error::Missing(object)),

@@ -1,4 +1,4 @@
-//! The graph beside a log: which line each commit stands on, drawn with `*`, `|`, `/`, `\` and `_`.
+//! The graph next to a log: which line each commit is on, drawn with `*`, `|`, `/`, `\` and `_`.
 //!
 //! Pure layout over ids and parents; color and text are the terminal's business.
 
@@ -49,7 +49,7 @@ pub struct Layout {
 /// Takes the rows of a commit, one after the other.
 type OnRow<'a> = dyn FnMut(GraphRow) + 'a;
 
-/// Lays out commits, given newest first with their parents; no commit may stand before one of its
+/// Lays out commits, given newest first with their parents; no commit may precede one of its
 /// children. Parents that are not given run off the lower end.
 ///
 /// ```
@@ -62,7 +62,7 @@ type OnRow<'a> = dyn FnMut(GraphRow) + 'a;
 /// ```
 ///
 /// # Complexity
-/// Linear in the commits times the lines that stand beside each other.
+/// Linear in the commits times the lines that are drawn next to each other.
 pub fn layout(commits: &[(CommitId, Vec<CommitId>)]) -> Vec<GraphRow> {
     let mut layout = Layout::default();
     let mut rows = Vec::new();
@@ -111,7 +111,7 @@ impl Layout {
         push(row, Some(place), each);
 
         let line = self.lanes[own].map_or(0, |lane| lane.line);
-        // Edges to further parents are drawn while the own lane still goes on from the commit.
+        // Edges to further parents are drawn while the own lane still continues from the commit.
         self.lanes[own] = parents.first().map(|parent| Lane { next: *parent, line });
         for parent in parents.iter().skip(1) {
             let there =
@@ -164,14 +164,14 @@ impl Layout {
         row
     }
 
-    /// Ends lane `from` in lane `to`, which stands left of it.
+    /// Ends lane `from` in lane `to`, which is left of it.
     fn join(&mut self, from: usize, to: usize, each: &mut OnRow<'_>) {
         let line = self.lanes[from].map_or(0, |lane| lane.line);
         self.lanes[from] = None;
         self.slant_left(from, to, line, each);
     }
 
-    /// Leads from the commit in lane `from` to lane `to`, which stands left of it.
+    /// Leads from the commit in lane `from` to lane `to`, which is left of it.
     fn edge_left(&self, from: usize, to: usize, each: &mut OnRow<'_>) {
         let line = self.lanes[from].map_or(0, |lane| lane.line);
         self.slant_left(from, to, line, each);
@@ -192,7 +192,7 @@ impl Layout {
         push(row, None, each);
     }
 
-    /// Leads from the commit in lane `from` to lane `to`, which stands right of it; `line` is
+    /// Leads from the commit in lane `from` to lane `to`, which is right of it; `line` is
     /// that of a lane which begins with this edge.
     fn edge_right(&self, from: usize, to: usize, line: Option<usize>, each: &mut OnRow<'_>) {
         let line = line
@@ -226,7 +226,7 @@ fn set(row: &mut Vec<Glyph>, column: usize, symbol: char, line: usize) {
     row[column] = Glyph { symbol, line };
 }
 
-/// Orders commits so that every child stands before its parents and a line is followed as far as
+/// Orders commits so that every child precedes its parents and a line is followed as far as
 /// it goes before another one is begun; `heads` come in the order given.
 ///
 /// What a head leads to but `commits` does not hold is left out.

@@ -5,7 +5,7 @@
 //! Writes of one branch plan in order of arrival, each on top of the one before it as soon as that
 //! one is with the store, so that the store can make many of them durable with one flush. The
 //! store decides whether a guess holds, by the compare-and-swap that every write ends in; nothing
-//! here is needed for a write to be right, so whatever makes no progress is passed over.
+//! here is needed for a write to be right, so what makes no progress is passed over.
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::{pending, poll_fn};

@@ -29,7 +29,7 @@ pub struct ImportConversation {
     pub drafts: Vec<Draft>,
     /// The tools in force from the start; none and an empty list are alike.
     pub tools: Vec<ToolSchema>,
-    /// What else belongs to it, such as its file: a JSON object, kept beside the history.
+    /// What else belongs to it, such as its file: a JSON object, kept next to the history.
     pub meta: Option<JsonText>,
 }
 
@@ -106,9 +106,9 @@ impl ImportOptions {
 pub enum ImportStatus {
     /// It was made.
     Created,
-    /// It was there, and what was imported goes on from it.
+    /// It was there, and what was imported continues it.
     Forwarded,
-    /// It stood at the end of the conversation already.
+    /// It pointed to the end of the conversation already.
     Unchanged,
     /// It holds other commits and was left alone; the commits are stored, but no branch holds them.
     Diverged,
@@ -403,7 +403,7 @@ impl Importer {
         Ok((batch, answers))
     }
 
-    /// Reads whose branches the names lead to: the ids that the documents beside them name.
+    /// Reads whose branches the names lead to: the ids that the documents next to them name.
     async fn owners(
         &self,
         group: &[PlannedImport],
@@ -416,7 +416,7 @@ impl Importer {
             }
         }
         let mut owners = HashMap::with_capacity(documents.len());
-        // Few at a time: documents hold all that a line says beside its messages.
+        // Few at a time: documents hold all that a line says besides its messages.
         for documents in documents.chunks(16) {
             let keys: Vec<BlobKey> = documents.iter().map(|(_, key)| *key).collect();
             let blobs = self.repo.store().blobs(self.repo.name(), &keys).await?;
@@ -459,7 +459,7 @@ impl Importer {
 ///   commits, in every store.
 /// - A commit of the tools comes first when there are tools, then one for each draft.
 /// - A result is bound to the nearest earlier open call of its id; one that finds none stays as it
-///   is, and is told among the anomalies.
+///   is, and is reported among the anomalies.
 /// - The branch is named after the id; where that is no valid name, or the name is that of another
 ///   branch, digits of the id's hash are added. It is created when absent, forwarded when the
 ///   conversation continues what it holds, else left alone. It is never one that another
@@ -492,7 +492,7 @@ fn place<'a>(
     let is_free = |place: &ImportRefs| {
         !targets.contains_key(&place.branch) && !targets.contains_key(&place.document)
     };
-    // A branch of the name HEAD could not be told from where the command line is.
+    // A branch named HEAD would be ambiguous on the command line.
     let is_exact = plain.branch.branch_name() == Some(one.id.as_str()) && one.id != "HEAD";
     if is_own(plain) || !is_own(digits) && is_exact && is_free(plain) { plain } else { digits }
 }

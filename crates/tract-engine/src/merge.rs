@@ -52,7 +52,7 @@ pub enum Merged {
     NothingToMerge,
     /// The branch was forwarded to the source.
     FastForward {
-        /// Where it stands now.
+        /// Where it points now.
         head: CommitId,
     },
     /// A commit joins both.
@@ -151,7 +151,7 @@ impl Txn<'_> {
             if self.made_here(source).is_none() {
                 self.repo().require_commit(source).await?;
             }
-            // No commit is made that could bear the record.
+            // No commit is made that could contain the record.
             if let Some(noted) = noted_down {
                 noted.1.add_to(self)?;
             }
@@ -230,7 +230,7 @@ async fn common(txn: &Txn<'_>, ours: CommitId, theirs: CommitId) -> Result<Ances
     if yours.contains(&ours) {
         return Ok(Ancestry::Forward);
     }
-    // Whatever lies between two common ancestors is common too, so an ancestor of another one
+    // What lies between two common ancestors is common too, so an ancestor of another one
     // is a parent of a common one.
     let common: HashSet<CommitId> = mine.intersection(&yours).copied().collect();
     let mut inner = HashSet::new();
@@ -284,7 +284,7 @@ impl HistoryTail {
         Self { ids: Vec::new(), seen: HashSet::new(), next: Some(head) }
     }
 
-    /// Goes on by `limit` commits; says `false` at a merge.
+    /// Walks `limit` commits further; returns `false` at a merge.
     async fn grow(&mut self, txn: &Txn<'_>, graph: &mut Graph, limit: usize) -> Result<bool> {
         for _ in 0..limit {
             let Some(id) = self.next else { break };

@@ -43,7 +43,7 @@ struct Pending {
     bytes: usize,
 }
 
-/// What a commit and its entries take in memory, about, beside the blobs.
+/// What a commit and its entries take in memory, about, in addition to the blobs.
 const COMMIT_BYTES: usize = 1 << 10;
 
 impl Pending {
@@ -62,8 +62,8 @@ impl Pending {
     }
 }
 
-/// One repository of a store, with writes that are held back on top: whoever reads through it sees
-/// them, nobody else does. [`flush`](Self::flush) writes them as one batch.
+/// One repository of a store, with writes that are held back on top: only those who read through it
+/// see them. [`flush`](Self::flush) writes them as one batch.
 ///
 /// The ref log shows moves only once they are written.
 #[derive(Debug)]
@@ -129,7 +129,7 @@ impl Overlay {
             return Err(conflict.into());
         }
         let mut pending = self.pending();
-        // The flush is a batch of its own, whatever is left for it.
+        // The flush is a batch of its own, even if little is left for it.
         pending.several = true;
         pending.staged = true;
         pending.bytes = 0;

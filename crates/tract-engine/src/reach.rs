@@ -11,7 +11,7 @@ use tract_core::{
 };
 
 /// Returns the other commits that a commit links to: its parents, then the versions and marks in
-/// its changes, and what it reverts, without which nobody could check that it reverts no more.
+/// its changes, and what it reverts, without which a check that it reverts no more is impossible.
 /// Anything else that looks like an id is a name.
 pub(crate) fn links(commit: &Commit, changes: &[Change]) -> Vec<CommitId> {
     let mut found = commit.parents.clone();
@@ -187,7 +187,9 @@ impl CommitGraph {
                 let so = next.map_or("the end".to_owned(), |id| format!("commit {id}"));
                 self.damage.push(Damage {
                     object: Some(place),
-                    what: format!("a range walk from here goes on at {said}, parents lead to {so}"),
+                    what: format!(
+                        "a range walk from here continues at {said}, parents lead to {so}"
+                    ),
                     derived: true,
                 });
                 one_by_one = limit;

@@ -16,7 +16,7 @@ use crate::heads::Heads;
 use crate::operation::Operation;
 use crate::plan::Line;
 
-/// What a repository handle is made of beside its store.
+/// What a repository handle is made of in addition to its store.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct RepoOptions {
@@ -26,7 +26,7 @@ pub struct RepoOptions {
     pub clock: Arc<dyn Clock>,
     /// Counts tokens; about four characters a token by default.
     pub counter: Arc<dyn TokenCounter>,
-    /// What is asked before something is written; nobody by default.
+    /// What is asked before something is written; no handler by default.
     pub hooks: Hooks,
     /// What writing checks.
     pub limits: Limits,

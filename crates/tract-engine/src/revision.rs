@@ -19,7 +19,7 @@ const AMBIGUOUS: usize = 20;
 impl Repo {
     /// Finds the commit that a revision names: a branch, a tag, `HEAD`, an id or the first 4
     /// digits or more of one, then any of `~n` (commits back), `#n` (the n-th message shown, from
-    /// 1), and right behind a branch `@{n}` or `@{time}` (where it stood, by the ref log).
+    /// 1), and right behind a branch `@{n}` or `@{time}` (where it pointed, by the ref log).
     ///
     /// # Errors
     /// [`Error::UnknownRevision`] with names like it, [`Error::Ambiguous`] listing what a prefix
@@ -137,7 +137,7 @@ impl Txn<'_> {
         Ok(ids)
     }
 
-    /// Finds where a ref stood `n` moves ago, or at a time.
+    /// Finds where a ref pointed `n` moves ago, or at a time.
     async fn moved(&mut self, text: &str, base: &str, inside: &str) -> Result<CommitId> {
         let Some(mut name) = self.ref_named(base).await? else {
             return self.named(text, base, &Marks::new()).await;

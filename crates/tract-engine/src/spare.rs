@@ -35,7 +35,7 @@ impl ReleasedContents {
         Self(gone)
     }
 
-    /// Reads the contents again, for requests that must be planned anew.
+    /// Reads the contents again, for requests that must be planned again.
     pub(crate) fn give_back(self, requests: &mut [Request]) -> Result<()> {
         for (place, kind, blob) in self.0 {
             if let (Some(Request::Append(draft)), Some(text)) =

@@ -1,4 +1,4 @@
-//! Time travel: what stood when.
+//! Time travel: what a branch contained, and where, at a time.
 
 use tract_compile::Compiled;
 use tract_core::CommitId;

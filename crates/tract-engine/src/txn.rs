@@ -31,7 +31,7 @@ pub struct Txn<'a> {
     lines: IdMap<CommitId, Line>,
     records: Records,
     planned_on: Option<CommitId>,
-    /// Where a run of plain messages stands: their line is folded once, when it is asked for.
+    /// The tip of a run of plain messages: their line is folded once, when it is asked for.
     stand: Option<BranchTip>,
     /// In boxes: a node of the map has room for eleven.
     refs: BTreeMap<RefName, Box<StagedRef>>,
@@ -50,8 +50,8 @@ pub struct Txn<'a> {
     summaries: Configured,
 }
 
-/// A request that is planned, and what it is planned on. It goes about in a box, for it is large,
-/// and so would be every future that bore it.
+/// A request that is planned, and what it is planned on. Boxed: it is large, and a future that
+/// contains it would be too.
 struct PlannedRequest {
     head: Option<CommitId>,
     on: PlanBase,

@@ -26,16 +26,16 @@ pub struct VerifyProgress {
     pub commits: usize,
 }
 
-/// Told how far a verification has come, every few hundred commits.
+/// Called every few hundred commits with the progress of a verification.
 pub type OnVerify = Arc<dyn Fn(VerifyProgress) + Send + Sync>;
 
 /// How [`verify`] goes about it.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct VerifyOptions {
-    /// Builds anew what is derived and damaged; objects are never touched.
+    /// Rebuilds what is derived and damaged; objects are never touched.
     pub repair: bool,
-    /// Is told how far it has come.
+    /// Called with the progress.
     pub progress: Option<OnVerify>,
 }
 
@@ -45,14 +45,14 @@ impl VerifyOptions {
         Self::default()
     }
 
-    /// Sets whether derived data is built anew.
+    /// Sets whether derived data is rebuilt.
     #[must_use]
     pub fn repair(mut self, repair: bool) -> Self {
         self.repair = repair;
         self
     }
 
-    /// Sets who is told how far it has come.
+    /// Sets what is called with the progress.
     #[must_use]
     pub fn progress(mut self, progress: OnVerify) -> Self {
         self.progress = Some(progress);
@@ -84,7 +84,7 @@ pub struct VerifyReport {
     pub ref_moves: usize,
     /// What is damaged, objects first.
     pub damage: Vec<Damage>,
-    /// What was damaged, was derived, and has been built anew.
+    /// What was damaged, was derived, and has been rebuilt.
     pub repaired: Vec<Damage>,
 }
 
@@ -107,7 +107,7 @@ impl VerifyReport {
 /// - Range walks equal parent walks; snapshots equal the view folded from the root; rows of the
 ///   turn index say what their lines say; the tool index knows every tool of every toolset.
 /// - The ref log, replayed from nothing, gives the refs.
-/// - With `repair`, snapshots, places, the turn index and the tool index are built anew where
+/// - With `repair`, snapshots, places, the turn index and the tool index are rebuilt where
 ///   something of them is damaged.
 ///
 /// # Errors

@@ -146,7 +146,7 @@ impl Repo {
             };
             let commits = match added {
                 Ok(commits) => commits,
-                // What a handler decided stands, wherever the branch is.
+                // A handler's decision holds wherever the branch is.
                 Err(error @ (Error::Rejected(_) | Error::Deferred(_))) => return Err(error),
                 // What is refused on a head that was only believed in may be right on another.
                 Err(error) => {
@@ -170,7 +170,7 @@ impl Repo {
             let what = options.what.as_deref();
             let what = what.or_else(|| requests.first().map(Request::verb)).unwrap_or("commit");
             let let_go = match &mut requests {
-                // Nobody else has them.
+                // The caller gave them up, so their contents can be moved out.
                 Cow::Owned(requests) => {
                     let replaced = |place| asked.get(place).is_some_and(Option::is_some);
                     ReleasedContents::of(requests, &commits, replaced, &txn)
@@ -279,7 +279,7 @@ impl Repo {
         branch: &RefName,
         request: Request,
     ) -> impl Future<Output = Result<Commit>> {
-        // A request is large, and a future that bore it would be moved about with it.
+        // A request is large, and a future that contains it would be moved with it.
         let requests = vec![request];
         async move {
             let commits = self.write(branch, requests, &WriteOptions::default()).await?;
@@ -437,7 +437,7 @@ pub(crate) async fn tell(repo: &Repo, batch: BatchId) {
     if !repo.hooks().has_handler::<RefMoved>() {
         return;
     }
-    // In a box, since nobody listens to most writes.
+    // Boxed, since most writes have no listener.
     Box::pin(async {
         let query = LogQuery { batch: Some(batch), ..Default::default() };
         let entries = repo.store().ref_log(repo.name(), &query).await.unwrap_or_default();

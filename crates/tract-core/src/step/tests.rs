@@ -234,11 +234,7 @@ fn wrong_lines_are_refused_with_what_was_expected() {
         "unknown_field",
         "op \"checkout\" takes no field \"at\"",
     );
-    refused(
-        r#"{"op":"user","text":"a","text":"b"}"#,
-        "repeated_field",
-        "duplicate field \"text\"",
-    );
+    refused(r#"{"op":"user","text":"a","text":"b"}"#, "repeated_field", "duplicate field \"text\"");
     refused(
         r#"{"op":"revert","target":"a","targets":["b"]}"#,
         "both_fields",

@@ -90,7 +90,7 @@ impl Stream {
             if self.overlay.bytes() > HELD_BYTES {
                 held.release();
                 self.overlay.stage(self.repo.name(), self.note(), &self.operation).await?;
-                // What is written stays written: there is nothing to take back any more.
+                // What is written stays written: no later line can undo it.
                 self.settle();
             }
         }

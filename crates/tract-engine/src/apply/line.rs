@@ -44,12 +44,12 @@ pub enum LineError {
         /// On what.
         what: String,
     },
-    /// A ref stands where the line cannot move it from.
-    #[error("{name} stands at {found}, from which {to} does not go on")]
+    /// The line cannot fast-forward a ref.
+    #[error("cannot fast-forward {name}: {found} is not an ancestor of {to}")]
     Diverged {
         /// The ref.
         name: String,
-        /// Where it stands.
+        /// Where it points.
         found: String,
         /// Where the line says it points.
         to: String,

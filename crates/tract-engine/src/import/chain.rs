@@ -77,7 +77,7 @@ pub(super) struct Chain {
     pub(super) size_bytes: usize,
 }
 
-/// What a link takes in memory beside its blobs, until it is stored.
+/// What a link takes in memory in addition to its blobs, until it is stored.
 const LINK_BYTES: usize = 1 << 10;
 
 impl Chain {

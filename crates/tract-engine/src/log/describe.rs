@@ -22,7 +22,7 @@ pub struct LogLine {
     pub label: String,
     /// What it says, on one line and cut at 200 characters. Not escaped for terminals.
     pub text: String,
-    /// The message that it bears, else the default one, which is derived and never stored:
+    /// The commit's own message, else the default one, which is derived and never stored:
     /// `tool result: NAME` of a result and of its edits, else the text. On one line, cut and not
     /// escaped, as the text.
     pub message: String,
@@ -37,7 +37,7 @@ const MAX_CHARS: usize = 200;
 /// Tools that a line names one by one.
 const MAX_TOOLS: usize = 6;
 
-/// Says of each commit what it is in one line: the message that it bears, else one derived from
+/// Says of each commit what it is in one line: its own message, else one derived from
 /// its content and operation.
 ///
 /// # Errors

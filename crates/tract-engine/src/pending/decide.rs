@@ -1,4 +1,4 @@
-//! Deciding what waits: once, whoever else tries at the same time.
+//! Decisions on pending approvals: each is made once, also when several try at the same time.
 
 use tract_core::{
     Applied, Blob, By, Commit, Content, Draft, Op, Origin, RefName, RefTarget, ToolAnswer, ToolCall,
@@ -18,7 +18,7 @@ use crate::summarize::summary_of;
 use crate::txn::Txn;
 use crate::write::WriteOptions;
 
-/// What somebody decides.
+/// A decision.
 enum DecisionKind {
     Approve,
     Reject(String),
@@ -49,7 +49,7 @@ impl Repo {
     }
 
     /// Lists the decisions that are kept by themselves, oldest first: what was rejected, and what
-    /// was decided after it had waited. Others are told by the commits that they brought about.
+    /// was decided after it had waited. The commits that other decisions led to record them.
     ///
     /// # Errors
     /// When the store fails, or a document is damaged.
@@ -118,7 +118,7 @@ impl Repo {
     ///
     /// # Errors
     /// [`Error::UnknownPending`], [`Error::AlreadyDecided`]; [`Error::Refused`] when it can no
-    /// longer be done, and then it goes on waiting.
+    /// longer be done, and then it stays pending.
     pub async fn approve(&self, id: &str) -> Result<RecordedDecision> {
         self.decide(id, DecisionKind::Approve).await
     }
@@ -148,7 +148,7 @@ impl Repo {
     ///
     /// # Errors
     /// As [`edit_pending`](Self::edit_pending); [`Error::Summary`] when there is no summary that
-    /// does, and then it goes on waiting.
+    /// does, and then it stays pending.
     pub async fn summarize_pending(&self, id: &str, how: &Summarize) -> Result<RecordedDecision> {
         self.decide(id, DecisionKind::Summarize(how.clone())).await
     }
@@ -156,7 +156,7 @@ impl Repo {
     async fn decide(&self, id: &str, verdict: DecisionKind) -> Result<RecordedDecision> {
         let (target, pending) = self.waiting(id).await?;
         let name = RefName::new(format!("{PENDING}{}", pending.id))?;
-        // Whoever decides is the one who is asked.
+        // The caller makes the decision, so the handlers are not asked again.
         let plain = self.with_hooks(Hooks::new());
         let (asked, record) = self.decided(&pending, &verdict).await?;
         let mut id = pending.id.clone();
@@ -171,8 +171,8 @@ impl Repo {
                 DecisionKind::Approve | DecisionKind::Edit(_) | DecisionKind::Summarize(_) => {
                     match carried_out(&mut txn, &pending.branch, &asked).await {
                         Ok(commit) => commit,
-                        // What somebody else decided meanwhile cannot be done a second time: then
-                        // it is their decision that stands in the way, and says so.
+                        // What another one decided meanwhile cannot be done a second time: then the
+                        // error is that it was decided already.
                         Err(error) => {
                             self.waiting(&pending.id).await?;
                             return Err(error);

@@ -1,4 +1,4 @@
-//! Operations that wait for somebody to decide them, and the records of decisions: documents
+//! Operations that wait for a decision, and the records of decisions: documents
 //! under `pending/` and `decisions/`.
 
 mod decide;
@@ -144,7 +144,7 @@ impl PendingRequest {
     }
 }
 
-/// An operation that waits for somebody to decide it.
+/// An operation that waits for a decision.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Pending {
@@ -206,7 +206,7 @@ pub struct Rejected {
     pub content: Option<Content>,
 }
 
-/// A handler left an operation for somebody to decide; nothing was committed yet.
+/// A handler deferred an operation; nothing was committed yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeferredOperation {

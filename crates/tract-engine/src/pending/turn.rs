@@ -42,8 +42,8 @@ pub enum TurnAnswer {
     },
 }
 
-/// What is written in the batch of a turn, beside its commits. It is asked again for each attempt
-/// of a write that loses races.
+/// What is written in the batch of a turn, in addition to its commits. It is asked again for each
+/// attempt of a write that loses races.
 #[async_trait]
 pub trait BatchAttachment: fmt::Debug + Send + Sync {
     /// Adds it to a write.
@@ -58,15 +58,15 @@ pub trait BatchAttachment: fmt::Debug + Send + Sync {
 pub struct TurnRecord {
     /// The results, in order. Handlers are asked about each.
     pub results: Vec<Draft>,
-    /// Calls that wait until somebody has decided whether they may run.
+    /// Calls that wait for a decision whether they may run.
     pub deferred: Vec<DeferredCall>,
-    /// What is written beside them, such as the state of tools. Handlers are not asked.
+    /// What is written with them, such as the state of tools. Handlers are not asked.
     pub also: Vec<Request>,
     /// What is no commit and is written with them, such as the claims on effects.
     pub alongside: Option<Arc<dyn BatchAttachment>>,
 }
 
-/// A call that waits until somebody has decided whether it may run.
+/// A call that waits for a decision whether it may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeferredCall {
     /// The call.
@@ -91,7 +91,7 @@ pub struct TurnRecorded {
     pub answers: Vec<TurnAnswer>,
     /// The calls that wait now.
     pub pending: Vec<Pending>,
-    /// The commits of what was written beside them.
+    /// The commits of what was written with them.
     pub also: Vec<Commit>,
 }
 

@@ -7,7 +7,7 @@ use tract_core::{Change, CommitId, CommitRef, Content, JsonText, Op, Priority, T
 use super::edit::visible;
 use super::{Details, Line, Plan, PlannedCommit, Records};
 
-/// What an annotation asks for, beside the messages.
+/// What an annotation asks for, in addition to the messages.
 pub(super) struct Mark<'a> {
     pub(super) priority: Priority,
     pub(super) reason: Option<&'a str>,

@@ -151,7 +151,7 @@ impl Rows {
         if !records.calls(row)?.is_empty() {
             return Ok((n + 1, Some(n)));
         }
-        // Reasoning belongs to the message with calls that it stands right before.
+        // Reasoning belongs to the message with calls that it is right before.
         for (next, row) in self.rows.iter().enumerate().skip(n) {
             if records.kind(row.version)? != Kind::Reasoning {
                 let calls = next > n && row.answers.is_none() && !records.calls(row)?.is_empty();

@@ -143,7 +143,7 @@ fn with_text(old: &Content, text: &str) -> Content {
             Content::Artifact(tract_core::Artifact { text: text.to_owned(), ..old.clone() })
         }
         Content::Note(old) => {
-            // A note is JSON: a text that is none stands for itself as a JSON string.
+            // A note is JSON: a text that is not valid JSON is written as a JSON string.
             let json = tract_core::JsonText::new(text)
                 .or_else(|_| {
                     let mut quoted = String::new();

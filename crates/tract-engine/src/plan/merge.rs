@@ -13,7 +13,7 @@ use super::{ConflictKind, Details, Line, MergeConflict, Plan, PlannedCommit, Rec
 /// The heads of a merge, and the best common ancestors that it is judged by.
 #[derive(Clone, Copy, Debug)]
 pub struct MergeSides<'a> {
-    /// The line that goes on.
+    /// The line that the merge continues.
     pub ours: &'a Line,
     /// The line that is brought in.
     pub theirs: &'a Line,
@@ -25,8 +25,8 @@ pub struct MergeSides<'a> {
 /// differently, nothing is.
 ///
 /// # Errors
-/// [`Refusal::Conflicts`] naming all of them; [`Refusal::Hidden`] when a message would stand
-/// beside its summary.
+/// [`Refusal::Conflicts`] naming all of them; [`Refusal::Hidden`] when a message would be shown
+/// next to its summary.
 pub fn merge(sides: MergeSides<'_>, records: &Records, details: &Details) -> Plan<PlannedCommit> {
     let MergeSides { ours, theirs, bases } = sides;
     let empty = [Line::empty()];
@@ -318,7 +318,7 @@ impl ThreeWayMerge<'_> {
         Ok(())
     }
 
-    /// One call has one answer, and no answer stands without its call.
+    /// One call has one answer, and no answer remains without its call.
     fn answers(&self, merged: &mut Merged) -> Plan<()> {
         let added: HashSet<CommitId> = merged.add.iter().map(|row| row.slot).collect();
         let shown = |slot: &CommitId| {
@@ -412,7 +412,7 @@ impl ThreeWayMerge<'_> {
         for row in &merged.add {
             let under = covered(self.records, row.slot)?;
             let first = under.iter().filter_map(|slot| work.last_keys.get(slot)).min().copied();
-            // What lay under a summary that is taken back returns to its place.
+            // What lay under a summary that is reverted returns to its place.
             let back =
                 if returning.contains(&row.slot) { keys.of(self.records, row.slot)? } else { None };
             let key = first.or(back).unwrap_or(work.next).min(work.next);
@@ -463,7 +463,7 @@ fn tools(
     Ok((toolset, active))
 }
 
-/// Returns whether two sets hold the same definitions, whatever bytes they were given in.
+/// Returns whether two sets hold the same definitions, regardless of the bytes they were given in.
 fn alike(records: &Records, ours: Option<ToolsetId>, theirs: Option<ToolsetId>) -> Plan<bool> {
     let (Some(ours), Some(theirs)) = (ours, theirs) else { return Ok(ours == theirs) };
     let ours = records.toolset(ours)?.entries().iter().map(|entry| entry.tool);

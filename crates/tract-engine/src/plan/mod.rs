@@ -1,7 +1,7 @@
 //! Planners: from a request, a line and the records it needs to a record, or a refusal.
 //!
 //! Pure: no store, no clock, no `async`. A planner that has to see more says so
-//! ([`Stop::Needs`]); whoever called it reads that and calls again. Planners may get better; what
+//! ([`Stop::Needs`]); its caller reads that and calls again. Planners may get better; what
 //! they wrote stays, for the fold knows none of them.
 
 mod annotate;

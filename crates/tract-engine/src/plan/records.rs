@@ -11,14 +11,14 @@ use tract_core::{
 
 use super::Refusal;
 
-/// What a planner has to see before it can go on. Whoever called it reads these and calls again.
+/// What a planner has to see before it can continue. Its caller reads these and calls it again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MissingRecords {
     /// Commits.
     pub commits: HashSet<CommitId>,
     /// Commits whose content is needed.
     pub contents: HashSet<CommitId>,
-    /// Commits whose list of changes stands in a blob.
+    /// Commits whose list of changes is in a blob.
     pub changes: HashSet<CommitId>,
     /// Blobs.
     pub blobs: HashSet<BlobId>,
@@ -87,7 +87,7 @@ impl Records {
         self.blobs.insert(blob.id(), Some(blob));
     }
 
-    /// Starts anew on another line: what was read stays, the chain of the old head goes.
+    /// Continues with another line: what was read stays, the chain of the old head goes.
     pub fn restart_chain(&mut self) {
         self.chain.clear();
         self.chain_complete = false;
@@ -233,8 +233,8 @@ impl Records {
         Ok(commit.kind.clone().unwrap_or(Kind::Note))
     }
 
-    /// Returns the tool calls of a row: id and name, in order. Only what the model says, and
-    /// kinds of the caller's own, bear calls.
+    /// Returns the tool calls of a row: id and name, in order. Only what the model says, and kinds
+    /// of the caller's own, have calls.
     pub(super) fn calls(&self, row: &Row) -> Plan<Vec<(&str, &str)>> {
         match self.kind(row.version)? {
             Kind::Assistant | Kind::Custom(_) => {

@@ -11,7 +11,7 @@ pub struct OpenCall {
     pub call_id: String,
     /// The tool's name.
     pub name: String,
-    /// The message that bears it, and its place there.
+    /// The message that contains it, and its position there.
     pub call: CallRef,
 }
 
@@ -83,7 +83,7 @@ pub enum Refusal {
         /// The commit that was named.
         target: CommitId,
         /// The summary that it lies under, or the commit of this line that took it out; none
-        /// when it never stood on this line.
+        /// when it was never on this line.
         hidden_by: Option<CommitId>,
     },
     /// The commit that was named is no version of a message.
@@ -97,12 +97,12 @@ pub enum Refusal {
     NoTargets,
     /// Later commits have changed what the target changed.
     Superseded {
-        /// The commit that should be taken back.
+        /// The commit to revert.
         target: CommitId,
-        /// The commits that have to be taken back first.
+        /// The commits to revert first.
         by: Vec<CommitId>,
     },
-    /// A message would stand beside a summary that it lies under, or lie under two.
+    /// A message would be shown next to its summary, or have two summaries.
     Hidden {
         /// The message.
         target: CommitId,
@@ -172,11 +172,11 @@ impl Refusal {
     pub fn notes(&self) -> Vec<String> {
         match self {
             Self::NotVisible { hidden_by: Some(by), .. } => vec![format!(
-                "{by} took it out of the view: revert that, or name what stands there now",
+                "{by} took it out of the view: revert that, or name what is there now",
                 by = by.short()
             )],
             Self::NotVisible { hidden_by: None, .. } => {
-                vec!["it never stood on this line; check out the branch that has it".to_owned()]
+                vec!["it was never on this line; check out the branch that has it".to_owned()]
             }
             Self::NoMessage { .. } => {
                 vec!["name the commit that added the message, or an edit of it".to_owned()]
@@ -257,12 +257,17 @@ impl fmt::Display for Refusal {
             Self::NoTargets => f.write_str("no commit was named"),
             Self::Superseded { target, by } => write!(
                 f,
-                "{} cannot be taken back: {} changed the same since",
+                "cannot revert {}: {} changed the same since",
                 target.short(),
                 list(by.iter().map(CommitId::short))
             ),
             Self::Hidden { target, by } => {
-                write!(f, "message {} would show beside its summary {}", target.short(), by.short())
+                write!(
+                    f,
+                    "message {} would show next to its summary {}",
+                    target.short(),
+                    by.short()
+                )
             }
             Self::Conflicts(conflicts) => match conflicts.len() {
                 1 => f.write_str("1 conflict"),

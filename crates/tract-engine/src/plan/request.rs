@@ -8,7 +8,7 @@ use tract_core::{
 
 use super::Line;
 
-/// What any commit may say beside its operation.
+/// What any commit may say in addition to its operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Details {
     /// A line for the log; derived when absent.
@@ -124,11 +124,11 @@ pub enum Request {
         /// The rest.
         details: Details,
     },
-    /// Takes back what commits changed.
+    /// Reverts what commits changed.
     Revert {
         /// The commits.
         targets: Vec<CommitId>,
-        /// Whether to take back as well what stands on them.
+        /// Whether to revert what depends on them as well.
         cascade: bool,
         /// The rest.
         details: Details,
@@ -182,7 +182,7 @@ impl Request {
         }
     }
 
-    /// Asks to take back commits.
+    /// Asks to revert commits.
     pub fn revert(targets: impl Into<Vec<CommitId>>) -> Self {
         Self::Revert { targets: targets.into(), cascade: false, details: Details::default() }
     }
@@ -232,7 +232,7 @@ impl From<Draft> for Request {
     }
 }
 
-/// A record that is complete but for time and batch, with what has to be stored beside it.
+/// A record that is complete but for time and batch, with what has to be stored with it.
 #[derive(Clone, Debug)]
 pub struct PlannedCommit {
     /// The record.

@@ -8,8 +8,8 @@ use tract_core::{CallRef, Change, Commit, CommitId, CommitRef, Op, RowFields, To
 use super::work::{Field, LastKeys, SummaryCover, Touches, WorkingView};
 use super::{Details, Line, Plan, PlannedCommit, Records, Refusal};
 
-/// Plans to take commits back, newest first in effect. A target that later commits stand on is
-/// refused, naming them; with `cascade` they are taken back as well.
+/// Plans to revert commits, newest first in effect. A target that later commits depend on is
+/// refused, naming them; with `cascade` they are reverted as well.
 pub(super) fn revert(
     line: &Line,
     records: &Records,
@@ -57,7 +57,7 @@ pub(super) fn brings(change: &Change) -> Vec<CommitId> {
     }
 }
 
-/// Targets taken back, and what that changes.
+/// Reverted targets, and what that changes.
 struct RevertedChanges {
     order: Vec<CommitId>,
     changes: Vec<Change>,
@@ -177,7 +177,7 @@ impl<'a> Undoing<'a> {
         }
     }
 
-    /// Takes back what can be: a target that no other one depends on is the newest in effect.
+    /// Reverts what can be: a target that no other one depends on is the newest in effect.
     fn revert_ready(&mut self) -> Plan<()> {
         while let Some(place) = self.ready.pop_first() {
             let Some(target) = self.wanted.get(place).copied() else { continue };
@@ -335,13 +335,13 @@ fn remover(records: &Records, wanted: &[CommitId], slot: CommitId) -> Plan<Commi
     Ok(slot)
 }
 
-/// What keeps a target from being taken back: a field that holds something else by now.
+/// Why a target cannot be reverted: a field has another value since.
 struct RevertBlocker {
     slot: CommitId,
     field: Field,
 }
 
-/// Takes back all changes of one target, last first, or says what is in the way and leaves the
+/// Reverts all changes of one target, last first, or says what is in the way and leaves the
 /// view as it is.
 fn revert_target(
     records: &Records,

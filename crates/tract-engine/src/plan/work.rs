@@ -240,7 +240,7 @@ impl LastKeys {
 }
 
 /// Returns what took a message out of the view: the summary that it lies under now, else the
-/// commit of this line that removed it; `None` when it never stood on this line.
+/// commit of this line that removed it; `None` when it was never on this line.
 pub(super) fn hidden_by(line: &Line, records: &Records, slot: CommitId) -> Plan<Option<CommitId>> {
     let mut slot = slot;
     let mut seen = HashSet::new();
@@ -287,7 +287,7 @@ impl SummaryCover {
     /// summaries.
     pub(super) fn of(records: &Records, rows: impl Iterator<Item = Row>) -> Plan<Self> {
         let slots: HashSet<CommitId> = rows.map(|row| row.slot).collect();
-        // The same set of messages has to give the same answer, in whatever order it comes.
+        // The same set of messages has to give the same answer, in any order.
         let mut sorted: Vec<CommitId> = slots.iter().copied().collect();
         sorted.sort_unstable();
         ensure_covered(records, sorted.iter().copied())?;
@@ -307,7 +307,7 @@ impl SummaryCover {
         self.under.get(&slot).copied()
     }
 
-    /// Checks that nothing stands beside its summary, and nothing lies under two.
+    /// Checks that no message is shown next to its summary, and nothing lies under two.
     pub(super) fn check(&self) -> Result<(), Refusal> {
         if let Some((target, by)) = self.twice {
             return Err(Refusal::Hidden { target, by });

@@ -9,7 +9,7 @@ use super::{CommitGraph, KnownCommit, NONE};
 /// Where a line branches, the smaller branches come first and the largest last. What is kept of a
 /// commit until the last commit that continues it is folded is then kept of few commits at once:
 /// each of those that wait has a branch at least as large as the one that is folded meanwhile, so
-/// n commits keep log2(n) waiting at most, whatever the shape of the history.
+/// n commits keep log2(n) waiting at most, for any shape of the history.
 #[derive(Debug)]
 pub(crate) struct FoldOrder {
     /// The commits, each behind its first parent.

@@ -36,8 +36,8 @@ impl Repo {
         Ok(Some(Arc::new(config)))
     }
 
-    /// Says which tool results are summarized automatically, from now on and for everybody who
-    /// opens the repository; `None` ends it. Results are summarized by the port of
+    /// Says which tool results are summarized automatically, from now on and for all users of the
+    /// repository; `None` ends it. Results are summarized by the port of
     /// [`Hooks::summarizer`](tract_hooks::Hooks::summarizer), unless a handler decides first.
     ///
     /// # Errors

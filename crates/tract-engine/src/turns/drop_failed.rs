@@ -27,8 +27,8 @@ pub struct DroppedTurns {
 }
 
 impl Repo {
-    /// Skips the turns in which a tool failed: the calls and all their results. One commit, which
-    /// a revert takes back.
+    /// Skips the turns in which a tool failed: the calls and all their results. One commit, which a
+    /// revert undoes.
     ///
     /// # Behavior
     /// - A turn that is skipped already is not counted again, so a second call finds nothing.

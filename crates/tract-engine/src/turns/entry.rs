@@ -14,9 +14,9 @@ use crate::repo::Repo;
 /// One thing that a commit says of tool turns. Entries of a line, oldest first, give its turns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TurnEntry {
-    /// A message with calls stands in the view.
+    /// A message with calls is in the view.
     Calls(MessageVersion<Vec<String>>),
-    /// A result stands in the view; the call that it answers was settled when it was written.
+    /// A result is in the view; the call that it answers was settled when it was written.
     Answer(MessageVersion<ResultSummary>, Option<CallRef>),
     /// A message with calls says something else.
     NewCalls(MessageVersion<Vec<String>>),
@@ -42,7 +42,7 @@ pub(crate) struct MessageVersion<T> {
 /// What a result says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResultSummary {
-    /// The tool's name, where it was told.
+    /// The tool's name, where it is known.
     pub(crate) name: Option<String>,
     /// Whether the tool failed.
     pub(crate) is_error: bool,
@@ -83,7 +83,7 @@ pub(crate) fn has_no_entries(commit: &Commit, blobs: &[Blob]) -> bool {
         }
 }
 
-/// One text is one JSON string: it bears no call.
+/// Content that is one text is one JSON string, so it has no call.
 fn is_one_text(content: &str) -> bool {
     content.starts_with('"')
 }

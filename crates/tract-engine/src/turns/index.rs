@@ -1,6 +1,6 @@
-//! The turn index: rows beside commits, so that a query reads turns and not the whole history.
+//! The turn index: rows kept with commits, so that a query reads turns and not the whole history.
 //!
-//! A row stands at a commit and says what the commits since the row that it names say of tool
+//! A row belongs to a commit and says what the commits since the row that it names say of tool
 //! turns. It is a function of its commit's line, so it serves every branch that has the commit.
 //! Rows may be missing anywhere: what they would say is read from the commits. Others may be put
 //! between: each row is right by itself.
@@ -101,7 +101,7 @@ async fn read(repo: &Repo, commit: CommitId) -> Result<Option<TurnRow>> {
     Ok(bytes.and_then(|bytes| TurnRow::decode(commit, &bytes)))
 }
 
-/// Counts the tokens of a row anew where another counter counted them.
+/// Counts the tokens of a row again where another counter counted them.
 pub(super) async fn counted(repo: &Repo, mut row: TurnRow) -> Result<TurnRow> {
     if row.counter == repo.counter().name() {
         return Ok(row);
@@ -124,7 +124,7 @@ pub(super) async fn counted(repo: &Repo, mut row: TurnRow) -> Result<TurnRow> {
 
 /// A row that a write brings along.
 pub(crate) struct NewRow {
-    /// The commit that it stands at.
+    /// The commit that it belongs to.
     pub(crate) at: CommitId,
     /// The row as it is stored.
     pub(crate) row: DerivedRow,

@@ -22,7 +22,7 @@ use crate::repo::Repo;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolTurn {
-    /// The message: the commit that added it, whatever edited it since.
+    /// The message: the commit that added it, regardless of later edits.
     pub call: CommitId,
     /// The results, in the order of the calls. A call without an answer has none here.
     pub results: Vec<FoundResult>,
@@ -124,7 +124,7 @@ impl ToolQuery {
         self
     }
 
-    /// Asks only for what came after this commit of the line, whatever commit it is.
+    /// Asks only for what came after this commit of the line, which may be any commit.
     #[must_use]
     pub fn after(mut self, commit: CommitId) -> Self {
         self.after = Some(commit);

@@ -1,4 +1,4 @@
-//! A turn row as bytes, kept beside its commit: what the commits since the row before say of tool
+//! A turn row as bytes, kept with its commit: what the commits since the row before say of tool
 //! turns.
 //!
 //! One version byte; the name of the counter; the row before; the entries, names by their place in
@@ -36,7 +36,7 @@ mod tag {
     pub(super) const VERSION: u8 = 1 << 3;
     pub(super) const IS_ERROR: u8 = 1 << 4;
     pub(super) const NAMED: u8 = 1 << 5;
-    /// The call stands in this row: its place among the entries follows, not its id.
+    /// The call is in this row: its position among the entries follows, not its id.
     pub(super) const NEAR: u8 = 1 << 6;
     /// It answers a call.
     pub(super) const BOUND: u8 = 1 << 7;

@@ -1,4 +1,4 @@
-//! What a write derives beside its commits: snapshots and rows of the turn index.
+//! What a write derives in addition to its commits: snapshots and rows of the turn index.
 
 use tract_core::{Commit, CommitId, RefTarget};
 
@@ -8,7 +8,7 @@ use crate::turns::{LoadedObjects, NewRow, due, silent_row};
 
 impl Txn<'_> {
     /// Folds the lines of heads that runs of plain messages ended at, where a snapshot or a row of
-    /// the turn index may be due. Others are folded when somebody looks at them: a plain message
+    /// the turn index may be due. Others are folded when they are read: a plain message
     /// fits any line.
     pub(super) async fn fold_heads(&mut self) -> Result<()> {
         let moved = self.refs.values().filter_map(|moved| moved.to.as_ref()?.commit());

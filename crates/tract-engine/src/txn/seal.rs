@@ -14,7 +14,7 @@ use crate::received::time_of;
 use crate::turns::has_no_entries;
 use crate::write::check_shape;
 
-/// What a planned commit brings along beside its record.
+/// What has to be stored with the record of a planned commit.
 struct CommitParts {
     changes: Vec<Change>,
     blobs: Vec<Blob>,

@@ -76,7 +76,7 @@ impl<'a> Objects<'a> {
         Ok(commits)
     }
 
-    /// Checks what commits link to beside commits.
+    /// Checks the objects other than commits that commits link to.
     pub(super) async fn linked(&mut self, commits: &[Commit]) -> StoreResult<()> {
         let mut wanted: Vec<(BlobId, Option<Kind>)> = Vec::new();
         for commit in commits {

@@ -136,7 +136,7 @@ fn a_lost_race_is_run_again() {
     let mut lines = vec!["mine", "also mine"].into_iter().enumerate();
     let stream = std::iter::from_fn(|| {
         let (n, text) = lines.next()?;
-        // Reading a line of the group is when somebody else is quicker.
+        // Another writer is faster while a line of the group is read.
         block_on(repo.append(&branch, tract_core::Draft::user(format!("theirs {n}"))))
             .expect("it is written");
         let step =

@@ -10,7 +10,7 @@ mod apply;
 mod groups;
 // What import makes of conversations, and that it makes the same again.
 mod import;
-// What a log shows, what tools were in force, what stood when.
+// What a log shows, what tools were in force, where refs pointed when.
 mod look;
 // An export, applied elsewhere, is the same repository.
 mod portable;

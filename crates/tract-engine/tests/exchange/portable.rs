@@ -145,7 +145,7 @@ fn a_ref_that_stands_elsewhere_is_left_alone() {
     let error = events.last().expect("an event").result.as_ref().expect_err("it is refused");
     assert_eq!(error.code(), "diverged");
     assert_eq!(refs(&to), before);
-    // Where theirs goes on from ours, it is moved forward.
+    // Where theirs continues ours, it is moved forward.
     done(&from, "{\"op\":\"user\",\"text\":\"more\"}", &ApplyOptions::new());
     let third = repo();
     let lines = exported(&from);

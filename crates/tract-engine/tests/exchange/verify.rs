@@ -293,7 +293,7 @@ fn snapshots_are_compared_and_repaired() {
     assert!(check(&sound).clean);
 }
 
-/// Puts one commit on top of a plain history, whatever it says.
+/// Puts one commit on top of a plain history, without checking what it says.
 fn planted(plant: impl FnOnce(&[Commit], &mut Batch) -> CommitRecord) -> (VerifyReport, CommitId) {
     let repo = repo();
     let main = RefName::branch("main").expect("a name");
@@ -385,7 +385,7 @@ fn log_op_and_changes_agree() {
         record
     });
     names(&report, ObjectId::Commit(id));
-    // Reverts one commit, and takes back another.
+    // Reverts one commit, and changes what another did.
     let (report, id) = planted(|commits, _| {
         let op = Op::Revert { targets: vec![commits[0].id()], cascade: false };
         let mut record = CommitRecord::new(op, By::User);

@@ -216,7 +216,7 @@ fn a_session_slice_is_a_note_row_edited_in_place() {
 #[test]
 fn a_batch_is_all_or_nothing() {
     let desk = Desk::new();
-    let drafts = [Draft::user("a"), Draft::tool_result("nobody", "b")];
+    let drafts = [Draft::user("a"), Draft::tool_result("unasked", "b")];
     let error = block_on(desk.repo.append_all(&desk.branch, drafts)).unwrap_err();
     assert_eq!(error.code(), "no_open_call");
     assert_eq!(desk.head(), None);

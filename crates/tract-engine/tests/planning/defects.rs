@@ -116,7 +116,7 @@ fn an_edit_of_a_call_keeps_the_call() {
     assert_eq!(desk.shown(), ["assistant: let me look[c1]", "tool: found"]);
 }
 
-/// 4: an edit was accepted although its target stood nowhere near.
+/// 4: an edit was accepted although its target was not in the view.
 #[test]
 fn an_edit_without_effect_is_refused() {
     let desk = Desk::new();

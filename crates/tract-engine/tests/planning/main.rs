@@ -1,5 +1,5 @@
 //! The verbs over a store: what they plan, what they refuse, and what stays true after them.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue should stop")]
 
 // Helpers: a repository on the memory store, and views as short texts.
 mod fixture;

@@ -189,9 +189,9 @@ fn both_answered_one_call() {
     let side = desk.fork("side", call);
     desk.result("c1", "same");
     side.result("c1", "same");
-    side.user("go on");
+    side.user("continue");
     merge(&desk, &side);
-    assert_eq!(desk.shown(), ["assistant: [c1]", "tool: same", "user: go on"]);
+    assert_eq!(desk.shown(), ["assistant: [c1]", "tool: same", "user: continue"]);
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn criss_cross_is_conservative() {
     let back = again.edit(a, "a");
     assert_eq!(conflicts(&desk, &again), [(ConflictKind::Version, Some(a))]);
     assert!(back != left);
-    // And what says the same on both is no conflict, whatever the bases.
+    // And what says the same on both is no conflict, regardless of the bases.
     again.edit(a, "once");
     merge(&desk, &again);
     assert_eq!(desk.shown(), ["user: once", "assistant: b", "user: c", "user: d"]);
@@ -280,7 +280,7 @@ fn criss_cross_is_conservative() {
 
 #[test]
 fn merge_result_does_not_depend_on_planner() {
-    // What a merge did stands in its record: folding it asks nobody, and reads no other line.
+    // What a merge did is in its record: folding it asks no handler, and reads no other line.
     let (desk, side, [a, ..]) = forked();
     desk.edit(a, "A");
     side.user("theirs");

@@ -1,5 +1,4 @@
-//! Laws over random histories: whatever is asked in whatever order, what is not refused keeps
-//! them.
+//! Laws over random histories: every request that is not refused keeps them, in any order.
 
 use std::collections::{HashMap, HashSet};
 
@@ -175,8 +174,8 @@ impl Run {
         }
     }
 
-    /// No row lies under a summary that is a row, nothing lies under two; no answer stands
-    /// without its call; warm is cold; folding from the root gives the same rows.
+    /// No row lies under a summary that is a row, nothing lies under two; no answer remains without
+    /// its call; warm is cold; folding from the root gives the same rows.
     fn check(&self) {
         let desk = self.desk();
         let Some(head) = desk.head() else { return };
@@ -185,7 +184,7 @@ impl Run {
         let mut under: HashMap<CommitId, CommitId> = HashMap::new();
         for slot in &slots {
             for covered in self.covered(*slot) {
-                assert!(!slots.contains(&covered), "{covered} stands beside its summary {slot}");
+                assert!(!slots.contains(&covered), "{covered} is shown next to its summary {slot}");
                 let other = under.insert(covered, *slot);
                 assert_eq!(other, None, "{covered} lies under two");
             }
@@ -253,7 +252,7 @@ proptest! {
 
 #[test]
 fn the_checks_see_a_planted_fault() {
-    // A summary whose source is put back beside it, by a record that no planner would write.
+    // A summary whose source is put back next to it, by a record that no planner would write.
     let desk = Desk::new();
     let a = desk.user("a");
     let summary = desk.compress(&[a], "s");

@@ -150,11 +150,11 @@ fn undo_steps_back_and_redo_forth() {
     assert_eq!(undone.moves[0].after, Some(RefTarget::Commit(b)));
     assert_eq!(desk.head(), Some(b));
     undo().unwrap();
-    assert_eq!(desk.head(), Some(a), "the next undo goes on from there");
+    assert_eq!(desk.head(), Some(a), "the next undo continues from there");
     redo().unwrap();
     assert_eq!(desk.head(), Some(b));
     undo().unwrap();
-    assert_eq!(desk.head(), Some(a), "what was done again is taken back again");
+    assert_eq!(desk.head(), Some(a), "what was redone is undone again");
     redo().unwrap();
     redo().unwrap();
     assert_eq!(desk.head(), Some(c));
@@ -171,7 +171,7 @@ fn undo_steps_back_and_redo_forth() {
     assert_eq!(desk.head(), Some(a));
     let commit = block_on(desk.repo.require_commit(d)).unwrap();
     assert_eq!(commit.parent(), Some(a));
-    // Undo then append: the branch goes on.
+    // Undo then append: the branch continues.
     desk.user("e");
     assert_eq!(desk.shown(), ["user: a", "user: e"]);
 }

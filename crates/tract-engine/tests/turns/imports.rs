@@ -108,7 +108,7 @@ fn what_goes_on_after_an_import_is_indexed_on() {
     }
     let head = block_on(repo.head_of(&branch)).unwrap().unwrap();
     assert_eq!((turns(&repo, head).len(), rows(&repo, head)), (39, 8));
-    // The longer conversation goes on from where the shorter one ended.
+    // The longer conversation continues where the shorter one ended.
     let longer = block_on(import(&repo, conversation("more", 9), &ImportOptions::new())).unwrap();
     let all = conversation("more", 40);
     let all = block_on(import(&repo, all, &ImportOptions::new())).unwrap();

@@ -1,4 +1,4 @@
-//! What is written, and written down, once somebody decided on a message.
+//! What is written, and recorded, once a message was decided on.
 
 use tract_core::{Blob, By, Content, Draft, JsonText, Origin, ToolAnswer};
 use tract_hooks::{DecisionRecord, Summarize};
@@ -13,7 +13,7 @@ use crate::summarize::summary_of;
 
 impl WriteTarget<'_> {
     /// Returns what is written down of a decision that changes nothing, with what is written down
-    /// already; nothing when nobody decided and no handler failed.
+    /// already; nothing without a decision and without a failed handler.
     pub(super) fn noted(
         self,
         said: &DecisionSource,
@@ -27,7 +27,7 @@ impl WriteTarget<'_> {
         Some(said.record(self.repo, action).after(written))
     }
 
-    /// The message goes on as it is, with a record where there is something to write down.
+    /// The message stays as it is, with a record where there is something to write down.
     pub(super) fn unchanged(self, draft: &Draft, said: &DecisionSource) -> MessageRuling {
         let Some(record) = self.noted(said, draft.origin.detail.as_ref()) else {
             return MessageRuling::Same;
@@ -50,7 +50,7 @@ impl WriteTarget<'_> {
         }
     }
 
-    /// Checks that a handler's content can stand in the place of what was asked for.
+    /// Checks that a handler's content can replace what was asked for.
     pub(super) fn fitting(self, old: &Content, new: Content) -> Result<Content, String> {
         if old.kind() != new.kind() {
             return Err(format!("expected {}, found {}", old.kind(), new.kind()));
@@ -110,7 +110,7 @@ impl WriteTarget<'_> {
         Ok(changed)
     }
 
-    /// Carries out a summary; without one the result goes on as it came, with a note of that.
+    /// Carries out a summary; without one the result stays as it came, with a note of that.
     pub(super) async fn summarized(
         self,
         draft: &Draft,
@@ -195,7 +195,7 @@ impl WriteTarget<'_> {
         said: DecisionSource,
         reason: String,
     ) -> Result<Ruling> {
-        // Who failed before somebody deferred would be forgotten with the event.
+        // The failures of handlers before the one that deferred would be lost with the event.
         if let Some(origin) = asked.origin_mut().filter(|_| !said.failures.is_empty()) {
             let mut record = said.record(self.repo, "defer");
             record.reason = Some(reason.clone());
@@ -227,7 +227,7 @@ impl WriteTarget<'_> {
         Ok((pending, document))
     }
 
-    /// Writes down a decision beside what it let happen, where no commit can bear it.
+    /// Makes a document of a decision that no commit can contain.
     pub(super) fn decided(self, asked: PendingRequest, record: DecisionRecord) -> Result<Document> {
         let commit = match &asked {
             PendingRequest::Merge { source, .. } => Some(*source),

@@ -12,7 +12,7 @@ use crate::plan::{Details, NewContent, PlannedCommit, Request, Selection};
 
 /// What becomes of a merge.
 pub(crate) enum MergeRuling {
-    /// It goes on; this is written down of it: in the details of a commit, or as a document where
+    /// It is made; this is recorded of it: in the details of a commit, or as a document where
     /// the branch is merely forwarded.
     Go(Option<Box<(Details, Document)>>),
     /// It does not.

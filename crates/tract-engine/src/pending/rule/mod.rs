@@ -214,7 +214,7 @@ impl WriteTarget<'_> {
         }
     }
 
-    /// Carries out the repository's own rule, where nobody decided.
+    /// Carries out the repository's own rule, where no handler decided.
     async fn automatic(
         self,
         draft: &Draft,
@@ -226,7 +226,7 @@ impl WriteTarget<'_> {
             None => {
                 let read = self.repo.tool_summarization().await?;
                 if let Some(summaries) = self.summaries {
-                    // Whoever was faster read the same.
+                    // A faster task read the same.
                     let _ = summaries.set(read.clone());
                 }
                 read
