@@ -21,6 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tract-engine", &["tract-core", "tract-compile", "tract-hooks"]),
     ("tract-providers", &["tract-core", "tract-compile", "tract-schema"]),
     ("tract-tools", &["tract-core", "tract-hooks", "tract-macros", "tract-schema"]),
+    ("tract-import", &["tract-core", "tract-engine"]),
     (
         "tract-run",
         &["tract-core", "tract-kv", "tract-compile", "tract-engine", "tract-hooks", "tract-tools"],
@@ -33,6 +34,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tract-compile",
             "tract-hooks",
             "tract-engine",
+            "tract-import",
             "tract-providers",
             "tract-mcp",
             "tract-run",
@@ -144,6 +146,8 @@ fn features_bring_their_layer_and_no_other() {
         &["tract-tools", "tract-macros", "tract-schema", "jsonschema"],
         &["tract-engine", "rusqlite", "reqwest"],
     );
+    check("import", &["tract-import", "tract-engine"], &["rusqlite", "reqwest", "tokio"]);
+    check("import,sqlite", &["tract-import", "rusqlite"], &["reqwest", "tokio"]);
     check("run", &["tract-run", "tract-engine", "tract-tools"], &["rusqlite", "reqwest", "tokio"]);
     check("mcp", &["tract-mcp", "rmcp", "tract-tools"], &["tract-engine", "rusqlite", "reqwest"]);
     // TLS comes from rustls with ring, wherever HTTP does.

@@ -20,6 +20,8 @@ const COMBINATIONS: &[&str] = &[
     "engine",
     "tools",
     "engine,tools",
+    "import",
+    "import,sqlite",
     "run",
     "mcp",
     "http",

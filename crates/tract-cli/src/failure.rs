@@ -152,11 +152,6 @@ impl Failure {
         self.silent
     }
 
-    /// The sentence alone.
-    pub(crate) fn message(&self) -> &str {
-        &self.message
-    }
-
     pub(crate) fn problem(&self) -> Problem<'_> {
         Problem { code: self.code, message: &self.message, notes: &self.notes }
     }
@@ -201,6 +196,7 @@ from!(
     tract::core::json::JsonError,
     tract::core::BadName,
     tract::forms::FormError,
+    tract::import::RecordingError,
 );
 
 impl From<tract::Error> for Failure {

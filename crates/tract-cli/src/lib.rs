@@ -15,7 +15,6 @@ mod input;
 mod logging;
 mod out;
 mod pager;
-mod python;
 mod render;
 mod style;
 mod summarize;

@@ -5,7 +5,7 @@ use tract_core::json::JsonError;
 use tract_core::step::StreamOpError;
 use tract_core::{
     BadName, CommitId, Conflict, ContentError, Expect, ObjectId, RecordError, RefName, RefTarget,
-    StoreError, TooLarge,
+    StoreError, StoreErrorKind, TooLarge,
 };
 
 use tract_hooks::{HookError, SummaryError};
@@ -272,6 +272,19 @@ impl Error {
             Self::Compile(error) => error.code(),
             Self::Store(error) => error.kind.code(),
             Self::Random(_) => "no_randomness",
+        }
+    }
+
+    /// Returns whether the store is what failed, not the request.
+    pub fn is_store_failure(&self) -> bool {
+        match self {
+            Self::Missing(_) | Self::Shape(_) | Self::Damaged { .. } => true,
+            Self::Store(error) | Self::Compile(CompileError::Store(error)) => !matches!(
+                error.kind,
+                StoreErrorKind::TooLarge | StoreErrorKind::Invalid | StoreErrorKind::Unsupported
+            ),
+            Self::Compile(_) => true,
+            _ => false,
         }
     }
 

@@ -13,7 +13,6 @@ mod memory;
 mod migrate;
 mod moves;
 mod options;
-pub mod python;
 mod read;
 mod schema;
 mod stats;

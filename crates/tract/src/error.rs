@@ -109,6 +109,10 @@ pub enum Error {
     #[cfg(feature = "engine")]
     #[error(transparent)]
     Import(#[from] tract_providers::ImportError),
+    /// An import of what another tool recorded failed as a whole.
+    #[cfg(feature = "import")]
+    #[error(transparent)]
+    Recording(tract_import::Error),
     /// A step of a stream is refused.
     #[cfg(feature = "engine")]
     #[error("line {line}: {error}")]
@@ -205,6 +209,8 @@ impl Error {
                 tract_providers::ImportError::OtherFormat { .. } => "other_format",
                 _ => "bad_recording",
             },
+            #[cfg(feature = "import")]
+            Self::Recording(error) => error.code(),
             #[cfg(feature = "engine")]
             Self::Line { error, .. } => error.code(),
             Self::Step(error) => error.code(),
@@ -262,6 +268,8 @@ impl Error {
             Self::Run(error) => error.notes(),
             #[cfg(feature = "engine")]
             Self::Import(error) => error.notes(),
+            #[cfg(feature = "import")]
+            Self::Recording(error) => error.notes(),
             Self::Invalid { note, .. } => note.iter().cloned().collect(),
             #[cfg(feature = "engine")]
             Self::Line { error, .. } => error.notes(),
@@ -281,12 +289,7 @@ impl Error {
             | Self::Damaged(_)
             | Self::Unavailable(_) => true,
             #[cfg(feature = "engine")]
-            Self::Engine(error) => matches!(
-                **error,
-                tract_engine::Error::Missing(_)
-                    | tract_engine::Error::Shape(_)
-                    | tract_engine::Error::Damaged { .. }
-            ),
+            Self::Engine(error) => error.is_store_failure(),
             #[cfg(feature = "compile")]
             Self::Compile(_) => true,
             _ => false,
@@ -356,6 +359,16 @@ impl From<tract_engine::Error> for Error {
             tract_engine::Error::BadName(error) => Self::BadName(error),
             tract_engine::Error::TooLarge(error) => Self::TooLarge(error),
             other => Self::Engine(Box::new(other)),
+        }
+    }
+}
+
+#[cfg(feature = "import")]
+impl From<tract_import::Error> for Error {
+    fn from(error: tract_import::Error) -> Self {
+        match error {
+            tract_import::Error::Engine(error) => error.into(),
+            other => Self::Recording(other),
         }
     }
 }

@@ -7,9 +7,11 @@ use crate::error::Result;
 pub use tract_engine::{
     ImportAnomaly, ImportConversation, ImportOptions, ImportStatus, Imported, Importer,
 };
+#[cfg(feature = "import")]
+pub use tract_import::Error as RecordingError;
+#[cfg(all(feature = "import", feature = "sqlite"))]
+pub use tract_import::python;
 pub use tract_providers::{Anomaly, ConversationReader, Dialect, ImportError, detect};
-#[cfg(feature = "sqlite")]
-pub use tract_store_sqlite::python;
 
 /// A conversation that was read and is not yet stored.
 #[derive(Clone, Debug)]

@@ -12,7 +12,7 @@
 //! - Layers: `compile` (the `compile` module), `hooks` (the `hooks` module), `engine` (default;
 //!   needs both: `Tract`, `OpenOptions`, imports and the forms of the providers), `tools` (the
 //!   `tools` module: `#[tool]` and `#[tool_type]`, registries, hydration with a validator, selection),
-//!   `run` (the `run` module: agents), `mcp` (the `mcp` module: tools of MCP servers), `http` (the `models` module: clients for models;
+//!   `import` (readers of what other tools recorded, in the `import` module), `run` (the `run` module: agents), `mcp` (the `mcp` module: tools of MCP servers), `http` (the `models` module: clients for models;
 //!   both need a tokio runtime).
 #![forbid(unsafe_code)]
 

@@ -7,6 +7,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
 use serde::Serialize;
+use tract::import::python::{self, PythonError};
 use tract::import::{
     self, Dialect, ImportOptions, ImportStatus, Imported, Importer, LargeConversation,
 };
@@ -15,7 +16,6 @@ use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
 use crate::input::{self, Documents};
-use crate::python;
 use crate::render::{self, count};
 use crate::style::{BAD, DIM, REF, Styled, WARN};
 
@@ -166,7 +166,7 @@ async fn databases(context: &mut Context<'_>, import: &Import) -> Outcome<()> {
             return Err(Failure::usage("a database is read from a file")
                 .note("name the file in place of `-`"));
         }
-        files.push(python::read(path)?);
+        files.push(database(path)?);
     }
     let tract = context.open_or_create().await?;
     let mut total = ImportTotals::default();
@@ -210,6 +210,20 @@ async fn databases(context: &mut Context<'_>, import: &Import) -> Outcome<()> {
     context.out.flush()?;
     summary(context, &total)?;
     total.outcome()
+}
+
+/// Reads a file, for what a mistake in its name should be told before a store is made.
+fn database(path: &Path) -> Outcome<python::Database> {
+    python::read(path).map_err(|error| {
+        let notes = error.notes();
+        let failure = match error {
+            PythonError::File { source, .. } => Failure::file(path, &source),
+            PythonError::Version { .. } => Failure::no("schema_version", error.to_string()),
+            PythonError::NotTract { .. } => Failure::no("no_python_tract", error.to_string()),
+            other => Failure::no("damaged_file", other.to_string()),
+        };
+        notes.into_iter().fold(failure, Failure::note)
+    })
 }
 
 /// What is told of a branch.

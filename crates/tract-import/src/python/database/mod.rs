@@ -4,6 +4,7 @@
 //! the original checked; what they mean is for the reader of them to say.
 
 mod hash;
+mod open;
 mod read;
 mod rows;
 

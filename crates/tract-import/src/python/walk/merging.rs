@@ -2,10 +2,11 @@
 
 use std::rc::Rc;
 
-use tract::engine::plan::{ConflictKind, MergeConflict};
-use tract::engine::{Details, Error, MergeOptions, Merged, NewContent, Refusal, Request};
-use tract::import::python::Commit;
-use tract::{By, CommitId, JsonText, RefTarget};
+use crate::python::database::Commit;
+use tract_core::{By, CommitId, JsonText, RefTarget};
+use tract_engine::plan::{ConflictKind, MergeConflict};
+use tract_engine::plan::{Details, NewContent, Request};
+use tract_engine::{Error, MergeOptions, Merged, Refusal, Result};
 
 use super::{Walk, WalkState, short};
 use crate::python::content::{self, PythonContent};
@@ -16,7 +17,7 @@ impl<'a> Walk<'a> {
         commit: &'a Commit,
         payload: &str,
         stand: &mut WalkState<'a>,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         let mut details = self.facts(commit)?;
         details.message.clone_from(&commit.message);
         details.origin.detail = Some(JsonText::new(payload)?);
@@ -53,7 +54,7 @@ impl<'a> Walk<'a> {
         theirs: &WalkState<'a>,
         options: &MergeOptions,
         stand: &mut WalkState<'a>,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         // What a merge brings in is read from the store.
         self.flush().await?;
         self.txn.move_ref(&self.desk, stand.head.map(RefTarget::Commit)).await?;
@@ -110,7 +111,7 @@ impl<'a> Walk<'a> {
         theirs: &WalkState<'a>,
         stand: &mut WalkState<'a>,
         restore: &mut Vec<Request>,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         let refused = || Error::Refused(Refusal::Conflicts(vec![conflict.clone()]));
         let details = Details {
             origin: By::Import.into(),

@@ -4,9 +4,9 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use tract::engine::{Details, Request};
-use tract::import::python::Database;
-use tract::{By, CommitId, JsonText, Priority};
+use super::database::Database;
+use tract_core::{By, CommitId, JsonText, Priority};
+use tract_engine::plan::{Details, Request};
 
 use super::walk::short;
 

@@ -1,13 +1,13 @@
 //! The tags of the original in the metadata of a commit.
 
-use tract::JsonText;
-use tract::engine::Error;
+use tract_core::JsonText;
+use tract_engine::Error;
 
 /// Adds the tags of a commit to the caller's own facts.
 pub(super) fn with_tags(metadata: Option<&JsonText>, tags: &[String]) -> Result<JsonText, Error> {
     let mut members: Vec<(String, String)> = Vec::new();
     if let Some(metadata) = metadata {
-        let own = tract::core::json::split_object(metadata.as_str())?;
+        let own = tract_core::json::split_object(metadata.as_str())?;
         members.extend(own.into_iter().map(|(name, value)| (name, value.to_owned())));
     }
     let name = if members.iter().any(|(name, _)| name == "tags") { "python_tags" } else { "tags" };
@@ -23,6 +23,6 @@ fn quote_all(texts: &[String]) -> String {
 
 fn quote(text: &str) -> String {
     let mut out = String::new();
-    tract::core::json::write_string(&mut out, text, tract::core::json::Escapes::Raw);
+    tract_core::json::write_string(&mut out, text, tract_core::json::Escapes::Raw);
     out
 }

@@ -5,18 +5,18 @@ mod merging;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use tract::core::{Applied, ToolsetId};
-use tract::engine::{Details, Error, NewContent, Refusal, Repo, Request, Txn, WriteOptions};
-use tract::import::python::{Commit, Database, Operation};
-use tract::{
+use super::database::{Commit, Database, Operation};
+use tract_core::{Applied, ToolsetId};
+use tract_core::{
     By, Commit as Ours, CommitId, Content, Draft, JsonText, Origin, Priority, RefName, RefTarget,
     ToolSchema,
 };
+use tract_engine::plan::{Details, NewContent, Request};
+use tract_engine::{Error, Refusal, Repo, Result, Txn, WriteOptions};
 
 use super::content::{self, PythonContent, ToolText};
 use super::priorities::Priorities;
 use super::tags::with_tags;
-use crate::failure::{Failure, Outcome};
 
 /// Where a line stands after a commit of the original.
 #[derive(Clone, Debug, Default)]
@@ -89,7 +89,7 @@ enum Frame<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(repo: &'a Repo, data: &'a Database) -> Outcome<Self> {
+    pub(super) fn new(repo: &'a Repo, data: &'a Database) -> Result<Self> {
         let new = data.schema_version >= 10 && !data.old_edit_column;
         let mut walk = Self {
             data,
@@ -120,7 +120,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Stores what was made so far. No ref moves, so nobody sees it before all of it is there.
-    pub(super) async fn flush(&mut self) -> Result<(), Error> {
+    pub(super) async fn flush(&mut self) -> Result<()> {
         let made: Vec<CommitId> = self.txn.commits().iter().map(|commit| commit.id()).collect();
         let stored = self.repo.store().commits(self.repo.name(), &made).await?;
         let fresh = made.iter().zip(&stored).filter(|(_, stored)| stored.is_none());
@@ -139,13 +139,13 @@ impl<'a> Walk<'a> {
     }
 
     /// Ends the work and hands the last write over.
-    pub(super) async fn into_txn(mut self) -> Outcome<Txn<'a>> {
+    pub(super) async fn into_txn(mut self) -> Result<Txn<'a>> {
         self.txn.move_ref(&self.desk, None).await?;
         Ok(self.txn)
     }
 
     /// Takes a commit with all that leads to it, and returns where its line stands then.
-    pub(super) async fn commit(&mut self, hash: &'a str) -> Outcome<Result<WalkState<'a>, String>> {
+    pub(super) async fn commit(&mut self, hash: &'a str) -> Result<Result<WalkState<'a>, String>> {
         let mut open = vec![Frame::Enter(hash)];
         while let Some(frame) = open.pop() {
             match frame {
@@ -173,7 +173,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Adds what was said of priorities after the last commit of a branch.
-    pub(super) async fn finish(&mut self, mut stand: WalkState<'a>) -> Outcome<WalkState<'a>> {
+    pub(super) async fn finish(&mut self, mut stand: WalkState<'a>) -> Result<WalkState<'a>> {
         self.move_to(stand.head).await?;
         self.mark_until(&mut stand, i64::MAX).await?;
         Ok(stand)
@@ -241,12 +241,12 @@ impl<'a> Walk<'a> {
         self.stands.get(hash)?.as_ref().ok()?.head
     }
 
-    async fn move_to(&mut self, head: Option<CommitId>) -> Outcome<()> {
-        Ok(self.txn.move_ref(&self.desk, head.map(RefTarget::Commit)).await?)
+    async fn move_to(&mut self, head: Option<CommitId>) -> Result<()> {
+        self.txn.move_ref(&self.desk, head.map(RefTarget::Commit)).await
     }
 
     /// Takes one commit whose parents were taken. The inner error says why it cannot be.
-    async fn take(&mut self, commit: &'a Commit) -> Outcome<Result<WalkState<'a>, String>> {
+    async fn take(&mut self, commit: &'a Commit) -> Result<Result<WalkState<'a>, String>> {
         let mut stand = WalkState::default();
         for (place, parent) in parents(commit).enumerate() {
             match self.stands.get(parent) {
@@ -276,12 +276,10 @@ impl<'a> Walk<'a> {
                 Ok(Ok(stand))
             }
             Err(error) => {
-                let failure = Failure::from(error);
-                if failure.is_of_store() {
-                    Err(failure)
+                if error.is_store_failure() {
+                    Err(error)
                 } else {
-                    let why = failure.message();
-                    Ok(Err(format!("commit {}: {why}", short(&commit.hash))))
+                    Ok(Err(format!("commit {}: {error}", short(&commit.hash))))
                 }
             }
         }
@@ -292,7 +290,7 @@ impl<'a> Walk<'a> {
         commit: &'a Commit,
         says: PythonContent,
         stand: &mut WalkState<'a>,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         let mut details = self.details(commit, &says, stand)?;
         let message = match says {
             PythonContent::Data(content) => {
@@ -337,7 +335,7 @@ impl<'a> Walk<'a> {
         name: &str,
         at: i64,
         stand: &mut WalkState<'a>,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         stand.replaced.insert(older);
         let Some(slot) = self.slots.get(older) else { return Ok(()) };
         let request = Request::Annotate {
@@ -360,7 +358,7 @@ impl<'a> Walk<'a> {
         mut content: Content,
         details: Details,
         stand: &mut WalkState<'a>,
-    ) -> Result<(), Error> {
+    ) -> Result<()> {
         let target = commit.edit_target.as_deref().unwrap_or_default();
         let head = self.txn.head(&self.desk).await?;
         let line = self.txn.line(head).await?;
@@ -423,18 +421,18 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn calls(&self, original: &Commit) -> Option<Vec<tract::Part>> {
+    fn calls(&self, original: &Commit) -> Option<Vec<tract_core::Part>> {
         let payload = self.data.blobs.get(&original.content_hash)?;
         match content::read(original, payload, self.tool_text).ok()? {
             PythonContent::Message(message) => {
-                Some(message.content.calls().cloned().map(tract::Part::ToolCall).collect())
+                Some(message.content.calls().cloned().map(tract_core::Part::ToolCall).collect())
             }
             PythonContent::Data(_) => None,
         }
     }
 
     /// Carries out a request, and keeps book of the tools.
-    async fn add(&mut self, request: &Request, stand: &mut WalkState<'a>) -> Result<Ours, Error> {
+    async fn add(&mut self, request: &Request, stand: &mut WalkState<'a>) -> Result<Ours> {
         let ours = self.txn.add(&self.desk, request).await?;
         let given = match request {
             Request::Import(draft) => draft.tools.is_some(),
@@ -455,7 +453,7 @@ impl<'a> Walk<'a> {
         commit: &'a Commit,
         says: &PythonContent,
         stand: &mut WalkState<'a>,
-    ) -> Result<Details, Error> {
+    ) -> Result<Details> {
         let mut details = self.facts(commit)?;
         details.message = content::message(commit, says);
         let lost = self.lost_tools.get(commit.hash.as_str()).filter(|_| commit.tools.is_empty());
@@ -477,7 +475,7 @@ impl<'a> Walk<'a> {
         Ok(details)
     }
 
-    fn facts(&self, commit: &Commit) -> Result<Details, Error> {
+    fn facts(&self, commit: &Commit) -> Result<Details> {
         let json = |text: &Option<String>| text.as_deref().map(JsonText::new).transpose();
         let mut metadata = json(&commit.metadata)?;
         if !commit.tags.is_empty() {
@@ -492,7 +490,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    fn schemas(&self, tools: &[String]) -> Result<Vec<ToolSchema>, Error> {
+    fn schemas(&self, tools: &[String]) -> Result<Vec<ToolSchema>> {
         let mut schemas = Vec::with_capacity(tools.len());
         for id in tools {
             // A link to a tool that is not there cannot be kept; its foreign key forbids it.
@@ -504,7 +502,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Says what was said of priorities before a time and has not been said yet.
-    async fn mark_until(&mut self, stand: &mut WalkState<'a>, until: i64) -> Result<(), Error> {
+    async fn mark_until(&mut self, stand: &mut WalkState<'a>, until: i64) -> Result<()> {
         let due = self.priorities.due(stand.seen, until);
         let begun = stand.seen == 0;
         stand.seen = due.end;

@@ -3,12 +3,12 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags, Row};
+use rusqlite::{Connection, Row};
 use tract_core::time::parse_rfc3339;
 
+use super::open::open;
 use super::rows::{Annotation, Commit, Database, Event, Operation, RefRow, Spawn, Tag, Tool};
 use super::{NEWEST_VERSION, OLDEST_VERSION, PythonError, hash};
-use crate::uri;
 
 type Result<T> = std::result::Result<T, PythonError>;
 
@@ -81,21 +81,6 @@ pub fn read(path: &Path) -> Result<Database> {
     )?;
     check(&mut data);
     Ok(data)
-}
-
-/// Opens a file for reading alone. A file left in WAL mode wants side files, which may not be
-/// made in a folder that cannot be written to; without a log or a journal beside it, it is whole as
-/// it lies. With one, SQLite has to bring both together, or to say that it cannot.
-fn open(path: &Path) -> Result<Connection> {
-    let sqlite = |source| PythonError::Sqlite { path: path.to_owned(), source };
-    let file = |source| PythonError::File { path: path.to_owned(), source };
-    std::fs::File::open(path).map_err(file)?;
-    let absolute = std::path::absolute(path).map_err(file)?;
-    if uri::is_whole(&absolute) {
-        return uri::open_immutable(&absolute).map_err(sqlite);
-    }
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Connection::open_with_flags(absolute, flags).map_err(sqlite)
 }
 
 struct File<'a> {

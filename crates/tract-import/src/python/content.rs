@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
+use super::database::Commit;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tract::core::json::{self, JsonError};
-use tract::import::python::Commit;
-use tract::{Artifact, Body, Content, JsonText, Part, Priority, Role, ToolAnswer};
+use tract_core::json::{self, JsonError};
+use tract_core::{Artifact, Body, Content, JsonText, Part, Priority, Role, ToolAnswer};
 
 use super::text;
 

@@ -2,75 +2,71 @@
 //! as histories of ours that compile to the same messages.
 
 mod content;
+mod database;
 mod priorities;
 mod tags;
 mod text;
 mod walk;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::path::Path;
 
 use serde::Serialize;
-use tract::core::json::{self, Escapes};
-use tract::core::{Applied, Blob};
-use tract::engine::{Repo, WriteOptions};
-use tract::import::ImportStatus;
-use tract::import::python::{self, Database, Event, PythonError, RefRow, Spawn};
-use tract::{CommitId, RefName, RefTarget};
+use tract_core::json::{self, Escapes};
+use tract_core::{Applied, Blob};
+use tract_core::{CommitId, RefName, RefTarget};
+use tract_engine::{Error, ImportStatus, Repo, Result, WriteOptions};
 
+pub use self::database::{
+    Annotation, Commit, Database, Event, EventCommit, NEWEST_VERSION, OLDEST_VERSION, Operation,
+    PythonError, RefRow, Spawn, Tag, Tool, read,
+};
 use self::walk::{Walk, WalkState};
-use crate::failure::{Failure, Outcome};
 
 /// What became of one branch of the original.
-pub(crate) struct Branch {
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Branch {
     /// The conversation and the branch: `trip/main`.
-    pub(crate) id: String,
+    pub id: String,
     /// How it went, or why it was left out.
-    pub(crate) done: Result<ImportedBranch, String>,
+    pub done: Result<ImportedBranch, String>,
 }
 
 /// A branch that was taken over.
-pub(crate) struct ImportedBranch {
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ImportedBranch {
     /// The name of the branch here.
-    pub(crate) branch: String,
-    pub(crate) status: ImportStatus,
+    pub branch: String,
+    /// What became of it.
+    pub status: ImportStatus,
     /// Commits that lead to its head.
-    pub(crate) commits: usize,
+    pub commits: usize,
     /// How many of them were stored, or came with an earlier branch.
-    pub(crate) reused: usize,
-    pub(crate) anomalies: Vec<String>,
-}
-
-/// Reads a file, for what a mistake in its name should be told before a store is made.
-pub(crate) fn read(path: &Path) -> Outcome<Database> {
-    python::read(path).map_err(|error| {
-        let notes = error.notes();
-        let failure = match error {
-            PythonError::File { source, .. } => Failure::file(path, &source),
-            PythonError::Version { .. } => Failure::no("schema_version", error.to_string()),
-            PythonError::NotTract { .. } => Failure::no("no_python_tract", error.to_string()),
-            other => Failure::no("damaged_file", other.to_string()),
-        };
-        notes.into_iter().fold(failure, Failure::note)
-    })
+    pub reused: usize,
+    /// What is unusual about it, kept as recorded.
+    pub anomalies: Vec<String>,
 }
 
 /// Takes over a file. All its branches begin to be there at once, in the last durable write.
 ///
 /// A branch that holds a damaged commit is left out and says so; others stand. A branch that has
 /// moved elsewhere here is left alone.
-pub(crate) async fn import(repo: &Repo, data: &Database) -> Outcome<Vec<Branch>> {
+///
+/// # Errors
+/// [`Error::Engine`](crate::Error::Engine) when the store fails, and
+/// [`Error::KeptMoving`](crate::Error::KeptMoving) when other writers win every race.
+pub async fn import(repo: &Repo, data: &Database) -> crate::Result<Vec<Branch>> {
     const ATTEMPTS: usize = 16;
     for _ in 0..ATTEMPTS {
         if let Some(branches) = attempt(repo, data).await? {
             return Ok(branches);
         }
     }
-    Err(Failure::no("conflict", "branches kept moving while the file was taken over")
-        .note("run it again when nobody else writes"))
+    Err(crate::Error::KeptMoving)
 }
 
-async fn attempt(repo: &Repo, data: &Database) -> Outcome<Option<Vec<Branch>>> {
+async fn attempt(repo: &Repo, data: &Database) -> Result<Option<Vec<Branch>>> {
     let mut walk = Walk::new(repo, data)?;
     // The commits first: refs move when all of them are stored.
     let mut ends: Vec<(&RefRow, &str, Result<WalkState<'_>, String>)> = Vec::new();
@@ -139,7 +135,7 @@ async fn place(
     branch: &RefName,
     stand: &WalkState<'_>,
     seen: &mut HashSet<CommitId>,
-) -> Outcome<ImportedBranch> {
+) -> Result<ImportedBranch> {
     let line = ancestors(repo, stand.head).await?;
     let reused = line.iter().filter(|id| !seen.insert(**id) || walk.is_old(**id)).count();
     let txn = walk.txn();
@@ -163,7 +159,7 @@ async fn place(
 }
 
 /// All commits that lead to a head, over all parents.
-async fn ancestors(repo: &Repo, head: Option<CommitId>) -> Outcome<Vec<CommitId>> {
+async fn ancestors(repo: &Repo, head: Option<CommitId>) -> Result<Vec<CommitId>> {
     let mut found: HashSet<CommitId> = HashSet::new();
     let mut open: Vec<CommitId> = head.into_iter().collect();
     while !open.is_empty() {
@@ -178,7 +174,7 @@ async fn ancestors(repo: &Repo, head: Option<CommitId>) -> Outcome<Vec<CommitId>
 async fn name_unreferenced<'a>(
     walk: &mut Walk<'a>,
     data: &'a Database,
-) -> Outcome<Vec<(RefName, CommitId)>> {
+) -> Result<Vec<(RefName, CommitId)>> {
     let mut tags: Vec<(RefName, &str)> = Vec::new();
     for hash in unreferenced(data) {
         let Some(commit) = data.commits.get(hash) else { continue };
@@ -240,8 +236,8 @@ async fn write_sidecar(
     walk: &mut Walk<'_>,
     name: &RefName,
     document: serde_json::Result<String>,
-) -> Outcome<()> {
-    let text = json::canonical(&document.map_err(Failure::json)?, Escapes::Raw)?;
+) -> Result<()> {
+    let text = json::canonical(&document.map_err(unserializable)?, Escapes::Raw)?;
     let blob = Blob::seal(text.into_bytes());
     let to = RefTarget::Blob(blob.id());
     let txn = walk.txn();
@@ -250,6 +246,10 @@ async fn write_sidecar(
         txn.move_ref(name, Some(to)).await?;
     }
     Ok(())
+}
+
+fn unserializable(error: serde_json::Error) -> Error {
+    Error::Damaged { object: None, what: error.to_string() }
 }
 
 #[derive(Serialize)]
@@ -285,7 +285,7 @@ struct EventMeta<'a> {
     #[serde(rename = "type")]
     event_type: &'a str,
     branch: Option<&'a str>,
-    params: Option<tract::JsonText>,
+    params: Option<tract_core::JsonText>,
     at: i64,
     sources: &'a [String],
     results: &'a [String],
@@ -319,7 +319,7 @@ fn tract_document(data: &Database, tract: &str) -> serde_json::Result<String> {
                 id: &row.id,
                 event_type: &row.event_type,
                 branch: row.branch.as_deref(),
-                params: row.params.as_deref().and_then(|text| tract::JsonText::new(text).ok()),
+                params: row.params.as_deref().and_then(|text| tract_core::JsonText::new(text).ok()),
                 at: row.created_at,
                 sources: &row.sources,
                 results: &row.results,
@@ -342,7 +342,7 @@ fn tract_document(data: &Database, tract: &str) -> serde_json::Result<String> {
 
 /// Makes a ref name of parts: each as it is where that is valid, else so that different parts give
 /// different names.
-fn ref_name(space: &str, parts: &[&str]) -> Outcome<RefName> {
+fn ref_name(space: &str, parts: &[&str]) -> Result<RefName> {
     let plain = format!("{space}/{}", parts.join("/"));
     // A slash in any part but the last could make one name of two.
     let is_clear =

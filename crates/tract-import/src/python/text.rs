@@ -1,6 +1,6 @@
 //! What the original makes of JSON when it shows it to a model: `json.dumps` in its layouts.
 
-use tract::core::json::{self, Escapes, JsonError};
+use tract_core::json::{self, Escapes, JsonError};
 
 /// `json.dumps(value)`: a space after every comma and colon.
 pub(super) fn spaced(text: &str) -> Result<String, JsonError> {

@@ -1,0 +1,55 @@
+//! What can go wrong in an import.
+
+use tract_core::json::JsonError;
+use tract_core::{BadName, StoreError};
+
+/// The result of an import.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failure of an import as a whole. What is wrong with one conversation is in its report.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The engine or the store fails.
+    #[error(transparent)]
+    Engine(#[from] tract_engine::Error),
+    /// Other writers kept moving the branches that the import moves; none was moved.
+    #[error("branches kept moving while the file was taken over")]
+    KeptMoving,
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        Self::Engine(error.into())
+    }
+}
+
+impl From<JsonError> for Error {
+    fn from(error: JsonError) -> Self {
+        Self::Engine(error.into())
+    }
+}
+
+impl From<BadName> for Error {
+    fn from(error: BadName) -> Self {
+        Self::Engine(error.into())
+    }
+}
+
+impl Error {
+    /// Returns the stable word for it, which the command line prints too.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Engine(error) => error.code(),
+            Self::KeptMoving => "conflict",
+        }
+    }
+
+    /// Returns what to do about it, where something helps.
+    pub fn notes(&self) -> Vec<String> {
+        match self {
+            Self::Engine(error) => error.notes(),
+            Self::KeptMoving => vec!["run it again when nobody else writes".to_owned()],
+        }
+    }
+}
