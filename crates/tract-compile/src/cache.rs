@@ -1,4 +1,4 @@
-//! Caches bounded in bytes, whatever shares them.
+//! Caches bounded in bytes, however many handles share them.
 
 use std::collections::VecDeque;
 use std::hash::Hash;
@@ -91,7 +91,7 @@ impl<K: Copy + Eq + Hash, V> LruMap<K, V> {
     fn note(&mut self, used_at: u64, key: K) {
         self.clock = used_at;
         self.uses.push_back((used_at, key));
-        // Most uses that are noted may be outdated by now.
+        // Most uses that are noted may be outdated.
         if self.uses.len() > 2 * self.entries.len() + 64 {
             let entries = &self.entries;
             self.uses.retain(|(at, key)| entries.get(key).is_some_and(|e| e.used_at == *at));
@@ -121,7 +121,7 @@ impl<K: Copy + Eq + Hash, V: Clone> Lru<K, V> {
 
     /// Keeps values, each with the bytes that it takes.
     pub(crate) fn put_all(&self, values: impl IntoIterator<Item = (K, V, usize)>) {
-        // What is dropped may be large, so nobody waits for it at the lock.
+        // What is dropped may be large, so it is dropped after the lock is released.
         let mut dropped = Vec::new();
         let mut kept = self.lock();
         for (key, value, bytes) in values {

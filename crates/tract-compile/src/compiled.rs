@@ -136,8 +136,8 @@ impl Compiled {
         }
     }
 
-    /// Returns the view id: equal view ids are equal neutral messages and tools, whatever commits
-    /// they come from. Linear in the messages shown.
+    /// Returns the view id: equal view ids are equal neutral messages and tools, regardless of the
+    /// commits they come from. Linear in the messages shown.
     pub fn view_id(&self) -> ViewId {
         crate::view_id::view_id(self)
     }

@@ -22,13 +22,13 @@ use crate::{load, snapshot};
 
 /// Memory that caches take by default: 64 MiB for lines, a quarter of it for each other cache.
 pub const DEFAULT_CACHE_BYTES: u64 = 64 << 20;
-/// Memory of a state beside what it shares with the one before.
+/// Memory of a state in addition to what it shares with the one before.
 const STATE_BYTES: usize = 24 << 10;
 /// Memory of a row, its content apart.
 const ROW_BYTES: usize = 700;
-/// Contents above this are not parsed before somebody compiles them.
+/// Contents above this are not parsed before they are compiled.
 const LARGE_BYTES: usize = 1 << 20;
-/// Tokens that stand before a reply in any provider's format.
+/// Tokens that precede a reply in any provider's format.
 const PER_CONTEXT: u64 = 3;
 
 /// Compiles the heads of one repository. Cheap to clone; clones share their caches, which are
@@ -214,12 +214,12 @@ impl Compiler {
         Some(row)
     }
 
-    /// Keeps a line whose commits are stored by now, so that compiling it reads nothing.
+    /// Keeps a line whose commits are stored, so that compiling it reads nothing.
     pub fn remember(&self, line: &Line) {
         self.keep(&line.state);
     }
 
-    /// Keeps objects that are stored by now, so that what follows them need not be read.
+    /// Keeps objects that are stored, so that what follows them need not be read.
     pub fn remember_objects(&self, commits: &[Commit], blobs: &[Blob], toolsets: &[Toolset]) {
         let commits = commits.iter().map(|commit| (commit.id(), commit.clone(), COMMIT_BYTES));
         self.inner.commits.put_all(commits);

@@ -22,7 +22,7 @@ pub struct RowFact {
     pub form: Option<Arc<str>>,
     /// The slot whose provider message it continues, as its record says.
     pub joins: Option<CommitId>,
-    /// Whether that slot's row stands right before it in the view.
+    /// Whether that slot's row is right before it in the view.
     pub joined: bool,
     /// The provider's own bytes.
     pub verbatim: Option<BlobId>,
@@ -41,7 +41,8 @@ impl RowFact {
         self.priority > Priority::Skip
     }
 
-    /// Whether this was looked up; else it stands in for a fact of a skipped row that nobody needed.
+    /// Whether this was looked up; else it is a placeholder for the fact of a skipped row, which
+    /// was not needed.
     pub(crate) fn is_known(&self) -> bool {
         self.kind.is_some() || self.is_shown()
     }

@@ -19,7 +19,7 @@ use crate::view::RowKey;
 #[allow(clippy::large_enum_variant, reason = "it is taken apart where it is made")]
 enum FoundState {
     Kept(Arc<State>),
-    /// Nobody else has it, so it may still be changed in place.
+    /// It is not shared, so it may still be changed in place.
     New(FoldedState),
 }
 
@@ -58,7 +58,7 @@ impl Compiler {
         Ok(FoundState::New(reached))
     }
 
-    /// Folds a line from its root, whatever snapshots say.
+    /// Folds a line from its root, without snapshots.
     pub(crate) async fn whole_from_root(
         &self,
         chain: &Chain,
@@ -76,7 +76,7 @@ impl Compiler {
         }
     }
 
-    /// Goes on from the chain's base over all its steps.
+    /// Continues from the chain's base over all its steps.
     pub(crate) async fn follow(
         &self,
         chain: &Chain,

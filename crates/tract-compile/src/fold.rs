@@ -80,7 +80,7 @@ pub fn inverse(change: &Change) -> Change {
     }
 }
 
-/// Returns a change with every `.` replaced by the id of the commit that bears it.
+/// Returns a change with every `.` replaced by the id of the commit that contains it.
 pub fn resolved(change: &Change, commit: CommitId) -> Change {
     let id = |this: CommitRef| CommitRef::Id(this.resolve(commit));
     let fields =
@@ -125,21 +125,21 @@ fn apply(
         }
         Change::Remove { row: fields, .. } => match present {
             Some(present) if present == row(fields) => view.remove(slot),
-            Some(_) => return Err(invalid("the row that it removes is another by now")),
+            Some(_) => return Err(invalid("the row that it removes is a different one")),
             None => return Err(invalid("the row that it removes is not there")),
         },
         Change::Version { from, to, .. } => match present {
             Some(present) if present.version == from.resolve(commit) => {
                 view.replace(Row { version: to.resolve(commit), ..present });
             }
-            Some(_) => return Err(invalid("the version that it replaces is another by now")),
+            Some(_) => return Err(invalid("the version that it replaces is a different one")),
             None => return Err(invalid("the row whose version it replaces is not there")),
         },
         Change::Mark { from, to, .. } => match present {
             Some(present) if present.mark == from.map(|mark| mark.resolve(commit)) => {
                 view.replace(Row { mark: to.map(|mark| mark.resolve(commit)), ..present });
             }
-            Some(_) => return Err(invalid("the mark that it replaces is another by now")),
+            Some(_) => return Err(invalid("the mark that it replaces is a different one")),
             None => return Err(invalid("the row whose mark it replaces is not there")),
         },
     }

@@ -1,4 +1,4 @@
-//! Where a plan starts: a head and what stands there.
+//! Where a plan starts: a head and the view there.
 
 use std::sync::Arc;
 
@@ -51,8 +51,8 @@ impl Line {
         self.state.since.commits
     }
 
-    /// Returns how many commits may follow, whatever they show, before a snapshot can be due: so
-    /// many plain messages need not be folded when they are written.
+    /// Returns how many commits may follow, without regard to what they show, before a snapshot can
+    /// be due: so many plain messages need not be folded when they are written.
     pub fn room(&self) -> u64 {
         snapshot::room(&self.state)
     }

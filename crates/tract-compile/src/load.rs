@@ -18,7 +18,7 @@ use crate::view::RowKey;
 pub(crate) fn waiting(state: &State, passed: usize) -> Vec<(RowKey, ContextEntry)> {
     let is_waiting = |entry: &ContextEntry| entry.fact.is_shown() && entry.message.is_none();
     if passed == 0 && state.unloaded.len() >= state.context.len() {
-        // Whoever waits stands in the context: one walk is cheaper than so many look-ups.
+        // All that wait are in the context: one walk is cheaper than so many look-ups.
         let all = state.context.iter().filter(|(_, entry)| is_waiting(entry));
         return all.map(|(place, entry)| (*place, entry.clone())).collect();
     }
@@ -82,7 +82,7 @@ pub(crate) fn message(
     Ok(LoadedMessage { message, charge: Some(meter.charge(bytes)) })
 }
 
-/// Memory of a message beside its texts.
+/// Memory of a message in addition to its texts.
 const OVERHEAD: usize = 400;
 
 /// Returns the state with these messages, in order of their places; those of `left` still wait.

@@ -6,15 +6,15 @@ use imbl::OrdMap;
 
 use crate::view::RowKey;
 
-/// What stands beside the tree at most. The list is copied with each append, the nodes on the way
+/// The most values outside of the tree. The list is copied with each append, the nodes on the way
 /// to a leaf only once for so many.
 const RECENT: usize = 16;
 
 /// Values by place, in order. A clone shares all structure.
 ///
-/// Most lines grow at their end. What came last stands in one short list behind the tree: to copy
-/// that list costs the same whatever the length of the line, while a tree's nodes on the way to
-/// its last leaf are more and larger the longer it is.
+/// Most lines grow at their end. What came last is in one short list behind the tree: to copy that
+/// list costs the same for any length of the line, while a tree's nodes on the way to its last leaf
+/// are more and larger the longer it is.
 #[derive(Clone, Debug)]
 pub(crate) struct Places<V> {
     tree: OrdMap<RowKey, V>,
@@ -25,11 +25,11 @@ pub(crate) struct Places<V> {
 /// Where a value was put.
 #[derive(Debug)]
 pub(crate) enum Put<V> {
-    /// Beside the tree, whose values are as they were.
+    /// Behind the tree, whose values are as they were.
     Recent,
     /// Into the tree.
     Tree,
-    /// Where it belongs; the tree got these, the value among them if it does not stand last.
+    /// Where it belongs; the tree got these, the value among them if it is not last.
     Moved(Vec<(RowKey, V)>),
 }
 
@@ -49,14 +49,14 @@ impl<V> Places<V> {
         self.tree.iter().chain(self.recent.iter().map(|(place, value)| (place, value)))
     }
 
-    /// Walks what stands before a place, in order.
+    /// Walks what is before a place, in order.
     pub(crate) fn before(&self, place: RowKey) -> impl DoubleEndedIterator<Item = &V> {
         let end = self.recent.partition_point(|(at, _)| *at < place);
         let recent = self.recent.iter().take(end).map(|(_, value)| value);
         self.tree.range(..place).map(|(_, value)| value).chain(recent)
     }
 
-    /// Walks what stands after a place, in order.
+    /// Walks what is after a place, in order.
     pub(crate) fn after(&self, place: RowKey) -> impl DoubleEndedIterator<Item = &V> {
         use std::ops::Bound::{Excluded, Unbounded};
         let start = self.recent.partition_point(|(at, _)| *at <= place);
@@ -78,13 +78,13 @@ impl<V> Places<V> {
         self.get(place).is_some()
     }
 
-    /// Walks what stands beside the tree, in order.
+    /// Walks what is behind the tree, in order.
     pub(crate) fn recent(&self) -> impl DoubleEndedIterator<Item = &(RowKey, V)> {
         self.recent.iter()
     }
 
     /// Returns the places whose value differs from the one in an earlier map, and all that either
-    /// has beside its tree. Nodes that both trees share are not visited.
+    /// has behind its tree. Nodes that both trees share are not visited.
     pub(crate) fn changed_since<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = RowKey> + 'a
     where
         V: PartialEq,
@@ -155,7 +155,7 @@ impl<V: Clone> Places<V> {
         }
     }
 
-    /// Returns the list where nobody else holds it, with room for all it may ever take.
+    /// Returns the list, copied when it is shared, with room for all it may ever take.
     fn recent_mut(&mut self) -> &mut Vec<(RowKey, V)> {
         if Arc::get_mut(&mut self.recent).is_none() {
             let mut own = Vec::with_capacity(RECENT);
@@ -194,7 +194,7 @@ mod tests {
         Insert(u8, u8),
         Remove(u8),
         Change(u8, u8),
-        /// From here on somebody else holds the map too.
+        /// From here on the map is shared.
         Hold,
     }
 

@@ -27,7 +27,7 @@ impl Records<'_> {
 }
 
 impl<'a> Folded<'a> {
-    /// Returns the commits whose records are needed beside those folded.
+    /// Returns the commits whose records are needed in addition to those folded.
     pub(crate) fn needed_commits(&self) -> Vec<CommitId> {
         let folded: IdSet<CommitId> = self.nexts.iter().map(|next| next.commit.id()).collect();
         let mut wanted: Vec<CommitId> = Vec::new();
@@ -80,7 +80,7 @@ impl<'a> Folded<'a> {
             };
             let was = match before.remove(slot) {
                 Some(was) => Some(was),
-                // A successor: it is where it was, but another row stands before it.
+                // A successor: it is where it was, but another row precedes it.
                 None => base.view.get(*slot).map(|row| (*row, state.take(row))),
             };
             let has_moved = moved.all.as_ref().is_none_or(|all| all.contains(slot));
@@ -131,7 +131,7 @@ impl<'a> Folded<'a> {
     }
 }
 
-/// Rows before which another row may stand than before.
+/// Rows whose preceding row may have changed.
 struct MovedRows {
     /// Those that are touched, and those that are not; `None` for all.
     all: Option<IdSet<CommitId>>,
@@ -154,7 +154,7 @@ fn moved(base: &State, view: &View, touched: &[CommitId]) -> MovedRows {
         }
         all.insert(*slot);
         for place in [before, after].into_iter().flatten() {
-            // What stands behind a row that was appended was appended itself.
+            // What is behind a row that was appended was appended itself.
             if place.key >= base.view.next() {
                 continue;
             }
@@ -222,7 +222,7 @@ fn known(
     }
 }
 
-/// Whether a slot's row stands right before a row.
+/// Whether a slot's row is right before a row.
 fn is_right_before(state: &State, row: &Row, slot: CommitId) -> Result<bool, Stop> {
     if let Some(known_from) = state.known_from {
         let place = state.view.get(slot).map(Row::row_key);

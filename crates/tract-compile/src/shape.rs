@@ -39,7 +39,7 @@ pub fn shape(of: Changed<'_>, targets: &[Changed<'_>]) -> Result<(), BadShape> {
     let refuse =
         |what| Err(BadShape { commit: commit.id(), op: commit.op.name().to_owned(), what });
     if changes.len() > MAX_CHANGES {
-        return refuse("it bears more than 1,000,000 changes");
+        return refuse("it has more than 1,000,000 changes");
     }
     if commit.parents.len() > MAX_PARENTS {
         return refuse("it has more than 16 parents");
@@ -53,7 +53,7 @@ pub fn shape(of: Changed<'_>, targets: &[Changed<'_>]) -> Result<(), BadShape> {
             if changes.is_empty() {
                 Ok(())
             } else {
-                refuse("it bears changes")
+                refuse("it has changes")
             }
         }
         Op::Edit { .. } => {

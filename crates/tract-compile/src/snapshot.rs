@@ -1,4 +1,4 @@
-//! A state as bytes, kept beside its commit: where a cold line begins.
+//! A state as bytes, kept with its commit: where a cold line begins.
 //!
 //! One version byte; then everything that counts for what is compiled, with what each row shows;
 //! apart from it the rows that went out since the snapshot before, read only when a change may
@@ -16,7 +16,7 @@ use crate::state::State;
 
 /// The version of the format and of the fold that made it.
 const VERSION: u8 = 1;
-/// Commits that a cold line reads at most, beside two for each row shown.
+/// Commits that a cold line reads at most, in addition to two for each row shown.
 const SLACK: u64 = 256;
 
 mod flag {

@@ -1,4 +1,4 @@
-//! What is known of a line at its head, and how it goes on with the commits that follow.
+//! What is known of a line at its head, and how it continues with the commits that follow.
 //!
 //! All parts are persistent maps: a clone shares everything, one more commit costs O(log n).
 
@@ -18,11 +18,11 @@ use crate::view::{Row, RowKey, View};
 /// A line at its head.
 ///
 /// When it began at a snapshot, rows that were skipped long before are not in its view: it is
-/// partial then, and whatever touches one of those rows, or might, asks for the whole.
+/// partial then, and a change that touches one of those rows, or might, asks for the whole.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     pub(crate) head: Option<CommitId>,
-    /// The record of the head; absent at a snapshot until somebody asks.
+    /// The record of the head; absent at a snapshot until it is asked for.
     pub(crate) record: Option<Commit>,
     pub(crate) view: View,
     pub(crate) commit_count: u64,
@@ -36,7 +36,7 @@ pub(crate) struct State {
     pub(crate) skipped: OrdMap<RowKey, Arc<RowFact>>,
     /// The rows that answer a row's calls.
     pub(crate) answers_to: SharedIdMap<CommitId, Vector<CommitId>>,
-    /// Places whose message may not have been loaded yet; each may stand here more than once.
+    /// Places whose message may not have been loaded yet; each may be here more than once.
     pub(crate) unloaded: Vector<RowKey>,
     /// Tokens of the loaded messages.
     pub(crate) tokens: u64,
@@ -45,7 +45,7 @@ pub(crate) struct State {
     pub(crate) charge: Option<Arc<Charge>>,
 }
 
-/// A line that was folded. When it was just begun, what it shows may stand beside its context, in
+/// A line that was folded. When it was just begun, what it shows may be outside of its context, in
 /// order, so that messages are added before the map is made and not looked for in it.
 #[derive(Debug)]
 pub(crate) struct FoldedState {
@@ -66,7 +66,7 @@ impl FoldedState {
         self.state
     }
 
-    /// Returns the line with the messages of what stands beside its context, in order.
+    /// Returns the line with the messages of what is outside of its context, in order.
     pub(crate) fn with_messages(mut self, messages: Vec<Arc<LoadedMessage>>) -> State {
         for ((_, entry), loaded) in self.shown.iter_mut().zip(messages) {
             self.state.tokens += loaded.message.token_count;
@@ -90,7 +90,7 @@ pub(crate) struct SnapshotDelta {
     pub(crate) gone: OrdSet<CommitId>,
 }
 
-/// A commit to go on with.
+/// The next commit of a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NextCommit<'a> {
     pub(crate) commit: &'a Commit,
@@ -120,7 +120,7 @@ pub(crate) struct Folded<'a> {
     pub(crate) touched: Vec<CommitId>,
 }
 
-/// Why a line cannot go on.
+/// Why a line cannot continue.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// The commits are invalid.
@@ -383,7 +383,7 @@ pub(crate) struct PriorRow {
 }
 
 impl PriorRow {
-    /// Forgets a fact that only stands in for one that was never looked up.
+    /// Forgets a fact that is only a placeholder for one that was never looked up.
     fn known(mut self) -> Self {
         self.fact = self.fact.filter(|fact| fact.is_known());
         self

@@ -1,6 +1,6 @@
 //! How many tokens a message takes.
 //!
-//! Every text of a message is counted by itself, with a few tokens for what stands around it in
+//! Every text of a message is counted by itself, with a few tokens for what surrounds it in
 //! any provider's format. The same rule holds warm and cold, and for every sort of message.
 
 use tract_core::{Content, Part, TokenCounter};
@@ -38,7 +38,8 @@ pub fn count_content(content: &Content, counter: &dyn TokenCounter) -> u64 {
         }
         Part::Reasoning { text, .. } => counter.count(text),
         Part::Opaque { json, .. } => counter.count(json),
-        // What a picture costs depends on its size in pixels and on the model: nobody here knows.
+        // What a picture costs depends on its size in pixels and on the model, which are unknown
+        // here.
         Part::Image { .. } => 0,
     });
     PER_MESSAGE + inside + parts.sum::<u64>()

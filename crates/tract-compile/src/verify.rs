@@ -247,7 +247,7 @@ mod tests {
     use super::*;
     use crate::snapshot;
 
-    /// Whoever can write the store can make a checksum: only folding again tells.
+    /// Anyone who can write the store can make a checksum: only folding again finds the damage.
     #[test]
     fn a_whole_snapshot_that_lies_is_named_wrong() {
         let store: Arc<dyn Store> = Arc::new(memory());

@@ -1,4 +1,4 @@
-//! The view: which messages stand at a commit, in which order, in which version.
+//! The view: which messages a commit has, in which order, in which version.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tract_core::{CallRef, CommitId, CommitRef, RowFields, ToolsetId};
 use crate::ids::SharedIdMap;
 use crate::places::{Places, Put};
 
-/// Where a row stands: rows are ordered by key, then by slot.
+/// Where a row is: rows are ordered by key, then by slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowKey {
     /// The key that it was added with.
@@ -21,7 +21,7 @@ pub struct RowKey {
 pub struct Row {
     /// The message's lasting name: the id of the commit that first added it.
     pub slot: CommitId,
-    /// Where it stands.
+    /// Its position.
     pub key: u64,
     /// The commit whose content, kind, role, form and config show.
     pub version: CommitId,
@@ -32,7 +32,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Returns where the row stands.
+    /// Returns the row's position.
     pub fn row_key(&self) -> RowKey {
         RowKey { key: self.key, slot: self.slot }
     }
@@ -106,12 +106,12 @@ impl View {
         self.rows.iter().map(|(_, row)| row.as_ref())
     }
 
-    /// Walks the rows that stand before a place, nearest first.
+    /// Walks the rows before a place, nearest first.
     pub fn rows_before(&self, place: RowKey) -> impl Iterator<Item = &Row> {
         self.rows.before(place).rev().map(Arc::as_ref)
     }
 
-    /// Walks the rows that stand after a place, nearest first.
+    /// Walks the rows after a place, nearest first.
     pub fn rows_after(&self, place: RowKey) -> impl Iterator<Item = &Row> {
         self.rows.after(place).map(Arc::as_ref)
     }

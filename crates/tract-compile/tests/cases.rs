@@ -30,7 +30,7 @@ fn revert_head_restores() {
     for step in steps {
         let done = step(&mut history, a, b);
         assert_ne!(history.compile().view_id(), before.view_id());
-        let revert = history.revert(done).expect("the head can be taken back");
+        let revert = history.revert(done).expect("the head can be reverted");
         assert_eq!(history.compile().view_id(), before.view_id());
         assert_eq!(said(&history.cold(Some(revert))).rows, said(&before).rows);
     }
@@ -89,7 +89,7 @@ fn skip_trimmed_history_is_bounded() {
     let mut history = History::over(counting.clone());
     let mut slots = Vec::new();
     for n in 0..4000 {
-        slots.push(history.user(&format!("message {n} of a conversation that goes on and on")));
+        slots.push(history.user(&format!("message {n} of a conversation that is very long")));
         if n >= WINDOW {
             history.annotate(&[slots[n - WINDOW]], Priority::Skip);
         }
@@ -233,7 +233,7 @@ fn a_version_without_content_is_a_typed_error() {
     let refused = block_on(history.compiler.compile(history.head)).unwrap_err();
     assert!(matches!(refused, CompileError::NoContent { slot, .. } if slot == a), "{refused}");
     assert_eq!(refused.notes().len(), 1);
-    assert!(block_on(history.compiler.line(history.head)).is_ok(), "the line can go on");
+    assert!(block_on(history.compiler.line(history.head)).is_ok(), "the line can continue");
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn results_of_one_message_rejoin_only_while_they_touch() {
     history.edit(second, Content::tool_result("b", "two"));
     assert_eq!(joins(&history), Some(first), "an edit copies it");
     let summary = history.compress(&[first], "one result");
-    assert_eq!(joins(&history), None, "another row stands before it");
+    assert_eq!(joins(&history), None, "another row precedes it");
     history.revert(summary).unwrap();
     assert_eq!(joins(&history), Some(first));
 }

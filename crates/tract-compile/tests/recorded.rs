@@ -9,7 +9,7 @@ use common::{History, Snap, said};
 use serde_json::Value;
 use tract_core::{Body, CallRef, Content, Op, Part, Priority};
 
-/// The recordings: `TRACT_DATA`, else beside the workspace, else those of the repository, except
+/// The recordings: `TRACT_DATA`, else next to the workspace, else those of the repository, except
 /// in CI, which must have them all.
 fn trajectories() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

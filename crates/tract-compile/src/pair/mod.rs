@@ -1,4 +1,4 @@
-//! Pairing: every call gets one answer, and every answer stands where a provider accepts it.
+//! Pairing: every call gets one answer, and every answer is where a provider accepts it.
 //!
 //! History is kept as it happened, and a recording may be broken; a request may not. Pairing is
 //! therefore a law of compiling: it looks at the rows of a context, and says in which order they
@@ -18,7 +18,7 @@ use crate::compiled::Compiled;
 
 pub use rules::{Rules, Speaker, speaker};
 
-/// What to do with calls and results that do not stand as a provider wants them.
+/// What to do with calls and results that are not in the order a provider requires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pairing {
     /// Nothing: the rows as they are.
@@ -51,7 +51,7 @@ impl Pairing {
 pub enum Item<'a> {
     /// A message, as recorded.
     Message(&'a Message),
-    /// An answer that stands in for one that is missing or skipped.
+    /// A placeholder for an answer that is missing or skipped.
     StandIn(PlaceholderResult),
 }
 
@@ -64,7 +64,7 @@ pub struct PlaceholderResult {
     pub call_id: String,
     /// That call's tool.
     pub name: String,
-    /// The slot of the skipped result that it stands for; none when there is no result.
+    /// The slot of the skipped result that it replaces; none when there is no result.
     pub skipped: Option<CommitId>,
 }
 
@@ -176,9 +176,9 @@ impl fmt::Display for Repair {
 /// What goes out, in order, and how it differs from the rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PairedMessages<'a> {
-    /// Messages and stand-ins, in the order in which they go out.
+    /// Messages and placeholders, in the order in which they go out.
     pub items: Vec<Item<'a>>,
-    /// The steps taken; empty when the items are the messages as they stand.
+    /// The steps taken; empty when the items are the messages as they are.
     pub repairs: Vec<Repair>,
 }
 
@@ -201,10 +201,10 @@ fn first(repairs: &[Repair]) -> String {
 /// Puts calls and results in order by a provider's rules.
 ///
 /// # Behavior
-/// - `Keep` gives the messages as they stand; `Repair` puts right and lists; `Strict` refuses
+/// - `Keep` gives the messages as they are; `Repair` puts right and lists; `Strict` refuses
 ///   what repair would change.
 /// - Rows that satisfy the rules stay where they are: no repairs, same order.
-/// - A result stands right after its call, in call order; rows that came in the target's own form
+/// - A result is right after its call, in call order; rows that came in the target's own form
 ///   and already satisfy it stay as they came.
 /// - A call shown without a result is answered "not executed"; a skipped result keeps its place
 ///   as `"[skipped]"`.

@@ -154,7 +154,7 @@ fn staying(entries: &[PairEntry<'_>], rules: &Rules) -> HashSet<CommitId> {
             continue;
         }
         if rules.turns {
-            // Instructions stand apart, so they do not end a turn; those behind its last message
+            // Instructions are separate, so they do not end a turn; those behind its last message
             // are walked again below.
             while entries.get(at).is_some_and(|next| next.is_assistant() || next.is_system()) {
                 at += 1;

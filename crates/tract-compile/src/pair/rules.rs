@@ -9,15 +9,15 @@ pub struct Rules {
     /// The forms that are the provider's own: rows that came in one of them and satisfy the rules
     /// stay where they are.
     pub forms: Vec<&'static str>,
-    /// Neighbors of one role are one turn, instructions stand apart from it, and all results
-    /// stand in the turn right after the calls (Anthropic).
+    /// Neighbors of one role are one turn, instructions are outside of it, and all results are in
+    /// the turn right after the calls (Anthropic).
     pub turns: bool,
-    /// Results of the provider's own rows may stand anywhere after their call (Responses).
+    /// Results of the provider's own rows may be anywhere after their call (Responses).
     pub anywhere: bool,
 }
 
 impl Rules {
-    /// Makes rules by which results stand right after the message with their calls.
+    /// Makes rules by which results are right after the message with their calls.
     pub fn new(forms: impl IntoIterator<Item = &'static str>) -> Self {
         Self { forms: forms.into_iter().collect(), ..Self::default() }
     }
@@ -29,7 +29,7 @@ impl Rules {
         self
     }
 
-    /// Says that results of own rows may stand anywhere after their call.
+    /// Says that results of own rows may be anywhere after their call.
     #[must_use]
     pub fn anywhere(mut self) -> Self {
         self.anywhere = true;
@@ -47,7 +47,7 @@ impl Rules {
 pub enum Speaker {
     /// Instructions.
     System,
-    /// A person, or whoever stands for one.
+    /// A person, or a program that acts for one.
     User,
     /// The model.
     Assistant,

@@ -94,7 +94,7 @@ fn compiled(plans: &[Plan]) -> Compiled {
     Compiled::new(None, View::from_parts(rows, None, next), messages, Vec::new(), tokens, next)
 }
 
-/// The same items as rows of a context of their own: what stands in becomes a result.
+/// The same items as rows of a context of their own: a placeholder becomes a result.
 fn again(items: &[Item<'_>]) -> Compiled {
     let (mut rows, mut messages) = (Vec::new(), Vec::new());
     let mut moved: HashMap<CommitId, CommitId> = HashMap::new();

@@ -1,5 +1,5 @@
-//! Reads snapshots. Bytes that pass the checksum are our own, but whoever can write the store can
-//! make a checksum: nothing here trusts them.
+//! Reads snapshots. Bytes that pass the checksum are our own, but anyone who can write the store
+//! can make a checksum: nothing here trusts them.
 
 use std::collections::HashSet;
 use std::sync::Arc;

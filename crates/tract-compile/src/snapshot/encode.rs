@@ -9,7 +9,7 @@ use crate::fact::RowFact;
 use crate::state::State;
 use crate::view::Row;
 
-/// Words that stand once in a snapshot, however many rows bear them.
+/// Words that a snapshot contains once, however many rows use them.
 #[derive(Default)]
 struct Words<'a> {
     numbers: HashMap<&'a str, u64>,
@@ -142,7 +142,7 @@ fn main_row<'a>(
     }
 }
 
-/// 0 stands for no mark.
+/// 0 is no mark.
 fn priority_number(priority: Priority) -> u8 {
     match priority {
         Priority::Skip => 1,
@@ -163,7 +163,7 @@ fn row_ids(out: &mut Vec<u8>, row: &Row, places: &HashMap<CommitId, u64>) {
     }
 }
 
-/// A row that stands earlier in the same list is named by its place.
+/// A row earlier in the same list is named by its position.
 fn id_or_place(out: &mut Vec<u8>, id: CommitId, places: &HashMap<CommitId, u64>) {
     match places.get(&id) {
         Some(place) => integer(out, place + 1),

@@ -52,7 +52,7 @@ impl History {
         *self.view().get(slot).expect("the row is there")
     }
 
-    /// A record on the head: tools go on, the time is the number of the write.
+    /// A record on the head: tools stay in force, the time is the number of the write.
     pub fn record(&self, op: Op) -> CommitRecord {
         let mut record = CommitRecord::new(op, By::User);
         record.parents.extend(self.head);
@@ -87,7 +87,7 @@ impl History {
         if self.warm || snap != Snap::Never {
             let line = block_on(self.compiler.line(self.head)).expect("the head has a line");
             let mut line =
-                block_on(self.compiler.advance(&line, commits, blobs)).expect("it goes on");
+                block_on(self.compiler.advance(&line, commits, blobs)).expect("it continues");
             assert_eq!(line.view(), &view, "a line folds as `fold` does");
             batch.derived.extend(match snap {
                 Snap::Never => None,
