@@ -4,7 +4,7 @@ use tract_core::ToolError;
 use tract_hooks::wait;
 
 /// Runs work that blocks, on a thread of its own, so that the call's time limit and cancellation
-/// hold: when they do, nobody waits for the work any more, and what it still gives is dropped.
+/// hold: once either ends the call, the work is no longer waited for, and its result is dropped.
 ///
 /// ```
 /// use tract_tools::{ToolError, blocking, tool};

@@ -27,7 +27,7 @@ pub struct Budget {
     pub total_tokens: Option<u64>,
     /// Tool calls whose handler ran.
     pub calls: Option<u64>,
-    /// Millionths of whatever money the host counts in.
+    /// Millionths of the host's currency.
     pub cost_micros: Option<u64>,
 }
 
@@ -101,7 +101,7 @@ impl Budget {
         }
     }
 
-    /// In the order in which they are told.
+    /// In the order in which they are reported.
     fn limits(&self) -> [(Dimension, Option<u64>); 5] {
         [
             (Dimension::InputTokens, self.input_tokens),
@@ -226,7 +226,7 @@ impl Spent {
 ///
 /// # Behavior
 /// - A limit is exceeded when more than it was spent; to reach it is allowed.
-/// - Of several limits that are exceeded the first is told, in the order time, input, output,
+/// - Of several limits that are exceeded the first is reported, in the order time, input, output,
 ///   total, calls, cost.
 ///
 /// ```

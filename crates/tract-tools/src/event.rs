@@ -49,7 +49,7 @@ impl<T: EventType> Erased for T {
     }
 }
 
-/// An event. Cheap to clone; its JSON is made when somebody asks for it.
+/// An event. Cheap to clone; its JSON is made when it is asked for.
 #[derive(Clone, Debug)]
 pub struct Event(Arc<dyn Erased>);
 
@@ -74,7 +74,7 @@ impl Event {
         self.0.any().downcast_ref()
     }
 
-    /// Returns the value as any type, for whoever routes by [`TypeId`](std::any::TypeId).
+    /// Returns the value as any type, for code that routes by [`TypeId`](std::any::TypeId).
     pub fn as_any(&self) -> &(dyn Any + Send + Sync) {
         self.0.any()
     }

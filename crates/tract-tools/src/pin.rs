@@ -1,9 +1,9 @@
 //! Pinning: an approved tool is bound to the hash of its definition.
 //!
-//! A server may change what its tools say after somebody approved them. A [`Pin`] is the approval
-//! of one definition; it is stored as a document under `pins/`, and [`Pins`] tells of a definition
-//! whether it is still the one that was approved. [`PinGate`] is the policy that keeps calls of tools
-//! from running which the repository does not let through.
+//! A server may change what its tools say after they were approved. A [`Pin`] is the approval of
+//! one definition; it is stored as a document under `pins/`, and [`Pins`] tells of a definition
+//! whether it is still the one that was approved. [`PinGate`] is the policy that keeps calls of
+//! tools from running which the repository does not let through.
 
 mod gate;
 
@@ -144,7 +144,7 @@ impl Pin {
     }
 }
 
-/// How a definition stands to what was approved.
+/// How a definition relates to what was approved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApprovalStatus {
     /// It is the one that was approved.
@@ -156,7 +156,7 @@ pub enum ApprovalStatus {
         /// How they differ.
         changes: Vec<Change>,
     },
-    /// Nobody approved a tool of this name.
+    /// No tool of this name was approved.
     Unknown,
 }
 
@@ -179,9 +179,9 @@ pub enum PinPolicy {
     /// Only those that were approved and did not change.
     #[default]
     ApprovedOnly,
-    /// Also those that nobody approved yet: trust on first use.
+    /// Also those that were not approved yet: trust on first use.
     RefuseChanged,
-    /// All: standings are told, and nothing is refused.
+    /// All: the status is reported, and nothing is refused.
     TellOnly,
 }
 
@@ -230,24 +230,24 @@ impl PinPolicy {
             .find(|policy| policy.as_str() == word)
     }
 
-    /// Returns why a tool of this standing may not run; `None` when it may.
-    pub fn refusal(self, standing: &ApprovalStatus) -> Option<String> {
-        if self.allows(standing) {
+    /// Returns why a tool of this status may not run; `None` when it may.
+    pub fn refusal(self, status: &ApprovalStatus) -> Option<String> {
+        if self.allows(status) {
             return None;
         }
-        Some(match standing {
+        Some(match status {
             ApprovalStatus::Changed { changes, .. } => {
                 let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
                 format!("its definition changed since it was approved: {}", changes.join("; "))
             }
-            ApprovalStatus::Unknown => "nobody approved it yet".to_owned(),
+            ApprovalStatus::Unknown => "it is not approved yet".to_owned(),
             ApprovalStatus::Approved => "the policy refuses it".to_owned(),
         })
     }
 
-    /// Returns whether a tool of this standing may run.
-    pub fn allows(self, standing: &ApprovalStatus) -> bool {
-        match (self, standing) {
+    /// Returns whether a tool of this status may run.
+    pub fn allows(self, status: &ApprovalStatus) -> bool {
+        match (self, status) {
             (_, ApprovalStatus::Approved) | (Self::TellOnly, _) => true,
             (Self::RefuseChanged, ApprovalStatus::Unknown) => true,
             (Self::ApprovedOnly, ApprovalStatus::Unknown) | (_, ApprovalStatus::Changed { .. }) => {
@@ -287,8 +287,8 @@ impl Pins {
         self.0.values()
     }
 
-    /// Tells how a definition stands to what was approved. Key order, white space and the spelling
-    /// of numbers do not count, as they do not in its hash.
+    /// Returns how a definition relates to what was approved. Key order, white space and the
+    /// spelling of numbers do not count, as they do not in its hash.
     pub fn status_of(&self, server: &str, definition: &ToolSchema) -> ApprovalStatus {
         let Some(pin) = self.get(server, definition.name()) else { return ApprovalStatus::Unknown };
         if pin.tool_id() == definition.id() {

@@ -34,7 +34,7 @@ impl TurnQueue {
         self.holder.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns who is let in now.
+    /// Returns the present holder.
     pub(crate) fn holder(&self) -> Option<String> {
         self.lock().as_ref().map(|(_, by)| by.clone())
     }
@@ -44,8 +44,8 @@ impl TurnQueue {
         self.lock().as_ref().is_some_and(|(current, _)| *current == number)
     }
 
-    /// Waits to be let in. A wait that ends by time or cancellation leaves its place, and returns
-    /// who is in.
+    /// Waits for its turn. A wait that ends by time or cancellation leaves the queue, and returns
+    /// the holder.
     pub(crate) async fn enter(
         self: &Arc<Self>,
         by: String,

@@ -117,8 +117,8 @@ impl Registered {
     }
 
     /// Returns what it promises about its effects: what the callable says, else the definition's
-    /// own hints. A definition that hints at destruction counts as destructive whatever the callable
-    /// says: hints can only restrict.
+    /// own hints. A definition that hints at destruction counts as destructive even if the callable
+    /// denies it: hints can only restrict.
     pub fn traits(&self) -> ToolTraits {
         self.traits
     }

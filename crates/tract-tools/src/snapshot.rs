@@ -4,7 +4,7 @@ use std::any::Any;
 use std::error::Error;
 use std::fmt;
 
-/// An error of whoever the host lends: a session, a resource, a journal.
+/// An error of what the host lends: a session, a resource, a journal.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
 /// What a [`Snapshot`] has taken down. Only who made it can read it.
@@ -21,7 +21,7 @@ impl SavedState {
     /// Takes out what was taken down.
     ///
     /// # Errors
-    /// When it is of another type: somebody else made it.
+    /// When it is of another type: another [`Snapshot`] made it.
     pub fn take<T: 'static>(self) -> Result<T, BoxError> {
         match self.0.downcast::<T>() {
             Ok(state) => Ok(*state),
@@ -46,7 +46,7 @@ impl fmt::Debug for SavedState {
 /// - [`snapshot`](Self::snapshot) is cheap: it is made before every call that may change
 ///   something. Persistent structures and logs of what to undo are; copies are not.
 /// - [`restore`](Self::restore) makes the state equal to what it was when the snapshot was made,
-///   except for what is a log and says so: it keeps what failed calls have told.
+///   except for what is a log and says so: it keeps the events of failed calls.
 /// - Snapshots of one call are restored in the reverse order of their making.
 /// - Of the turns that share a state, one works at a time: to restore it would also undo what
 ///   another turn did meanwhile.
@@ -85,13 +85,13 @@ pub trait Snapshot: Send + Sync {
         std::ptr::from_ref(self).cast::<()>().addr()
     }
 
-    /// Takes down what stands now.
+    /// Takes a snapshot of the state now.
     ///
     /// # Errors
     /// When it cannot; the call is then not run.
     fn snapshot(&self) -> Result<SavedState, BoxError>;
 
-    /// Puts back what stood then.
+    /// Restores the state of that time.
     ///
     /// # Errors
     /// When it cannot; the state is then unknown, and the turn ends.

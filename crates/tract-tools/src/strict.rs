@@ -90,7 +90,10 @@ mod tests {
         for (tool, wrong) in cases() {
             let (name, tool): (_, Arc<dyn DynTool>) = (tool.0, Arc::new(tool));
             let builder = || Registry::builder().dyn_tool(Arc::clone(&tool));
-            assert!(builder().build().is_ok(), "{name} is taken where nobody asked for it");
+            assert!(
+                builder().build().is_ok(),
+                "{name} is accepted where strictness was not asked for"
+            );
             match (builder().strict().build(), wrong) {
                 (Ok(_), None) => {}
                 (Err(error), Some(wrong)) => {

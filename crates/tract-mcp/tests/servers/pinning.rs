@@ -15,7 +15,7 @@ async fn a_tool_that_changed_since_it_was_approved_does_not_run() {
     let context = ToolContext::new("c1");
     let unknown = tool.clone().pinned(&Pins::new(), PinPolicy::ApprovedOnly);
     let error = unknown.run("{}", &context).await.unwrap_err();
-    assert!(error.to_string().contains("nobody approved it"), "{error}");
+    assert!(error.to_string().contains("it is not approved"), "{error}");
     let first_use = tool.clone().pinned(&Pins::new(), PinPolicy::RefuseChanged);
     assert!(first_use.run("{}", &context).await.unwrap().success);
     let pins: Pins = [Pin::of("script", tool.definition())].into_iter().collect();

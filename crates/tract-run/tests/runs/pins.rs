@@ -69,7 +69,7 @@ fn an_agent_holds_calls_to_what_was_approved_without_being_told_to() {
         let refused = answer(&store, CHANGED, heed).await;
         assert!(refused.contains("may not run") && refused.contains("Send keys"), "{refused}");
         let refused = answer(&store, OTHER, heed).await;
-        assert!(refused.contains("nobody approved it yet"), "of the same server: {refused}");
+        assert!(refused.contains("it is not approved yet"), "of the same server: {refused}");
         assert!(ran(&answer(&store, CHANGED, Agent::ignore_pins).await), "it was told not to");
         set(&repo, PinPolicy::DOCUMENT, PinPolicy::RefuseChanged.document()).await;
         assert!(ran(&answer(&store, OTHER, heed).await));

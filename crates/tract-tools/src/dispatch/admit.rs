@@ -37,7 +37,7 @@ impl Run<'_> {
         if let Err(refused) = self.allowed(call).await {
             return Some(*refused);
         }
-        // Policies, hooks and whoever decides have taken their time.
+        // Policies, hooks and decisions take time, so the deadline is checked again.
         if let Some(over) = self.turn_over(call) {
             return Some(over);
         }

@@ -9,7 +9,7 @@ use super::journal::CallKey;
 use super::outcome::{Outcome, ToolInvoked};
 use crate::event::Event;
 
-/// What waits for somebody to decide.
+/// Why a call waits for a decision, and what would run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Deferral {
@@ -43,9 +43,10 @@ pub struct CallAnswer {
     pub deferred: Option<Deferral>,
     /// The run that works on the call, when another one does: then it has no answer here.
     pub held: Option<String>,
-    /// What the call told and the session took in; of a failed one, what the log keeps is there.
+    /// The events that the call published and the session accepted; of a failed call, those that
+    /// the log keeps.
     pub events: Vec<Event>,
-    /// What is told of the call.
+    /// The event that reports the call.
     pub invoked: Arc<ToolInvoked>,
 }
 
@@ -83,7 +84,7 @@ pub struct Dispatched {
 }
 
 impl Dispatched {
-    /// Walks the answers that wait for somebody to decide.
+    /// Walks the answers that wait for a decision.
     pub fn deferred(&self) -> impl Iterator<Item = &CallAnswer> {
         self.answers.iter().filter(|answer| answer.deferred.is_some())
     }

@@ -119,7 +119,7 @@ impl Call {
         })
     }
 
-    /// Whether it may run beside others.
+    /// Whether it may run in parallel with others.
     pub(super) fn is_read_only(&self) -> bool {
         self.traits.read_only && self.hydrated.bound.is_some()
     }
@@ -151,8 +151,8 @@ impl Call {
     }
 }
 
-/// What the tool promises, as far as its definition does not warn: whoever made the callable may
-/// promise, whoever wrote the definition can only restrict.
+/// What the tool promises, as far as its definition does not warn: the callable may promise, the
+/// definition can only restrict.
 fn reliable(hydrated: &Hydrated) -> ToolTraits {
     let Some(tool) = &hydrated.tool else { return ToolTraits::new() };
     let mut traits = tool.traits();
@@ -241,7 +241,7 @@ impl CallOutcome {
         self
     }
 
-    /// Ends the turn because what the calls stand on is broken.
+    /// Ends the turn because the journal or the state that is to be restored is broken.
     pub(super) fn of_broken_host(
         call: &Call,
         stage: DispatchStage,

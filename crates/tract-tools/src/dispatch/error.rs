@@ -16,9 +16,9 @@ pub enum Cause {
     Cancelled,
     /// More was spent than may be.
     Budget(BudgetExceeded),
-    /// The tool said that nothing can go on.
+    /// The tool said that the evaluation cannot continue.
     Tool,
-    /// What the calls stand on is broken: the journal, or the state that is to be put back.
+    /// The journal, or the state that is to be restored, is broken.
     Host,
 }
 
@@ -29,7 +29,7 @@ impl fmt::Display for Cause {
             Self::Cancelled => f.write_str("it was cancelled"),
             Self::Budget(exceeded) => exceeded.fmt(f),
             Self::Tool => f.write_str("the tool ended it"),
-            Self::Host => f.write_str("what it stands on is broken"),
+            Self::Host => f.write_str("the journal or the saved state is broken"),
         }
     }
 }
@@ -38,7 +38,7 @@ impl fmt::Display for Cause {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TurnError {
-    /// A tool asks for hidden sections of the prompt to be shown before it goes on.
+    /// A tool asks for hidden sections of the prompt to be shown before it continues.
     #[error("call {call_id:?} asks for sections to be shown: {}", sections.join(", "))]
     VisibilityExpansion {
         /// The provider's id of the call.
@@ -48,7 +48,7 @@ pub enum TurnError {
         /// Why.
         source: ToolError,
     },
-    /// The evaluation cannot go on.
+    /// The evaluation cannot continue.
     #[error("the evaluation ended with call {call_id:?}: {cause}")]
     Evaluation {
         /// The provider's id of the call.
@@ -97,7 +97,7 @@ impl TurnError {
                 notes.push("give the turn more time".to_owned());
             }
             Self::Evaluation { cause: Cause::Budget(_), .. } => {
-                notes.push("go on with a larger budget".to_owned());
+                notes.push("continue with a larger budget".to_owned());
             }
             Self::VisibilityExpansion { .. } => {
                 notes.push("show the sections and ask the model again".to_owned());

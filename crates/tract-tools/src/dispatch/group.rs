@@ -1,17 +1,17 @@
-//! Futures beside each other, a few at a time, without a runtime.
+//! Runs futures concurrently, a few at a time, without a runtime.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
-/// How many may run beside each other.
+/// How many may run concurrently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Permits {
     pub(super) all: usize,
     pub(super) of_one_tool: usize,
 }
 
-/// Work of a tool, which is told by its place.
+/// The work of one call; `tool` is the index of its tool.
 pub(super) struct Job<'a, T> {
     pub(super) tool: usize,
     pub(super) work: Pin<Box<dyn Future<Output = T> + Send + 'a>>,

@@ -1,4 +1,4 @@
-//! One run of a handler: within its time, until cancelled, and whatever it does.
+//! One run of a handler: within its time, until cancelled, and with panics caught.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};

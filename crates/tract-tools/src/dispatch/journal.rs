@@ -180,7 +180,7 @@ pub trait Journal: Send + Sync {
     /// Keeps the answer of a call that began. It may be written later, with what is written next.
     ///
     /// # Errors
-    /// When it cannot be kept; operators are told, and the turn continues.
+    /// When it cannot be kept; operators see it, and the turn continues.
     async fn finish(&self, call: &CallStart, answer: &Recorded) -> Result<(), BoxError> {
         let _ = (call, answer);
         Ok(())
@@ -209,7 +209,7 @@ pub struct Approval {
 }
 
 impl Approval {
-    /// Approves a call, by nobody in particular and for ever.
+    /// Approves a call, without a name and without an expiry.
     pub fn new(key: CallKey) -> Self {
         Self { key, by: None, expires_at_us: None }
     }

@@ -1,4 +1,4 @@
-//! How many handlers run at a time, whoever runs them.
+//! How many handlers run at a time, over all that run them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::future::Future;
@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 /// - Every call counts while its handler runs, one that runs alone in its turn too. A call that may
 ///   not run yet waits, as long as its turn may take, until it is cancelled; waiting is no part of
 ///   the time that its tool may take.
-/// - Whoever waits longest comes next, among those whose tool is not at its own limit.
+/// - The call that waits longest comes next, among those whose tool is not at its own limit.
 /// - A handler that runs an agent of its own counts while that agent works: give the inner agent
 ///   other limits, or they wait for each other.
 ///
@@ -38,7 +38,7 @@ struct State {
     running: usize,
     running_of: HashMap<String, usize>,
     waiting: VecDeque<Waiting>,
-    /// Those that may run, and have not been told yet.
+    /// Those that may run, and have not been polled since.
     granted: BTreeSet<u64>,
     next: u64,
 }
@@ -231,7 +231,7 @@ mod tests {
         assert!(poll(&mut last).is_none());
         drop(gone);
         drop(held);
-        assert_eq!(limits.running(), 1, "it is granted before it is told");
+        assert_eq!(limits.running(), 1, "it is granted before it is polled");
         drop(granted);
         let held = poll(&mut last);
         assert!(held.is_some());

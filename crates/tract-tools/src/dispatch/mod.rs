@@ -1,9 +1,9 @@
-//! Dispatch: from hydrated calls to one answer for each, whatever happens on the way.
+//! Dispatch: from hydrated calls to one answer for each, also when calls fail on the way.
 //!
-//! A call is a transaction. Before its handler runs, what stands is taken down; when it fails, by
-//! whatever way, it is put back; only what is a log keeps that it was tried. A failing tool never
-//! ends a turn: the model reads what went wrong. A turn ends early for few reasons ([`TurnError`]),
-//! and all of its calls are answered even so.
+//! A call is a transaction. Before its handler runs, state is snapshotted; if it fails for any
+//! reason, the snapshot is restored; only logs keep that it was tried. A failing tool never ends a
+//! turn: the model reads what went wrong. A turn ends early for few reasons ([`TurnError`]), and
+//! all of its calls are answered even so.
 
 mod admit;
 mod answer;
@@ -42,7 +42,7 @@ use crate::registry::Registry;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DispatchOptions {
-    /// How many read-only calls of a turn run beside each other; 8 by default, 1 is one after the
+    /// How many read-only calls of a turn run in parallel; 8 by default, 1 is one after the
     /// other. Calls that may change something always run alone in their turn. How many run at a
     /// time over all turns, [`DispatchLimits`] say.
     pub concurrent: usize,
@@ -79,7 +79,7 @@ impl DispatchOptions {
         Self::default()
     }
 
-    /// Sets how many read-only calls run beside each other, and how many of them of one tool.
+    /// Sets how many read-only calls run in parallel, and how many of them of one tool.
     #[must_use]
     pub fn concurrent(mut self, all: usize, of_one_tool: usize) -> Self {
         self.concurrent = all;
@@ -124,9 +124,9 @@ impl DispatchOptions {
 ///   replace its arguments nor defer it again.
 /// - The handler runs within its time and until cancelled; a panic is a failure. A handler that
 ///   blocks its thread is not interrupted; [`blocking`](crate::blocking) is for such work.
-/// - On every failure the session and all snapshotable resources go back to what they were. What
-///   was told before is rolled back with the state and kept by the log.
-/// - Read-only calls next to each other run beside each other; they are judged and settled one
+/// - On every failure the session and all snapshotable resources go back to what they were. Events
+///   that it published are rolled back with the state and kept by the log.
+/// - Neighboring read-only calls run in parallel; they are judged and settled one
 ///   after the other, so that the answers are those that they would give alone.
 /// - An error that ends the evaluation rolls back, answers its call, and the calls behind it as
 ///   not executed.

@@ -1,4 +1,4 @@
-//! How a call ended, and what is told of it.
+//! How a call ended, and the event that reports it.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub enum Outcome {
     Invalid,
     /// A policy or a hook forbids it.
     Denied,
-    /// Somebody has to decide first: it has no answer yet.
+    /// It waits for a decision: it has no answer yet.
     Deferred,
     /// It took longer than it may.
     TimedOut,
@@ -68,7 +68,7 @@ impl fmt::Display for Outcome {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum DispatchStage {
-    /// Whether the turn goes on at all: time, cancellation, budget.
+    /// Whether the turn continues at all: time, cancellation, budget.
     Turn,
     /// Its arguments could not be read.
     Parse,
@@ -86,15 +86,15 @@ pub enum DispatchStage {
     Approval,
     /// Its start could not be written down, or its earlier answer not be read.
     Journal,
-    /// What stood before could not be taken down.
+    /// The state before it could not be snapshotted.
     Snapshot,
     /// The tool itself.
     Handler,
     /// What was made for the call alone could not be closed.
     CleanUp,
-    /// What it told was not taken in.
+    /// The session did not accept its events.
     Commit,
-    /// What stood before could not be put back.
+    /// The state before it could not be restored.
     Restore,
 }
 
@@ -139,7 +139,7 @@ impl From<hydrate::Stage> for DispatchStage {
 }
 
 /// The event of every call, however it ended. It goes to the session's log, which no failure rolls
-/// back, and beside the answer to whoever commits the turn.
+/// back, and, with the answer, to the code that commits the turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ToolInvoked {

@@ -39,15 +39,16 @@ type AdmittedCall = (Call, Option<CallOutcome>);
 /// What running a call came to, before that is settled.
 struct RunOutcome<'a> {
     verdict: CallOutcome,
-    /// What all attempts have told.
+    /// The events of all attempts.
     events: Vec<Event>,
-    /// How many of them attempts have told that failed and were tried again.
+    /// How many of them are of attempts that failed and were tried again.
     lost: usize,
     before: Guard<'a>,
     attempts: u32,
 }
 
-/// Puts back what stood unless told otherwise, also when nobody waits for the turn any more.
+/// Restores the snapshot on drop, unless that was taken out: also when the future of the turn is
+/// dropped.
 struct Guard<'a> {
     turn: &'a Turn,
     scope: Option<Arc<CallScope>>,
@@ -160,7 +161,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Runs calls beside each other; one outcome for each of the group, none for those that do not
+    /// Runs calls in parallel; one outcome for each of the group, none for those that do not
     /// run or are behind one that ends the turn.
     async fn run_group(&self, group: &[AdmittedCall]) -> VecDeque<Option<RunOutcome<'a>>> {
         let options = &self.dispatcher.options;
@@ -187,8 +188,8 @@ impl<'a> Run<'a> {
         group.iter().map(place).collect()
     }
 
-    /// Runs the handler, again where that may help. Alone, it stands on a snapshot and what it
-    /// tells goes to the session at once.
+    /// Runs the handler, again where that may help. A call that runs alone has a snapshot, and its
+    /// events go to the session at once.
     async fn execute(&self, call: &Call, alone: bool) -> RunOutcome<'a> {
         let turn = self.turn;
         let mut executed = RunOutcome {
@@ -249,7 +250,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Waits until the handler may run, as long as the turn goes on.
+    /// Waits until the handler may run, as long as the turn continues.
     async fn permit(&self, call: &Call) -> Result<Option<Permit>, Box<CallOutcome>> {
         let Some(limits) = &self.dispatcher.limits else { return Ok(None) };
         let context = &self.turn.context;
@@ -300,7 +301,7 @@ impl<'a> Run<'a> {
         }
         let grace = self.dispatcher.options.grace;
         let ran = handler::run(bound, &context, bounds.limit(), &token, grace).await;
-        // Whatever the handler left running is told that nobody waits for it.
+        // Cancels what the handler left running.
         token.cancel();
         let (events, untaken) = scope.end();
         executed.before.scope = None;
@@ -325,12 +326,12 @@ impl<'a> Run<'a> {
         verdict
     }
 
-    /// Takes in what a call that ran has told, or puts back what stood before it.
+    /// Publishes the events of a call that ran, or restores the state before it.
     fn settle(&mut self, call: &Call, executed: RunOutcome<'_>, alone: bool) {
         let turn = self.turn;
         let RunOutcome { mut verdict, events, lost, before: mut guard, attempts } = executed;
         if !alone && turn.session.is_some() {
-            // Of attempts that failed only the log keeps what they told.
+            // Only the log keeps the events of failed attempts.
             let (failed, told) = events.split_at(lost.min(events.len()));
             if !failed.is_empty() {
                 let kept = state::snapshot(turn).and_then(|before| {
@@ -345,7 +346,8 @@ impl<'a> Run<'a> {
                     }
                 }
             }
-            // Told now, after what the calls before it have told, and on a snapshot as if alone.
+            // Published now, after the events of the calls before it, and with a snapshot as if it
+            // had run alone.
             match state::snapshot(turn) {
                 Ok(before) => guard.before = Some(before),
                 Err(error) => {
@@ -390,7 +392,7 @@ impl<'a> Run<'a> {
             let told = Arc::new(call.invoked(&verdict, attempts));
             match self.tell(&told) {
                 Ok(()) => {
-                    // It stands.
+                    // Done: the snapshot is not restored.
                     guard.before = None;
                     invoked = Some(told);
                     self.remember(call);
@@ -439,7 +441,7 @@ impl<'a> Run<'a> {
         if self.ended.is_none() {
             self.ended = verdict.ends;
         }
-        debug_assert!(guard.before.is_none(), "it stands, or was undone");
+        debug_assert!(guard.before.is_none(), "it is kept, or was undone");
     }
 
     fn tell(&self, invoked: &Arc<super::ToolInvoked>) -> Result<(), String> {

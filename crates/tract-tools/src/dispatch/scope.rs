@@ -73,8 +73,8 @@ impl CallScope {
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the attempt: what it was lent is of no use to anybody from here on. Returns what it
-    /// has told and whether that was taken in.
+    /// Ends the attempt: what it was lent cannot be used from here on. Returns its events, and why
+    /// they were not accepted.
     pub(super) fn end(&self) -> (Vec<Event>, Option<String>) {
         self.alive.store(false, Ordering::Release);
         let mut outbox = self.outbox();
@@ -90,15 +90,16 @@ impl CallScope {
     fn publish(&self, event: Event) -> Result<(), ToolError> {
         let mut outbox = self.outbox();
         if !self.alive.load(Ordering::Acquire) {
-            return Err(ToolError::other("the call is over, so nothing more can be told"));
+            return Err(ToolError::other("the call is over, so it cannot publish any more"));
         }
         if let Some(session) = &outbox.session {
             let taken = guarded(|| session.publish(&event));
             if let Err(error) = taken {
                 let text = format!("event {}: {error}", event.kind());
                 outbox.failed.get_or_insert_with(|| text.clone());
-                return Err(ToolError::other("the session did not take in what the tool told")
-                    .operator(text));
+                return Err(
+                    ToolError::other("the session did not accept the tool's event").operator(text)
+                );
             }
         }
         outbox.events.push(event);
@@ -125,8 +126,8 @@ pub trait CallContext {
     /// log keeps it.
     ///
     /// # Errors
-    /// [`ToolError::Other`] when it was not taken in; the call fails then, whatever the tool says.
-    /// Also outside of dispatch, and after the call is over.
+    /// [`ToolError::Other`] when it was not accepted; the call fails then, regardless of its own
+    /// result. Also outside of dispatch, and after the call is over.
     fn publish<T: EventType>(&self, event: T) -> Result<(), ToolError>;
 
     /// Returns the resources.

@@ -27,7 +27,7 @@ fn part(turn: &Turn, part: Part) -> Option<&dyn Snapshot> {
     })
 }
 
-/// Takes down what stands.
+/// Snapshots the state that calls of a turn may change.
 pub(super) fn snapshot(turn: &Turn) -> Result<TurnSnapshot, String> {
     let own = (0..turn.state.len()).map(Part::Own);
     let mut before = Vec::new();
@@ -41,7 +41,7 @@ pub(super) fn snapshot(turn: &Turn) -> Result<TurnSnapshot, String> {
     Ok(TurnSnapshot(before))
 }
 
-/// Puts back what stood, each part whether or not others fail.
+/// Restores a snapshot: each part, also when others fail.
 pub(super) fn restore(turn: &Turn, before: TurnSnapshot) -> Result<(), String> {
     let mut failed = Vec::new();
     for (which, saved) in before.0.into_iter().rev() {

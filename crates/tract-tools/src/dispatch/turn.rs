@@ -37,7 +37,7 @@ impl ReplySource {
 /// What the calls of one turn share: the state that they may change, and what bounds them.
 ///
 /// The [`ToolContext`] that it starts from brings cancellation, deadline, clock, progress, and
-/// whatever else the host lends to its tools by type; each call gets its own copy.
+/// all else that the host lends to its tools by type; each call gets its own copy.
 #[derive(Clone)]
 pub struct Turn {
     pub(super) context: ToolContext,

@@ -23,9 +23,10 @@ const SET_ID: u32 = 0o6000;
 ///
 /// # Behavior
 /// - Every step of a path is opened in the directory that the step before it gave, and symbolic
-///   links are not followed. So nothing leads out, also when somebody else moves directories or
+///   links are not followed. So nothing leads out, also when another process moves directories or
 ///   makes links at the same time.
-/// - A file is written beside its place and then moved there: it is the old one or the new one.
+/// - A file is written to a temporary name in its directory and then renamed: it is the old one or
+///   the new one.
 /// - What was changed through it is undone on [`restore`](Snapshot::restore), file by file, from
 ///   what was there before. A file that does not hold what was written through it is left alone: it
 ///   was changed since through another [view](Filesystem::view) or by another program.
@@ -439,7 +440,7 @@ impl Filesystem for DirectoryFs {
                 continue;
             }
             let path = directory.join(name);
-            // It may be gone by now.
+            // It may be gone already.
             let Some(status) = status(&at, &path)? else { continue };
             entries.extend(entry(&path, status));
         }

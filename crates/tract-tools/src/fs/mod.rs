@@ -196,7 +196,7 @@ pub trait Filesystem: Snapshot {
     /// Returns what is at a path; `None` when nothing is.
     ///
     /// # Errors
-    /// [`FsError`] when it cannot be told.
+    /// [`FsError`] when it cannot be read.
     fn entry(&self, path: &FsPath) -> Result<Option<Entry>, FsError>;
 
     /// Lists a directory, by name.

@@ -276,8 +276,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// A directory goes back to exactly what it was, whatever was done, snapshots inside of others
-    /// included.
+    /// A directory goes back to exactly what it was, after any changes, nested snapshots included.
     #[test]
     fn a_directory_goes_back_to_what_it_was(steps in steps()) {
         let directory = tempfile::tempdir().unwrap();

@@ -34,7 +34,7 @@ impl State {
     }
 }
 
-/// By what a [`State`] is told from others.
+/// What identifies a [`State`].
 #[derive(Clone, Copy, Debug)]
 pub(super) enum StateMark {
     Absent,

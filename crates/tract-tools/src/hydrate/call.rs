@@ -136,7 +136,7 @@ pub fn sent_in(calls: Vec<Call>, map: &RequestMap) -> Vec<Call> {
     calls.into_iter().map(known).collect()
 }
 
-/// Whatever calls can be taken from, in order. Blocks that a provider runs itself are no calls.
+/// What contains calls, in order. Blocks that a provider runs itself are no calls.
 pub trait IntoCalls {
     /// Returns the calls.
     fn into_calls(self) -> Vec<Call>;

@@ -23,7 +23,7 @@ use crate::panics::guarded;
 use crate::policy::{Decision, PolicyRequest};
 use crate::registry::{Lookup, NoSchema, Registered, Registry};
 
-/// How calls are read. Strict unless told otherwise.
+/// How calls are read. Strict by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HydrateOptions {
@@ -112,7 +112,7 @@ pub struct Hydrated {
     pub arguments: Option<Json>,
     /// What went wrong; empty when all went well.
     pub errors: Vec<StageError>,
-    /// Whether it may run: what the policies say, and approval for what nobody checked.
+    /// Whether it may run: what the policies say, and approval for what was not checked.
     pub decision: Decision,
     /// Where everything comes from.
     pub provenance: Provenance,

@@ -54,7 +54,7 @@ fn refused(text: &str, error: &serde_json::Error) -> StageError {
     match first {
         '`' => refusal.note("send the object alone, without a code fence"),
         '{' if error.is_eof() => refusal.note("the text ends before the object does"),
-        '{' if text.contains('\'') => refusal.note("strings stand in double quotes"),
+        '{' if text.contains('\'') => refusal.note("write strings in double quotes"),
         _ => refusal.note("send one JSON object that fits the tool's schema"),
     }
 }

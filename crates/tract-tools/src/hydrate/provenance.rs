@@ -78,9 +78,9 @@ pub struct Edit {
     /// The place in the arguments, for a coercion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// What stood there.
+    /// What was there.
     pub before: String,
-    /// What stands there now.
+    /// What is there now.
     pub after: String,
 }
 

@@ -7,7 +7,7 @@ use super::provenance::Repaired;
 use super::{Call, HydrateOptions, Hydrated, IntoCalls, Stage, StageError, hydrate_with};
 use crate::registry::Registry;
 
-/// What a repair is told.
+/// What a repair function gets.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RepairRequest<'a> {

@@ -46,7 +46,7 @@ fn unfenced(raw: &str) -> (usize, &str) {
     (lead + 3 + skipped, body.trim_end())
 }
 
-/// What stands open.
+/// A container that is not closed yet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Open {
     Object,
@@ -140,7 +140,7 @@ impl<'a> RepairPass<'a> {
         let mut end = None;
         while let Some((n, c)) = chars.next() {
             match c {
-                // A backslash and what it stands before stay as they are; only `\'` has no place
+                // A backslash and the character after it stay as they are; only `\'` has no place
                 // in a JSON string.
                 '\\' => match chars.next() {
                     Some((_, '\'')) if quote == '\'' => body.push('\''),

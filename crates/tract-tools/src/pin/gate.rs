@@ -8,9 +8,9 @@ use super::{ApprovalStatus, PinPolicy, Pins};
 use crate::policy::{Decision, Policy, PolicyRequest};
 use crate::registry::Registry;
 
-/// Refuses calls of tools that changed since they were approved, or that nobody approved, as the
-/// repository's policy has it. It knows the tools that it was told of; others it lets pass: they
-/// are the program's own.
+/// Refuses calls of tools that changed since they were approved, or that were not approved, as the
+/// repository's policy has it. It judges the tools that it guards; others pass: they are the
+/// program's own.
 ///
 /// ```
 /// use tract_core::ToolSchema;

@@ -1,4 +1,4 @@
-//! How a model is told to think while it plans. Guidance only: the tools are the same.
+//! Instructions on how to think while planning. Guidance only: the tools are the same.
 
 use crate::prompt::Section;
 use crate::session::SessionError;

@@ -73,7 +73,7 @@ impl fmt::Display for Decision {
     }
 }
 
-/// What a policy is told of a call: facts, never a handle.
+/// What a policy sees of a call: facts, never a handle.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct PolicyRequest<'a> {

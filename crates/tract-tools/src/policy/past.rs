@@ -15,7 +15,7 @@ pub struct PastCall {
 
 /// The calls of a conversation that succeeded, in order.
 ///
-/// Whoever takes a conversation up again puts in what its commits say.
+/// A program that resumes a conversation fills it from the commits.
 ///
 /// ```
 /// use tract_tools::policy::PastCalls;

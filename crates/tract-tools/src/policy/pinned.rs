@@ -1,4 +1,4 @@
-//! Only definitions that somebody approved.
+//! Lets only approved definitions run.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ impl Policy for PinRequired {
                 call.name
             )),
             (None, PinPolicy::ApprovedOnly) => {
-                Decision::deny(format!("nobody has approved the tool {:?} yet", call.name))
+                Decision::deny(format!("the tool {:?} is not approved yet", call.name))
             }
         }
     }

@@ -90,7 +90,7 @@ impl Bindings {
         self
     }
 
-    /// Shows sections in full, by their paths, with those that they stand in.
+    /// Shows sections in full, by their paths, with those that contain them.
     #[must_use]
     pub fn open<S: Into<String>>(mut self, paths: impl IntoIterator<Item = S>) -> Self {
         self.opened.extend(paths.into_iter().map(Into::into));

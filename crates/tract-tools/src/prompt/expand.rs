@@ -50,7 +50,7 @@ pub(crate) struct OpenParams {
 }
 
 /// Asks for all of the sections of which a rendered prompt shows a summary. It does not show them
-/// itself: it ends the turn, and whoever runs the turns renders the prompt again.
+/// itself: it ends the turn, and the code that runs the turns renders the prompt again.
 pub(crate) struct OpenSections {
     /// The sections that are shown as a summary at first.
     pub(crate) summarized: BTreeSet<String>,

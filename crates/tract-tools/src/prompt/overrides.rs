@@ -62,7 +62,7 @@ pub enum OverrideFault {
     /// What it replaces has changed since.
     #[error("it was written for {expected}, and the present one is {found}")]
     Stale {
-        /// The hash that it bears.
+        /// The hash that it names.
         expected: String,
         /// The present one.
         found: String,

@@ -15,7 +15,7 @@ use super::{Checked, Prompt, Visibility};
 use crate::policy::Policy;
 use crate::registry::{Registry, RegistryBuilder};
 
-/// Markdown has no headings below this level; sections further down stand on it too.
+/// Markdown has no headings below this level; deeper sections use it too.
 const HEADINGS: usize = 6;
 
 /// What a model gets: the instructions, and the tools of the sections that are shown.
@@ -41,7 +41,7 @@ impl RenderedPrompt {
         &self.text
     }
 
-    /// Returns the tools, in the order of the sections that they stand in.
+    /// Returns the tools, in the order of their sections.
     pub fn tools(&self) -> &[Arc<dyn DynTool>] {
         &self.tools
     }

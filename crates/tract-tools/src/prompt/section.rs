@@ -25,11 +25,11 @@ pub enum Visibility {
     /// All of it, with its tools and the sections below.
     #[default]
     Full,
-    /// Its summary alone, until somebody asks for the rest.
+    /// Its summary alone, until the rest is asked for.
     Summary,
 }
 
-/// A call and what it gives, as a prompt documents it and an override may tell it anew. Every
+/// A call and what it gives, as a prompt documents it and an override may replace it. Every
 /// [`ToolExample`](crate::ToolExample) is one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExampleText {
@@ -233,7 +233,7 @@ type Enabled = Arc<dyn Fn(&Bindings) -> bool + Send + Sync>;
 
 /// A part of a prompt: a title, a text, tools, and sections below it.
 ///
-/// In the text `${name}` stands for a field of the section's parameters, `$${` for `${` itself.
+/// In the text `${name}` is replaced by a field of the section's parameters, `$${` for `${` itself.
 /// White space that all lines begin with, and around the whole, is taken away.
 #[must_use]
 #[derive(Clone)]
@@ -317,7 +317,7 @@ impl Section {
         self
     }
 
-    /// Sets what is shown of it until somebody asks for all.
+    /// Sets what is shown of it until all is asked for.
     pub fn summary(mut self, text: impl Into<String>) -> Self {
         self.summary = Some(text.into());
         self.visibility = Visibility::Summary;
@@ -351,7 +351,7 @@ impl Section {
         self
     }
 
-    /// Keeps the texts of the tool that was added last as they are, whatever overrides say.
+    /// Keeps the texts of the tool that was added last as they are, regardless of overrides.
     pub fn tool_without_overrides(mut self) -> Self {
         if let Some(last) = self.tools.last_mut() {
             last.accepts_overrides = false;
@@ -371,7 +371,7 @@ impl Section {
         self
     }
 
-    /// Keeps its text and its tools as they are, whatever overrides say.
+    /// Keeps its text and its tools as they are, regardless of overrides.
     pub fn without_overrides(mut self) -> Self {
         self.accepts_overrides = false;
         self

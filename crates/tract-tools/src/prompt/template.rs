@@ -8,7 +8,7 @@ use tract_core::nearest;
 use super::error::{PromptFault, RenderError};
 use super::section::ParamsType;
 
-/// A text that was read: what stands as it is, and names of values.
+/// A parsed text: literal pieces, and names of values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Template {
     pub(crate) pieces: Vec<Piece>,

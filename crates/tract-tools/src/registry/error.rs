@@ -32,7 +32,7 @@ pub enum RegisterError {
         /// How many have it.
         count: usize,
     },
-    /// A tool has no schema, and nobody said that this is meant.
+    /// A tool has no schema, and this was not declared as intended.
     #[error("tool {name:?}: expected a schema of its arguments, found none")]
     NoSchema {
         /// The tool's name.

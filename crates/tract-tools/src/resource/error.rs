@@ -1,10 +1,10 @@
-//! Why a resource is not to be had.
+//! Why a resource is not available.
 
 use tract_core::ToolError;
 
 use crate::snapshot::BoxError;
 
-/// Why a resource is not to be had, or could not be closed.
+/// Why a resource is not available, or could not be closed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResourceError {

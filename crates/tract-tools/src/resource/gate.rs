@@ -1,4 +1,4 @@
-//! One maker at a time; a maker that asks again is told so, and does not wait for itself.
+//! One maker at a time; a maker that asks again gets an error, and does not wait for itself.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
@@ -18,7 +18,7 @@ impl Gate {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nobody else is inside; `None` when this very thread is.
+    /// Waits until no other thread is inside; `None` when this very thread is.
     pub(super) fn enter(&self) -> Option<GateGuard<'_>> {
         let me = std::thread::current().id();
         let mut inside = self.inside();

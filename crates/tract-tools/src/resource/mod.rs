@@ -111,7 +111,7 @@ impl Resources {
         Self { bindings, made: Mutex::new(made), making: Gate::default() }
     }
 
-    /// Returns the resource of a type, making it when nobody asked before.
+    /// Returns the resource of a type, making it when it is asked for first.
     ///
     /// # Errors
     /// [`ResourceError`]; of a type that is made for each call, [`ResourceError::NoCall`].
@@ -140,7 +140,7 @@ impl Resources {
     }
 
     /// Closes what was made, in the reverse order of its making, each whether or not others fail;
-    /// nothing is to be had afterwards. Returns what failed.
+    /// nothing is available afterwards. Returns what failed.
     pub fn close(&self) -> Vec<ResourceError> {
         close(&self.bindings, &self.made)
     }
@@ -299,7 +299,7 @@ impl<'a> Scope<'a> {
     /// Returns the resource of a type.
     ///
     /// # Errors
-    /// [`ResourceError`]; [`ResourceError::Cycle`] when it needs, by whatever way, the one that is
+    /// [`ResourceError`]; [`ResourceError::Cycle`] when it needs, directly or not, the one that is
     /// being made.
     pub fn get<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Arc<T>, ResourceError> {
         typed(self.resolve(TypeId::of::<T>(), type_name::<T>())?)
@@ -361,7 +361,7 @@ impl<'a> Scope<'a> {
         let instance = match made {
             Ok(Ok(instance)) => instance,
             Ok(Err(source)) => {
-                // What is wrong with the bindings is told as such, not as a provider's failure.
+                // What is wrong with the bindings is reported as such, not as a provider's failure.
                 return Err(match source.downcast::<ResourceError>() {
                     Ok(own) if !matches!(*own, ResourceError::Provider { .. }) => *own,
                     Ok(own) => ResourceError::Provider { name, source: own },
@@ -402,7 +402,7 @@ impl CallResources {
         Self { resources, made: Mutex::default() }
     }
 
-    /// Returns the resource of a type, making it when nobody asked before.
+    /// Returns the resource of a type, making it when it is asked for first.
     ///
     /// # Errors
     /// [`ResourceError`]; [`ResourceError::Closed`] when the call is over.

@@ -129,7 +129,7 @@ fn a_provider_that_goes_past_its_scope_is_told_and_does_not_hang() {
         .unwrap();
     *shared.lock().unwrap() = Some(Arc::clone(&resources));
     assert_eq!(resources.get::<B>().err().unwrap().code(), "resource_reentrant");
-    assert!(resources.get::<C>().is_ok(), "and others go on");
+    assert!(resources.get::<C>().is_ok(), "and others continue");
     shared.lock().unwrap().take();
 }
 

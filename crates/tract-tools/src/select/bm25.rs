@@ -12,7 +12,7 @@ use super::weights::WEIGHTS;
 pub struct Bm25;
 
 impl Bm25 {
-    /// The name that provenance bears.
+    /// The name in the provenance of its scores.
     pub const NAME: &'static str = "bm25";
 }
 

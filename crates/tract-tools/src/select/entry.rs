@@ -203,7 +203,7 @@ impl CatalogEntry {
         &self.tags
     }
 
-    /// Returns whether it may be chosen without further leave: it has a schema, nobody declared it
+    /// Returns whether it may be chosen without further leave: it has a schema, it was not declared
     /// unsafe, and the server that it comes from does not call it destructive.
     pub fn is_safe(&self) -> bool {
         self.parameters.is_some() && !self.declared_unsafe && !self.remote_says_destructive

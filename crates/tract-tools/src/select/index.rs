@@ -9,11 +9,11 @@ use super::words;
 
 type Term = u32;
 
-/// Tools by the words that they bear, for scorer `bm25`.
+/// Tools by the words that they contain, for scorer `bm25`.
 ///
 /// # Behavior
-/// - An index that was changed in place scores as one that was built anew from the same entries.
-/// - Tools stand in the order in which they were first added; a tool that is put again under its
+/// - An index that was changed in place scores as one that was built from the same entries.
+/// - Tools are in the order in which they were first added; a tool that is put again under its
 ///   id keeps its place.
 ///
 /// ```
@@ -21,7 +21,7 @@ type Term = u32;
 /// let tool = |name, says| CatalogEntry::new(name, name, says).parameters(r#"{"type":"object"}"#);
 /// let mut index = ToolIndex::new();
 /// index.insert(tool("get_weather", "Current weather in a city.")?);
-/// index.insert(tool("send_mail", "Sends a message to somebody.")?);
+/// index.insert(tool("send_mail", "Sends a message to a person.")?);
 /// let picked = index.pick("what is the weather in Oslo?", &PickOptions::new());
 /// assert_eq!(picked.candidates[0].name, "get_weather");
 /// index.remove("get_weather");

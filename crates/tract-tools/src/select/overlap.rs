@@ -1,4 +1,4 @@
-//! The share of the input's words that a tool bears.
+//! The share of the input's words that a tool contains.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use super::scorer::{OutOfTime, Score, Scorer, SelectionDeadline, WordMatch};
 use super::weights::Field;
 use super::words;
 
-/// The default scorer: which of the input's words stand in name, description and tags.
+/// The default scorer: which of the input's words are in name, description and tags.
 ///
 /// The score is the weight of the words found over the weight of all words of the input. A word
 /// found in the name weighs [`TokenOverlap::NAME`], elsewhere 1; words count once, in lower case;
@@ -16,7 +16,7 @@ use super::words;
 pub struct TokenOverlap;
 
 impl TokenOverlap {
-    /// What a word weighs that stands in the tool's name.
+    /// The weight of a word in the tool's name.
     pub const NAME: f64 = 2.0;
     /// What a short word weighs: most of those only join others.
     const SHORT: f64 = 0.5;

@@ -23,7 +23,7 @@ pub(crate) fn each_text(
     json.end()
 }
 
-/// What stands at a place of a schema.
+/// What a place of a schema contains.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Of {
     /// A schema, or what has schemas inside.
@@ -97,7 +97,7 @@ impl Visitor<'_> for Key {
     }
 }
 
-/// The name of a parameter, told to whoever listens.
+/// Passes the name of a parameter to a callback.
 struct Name<'a>(&'a mut dyn FnMut(Field, &str));
 
 impl<'de> DeserializeSeed<'de> for Name<'_> {

@@ -1,4 +1,4 @@
-//! The border of whoever tells how well a tool fits.
+//! The interface to scorers, which say how well a tool fits.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use tract_core::Clock;
 
 use super::entry::CatalogEntry;
 
-/// Until when a selection may go on.
+/// Until when a selection may continue.
 #[derive(Clone)]
 pub struct SelectionDeadline {
     clock: Arc<dyn Clock>,
@@ -80,7 +80,7 @@ impl Score {
 /// - Asks [`SelectionDeadline::check`] now and then, and ends when time is over. One that does not ask is
 ///   judged when it is done.
 pub trait Scorer: Send + Sync {
-    /// Returns the name that provenance bears.
+    /// Returns the name in the provenance of its scores.
     fn name(&self) -> &str;
 
     /// Scores tools.

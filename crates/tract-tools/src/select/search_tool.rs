@@ -49,7 +49,7 @@ pub struct FoundTool {
 }
 
 /// The tools that a conversation has loaded, by their ids in the index, in order of first sight: a
-/// slice of the session, so that it stands on the branch, forks with it and is taken back when the
+/// slice of the session, so that it belongs to the branch, forks with it and is restored when the
 /// search fails.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadedTools(pub Vec<String>);

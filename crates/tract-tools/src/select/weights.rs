@@ -1,6 +1,6 @@
 //! All numbers of the scorers, in one place.
 
-/// Where in a tool a word stands.
+/// Where in a tool a word is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
     Name,

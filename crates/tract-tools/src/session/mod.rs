@@ -1,9 +1,9 @@
 //! What tools remember between calls: typed slices that pure reducers change.
 //!
 //! An event is a value; what is published reaches every reducer that was registered for its type,
-//! each of which says what becomes of one slice. An event that nobody registered for is appended
-//! to the slice of its own type. State is restored when a call fails; logs are not. So one turn at a
-//! time works on a session ([`Session::hold`]).
+//! each of which says what becomes of one slice. An event without a registered reducer is appended
+//! to the slice of its own type. State is restored when a call fails; logs are not. So one turn at
+//! a time works on a session ([`Session::hold`]).
 //!
 //! ```
 //! use serde::{Deserialize, Serialize};
@@ -53,7 +53,7 @@ use self::slice::{Reducer, Slice, TypedReducer, UntypedItem};
 pub use self::snapshot::{SessionSnapshot, SliceDocument};
 use crate::queue::TurnQueue;
 
-/// What stands in slices, and what is published: a value with a lasting name.
+/// What slices contain, and what is published: a value with a lasting name.
 pub trait SessionItem: Clone + Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The name that its slice is kept under. It is part of what is stored, so it stays as it is
     /// when the type is renamed.
@@ -67,7 +67,7 @@ pub enum SlicePolicy {
     /// It is as it was before the call.
     #[default]
     State,
-    /// It keeps what was said: a log is not taken back.
+    /// It keeps its items: a log is not rolled back.
     Log,
 }
 
@@ -147,7 +147,7 @@ impl Session {
         Ok(())
     }
 
-    /// Says that the slice of a name is a log, whatever its type is.
+    /// Says that the slice of a name is a log, independent of its type.
     ///
     /// # Errors
     /// As [`log`](Self::log).

@@ -1,4 +1,4 @@
-//! What a reducer may say, and the reducers that everybody needs.
+//! What a reducer may say, and the common reducers.
 
 /// What becomes of a slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub fn replace_latest<T: Clone>(_: &[T], event: &T) -> SliceOp<T> {
     SliceOp::Replace(vec![event.clone()])
 }
 
-/// Puts the event in the place of the items with its key; it stands at the end then.
+/// Removes the items with the event's key, and appends the event.
 ///
 /// ```
 /// # use tract_tools::session::{upsert_by, SliceOp};

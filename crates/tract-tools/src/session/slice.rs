@@ -24,7 +24,7 @@ impl SessionItem for UntypedItem {
 pub(super) struct Slice {
     pub(super) policy: SlicePolicy,
     pub(super) items: Items,
-    /// Grows with every change, so that whoever stores it knows what is new.
+    /// Grows with every change, so that the code that stores it knows what is new.
     pub(super) revision: u64,
     of: TypeId,
     name: &'static str,

@@ -21,7 +21,7 @@ pub type Entry<'a> =
 
 /// A type whose values are calls: its fields are the arguments. Written by `#[tool]` on a struct.
 pub trait ToolInstance: DeserializeOwned + JsonSchema + Send + Sized + 'static {
-    /// Returns what is advertised beside the parameters.
+    /// Returns what is advertised in addition to the parameters.
     fn describe() -> ToolSpec;
 
     /// Runs the call.
@@ -187,6 +187,6 @@ pub trait Run: Sized {
 
 impl<T> Run for T {}
 
-/// What stands where a struct's own `run` is missing.
+/// Takes the place of a struct's own `run` where that is missing.
 #[derive(Debug)]
 pub struct Missing;

@@ -1,11 +1,10 @@
 //! From Rust to a tool: an async function, a struct, or [`Tool`](tract_core::Tool) by hand.
 //!
-//! The attribute [`tool`] makes a tool of a function (its parameters are the arguments) or
-//! of a struct (its fields are, and `async fn run(self, ..)` is its entry); [`tool_type`] derives
-//! what a type inside of arguments needs. Whoever writes a tool by hand takes [`Args`] as its
-//! parameters. All three advertise exactly what they parse: the schema is derived once, brought
-//! into [normal form](tract_schema::derive), and arguments are judged by it before they are
-//! deserialized.
+//! The attribute [`tool`] makes a tool of a function (its parameters are the arguments) or of a
+//! struct (its fields are, and `async fn run(self, ..)` is its entry); [`tool_type`] derives what a
+//! type inside of arguments needs. A tool written by hand takes [`Args`] as its parameters. All
+//! three advertise exactly what they parse: the schema is derived once, brought into [normal
+//! form](tract_schema::derive), and arguments are judged by it before they are deserialized.
 
 mod answer;
 mod args;

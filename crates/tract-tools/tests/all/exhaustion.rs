@@ -1,5 +1,5 @@
 //! Schemas and arguments that are small and ask for very much: each is answered within a bounded
-//! number of steps and a bounded amount of memory, whatever the schema says.
+//! number of steps and a bounded amount of memory, for any schema.
 
 use std::process::Command;
 

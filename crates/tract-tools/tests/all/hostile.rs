@@ -102,7 +102,7 @@ fn a_hundred_megabytes_are_an_error() {
     assert_eq!(hydrate_text(text.clone()).errors[0].code, "too_large");
     assert!(Definition::parse(&text).is_err());
     assert!(JsonSchema.compile(&text, &ValidateOptions::default()).is_err());
-    // Whoever allows that much gets an answer, too.
+    // A host that allows that much gets an answer, too.
     let allowed = options().arguments_bytes(usize::MAX);
     let limits = SchemaLimits { steps: 1 << 30, ..SchemaLimits::default() };
     let registry_of_more = registry_within(limits);

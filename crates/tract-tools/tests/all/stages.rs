@@ -114,7 +114,7 @@ fn no_arguments_at_all_mean_none() {
 fn one_is_given_for_each_call_in_order() {
     let registry = counting();
     let calls: Vec<Call> = (0..20)
-        .map(|n| Call::new(format!("c{n}"), if n % 2 == 0 { "count" } else { "nobody" }, "{}"))
+        .map(|n| Call::new(format!("c{n}"), if n % 2 == 0 { "count" } else { "absent" }, "{}"))
         .collect();
     let ids: Vec<String> = hydrate(calls, &registry).into_iter().map(|one| one.id).collect();
     assert_eq!(ids, (0..20).map(|n| format!("c{n}")).collect::<Vec<_>>());
@@ -227,7 +227,7 @@ fn a_repair_is_asked_once_and_what_it_gives_is_not_trusted() {
     let calls = vec![
         Call::new("c1", "count", "from 1 to 3"),
         Call::new("c2", "count", r#"{"from":1,"to":3}"#),
-        Call::new("c3", "nobody", "{"),
+        Call::new("c3", "absent", "{"),
     ];
     let mend = Mend(r#"{"from":1,"to":3}"#, AtomicUsize::new(0));
     let hydrated = block_on(hydrate_repairing(calls, &registry, &options, &mend));

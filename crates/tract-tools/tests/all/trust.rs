@@ -1,4 +1,4 @@
-//! What may run without being asked about: rules that hold whatever else a registry says.
+//! What may run without being asked about: rules that hold for every registry.
 
 use std::sync::Arc;
 
@@ -167,7 +167,7 @@ fn arguments_that_the_type_of_a_struct_tool_refuses_are_not_trusted() {
     assert!(one(r#"{"number":4}"#).is_trusted());
 }
 
-/// A validator that refuses all, and says what it was told.
+/// A validator that refuses all, and says what it got.
 struct Mine;
 
 impl SchemaCompiler for Mine {

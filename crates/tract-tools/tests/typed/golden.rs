@@ -13,7 +13,7 @@ fn check<P: ToolParams>(name: &str) {
         std::fs::write(&path, &found).expect("the golden file can be written");
     }
     let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(found, expected, "{name}: TRACT_BLESS=1 writes it anew");
+    assert_eq!(found, expected, "{name}: TRACT_BLESS=1 writes it again");
     assert_eq!(P::schema(), P::schema());
 }
 

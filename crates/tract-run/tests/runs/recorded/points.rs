@@ -31,7 +31,7 @@ pub(crate) enum Point {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Death {
     /// It goes no further; whoever drives it drops it.
-    Stands,
+    Stopped,
     /// The process aborts.
     Aborts,
 }
@@ -77,7 +77,7 @@ impl Life {
         if self.at == Some(place) {
             match self.death {
                 Death::Aborts => std::process::abort(),
-                Death::Stands => self.dead.store(true, Ordering::SeqCst),
+                Death::Stopped => self.dead.store(true, Ordering::SeqCst),
             }
         }
     }

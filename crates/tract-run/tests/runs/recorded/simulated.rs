@@ -244,7 +244,7 @@ impl Setting {
 
     /// One life to the end.
     pub(crate) async fn live_on(&self) -> Arc<Life> {
-        let life = Life::new(None, Death::Stands);
+        let life = Life::new(None, Death::Stopped);
         self.live(&life).await.expect("nobody kills it").unwrap();
         life
     }

@@ -187,8 +187,8 @@ fn dispatched(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// One answer for each call, always, in order; the state is that of the successes; and whether
-    /// calls ran beside each other cannot be told from either.
+    /// One answer for each call, always, in order; the state is that of the successes; and neither
+    /// shows whether calls ran in parallel.
     #[test]
     fn there_is_one_answer_for_each_call_in_order(
         calls in prop::collection::vec((0..4_usize, acts(), 0..20_u8), 0..12)

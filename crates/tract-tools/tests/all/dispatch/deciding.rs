@@ -106,7 +106,7 @@ fn a_tool_whose_definition_was_not_approved_does_not_run() {
     let done = block_on(dispatcher.run(&calls[..], &host.turn(&session)));
     assert_eq!(outcomes(&done), [Outcome::Succeeded, Outcome::Denied, Outcome::Denied]);
     assert!(done.answers[1].text.contains("is not the one that was approved"));
-    assert!(done.answers[2].text.contains("nobody has approved"));
+    assert!(done.answers[2].text.contains("is not approved yet"));
 }
 
 #[test]
@@ -300,7 +300,11 @@ fn only_idempotent_tools_are_tried_again_from_the_state_before() {
         assert_eq!(done.answers[0].invoked.attempts, attempts, "{name} {times}");
         let kept = usize::from(outcome == Outcome::Succeeded);
         if name != "look" {
-            assert_eq!(session.notes().len(), kept, "what failed attempts told is rolled back");
+            assert_eq!(
+                session.notes().len(),
+                kept,
+                "the events of failed attempts are rolled back"
+            );
             let told = session.log().iter().filter(|line| *line == "c1").count();
             assert_eq!(told, attempts as usize, "and kept by the log");
         }

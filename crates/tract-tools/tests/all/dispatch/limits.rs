@@ -14,7 +14,7 @@ use tract_tools::{
 
 use super::support::yield_once;
 
-/// Counts how many of it run at a time, until somebody opens it.
+/// Counts how many of it run at a time, until it is opened.
 #[derive(Clone, Default)]
 struct Gauge {
     running: Arc<AtomicUsize>,
@@ -138,7 +138,7 @@ fn waiting(context: ToolContext, then: impl Fn()) -> (Dispatched, usize) {
             open.store(false, Ordering::SeqCst);
         }
     });
-    assert_eq!(limits.running(), 0, "whoever gave up keeps nothing");
+    assert_eq!(limits.running(), 0, "a turn that gave up keeps nothing");
     (done.remove(1), gauge.ran.load(Ordering::SeqCst) - done[0].answers.len())
 }
 

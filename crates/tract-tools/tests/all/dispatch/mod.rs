@@ -1,6 +1,6 @@
 //! Dispatch: the table of failures, faults at every stage, order, and what policies and people say.
 
-// How calls that run beside each other answer, and that nothing else can be told from serial.
+// How calls that run in parallel answer: as if they had run one after the other.
 mod beside;
 // Policies, approvals, hooks, journals, budgets, retries.
 mod deciding;
@@ -14,7 +14,7 @@ mod lent;
 mod limits;
 // One row for each way in which a call ends.
 mod rows;
-// State that two turns share: a session, resources, whatever else is put back.
+// State that two turns share: a session, resources, all else that is restored.
 mod sessions;
 mod shared_state;
 pub(crate) mod support;

@@ -10,7 +10,7 @@ use tract_tools::dispatch::{
 use super::support::{Act, Host, TestSession, call, outcomes};
 
 /// Runs a call between two good ones and checks what holds for every failure: state is what the
-/// good ones made it, everybody is answered, the log knows of all, and the model reads no secret.
+/// good ones made it, all are answered, the log knows of all, and the model reads no secret.
 #[track_caller]
 fn between(host: &Host, middle: Call) -> Dispatched {
     let session = Arc::new(TestSession::new(host));
@@ -77,7 +77,7 @@ fn a_wish_to_see_more_ends_the_turn_as_it_is() {
 
 #[test]
 fn an_evaluation_error_ends_the_turn_as_it_is() {
-    let turn = row("act", &Act::Evaluation, Outcome::Failed, "nothing can go on");
+    let turn = row("act", &Act::Evaluation, Outcome::Failed, "nothing can continue");
     let Some(TurnError::Evaluation { cause: Cause::Tool, source, .. }) = turn.ended else {
         panic!("it was not passed on")
     };
@@ -136,7 +136,7 @@ fn a_success_is_kept_with_message_and_value() {
     assert_eq!((answer.invoked.stage, answer.invoked.attempts), (None, 1));
     assert_eq!(answer.events.len(), 1);
     assert!(answer.content().is_some());
-    assert!(answer.invoked.provenance.validated.is_some(), "what hydration did is told");
+    assert!(answer.invoked.provenance.validated.is_some(), "what hydration did is reported");
 }
 
 #[test]

@@ -75,7 +75,7 @@ impl EventType for Noted {
 pub(crate) struct Inner {
     /// STATE: put back when a call fails.
     pub(crate) notes: Vec<String>,
-    /// LOG: kept. What was told, and how calls ended.
+    /// LOG: kept. The events, and how calls ended.
     pub(crate) log: Vec<String>,
 }
 
@@ -176,7 +176,7 @@ pub(crate) enum Act {
     PerCall,
 }
 
-/// A tool that notes what it is called with, writes a file, and then does as it is told.
+/// A tool that notes what it is called with, writes a file, and then does what its arguments say.
 pub(crate) struct Scripted {
     pub(crate) name: &'static str,
     pub(crate) traits: ToolTraits,
@@ -190,7 +190,8 @@ pub(crate) struct Scripted {
 impl DynTool for Scripted {
     fn spec(&self) -> ToolSpec {
         let schema = r#"{"type":"object","properties":{"do":{"type":"string"}},"required":["do"]}"#;
-        let mut spec = ToolSpec::new(self.name, "Does as told.", schema).traits(self.traits);
+        let mut spec =
+            ToolSpec::new(self.name, "Does what its arguments say.", schema).traits(self.traits);
         spec.timeout = self.timeout;
         spec
     }
@@ -220,7 +221,7 @@ impl DynTool for Scripted {
             }
             Act::Validation => Err(ToolError::validation("expected another city").at("city")),
             Act::Expansion => Err(ToolError::visibility_expansion(["rules"], "show me the rules")),
-            Act::Evaluation => Err(ToolError::evaluation("nothing can go on")),
+            Act::Evaluation => Err(ToolError::evaluation("nothing can continue")),
             Act::Deadline => Err(ToolError::deadline_exceeded("no time left")),
             Act::Type => Err(ToolError::type_error("expected a number, found text")),
             Act::Other => {
@@ -271,7 +272,7 @@ pub(crate) async fn yield_once() {
 /// Made for each call.
 pub(crate) struct Lock;
 
-/// Everything that a turn stands on.
+/// Everything that a turn uses.
 pub(crate) struct Host {
     pub(crate) clock: ManualClock,
     pub(crate) token: CancellationToken,
