@@ -93,7 +93,7 @@ pub struct Agent {
     pub(crate) gate: Arc<Mutex<Option<Arc<PinGate>>>>,
     /// The calls that succeeded, for policies.
     pub(crate) past: Arc<Mutex<PastCalls>>,
-    /// Where this agent left the branch, and what of the session stands there.
+    /// Where this agent left the branch, and the part of the session that is stored there.
     pub(crate) known: Arc<Mutex<Option<(CommitId, Stored)>>>,
 }
 
@@ -108,8 +108,8 @@ impl fmt::Debug for Agent {
 }
 
 impl Agent {
-    /// Makes an agent that works on a branch with the tools of a registry. Calls are held to what
-    /// was approved in the repository, unless it is told to [`ignore_pins`](Self::ignore_pins).
+    /// Makes an agent that works on a branch with the tools of a registry. Calls are checked
+    /// against what was approved in the repository, except with [`ignore_pins`](Self::ignore_pins).
     pub fn new(repo: Repo, branch: RefName, model: Arc<dyn ChatModel>, tools: Registry) -> Self {
         let hooks = repo.hooks().clone();
         Self {
@@ -165,7 +165,7 @@ impl Agent {
     }
 
     /// Sets the instructions, and adds the tools of their sections to those of the registry. The
-    /// instructions and the tools that stand on the branch are kept as the prompt says now.
+    /// instructions and the tools that are on the branch are kept as the prompt says now.
     ///
     /// # Errors
     /// [`RegistryError`] when a tool of the prompt has the name of one in the registry.
@@ -297,14 +297,14 @@ impl Agent {
         self
     }
 
-    /// Sets whether the bytes of answers are kept beside their commits; they are by default.
+    /// Sets whether the bytes of answers are kept with their commits; they are by default.
     #[must_use]
     pub fn keep_raw(mut self, keep: bool) -> Self {
         self.keep_raw = keep;
         self
     }
 
-    /// Sets the token that ends the run: the model is not waited for, tools are told to stop, all
+    /// Sets the token that ends the run: the model is not waited for, tools are cancelled, all
     /// calls are answered, and what is done is committed.
     #[must_use]
     pub fn cancellation(mut self, token: CancellationToken) -> Self {
@@ -312,7 +312,7 @@ impl Agent {
         self
     }
 
-    /// Sets who is told of progress.
+    /// Sets what is called with progress.
     #[must_use]
     pub fn on_progress(mut self, tell: impl Fn(&Progress<'_>) + Send + Sync + 'static) -> Self {
         self.tell = Some(Arc::new(tell));

@@ -6,7 +6,7 @@ use tract_core::{Blob, By, Content, Draft, JsonText, Origin, ToolAnswer, ToolCal
 use tract_tools::dispatch::{CallAnswer, Recorded};
 
 /// Makes the message that answers a call. How it ended, how long it took and what only the operator
-/// reads stand in its origin; where its arguments come from in a blob that it keeps.
+/// reads are in its origin; where its arguments come from is in a blob that it keeps.
 pub(crate) fn draft(answer: &CallAnswer) -> serde_json::Result<Option<Draft>> {
     let Some(content) = answer.content() else { return Ok(None) };
     let invoked = &answer.invoked;
@@ -62,7 +62,7 @@ pub(crate) fn outcome_of(answer: &Recorded) -> &'static str {
     if answer.is_error { "failed" } else { "succeeded" }
 }
 
-/// Makes the answer to a call that nobody will run any more.
+/// Makes the answer to a call that will not run any more.
 pub(crate) fn given_up(call: &ToolCall, text: &str, outcome: &str) -> serde_json::Result<Draft> {
     let mut draft = Draft::new(Content::ToolResult(ToolAnswer {
         call_id: call.id.clone(),

@@ -1,4 +1,4 @@
-//! Why a run cannot go on.
+//! Why a run cannot continue.
 
 use tract_core::json::JsonError;
 use tract_core::{CommitId, ModelError};
@@ -9,7 +9,7 @@ use tract_tools::{RegistryError, SessionError};
 /// The result of a run.
 pub type Result<T, E = RunError> = std::result::Result<T, E>;
 
-/// Why a run cannot go on. What was committed before stays, and the branch can be resumed.
+/// Why a run cannot continue. What was committed before stays, and the branch can be resumed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -40,7 +40,7 @@ pub enum RunError {
     /// Something has no canonical JSON.
     #[error("expected JSON with a canonical form: {0}")]
     Canonical(#[from] JsonError),
-    /// What was approved cannot be read, so nobody knows what may run.
+    /// What was approved cannot be read, so it is unknown what may run.
     #[error("{name}: {error}")]
     Pins {
         /// The document.
@@ -52,7 +52,7 @@ pub enum RunError {
     /// There is nothing to answer on the branch.
     #[error("expected a message to answer on the branch, found none")]
     NothingToAnswer,
-    /// Calls wait until somebody has decided, so nothing can be said after them.
+    /// Calls wait for a decision, so nothing can be said after them.
     #[error("calls wait to be decided: {}", .pending.join(", "))]
     CallsWait {
         /// What waits, by name.
@@ -84,7 +84,7 @@ pub enum RunError {
         /// Why.
         why: String,
     },
-    /// What stands on the branch is not what a run has written.
+    /// What is on the branch is not what a run has written.
     #[error("expected {expected}, found something else in {commit}")]
     Unreadable {
         /// What should be there.

@@ -1,4 +1,4 @@
-//! The instructions and the tools that stand on the branch, kept as the prompt says.
+//! The instructions and the tools on the branch, kept as the prompt says.
 
 use tract_compile::Compiled;
 use tract_core::{By, CommitId, Content, Origin, ToolId, ToolSchema};

@@ -1,4 +1,4 @@
-//! What is written on the branch before calls take effect, and before somebody decides.
+//! What is written on the branch before calls take effect, and before a decision.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -115,7 +115,7 @@ impl OtherBranches {
         Ok(())
     }
 
-    /// Whether a call was started on another branch, and nobody knows what came of it.
+    /// Whether a call was started on another branch, and its outcome is unknown.
     pub(crate) fn is_unanswered(&self, call_id: &str) -> bool {
         self.started.contains(call_id) && !self.answered.contains(call_id)
     }
@@ -218,7 +218,7 @@ impl HistoryTail {
 pub(crate) struct Marked {
     /// Calls that have started.
     pub(crate) started: BTreeMap<String, CallKey>,
-    /// Calls that wait, or waited, for somebody to decide.
+    /// Calls that wait, or waited, for a decision.
     pub(crate) deferred: BTreeMap<String, CallKey>,
 }
 

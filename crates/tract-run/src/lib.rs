@@ -2,8 +2,9 @@
 //!
 //! A turn is: compile the head, ask the model, commit its reply, dispatch its calls, and commit all
 //! their answers in one durable write, with what the tools remember. [`Agent::run`] takes turns
-//! until the model has said all, a budget is spent, somebody has to decide, or it is cancelled.
-//! Nothing is kept beside the branch: another process that opens it goes on where this one stopped.
+//! until the model has said all, a budget is spent, a call waits for a decision, or it is
+//! cancelled. Nothing is kept outside of the branch: another process that opens it continues where
+//! this one stopped.
 #![forbid(unsafe_code)]
 
 mod agent;

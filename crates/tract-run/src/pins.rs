@@ -18,7 +18,7 @@ impl Agent {
         self
     }
 
-    /// Reads what was approved, as it stands now.
+    /// Reads what was approved, as it is now.
     pub(crate) async fn read_pins(&self) -> Result<()> {
         if !self.heeds_pins || self.registry().is_empty() {
             return Ok(());

@@ -1,11 +1,11 @@
-//! What is told while a run goes on.
+//! What is reported during a run.
 
 use tract_core::{CommitId, ReplyDelta};
 
 use crate::run::Stop;
 use crate::turn::AnsweredCall;
 
-/// Something that happened. Whoever is told must return soon: the run waits.
+/// Something that happened. The callback must return soon: the run waits.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Progress<'a> {
@@ -34,7 +34,7 @@ pub enum Progress<'a> {
     },
     /// A call was answered, and the answer is committed.
     Answered(&'a AnsweredCall),
-    /// A call waits until somebody has decided.
+    /// A call waits for a decision.
     Waiting {
         /// What it waits under.
         pending: &'a str,

@@ -1,4 +1,4 @@
-//! The loop: turns until there is a reason to stop, from wherever the branch stands.
+//! The loop: turns until there is a reason to stop, from any state of the branch.
 
 use std::sync::PoisonError;
 
@@ -17,13 +17,13 @@ use crate::progress::Progress;
 use crate::session::Stored;
 use crate::turn::{TurnDone, TurnEnd};
 
-/// Why a run stopped. The branch can be gone on with in every case.
+/// Why a run stopped. The branch can be continued in every case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stop {
     /// The model has said all.
     Answered,
-    /// Calls wait until somebody has decided; run again then.
+    /// Calls wait for a decision; run again after it.
     Waiting,
     /// The model was asked as often as it may be.
     Steps(u32),
@@ -88,7 +88,7 @@ pub struct Report {
     pub usage: Usage,
     /// Where the branch is.
     pub head: Option<CommitId>,
-    /// What waits until somebody has decided, by name.
+    /// The pending approvals, by name.
     pub pending: Vec<String>,
     /// The provider's word for why the last reply ended, where tract does not know it. Such a reply
     /// counts as whole.
@@ -97,13 +97,13 @@ pub struct Report {
 
 impl Agent {
     /// Takes turns until there is a reason to stop. What is said is committed first; without it,
-    /// the run goes on from where the branch stands.
+    /// the run continues from the branch as it is.
     ///
     /// # Behavior
     /// - Everything is on the branch: the message, the instructions and tools when they changed,
     ///   each reply, and each turn's answers in one durable write with the state of the tools.
     /// - Calls that an earlier process left open are answered first: those that had started as
-    ///   interrupted, those that somebody has approved by running them, others as
+    ///   interrupted, those that were approved by running them, others as
     ///   [`on_resume`](Self::on_resume) says.
     /// - All that it writes is one operation: one undo reverts it, but no effect of a tool.
     /// - One run at a time works on a [`Session`](tract_tools::Session): another one, on this branch
@@ -111,10 +111,10 @@ impl Agent {
     /// - Cancelled, it answers every call that was asked for, commits that, and stops.
     ///
     /// # Errors
-    /// [`RunError::Model`] when there is no answer, [`RunError::Session`] when another run keeps the
-    /// session, [`RunError::CallsWait`] when a message is to be
-    /// recorded while calls before it wait; what the store, a planner or a hook says. What was
-    /// committed stays, and a further run goes on from there.
+    /// [`RunError::Model`] when there is no answer, [`RunError::Session`] when another run keeps
+    /// the session, [`RunError::CallsWait`] when a message is to be recorded while calls before it
+    /// wait; what the store, a planner or a hook says. What was committed stays, and a further run
+    /// continues from there.
     pub async fn run(&self, said: Option<Draft>) -> Result<Report> {
         let hold = self.hold_session().await?;
         let agent = self.within_one_operation(&hold)?;
@@ -158,7 +158,7 @@ impl Agent {
         Ok(report)
     }
 
-    /// Takes one turn from where the branch stands: answers calls that are open, else asks the
+    /// Takes one turn from the branch as it is: answers calls that are open, else asks the
     /// model.
     ///
     /// # Errors
@@ -180,7 +180,7 @@ impl Agent {
         self.session.set_position(head);
     }
 
-    /// Knows what of the session stands on the branch, and puts the session to that.
+    /// Reads what the branch stores of the session, and sets the session to that.
     async fn load(&self) -> Result<Stored> {
         self.read_pins().await?;
         let head = self.repo.head_of(&self.branch).await?;
@@ -307,14 +307,14 @@ impl Agent {
         }
     }
 
-    /// Compiles what stands on the branch now.
+    /// Compiles the branch as it is now.
     pub(crate) async fn compile_head(&self) -> Result<Compiled> {
         let head = self.repo.head_of(&self.branch).await?;
         Ok(self.repo.compile(head).await?)
     }
 
-    /// Asks the model at what stands on the branch, where no calls are open; nothing when it is a
-    /// person's turn.
+    /// Asks the model for a reply to the branch as it is, where no calls are open; nothing when it
+    /// is a person's turn.
     async fn step(
         &self,
         stored: &mut Stored,
@@ -350,7 +350,7 @@ impl Agent {
 }
 
 /// Why a run stops where a reply without calls ended for this reason; nothing when the model only
-/// paused, and goes on where it is asked again with what it said.
+/// paused, and continues when it is asked again with what it said.
 fn stop_of(reason: Option<&str>) -> Option<Stop> {
     match reason {
         Some(PAUSED) => None,

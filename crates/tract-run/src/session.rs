@@ -20,7 +20,7 @@ use crate::error::{Result, RunError};
 /// What the origin of a slice's notes begins with; its name follows.
 const SLICE: &str = "session/";
 
-/// Slices that are not kept: what calls came to stands with their answers.
+/// Slices that are not kept: the answers of calls contain their outcome.
 pub(crate) const ELSEWHERE: [&str; 1] = ["tool_invoked"];
 
 #[derive(Serialize, Deserialize)]
@@ -35,7 +35,7 @@ struct EventNote {
     item: JsonText,
 }
 
-/// What of a session stands on a branch.
+/// What a branch stores of a session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stored {
     /// State, by name: the row that holds it, and what it says.
@@ -44,7 +44,7 @@ pub(crate) struct Stored {
     logs: BTreeMap<String, usize>,
 }
 
-/// What has to be written of a session, and what stands on the branch then.
+/// What has to be written of a session, and what the branch stores then.
 pub(crate) struct SessionWrites {
     pub(crate) requests: Vec<Request>,
     states: Vec<(usize, String, JsonText)>,
@@ -109,7 +109,7 @@ impl Stored {
                         continue;
                     }
                     let row = match known {
-                        // Compressed away or taken back: it begins anew.
+                        // Compressed or reverted: it starts again with a new row.
                         Some((row, _)) => {
                             let line = repo.line(repo.head_of(branch).await?).await?;
                             Some(*row).filter(|row| line.view().contains(*row))
@@ -155,7 +155,7 @@ impl Stored {
         self.logs.extend(unwritten.logs);
     }
 
-    /// Reads what stands at a head.
+    /// Reads what is stored at a head.
     pub(crate) async fn at(
         repo: &Repo,
         head: Option<CommitId>,
@@ -261,8 +261,8 @@ impl History {
         Ok(events)
     }
 
-    /// Slices whose rows lie under a summary: what was said is told shorter, what tools remember
-    /// is not forgotten. What was taken back is.
+    /// Slices whose rows lie under a summary: a summary shortens what was said, but what tools
+    /// remember is kept. What was reverted is not.
     async fn summarized(&self, repo: &Repo, line: &Line) -> Result<Vec<(CommitId, SliceNote)>> {
         let lost = |slot: &CommitId| self.rows.contains(slot) && !line.view().contains(*slot);
         let mut found = Vec::new();

@@ -42,7 +42,7 @@ pub enum TurnEnd {
     Said,
     /// All calls are answered: it is the model's turn.
     Called,
-    /// Some calls wait until somebody has decided.
+    /// Some calls wait for a decision.
     Waiting,
     /// It was cancelled; all calls that were asked for are answered.
     Cancelled,
@@ -64,7 +64,7 @@ pub struct TurnDone {
     pub usage: Option<Usage>,
     /// The calls that were answered, in order.
     pub answers: Vec<AnsweredCall>,
-    /// What waits until somebody has decided.
+    /// The pending approvals.
     pub pending: Vec<String>,
     /// How it ended.
     pub end: TurnEnd,

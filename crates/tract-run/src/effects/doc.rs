@@ -86,7 +86,7 @@ pub(super) enum CallState {
     Started,
     /// The run that started it ended without an answer: the tool may have run.
     Unknown {
-        /// The branches that were told so.
+        /// The branches on which that was recorded.
         told: Vec<String>,
     },
     /// The tool answered.

@@ -67,7 +67,7 @@ struct Inner {
     finished: BTreeMap<u32, Recorded>,
     /// Calls that are answered as interrupted.
     unknown: BTreeSet<u32>,
-    /// Branches that were told that a call was interrupted which has an answer now.
+    /// Branches that record a call as interrupted although it has an answer now.
     misled: BTreeMap<u32, BTreeSet<String>>,
     /// Calls that were started before and may be started again.
     again: BTreeSet<u32>,
@@ -336,8 +336,8 @@ impl Effects {
         inner.unknown.clear();
     }
 
-    /// Returns the other branches that were told that a call was interrupted which has an answer,
-    /// once.
+    /// Returns, once, the other branches that record a call as interrupted although it has an
+    /// answer.
     pub(crate) fn misled_branches(&self) -> BTreeMap<u32, BTreeSet<String>> {
         let mut misled = std::mem::take(&mut self.inner().misled);
         for branches in misled.values_mut() {

@@ -31,8 +31,8 @@ pub(crate) enum TakeOutcome {
     Cancelled,
 }
 
-/// How much later than its holder's clock says a lease has run out for certain, whatever this
-/// machine's clock says.
+/// How much later than its holder's clock says a lease counts as run out. Clocks of two machines
+/// may differ by that much, and a lease that is still held must not be taken.
 const SKEW_US: i64 = 300_000_000;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(10);

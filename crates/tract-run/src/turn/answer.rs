@@ -219,8 +219,8 @@ impl Agent {
         Ok(true)
     }
 
-    /// Gives other branches the answers of calls that they were told were interrupted: this run
-    /// had been taken for ended.
+    /// Gives other branches the answers of calls that they record as interrupted: this run had been
+    /// taken for ended.
     async fn correct(&self, effects: &Effects, answers: &BTreeMap<u32, Draft>) -> Result<()> {
         for (index, branches) in effects.misled_branches() {
             let Some(draft) = answers.get(&index) else { continue };

@@ -1,5 +1,5 @@
-//! A tool's effect happens once, as it was approved: whatever is forked, undone, resumed, or run at
-//! the same time.
+//! A tool's effect happens once, as it was approved: also when runs are forked, undone, resumed, or
+//! concurrent.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -350,7 +350,7 @@ fn arguments_that_a_handler_replaced_are_approved_once_and_run_as_shown() {
     });
 }
 
-/// A model whose provider was told to keep to the schema.
+/// A model whose provider was asked to enforce the schema.
 struct Strict(Arc<Script>, RequestTool);
 
 #[async_trait]
@@ -500,7 +500,7 @@ async fn taken_for_dead(repo: &Repo) {
     }
 }
 
-/// Pays once it is told to, and tells when it has begun.
+/// Pays once it is released, and signals when it has begun.
 struct PayLater {
     begun: Arc<AtomicUsize>,
     go: Arc<AtomicUsize>,

@@ -1,4 +1,4 @@
-//! A run that works on calls is waited for while it says that it lives, in whatever process it is.
+//! A run that works on calls is waited for while it renews its lease, in this process or another.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};

@@ -89,7 +89,7 @@ fn a_run_records_everything_it_does() {
             ]
         );
 
-        // What only operators read, and where arguments come from, stands with each answer.
+        // What only operators read, and where arguments come from, is kept with each answer.
         let head = repo.head_of(&main_branch()).await.unwrap().unwrap();
         let log = tract_engine::log(&repo, head, 99).await.unwrap();
         let answers: Vec<_> = log

@@ -1,8 +1,8 @@
-//! Agents that run, stop, are killed, and go on.
+//! Agents that run, stop, are killed, and continue.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
-// Pauses until somebody has decided, across restarts.
+// Pauses until a decision, across restarts.
 mod approval;
 // Recorded conversations through real clients, against a server on loopback.
 mod loopback;

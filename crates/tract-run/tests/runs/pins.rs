@@ -63,14 +63,14 @@ fn an_agent_holds_calls_to_what_was_approved_without_being_told_to() {
         let repo = repo_on(&store).await;
         let heed = |agent: Agent| agent;
         let ran = |said: &str| said.starts_with("tool: it ran");
-        assert!(ran(&answer(&store, PLAIN, heed).await), "nobody has said anything");
+        assert!(ran(&answer(&store, PLAIN, heed).await), "without pins and policy");
         trust(&repo, "files", PLAIN).await;
         assert!(ran(&answer(&store, PLAIN, heed).await), "it is what was approved");
         let refused = answer(&store, CHANGED, heed).await;
         assert!(refused.contains("may not run") && refused.contains("Send keys"), "{refused}");
         let refused = answer(&store, OTHER, heed).await;
         assert!(refused.contains("it is not approved yet"), "of the same server: {refused}");
-        assert!(ran(&answer(&store, CHANGED, Agent::ignore_pins).await), "it was told not to");
+        assert!(ran(&answer(&store, CHANGED, Agent::ignore_pins).await), "pins are ignored");
         set(&repo, PinPolicy::DOCUMENT, PinPolicy::RefuseChanged.document()).await;
         assert!(ran(&answer(&store, OTHER, heed).await));
         assert!(!ran(&answer(&store, CHANGED, heed).await));
@@ -110,6 +110,6 @@ fn what_was_approved_without_a_label_holds_for_servers_that_were_never_labeled()
         let heed = |agent: Agent| agent;
         assert!(answer(&store, PLAIN, heed).await.starts_with("tool: it ran"));
         assert!(answer(&store, CHANGED, heed).await.contains("Send keys"));
-        assert!(answer(&store, OTHER, heed).await.starts_with("tool: it ran"), "nobody knows it");
+        assert!(answer(&store, OTHER, heed).await.starts_with("tool: it ran"), "it is not guarded");
     });
 }

@@ -20,7 +20,7 @@ async fn dig() -> &'static str {
 
 /// Is of no section.
 #[tool(read_only)]
-async fn beside() -> &'static str {
+async fn probe() -> &'static str {
     "there"
 }
 
@@ -33,7 +33,7 @@ fn prompt() -> Prompt {
 }
 
 fn registry() -> Registry {
-    Registry::builder().tool(Beside).build().unwrap()
+    Registry::builder().tool(Probe).build().unwrap()
 }
 
 fn call(id: &str, name: &str, arguments: &str) -> Draft {
@@ -60,8 +60,8 @@ fn sections_that_the_model_opens_are_shown_and_stay_so() {
         let names = |place: usize| -> Vec<String> {
             asked[place].tools.iter().map(|tool| tool.name.clone()).collect()
         };
-        assert_eq!(names(0), ["look", "open_sections", "beside"]);
-        assert_eq!(names(2), ["look", "dig", "beside"]);
+        assert_eq!(names(0), ["look", "open_sections", "probe"]);
+        assert_eq!(names(2), ["look", "dig", "probe"]);
         let text = |place: usize| asked[place].messages[0].content.text();
         assert!(text(1).contains("There is more.") && !text(1).contains("Dig deep."));
         assert!(text(2).contains("Dig deep."), "{}", text(2));

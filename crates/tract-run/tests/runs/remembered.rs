@@ -62,10 +62,10 @@ fn slices_live_on_the_branch() {
         let (other, _) = session();
         load_session(&repo, Some(head), &other).await.unwrap();
         assert_eq!(other.latest::<Plan>(), Some(plan));
-        // A log keeps what a failed call has told.
+        // A log keeps the events of a failed call.
         assert_eq!(*other.all::<Seen>().unwrap(), [Seen("x".into()), Seen("y".into())]);
 
-        // One row for the plan, edited in place; a note for each event; how calls ended stands
+        // One row for the plan, edited in place; a note for each event; how calls ended is kept
         // with their answers alone.
         let log = tract_engine::log(&repo, head, 99).await.unwrap().commits;
         let of = |name: &str| -> Vec<&'static str> {
@@ -90,7 +90,7 @@ fn slices_live_on_the_branch() {
         let before = edited.unwrap().parent();
         load_session(&repo, before, &other).await.unwrap();
         assert_eq!(other.latest::<Plan>().unwrap().steps[0].status, StepStatus::Pending);
-        // A fork has its own, and another branch goes on with what it finds.
+        // A fork has its own, and another branch continues with what it finds.
         let fork = RefName::branch("fork").unwrap();
         repo.create_branch("fork", before.unwrap()).await.unwrap();
         let (forked, registry) = session();

@@ -165,7 +165,7 @@ fn an_answer_that_a_handler_changed_or_refused_is_no_reason_to_act_again() {
             }),
             ["tool: in short <c1 act>", "tool: rejected: a secret <c2! act>"],
         ),
-        // Somebody has looked at it, and it reads as it came.
+        // A handler approved it, and it reads as it came.
         (
             Hooks::new().on("look", |_: &ToolResultReceived| ToolResultAction::Approve),
             ["tool: effect 1 <c1 act>", "tool: effect 2 <c2 act>"],
@@ -177,7 +177,7 @@ fn an_answer_that_a_handler_changed_or_refused_is_no_reason_to_act_again() {
             let repo = repo_on(&store).await;
             let asked = acted(&repo.with_hooks(hooks), &world).await;
             assert_eq!(said(&messages(&repo).await)[2..4], answers);
-            // What the tools said is given again; here nobody changes it.
+            // What the tools said is given again; here no handler changes it.
             let again = run_again(&repo, "again", asked, &world).await;
             assert_eq!(again[2..4], ["tool: effect 1 <c1 act>", "tool: effect 2 <c2 act>"]);
             assert_eq!(world.0.load(Ordering::SeqCst), 2, "no effect is repeated");

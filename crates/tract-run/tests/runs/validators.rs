@@ -1,4 +1,4 @@
-//! The validator of an agent's registry judges calls, whatever tools the agent adds to it.
+//! The validator of an agent's registry judges calls, with all tools that the agent adds to it.
 
 use std::sync::{Arc, RwLock};
 

@@ -1,5 +1,5 @@
 //! Recorded conversations through the clients, against a server on loopback that says what was
-//! recorded, and only to whoever comes with the conversation so far.
+//! recorded, and only to requests that contain the conversation so far.
 
 mod processes;
 mod server;
@@ -110,7 +110,7 @@ fn a_wrong_request_is_refused() {
         let recordings = airline(4);
         for wire in Wire::ALL {
             let server = Server::start(recordings.clone(), false).await;
-            // The conversation of one recording, told to the server as that of another.
+            // The conversation of one recording, sent to the server as that of another.
             let model = client(wire, &server.url(1, wire), false);
             let setting = Setting::new(memory(), model, &recordings[0]);
             let life = Life::new(None, Death::Stopped);

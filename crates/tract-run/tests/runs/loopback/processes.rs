@@ -1,5 +1,5 @@
 //! The same in processes of their own, over a store in a file: each ends itself by aborting at a
-//! named point, and the next one goes on.
+//! named point, and the next one continues.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -145,8 +145,8 @@ fn a_life_in_a_process_of_its_own() {
     });
 }
 
-/// Runs the processes of a test beside the server.
-async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+/// Runs the processes of a test while the server runs.
+async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work).await.unwrap()
 }
 
@@ -160,7 +160,7 @@ fn processes_that_abort_at_random_points_are_gone_on_with() {
             let most = points(recording, Tools::Idempotent).len();
             let at: Vec<usize> = (0..3).map(|_| draws.below(most)).collect();
             let agent = Elsewhere::new(recording, place, &server, Tools::Idempotent);
-            let (agent, died) = beside(move || {
+            let (agent, died) = run_blocking(move || {
                 let died = at.into_iter().take_while(|at| !agent.live(Some(*at))).count();
                 assert!(agent.live(None), "the last life comes to the end");
                 (agent, died)
@@ -196,7 +196,7 @@ fn after_a_process_has_aborted_the_open_call_is_answered_as_what_became_of_it() 
                 let Some(at) = at.get(*seen % at.len().max(1)).copied() else { continue };
                 *seen += 1;
                 let agent = Elsewhere::new(recording, place, &server, Tools::Effects);
-                let agent = beside(move || {
+                let agent = run_blocking(move || {
                     assert!(!agent.live(Some(at)), "it ends at point {at}");
                     assert!(agent.live(None), "the next one comes to the end");
                     agent

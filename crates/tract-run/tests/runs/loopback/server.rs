@@ -1,4 +1,4 @@
-//! A server that says what was recorded, to whoever comes with the conversation so far.
+//! A server that says what was recorded, to requests that contain the conversation so far.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -210,7 +210,7 @@ fn tools_are(found: &[(String, Value)], recording: &Recording) -> Result<(), Str
             other => return Err(format!("expected {name} with {schema}, found {other:?}")),
         }
     }
-    // A tool that is called and that nobody recorded is known as well.
+    // A tool that is called without a recorded definition is known as well.
     let mut called = recording.said.iter().flat_map(|said| &said.calls);
     let mut known =
         |name: &str| recorded.contains_key(name) || called.any(|call| call.name == name);

@@ -1,4 +1,4 @@
-//! Killed at every point that there is, and gone on with: nothing depends on time.
+//! Killed at every point that there is, and continued: nothing depends on time.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ pub(crate) enum Lost {
     Nothing,
     /// The call of this reply, from 1, is answered as not executed.
     NotExecuted(usize),
-    /// Nobody knows what became of it; it had its effect so often.
+    /// Its outcome is unknown; it had its effect so often.
     Interrupted(usize, usize),
 }
 
-/// Every point of a life that nobody ends, and what is lost when it ends there.
+/// Every point of a life that is not ended, and what is lost when it ends there.
 pub(crate) fn points(recording: &Recording, tools: Tools) -> Vec<(Point, Lost)> {
     let (mut points, mut reply) = (Vec::new(), 0);
     for said in &recording.said {
@@ -61,7 +61,7 @@ pub(crate) fn points(recording: &Recording, tools: Tools) -> Vec<(Point, Lost)> 
             _ => {}
         }
     }
-    // Nobody answers what comes last.
+    // What comes last has no answer.
     if recording.said.last().is_some_and(|said| said.role != "assistant") {
         points.push((Point::Ask, Lost::Nothing));
     }
@@ -194,7 +194,7 @@ fn killed_at_any_point_what_may_run_again_is_as_it_was_recorded() {
     }
 }
 
-/// Draws numbers anew for each life.
+/// Draws new numbers for each life.
 pub(crate) struct Draws(pub(crate) u64);
 
 impl Draws {

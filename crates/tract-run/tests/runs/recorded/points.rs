@@ -27,16 +27,16 @@ pub(crate) enum Point {
     Acted,
 }
 
-/// What comes of whoever reaches the last point of its life.
+/// What happens at the last point of a life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Death {
-    /// It goes no further; whoever drives it drops it.
+    /// It goes no further; the test that drives it drops it.
     Stopped,
     /// The process aborts.
     Aborts,
 }
 
-/// One life: it ends at a point, counted from 0 over all kinds, or goes on to its end.
+/// One life: it ends at a point, counted from 0 over all kinds, or continues to its end.
 #[derive(Debug)]
 pub(crate) struct Life {
     at: Option<usize>,
@@ -64,7 +64,7 @@ impl Life {
         }
     }
 
-    /// Comes to a point where nothing can wait: whoever dies there stands at the next one.
+    /// Comes to a point where nothing can wait: a process that dies there stops at the next one.
     pub(crate) fn pass(&self, point: Point) {
         let place = {
             let mut reached = self.reached.lock().unwrap();
@@ -102,7 +102,7 @@ impl Life {
     }
 }
 
-/// Lets work go on until it is done, or its life has ended: then it is dropped where it stands.
+/// Polls work until it is done, or its life has ended: then it is dropped where it is.
 pub(crate) async fn lived<F: Future>(life: &Life, work: F) -> Option<F::Output> {
     let mut work = std::pin::pin!(work);
     std::future::poll_fn(|task| match work.as_mut().poll(task) {

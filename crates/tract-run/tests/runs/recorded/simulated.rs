@@ -22,7 +22,7 @@ use crate::support::{main_branch, messages, repo_on};
 /// What the model's refusal says after the last recorded word.
 pub(crate) const AT_ITS_END: &str = "the recording is at its end";
 
-/// Says the n-th recorded reply when n are in the context: so it goes on after a restart.
+/// Says the n-th recorded reply when n are in the context: so it continues after a restart.
 pub(crate) struct Model(pub(crate) Arc<Recording>);
 
 #[async_trait]
@@ -74,7 +74,7 @@ impl ChatModel for Heard {
     }
 }
 
-/// What tools have done to the world; it outlives whoever did it.
+/// What tools have done to the world; it outlives the process.
 #[derive(Debug)]
 pub(crate) enum World {
     Here(Mutex<Vec<String>>),
@@ -236,7 +236,7 @@ impl Setting {
             .on_resume(self.on_resume)
     }
 
-    /// One life from wherever the branch stands. Nothing when it was killed.
+    /// One life, from the branch as it is. Nothing when it was killed.
     pub(crate) async fn live(&self, life: &Arc<Life>) -> Option<Result<(), RunError>> {
         let agent = self.agent(life).await;
         super::points::lived(life, drive(&agent, &self.recording, life)).await
@@ -245,7 +245,7 @@ impl Setting {
     /// One life to the end.
     pub(crate) async fn live_on(&self) -> Arc<Life> {
         let life = Life::new(None, Death::Stopped);
-        self.live(&life).await.expect("nobody kills it").unwrap();
+        self.live(&life).await.expect("it is not killed").unwrap();
         life
     }
 }
@@ -260,7 +260,7 @@ async fn drive(agent: &Agent, recording: &Recording, life: &Life) -> Result<(), 
     life.set_asked(count(&|role| role == "assistant"));
     let (said, users) = (count(&persons), count(&|role| role == "user"));
     let mut left = recording.said.iter().filter(|said| persons(&said.role)).skip(said).peekable();
-    // Nobody answers the last word of a person, or the last result.
+    // The last word of a person, or the last result, has no answer.
     let ended = |report: Result<Report, RunError>, last: bool| match report {
         Ok(report) => {
             assert_eq!(report.stop, Stop::Answered);
