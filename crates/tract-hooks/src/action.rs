@@ -2,13 +2,13 @@
 
 use tract_core::{Content, Part};
 
-/// What an action comes to for whoever asked.
+/// What an action means for its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ActionKind<'a> {
     /// No opinion: the next handler is asked.
     Pass,
-    /// Go on as asked.
+    /// Continue as asked.
     Go,
     /// Do not, for this reason.
     Stop(&'a str),
@@ -57,7 +57,7 @@ pub trait Action: Clone + Send + Sync + 'static {
 pub enum AnyAction {
     /// No opinion.
     Pass,
-    /// Go on as asked: commit, run, compile, compress or merge.
+    /// Continue as asked: commit, run, compile, compress or merge.
     Approve,
     /// Do not, for this reason. Of compiling and dispatching: refuse.
     Reject(String),
@@ -160,7 +160,7 @@ pub enum CommitAction {
     Edit(Content),
     /// Do not commit it, for this reason.
     Reject(String),
-    /// Leave it for somebody to decide, for this reason.
+    /// Leave it as a pending approval, for this reason.
     Defer(String),
 }
 
@@ -178,7 +178,7 @@ pub enum ToolResultAction {
     Summarize(Summarize),
     /// Do not commit it, for this reason.
     Reject(String),
-    /// Leave it for somebody to decide, for this reason.
+    /// Leave it as a pending approval, for this reason.
     Defer(String),
 }
 
@@ -197,7 +197,7 @@ pub struct Summarize {
     pub target_tokens: Option<u64>,
     /// What has to be kept.
     pub instructions: Option<String>,
-    /// Patterns (regular expressions): whatever of the text they match must stand in the summary.
+    /// Patterns (regular expressions): what they match of the text must be in the summary.
     pub must_keep: Vec<String>,
     /// Whether the summarizer sees the conversation, to keep what matters to it.
     pub with_context: bool,
@@ -221,7 +221,7 @@ impl Summarize {
         self
     }
 
-    /// Adds a pattern: whatever of the text it matches must stand in the summary.
+    /// Adds a pattern: what it matches of the text must be in the summary.
     #[must_use]
     pub fn must_keep(mut self, pattern: impl Into<String>) -> Self {
         self.must_keep.push(pattern.into());
@@ -254,7 +254,7 @@ pub enum DispatchAction {
     Replace(String),
     /// Do not run it; the model is answered with this reason.
     Refuse(String),
-    /// Leave it for somebody to decide, for this reason.
+    /// Leave it as a pending approval, for this reason.
     Defer(String),
 }
 
@@ -282,7 +282,7 @@ pub enum CompressAction {
     Edit(String),
     /// Do not compress, for this reason.
     Reject(String),
-    /// Leave it for somebody to decide, for this reason.
+    /// Leave it as a pending approval, for this reason.
     Defer(String),
 }
 
@@ -296,7 +296,7 @@ pub enum MergeAction {
     Approve,
     /// Do not merge, for this reason.
     Reject(String),
-    /// Leave it for somebody to decide, for this reason.
+    /// Leave it as a pending approval, for this reason.
     Defer(String),
 }
 

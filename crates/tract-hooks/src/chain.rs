@@ -37,14 +37,14 @@ pub trait AnyHandler: Send + Sync + 'static {
 /// - Handlers for the event are asked in the order in which they were added, then those for all
 ///   events in theirs.
 /// - The first that does not pass decides, and the others are not asked.
-/// - When nobody decides, the event is approved.
-/// - A name stands once for each event: adding another handler under it puts that one in the
+/// - When no handler decides, the event is approved.
+/// - A name is unique for each event: adding another handler under it puts that one in the
 ///   place of the first.
 /// - What a handler does itself does not ask handlers again.
 /// - A handler that panics, fails, takes longer than the time limit, or answers one event with the
-///   action of another decides nothing: what
-///   becomes of the event then is said by [`on_failure`](Self::on_failure), and every such failure
-///   is told with the decision. A closure that never ends is left to its own thread.
+///   action of another decides nothing: what becomes of the event then is said by
+///   [`on_failure`](Self::on_failure), and every such failure is reported with the decision. A
+///   closure that never ends is left to its own thread.
 #[derive(Clone, Default)]
 pub struct Hooks {
     chains: Option<Arc<stored::Chains>>,
@@ -71,9 +71,9 @@ pub struct UnknownHandler {
     pub event: &'static str,
 }
 
-/// How long a handler may take where nobody says otherwise.
+/// How long a handler may take by default.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
-/// How long a summary may take where nobody says otherwise.
+/// How long a summary may take by default.
 const SUMMARY_LIMIT: Duration = Duration::from_secs(120);
 
 pub(crate) mod stored {
@@ -238,7 +238,7 @@ impl Hooks {
         self.with(name, Run::Now(Arc::new(move |event| Ok(handler(event)))))
     }
 
-    /// Adds a handler that may fail; a failure is told with the decision, see
+    /// Adds a handler that may fail; a failure is reported with the decision, see
     /// [`on_failure`](Self::on_failure).
     ///
     /// ```
@@ -382,7 +382,7 @@ impl Hooks {
     }
 
     /// Sets how long a handler may take; 30 seconds by default. `None` lets closures run on the
-    /// thread of whoever asks them, for ever if they like.
+    /// caller's thread, without a limit.
     #[must_use]
     pub fn time_limit(mut self, limit: impl Into<Option<Duration>>) -> Self {
         self.chains_mut().time_limit = limit.into();
@@ -396,8 +396,8 @@ impl Hooks {
         self
     }
 
-    /// Sets the port that carries out [`Summarize`](crate::Summarize). It is polled by whoever
-    /// asks, who gives up waiting after a time: what blocks belongs on a thread of its own.
+    /// Sets the port that carries out [`Summarize`](crate::Summarize). It is polled by the caller,
+    /// who gives up waiting after a time: what blocks belongs on a thread of its own.
     #[must_use]
     pub fn summarizer(mut self, port: impl Summarizer + 'static) -> Self {
         self.chains_mut().summarizer = Some(Arc::new(port));
@@ -444,7 +444,7 @@ impl Hooks {
     /// Asks the handlers of an event.
     ///
     /// # Complexity
-    /// Some nanoseconds when nobody hears the event.
+    /// Some nanoseconds when no handler listens to the event.
     pub async fn decide<E: Event>(&self, event: &E) -> Decision<E::Action> {
         let Some(chains) = self.chains.as_ref().filter(|_| !nested::is_nested()) else {
             return Decision::without_handler(E::NAME);

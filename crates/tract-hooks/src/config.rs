@@ -8,7 +8,7 @@ use crate::action::Summarize;
 
 /// Which tool results are summarized automatically, and how.
 ///
-/// A tool that is listed is summarized whatever its size; others when they take strictly more
+/// A tool that is listed is summarized regardless of its size; others when they take strictly more
 /// tokens than the threshold; without a threshold none of the others.
 ///
 /// ```
@@ -34,7 +34,7 @@ pub struct ToolSummarization {
     /// How long a summary should be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_tokens: Option<u64>,
-    /// Patterns (regular expressions): whatever of a result they match must stand in its summary.
+    /// Patterns (regular expressions): what they match of a result must be in its summary.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub must_keep: Vec<String>,
     /// Whether the summarizer sees the conversation.
@@ -48,7 +48,7 @@ impl ToolSummarization {
         Self::default()
     }
 
-    /// Summarizes the results of a tool, whatever their size.
+    /// Summarizes the results of a tool, regardless of their size.
     #[must_use]
     pub fn tool(mut self, name: impl Into<String>, instructions: impl Into<String>) -> Self {
         self.instructions.insert(name.into(), instructions.into());
@@ -76,7 +76,7 @@ impl ToolSummarization {
         self
     }
 
-    /// Adds a pattern: whatever of a result it matches must stand in its summary.
+    /// Adds a pattern: what it matches of a result must be in its summary.
     #[must_use]
     pub fn must_keep(mut self, pattern: impl Into<String>) -> Self {
         self.must_keep.push(pattern.into());

@@ -7,7 +7,7 @@ use crate::action::{Action, ActionKind};
 
 /// What the chain decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "a decision that nobody looks at is carried out by nobody"]
+#[must_use = "a decision has no effect unless the caller carries it out"]
 pub struct Decision<A> {
     event: &'static str,
     action: A,
@@ -74,12 +74,12 @@ impl<A: Action> Decision<A> {
         self.event
     }
 
-    /// Returns the handlers that failed before somebody decided.
+    /// Returns the handlers that failed before the decision.
     pub fn failures(&self) -> &[HandlerFailure] {
         &self.failures
     }
 
-    /// Returns the answer; passing when nobody decided, which approves.
+    /// Returns the answer; passing when no handler decided, which approves.
     pub fn action(&self) -> &A {
         &self.action
     }
@@ -94,12 +94,12 @@ impl<A: Action> Decision<A> {
         self.by.as_deref()
     }
 
-    /// Settles what every write path carries out: to go on or not.
+    /// Settles what every write path carries out: to continue or not.
     ///
     /// # Errors
-    /// [`HookError::Rejected`] when the answer is not to go on, [`HookError::Unsupported`] when it
-    /// asks for something that has to be carried out first: see the
-    /// [crate's documentation](crate#what-is-carried-out).
+    /// [`HookError::Rejected`] when the answer is not to continue, [`HookError::Unsupported`] when
+    /// it asks for something that has to be carried out first: see the [crate's
+    /// documentation](crate#what-is-carried-out).
     pub fn settle(&self) -> Result<(), HookError> {
         let handler = || self.by().unwrap_or_default().to_owned();
         match self.action.kind() {
@@ -118,7 +118,7 @@ impl<A: Action> Decision<A> {
     }
 }
 
-/// Why an operation does not go on. Nothing was written.
+/// Why an operation does not continue. Nothing was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HookError {

@@ -1,4 +1,4 @@
-//! What handlers are told.
+//! The events that handlers get.
 
 use tract_core::{CommitId, Content, Draft, LogEntry, Op, Part, RefName, ToolCall, ToolTraits};
 
@@ -8,7 +8,8 @@ use crate::action::{
 };
 use crate::chain::stored::Stored;
 
-/// Something that handlers are asked about, or told of. The events are those of this crate.
+/// Something that handlers are asked about or that is reported to them. The events are those of
+/// this crate.
 pub trait Event: Stored + Clone + Send + Sync + 'static {
     /// The answers to it.
     type Action: Action;

@@ -25,8 +25,8 @@
 //!
 //! # What is carried out
 //! The write path carries out every answer: what an `Edit` or a `Summarize` replaces is kept with
-//! the commit, what is rejected with the decision's record, what is deferred as a document that
-//! somebody decides later. [`Decision::settle`] is for whoever can only go on or not: it answers
+//! the commit, what is rejected with the decision's record, what is deferred as a document for a
+//! later decision. [`Decision::settle`] is for callers that can only continue or not: it answers
 //! the rest with [`HookError::Unsupported`], so that none is accepted in silence.
 #![forbid(unsafe_code)]
 

@@ -1,15 +1,15 @@
-//! What a model is told when it summarizes. Every text can be replaced.
+//! What a model is asked to do when it summarizes. Every text can be replaced.
 
 use std::fmt::Write as _;
 
 /// For any text: says nothing of where it comes from.
 pub const SUMMARIZE: &str = "\
-You shorten texts that other programs will go on working with. Write down what the text \
+You shorten texts that other programs will continue to work with. Write down what the text \
 establishes, in plain sentences or short lines, in the language of the text. Keep names, numbers, \
 identifiers, paths and decisions exactly as they are written. Leave out repetition, politeness and \
 formatting. Add nothing that the text does not say. Answer with the shortened text alone.";
 
-/// For a conversation: what somebody needs who takes it over.
+/// For a conversation: what is needed to take it over.
 pub const SUMMARIZE_CONVERSATION: &str = "\
 You write the record of a conversation for an assistant that has to carry it on without having \
 read it. In this order, each only where there is something to say: what is wanted, what was \
@@ -25,12 +25,12 @@ the shortened output alone.";
 
 /// For several results at once.
 pub const SUMMARIZE_TOOL_RESULTS: &str = "\
-You shorten the outputs of tools for the assistant that called them. Each output stands under a \
+You shorten the outputs of tools for the assistant that called them. Each output is listed under a \
 number. For each, begin with the outcome, keep paths, identifiers, values and the text of errors \
 exactly, and drop bulk. Answer with a JSON array and nothing else: exactly one object for every \
 number, {\"number\": N, \"summary\": \"...\"}.";
 
-/// For what a tool gave back, by somebody who sees the conversation.
+/// For what a tool gave back, by a model that sees the conversation.
 pub const SUMMARIZE_RELEVANT: &str = "\
 You see a conversation and the output of a tool that was called in it. Write down what of the \
 output matters to the conversation from here on: answers to what was asked, facts that later steps \

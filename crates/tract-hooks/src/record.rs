@@ -13,7 +13,8 @@ pub struct DecisionRecord {
     pub event: String,
     /// What was decided: `pass`, `approve`, `edit`, `summarize`, `reject`, `defer`.
     pub action: String,
-    /// The handler or rule that decided; of a deferred operation whoever decided it later.
+    /// The handler or rule that decided; of a deferred operation the person or program that decided
+    /// it later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handler: Option<String>,
     /// Why.
@@ -37,10 +38,10 @@ pub struct DecisionRecord {
     /// Tokens of what was committed instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_after: Option<u64>,
-    /// What else is worth knowing, such as why a summary was not to be had.
+    /// What else is worth knowing, such as why a summary was not available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Handlers that failed before somebody decided.
+    /// Handlers that failed before the decision.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
     /// The deferred operation that this decides.

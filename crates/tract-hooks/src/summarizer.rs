@@ -1,4 +1,4 @@
-//! Summaries: by a model, and checked whoever wrote them.
+//! Summaries: by a model, and checked in any case.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -86,7 +86,7 @@ fn prompt_of(request: &SummaryRequest) -> String {
     let mut prompt =
         build_summarize_prompt(&text, request.target_tokens, request.instructions.as_deref());
     if !request.must_keep.is_empty() {
-        prompt.push_str("\n\nThese must stand in the summary exactly as they are:");
+        prompt.push_str("\n\nThe summary must contain these exactly as they are:");
         for text in &request.must_keep {
             let _ = write!(prompt, "\n- {text}");
         }
@@ -142,7 +142,7 @@ fn numbered(text: &str, count: usize) -> Result<Vec<String>, ModelError> {
         summary: String,
     }
     let wrong = |message: String| ModelError::InvalidReply { message, source: None };
-    // Models like to put a fence around what they were told to say alone.
+    // Models like to put a fence around what they were asked to say alone.
     let inside = match (text.find('['), text.rfind(']')) {
         (Some(from), Some(to)) if from < to => text.get(from..=to).unwrap_or(text),
         _ => text,
@@ -172,7 +172,7 @@ pub const SUMMARY_ATTEMPTS: usize = 3;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SummaryError {
-    /// There is nobody to ask.
+    /// There is no summarizer to ask.
     #[error("there is no summarizer")]
     NoSummarizer,
     /// There is no text in it.

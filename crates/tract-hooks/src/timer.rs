@@ -1,4 +1,4 @@
-//! A clock that wakes whoever waits, without a runtime: one thread for the whole process.
+//! A clock that wakes waiting tasks, without a runtime: one thread for the whole process.
 
 use std::collections::BTreeMap;
 use std::future::Future;

@@ -1,5 +1,5 @@
-//! Waiting for code that is not ours, without a runtime: for so long, whatever it does, and also
-//! when it blocks.
+//! Waiting for code that is not ours, without a runtime: for so long, even when it panics or
+//! blocks.
 
 use std::future::Future;
 use std::time::Duration;
@@ -31,8 +31,8 @@ pub async fn caught<F: Future>(future: F) -> Result<F::Output, String> {
     ask::caught(future).await
 }
 
-/// Runs what blocks on a thread of its own, so that whoever waits for it may stop to. What it does
-/// goes on then, and nobody hears of it.
+/// Runs what blocks on a thread of its own, so that the caller may stop waiting for it. It
+/// continues then, and its result is dropped.
 ///
 /// # Errors
 /// What it said when it panicked.

@@ -1,5 +1,5 @@
 //! Threads on which handlers run that may block: a handler that never ends costs one of them, and
-//! not whoever asked it.
+//! not its caller.
 
 use std::any::Any;
 use std::future::Future;

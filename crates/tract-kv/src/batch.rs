@@ -38,12 +38,13 @@ pub struct KvEntry {
 pub struct KvBatch {
     /// What keys must hold, or else nothing is written.
     pub requires: Vec<KvEntry>,
-    /// What keys become. Each key stands here once.
+    /// What keys become. Each key occurs here once.
     pub writes: Vec<KvEntry>,
 }
 
-/// Bytes of an encoded batch before its body: the body's length, the checksum of that, the
-/// checksum of the body. With a damaged length nobody could tell a torn tail from lost batches.
+/// Bytes of an encoded batch before its body: the body's length, the checksum of that, the checksum
+/// of the body. Without the checksum of the length, a damaged length would look like a torn tail,
+/// and batches would be lost unnoticed.
 const HEADER: usize = 24;
 
 impl KvBatch {

@@ -98,7 +98,7 @@ impl Scan {
     }
 }
 
-/// Takes one key and value of a scan, and says whether to go on.
+/// Takes one key and value of a scan, and says whether to continue.
 pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> StoreResult<ControlFlow<()>> + 'a;
 
 /// One consistent state of an engine: what other writers do after it was made does not show.
@@ -106,13 +106,13 @@ pub trait KvRead {
     /// Reads one value.
     ///
     /// # Errors
-    /// Whatever the engine's failure is.
+    /// The engine's failure.
     fn get(&self, space: Space, key: &[u8]) -> StoreResult<Option<Bytes>>;
 
     /// Calls `visit` for each key in the range, in order, until it says to break.
     ///
     /// # Errors
-    /// Whatever the engine's failure is, or the first error of `visit`.
+    /// The engine's failure, or the first error of `visit`.
     fn scan(&self, scan: &Scan, visit: &mut Visit<'_>) -> StoreResult<()>;
 }
 
@@ -126,7 +126,7 @@ impl<R: KvRead + ?Sized> KvRead for Arc<R> {
     }
 }
 
-/// Gives what joins a write, given what was written so far; `None` when nobody waits.
+/// Gives what joins a write, given what was written so far; `None` when no batch waits.
 pub type KvJoining<'a> = dyn FnMut(&dyn KvRead) -> Option<KvBatch> + 'a;
 
 /// When a write must have reached the disk.
@@ -166,7 +166,7 @@ pub trait KvEngine: Send + Sync + 'static {
     /// Takes a snapshot.
     ///
     /// # Errors
-    /// Whatever the engine's failure is.
+    /// The engine's failure.
     fn read(&self) -> StoreResult<Box<dyn KvRead + '_>>;
 
     /// Writes a batch, all of it or nothing, if every key holds what the batch requires; no other
@@ -180,7 +180,7 @@ pub trait KvEngine: Send + Sync + 'static {
 
     /// Does what [`write`](Self::write) does, and before the write is durable asks `joining` for
     /// another batch to become part of it, until there is none: its argument shows what has been
-    /// written so far. All of the batches are written, or none. By default nobody is asked.
+    /// written so far. All of the batches are written, or none. By default `joining` is not asked.
     ///
     /// # Errors
     /// Those of [`write`](Self::write).
@@ -201,7 +201,7 @@ pub trait KvEngine: Send + Sync + 'static {
     /// Returns how many bytes it takes on disk; 0 in memory.
     ///
     /// # Errors
-    /// Whatever the engine's failure is.
+    /// The engine's failure.
     fn disk_bytes(&self) -> StoreResult<u64> {
         Ok(0)
     }
@@ -209,17 +209,17 @@ pub trait KvEngine: Send + Sync + 'static {
     /// Checks the engine's own files.
     ///
     /// # Errors
-    /// Whatever the engine's failure is.
+    /// The engine's failure.
     fn check(&self) -> StoreResult<Vec<Damage>> {
         Ok(Vec::new())
     }
 
-    /// Puts a whole and durable copy beside the store, before that is brought from `format` to the
+    /// Puts a whole and durable copy next to the store, before that is brought from `format` to the
     /// next; a copy of that format that is there already is left as it is. By default there is
     /// none: each step of a migration is one write, so nothing is half done without it either.
     ///
     /// # Errors
-    /// Whatever the engine's failure is; then the store stays as it is.
+    /// The engine's failure; then the store stays as it is.
     fn keep_copy(&self, format: u32) -> StoreResult<()> {
         let _ = format;
         Ok(())
@@ -228,7 +228,7 @@ pub trait KvEngine: Send + Sync + 'static {
     /// Writes out what is held back and releases files and locks. The store calls nothing after it.
     ///
     /// # Errors
-    /// Whatever the engine's failure is.
+    /// The engine's failure.
     fn close(&self) -> StoreResult<()> {
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
 
-/// Makes a path absolute, so that it names the same place whatever the current folder becomes.
+/// Makes a path absolute, so that it names the same place when the current folder changes.
 ///
 /// # Errors
 /// `Invalid` when it is empty.

@@ -16,7 +16,7 @@
 //! | small | `d`, kind, place | derived row |
 //!
 //! Repository 0 is the store itself: `f` its format, `n` the number of the next repository,
-//! `r` and a name the number of that repository. Values bear a checksum unless a hash covers
+//! `r` and a name the number of that repository. Values have a checksum unless a hash covers
 //! them, they are empty, or (derived rows) their writer put one in.
 
 use super::{Scan, Space};

@@ -56,7 +56,7 @@ pub(super) fn says(version: u32) -> KvEntry {
 
 /// Brings a store to a format, which an empty one takes at once. Before the first step the engine
 /// keeps a copy of the store as it was. Each step and the version that it leads to are one write:
-/// who is killed in between goes on with the next one.
+/// a process that is killed in between continues with the next one.
 ///
 /// # Errors
 /// `TooNew` for a format beyond it, `NotAStore` for keys that are not a store's, `Unsupported`
@@ -84,7 +84,7 @@ pub fn migrate<E: KvEngine>(engine: &E, steps: &[KvStep], to: u32) -> StoreResul
                     return Err(StoreError::new(kind, E::NAME, "migrate", message));
                 };
                 if !copied {
-                    // An engine may let nobody read twice at once.
+                    // An engine may allow only one read at a time.
                     drop(read);
                     engine.keep_copy(from)?;
                     copied = true;
@@ -100,7 +100,7 @@ pub fn migrate<E: KvEngine>(engine: &E, steps: &[KvStep], to: u32) -> StoreResul
             }
         }
         drop(read);
-        // Where somebody else was faster, what there is now is looked at again.
+        // Where another process was faster, the loop reads again what is there now.
         match engine.write(&batch, Durability::Immediate)? {
             KvOutcome::Committed | KvOutcome::Conflict { .. } => {}
         }

@@ -52,7 +52,7 @@ impl<'a> Overlay<'a> {
         Mark(self.journal.len())
     }
 
-    /// Takes back what was staged since the mark.
+    /// Drops what was staged since the mark.
     pub(super) fn roll_back(&mut self, mark: Mark) {
         for Before { space, key, staged } in self.journal.drain(mark.0..).rev() {
             let map = &mut self.staged[space as usize];

@@ -344,7 +344,7 @@ impl View<'_> {
         })
     }
 
-    /// Returns the ids that stand first in keys and begin with a prefix.
+    /// Returns the ids that keys begin with and that begin with a prefix.
     fn heads(&self, prefix: &IdPrefix, scan: impl Fn(&[u8]) -> Scan) -> StoreResult<Vec<[u8; 32]>> {
         let whole = prefix.as_str().len().min(16) / 2;
         let (from, _) = prefix.range();

@@ -1,4 +1,4 @@
-//! Building anew what can be derived: indexes, places, counters, the tool index.
+//! Rebuilds what can be derived: indexes, places, counters, the tool index.
 
 use std::ops::ControlFlow;
 
@@ -16,7 +16,7 @@ use tract_core::refs::LogEntry;
 use tract_core::store::{LogQuery, StoreResult};
 
 impl<E: KvEngine> KvStore<E> {
-    /// Builds anew what is derived; objects, refs and their log stay as they are.
+    /// Rebuilds what is derived; objects, refs and their log stay as they are.
     pub(super) fn repair(&self, repo: &RepoName) -> StoreResult<()> {
         self.write("repair", |overlay| {
             let Some(repo) = read::repo_number(overlay, E::NAME, repo)? else { return Ok(()) };
@@ -30,7 +30,7 @@ impl<E: KvEngine> KvStore<E> {
     }
 }
 
-/// Returns the number of the next repository as it stands there, and what it should be, where
+/// Returns the number of the next repository as it is stored, and what it should be, where
 /// that is something else.
 pub(super) fn repo_count(read: &dyn KvRead) -> StoreResult<(Option<u32>, Option<u32>)> {
     let mut next = 1;

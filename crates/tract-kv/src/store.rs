@@ -118,7 +118,7 @@ impl<E: KvEngine> KvStore<E> {
         }
     }
 
-    /// Plans a write on a snapshot and writes it, again if somebody else came first.
+    /// Plans a write on a snapshot and writes it, again if another writer came first.
     pub(super) fn write<T>(
         &self,
         op: &'static str,
@@ -144,8 +144,8 @@ impl<E: KvEngine> KvStore<E> {
         Err(self.outrun(op))
     }
 
-    /// Writes a group, and with it those who join before it is durable; again if somebody else came
-    /// first.
+    /// Writes a group, and with it those who join before it is durable; again if another writer
+    /// came first.
     fn write_group(
         &self,
         recent: &Recent,
@@ -189,7 +189,8 @@ impl<E: KvEngine> KvStore<E> {
         self.error(StoreErrorKind::Busy, op, "other writers came first, again and again")
     }
 
-    /// Judges a failed write: unless the engine says that nothing was written, nobody knows.
+    /// Judges a failed write: unless the engine says that nothing was written, the outcome is
+    /// unknown.
     fn failed(&self, op: &'static str, error: StoreError) -> StoreError {
         use StoreErrorKind::{
             Busy, Corrupt, Full, Poisoned, ReadOnly, TooLarge, Unknown, Unsupported,

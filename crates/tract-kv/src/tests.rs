@@ -164,7 +164,7 @@ fn a_flipped_byte_anywhere_is_found() {
                 Some(at) => new_value[at] ^= 1,
             }
             if key.starts_with(b"\0") && at < key.len() {
-                continue; // another repository's name is not damage that can be told
+                continue; // another repository's name is not damage that can be detected
             }
             let mut damaged = map.clone();
             damaged.delete(space, &key);
@@ -174,7 +174,7 @@ fn a_flipped_byte_anywhere_is_found() {
             let Ok(store) = opened else { continue };
             let what = format!("{space:?} {key:?} byte {at}");
             match read_all(&store, &commits) {
-                // Derived rows bear their writer's checksum, which this test's rows lack.
+                // Derived rows have their writer's checksum, which this test's rows lack.
                 Ok(read) if read == truth => {
                     let derived = key.get(1) == Some(&b'd');
                     let found = store.check(&RepoName::default(), false);
@@ -351,7 +351,7 @@ fn newer_formats_and_foreign_keys_are_refused() {
     let error = KvStore::new(MemoryEngine::from(map)).unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::TooNew { found: FORMAT + 1, known: FORMAT });
     let mut map = snapshot(&engine);
-    map.put(Space::Log, "somebody".into(), "else".into());
+    map.put(Space::Log, "other".into(), "else".into());
     let error = KvStore::new(MemoryEngine::from(map)).unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::NotAStore);
 }
@@ -456,7 +456,7 @@ fn rival_handles_on_one_engine_lose_nothing() {
                     match store.apply_group(&[(repo.clone(), batch)]).remove(0) {
                         Ok(Applied::Done) => stored += 1,
                         Ok(Applied::Conflict(_)) => {}
-                        Ok(Applied::Already) => panic!("a batch that conflicted stands in the log"),
+                        Ok(Applied::Already) => panic!("a batch that conflicted is in the log"),
                         Err(error) if error.kind == StoreErrorKind::Busy => {}
                         Err(error) => panic!("{error}"),
                     }

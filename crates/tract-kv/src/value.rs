@@ -9,7 +9,7 @@ use tract_core::refs::{LogNote, RefName, RefTarget};
 /// Bytes of a checksum: enough to find accidents; tampering is found by the hashes of objects.
 pub(super) const CHECKSUM: usize = 8;
 
-/// Returns the checksum of a value, which also covers the key under which it stands.
+/// Returns the checksum of a value, which also covers its key.
 pub(super) fn checksum(key: &[u8], value: &[u8]) -> [u8; CHECKSUM] {
     let mut hasher = Sha256::new();
     hasher.update((key.len() as u64).to_be_bytes());

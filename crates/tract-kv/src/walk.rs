@@ -24,7 +24,7 @@ const LARGEST_PORTION: usize = 4096;
 enum Left {
     /// The walk is at its end.
     End,
-    /// The page is full, or the run ended or proved wrong: go on with this commit.
+    /// The page is full, or the run ended or proved wrong: continue with this commit.
     At(CommitId),
     /// A commit with a row, and the row.
     Stopped(CommitId, Bytes),

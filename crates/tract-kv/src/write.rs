@@ -247,7 +247,7 @@ impl Writer<'_, '_> {
     }
 
     /// Takes the place after the parent's, if that is its segment's tip; else opens a segment.
-    /// The whole write rests on the repository's counters, so nobody else can take it as well.
+    /// The whole write rests on the repository's counters, so no other writer can take it as well.
     fn next_place(&mut self, parent: Option<u64>) -> StoreResult<u64> {
         if let Some(parent) = parent {
             let (number, position) = (keys::segment_of(parent), keys::position_of(parent));

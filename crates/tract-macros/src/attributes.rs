@@ -1,4 +1,4 @@
-//! The options of the attributes, and what of ours stands on parts of an item.
+//! The options of the attributes, and our attributes on parts of an item.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;

@@ -264,7 +264,7 @@ fn implementation(
     }
 }
 
-/// Returns the type of the value, and the expression of the answer. Types are told apart by
+/// Returns the type of the value, and the expression of the answer. Types are distinguished by
 /// their last name, as nothing more of them is known here.
 fn answer(
     private: &TokenStream,

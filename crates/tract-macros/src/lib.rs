@@ -1,6 +1,6 @@
 //! The attributes that make a function or a struct a tool.
 //!
-//! They are reached through `tract` (feature `tools`) or `tract-tools`, under whatever name a
+//! They are reached through `tract` (feature `tools`) or `tract-tools`, under the name that a
 //! `Cargo.toml` gives those; what they write refers to nothing else.
 #![forbid(unsafe_code)]
 
@@ -20,14 +20,14 @@ use syn::Item;
 /// Makes a tool of a function or of a struct.
 ///
 /// # On a function, async or not
-/// `async fn get_weather(..)` stays as it is, and beside it stand `GetWeather`, which implements
-/// `Tool`, and `GetWeatherParams`, its arguments.
+/// `async fn get_weather(..)` stays as it is; `GetWeather`, which implements `Tool`, and
+/// `GetWeatherParams`, its arguments, are added.
 /// - Every parameter is an argument: any type that derives `Deserialize` and `JsonSchema` (see
 ///   [`macro@tool_type`]). A parameter of type `&ToolContext` (or `ToolContext`) is the context.
 /// - The description is the first paragraph of the doc comment. An argument is described by the
 ///   doc comment on the parameter, else by the section `# Arguments` (`- name: text`).
 /// - `Option<T>` may be absent or null. `#[tool(default)]` and `#[tool(default = expr)]` on a
-///   parameter make it optional; `#[serde(..)]` and `#[schemars(..)]` stand there too.
+///   parameter make it optional; `#[serde(..)]` and `#[schemars(..)]` are allowed there too.
 /// - It returns a value that serializes, `ToolResult<T>`, or a `Result` of either; the error is a
 ///   `ToolError`, any error that can be sent between threads, or a text.
 ///
@@ -82,9 +82,9 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Derives what a type inside of a tool's arguments needs: `Deserialize` and `JsonSchema`, closed.
 ///
-/// It saves the dependencies on `serde` and `schemars`. Attributes of both stand on the type as
-/// usual. Struct and enum alike refuse names that no field has; a type that another one flattens
-/// must let them pass, so derive it by hand.
+/// It saves the dependencies on `serde` and `schemars`. Attributes of both are allowed on the type.
+/// Struct and enum alike refuse names that no field has; a type that another one flattens must let
+/// them pass, so derive it by hand.
 ///
 /// ```text
 /// #[tract::tool_type]

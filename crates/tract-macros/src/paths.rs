@@ -1,4 +1,4 @@
-//! Where the code that an attribute writes finds ours, whatever a `Cargo.toml` calls it.
+//! Where the code that an attribute writes finds ours, under the name that a `Cargo.toml` gives it.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Compile errors that teach: each file in `ui` holds mistakes of one kind, and beside it stands
-//! what is said about them.
+//! Compile errors that teach: each file in `ui` holds mistakes of one kind, and next to it is what
+//! is said about them.
 #![forbid(unsafe_code)]
 
 #[test]

@@ -1,7 +1,7 @@
 //! The answers of a server as it wrote them, by request.
 //!
 //! `rmcp` reads answers into types and drops the members that it does not know. So the text of an
-//! answer that we wait for is kept here, and `rmcp` is told only that it came.
+//! answer that we wait for is kept here, and `rmcp` learns only that it came.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ enum PendingRequest {
     /// There will be no answer, and why.
     #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "a program only ends"))]
     Failed(Box<McpError>),
-    /// Answered and taken: whatever comes now comes twice.
+    /// Answered and taken: a further answer is a duplicate.
     Taken,
 }
 

@@ -22,7 +22,8 @@ pub(crate) struct ProgressBoard(Mutex<Sinks>);
 #[derive(Debug, Default)]
 struct Sinks {
     by_token: HashMap<NumberOrString, mpsc::Sender<String>>,
-    /// Told before the call's sink stood here: a server may be faster than we are.
+    /// Progress that came before the call's sink was registered: a server may be faster than we
+    /// are.
     early: VecDeque<(NumberOrString, String)>,
 }
 

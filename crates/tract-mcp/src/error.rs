@@ -42,7 +42,7 @@ pub enum McpError {
         /// How often.
         times: u32,
     },
-    /// It did not answer in time; it was told to stop.
+    /// It did not answer in time; it was asked to stop.
     #[error("server {server:?} gave no answer within {} ms", timeout.as_millis())]
     Timeout {
         /// The server.
@@ -50,7 +50,7 @@ pub enum McpError {
         /// How long was waited.
         timeout: Duration,
     },
-    /// The call was cancelled; the server was told to stop.
+    /// The call was cancelled; the server was asked to stop.
     #[error("the call was cancelled")]
     Cancelled,
     /// It refused the request.
@@ -85,8 +85,8 @@ pub enum McpError {
         /// Why.
         reason: String,
     },
-    /// It wants to know who asks, or does not let us in.
-    #[error("server {server:?} let nobody in: status {status}")]
+    /// It requires authentication, or refuses access.
+    #[error("server {server:?}: authentication failed ({status})")]
     Unauthorized {
         /// The server.
         server: String,
@@ -199,7 +199,7 @@ impl McpError {
                 notes
             }
             Self::KeepsEnding { .. } => {
-                vec!["see what it writes to its error stream; connect anew to try again".to_owned()]
+                vec!["see what it writes to its error stream; connect again to retry".to_owned()]
             }
             Self::Timeout { .. } => {
                 vec!["ask for less in one call, or allow more time".to_owned()]
@@ -217,10 +217,10 @@ impl McpError {
             Self::Status { status: 404 | 405, .. } => {
                 vec!["check the path of the url: often it ends in /mcp".to_owned()]
             }
-            Self::SessionLost { .. } => vec!["ask again: a session is begun anew".to_owned()],
+            Self::SessionLost { .. } => vec!["ask again: a new session is begun".to_owned()],
             Self::Cut { .. } => {
                 vec![
-                    "nobody knows whether the call was carried out: look before it is repeated"
+                    "it is unknown whether the call was carried out: check before it is repeated"
                         .to_owned(),
                 ]
             }
@@ -239,7 +239,7 @@ impl McpError {
         }
     }
 
-    /// Returns what the model is told of a failed call.
+    /// Returns what the model reads of a failed call.
     pub(crate) fn into_tool_error(self) -> ToolError {
         let message = self.to_string();
         let operator = self.notes().join("; ");

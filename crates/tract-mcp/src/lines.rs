@@ -127,7 +127,8 @@ where
                 Read::TooLong => {
                     let limit_bytes = self.max_line_bytes;
                     self.listener.tell(McpEvent::Oversized { limit_bytes });
-                    // With one request open it can only be its answer: nobody waits in vain.
+                    // With one request open it can only be its answer, so that request fails at
+                    // once.
                     let why = format!("the answer is longer than {limit_bytes} bytes");
                     let id = self.answers.only_open();
                     if let Some(message) = id.and_then(|id| wire::refused(&id, &why)) {

@@ -182,7 +182,7 @@ impl Default for ServerOptions {
 
 impl ServerOptions {
     /// 30 seconds for the handshake, 60 for a request, 16 MiB for a message, 3 restarts in a row,
-    /// annotations not trusted, nobody listening.
+    /// annotations not trusted, no listener.
     pub fn new() -> Self {
         Self {
             handshake_timeout: Duration::from_secs(30),

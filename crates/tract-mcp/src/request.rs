@@ -154,7 +154,7 @@ impl McpServer {
                 } else {
                     (self.late(deadline.timeout), "timeout")
                 };
-                // Told on a best-effort basis: a server that hangs may not take it.
+                // Best effort: a server that hangs may not take the cancellation.
                 let told = handle.cancel(Some(why.to_owned()));
                 let _ = tokio::time::timeout(TELLING, told).await;
                 Err(error)

@@ -32,7 +32,7 @@ use crate::tool::McpTool;
 /// # Behavior
 /// - Needs a tokio runtime with time and I/O, in which it was connected.
 /// - A server that has ended is started again by the next request. A call that was under way when
-///   it ended failed and is not repeated: nobody knows how far it came.
+///   it ended failed and is not repeated: it is unknown how far it came.
 /// - A [`McpTool`] is called only while the server lists it with the definition that it was made
 ///   of: after every start, and after the server said that its tools changed, they are listed and
 ///   compared first.
@@ -115,8 +115,8 @@ impl McpServer {
     /// url, and approvals are bound to that ([`ServerUrl::identity`]).
     ///
     /// # Behavior
-    /// - A session that the server does not know any more is begun anew, and the request that met
-    ///   that is sent again: the server did not look at it.
+    /// - A session that the server does not know any more is replaced by a new one, and the request
+    ///   that met that is sent again: the server did not look at it.
     /// - A stream that breaks off is taken up where it ended, when the server offers that; else the
     ///   call fails and is not repeated.
     /// - Redirects are not followed.
@@ -366,8 +366,8 @@ impl McpServer {
     }
 
     /// Calls a tool by the server's own name for it, with arguments as JSON text, which go out as
-    /// they are. The tool is the one that has the name now, whatever was listed before: to call the
-    /// one that was listed, see [`McpTool::call`].
+    /// they are. The tool is the one that has the name now, regardless of what was listed before:
+    /// to call the one that was listed, see [`McpTool::call`].
     ///
     /// # Errors
     /// [`McpError`]. That the tool failed is no error: see [`CallResult::is_error`].

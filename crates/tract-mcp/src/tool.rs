@@ -98,7 +98,7 @@ impl McpTool {
     }
 
     /// Binds it to what was approved: a call is refused, before the server hears of it, unless the
-    /// policy lets a tool of this standing run.
+    /// policy lets a tool of this status run.
     #[must_use]
     pub fn pinned(mut self, pins: &Pins, policy: PinPolicy) -> Self {
         let standing = pins.status_of(self.server.identity(), &self.definition);

@@ -1,4 +1,4 @@
-//! Messages as text, whatever carries them.
+//! Messages as text, for every transport.
 //!
 //! `rmcp` reads answers into types and drops what it does not know, and its numbers are doubles: so
 //! arguments go out, and results come in, past it, as their text.
@@ -19,8 +19,8 @@ use crate::event::{Listener, McpEvent};
 #[derive(Clone, Debug)]
 pub(crate) struct RawArguments(pub(crate) Arc<str>);
 
-/// Returns the message that a text is, or none when it is for nobody. The result of a request that we
-/// wait for is kept as text.
+/// Returns the message that a text is, or none when it has no receiver. The result of a request
+/// that we wait for is kept as text.
 pub(crate) fn received(
     line: &str,
     answers: &Answers,
@@ -63,7 +63,7 @@ pub(crate) fn received(
 /// How long a message may be that answers no request.
 const UNASKED_BYTES: usize = 1 << 20;
 
-/// Whether a message is an answer to whatever request, and no request or notification.
+/// Whether a message is an answer to any request, and no request or notification.
 fn is_answer(line: &str) -> bool {
     #[derive(Deserialize)]
     struct Envelope {
@@ -88,7 +88,7 @@ pub(crate) fn refused(id: &str, why: &str) -> Option<RxJsonRpcMessage<RoleClient
     serde_json::from_str(&text).ok()
 }
 
-/// Writes a message as it goes out; a call's arguments stand in it as they were given.
+/// Writes a message as it goes out; it contains a call's arguments as they were given.
 pub(crate) fn text_of(
     message: &TxJsonRpcMessage<RoleClient>,
     answers: &Answers,

@@ -16,12 +16,12 @@ pub enum ImportError {
         /// What the reader met.
         source: JsonError,
     },
-    /// Something else stands where the dialect wants a certain thing.
+    /// A value is of another kind than the dialect requires there.
     #[error("{}expected {expected}, found {found}", at(.path))]
     Expected {
         /// Where, such as `messages[3].content`.
         path: String,
-        /// What should stand there.
+        /// What should be there.
         expected: &'static str,
         /// What does.
         found: &'static str,

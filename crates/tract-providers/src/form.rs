@@ -93,7 +93,7 @@ pub struct FormOptions {
     /// What to do with calls and results that do not pair. Absent: `repair`, but `keep` for the
     /// forms `openai` and `messages`, which repair never.
     pub pairing: Option<Pairing>,
-    /// Whether the provider is told to keep to the tools' schemas, where they can be written so;
+    /// Whether the provider is asked to enforce the tools' schemas, where they can be written so;
     /// each tool then says whether it is. How each went out is in [`Params::sent`].
     pub strict_tools: bool,
 }

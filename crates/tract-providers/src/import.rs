@@ -43,7 +43,7 @@ pub struct Imported {
     pub anomalies: Vec<Anomaly>,
 }
 
-/// A conversation of a file: a request, and what the line says beside it.
+/// A conversation of a file: a request, and what else the line says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProviderConversation {
@@ -53,7 +53,7 @@ pub struct ProviderConversation {
     pub dialect: Dialect,
     /// What the request says.
     pub imported: Imported,
-    /// What the line says beside the request: an object.
+    /// What the line says besides the request: an object.
     pub meta: JsonText,
 }
 
@@ -96,7 +96,7 @@ pub struct ConversationReader<'a> {
     pub id: Option<String>,
     /// The dialect that it is in.
     pub dialect: Dialect,
-    /// What the line says beside the request: an object.
+    /// What the line says besides the request: an object.
     pub meta: JsonText,
     /// The tools, in order, as given; `None` when the request says nothing of tools.
     pub tools: Option<Vec<ToolSchema>>,
@@ -131,34 +131,33 @@ impl<'a> ConversationReader<'a> {
             let meta = object(&fields.without(&["id", "request", "response"]), "")?;
             return Self::of(id, dialect, meta, &request, &[]);
         }
-        // Our own lines: what is beside the request says nothing to a provider.
-        const BESIDE: [&str; 4] = ["id", "anomalies", "meta", "source"];
-        let mut beside = Vec::new();
+        // Our own lines: what is outside of the request says nothing to a provider.
+        const NOT_OF_REQUEST: [&str; 4] = ["id", "anomalies", "meta", "source"];
+        let mut others = Vec::new();
         let mut meta = crate::raw::Object::new();
         if id.is_some() {
-            beside.extend(BESIDE);
-            beside.extend(fields.get("model").filter(Node::is_null).map(|_| "model"));
-            for key in &BESIDE[1..] {
+            others.extend(NOT_OF_REQUEST);
+            others.extend(fields.get("model").filter(Node::is_null).map(|_| "model"));
+            for key in &NOT_OF_REQUEST[1..] {
                 if let Some(raw) = fields.raw(key) {
                     meta.raw(key, raw);
                 }
             }
         }
-        Self::of(id, dialect, object(&meta.end(), "")?, &root, &beside)
+        Self::of(id, dialect, object(&meta.end(), "")?, &root, &others)
     }
 
-    /// Begins with a request; of its members those that stand `beside` it are none of the
-    /// provider's.
+    /// Begins with a request; its members named in `others` are not for the provider.
     fn of(
         id: Option<String>,
         dialect: Dialect,
         meta: JsonText,
         request: &Node<'a>,
-        beside: &[&str],
+        others: &[&str],
     ) -> Result<Self, ImportError> {
         foreign::refuse(request, dialect)?;
         let (RequestSettings { tools, parameters }, messages) =
-            Messages::begin(request, dialect, beside)?;
+            Messages::begin(request, dialect, others)?;
         Ok(Self { id, dialect, meta, tools, parameters, messages })
     }
 
@@ -185,9 +184,9 @@ fn keys(fields: &Fields<'_>) -> String {
 pub(crate) fn collect(
     request: &Node<'_>,
     dialect: Dialect,
-    beside: &[&str],
+    others: &[&str],
 ) -> Result<Imported, ImportError> {
-    let (rest, mut messages) = Messages::begin(request, dialect, beside)?;
+    let (rest, mut messages) = Messages::begin(request, dialect, others)?;
     let mut drafts = Vec::new();
     while let Some(draft) = messages.next_draft()? {
         drafts.push(draft);
@@ -240,7 +239,7 @@ fn tools(fields: &Fields<'_>, dialect: Dialect) -> Result<Option<Vec<ToolSchema>
     Ok(Some(tools))
 }
 
-/// What a request says beside its messages.
+/// What a request says besides its messages.
 struct RequestSettings {
     tools: Option<Vec<ToolSchema>>,
     parameters: JsonText,
@@ -263,7 +262,7 @@ impl<'a> Messages<'a> {
     fn begin(
         request: &Node<'a>,
         dialect: Dialect,
-        beside: &[&str],
+        others: &[&str],
     ) -> Result<(RequestSettings, Self), ImportError> {
         let (adapter, profile) = (dialect.adapter(), dialect.profile());
         let mut messages = Self {
@@ -280,7 +279,7 @@ impl<'a> Messages<'a> {
             return Ok((rest, messages));
         }
         let mut fields = request.object()?;
-        fields.members.retain(|(key, _)| !beside.contains(&key.as_str()));
+        fields.members.retain(|(key, _)| !others.contains(&key.as_str()));
         if !adapter.begin(&fields, &mut messages.watch, &mut messages.drafts)? {
             let list = fields.require(profile.list)?;
             messages.elements = Some(Box::new(list.each()?));

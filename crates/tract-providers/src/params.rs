@@ -130,7 +130,7 @@ impl Params {
         &self.blocks
     }
 
-    /// Walks the aliases under which tools go out, each with the name that it stands for.
+    /// Walks the aliases under which tools go out, each with the name that it replaces.
     pub fn aliases(&self) -> impl Iterator<Item = (&str, &str)> {
         self.aliases.iter().flat_map(Aliases::iter)
     }
@@ -155,7 +155,7 @@ impl Params {
         }
     }
 
-    /// Reads the body as somebody else's type.
+    /// Reads the body as another crate's type.
     ///
     /// # Errors
     /// When the body is not of that type.

@@ -9,8 +9,8 @@ use tract_core::CommitId;
 /// tools, system, then each message (OpenAI, Ollama) or content block (Anthropic, Gemini, Responses
 /// items).
 ///
-/// `prefix[i] = SHA-256(prefix[i-1] ‖ SHA-256(block i as sent))`, nothing standing before the
-/// first. Content that is sent as one string counts as the text block that it abbreviates.
+/// `prefix[i] = SHA-256(prefix[i-1] ‖ SHA-256(block i as sent))`, with nothing before the first.
+/// Content that is sent as one string counts as the text block that it abbreviates.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PrefixHash([u8; 32]);
 
@@ -57,7 +57,7 @@ pub enum PrefixSource {
     System(CommitId),
     /// A message of this commit.
     Message(CommitId),
-    /// What repair added; the commit is that of the call that it stands for, where it is one.
+    /// What repair added; the commit is that of the call that it replaces, where it is one.
     Repair(Option<CommitId>),
 }
 
@@ -67,7 +67,7 @@ impl fmt::Display for PrefixSource {
             Self::Tool { index, name } => write!(f, "tool {index} ({name})"),
             Self::System(commit) => write!(f, "system ({})", commit.short()),
             Self::Message(commit) => write!(f, "message ({})", commit.short()),
-            Self::Repair(Some(commit)) => write!(f, "a stand-in for {}", commit.short()),
+            Self::Repair(Some(commit)) => write!(f, "a placeholder for {}", commit.short()),
             Self::Repair(None) => f.write_str("a closing message"),
         }
     }
@@ -111,7 +111,7 @@ impl fmt::Display for Miss {
             self.same_blocks, self.same_bytes
         )?;
         match (&self.first, &self.second) {
-            (Some(first), Some(second)) => write!(f, "{second} stands where {first} stood"),
+            (Some(first), Some(second)) => write!(f, "{second} replaces {first}"),
             (Some(first), None) => write!(f, "{first} is gone"),
             (None, Some(second)) => write!(f, "{second} is new"),
             (None, None) => f.write_str("both end"),

@@ -4,7 +4,7 @@ use tract_core::json::{self, Escapes, JsonError};
 
 use crate::error::ImportError;
 
-/// A value as written, and where it stands.
+/// A value as written, and where it is.
 #[derive(Clone, Debug)]
 pub(crate) struct Node<'a> {
     pub(crate) raw: &'a str,
@@ -106,7 +106,7 @@ impl<'a> Fields<'a> {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
-    /// The member, whatever it is; of equal keys the last.
+    /// The member, of any kind; of equal keys the last.
     pub(crate) fn get(&self, key: &str) -> Option<Node<'a>> {
         let raw = self.raw(key)?;
         Some(Node { raw, path: self.inner(key) })

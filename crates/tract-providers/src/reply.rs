@@ -1,4 +1,4 @@
-//! Replies in, whatever the provider.
+//! Reads replies of every provider.
 
 use tract_core::{Body, Content, Part, Reply};
 use tract_schema::{Aliases, Dialect};

@@ -70,7 +70,7 @@ fn compiled(request: &ModelRequest) -> Compiled {
     for (place, message) in messages.iter_mut().enumerate() {
         // Parameters of earlier requests are theirs; of the model, the name still says something.
         message.generation_config = message.generation_config.as_ref().and_then(only_model);
-        // Messages that were never committed may all bear the same name.
+        // Messages that were never committed may all have the same id.
         if !slots.insert(message.slot) {
             message.slot = made_up(place);
             slots.insert(message.slot);

@@ -284,8 +284,8 @@ fn in_order(turn: &mut Turn<'_>, repairs: &mut Vec<Repair>) {
     turn.received = None;
 }
 
-/// A conversation that ends with the model's words would have it go on in the middle of them; some
-/// providers take none that begins with them, either.
+/// Ends a conversation with a turn that the provider accepts. After the model's words a provider
+/// would continue in the middle of them; some accept no conversation that begins with them, either.
 fn close(sheet: &mut RequestWriter<'_>, wording: &Wording, turns: &mut Vec<Turn<'_>>) {
     let filler = |says: &str| {
         let mut turn = Turn::new("user");

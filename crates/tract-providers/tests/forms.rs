@@ -1,4 +1,4 @@
-//! Dialects told apart, bad input refused by its place, prefixes that extend, replies that are
+//! Dialects detected, bad input refused by its place, prefixes that extend, replies that are
 //! read, and what lowering writes for each revision.
 
 mod support;
@@ -35,7 +35,7 @@ fn recordings_show_their_dialect_without_their_envelope() {
             assert_eq!(detect(text), Some(dialect), "{name}");
             let request = member(text, "request").unwrap();
             let found = detect(request);
-            // One message of one text is in every shape; then the shape that most share is told.
+            // One message of one text is in every shape; then the most common shape is detected.
             let plain = found == Some(Dialect::OpenAi) && dialect != Dialect::OpenAi;
             assert!(found == Some(dialect) || plain, "{name}: {found:?}");
         }
@@ -247,7 +247,7 @@ fn results_of_one_message_rejoin() {
     let params = of(&imported).to_anthropic_params().unwrap();
     assert!(same(member(text, "messages"), params.get("messages")), "{}", params.to_json());
     assert_eq!(params.repairs, []);
-    // A skipped result keeps its place, and what was beside it is still sent.
+    // A skipped result keeps its place, and what was next to it is still sent.
     let context = compiled_but(&imported.drafts, None, |place| place == 1);
     let params = context.to_anthropic_params().unwrap();
     let body: Value = params.to().unwrap();

@@ -269,7 +269,7 @@ fn what_waiting_mends_is_tried_again() {
             );
             assert_eq!(told[1].1, Duration::ZERO, "as the server asked");
         }
-        // A wait that nobody waits is told, not waited.
+        // A wait beyond the limit is reported, not waited.
         server.will_answer(json(429, "{}").header("retry-after", "4000"));
         let error = model.chat(&ModelRequest::default()).await.unwrap_err();
         let asks = Some(Duration::from_secs(4000));

@@ -24,7 +24,7 @@ fn every_trajectory_comes_back() {
         assert!(same(given, tools.get("tools")), "{name}");
         verbatim += conversation.imported.drafts.iter().filter(|d| d.verbatim.is_some()).count();
     }
-    println!("{} conversations, {verbatim} messages with bytes beside them", lines.len());
+    println!("{} conversations, {verbatim} messages with verbatim bytes", lines.len());
 }
 
 /// The exchanges whose request does not come back, with the reason.

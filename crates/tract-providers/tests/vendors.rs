@@ -98,8 +98,9 @@ fn conversations() -> Vec<(String, String)> {
     trajectories().0.into_iter().chain(exchanges).collect()
 }
 
-/// What the vendors' types do not allow, but for what stood in the recording that goes back to its
-/// provider: that is sent as it was accepted, also where it is another vendor's behind the same API.
+/// What the vendors' types do not allow, but for what was in the recording that goes back to its
+/// provider: that is sent as it was accepted, also where it is another vendor's behind the same
+/// API.
 fn refused(verdicts: &[Verdict]) -> Vec<String> {
     let recorded: HashSet<(&str, &String)> = verdicts
         .iter()

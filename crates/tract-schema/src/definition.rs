@@ -45,7 +45,7 @@ pub enum ParametersForm {
     Absent,
     /// As a JSON Schema of an object.
     Schema,
-    /// As a list of properties where the schema should stand, with `required` among them. Arguments
+    /// As a list of properties where the schema should be, with `required` among them. Arguments
     /// are held against the schema that was meant; lint says so.
     Bare,
 }
@@ -88,9 +88,9 @@ pub enum DefinitionErrorKind {
     /// The parameters are no object's schema.
     #[error("{path}: expected a schema of an object, found {found}")]
     NotAnObject {
-        /// Where the parameters stand.
+        /// Where the parameters are.
         path: &'static str,
-        /// What stands there.
+        /// What is there.
         found: String,
     },
     /// The schema is hostile, or too large.
@@ -297,7 +297,7 @@ impl Definition {
     }
 
     /// Returns what the definition's annotations promise: hints, which are no facts when the
-    /// definition comes from somebody else.
+    /// definition comes from another party.
     pub fn traits(&self) -> ToolTraits {
         self.0.traits
     }

@@ -43,7 +43,7 @@ impl Dialect {
         Self::ALL.map(Self::as_str).join(", ")
     }
 
-    /// Returns whether the provider can be told to keep to a tool's schema.
+    /// Returns whether the provider can be asked to enforce a tool's schema.
     pub const fn has_strict_mode(self) -> bool {
         self.tools().strict.is_some()
     }

@@ -2,7 +2,7 @@
 //! it, and how two of them differ.
 //!
 //! A schema as given is the authority and is never changed: everything here reads its text and
-//! makes copies, with every number and every key of the parameters as they stand.
+//! makes copies, with every number and every key of the parameters as they are.
 //!
 //! ```
 //! use tract_schema::{Dialect, Lowered, Shape, ToolView, lower};

@@ -142,7 +142,7 @@ pub fn measure(schema: &Value, limits: &SchemaLimits) -> Result<SchemaMeasure, L
     Ok(SchemaMeasure { nodes: graph.len(), arguments_depth })
 }
 
-/// Returns how many arrays and objects stand inside of each other.
+/// Returns how deep arrays and objects are nested.
 #[cfg(feature = "validate")]
 pub(crate) fn depth(value: &Value) -> usize {
     match value {

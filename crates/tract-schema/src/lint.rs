@@ -242,7 +242,7 @@ impl Lint {
             && self.root.pointer(reference.trim_start_matches('#')).is_none()
         {
             let message = format!("the reference {reference:?} leads nowhere");
-            let note = "definitions stand under $defs, in the parameters themselves";
+            let note = "definitions belong under $defs, in the parameters themselves";
             self.add(Level::Error, "dangling_ref", path, message, Some(note));
         }
         for (key, value) in members {
@@ -280,7 +280,7 @@ impl Lint {
 
     fn property(&mut self, name: &str, property: &Value, path: &str) {
         if name == "required" && property.is_array() {
-            let note = "`required` stands beside `properties`, not among them";
+            let note = "`required` belongs next to `properties`, not among them";
             let message = "expected the schema of a property, found a list of names";
             return self.add(Level::Error, "required_in_properties", path, message, Some(note));
         }
@@ -305,7 +305,7 @@ impl Lint {
             None => {
                 if members.contains_key("properties") {
                     let level = if is_root { Level::Warning } else { Level::Hint };
-                    let message = "expected \"type\":\"object\" beside properties, found no type";
+                    let message = "expected \"type\":\"object\" next to properties, found no type";
                     let note = "without it anything that is no object fits too";
                     self.add(level, "missing_type", path, message, Some(note));
                 }
@@ -410,7 +410,7 @@ impl Lint {
             let mut seen: BTreeMap<String, usize> = BTreeMap::new();
             list.iter().for_each(|value| *seen.entry(value.to_string()).or_default() += 1);
             if let Some((twice, _)) = seen.iter().find(|(_, count)| **count > 1) {
-                let message = format!("the value {twice} stands there twice");
+                let message = format!("duplicate value {twice}");
                 self.add(Level::Warning, "enum_twice", &place, message, None);
             }
         }

@@ -20,7 +20,7 @@ pub enum Lowered {
         as_given: bool,
         /// The name under which it is sent.
         name: String,
-        /// Whether the provider is told to keep to the schema.
+        /// Whether the provider is asked to enforce the schema.
         strict: bool,
     },
     /// The provider does not know this tool.
@@ -33,14 +33,14 @@ pub enum Lowered {
     },
 }
 
-/// Writes a tool as a provider takes it. What is in its shape already, with a name that it
-/// accepts, is the text as given; but Ollama, which has OpenAI's shape, has no members beside name,
+/// Writes a tool as a provider takes it. What is in its shape already, with a name that it accepts,
+/// is the text as given; but Ollama, which has OpenAI's shape, has no members besides name,
 /// description and parameters, and is sent no others.
 ///
-/// Carried over beside name, description and parameters: `strict` (all but Ollama),
+/// Carried over besides name, description and parameters: `strict` (all but Ollama),
 /// `defer_loading` (Responses and Anthropic), `cache_control`, `input_examples` and
 /// `eager_input_streaming` (Anthropic), `output_schema` (Responses). An absent `strict` is true for
-/// Responses and false for Chat, so both are always told in so many words.
+/// Responses and false for Chat, so it is always written for both.
 ///
 /// # Errors
 /// [`JsonError`] when the text is no JSON object.
@@ -93,12 +93,12 @@ fn lowered(text: &str, view: &ToolView<'_>, to: Dialect, sent: &str) -> Result<L
 
 /// Whether a tool says more than the function alone. Nulls say nothing, and go along.
 fn has_more(text: &str, view: &ToolView<'_>) -> Result<bool, JsonError> {
-    let beside = |key: &str| !matches!(key, "type" | "function");
+    let is_other = |key: &str| !matches!(key, "type" | "function");
     Ok(view.others.iter().any(|(_, raw)| *raw != "null")
-        || json::split_object(text)?.iter().any(|(key, raw)| beside(key) && *raw != "null"))
+        || json::split_object(text)?.iter().any(|(key, raw)| is_other(key) && *raw != "null"))
 }
 
-/// The text with another name and everything else as it stands.
+/// The text with another name and everything else as it is.
 fn renamed(text: &str, sent: &str) -> Result<String, JsonError> {
     let members = json::split_object(text)?;
     let nested = members.iter().any(|(key, raw)| key == "function" && raw.starts_with('{'));
@@ -264,7 +264,7 @@ mod tests {
             Dialect::Gemini,
             r#"{"name":"a","description":"A.","parametersJsonSchema":{"b":1.0}}"#,
         );
-        // What stands in a provider's own shape goes back as it stands.
+        // What is in a provider's own shape goes back as it is.
         let recorded = r#"{"type":"function","function":{"name":"a","parameters":{}}}"#;
         check(recorded, Dialect::OpenAi, recorded);
         check(

@@ -59,7 +59,7 @@ pub enum ParamKind {
         /// The forms.
         options: Vec<Param>,
     },
-    /// What stands elsewhere in the schema.
+    /// A part defined elsewhere in the schema.
     Reference {
         /// Where.
         target: String,

@@ -13,7 +13,7 @@ use crate::tree::Node;
 pub struct RaisedArguments {
     /// The arguments.
     pub arguments: String,
-    /// Where null stood for what was left out, as `/edits/0/line`.
+    /// Where null meant that a property was left out, as `/edits/0/line`.
     pub left_out: Vec<String>,
 }
 
@@ -23,8 +23,8 @@ pub struct RaisedArguments {
 /// # Behavior
 /// - Of the branches of `anyOf` and `oneOf` those count that the value can be an answer to: the
 ///   strict form of each has all its properties. Null stays where one of them takes it.
-/// - The work is bounded by the sizes of both texts together, whatever the schema refers to. What
-///   would take more stays as written.
+/// - The work is bounded by the sizes of both texts together, regardless of what the schema refers
+///   to. What would take more stays as written.
 ///
 /// # Errors
 /// [`JsonError`] when one of the texts is no JSON.
@@ -381,7 +381,7 @@ mod tests {
         );
     }
 
-    /// Two forms of an object, told apart by a tag: one takes null, the other does not.
+    /// Two forms of an object, distinguished by a tag: one takes null, the other does not.
     const FORMS: &str = r##"{"properties":{"x":{"anyOf":[
         {"type":"object","properties":{"kind":{"const":"move"},"to":{"type":"string"}},"required":["kind"]},
         {"type":"object","properties":{"kind":{"const":"drop"},"to":{"type":["string","null"]}},"required":["kind","to"]}]}}}"##;
@@ -391,7 +391,7 @@ mod tests {
         let needed = r#"{"x":{"kind":"drop","to":null}}"#;
         check(FORMS, needed, needed, &[]);
         check(FORMS, r#"{"x":{"kind":"move","to":null}}"#, r#"{"x":{"kind":"move"}}"#, &["/x/to"]);
-        // Forms without a tag are told apart by their properties.
+        // Forms without a tag are distinguished by their properties.
         let untagged = r##"{"properties":{"x":{"oneOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/b"}]}},"$defs":{
             "a":{"properties":{"n":{"type":"integer"},"m":{"type":"number"}}},
             "b":{"properties":{"n":{"type":["integer","null"]}},"required":["n"]}}}"##;

@@ -32,7 +32,7 @@ impl Shape {
     }
 }
 
-/// What a schema says, whatever its shape. All but the name are JSON texts as given.
+/// What a schema says, in any shape. All but the name are JSON texts as given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolView<'a> {
     /// The shape.
@@ -43,7 +43,7 @@ pub struct ToolView<'a> {
     pub description: Option<&'a str>,
     /// The JSON Schema of the arguments.
     pub parameters: Option<&'a str>,
-    /// All other members that say something of the tool, in order: those beside the name.
+    /// All other members that say something of the tool, in order: those besides the name.
     pub others: Vec<(String, &'a str)>,
 }
 
@@ -72,7 +72,7 @@ impl<'a> ToolView<'a> {
             Some("function") if has("name") => (Shape::Flat, "parameters"),
             Some("custom") if has("custom") => (Shape::Server(Dialect::OpenAi), "parameters"),
             Some(kind) if has("input_schema") => (Shape::Server(owner(kind)), "input_schema"),
-            // A JSON Schema's own `type` beside a name: somebody's plain shape.
+            // A JSON Schema's own `type` next to a name: a plain shape.
             Some("object") | None => (Shape::Plain, "parameters"),
             Some(kind) => (Shape::Server(owner(kind)), "parameters"),
         };

@@ -255,17 +255,17 @@ impl StrictState {
         }
         if let Some(branches) = node.remove("oneOf") {
             if node.get("anyOf").is_some() {
-                self.fatal(&here("oneOf"), "beside anyOf");
+                self.fatal(&here("oneOf"), "next to anyOf");
             }
             node.set("anyOf", branches);
             self.changed(&here("oneOf"), "written as anyOf");
         }
         if let Some(reference) = node.get("$ref").cloned() {
-            let beside: Vec<String> = node.members().iter().map(|(key, _)| key.clone()).collect();
+            let siblings: Vec<String> = node.members().iter().map(|(key, _)| key.clone()).collect();
             let kept = ["$ref", "$defs", "definitions"];
-            for key in beside.iter().filter(|key| !kept.contains(&key.as_str())) {
+            for key in siblings.iter().filter(|key| !kept.contains(&key.as_str())) {
                 node.remove(key);
-                self.losses.push(Loss::new(LossKind::LeftOut, here(key), "stands beside $ref"));
+                self.losses.push(Loss::new(LossKind::LeftOut, here(key), "is next to $ref"));
             }
             if !reference.as_text().is_some_and(|text| text.starts_with('#')) {
                 self.fatal(&here("$ref"), "leads out of the schema");

@@ -87,7 +87,7 @@ pub struct Translation {
     pub name: String,
     /// The name under which it is sent.
     pub sent_name: String,
-    /// Whether the provider is told to keep to the schema.
+    /// Whether the provider is asked to enforce the schema.
     pub strict: bool,
     /// Whether what may be absent is sent as what may be null: arguments are then brought back by
     /// [`raise`](crate::raise).
@@ -96,7 +96,7 @@ pub struct Translation {
     pub losses: Vec<Loss>,
 }
 
-/// Translates a definition, whatever its shape. The text as given stays what it is.
+/// Translates a definition, in any shape. The text as given stays what it is.
 ///
 /// With `strict`, a definition for OpenAI or Anthropic is written for strict mode where that is
 /// possible, and sent with `strict: false` where it is not: what is sent always says which.
@@ -233,7 +233,7 @@ fn compare(
             losses.push(Loss::new(LossKind::LeftOut, key, "the target has no place for it"));
         }
     }
-    // Beside `function`, where only OpenAI's shape has room.
+    // Members next to `function`, where only OpenAI's shape has room.
     if given.shape == Shape::Nested && text != sent_text {
         let kept = json::split_object(sent_text)?;
         for (key, raw) in json::split_object(text)? {
@@ -257,7 +257,7 @@ fn compare(
     Ok(())
 }
 
-/// What MCP's shape takes: names as they are, and anything beside.
+/// What MCP's shape takes: names as they are, and any other member.
 fn mcp(text: &str, view: &ToolView<'_>) -> Translation {
     let done = |text: Option<String>, losses| Translation {
         text,

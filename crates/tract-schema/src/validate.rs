@@ -58,7 +58,7 @@ pub trait SchemaCompiler: Send + Sync {
     /// Makes a validator of a schema's text.
     ///
     /// # Behavior
-    /// - A schema without `$schema`, or with one that nobody knows, is Draft 2020-12.
+    /// - A schema without `$schema`, or with an unknown one, is Draft 2020-12.
     /// - Nothing outside of the text is read.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ pub trait Validator: Send + Sync {
     /// Checks a value.
     ///
     /// # Behavior
-    /// - The work is bounded, whatever schema and value are: a value that costs more to check than
+    /// - The work is bounded, for any schema and value: a value that costs more to check than
     ///   [`SchemaLimits::steps`] or takes longer than [`SchemaLimits::time`] is refused, with the
     ///   keyword `work` or `deadline`.
     ///

@@ -146,7 +146,7 @@ fn all_mcp_tools_import_with_nothing_lost() {
             for to in targets() {
                 let sent = translate(tool, to, false).unwrap();
                 let view = ToolView::parse(sent.text.as_deref().unwrap()).unwrap();
-                assert_eq!(view.parameters, definition.parameters(), "JSON as it stands");
+                assert_eq!(view.parameters, definition.parameters(), "JSON as it is");
             }
         }
     }

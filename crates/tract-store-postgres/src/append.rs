@@ -17,7 +17,7 @@ use crate::schema::{MAX_BYTES, encode_note, encode_target, log_sum, log_sum_befo
 
 const OP: &str = "apply";
 
-/// How long a group may wait for a ref that somebody else is writing: milliseconds. Then each goes by
+/// How long a group may wait for a ref that another writer holds: milliseconds. Then each goes by
 /// itself, and waits as long as it may.
 const GROUP_LOCK_MS: i32 = 100;
 
@@ -35,7 +35,8 @@ pub(crate) struct RepoStatements {
     pub(crate) chain: String,
 }
 
-/// Returns the way to a repository whose number and partition of the log a write told.
+/// Returns the statements for a repository, given its number and its partition of the log, which a
+/// write returned.
 pub(crate) fn place(link: &Connector, log: &str, number: i64) -> Option<RepoStatements> {
     let (_, cut) = log.trim_end_matches('"').rsplit_once(LOG)?;
     let cut: u16 = cut.parse().ok()?;

@@ -166,7 +166,7 @@ fn arguments(
 fn refs(args: Args, repo: &RepoName, batch: &Batch, note: &[u8]) -> Args {
     let edits = &batch.refs;
     let names: Vec<String> = edits.iter().map(|edit| edit.name.as_str().to_owned()).collect();
-    // Everybody locks in the order of names, so nobody waits in a circle.
+    // All writers lock in the order of names, so that they cannot deadlock.
     let mut sorted: Vec<i32> = (1..).take(names.len()).collect();
     sorted.sort_by_key(|n| names.get(usize::try_from(*n - 1).unwrap_or_default()));
     let (mut expects, mut is, mut to) = (Vec::new(), Vec::new(), Vec::new());

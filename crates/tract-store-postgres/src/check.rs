@@ -47,7 +47,7 @@ pub(crate) struct Check<'l> {
     links: Vec<(CommitId, ObjectId)>,
 }
 
-/// Checks a repository; with `repair`, builds anew what is derived.
+/// Checks a repository; with `repair`, rebuilds what is derived.
 pub(crate) async fn check(
     link: &Connector,
     repo: &RepoName,
@@ -245,8 +245,8 @@ impl Check<'_> {
         }
     }
 
-    /// Checks places against first parents: whatever lies right before a commit in its segment is
-    /// its parent, and a segment begins after the parent of its first commit.
+    /// Checks places against first parents: what is right before a commit in its segment is its
+    /// parent, and a segment begins after the parent of its first commit.
     async fn places(&mut self) -> StoreResult<()> {
         let sql = "SELECT seg, parent_seg, parent_pos FROM {s}.segments WHERE repo = $1";
         let rows = self.snapshot.read(sql, Args::new().int(self.number)).await?;

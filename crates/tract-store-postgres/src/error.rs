@@ -19,7 +19,7 @@ pub(crate) enum Failed {
 }
 
 impl Failed {
-    /// Tells somebody else of the same failure.
+    /// Copies the failure for another caller of the same group.
     pub(crate) fn duplicate(&self) -> Self {
         let made = |error: &StoreError| {
             StoreError::new(error.kind.clone(), BACKEND, error.op, error.message.clone())
@@ -74,7 +74,7 @@ pub(crate) fn corrupt(op: &'static str, object: ObjectId) -> StoreError {
 /// Judges a failure of a statement.
 pub(crate) fn failed(op: &'static str, error: Error) -> Failed {
     let Some(state) = error.code().cloned() else {
-        // Whatever the driver cannot read or write is not what a server of ours says.
+        // What the driver cannot read or write does not come from a server of this store.
         let kind = if error.is_closed() || is_io(&error) {
             StoreErrorKind::Unavailable
         } else {

@@ -1,7 +1,7 @@
 //! The functions in a store's schema: which ones there are, and which edition of them.
 //!
-//! They are no part of the format, for they hold nothing. A store that bears an older edition works,
-//! and is given the newest when somebody opens it who may do that.
+//! They are no part of the format, for they hold nothing. A store with an older edition works, and
+//! gets the newest when a user opens it who may replace functions.
 
 use std::fmt::Write as _;
 
@@ -20,7 +20,7 @@ const APPEND: [&str; 3] =
 /// builds that know another.
 pub(crate) const EDITION: i32 = 4;
 
-/// The edition that a store bears: a remark on the function `apply`; the first bore none.
+/// The edition of a store: a comment on the function `apply`; the first edition had none.
 pub(crate) const FIND_EDITION: &str = "(SELECT coalesce(max(substring(\
      pg_catalog.obj_description(oid, 'pg_proc') FROM 'edition ([0-9]{1,9})')::integer), 1) \
      FROM pg_catalog.pg_proc \

@@ -33,7 +33,7 @@ pub(crate) async fn run(mut slot: Slot, job: Job) {
                 match &outcome {
                     Ok(written) if written.contains(&n) => write.answer(Ok(Applied::Done)),
                     outcome => {
-                        // One of them may be to blame; by itself each is told what is its own.
+                        // One batch may be the cause; written alone, each gets its own answer.
                         let tried = outcome.as_ref().err().and_then(doubtful);
                         let name = write.batch.refs.first().map(|edit| edit.name.clone());
                         let slot = slot.split(name.as_ref().map_or("", |name| name.as_str()));

@@ -1,7 +1,7 @@
 //! The way to the server: a pool, timeouts, and trying again.
 //!
 //! A connection goes back to the pool only after its statement was answered to the end; one that
-//! timed out, broke, or was given up half way is closed, whatever it was given up for.
+//! timed out, broke, or was given up half way is closed in any case.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -446,7 +446,7 @@ impl Connector {
         Ok(())
     }
 
-    /// Begins to read one state of a repository, whatever others write meanwhile.
+    /// Begins to read one state of a repository, unaffected by what others write meanwhile.
     pub(crate) async fn snapshot(
         &self,
         op: &'static str,

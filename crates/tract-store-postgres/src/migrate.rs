@@ -179,7 +179,7 @@ async fn make(link: &Connector) -> StoreResult<StoreInfo> {
         let made = link
             .transaction(OP, &Scope::Own, async |object| {
                 let fail = |error| failed(OP, error);
-                // Whoever comes second waits here, and then finds the tables made.
+                // The second process waits here, and then finds the tables made.
                 let sql = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
                 let name = [(&lock as _, Type::TEXT)];
                 object.query_typed(sql, &name).await.map_err(fail)?;

@@ -134,7 +134,7 @@ impl PostgresOptions {
     }
 
     /// Keeps prepared statements on each connection instead of sending the text each time. Off by
-    /// default: not every connection pooler between here and the server bears it.
+    /// default: not every connection pooler supports it.
     #[must_use]
     pub const fn named_statements(mut self, named: bool) -> Self {
         self.named_statements = named;
@@ -142,7 +142,7 @@ impl PostgresOptions {
     }
 
     /// Opens a server that runs with `fsync`, `full_page_writes` or `synchronous_commit` off, and
-    /// acknowledges writes that a loss of power may take back; with `fsync` or `full_page_writes`
+    /// acknowledges writes that a loss of power may revert; with `fsync` or `full_page_writes`
     /// off it may destroy the whole server. Off by default: such a server is refused.
     #[must_use]
     pub const fn unsafe_lose_on_power_loss(mut self, lose: bool) -> Self {

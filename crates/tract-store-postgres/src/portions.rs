@@ -13,7 +13,7 @@ use crate::error::{Failed, corrupt};
 use crate::link::{Connector, Scope, column};
 use crate::schema::MAX_BYTES;
 
-/// The most bytes of content that one message carries. Whoever sends a message has it in memory
+/// The most bytes of content that one message carries. The sender of a message has it in memory
 /// twice more: as it is made, and as it goes out.
 pub(crate) const PORTION: usize = 8 << 20;
 
@@ -23,7 +23,7 @@ const TABLE: &str = "CREATE TEMPORARY TABLE tract_portions \
      (blob integer NOT NULL, part integer NOT NULL, data bytea NOT NULL) ON COMMIT DROP; \
      ALTER TABLE pg_temp.tract_portions ALTER COLUMN data SET STORAGE EXTERNAL";
 const SEND: &str = "INSERT INTO pg_temp.tract_portions SELECT * FROM unnest($1, $2, $3)";
-/// The contents that were sent, in order: what stands in a statement for a list of them.
+/// The contents that were sent, in order: what a statement has in place of a list of them.
 pub(crate) const SENT: &str = "(SELECT array_agg(data ORDER BY blob) FROM \
      (SELECT blob, string_agg(data, ''::bytea ORDER BY part) AS data \
      FROM pg_temp.tract_portions GROUP BY blob) AS whole)";

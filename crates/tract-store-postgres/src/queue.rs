@@ -60,7 +60,7 @@ impl Write {
 pub(crate) enum Job {
     /// One batch.
     One(Box<Write>),
-    /// Batches of different refs, in the order of names, in which everybody locks refs.
+    /// Batches of different refs, in the order of names, in which all writers lock refs.
     Group(Vec<Write>),
     /// Batches of one ref, each of which continues the one before it.
     Chain(Vec<Write>),
@@ -202,7 +202,7 @@ impl State {
 #[derive(Default)]
 pub(crate) struct Writers {
     state: Mutex<State>,
-    /// The short way to it, once a write has told.
+    /// The statements of its short way, known after the first write.
     place: Mutex<Option<Arc<RepoStatements>>>,
 }
 

@@ -1,4 +1,4 @@
-//! Building anew what is derived: places, segments, the tool index.
+//! Rebuilds what is derived: places, segments, the tool index.
 
 use std::collections::HashMap;
 
@@ -19,8 +19,8 @@ struct CommitPosition {
     segments: Vec<Option<(i64, i64)>>,
 }
 
-/// Lays every line anew: a commit right after its first parent where that place is still free, else
-/// at the begin of a segment.
+/// Places every line again: a commit right after its first parent where that place is still free,
+/// else at the begin of a segment.
 fn lay(check: &Check<'_>) -> CommitPosition {
     let mut children: HashMap<Option<CommitId>, Vec<CommitId>> = HashMap::new();
     for (id, node) in &check.commits {

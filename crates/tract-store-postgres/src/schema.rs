@@ -73,8 +73,8 @@ pub(crate) fn log_sum_of_server(seq: i64, before: Option<&[u8]>) -> i64 {
     seq ^ before.map_or(0, log_sum_before)
 }
 
-/// Returns the hash of what a ref was before: whoever knows that it was something adds it by
-/// exclusive or.
+/// Returns the hash of what a ref was before: the caller adds it by exclusive or, where the ref
+/// existed.
 pub(crate) fn log_sum_before(before: &[u8]) -> i64 {
     first_eight(Sha256::new_with_prefix(before))
 }

@@ -91,7 +91,7 @@ fn hidden() -> impl Iterator<Item = &'static str> {
     std::iter::once("repos").chain(CUT).chain(WHOLE)
 }
 
-/// Nobody writes meanwhile.
+/// Locks all tables, so that there is no other writer during a step.
 fn before(link: &Connector) -> String {
     let mut script = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0;".to_owned();
     for table in tables() {

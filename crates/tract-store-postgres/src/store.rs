@@ -1,4 +1,4 @@
-//! The store: every call runs on a small runtime of its own, so that whoever calls needs none.
+//! The store: every call runs on a small runtime of its own, so that callers need none.
 
 use std::fmt;
 use std::future::Future;

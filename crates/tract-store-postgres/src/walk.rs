@@ -16,8 +16,9 @@ pub(crate) async fn walk(link: &Connector, repo: &RepoName, walk: &Walk) -> Stor
     let sql = link.sql("SELECT hash, rec, stop FROM {s}.walk($1, $2, $3, $4, $5)");
     let mut page = WalkPage::default();
     let mut at = walk.head;
-    // Once, as a rule. Where places are wrong the line breaks off, and goes on from the parent
-    // that the last commit names: every round gives at least the commit that it is asked for.
+    // Once, as a rule. Where places are wrong the line breaks off, and the next round continues
+    // from the parent that the last commit names: every round gives at least the commit that it is
+    // asked for.
     loop {
         if walk.until == Some(at) {
             return Ok(page);

@@ -1,4 +1,4 @@
-//! The copy that is put beside a file before it is brought to a newer format.
+//! The copy that is put next to a file before it is brought to a newer format.
 
 use std::path::Path;
 

@@ -125,7 +125,7 @@ fn append_until(
         let (batch, id) = appending(told.last().copied(), &text);
         match &store.apply_group(&[(repo.clone(), batch)])[..] {
             [Ok(Applied::Done)] => told.push(id),
-            [Ok(other)] => panic!("nobody else writes: {other:?}"),
+            [Ok(other)] => panic!("no other writer: {other:?}"),
             [Err(error)] => return (told, Some((id, error.kind.clone()))),
             others => panic!("one write, one answer: {others:?}"),
         }
@@ -174,13 +174,13 @@ fn the_kth_error_of_the_disk_is_told_and_loses_nothing() {
             let Ok(store) = opened else {
                 refused += 1;
                 disk.inner().fails = None;
-                // A file that was never made whole is made anew.
+                // A file that was never made whole is made again.
                 continue;
             };
             let (told, in_flight) = append(&store, MESSAGES, 300);
             if in_flight.is_some() {
                 refused += 1;
-                // The handle does not go on as if nothing had been.
+                // The handle does not continue as if nothing had happened.
                 let (batch, _) = appending(told.last().copied(), "after the error");
                 let again = store.apply_group(&[(RepoName::default(), batch)]).swap_remove(0);
                 let error = again.expect_err(&what);
@@ -216,6 +216,7 @@ fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
         drop(store);
         judge(&disk, &told, Some(refused), &format!("full from access {k} on"));
     }
-    let finding = format!("{} full disks: 0 half writes, each goes on with room", DISKS_FULL.len());
+    let finding =
+        format!("{} full disks: 0 half writes, each continues with room", DISKS_FULL.len());
     tract_testkit::figure("T4 full disk", "redb", finding);
 }

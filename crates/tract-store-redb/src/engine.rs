@@ -196,7 +196,7 @@ impl KvEngine for RedbEngine {
     }
 
     /// Checks every page and the lists of free ones, on a copy in memory of what has to be written
-    /// for that. Waits until nobody writes, and keeps them waiting.
+    /// for that. Waits until no write is in progress, and blocks new ones.
     fn check(&self) -> StoreResult<Vec<Damage>> {
         let file = self.file();
         let checked = contained("check", || {

@@ -107,7 +107,7 @@ impl BareRedb {
     }
 
     /// Writes a message on each of some branches in one durable transaction, as a group of writers
-    /// does; who comes next goes on with the branches that follow, of so many `in_all`.
+    /// does; the next call continues with the branches that follow, of so many `in_all`.
     ///
     /// # Errors
     /// What redb says.

@@ -112,8 +112,9 @@ fn inspect(path: &Path) -> StoreResult<bool> {
     Ok(true)
 }
 
-/// Makes the file beside its place and gives it its name when it is whole: who is killed meanwhile
-/// leaves no half of a file, and of two who make one at once the second opens the first one's.
+/// Makes the file under a temporary name and renames it when it is whole: a process that is killed
+/// meanwhile leaves no half of a file, and of two that make one at once the second opens the first
+/// one's.
 fn create(builder: &Builder, path: &Path) -> StoreResult<File> {
     let folder = path.parent().unwrap_or(path);
     std::fs::create_dir_all(folder).map_err(io("open"))?;

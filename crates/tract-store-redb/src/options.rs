@@ -48,8 +48,8 @@ impl RedbOptions {
         self
     }
 
-    /// Opens for reading only, together with other readers; off by default. Nobody may have the
-    /// file open for writing, and who wrote last must have closed it.
+    /// Opens for reading only, together with other readers; off by default. No process may have the
+    /// file open for writing, and the last writer must have closed it.
     #[must_use]
     pub const fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;

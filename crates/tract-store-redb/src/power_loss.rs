@@ -149,7 +149,7 @@ fn nothing_acknowledged_is_lost(quick_repair: bool) {
     let store = open(disk.clone(), quick_repair);
     let begun = disk.tape().steps.len();
     let repo = RepoName::default();
-    // After so many steps of the disk this was the head that somebody was told of.
+    // After so many steps of the disk this head was acknowledged.
     let mut told: Vec<(usize, Option<CommitId>)> = vec![(begun, None)];
     let texts = tract_testkit::data::recorded().swap_remove(0).messages;
     for text in texts.iter().cycle().take(60) {
@@ -205,7 +205,7 @@ fn nothing_acknowledged_is_lost(quick_repair: bool) {
             page.steps.iter().filter_map(|step| Some(step.commit.content?.into())).collect();
         let contents = store.blobs(&repo, &keys).expect("contents can be read");
         assert!(contents.iter().all(Option::is_some), "image {image}");
-        // And it goes on.
+        // And it continues.
         let (batch, _) = appending(found, "after the loss of power");
         assert!(matches!(store.apply_group(&[(repo.clone(), batch)])[..], [Ok(Applied::Done)]));
     }

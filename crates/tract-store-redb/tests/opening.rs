@@ -1,6 +1,6 @@
 //! What lies at the path decides what opening gives, and a damaged file is never data.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests stand outside of `#[test]`")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests are outside of `#[test]`")]
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -90,7 +90,7 @@ fn what_is_no_store_is_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let options = RedbOptions::new().create(true);
     let text = folder.path().join("notes.txt");
-    std::fs::write(&text, "a text of somebody else's").unwrap();
+    std::fs::write(&text, "a text of another program").unwrap();
     assert_eq!(refused(&text, &options), StoreErrorKind::NotAStore);
     assert_eq!(refused(folder.path(), &options), StoreErrorKind::NotAStore);
 
@@ -135,7 +135,7 @@ fn a_newer_format_is_refused_whole() {
     let format = small.get(b"\0f".as_slice()).unwrap().unwrap().value().to_vec();
     assert_eq!(format[..4], [0, 0, 0, 1], "format 1, and its checksum");
     drop((small, reading));
-    // The checksum of format 2 is not known here: a newer version is only one that bears it.
+    // The checksum of format 2 is not known here: a newer version is only one that has it.
     let writing = database.begin_write().unwrap();
     let mut two = format;
     two[3] = 2;
@@ -308,7 +308,7 @@ fn checking_changes_nothing() {
     let before = std::fs::read(&stored.path).unwrap();
     assert_eq!(store.store().check(&repo(), false).unwrap(), []);
     assert!(std::fs::read(&stored.path).unwrap() == before);
-    // And writing goes on after it.
+    // And writing continues after it.
     let (batch, _) = appending(stored.line.last().copied(), "after the check");
     assert_eq!(block_on(store.apply(&repo(), batch)).unwrap(), Applied::Done);
 }
@@ -325,7 +325,7 @@ fn who_joins_a_group_sees_what_it_wrote_and_is_durable_with_it() {
     let other = RepoName::new("other").unwrap();
     let waves = [
         vec![(repo(), stale), (repo(), next)],
-        // A repository that nobody has written to so far.
+        // A repository without a write so far.
         vec![(repo(), last.clone()), (other.clone(), appending(None, "elsewhere").0)],
     ];
     let mut waves = waves.into_iter();

@@ -1,4 +1,4 @@
-//! The copy that is put beside a folder before it is brought to a newer format.
+//! The copy that is put next to a folder before it is brought to a newer format.
 
 use std::path::Path;
 

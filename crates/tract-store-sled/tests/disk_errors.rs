@@ -77,7 +77,7 @@ fn child() {
                 break;
             }
         }
-        say(format_args!("told {id}"));
+        say(format_args!("done {id}"));
         parent = Some(id);
     }
     match std::env::var_os("TRACT_SLED_KILLED") {
@@ -126,7 +126,7 @@ fn run(mut command: Command, folder: &Path, size: usize) -> Report {
     let mut report = Report::default();
     for line in text.lines() {
         match line.split_once(' ') {
-            Some(("told", id)) => report.told.push(id.parse().expect("an id")),
+            Some(("done", id)) => report.told.push(id.parse().expect("an id")),
             Some(("asks", id)) => report.asked.push(id.parse().expect("an id")),
             Some(("error", error)) => report.errors.push(error.to_owned()),
             Some(("again" | "unclosed", error)) => report.again.push(error.to_owned()),

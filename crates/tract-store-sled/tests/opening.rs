@@ -25,7 +25,7 @@ fn what_is_no_store_is_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let options = SledOptions::new().create(true);
     let file = folder.path().join("file");
-    std::fs::write(&file, "somebody else's").unwrap();
+    std::fs::write(&file, "another program's").unwrap();
     assert_eq!(open(&file, &options).unwrap_err().kind, StoreErrorKind::NotAStore);
     assert_eq!(open(folder.path(), &options).unwrap_err().kind, StoreErrorKind::NotAStore);
 

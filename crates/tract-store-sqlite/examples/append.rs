@@ -1,4 +1,4 @@
-//! Measures this store beside raw SQLite that writes the same bytes into as many tables and
+//! Measures this store against raw SQLite that writes the same bytes into as many tables and
 //! indexes: `cargo run --release -p tract-store-sqlite --example append -- [folder] [text bytes]`.
 //!
 //! Floor, in place and through the thread take turns, so that the disk's mood meets all alike.

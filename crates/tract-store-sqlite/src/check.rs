@@ -60,7 +60,7 @@ struct Node {
     created_at: Option<i64>,
 }
 
-/// Checks a repository; with `repair`, builds anew what is derived.
+/// Checks a repository; with `repair`, rebuilds what is derived.
 pub(crate) fn check(
     connection: &Connection,
     memory: &Mutex<Memory>,
@@ -146,7 +146,7 @@ impl Check<'_> {
             }
         };
         for line in lines.into_iter().filter(|line| line != "ok") {
-            // Only what an index lacks or has too much can be built anew.
+            // Only an index can be rebuilt: rows that it lacks or has too much.
             let derived = line.contains(" index ");
             self.index_broken |= derived;
             self.pages_broken |= !derived;
@@ -309,7 +309,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Checks places: a commit stands right after its first parent, or begins a segment; its
+    /// Checks places: a commit is right after its first parent, or begins a segment; its
     /// content lies where its row says; blobs of no commit lie in their segment.
     fn links(&mut self) -> StoreResult<()> {
         let mut bad = Vec::new();
@@ -318,7 +318,7 @@ impl Check<'_> {
             if *at != segment_start(*at) {
                 let before = self.commits.get(&(at - 1)).map(|before| before.id);
                 if node.parent.is_none() || before != node.parent {
-                    bad.push((object, "it does not stand right after its first parent"));
+                    bad.push((object, "it is not right after its first parent"));
                 }
             }
             if (at >> 32) % 2 != 0 || *at < place(2, 0) {

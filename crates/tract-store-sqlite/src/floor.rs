@@ -74,7 +74,7 @@ impl BareSqlite {
     }
 
     /// Writes a message on each of some branches in one durable transaction, as a group of writers
-    /// does; who comes next goes on with the branches that follow, of so many `in_all`.
+    /// does; the next call continues with the branches that follow, of so many `in_all`.
     ///
     /// # Errors
     /// What SQLite says.

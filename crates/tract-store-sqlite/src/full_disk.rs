@@ -45,7 +45,7 @@ fn a_full_disk_refuses_whole_writes_and_goes_on_when_there_is_room() {
             let (id, answer) = append(&store, told.last().copied(), &format!("{round} {n} {text}"));
             match answer {
                 Ok(Applied::Done) => told.push(id),
-                Ok(other) => panic!("nobody else writes: {other:?}"),
+                Ok(other) => panic!("no other writer: {other:?}"),
                 Err(error) => break error,
             }
             assert!(told.len() < 1000, "40 pages are full at some time");
@@ -55,7 +55,7 @@ fn a_full_disk_refuses_whole_writes_and_goes_on_when_there_is_room() {
         let found = store.refs(&repo, &[branch("main")]).expect("refs").swap_remove(0);
         assert_eq!(found.as_ref().and_then(RefTarget::commit), told.last().copied());
         assert_eq!(store.check(&repo, false).expect("it checks itself"), []);
-        // With room again the same handle goes on.
+        // With room again the same handle continues.
         let _: u32 = store.ask("PRAGMA max_page_count = 1000000");
         let (id, answer) = append(&store, told.last().copied(), "there is room");
         assert_eq!(answer.expect("there is room"), Applied::Done);
@@ -63,6 +63,6 @@ fn a_full_disk_refuses_whole_writes_and_goes_on_when_there_is_room() {
         assert!(page.steps.len() > told.len().saturating_sub(1));
         store.close().expect("it closes");
     }
-    let finding = format!("{} full disks: 0 half writes, each goes on with room", rounds.done());
+    let finding = format!("{} full disks: 0 half writes, each continues with room", rounds.done());
     tract_testkit::figure("T4 full disk", "sqlite", finding);
 }

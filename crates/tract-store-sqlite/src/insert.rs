@@ -28,7 +28,8 @@ pub(crate) const LARGE_BYTES: usize = 1 << 20;
 pub(crate) struct CommittedState {
     pub(crate) repos: HashMap<String, i64>,
     pub(crate) places: IdMap<(i64, ObjectId), i64>,
-    /// Refs as the batches of this group have moved them so far; nobody else can.
+    /// Refs as the batches of this group have moved them so far; the transaction keeps other
+    /// writers out.
     pub(crate) refs: HashMap<i64, HashMap<RefName, Option<RefTarget>>>,
     pub(crate) texts: IdMap<TextName, i64>,
     /// The next segment for commits, once it was asked for.
@@ -204,7 +205,7 @@ impl Tx<'_> {
     }
 
     /// Stores a commit right after its parent where that place is free, else in a new segment,
-    /// and beside it its content, where that is new. Tells whether the commit was not stored yet.
+    /// and with it its content, where that is new. Tells whether the commit was not stored yet.
     fn commit(
         &mut self,
         repo: i64,

@@ -1,7 +1,7 @@
 //! Refs and the ref log.
 //!
-//! An entry of the log is a dozen small integers: texts and objects stand for themselves by the
-//! numbers of their rows, which never change.
+//! An entry of the log is a dozen small integers: texts and objects are referred to by the numbers
+//! of their rows, which never change.
 
 use std::collections::HashMap;
 

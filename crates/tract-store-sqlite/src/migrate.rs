@@ -100,7 +100,7 @@ pub(crate) fn opened(
     Ok((connection, access))
 }
 
-/// Whether an error may say that the file, or a file beside it, cannot be written.
+/// Whether an error may say that the file, or a file next to it, cannot be written.
 pub(crate) fn is_unwritable(error: &StoreError) -> bool {
     matches!(error.kind, StoreErrorKind::ReadOnly | StoreErrorKind::Unavailable)
 }
@@ -125,7 +125,8 @@ pub(crate) fn connect(
         };
         connection.busy_timeout(options.busy_timeout)?;
         connection.set_prepared_statement_cache_capacity(64);
-        // Else a statement is prepared anew whenever a value is bound that its plan could lean on.
+        // Otherwise a statement is prepared again for each bound value that its plan could depend
+        // on.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.execute_batch(
             "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; \
@@ -212,7 +213,7 @@ fn inspect(connection: &Connection, path: &Path) -> StoreResult<StoreKind> {
     }
 }
 
-/// Inspects all of it as of one moment: somebody else may be making it just now.
+/// Inspects all of it as of one moment: another process may be making it just now.
 fn inspect_at_once(connection: &mut Connection, path: &Path) -> StoreResult<StoreKind> {
     let moment = connection.transaction().map_err(engine("open"))?;
     let found = inspect(&moment, path)?;

@@ -117,7 +117,7 @@ fn blob_at(
 
 /// How many blobs must lie side by side for a range of rows to be cheaper than so many look-ups.
 const MANY: usize = 8;
-/// How many rows that nobody asked for may lie between two that are.
+/// How many rows that were not asked for may lie between two that were.
 const GAP: i64 = 4;
 
 /// Reads blobs that lie side by side, as those of one branch do, in ranges of rows. What is not

@@ -92,7 +92,7 @@ pub(crate) fn text_key(text: &[u8]) -> i64 {
 fn short_sum(digest: Sha256) -> i64 {
     let digest: [u8; 32] = digest.finalize().into();
     let (first, _) = digest.split_first_chunk::<4>().expect("a digest has 32 bytes");
-    // Four bytes in a row, whatever their sign.
+    // Four bytes; the sign has no meaning.
     i64::from(i32::from_be_bytes(*first))
 }
 

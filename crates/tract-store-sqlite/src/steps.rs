@@ -24,7 +24,7 @@ fn version(connection: &Connection) -> StoreResult<u32> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(engine("migrate"))
 }
 
-/// Brings a database to a format. A copy of the file as it was is put beside it first, and stays.
+/// Brings a database to a format. A copy of the file as it was is put next to it first, and stays.
 ///
 /// Returns where the copy is; `None` when there was nothing to do.
 pub(crate) fn upgrade(
@@ -61,7 +61,7 @@ pub(crate) fn upgrade(
     Ok(Some(copy))
 }
 
-/// Puts a whole, durable copy beside the file, unless one of that format is there already.
+/// Puts a whole, durable copy next to the file, unless one of that format is there already.
 fn copied(connection: &Connection, path: &Path, format: u32) -> StoreResult<PathBuf> {
     let beside = |end: &str| {
         let mut name = path.file_name().unwrap_or_default().to_owned();

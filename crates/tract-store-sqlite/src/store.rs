@@ -123,7 +123,7 @@ impl SqliteStore {
         new(StoreErrorKind::Unavailable, op, "the store is closed")
     }
 
-    /// Reads within one snapshot, on a connection that nobody else uses.
+    /// Reads within one snapshot, on a connection that no other thread uses.
     fn read<T>(
         &self,
         op: &'static str,
@@ -169,8 +169,8 @@ impl SqliteStore {
         read(connection)
     }
 
-    /// Reads one ref on the writing connection, while nobody writes: a commit empties the page
-    /// caches of all other connections, and the head is what is asked for after each.
+    /// Reads one ref on the writing connection, while no write is in progress: a commit empties the
+    /// page caches of all other connections, and the head is what is asked for after each.
     fn ref_near(&self, repo: &RepoName, name: &RefName) -> Option<StoreResult<Option<RefTarget>>> {
         let repo = lock(&self.memory).repos.get(repo.as_str()).copied()?;
         let writer = self.writer.try_lock().ok()?;
@@ -234,7 +234,7 @@ impl SqliteStore {
         });
         match written {
             Ok(answers) => answers,
-            // Nobody was let in before that.
+            // The transaction did not begin, so no write joined it.
             Err(error) => group.iter().map(|_| Err(crate::error::again(&error))).collect(),
         }
     }

@@ -1,14 +1,14 @@
-//! Reading a file as it lies, without the files that SQLite keeps beside it.
+//! Reading a file as it lies, without the files that SQLite keeps next to it.
 
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
-/// The endings of what SQLite keeps beside a file until it is written into it: the write-ahead log
+/// The endings of what SQLite keeps next to a file until it is written into it: the write-ahead log
 /// and the rollback journal.
 const SIDES: [&str; 2] = ["-wal", "-journal"];
 
-/// Returns the path of a file that SQLite keeps beside another.
+/// Returns the path of a file that SQLite keeps next to another.
 pub(crate) fn sibling_path(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);

@@ -2,8 +2,8 @@
 //!
 //! SQLite reads its log up to the first frame whose checksum does not hold and drops the rest in
 //! silence: after a crash that is what was never acknowledged, after a flipped bit it is not. The
-//! difference can be told, because each checksum continues the one stored in the frame before it:
-//! frames behind a damaged one still hold. A transaction is written only when the one before it
+//! difference can be detected, because each checksum continues the one stored in the frame before
+//! it: frames behind a damaged one still hold. A transaction is written only when the one before it
 //! is flushed. So of what a crash left unfinished at most one transaction can hold behind a gap;
 //! where two do, the first of them was acknowledged.
 
@@ -123,7 +123,7 @@ pub(crate) fn damaged_log(path: &Path) -> PathBuf {
 }
 
 /// Refuses a store once whose log has a gap with acknowledged writes behind it, and keeps a copy of
-/// that log: to open it again is to go on without them.
+/// that log: to open it again is to continue without them.
 pub(crate) fn check(path: &Path) -> StoreResult<()> {
     const OP: &str = "open";
     let log = sibling_path(path, "-wal");

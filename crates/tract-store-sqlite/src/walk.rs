@@ -18,7 +18,7 @@ const OP: &str = "walk";
 ///
 /// Neighbors of a branch lie side by side, so the walk reads a range of rows backwards and
 /// checks that each is the first parent of the one before it. Where it is not (another segment
-/// begins, or a place is wrong), it looks the parent up by id and goes on from there.
+/// begins, or a place is wrong), it looks the parent up by id and continues from there.
 pub(crate) fn walk(
     connection: &Connection,
     others: &ReaderPool<'_>,
@@ -125,7 +125,7 @@ fn rows_down(
     parallel::map_ranges(count, parallel::OBJECTS, connection, others, read).map(VecDeque::from)
 }
 
-/// Reads down from `place` to the begin of its segment; gives the commit to go on with, or
+/// Reads down from `place` to the begin of its segment; gives the commit to continue with, or
 /// `None` at the end of the walk.
 #[allow(clippy::too_many_arguments, reason = "one loop, cut in two to be readable")]
 fn range(

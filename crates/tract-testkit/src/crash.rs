@@ -1,20 +1,21 @@
-//! Crashes: what writers were told is held against what is there afterwards.
+//! Crashes: compares what was acknowledged with what is there afterwards.
 //!
-//! A process appends with [`append`] until it is killed and says what was acknowledged; whoever
-//! killed it keeps that in [`WriterReport`], opens the store again and asks [`WriterReport::judge`].
+//! A process appends with [`append`] until it is killed and says what was acknowledged; the process
+//! that killed it keeps that in [`WriterReport`], opens the store again and asks
+//! [`WriterReport::judge`].
 //!
 //! ```
 //! use tract_core::RepoName;
 //! use tract_kv::memory;
 //! use tract_testkit::crash::{WriterReport, append};
 //! let (store, repo) = (memory(), RepoName::default());
-//! let mut told = WriterReport::new(2);
-//! append(&store, &repo, 0, 3, |id| told.acknowledge(0, id))?;
-//! append(&store, &repo, 1, 2, |id| told.acknowledge(1, id))?;
-//! told.judge(&store, &repo).expect("nobody was killed");
-//! assert_eq!(told.acknowledged(), 5);
+//! let mut report = WriterReport::new(2);
+//! append(&store, &repo, 0, 3, |id| report.acknowledge(0, id))?;
+//! append(&store, &repo, 1, 2, |id| report.acknowledge(1, id))?;
+//! report.judge(&store, &repo).expect("no writer was killed");
+//! assert_eq!(report.acknowledged(), 5);
 //! // It travels to another process as a line of text.
-//! assert_eq!(told.to_string().parse(), Ok(told));
+//! assert_eq!(report.to_string().parse(), Ok(report));
 //! # Ok::<(), tract_core::StoreError>(())
 //! ```
 
@@ -42,7 +43,7 @@ fn head(store: &dyn Store, repo: &RepoName, writer: usize) -> StoreResult<Option
 /// acknowledged. No two writers may have one number at the same time.
 ///
 /// # Errors
-/// What the store says; `Invalid` when it says conflict, for nobody else writes there.
+/// What the store says; `Invalid` when it says conflict, for there is no other writer.
 pub fn append(
     store: &dyn Store,
     repo: &RepoName,
@@ -77,7 +78,7 @@ struct Writer {
     told: Vec<CommitId>,
 }
 
-/// What writers were told.
+/// What was acknowledged to writers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriterReport {
     writers: Vec<Writer>,
@@ -93,7 +94,7 @@ pub enum Loss {
         writer: usize,
         /// How many are missing.
         lost: usize,
-        /// How many it was told of.
+        /// How many were acknowledged.
         of: usize,
     },
     /// A branch is neither where it was last known to be nor one write further.
@@ -186,7 +187,7 @@ impl WriterReport {
     }
 }
 
-/// One line: of each writer where it is and all that it was told, between semicolons.
+/// One line: of each writer where it is and all that was acknowledged, between semicolons.
 impl fmt::Display for WriterReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, writer) in self.writers.iter().enumerate() {
@@ -252,7 +253,7 @@ mod tests {
         assert_eq!(told.judge(&store, &repo), Ok(()));
         set(&store, 1, ids[5], ids[3]);
         assert_eq!(told.judge(&store, &repo), Err(Loss::Lost { writer: 1, lost: 2, of: 3 }));
-        // A line that nobody was told of.
+        // A line that was never acknowledged.
         set(&store, 1, ids[3], ids[5]);
         append(&store, &repo, 1, 1, |_| {}).expect("it is written");
         assert_eq!(told.judge(&store, &repo), Ok(()), "one was under way");
@@ -260,6 +261,6 @@ mod tests {
         let loss = told.judge(&store, &repo).expect_err("two cannot have been");
         assert!(matches!(loss, Loss::Elsewhere { writer: 1, .. }), "{loss}");
         let mut unknown = WriterReport::new(1);
-        assert!(unknown.judge(&store, &repo).is_err(), "nobody knows of three");
+        assert!(unknown.judge(&store, &repo).is_err(), "three are unknown");
     }
 }

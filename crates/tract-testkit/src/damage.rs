@@ -1,4 +1,4 @@
-//! Damage: whatever happens to its files, a store gives what was stored, or an error.
+//! Damage: with any damage to its files, a store gives what was stored, or an error.
 //!
 //! [`ReachableObjects`] is what a repository held when it was whole. [`flipped_bytes`] flips bytes of a file, one
 //! at a time, and holds what can be read against it.
@@ -151,13 +151,13 @@ impl ReachableObjects {
 pub struct Flips {
     /// The store did not open, or its check tells.
     pub found: usize,
-    /// All could be read, and the check is clean: nobody reads that byte.
+    /// All could be read, and the check is clean: that byte is not used.
     pub harmless: usize,
 }
 
 /// Flips one bit of one byte of a file, in as many places as there are rounds, all over what is
 /// used of it; opens it each time, reads everything and asks whether it is sound. The file is put
-/// back afterwards. Files beside it, such as a log, are for `open` to remove.
+/// back afterwards. Files next to it, such as a log, are for `open` to remove.
 ///
 /// # Errors
 /// [`WrongRead`] when other data came, or when something cannot be read that `sound` knows
@@ -173,7 +173,7 @@ pub fn flipped_bytes(
     sound: impl Fn(&Arc<dyn Store>) -> bool,
 ) -> Result<Flips, WrongRead> {
     let whole = std::fs::read(file).expect("the file can be read");
-    // Engines that grow their file by doubling leave an end that nobody reads.
+    // Engines that grow their file by doubling leave an end that is not used.
     let used = whole.iter().rposition(|byte| *byte != 0).map_or(1, |last| last + 1);
     // An odd number of bytes apart, so that all parts of pages are met.
     let step = (used / rounds.planned_rounds().max(1)) | 1;

@@ -1,4 +1,4 @@
-//! One history on several stores: whatever is asked, all of them answer the same.
+//! One history on several stores: all of them answer the same to every request.
 
 use std::fmt;
 use std::sync::Arc;

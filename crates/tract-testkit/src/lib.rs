@@ -1,11 +1,12 @@
-//! What a store of tract promises, as tests that anybody can run.
+//! What a store of tract promises, as tests that every store can run.
 //!
 //! [`store_suite!`] makes one `#[test]` of every case of the contract. [`cases`] gives the same
 //! cases to programs. [`FaultyStore`] breaks one promise at a time, which shows that the cases
-//! notice; [`WatchedStore`] is for faults of your own. [`differential`] plays one history on several
-//! stores, and [`linear`] judges what concurrent callers saw of refs. [`crash`] holds what writers
-//! were told against what is there after a crash, and [`damage`] what can be read of damaged files
-//! against what was stored. [`power`] cuts the power at any moment of what a process did to its files.
+//! notice; [`WatchedStore`] is for faults of your own. [`differential`] plays one history on
+//! several stores, and [`linear`] judges what concurrent callers saw of refs. [`crash`] compares
+//! what was acknowledged with what is there after a crash, and [`damage`] what can be read of
+//! damaged files with what was stored. [`power`] cuts the power at any moment of what a process did
+//! to its files.
 //!
 //! The feature `proptest`, on by default, brings `strategies`, which make random objects and writes,
 //! and `machine`, a reference model for `proptest-state-machine`; both crates are exported again, since

@@ -7,18 +7,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tract_core::{RefName, RefTarget};
 
-/// What a caller did to a ref, and what it was told.
+/// What a caller did to a ref, and the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// It read this.
     Read(Option<RefTarget>),
-    /// It asked to move the ref from one value to another, and was told whether that was done.
+    /// It asked to move the ref from one value to another, and got the answer whether that was
+    /// done.
     Move {
         /// What the ref should be.
         expect: Option<RefTarget>,
         /// What it should become.
         to: Option<RefTarget>,
-        /// Whether it was done; `None` when nobody knows, as after a lost connection.
+        /// Whether it was done; `None` when it is unknown, as after a lost connection.
         done: Option<bool>,
     },
 }
@@ -44,7 +45,7 @@ pub struct Call {
 /// let recorder = Recorder::default();
 /// let name = RefName::branch("main")?;
 /// recorder.record(&name, || (Action::Read(None), ()));
-/// check(&recorder.calls()).expect("a branch that nobody made is not there");
+/// check(&recorder.calls()).expect("a branch that was never made is not there");
 /// # Ok::<(), tract_core::BadName>(())
 /// ```
 #[derive(Debug, Default)]
@@ -173,7 +174,7 @@ impl<'a> Search<'a> {
     /// began, and its answer is right.
     fn step(&self, from: usize, value: &Option<RefTarget>) -> Option<(usize, Option<RefTarget>)> {
         let open = || self.calls.iter().enumerate().filter(|(place, _)| !self.placed[*place]);
-        // What nobody has an answer of may happen at any later time.
+        // A call without an answer may happen at any later time.
         let ends = |call: &Call| match call.action {
             Action::Move { done: None, .. } => u64::MAX,
             _ => call.returned,

@@ -38,7 +38,7 @@ pub struct Model {
     commits: BTreeMap<CommitId, Commit>,
     /// Every move of a ref, oldest first.
     log: Vec<(RefName, Option<RefTarget>, Option<RefTarget>, BatchId)>,
-    /// The writes that were asked for, whatever became of them.
+    /// The writes that were asked for, regardless of their outcome.
     asked: Vec<Batch>,
     last: Option<ExpectedAnswer>,
 }
@@ -173,7 +173,7 @@ fn transition(state: &Model, choice: u8, name: &str, index: Index, texts: &[Stri
         }
         // A branch that begins, or is set, anywhere.
         (3 | 4, Some(id)) => edit(expect, Some(RefTarget::Commit(id))),
-        // Somebody who believes the branch to be elsewhere.
+        // A writer that expects the branch elsewhere.
         (5 | 6, Some(id)) => {
             edit(Expect::Is(RefTarget::Commit(id)), Some(RefTarget::Commit(id)));
             let mut lost = write;
@@ -184,7 +184,7 @@ fn transition(state: &Model, choice: u8, name: &str, index: Index, texts: &[Stri
             return Transition::Apply(Box::new(lost));
         }
         (7, _) if at.is_some() => edit(expect, None),
-        // A head that nobody stored.
+        // A head that was never stored.
         (8, _) => {
             let mut elsewhere = batch("elsewhere");
             let commit = push(&mut elsewhere, None, "never stored");
@@ -201,7 +201,7 @@ fn transition(state: &Model, choice: u8, name: &str, index: Index, texts: &[Stri
             return Transition::Apply(Box::new(grown));
         }
     }
-    // Where a ref points has to be there: a store that is not told so does not look.
+    // Where a ref points has to be there: a store checks that only when the batch requires it.
     let heads = write.refs.iter().filter_map(|edit| edit.to.as_ref()?.commit());
     write.requires = heads.map(ObjectId::Commit).collect();
     Transition::Apply(Box::new(write))

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// How long rounds go on where nobody asks for a size.
+/// How long rounds continue where no size is asked for.
 const CAP: Duration = Duration::from_secs(12);
 
 fn requested_scale() -> Option<f64> {
@@ -12,7 +12,8 @@ fn requested_scale() -> Option<f64> {
 }
 
 /// How often to do what is done `full` times at full size: the part of it that the environment
-/// variable `TRACT_SCALE` says, `part` of it where nobody says, and at least `least` times.
+/// variable `TRACT_SCALE` says, `part` of it where the variable is not set, and at least `least`
+/// times.
 ///
 /// ```
 /// let images = tract_testkit::scaled(1000, 0.2, 20);
@@ -23,7 +24,7 @@ pub fn scaled(full: usize, part: f64, least: usize) -> usize {
 }
 
 /// Counts rounds of what is done `full` times at full size: as many as [`scaled`] says of a fifth.
-/// Where nobody asks for a size they also end after some seconds, when `least` of them are done.
+/// Where no size is asked for they also end after some seconds, when `least` of them are done.
 ///
 /// ```
 /// let mut rounds = tract_testkit::rounds(100, 5);
@@ -78,10 +79,10 @@ impl Iterator for Rounds {
 /// tract_testkit::figure("T5 damage", "sqlite", "1000 flipped bytes, 0 silent wrong reads");
 /// ```
 pub fn figure(suite: &str, store: &str, finding: impl Display) {
-    // One write, and a line of its own: tests run beside each other, and their harness prints a
+    // One write, and a line of its own: tests run in parallel, and their harness prints a
     // name without an end of line before each.
     let line = format!("\nfigure\t{suite}\t{store}\t{finding}\n");
     let mut out = std::io::stdout().lock();
-    // Where nobody reads there is nobody to be told.
+    // Without a reader of stdout there is nothing to report.
     let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
 }

@@ -31,8 +31,8 @@ fn each_case_fails_under_some_fault() {
         Fault::ALL.iter().flat_map(|fault| fault.breaks().iter().copied()).collect();
     let never: Vec<&str> =
         cases().iter().map(|case| case.name).filter(|name| !broken.contains(name)).collect();
-    // Their switch is a store that claims what it cannot do, such as the one in memory: whoever
-    // opens it again, or a second time, or after a kill, gets another one.
+    // Their switch is a store that claims what it cannot do, such as the one in memory: to open it
+    // again, or a second time, or after a kill, gives another one.
     let claiming = [
         "two_handles_are_one_store",
         "racing_handles_have_one_winner",

@@ -1,5 +1,5 @@
 //! Stores with planted faults that only crashes, the loss of power, damage or other processes show:
-//! each must be caught by a tool that this crate gives to everybody.
+//! each must be caught by a tool that this crate offers.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -211,7 +211,7 @@ fn damage_that_is_swallowed_is_caught_by_flipped_bytes() {
         let store = Journal::in_folder(folder.path(), planted).expect("it opens");
         append(&*store, &repo, 0, 20, |_| {}).expect("it is written");
         let truth = ReachableObjects::of(&*store, &repo).expect("it is whole");
-        // Damage in the last batch cannot be told from one that a crash cut off.
+        // Damage in the last batch cannot be distinguished from one that a crash cut off.
         let mut last = tract_testkit::fixtures::batch("put");
         last.blobs.push(tract_core::Blob::seal("the last"));
         let _ = block_on(store.apply(&repo, last)).expect("it is written");

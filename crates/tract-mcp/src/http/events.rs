@@ -55,7 +55,8 @@ impl Events {
         Ok(found)
     }
 
-    /// Begins with another stream that goes on where this one ended; what was not whole is none.
+    /// Continues with another stream after the last event id of this one; a message that was not
+    /// whole is dropped.
     pub(super) fn go_on(&mut self) {
         let next = Self::new(self.limit_bytes);
         *self = Self { last_id: self.last_id.take(), retry: self.retry, ..next };

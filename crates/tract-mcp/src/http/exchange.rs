@@ -32,7 +32,7 @@ pub(super) struct Session {
     pub(super) version: Option<HeaderValue>,
 }
 
-/// What runs beside the caller.
+/// Tasks that run in the background of the caller.
 #[derive(Default)]
 pub(super) struct Tasks {
     /// The requests under way.
@@ -85,7 +85,7 @@ impl Exchange {
 
     /// Runs the work of a request, until it is given up.
     pub(super) fn work(&self, id: &str, work: impl Future<Output = ()> + Send + 'static) {
-        // Held until the handle stands there: the work may be done at once.
+        // Held until the handle is stored: the work may end at once and remove it.
         let mut tasks = lock(&self.tasks);
         let handle = tokio::spawn(work).abort_handle();
         tasks.asking.insert(id.into(), handle);

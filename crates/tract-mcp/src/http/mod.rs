@@ -65,7 +65,7 @@ async fn ask(exchange: Arc<Exchange>, out: OutgoingMessage, id: Box<str>) -> Res
         }
         working.done(&id);
     });
-    // Given up before it was sent: nobody waits for it any more.
+    // Given up before it was sent: its caller does not wait any more.
     has_begun.await.unwrap_or(Ok(()))
 }
 

@@ -136,7 +136,7 @@ impl Exchange {
             let is_answer = asked.is_some_and(|(out, id)| self.is_answer(text, out, id));
             if let Some(message) = wire::received(text, &self.answers, &self.listener) {
                 answered |= is_answer;
-                // Whoever does not read any more has closed the connection.
+                // Fails only when the connection was closed.
                 let _ = self.told.send(message).await;
             }
         }

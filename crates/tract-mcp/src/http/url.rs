@@ -1,4 +1,4 @@
-//! Where a server is, and what it is told of us.
+//! Where a server is, and the headers that we send to it.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -102,7 +102,7 @@ impl ServerUrl {
     }
 
     pub(super) fn client(&self, url: &Url) -> Result<reqwest::Client> {
-        // One provider of cryptography for the process; whoever was first stays.
+        // One provider of cryptography for the process; the first one stays.
         if rustls::crypto::CryptoProvider::get_default().is_none() {
             let _ = rustls::crypto::ring::default_provider().install_default();
         }

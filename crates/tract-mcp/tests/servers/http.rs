@@ -213,7 +213,7 @@ async fn who_is_not_let_in_or_nowhere_is_told_so() {
     assert_eq!(server.call("other", "{}", &context()).await.unwrap().text(), "unknown other");
     assert!(!format!("{:?} {server:?}", web.url().bearer("t0ken")).contains("t0ken"));
     server.close().await;
-    // A port that nobody listens at.
+    // A closed port.
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", free.local_addr().unwrap());
     drop(free);

@@ -180,7 +180,7 @@ async fn server_everything_does_the_same_over_http() {
         listing.tools.iter().map(|tool| tool.definition().text().to_owned()).collect()
     };
     let listing = server.tools().await.unwrap();
-    assert_eq!(texts(&listing), texts(&stdio.tools().await.unwrap()), "whatever carries them");
+    assert_eq!(texts(&listing), texts(&stdio.tools().await.unwrap()), "over every transport");
     stdio.close().await;
     let said = server.call("echo", r#"{"message":"hej"}"#, &context()).await.unwrap();
     assert_eq!(said.text(), "Echo: hej");

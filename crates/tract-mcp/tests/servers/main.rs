@@ -20,7 +20,7 @@ mod pinning;
 // Recorded definitions come back as they were written.
 mod recorded;
 
-// The server of these tests: this program itself, told by its environment what to do.
+// The server of these tests: this program itself, controlled by its environment.
 mod script;
 
 // Servers behind a url, and what they do wrong.

@@ -119,7 +119,7 @@ async fn progress_and_changes_are_told() {
     assert_eq!(*told.lock().unwrap(), ["c1 1 of 2: step", "c1 2 of 2: step"]);
     assert!(!server.tools_changed());
     server.call("change", "{}", &context()).await.unwrap();
-    // A later answer: what was told before it has arrived.
+    // A later answer: events before it have arrived.
     server.call("other", "{}", &context()).await.unwrap();
     assert!(server.tools_changed());
     assert!(events.lock().unwrap().contains(&McpEvent::ToolsChanged));

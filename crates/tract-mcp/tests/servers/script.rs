@@ -149,7 +149,7 @@ fn call(id: &str, params: &Params<'_>, cancelled: u32) {
         "garbage" => {
             say("this is no JSON");
             say(r#"{"jsonrpc":"2.0"}"#);
-            say(r#"{"jsonrpc":"2.0","id":"nobody asked","result":{}}"#);
+            say(r#"{"jsonrpc":"2.0","id":"unasked","result":{}}"#);
             answer(id, &text("first"));
             answer(id, &text("second"));
         }

@@ -170,7 +170,7 @@ impl Web {
         };
         let head = format!("HTTP/1.1 {status} x\r\nconnection: close\r\n{kind}{headers}\r\n");
         stream.write_all(head.as_bytes()).await?;
-        // In pieces, so that nobody relies on where they are cut.
+        // In pieces, so that the reader cannot rely on where they are cut.
         for piece in body.as_bytes().chunks(body.len() / 3 + 1) {
             stream.write_all(piece).await?;
             stream.flush().await?;
@@ -300,7 +300,7 @@ fn call(manner: &mut Manner, id: &str, params: &Params<'_>) -> Answer {
         "elsewhere" => {
             Answer(307, "", "location: http://example.com/\r\n".to_owned(), String::new(), false)
         }
-        "other_id" => answer(200, JSON, result("\"nobody\"", "{}")),
+        "other_id" => answer(200, JSON, result("\"unasked\"", "{}")),
         "no_json" => answer(200, JSON, "this is no JSON"),
         "huge" => answer(200, JSON, result(id, &text(&"x".repeat(200_000)))),
         "huge_stream" => told(&result(id, &text(&"x".repeat(200_000)))),

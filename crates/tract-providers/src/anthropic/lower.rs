@@ -105,7 +105,7 @@ fn simple(out: &mut OutgoingMessage<'_>, part: &Part, speaker: Speaker) -> Optio
         }
         Part::Reasoning { text, signature, encrypted } => {
             if !out.own {
-                out.left_out("reasoning that this provider does not take back");
+                out.left_out("reasoning that this provider does not accept back");
                 return None;
             }
             match (encrypted, signature) {

@@ -128,7 +128,7 @@ fn simple(out: &mut OutgoingMessage<'_>, part: &Part, speaker: Speaker) -> Optio
         }
         Part::Reasoning { text, signature, .. } => {
             if !out.own {
-                out.left_out("reasoning that this provider does not take back");
+                out.left_out("reasoning that this provider does not accept back");
                 return None;
             }
             written.text("text", text);

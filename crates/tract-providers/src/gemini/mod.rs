@@ -120,7 +120,7 @@ impl Adapter for Gemini {
     fn tools_of<'a>(&self, element: Node<'a>) -> Result<Vec<Node<'a>>, ImportError> {
         let fields = element.object()?;
         match fields.some("functionDeclarations") {
-            // With something beside it, it can only go back as it is.
+            // With other members next to it, it can only go back as it is.
             Some(declared) if fields.members.len() == 1 => declared.array(),
             _ => Ok(vec![element]),
         }

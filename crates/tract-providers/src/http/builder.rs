@@ -108,7 +108,7 @@ impl HttpModelBuilder {
         self
     }
 
-    /// Sets where the server is: what stands before `/chat/completions`, `/responses`,
+    /// Sets the base URL: what precedes `/chat/completions`, `/responses`,
     /// `/v1/messages` or `/api/chat`.
     #[must_use]
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
@@ -158,7 +158,7 @@ impl HttpModelBuilder {
         self
     }
 
-    /// Sets what is told before each wait.
+    /// Sets what is called before each wait.
     #[must_use]
     pub fn on_retry(mut self, told: impl Fn(&Retry<'_>) + Send + Sync + 'static) -> Self {
         self.on_retry = Some(Arc::new(told));
@@ -180,9 +180,9 @@ impl HttpModelBuilder {
         self
     }
 
-    /// Sets whether the provider is told to keep to the tools' schemas, where they can be written
-    /// so; it is not by default. Replies carry along how each tool was sent, so that hydration reads
-    /// arguments as the schema as given means them.
+    /// Sets whether the provider is asked to enforce the tools' schemas, where they can be written
+    /// so; it is not by default. Replies carry along how each tool was sent, so that hydration
+    /// reads arguments as the schema as given means them.
     #[must_use]
     pub fn strict_tools(mut self, strict: bool) -> Self {
         self.strict_tools = strict;
@@ -298,7 +298,7 @@ fn headers(
 }
 
 fn client(url: &Url, connect_timeout: Duration) -> Result<reqwest::Client, ModelError> {
-    // One provider of cryptography for the process; whoever was first stays.
+    // One provider of cryptography for the process; the first one stays.
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         let _ = rustls::crypto::ring::default_provider().install_default();
     }

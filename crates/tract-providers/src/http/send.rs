@@ -71,7 +71,7 @@ impl Inner {
                 Ok(reply) => return Ok(reply),
                 Err(failed) => failed,
             };
-            // What was handed over cannot be taken back, so it is not asked for again.
+            // What was handed over cannot be recalled, so it is not asked for again.
             if matches!(failed.error, ModelError::BrokenOff { .. }) {
                 return Err(failed.error);
             }
@@ -95,7 +95,7 @@ impl Inner {
         cancellation: &CancellationToken,
     ) -> Result<(), ModelError> {
         let Failed { error, retry_after } = failed;
-        // Without random numbers everybody waits alike, which is no reason to fail.
+        // Without random numbers all clients wait equally long, which is no reason to fail.
         let jitter = getrandom::u64().unwrap_or(0);
         let Some(wait) = self.retry.wait(attempt, &error, retry_after, jitter) else {
             return Err(error);

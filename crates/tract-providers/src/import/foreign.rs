@@ -44,7 +44,7 @@ fn member(fields: &Fields<'_>, dialect: Dialect) -> Option<(String, Dialect)> {
         .filter_map(|key| fields.some(key))
         .find(|node| !node.is_array() || node.array().is_ok_and(|list| !list.is_empty()))
         .or_else(|| {
-            // A picture beside the text is how Ollama sends it; others would not see it.
+            // A picture next to the text is how Ollama sends it; others would not see it.
             let images = fields.some("images").filter(|_| dialect != Dialect::Ollama)?;
             images.array().is_ok_and(|list| !list.is_empty()).then_some(images)
         });

@@ -23,7 +23,7 @@ pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
             Part::Text { text } => texts.push(text.as_str()),
             Part::Reasoning { text, .. } if out.own => thinking.push(text.as_str()),
             Part::Reasoning { .. } => {
-                out.left_out("reasoning that this provider does not take back");
+                out.left_out("reasoning that this provider does not accept back");
             }
             Part::Image { source: ImageSource::Base64(data), .. } => {
                 images.push(raw::literal(data))
@@ -87,7 +87,7 @@ pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
     Some(message.end())
 }
 
-/// Writes an answer that stands in for one; the id is of no use there.
+/// Writes a placeholder for an answer; Ollama has no field for the id.
 pub(crate) fn placeholder_result(answer: &PlaceholderResult, _call_id: &str, name: &str) -> String {
     let mut message = Object::new();
     message.text("role", "tool");

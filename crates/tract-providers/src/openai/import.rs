@@ -121,7 +121,7 @@ pub(crate) fn data_url(url: &str) -> Option<(&str, &str)> {
     (!media_type.is_empty()).then_some((media_type, data))
 }
 
-/// Reasoning as other vendors behind this API write it; the bytes are kept beside it.
+/// Reasoning as other vendors behind this API write it; the bytes are kept with it.
 fn reasoning(fields: &Fields<'_>, parts: &mut Vec<Part>) -> Result<(), ImportError> {
     for key in ["reasoning_content", "reasoning"] {
         if let Some(text) = fields.some(key).filter(Node::is_string) {
@@ -147,7 +147,7 @@ fn calls(fields: &Fields<'_>, parts: &mut Vec<Part>, watch: &mut Watch) -> Resul
         let function = node.object()?;
         let name = function.require("name")?.string()?;
         let arguments = arguments(&function, watch)?;
-        // Some vendors write an empty one beside every message.
+        // Some vendors write an empty one with every message.
         if !name.is_empty() {
             watch.call("", &node.path);
             parts.push(Part::call("", name, arguments));

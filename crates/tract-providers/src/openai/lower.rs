@@ -66,7 +66,7 @@ pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
             }
             Part::Reasoning { .. } => {
                 if !out.own {
-                    out.left_out("reasoning that this provider does not take back");
+                    out.left_out("reasoning that this provider does not accept back");
                 }
             }
             Part::Opaque { dialect, json } => {
@@ -115,7 +115,7 @@ fn text_element(text: &str) -> String {
     element.end()
 }
 
-/// Writes an answer that stands in for one; the tool's name is of no use there.
+/// Writes a placeholder for an answer; the format has no field for the tool's name.
 pub(crate) fn placeholder_result(answer: &PlaceholderResult, call_id: &str, _name: &str) -> String {
     let mut message = Object::new();
     message.text("role", "tool");

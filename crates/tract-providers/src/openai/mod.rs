@@ -1,4 +1,4 @@
-//! OpenAI Chat Completions, and whoever speaks like it.
+//! OpenAI Chat Completions, and APIs compatible with it.
 
 mod import;
 mod lower;

@@ -42,7 +42,7 @@ pub(super) fn begin(
     }
 }
 
-/// Reads items; those of the model that stand together become one draft.
+/// Reads items; neighboring ones of the model become one draft.
 pub(super) fn items(
     items: &[Node<'_>],
     watch: &mut Watch,
@@ -56,7 +56,7 @@ pub(super) fn items(
     Ok(())
 }
 
-/// The items of the model that stand together, so far.
+/// The neighboring items of the model, so far.
 #[derive(Default)]
 pub(crate) struct ModelItems<'a> {
     parts: Vec<Part>,

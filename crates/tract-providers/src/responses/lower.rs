@@ -62,7 +62,7 @@ fn said(out: &mut OutgoingMessage<'_>, parts: &[Part]) -> Vec<String> {
             }
             Part::Reasoning { text, encrypted, .. } => {
                 if !out.own {
-                    out.left_out("reasoning that this provider does not take back");
+                    out.left_out("reasoning that this provider does not accept back");
                     continue;
                 }
                 let mut summary = Vec::new();
@@ -158,7 +158,7 @@ fn output(call_id: &str, content: &str) -> String {
     item.end()
 }
 
-/// Writes an answer that stands in for one.
+/// Writes a placeholder for an answer.
 pub(crate) fn placeholder_result(answer: &PlaceholderResult, call_id: &str) -> String {
     output(call_id, &raw::literal(answer.text()))
 }

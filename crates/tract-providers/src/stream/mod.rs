@@ -123,7 +123,7 @@ pub(crate) trait Accumulate: Send {
 /// - [`end`](Self::end) gives the body that the provider would have sent unstreamed, for
 ///   [`Params::reply`](crate::Params::reply) to read.
 /// - A stream that ends too early ([`StreamError::Cut`]) and one in which the provider reports a
-///   failure ([`StreamError::Provider`]) are told apart; [`partial`](Self::partial) has what came.
+///   failure ([`StreamError::Provider`]) are distinct; [`partial`](Self::partial) has what came.
 /// - Arguments are whole, or it is an error.
 ///
 /// ```
@@ -226,7 +226,7 @@ impl Assembler {
     /// # Errors
     /// [`StreamError::Cut`] when the answer had not ended, and what an answer may lack.
     pub fn end(&mut self) -> Result<String, StreamError> {
-        // What stands after the last line end or blank line counts when it is whole; when it is
+        // What comes after the last line end or blank line counts when it is whole; when it is
         // not, the stream was cut there.
         let last = match &mut self.decoder {
             Decoder::Sse(decoder) => decoder.end()?.map(|event| (event.event, event.data)),

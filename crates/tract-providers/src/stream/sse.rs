@@ -45,7 +45,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Takes what stands after the last line end.
+    /// Takes what comes after the last line end.
     pub(crate) fn end(&mut self) -> Result<Option<String>, StreamError> {
         let line = std::mem::take(&mut self.line);
         if line.is_empty() { Ok(None) } else { Ok(Some(self.text(&line)?.to_owned())) }
@@ -54,7 +54,7 @@ impl Lines {
     fn text<'a>(&mut self, line: &'a [u8]) -> Result<&'a str, StreamError> {
         let text =
             std::str::from_utf8(line).map_err(|_| StreamError::NotUtf8 { before: self.read })?;
-        // A byte order mark may stand before the first line.
+        // A byte order mark may precede the first line.
         if std::mem::replace(&mut self.begun, true) {
             Ok(text)
         } else {

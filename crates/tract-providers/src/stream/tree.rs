@@ -207,8 +207,8 @@ fn merge_list(into: &mut Vec<Tree>, delta: Vec<Tree>) {
     }
 }
 
-/// Where an element of a list goes on: at that of equal `index`, else of equal `id`; a call that
-/// says neither goes on with the last.
+/// Which element of a list a piece continues: that of equal `index`, else of equal `id`; a call
+/// that has neither continues the last.
 fn place(list: &[Tree], more: &Members) -> Option<usize> {
     let raw = |members: &Members, key: &str| match members.get(key) {
         Some(Tree::Raw(raw)) if raw != "null" => Some(raw.clone()),

@@ -138,7 +138,7 @@ pub(crate) fn anthropic(body: &Value) -> Vec<String> {
 }
 
 /// The same for a body with recorded messages: Anthropic accepted neighbors of one role, text
-/// beside results, its own blocks, instructions in place, and ids that came back in later turns.
+/// next to results, its own blocks, instructions in place, and ids that came back in later turns.
 pub(crate) fn anthropic_but(body: &Value, recorded: bool) -> Vec<String> {
     let mut broken = Vec::new();
     let mut ids = HashSet::new();

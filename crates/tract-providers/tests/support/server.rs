@@ -1,4 +1,4 @@
-//! A server on loopback that answers as it is told.
+//! A server on loopback with answers set by the test.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -145,19 +145,19 @@ impl Server {
             read.drain(..head_end + length);
             self.asked.lock().unwrap().push(asked);
             let answer = self.answers.lock().unwrap().pop_front();
-            let answer = answer.unwrap_or_else(|| Answer::new(418, "text/plain", "not told"));
+            let answer = answer.unwrap_or_else(|| Answer::new(418, "text/plain", "no answer set"));
             if !self.answer(&mut stream, &answer).await? {
                 return Ok(());
             }
         }
     }
 
-    /// Whether the connection goes on.
+    /// Whether the connection continues.
     async fn answer(&self, stream: &mut TcpStream, answer: &Answer) -> std::io::Result<bool> {
         if answer.end == End::Silent {
             std::future::pending::<()>().await;
         }
-        let mut head = format!("HTTP/1.1 {} Told\r\ntransfer-encoding: chunked\r\n", answer.status);
+        let mut head = format!("HTTP/1.1 {} Set\r\ntransfer-encoding: chunked\r\n", answer.status);
         for (name, value) in &answer.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }

@@ -13,7 +13,7 @@ use super::values::{
     unique,
 };
 
-/// How many faults are told of.
+/// The most faults that are reported.
 const MOST_FAULTS: usize = 16;
 
 /// How many references may follow each other without a step into the arguments.
@@ -30,7 +30,7 @@ pub struct Mismatch {
     pub path: String,
     /// What the schema says.
     pub expected: String,
-    /// What stands there.
+    /// What is there.
     pub found: String,
     /// A way out.
     pub note: Option<String>,
@@ -216,7 +216,7 @@ impl<'a> Checker<'a> {
         name.and_then(|name| root.get("$defs").and_then(|defs| defs.get(&name))).unwrap_or(branch)
     }
 
-    /// Whether a value bears a branch's tag, or is the only one of its kind.
+    /// Whether a value has a branch's tag, or is the only one of its kind.
     fn is_meant(&self, branch: &'a Node, value: &Value) -> bool {
         let branch = self.target(branch);
         let Some(object) = value.as_object() else {

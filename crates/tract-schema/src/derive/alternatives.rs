@@ -1,6 +1,6 @@
 //! Objects in several parts (flattened structs and enums, variants that hold a named struct)
 //! written as closed alternatives: a part that is closed by itself would refuse the others' names,
-//! and what stands beside a reference is not read under draft-07.
+//! and what is next to a reference is not read under draft-07.
 
 use super::DeriveError;
 use super::node::{Members, Node, get, set, take};
@@ -9,7 +9,7 @@ use super::normal::Definitions;
 /// How many alternatives one object may have.
 const MOST: usize = 64;
 
-/// How many parts may stand within each other.
+/// How deep parts may be nested.
 const MOST_LEVELS: usize = 16;
 
 /// Merges an object in several parts. What is in one part, or is no object, stays as it is.
@@ -130,7 +130,7 @@ fn joined(have: &Members, more: &Members) -> Members {
                     }
                 }
             }
-            // Whoever is open holds what the other does not name.
+            // An open part holds what the other does not name.
             (Some((_, old)), new) if key == "additionalProperties" => {
                 if *old == Node::Bool(false) {
                     *old = new.clone();

@@ -7,7 +7,7 @@ use super::node::{Members, Node, get, set, take};
 use super::normal::{def_name, join_texts, order, parts};
 
 /// Gives a root that is referred to a name among the definitions: `#` means another thing as soon
-/// as the schema stands within a request.
+/// as the schema is part of a request.
 pub(super) fn name_root(
     root: &mut Node,
     defs: &mut Members,

@@ -94,15 +94,15 @@ impl Derived {
     ///
     /// # Behavior
     /// - `title`, `$schema` and formats that no standard knows go; the bounds that a format such
-    ///   as `uint32` stands for come in its place. Those of 64 bits are judged and not said: JSON
+    ///   as `uint32` implies replace it. Those of 64 bits are judged and not said: JSON
     ///   does not carry such numbers exactly, and some providers refuse schemas with them.
     /// - Every object with named properties is closed; maps stay open.
     /// - `oneOf` becomes `anyOf`, which is what an enum's parser does: the first that fits.
     /// - An enum of constants with texts becomes `enum`, its texts part of the description.
-    /// - What is flattened, or stands beside a reference, is merged into closed alternatives.
+    /// - What is flattened, or is next to a reference, is merged into closed alternatives.
     /// - Definitions without parts of their own are written where they are used; the others stay
     ///   under `$defs`, those that are used, by name.
-    /// - Members stand in one order whatever order they came in; properties keep theirs.
+    /// - Members are in one order, independent of the order they came in; properties keep theirs.
     ///
     /// # Errors
     /// [`DeriveError`] when the text is no JSON, no object's schema, or refers outside itself.

@@ -1,5 +1,5 @@
 //! A JSON Schema as a tree that keeps the order of its members and the spelling of its numbers,
-//! whatever the features of anybody's JSON library.
+//! independent of the features of any JSON library.
 
 use tract_core::json::{self, Escapes, JsonError};
 

@@ -59,7 +59,7 @@ const FORMATS: &[&str] = &[
     "uuid",
 ];
 
-/// The bounds that a format of an integer stands for. Sizes count as 64 bits everywhere, so that
+/// The bounds that a format of an integer implies. Sizes count as 64 bits everywhere, so that
 /// the schema is the same on every machine.
 const BOUNDS: &[(&str, &str, &str)] = &[
     ("int8", "-128", "127"),
@@ -177,7 +177,7 @@ impl Definitions {
     }
 }
 
-/// Rewrites the schemas that stand under a keyword; what is no schema (a property may be named
+/// Rewrites the schemas under a keyword; what is no schema (a property may be named
 /// like a keyword, a default may look like a schema) stays as it is.
 pub(super) fn parts(
     key: &str,
@@ -203,7 +203,7 @@ pub(super) fn def_name(reference: &str) -> Option<String> {
     Some(name.replace("~1", "/").replace("~0", "~"))
 }
 
-/// Drops formats that no standard knows, and writes the bounds that they stand for.
+/// Drops formats that no standard knows, and writes the bounds that they imply.
 fn bound(members: &mut Members) {
     let Some(format) = get(members, "format").and_then(Node::as_text).map(str::to_owned) else {
         return;

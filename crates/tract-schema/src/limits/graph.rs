@@ -167,7 +167,7 @@ impl<'a> Graph<'a> {
         if cost[0] > work {
             return Err(LimitError::TooMuchWork { limit: work });
         }
-        // And at one of the values that stand `depth` levels inside of it.
+        // And at one of the values nested `depth` levels deep in it.
         for depth in 1..=DEEPEST {
             // A value is an object or an array, so what is applied to both kinds does not add up.
             let (mut object, mut array) = (vec![0_u64; self.len()], vec![0_u64; self.len()]);

@@ -295,11 +295,11 @@ fn branch_types(branches: &[Vec<ValidationError<'static>>]) -> String {
     if names.is_empty() { String::new() } else { format!(" ({})", names.join(" or ")) }
 }
 
-/// The names that stand beside the keyword that does not hold.
+/// The names next to the keyword that does not hold.
 fn known_properties<'s>(error: &ValidationError<'_>, schema: &'s Value) -> Vec<&'s str> {
     let place = error.schema_path().as_str();
-    let beside = place.rsplit_once('/').and_then(|(parent, _)| schema.pointer(parent));
-    beside.and_then(|beside| beside.get("properties")).map(keys).unwrap_or_default()
+    let parent = place.rsplit_once('/').and_then(|(parent, _)| schema.pointer(parent));
+    parent.and_then(|parent| parent.get("properties")).map(keys).unwrap_or_default()
 }
 
 fn keys(value: &Value) -> Vec<&str> {
@@ -367,7 +367,7 @@ fn capped(value: &dyn fmt::Display) -> String {
         }
     }
     let mut cap = Cap(String::new(), 0);
-    // It fails when there is more than is shown, which the text says by then.
+    // It fails when there is more than is shown, which the text says already.
     let _ = fmt::Write::write_fmt(&mut cap, format_args!("{value}"));
     cap.0
 }

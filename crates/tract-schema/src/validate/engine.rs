@@ -90,7 +90,7 @@ impl SchemaCompiler for JsonSchema {
     }
 }
 
-/// Tells the draft; a `$schema` that nobody knows is taken out of the copy that is compiled.
+/// Returns the draft; an unknown `$schema` is removed of the copy that is compiled.
 fn draft(schema: &mut Value) -> (Draft, Vec<String>) {
     let Some(members) = schema.as_object_mut() else { return (Draft::Draft202012, Vec::new()) };
     let Some(named) = members.get("$schema").and_then(Value::as_str) else {
@@ -117,7 +117,7 @@ fn draft(schema: &mut Value) -> (Draft, Vec<String>) {
 
 struct Compiled {
     inner: jsonschema::Validator<MeteredJson>,
-    /// For what stands beside a keyword that does not hold.
+    /// For what is next to a keyword that does not hold.
     schema: Value,
     limits: SchemaLimits,
     patterns: Patterns,

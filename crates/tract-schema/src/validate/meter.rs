@@ -1,8 +1,8 @@
 //! Counts what holding arguments against a schema costs, and stops it when it costs too much.
 //!
-//! The validator reads arguments through [`MeteredValue`] nodes. Each read costs steps, and each error
-//! costs bytes. When an allowance is used up, every node looks like `null` without content, so that
-//! all loops over the arguments end at once; whatever is concluded after that is discarded. A
+//! The validator reads arguments through [`MeteredValue`] nodes. Each read costs steps, and each
+//! error costs bytes. When an allowance is used up, every node looks like `null` without content,
+//! so that all loops over the arguments end at once; conclusions after that are discarded. A
 //! keyword cannot go uncounted: without reading a node it can do nothing.
 //!
 //! The counters belong to the thread, because nodes for the names of properties are made without

@@ -1,4 +1,4 @@
-//! What is damaged is noticed; what can be derived is built anew.
+//! What is damaged is noticed; what can be derived is rebuilt.
 
 use tract_core::store::{CommitRepository, ObjectRepository, ToolRepository, Walk};
 use tract_core::{Commit, CommitId, RepoName, Store, StoreErrorKind, block_on};
@@ -53,7 +53,7 @@ fn wrong_places_cost_time_and_no_truth_and_are_repaired() {
             assert_eq!(&walked(&store, *head), right, "{wrong}");
         }
     }
-    // Writing goes on after a repair.
+    // Writing continues after a repair.
     block_on(line(&store, &repo, "after", Some(commits[4]), &["i", "j"])).expect("it is written");
     assert_eq!(block_on(store.check(&repo, false)).expect("it is checked"), []);
 }

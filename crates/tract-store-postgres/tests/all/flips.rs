@@ -90,7 +90,7 @@ const COLUMNS: [(&str, &[(&str, Kind)]); 6] = [
     ("toolsets", &[("hash", Kind::Bytes), ("data", Kind::Bytes)]),
 ];
 
-/// The tool index can be made anew; which definitions it lists is checked with the rest.
+/// The tool index can be rebuilt; which definitions it lists is checked with the rest.
 const INDEX: (&str, &[(&str, Kind)]) = (
     "tools",
     &[

@@ -111,7 +111,8 @@ fn writes_at_once_share_round_trips_and_each_is_stored_whole() {
     }
 }
 
-/// Whatever one of them meets, the others are written, and each is told what it would be told alone.
+/// When one of them fails, the others are written, and each gets the answer that it would get
+/// alone.
 #[test]
 fn writes_that_go_together_are_answered_each_for_itself() {
     let Some(url) = server::shared() else { return };
@@ -144,7 +145,7 @@ fn writes_that_go_together_are_answered_each_for_itself() {
             let said = format!("round {round}");
             let (lost, _) = append(&name(0), Some(heads[0]), &said);
             let (links, linked) = linking(2, links_at, "with a tool");
-            let (lacks, _) = linking(3, heads[3], "nobody stored this");
+            let (lacks, _) = linking(3, heads[3], "this was not stored");
             let (fits, fit) = append(&name(4), Some(fits_at), &said);
             // It continues what the one before is about to write.
             let (follows, followed) = append(&name(4), Some(fit), &said);
@@ -177,7 +178,7 @@ fn writes_that_go_together_are_answered_each_for_itself() {
     }
 }
 
-/// Nobody waits for a ref that somebody else holds but who writes it. No error tells of the wait.
+/// A write waits only for the refs that it moves, and no error reports the wait.
 #[test]
 fn refs_that_are_held_elsewhere_hold_up_their_own_writes_alone() {
     let Some(url) = server::shared() else { return };

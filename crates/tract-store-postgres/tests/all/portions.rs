@@ -19,7 +19,7 @@ fn blob(length: usize, seed: u64) -> Blob {
 /// A commit, and blobs of lengths about those of one portion, of two, and of none.
 fn large(head: Option<CommitId>, seed: u64) -> (Batch, CommitId, Vec<Blob>) {
     let mut writing = batch("commit");
-    let next = push(&mut writing, head, "with a lot beside it").id();
+    let next = push(&mut writing, head, "with a lot next to it").id();
     let lengths = [0, 1, PORTION - 1, PORTION, PORTION + 1, 2 * PORTION + 17];
     let large = (1..).zip(lengths).map(|(n, length)| blob(length, seed * n));
     // Small ones share messages.

@@ -29,7 +29,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Stands before the server of a url.
+    /// Starts a proxy in front of the server of a url.
     pub(crate) fn before(url: &str) -> Self {
         let (user, place) = url.split_once('@').expect("a url with a user");
         let (host, rest) = place.split_once('/').expect("a url with a database");
@@ -64,7 +64,7 @@ impl Proxy {
         self.shared.connections.load(Ordering::SeqCst)
     }
 
-    /// Loses the next answer: the server has done what was asked, and nobody hears of it.
+    /// Loses the next answer: the server has done what was asked, and no client hears of it.
     pub(crate) fn lose_answer(&self) {
         self.shared.lose_answer.store(true, Ordering::SeqCst);
     }

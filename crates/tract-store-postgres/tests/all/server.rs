@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// A server that ends when this is dropped, or when this process dies: its keeper is a shell that
-/// reads from us, and stops the server when there is nobody left to read from.
+/// reads from us, and stops the server when the pipe is closed.
 #[derive(Debug)]
 pub(crate) struct Server {
     keeper: Child,
@@ -61,7 +61,7 @@ fn is_root() -> bool {
     output.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }
 
-/// The server refuses to run as root: then it runs as whoever is there for such things.
+/// The server refuses to run as root: then it runs as a user that systems have for such things.
 fn user() -> Option<&'static str> {
     let exists = |user: &&str| {
         Command::new("id").arg(user).output().is_ok_and(|output| output.status.success())
@@ -166,7 +166,7 @@ impl Server {
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
                 .status()
-                .expect("pg_ctl is beside initdb");
+                .expect("pg_ctl is next to initdb");
             if started.success() {
                 return;
             }
@@ -189,7 +189,7 @@ impl Server {
         let _ = kill.stderr(Stdio::null()).status();
     }
 
-    /// Stops the server in an orderly way that waits for nobody.
+    /// Stops the server in an orderly way that does not wait for clients.
     pub(crate) fn stop(&self) {
         run(command(&self.bin.join("pg_ctl"))
             .args(["-w", "-m", "fast", "-D"])
@@ -241,7 +241,7 @@ pub(crate) fn left_out() {
     println!("{said}");
 }
 
-/// Returns the name of a schema that nobody else uses.
+/// Returns the name of a schema that no other test uses.
 pub(crate) fn schema() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let n = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -1,5 +1,5 @@
 //! The short way of a write (the functions `append`) answers and stores what the long way (`apply`)
-//! does, in one round trip whatever it finds.
+//! does, in one round trip in every case.
 
 use tract_core::store::{ObjectRepository, RefRepository};
 use tract_core::{
@@ -129,7 +129,7 @@ fn cases(apply: &dyn Fn(Batch) -> StoreResult<Applied>, read: &PostgresStore) {
     // The ref goes back, and the batch that moved it is still one that went through.
     done(apply(moving(vec![advance("main", Some(two), one)]))).expect("back");
     assert_eq!(apply(writing.clone()).expect("it went through"), Applied::Already);
-    // Another batch brings the same commit again, and another goes on beside it.
+    // Another batch brings the same commit again, and another continues next to it.
     let again = Batch { commits: writing.commits, blobs: writing.blobs, ..batch("again") };
     done(apply(Batch { refs: vec![advance("main", Some(one), two)], ..again })).expect("known");
     done(apply(moving(vec![advance("main", Some(two), one)]))).expect("back");
@@ -206,7 +206,7 @@ fn alike(url: &str, row_security: bool) {
         assert_eq!(proxy.trips() - before, 1);
         answer
     };
-    // Connected, and told which way to go.
+    // Connected, with the short way known.
     let (writing, _) = append("other", None, "elsewhere");
     done(block_on(store.apply(&RepoName::new("other").expect("a name"), writing))).expect("done");
     cases(&short, &read);
@@ -267,7 +267,7 @@ fn a_schema_that_is_made_anew_is_written_to_all_the_same() {
     let (writing, one) = append("main", None, "one");
     done(block_on(store.apply(&repo(), writing.clone()))).expect("it is written");
     support::execute(url, &format!("DROP SCHEMA {schema} CASCADE"));
-    drop(block_on(open(&with_schema, &support::options().partitions(1))).expect("made anew"));
+    drop(block_on(open(&with_schema, &support::options().partitions(1))).expect("made again"));
     let (late, two) = append("main", Some(one), "two");
     let answer = block_on(store.apply(&repo(), late.clone())).expect("an answer");
     assert!(matches!(&answer, Applied::Conflict(conflict) if conflict.found.is_none()));

@@ -31,7 +31,7 @@ struct Tenant<'s> {
     store: &'s PostgresStore,
     repo: RepoName,
     commits: Vec<CommitId>,
-    /// Commits, blobs and the like of somebody else.
+    /// Commits, blobs and the like of another tenant.
     foreign: Vec<ObjectId>,
     random: Random,
     leaks: &'s AtomicUsize,
@@ -61,7 +61,7 @@ impl Tenant<'_> {
         writing.derived.push(DerivedRow { kind: DerivedKind::Turn, commit, bytes });
         writing.refs.push(advance("main", parent, commit));
         let answer = block_on(self.store.apply(&self.repo, writing)).expect("it is written");
-        assert_eq!(answer, Applied::Done, "nobody else moves this branch");
+        assert_eq!(answer, Applied::Done, "no other writer moves this branch");
         self.commits.push(commit);
     }
 
@@ -183,7 +183,7 @@ fn two_repositories_through_one_pool_leak_nothing() {
     }
 }
 
-/// The server itself holds the border: whoever asks for everything gets what is theirs.
+/// The server itself holds the border: a tenant that asks for everything gets its own rows.
 #[test]
 fn a_statement_that_forgets_to_ask_sees_its_own_rows() {
     let Some(url) = server::shared() else { return };
@@ -210,7 +210,7 @@ fn a_statement_that_forgets_to_ask_sees_its_own_rows() {
             ["blobs", "commits", "segments", "derived", "ref_log", "refs", "toolsets", "tools"];
         for table in tables {
             let count = format!("SELECT count(DISTINCT repo) FROM {schema}.{table}");
-            for (setting, expected) in [("", 0i64), ("alpha", 1), ("nobody", 0)] {
+            for (setting, expected) in [("", 0i64), ("alpha", 1), ("absent", 0)] {
                 client.batch_execute("BEGIN").await.expect("begun");
                 let set = "SELECT set_config('tract.repo', $1, true)";
                 client.query(set, &[&setting]).await.expect("it is set");

@@ -33,7 +33,7 @@ fn a_server_is_checked_and_then_trusted() {
     let folder = tempfile::tempdir().expect("a folder");
     certificates(folder.path());
     let path = |name: &str| folder.path().join(name).display().to_string();
-    // The server insists that nobody else can read its key.
+    // The server insists that no other user can read its key.
     run_chmod(&path("server.key"));
     server::give(folder.path());
     let settings = [
@@ -54,11 +54,12 @@ fn a_server_is_checked_and_then_trusted() {
          USING (pid) WHERE a.application_name = 'tract'); END $$",
     );
     let options = support::options().retry_for(std::time::Duration::ZERO);
-    let error = block_on(open(&url("other.pem"), &options)).expect_err("nobody vouches for it");
+    let error =
+        block_on(open(&url("other.pem"), &options)).expect_err("no authority vouches for it");
     assert_eq!(error.kind, StoreErrorKind::Unavailable, "{error}");
     // Without a name of an authority it is the operating system's that count: never nobody's.
     let required = format!("{}?sslmode=require", server.url());
-    let error = block_on(open(&required, &options)).expect_err("nobody vouches for it");
+    let error = block_on(open(&required, &options)).expect_err("no authority vouches for it");
     assert_eq!(error.kind, StoreErrorKind::Unavailable, "{error}");
     // The same server under a name that is not in its certificate.
     let elsewhere = url("ca.pem").replace("127.0.0.1", "localhost");

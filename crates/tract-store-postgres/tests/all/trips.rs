@@ -90,7 +90,7 @@ fn a_walk_of_10_000_is_one_round_trip() {
         let last = writing.commits.last().map(Commit::id);
         done(block_on(store.apply(&repo, writing))).expect("it is written");
         if round % 5 == 0 {
-            // Somebody else goes on here first.
+            // Another writer continues here first.
             let mut writing = batch("fork");
             push(&mut writing, last, "elsewhere");
             done(block_on(store.apply(&repo, writing))).expect("it is written");
@@ -139,7 +139,8 @@ fn a_lost_answer_is_resolved() {
     assert!(proxy.connections() > 20, "lost connections were not used again");
 }
 
-/// When the server stays away, the answer says that nobody knows; the same batch settles it.
+/// When the server stays away, the answer is that the outcome is unknown; the same batch settles
+/// it.
 #[test]
 fn an_unknown_outcome_says_so_and_a_retry_settles_it() {
     let Some(url) = server::shared() else { return };
@@ -154,9 +155,9 @@ fn an_unknown_outcome_says_so_and_a_retry_settles_it() {
     let next = push(&mut writing, Some(head), "the second").id();
     writing.refs.push(advance("main", Some(head), next));
     proxy.lose_answer();
-    let error = block_on(store.apply(&repo, writing.clone())).expect_err("nobody knows");
+    let error = block_on(store.apply(&repo, writing.clone())).expect_err("it is unknown");
     assert_eq!(error.kind, tract_core::StoreErrorKind::Unknown);
-    // Meanwhile somebody takes the commit back: the retry must not do it again.
+    // Meanwhile another writer undoes the commit: the retry must not do it again.
     let mut undo = batch("undo");
     undo.refs.push(advance("main", Some(next), head));
     done(block_on(store.apply(&repo, undo))).expect("it is written");

@@ -39,7 +39,7 @@ fn waiting_ends_and_leaves_a_clean_pool() {
         let expected = if is_server { StoreErrorKind::Busy } else { StoreErrorKind::Unknown };
         assert_eq!(error.kind, expected, "{error}");
         held.release();
-        // Who was given up may still do it: once, whoever comes first.
+        // The write that was given up may still happen: once, whichever try comes first.
         let store = block_on(open(&with_schema, &support::options())).expect("it opens");
         let answer = block_on(store.apply(&repo, writing)).expect("it goes through");
         assert!(!matches!(answer, tract_core::Applied::Conflict(_)), "{answer:?}");

@@ -148,7 +148,7 @@ fn of_writes_that_continue_each_other_those_before_a_lost_race_are_stored() {
         let Applied::Conflict(conflict) = answer.expect("an answer") else { panic!("a conflict") };
         assert_eq!(conflict.found.and_then(|found| found.commit()), Some(moved));
     }
-    // One in the middle lacks its blob: those before it are stored, and it is told alone.
+    // One in the middle lacks its blob: those before it are stored, and only it gets the error.
     let (mut batches, _) = line(moved, 5);
     batches[2].blobs.clear();
     let answers = at_once(&store, batches);

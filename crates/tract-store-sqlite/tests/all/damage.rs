@@ -128,7 +128,7 @@ fn a_row_that_changed_hands_is_corrupt_and_not_walked_round_for_ever() {
             |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
         )
         .unwrap();
-    // Each opened anew, to see the schema as it is by then.
+    // Each opens the file again, to see the present schema.
     let schema = |statement: &str| {
         let connection = Connection::open(&stored.path).unwrap();
         connection.execute_batch("PRAGMA writable_schema = ON").unwrap();
@@ -157,7 +157,7 @@ fn a_flipped_byte_in_the_file_is_never_data() {
     let text = texts.iter().find(|text| (40..300).contains(&text.len())).expect("a short one");
     let object = Some(ObjectId::Blob(tract_core::hash::blob(text.as_bytes())));
     let mut refused = 0;
-    // Besides the row there may be left-overs of split pages, which nobody reads.
+    // Besides the row there may be left-overs of split pages, which are never read.
     for (at, _) in whole.windows(text.len()).enumerate().filter(|(_, w)| *w == text.as_bytes()) {
         for offset in [0, text.len() / 2, text.len() - 1] {
             let mut bytes = whole.clone();

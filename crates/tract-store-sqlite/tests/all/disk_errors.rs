@@ -20,8 +20,8 @@ const MESSAGES: usize = 8;
 
 fn say(line: std::fmt::Arguments<'_>) {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "\n{line}").expect("somebody listens");
-    out.flush().expect("somebody listens");
+    writeln!(out, "\n{line}").expect("stdout is open");
+    out.flush().expect("stdout is open");
 }
 
 /// The process whose disk fails; by itself it has nothing to do.
@@ -49,14 +49,14 @@ fn disk_errors_child() {
                 return match apply(&store, batch) {
                     Ok(done) => {
                         assert_eq!(done, Applied::Done);
-                        say(format_args!("told {id}"));
-                        say(format_args!("goes on"));
+                        say(format_args!("done {id}"));
+                        say(format_args!("still writes"));
                     }
                     Err(error) => say(format_args!("again {:?}", error.kind)),
                 };
             }
         }
-        say(format_args!("told {id}"));
+        say(format_args!("done {id}"));
         parent = Some(id);
         if n == MESSAGES / 2 {
             // A checkpoint: the log goes into the file. One that fails leaves both as they are.
@@ -78,7 +78,7 @@ struct Said {
     told: Vec<CommitId>,
     asked: Vec<CommitId>,
     errors: Vec<String>,
-    goes_on: bool,
+    still_writes: bool,
     refused: bool,
 }
 
@@ -98,14 +98,14 @@ fn run(library: &Path, folder: &Path, more: &[(&str, String)]) -> Said {
     let mut said = Said::default();
     for line in text.lines() {
         match line.split_once(' ') {
-            Some(("told", id)) => said.told.push(id.parse().expect("an id")),
+            Some(("done", id)) => said.told.push(id.parse().expect("an id")),
             Some(("asks", id)) => said.asked.push(id.parse().expect("an id")),
             Some(("error" | "again", kind)) => said.errors.push(kind.to_owned()),
             Some(("refused", kind)) => {
                 said.refused = true;
                 said.errors.push(kind.to_owned());
             }
-            Some(("goes", "on")) => said.goes_on = true,
+            Some(("still", "writes")) => said.still_writes = true,
             _ => {}
         }
     }
@@ -127,10 +127,10 @@ fn judge(folder: &Path, said: &Said, what: &str) {
         None => Vec::new(),
     };
     assert!(line.starts_with(&said.told), "{what}: acknowledged {:?}, found {line:?}", said.told);
-    // The one that failed may be there, whole: whoever asked was told that it is unknown.
+    // The one that failed may be there, whole: the caller got the answer that it is unknown.
     match &line[said.told.len()..] {
         [] => {}
-        [more] => assert!(said.asked.last() == Some(more), "{what}: {more} is nobody's"),
+        [more] => assert!(said.asked.last() == Some(more), "{what}: {more} has no writer"),
         more => panic!("{what}: {more:?} besides"),
     }
     assert_eq!(store.check(&repo(), false).expect("it checks itself"), [], "{what}");
@@ -152,7 +152,7 @@ fn the_kth_error_of_the_disk_is_told_and_loses_nothing() {
     let said = run(&library, &whole, &[("TRACT_TAPE", record.display().to_string())]);
     assert!(said.told.len() == MESSAGES && said.errors.is_empty(), "{said:?}");
     judge(&whole, &said, "nothing fails");
-    // Its log, its file and what is made beside it; not the memory that processes share.
+    // Its log, its file and what is made next to it; not the memory that processes share.
     let steps: Vec<Step> = tape(&std::fs::read(record).expect("the tape"));
     let of_file = |step: &&Step| {
         let name = step.file.file_name().unwrap_or_default().to_string_lossy();
@@ -187,7 +187,7 @@ fn the_kth_error_of_the_disk_is_told_and_loses_nothing() {
             && said.told.len() < MESSAGES
             && !said.errors.is_empty();
         if flush_of_a_write {
-            // After a flush that failed nobody knows what the disk holds.
+            // After a flush that failed the content of the disk is unknown.
             assert!(said.errors.iter().any(|kind| kind == "Poisoned"), "{what}: {said:?}");
         }
         errors += said.errors.len();

@@ -1,6 +1,6 @@
 //! The tests of the SQLite store that need a file: opening, damage, other processes.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests stand outside of `#[test]`")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests are outside of `#[test]`")]
 
 mod common;
 

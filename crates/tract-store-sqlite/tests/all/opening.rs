@@ -29,7 +29,7 @@ fn what_is_no_store_is_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let options = SqliteOptions::new().create(true);
     let text = folder.path().join("notes.txt");
-    std::fs::write(&text, "a text of somebody else's, longer than a header of a database").unwrap();
+    std::fs::write(&text, "a text of another program, longer than a header of a database").unwrap();
     assert_eq!(refused(&text, &options), StoreErrorKind::NotAStore);
     assert!(std::fs::read_to_string(&text).unwrap().starts_with("a text"));
 

@@ -89,8 +89,8 @@ fn power_loss_child() {
     let unsafely = std::env::var_os(UNSAFE).is_some();
     let options = SqliteOptions::new().create(true).unsafe_lose_on_power_loss(unsafely);
     let store = tract_store_sqlite::open(folder.join("agent.db"), &options).expect("it opens");
-    // What is told goes the same way, so that the tape has it in its place.
-    let mut told = std::fs::File::create(folder.join("told")).expect("a file");
+    // What is acknowledged goes the same way, so that the tape has it in its place.
+    let mut told = std::fs::File::create(folder.join("acknowledged")).expect("a file");
     let mut parent = None;
     for (n, text) in messages().take(60).enumerate() {
         let (batch, id) = appending(&branch("main"), parent, &text);
@@ -98,7 +98,7 @@ fn power_loss_child() {
         told.write_all(id.to_hex().as_bytes()).expect("it is told");
         parent = Some(id);
         if n % 20 == 19 {
-            // A checkpoint: the log goes into the file, and begins anew.
+            // A checkpoint: the log goes into the file, and begins again.
             let connection = rusqlite::Connection::open(folder.join("agent.db")).expect("it opens");
             let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
             connection.query_row(checkpoint, [], |_| Ok(())).expect("a checkpoint");
@@ -173,7 +173,7 @@ fn after_losses_of_power(unsafely: bool) -> Option<Outcome> {
     let told: Vec<(usize, CommitId)> = steps
         .iter()
         .enumerate()
-        .filter(|(_, step)| step.file.file_name().is_some_and(|name| name == "told"))
+        .filter(|(_, step)| step.file.file_name().is_some_and(|name| name == "acknowledged"))
         .filter_map(|(place, step)| match &step.act {
             Act::Write(_, hex) => Some((place, std::str::from_utf8(hex).ok()?.parse().ok()?)),
             Act::Length(_) | Act::Flush => None,
@@ -191,7 +191,7 @@ fn after_losses_of_power(unsafely: bool) -> Option<Outcome> {
             std::fs::write(scratch.path().join(name), bytes).expect("an image");
         }
         let known = told.iter().filter(|(place, _)| *place < cut).count();
-        let what = format!("image {n}, cut at {cut}, {known} told");
+        let what = format!("image {n}, cut at {cut}, {known} acknowledged");
         let options = SqliteOptions::new();
         let store = match SqliteStore::open(&scratch.path().join("agent.db"), &options) {
             Ok(store) => store,
@@ -203,7 +203,7 @@ fn after_losses_of_power(unsafely: bool) -> Option<Outcome> {
         };
         let found = store.refs(&repo(), &[branch("main")]).expect("refs").swap_remove(0);
         let found = found.as_ref().and_then(RefTarget::commit);
-        // Whatever was lost, the rest is whole.
+        // The rest is whole, however much was lost.
         let there = found.map_or(0, |head| {
             let at = told.iter().position(|(_, id)| *id == head);
             at.unwrap_or_else(|| panic!("{what}: {head} was never written")) + 1

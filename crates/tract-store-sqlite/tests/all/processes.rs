@@ -117,7 +117,7 @@ fn racing_threads_on_one_expectation_have_one_winner() {
 fn processes_append_at_the_same_time() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent.db");
-    // Nobody has made the file yet: they also race for that.
+    // The file does not exist yet: they also race for that.
     let children: Vec<_> = ["a", "b", "c"].map(|name| spawn(&path, name, 40)).into();
     let store = create(&path);
     for n in 0..40 {

@@ -62,7 +62,7 @@ fn read(store: &SqliteStore, line: &Line) -> StoreResult<(Vec<CommitId>, Vec<Blo
     ))
 }
 
-/// Says `rec` or `data` of the row of this place in the line anew, as a failing disk would.
+/// Overwrites `rec` or `data` of the row of this place in the line, as a failing disk would.
 fn damage(line: &Line, table: &str, column: &str, place: usize) {
     let sql = format!(
         "UPDATE {table} SET {column} = CAST(replace(hex({column}), '0', '1') AS BLOB) \
@@ -114,7 +114,7 @@ fn a_damaged_content_is_told_wherever_it_lies() {
 #[test]
 fn a_line_with_gaps_is_walked_whole() {
     let line = stored();
-    // Rows that lie elsewhere than beside their neighbors are found by their ids.
+    // Rows that lie elsewhere than next to their neighbors are found by their ids.
     let moved = Connection::open(&line.path).unwrap();
     for (place, to) in [(300, 11), (301, 12), (1_200, 13)] {
         let id: i64 = moved

@@ -32,7 +32,7 @@ pub(super) async fn lost_ack_then_undo_then_retry_stays_undone(
     let two = push(&mut writing, Some(one), "two").id();
     writing.refs.push(advance("main", Some(one), two));
     done(store.apply(&repo, writing.clone()).await)?;
-    // The answer was lost; meanwhile somebody took the commit back.
+    // The answer was lost; meanwhile another writer undid the commit.
     let back = advance("main", Some(two), one);
     done(store.apply(&repo, moving(vec![back])).await)?;
     assert_eq!(store.apply(&repo, writing).await?, Applied::Already);

@@ -54,14 +54,14 @@ macro_rules! __contract {
                 walk_ends_at_the_root "ends at the root"
                 walk_ends_before_until "ends before `until`"
                 walk_ends_before_a_row "ends before a commit with a `stop_at` row, and gives it"
-                walk_ends_after_limit "ends after `limit` commits, and says where to go on"
+                walk_ends_after_limit "ends after `limit` commits, and says where to continue"
                 walk_pages_join_while_others_write "pages join without gap or repeat while others write"
                 walk_of_unknown_head_is_missing "`Missing` when `head` is not stored"
-                walk_of_forks "equals following parents, whatever places the store gave"
+                walk_of_forks "equals following parents, regardless of the places that the store assigned"
                 walk_20000_deep "a long line is walked without deep recursion"
                 walk_hints_lead_to_content "a step says where its content lies"
                 two_branches_one_tip "two branches may continue one commit"
-                undo_then_append "a branch that stepped back goes on"
+                undo_then_append "a branch that stepped back can be continued"
                 time_and_order_of_writing_do_not_matter "places are never an order"
             }
             tools {
@@ -93,12 +93,12 @@ macro_rules! __contract {
                 log_keeps_what_was_said "an entry has what the write said of itself"
                 log_of_thousands_of_moves_is_whole "no entry is ever dropped, nor the oldest"
                 write_that_moves_nothing_logs_nothing "a write that moved nothing logged nothing"
-                edit_already_there_succeeds_and_logs_nothing "an edit whose value is already there succeeds whatever it expects, and logs nothing"
+                edit_already_there_succeeds_and_logs_nothing "an edit whose value is already there succeeds regardless of what it expects, and logs nothing"
                 import_twice_logs_nothing "writing all again changes nothing, nor the log"
             }
             apply {
-                same_batch_again_is_already "an id that stands in the ref log is `Already`"
-                lost_ack_then_undo_then_retry_stays_undone "`Already`, wherever the refs stand by now"
+                same_batch_again_is_already "an id that is in the ref log is `Already`"
+                lost_ack_then_undo_then_retry_stays_undone "`Already`, wherever the refs point since"
                 already_comes_before_expectations "the ref log is asked before any expectation"
                 conflict_comes_before_missing "expectations are checked before links"
                 two_refs_one_stale_moves_none "all refs move, or none"
@@ -126,7 +126,7 @@ macro_rules! __contract {
                 racing_writers_have_one_winner "of racing batches with one expectation exactly one is `Done`"
                 racing_appends_lose_nothing "who lost may try again, and nothing is lost"
                 branches_do_not_conflict "writes of different refs never conflict"
-                readers_see_whole_batches "nobody sees half a batch"
+                readers_see_whole_batches "no reader sees half a batch"
             }
             handles {
                 two_handles_are_one_store [MultiProcess] "what one handle writes, another sees at once"
@@ -169,7 +169,7 @@ macro_rules! table {
     };
 }
 
-/// A static, not a constant: else whoever calls `cases` compiles all of them again.
+/// A static, not a constant: else each caller of `cases` compiles all of them again.
 static CASES: &[ContractCase] = __contract! { [table] };
 
 /// Returns all cases of the contract.

@@ -126,7 +126,7 @@ pub(super) async fn readers_see_whole_batches(harness: Harness) -> StoreResult<(
                 else {
                     continue;
                 };
-                // Whatever the ref names is there, with everything below it.
+                // What the ref names is there, with everything below it.
                 let walked = block_on(store.walk_all(&repo, head))?;
                 assert_eq!(walked.len() % 3, 0, "half a batch");
                 for commit in walked.iter().take(3) {

@@ -131,7 +131,7 @@ pub(super) async fn walk_pages_join_while_others_write(harness: Harness) -> Stor
         let page = store.walk(&repo, Walk { limit: 3, ..Walk::from(head) }).await?;
         walked.extend(ids(&page));
         next = page.next;
-        // Somebody continues the line and forks off where the walk stands.
+        // Another writer continues the line and forks off where the walk is.
         let mut writing = batch("commit");
         let commit = push(&mut writing, Some(tip), "more").id();
         writing.refs.push(advance("main", Some(tip), commit));

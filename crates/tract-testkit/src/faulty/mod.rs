@@ -45,7 +45,7 @@ faults! {
     LosesPages breaks [walk_ends_after_limit]
     /// Follows symbolic refs.
     FollowsRefs breaks [symbolic_ref_is_not_followed]
-    /// Moves refs whatever is expected.
+    /// Moves refs without checking what is expected.
     IgnoresExpectations breaks [
         two_refs_one_stale_moves_none expectations_are_compared racing_writers_have_one_winner
         same_text_same_microsecond_two_writers_two_commits
@@ -89,7 +89,7 @@ faults! {
     LosesEmptyToolsets breaks [empty_toolset_is_a_toolset]
     /// Drops the last tool of a toolset.
     LosesTools breaks [test_get_for_commit test_link_to_commit real_conversations_come_back]
-    /// Gives a derived row whatever its kind.
+    /// Gives a derived row of any kind.
     MixesKinds breaks [derived_kinds_are_apart]
     /// Keeps derived rows when they are to be dropped.
     KeepsDerived breaks [drop_derived_leaves_the_rest]
@@ -131,7 +131,7 @@ faults! {
     ForgetsFound breaks [conflict_says_what_was_found]
     /// Does not log what a ref was before.
     ForgetsBefore breaks [log_replays_to_the_refs]
-    /// Gives the whole log whatever is asked.
+    /// Gives the whole log for every query.
     IgnoresQueries breaks [log_can_be_asked_by_name_batch_and_number]
     /// Forgets why a write was made.
     ForgetsReasons breaks [log_keeps_what_was_said]
@@ -173,6 +173,6 @@ faults! {
     CriesWolf breaks [check_finds_nothing_wrong]
     /// Claims to be able to do everything.
     Overclaims breaks [capabilities_are_as_claimed]
-    /// Goes on after it was closed.
+    /// Continues after it was closed.
     StaysOpen breaks [closed_store_refuses]
 }

@@ -46,7 +46,7 @@ impl FaultyStore {
         }
     }
 
-    /// Writes the first commit of a batch before the others, and lets everybody look.
+    /// Writes the first commit of a batch before the others, so that readers see half of it.
     async fn in_halves(&self, repo: &RepoName, mut batch: Batch) -> StoreResult<Applied> {
         if let ([first, _, ..], [edit]) = (&batch.commits[..], &mut batch.refs[..]) {
             let to = RefTarget::Commit(first.id());

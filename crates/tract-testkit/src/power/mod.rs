@@ -231,7 +231,7 @@ impl fmt::Display for LossOfPower {
 impl std::error::Error for LossOfPower {}
 
 /// Cuts the power at as many moments as there are rounds, and compares what a store finds with what
-/// was acknowledged by then, as [`WriterReport::judge`] does.
+/// was acknowledged before, as [`WriterReport::judge`] does.
 ///
 /// # Errors
 /// [`LossOfPower`] for the first image in which something acknowledged is lost, or that `open` or the

@@ -1,4 +1,4 @@
-//! A store whose calls somebody sees first, and may answer otherwise.
+//! A store whose calls a watcher sees first, and may answer instead.
 
 mod call;
 mod store;
@@ -13,8 +13,8 @@ pub use self::call::{Answer, Call};
 
 /// Answers the calls of a [`WatchedStore`] store.
 ///
-/// A closure that takes a [`Call`] is one: it sees every call before the store does, and an error of
-/// its own is the answer. Whoever wants more, the answer of the store above all, implements it.
+/// A closure that takes a [`Call`] is one: it sees every call before the store does, and an error
+/// of its own is the answer. Implement the trait to see more, such as the answer of the store.
 #[async_trait]
 pub trait Watch: Send + Sync + 'static {
     /// Answers a call, as a rule with what the store answers: [`Call::ask`].
@@ -32,7 +32,7 @@ where
     }
 }
 
-/// A store that hands every call to somebody: to count, to refuse, to answer wrongly, to end the
+/// A store that hands every call to a watcher: to count, to refuse, to answer wrongly, to end the
 /// process there.
 ///
 /// # Behavior
@@ -94,7 +94,7 @@ pub struct WatchedStore<W> {
 }
 
 impl<W: Watch> WatchedStore<W> {
-    /// Hands the calls of a store to somebody.
+    /// Hands the calls of a store to a watcher.
     pub fn new(store: Arc<dyn Store>, watch: W) -> Self {
         Self { store, watch }
     }

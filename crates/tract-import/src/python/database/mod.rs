@@ -67,7 +67,7 @@ pub enum PythonError {
         what: String,
         /// What the original writes there.
         expected: &'static str,
-        /// What stands there.
+        /// What is there.
         found: String,
     },
 }
