@@ -49,7 +49,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tract-cli", &["tract", "tract-testkit"]),
 ];
 
-/// Crates whose dependencies are free: they test, measure or check, and nobody depends on them.
+/// Crates whose dependencies are free: they test, measure or check, and no crate depends on them.
 const FREE: &[&str] = &["tract-tests", "tract-benches", "xtask"];
 
 fn root() -> std::path::PathBuf {
@@ -164,7 +164,7 @@ fn the_default_build_is_light() {
     );
 }
 
-/// What tests alone need is not built by whoever tries the command.
+/// What tests alone need is not built when the command is installed.
 #[test]
 fn the_command_contains_no_test_framework() {
     let tree = tree(&["tract-cli"]);

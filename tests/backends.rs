@@ -1,4 +1,4 @@
-//! The stores that walks are tried on: one list, so that a new one stands in one place.
+//! The stores that walks are tried on: one list, so that a new one is added in one place.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(crate) fn named(name: &str) -> &'static Backend {
 
 /// The url of a schema of the server, whose name the folder remembers.
 fn schema_url(folder: &Path, name: &str) -> String {
-    let url = server::shared().expect("whoever opens a store on the server has one");
+    let url = server::shared().expect("a store on the server was opened before");
     let file = folder.join(format!("{name}.postgres"));
     let schema = std::fs::read_to_string(&file).unwrap_or_else(|_| {
         let schema = server::schema();

@@ -1,4 +1,4 @@
-//! Whatever comes in wrong is a typed error that says the way out, and changes nothing.
+//! Wrong input is a typed error that says the way out, and changes nothing.
 
 use std::time::Duration;
 
@@ -147,7 +147,7 @@ fn malformed_lines_change_nothing() {
         br#"{"op":"user"}"#,
         br#"{"op":"user","text":5}"#,
         br#"{"op":"user","text":"x","unknown":1}"#,
-        br#"{"op":"edit","target":":nobody","text":"x"}"#,
+        br#"{"op":"edit","target":":absent","text":"x"}"#,
         br#"{"op":"tool_result","call_id":"c","content":"x"}"#,
         br#"{"op":"annotate","target":"main","priority":"loud"}"#,
         b"{\"op\":\"user\",\"text\":\"\xff\xfe\"}",
@@ -176,7 +176,7 @@ fn a_hundred_megabytes_need_a_raised_limit() {
 }
 
 /// T12, on every store: what is huge comes back whole, what is no JSON of ours is refused, and
-/// whoever goes on finds a sound store.
+/// the store is sound afterwards.
 #[test]
 fn huge_and_odd_input_comes_back_whole_or_is_refused() {
     let megabytes = scaled(100, 0.2, 20);
@@ -317,7 +317,7 @@ fn what_is_no_store_is_told_and_left_alone() {
     says(&open(true).unwrap_err(), "format_too_new", "newer");
     assert_eq!(std::fs::read(&path).unwrap(), bytes);
     says(&block_on(tract::open("mysql:x")).unwrap_err(), "no_such_store", "it has");
-    let missing = OpenOptions::new().repo("nobody").create(false);
+    let missing = OpenOptions::new().repo("absent").create(false);
     says(&block_on(missing.open_store(tract::core::memory())).unwrap_err(), "no_repo", "init");
 }
 

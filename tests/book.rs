@@ -40,7 +40,7 @@ macro_rules! programs {
             }
         })*
 
-        $(#[allow(dead_code, reason = "it needs a server of somebody else")]
+        $(#[allow(dead_code, reason = "it needs another server")]
         mod $compile {
             include!(concat!("../docs/examples/", stringify!($compile), ".rs"));
         })*

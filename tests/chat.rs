@@ -1,5 +1,5 @@
 //! Asking models: what is sent is committed, and what comes back. The two tests that the plan of
-//! tool tracking names stand here, too.
+//! tool tracking names are here, too.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use tract::{
 
 use crate::walks::{body, memory};
 
-/// A model that says what it is told to, and keeps what it was asked.
+/// A model with scripted replies, which keeps what it was asked.
 #[derive(Default)]
 struct Told {
     replies: Mutex<Vec<Result<Reply, ModelError>>>,
@@ -150,7 +150,7 @@ fn an_answer_that_broke_off_is_in_the_log_and_in_no_context() {
     });
 }
 
-/// A model during whose answer somebody else writes.
+/// A model during whose answer another handle writes.
 struct Slow(tract::Tract);
 
 #[async_trait::async_trait]
@@ -206,7 +206,7 @@ fn a_request_of_a_model_is_the_compiled_one() {
     });
 }
 
-/// A real model, where somebody started one: see `docs/models.md`.
+/// A real model, where one was started: see `docs/models.md`.
 #[test]
 fn real_model() {
     let Ok(url) = std::env::var("TRACT_MODEL_URL") else {

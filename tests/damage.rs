@@ -94,7 +94,7 @@ fn one_flipped_bit_in_any_object_is_an_error_and_is_named() {
                             assert!(named.contains(&Some(ObjectId::Blob(id))), "{what}: {named:?}");
                         }
                         "commits" => {
-                            // Entries of the ref log that speak of it cannot be told either.
+                            // Entries of the ref log that speak of it cannot be detected either.
                             let lost: Vec<_> =
                                 failed.iter().filter(|object| object.is_some()).collect();
                             assert!(
@@ -132,7 +132,7 @@ fn flipped(backend: &Backend) {
         let options = StoreOptions::new().create(false).write_mode(WriteMode::InPlace);
         let opened =
             block_on(tract::store::open_with(&backend.url(folder.path(), "agent"), &options));
-        // Whatever it is, it was told.
+        // Every error counts as reported.
         opened.map_err(|error| {
             StoreError::new(StoreErrorKind::Unavailable, "test", "open", error.to_string())
         })
@@ -146,10 +146,10 @@ fn flipped(backend: &Backend) {
     let Flips { found, harmless } =
         flips.unwrap_or_else(|wrong| panic!("{}: {wrong}", backend.name));
     let finding = format!(
-        "{} flipped bytes: {found} found, {harmless} in what nobody reads, 0 silent wrong reads",
+        "{} flipped bytes: {found} found, {harmless} in unused bytes, 0 silent wrong reads",
         rounds.done()
     );
     figure("T5 damage", backend.name, finding);
-    // How much of a file is left over differs: redb keeps copies of pages that it wrote anew.
+    // How much of a file is left over differs: redb keeps copies of pages that it rewrote.
     assert!(found >= 20, "{}: {found} found, {harmless} not", backend.name);
 }

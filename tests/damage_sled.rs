@@ -41,14 +41,14 @@ fn verdict(folder: &Path, head: CommitId) -> &'static str {
     if !branches.iter().any(|branch| branch.head == head) {
         return "lost";
     }
-    // Whatever is read is hashed, so that what comes is what was stored or an error.
+    // All that is read is hashed, so that what comes is what was stored or an error.
     match block_on(tract.repo().compile(Some(head))) {
         Ok(compiled) => assert_eq!(compiled.head(), Some(head)),
         Err(_) => return "refused",
     }
     match block_on(tract.verify()) {
         Ok(report) if report.clean => "whole",
-        _ => "told",
+        _ => "reported",
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where the recordings are.
 //!
-//! `TRACT_DATA` names the folder of full recordings (default `../shared/data` beside the
+//! `TRACT_DATA` names the folder of full recordings (default `../shared/data` next to the
 //! repository). Where it is missing, a test runs on the part that the repository bundles and says
 //! so; in continuous integration that is a failure.
 

@@ -1,8 +1,8 @@
 //! Files that earlier builds wrote: they open, verify, and hold the same ids for ever.
 //!
-//! `tests/data/golden/format-1.*` was written by format 1 from `stream.jsonl` beside it: files as
-//! their blocks, a folder as its files, PostgreSQL as the dump of a schema. To add a format, name it
-//! below and run this test with `TRACT_GOLDEN=write` once; what is there stays as it is.
+//! `tests/data/golden/format-1.*` was written by format 1 from `stream.jsonl` next to it: files as
+//! their blocks, a folder as its files, PostgreSQL as the dump of a schema. To add a format, name
+//! it below and run this test with `TRACT_GOLDEN=write` once; what is there stays as it is.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

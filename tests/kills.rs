@@ -1,5 +1,5 @@
 //! `kill -9` at every step of summarizing, deferring and deciding: originals stay readable, no
-//! decision is half carried out, and whoever comes next can go on.
+//! decision is half carried out, and the next process can continue.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -24,7 +24,7 @@ const STEP: &str = "TRACT_KILL_STEP";
 const AT: &str = "TRACT_KILL_AT";
 const WHEN: &str = "TRACT_KILL_WHEN";
 
-const LONG: &str = "src/main.rs:7: fn main() {\nand then much that nobody needs to read again";
+const LONG: &str = "src/main.rs:7: fn main() {\nand then much that is of no use after the run";
 const SHORT: &str = "src/main.rs:7: fn main() {";
 
 /// What is killed on its way.
@@ -34,7 +34,7 @@ const STEPS: [&str; 6] = ["summarize", "squeeze", "defer", "approve", "edit", "r
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     Before,
-    /// While it is under way: whoever kills is told, and the call goes on.
+    /// While it is under way: the killing process gets a signal, and the call continues.
     During,
     After,
     Never,
@@ -141,7 +141,7 @@ fn the_child_takes_a_step() {
             prepared(&backends::ALL[0], &folder, step);
             let tract = backends::ALL[0].open(&folder, "agent");
             take(&tract, step);
-            assert!(survived(&tract, step), "{step} is done when nobody is killed");
+            assert!(survived(&tract, step), "{step} is done without a kill");
         }
         return;
     };
@@ -278,8 +278,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Goes on with whatever is left.
-fn go_on(tract: &Tract, step: &str) {
+/// Continues with what is left.
+fn finish(tract: &Tract, step: &str) {
     for waits in block_on(tract.pending()).unwrap() {
         block_on(tract.approve(&waits.id)).unwrap();
     }
@@ -330,7 +330,7 @@ fn a_process_killed_at_every_call_of_the_store_leaves_nothing_half_decided() {
                         When::During | When::Never => {}
                     }
                     (kills, happened) = (kills + 1, happened + usize::from(done));
-                    go_on(&tract, step);
+                    finish(&tract, step);
                 }
             }
         }

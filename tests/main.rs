@@ -11,7 +11,7 @@ mod architecture;
 // The stores that walks are tried on.
 mod backends;
 
-// Whatever comes in wrong is told, and changes nothing.
+// Wrong input is reported, and changes nothing.
 mod bad_input;
 
 // Asking models, and what is recorded of it.
@@ -53,7 +53,7 @@ mod roundtrip;
 // What providers refuse, apart from the compiler.
 mod rules;
 
-// What waits to be decided: once, by whomever, whatever breaks.
+// Pending approvals: each is decided once, also when processes break.
 
 // What a huge result takes in memory.
 mod peaks;

@@ -17,10 +17,10 @@ use tract::{ChatModel, Content, Draft, ModelError, Reply, Tract, block_on};
 
 use crate::walks::memory;
 
-const LONG: &str = "src/main.rs:7: fn main() {\nand then much that nobody needs to read again";
+const LONG: &str = "src/main.rs:7: fn main() {\nand then much that is of no use after the run";
 const SHORT: &str = "fn main is at main.rs:7";
 
-/// What a model answers, whatever it is asked.
+/// What a model answers to every request.
 #[derive(Clone)]
 enum Says {
     Text(String),
@@ -101,8 +101,8 @@ fn shown(tract: &Tract) -> Vec<String> {
     compiled.messages().skip(1).map(|message| message.content.text()).collect()
 }
 
-/// Nothing is lost: a result that comes is committed as it came, with a note; what stands there is
-/// left alone, with an error.
+/// Nothing is lost: a result that comes is committed as it came, with a note; what is there is left
+/// alone, with an error.
 #[track_caller]
 fn loses_nothing(tract: &Tract, says: &str, code: &str) {
     summarizing(tract);
@@ -260,7 +260,7 @@ fn several_summaries_are_matched_by_their_numbers_or_none_is_taken() {
     let tract = by(double([Says::Text(fenced)]));
     block_on(tract.tool_result("b", LONG)).unwrap();
     let done = block_on(tract.compress_tool_calls(&CompressToolCalls::new())).unwrap();
-    assert_eq!(shown(&tract), ["one", "two"], "by number, in whatever order they come");
+    assert_eq!(shown(&tract), ["one", "two"], "by number, in any order");
     for (edit, source) in done.edits.iter().zip(&done.sources) {
         let record = block_on(tract.decision_on(edit)).unwrap().unwrap();
         assert_eq!(record.model.as_deref(), Some("m-1"));
@@ -276,7 +276,7 @@ fn several_summaries_are_matched_by_their_numbers_or_none_is_taken() {
         let options = CompressToolCalls::new().how(how.clone());
         let done = block_on(tract.compress_tool_calls(&options)).unwrap();
         assert_eq!((done.edits.len(), done.left.len()), (edits, 2 - edits));
-        assert_eq!(shown(&tract)[0], SHORT, "one that does is taken whatever the other is");
+        assert_eq!(shown(&tract)[0], SHORT, "one that does is taken regardless of the other");
     }
 }
 
@@ -370,7 +370,7 @@ fn a_model_behind_http_that_misbehaves_loses_nothing() {
     assert_eq!(shown(&tract), ["one", "two"]);
 }
 
-/// A real model, where somebody started one: see `docs/models.md`.
+/// A real model, where one was started: see `docs/models.md`.
 #[test]
 fn a_real_model_summarizes_as_results_come() {
     let Ok(url) = std::env::var("TRACT_MODEL_URL") else {

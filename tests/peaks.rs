@@ -107,8 +107,8 @@ fn a_huge_result_takes_a_few_times_its_size() {
     assert!(too_much.is_empty(), "{too_much:?}");
 }
 
-/// What an import may take beside the text: what is collected for one write, as commits and as the
-/// store writes it, and the pages that the store keeps.
+/// What an import may take in addition to the text: what is collected for one write, as commits and
+/// as the store writes it, and the pages that the store keeps.
 const FLAT_BYTES: usize = 96 << 20;
 
 /// A recorded conversation of so many short messages.

@@ -1,5 +1,5 @@
-//! What waits to be decided: it survives a restart, is decided once, and whatever breaks on the
-//! way leaves originals readable and no decision half carried out.
+//! Pending approvals: each survives a restart, is decided once, and a failure on the way leaves
+//! originals readable and no decision half carried out.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -17,7 +17,7 @@ use tract::{Content, Draft, OpenOptions, Part, Tract, block_on};
 use crate::summaries::FirstLine;
 use crate::walks::{memory, sqlite};
 
-const LONG: &str = "src/main.rs:7: fn main() {\nand then much that nobody needs to read again";
+const LONG: &str = "src/main.rs:7: fn main() {\nand then much that is of no use after the run";
 
 fn defers() -> Hooks {
     Hooks::new().summarizer(FirstLine).on("ask-a-person", |_: &ToolResultReceived| {
@@ -300,7 +300,7 @@ fn a_failing_handler_is_written_down_whatever_it_was_asked_about() {
             assert_eq!((record.action.as_str(), record.handler.as_ref()), ("pass", None));
             assert!(record.all().all(|record| record.failures[0].contains(says)), "{record:?}");
         }
-        // No commit is made that could bear it.
+        // No commit is made that could contain it.
         let behind = ahead.with_hooks(passing);
         let forwarded = block_on(behind.merge("other")).unwrap();
         let tract::engine::Merged::FastForward { head } = forwarded else { panic!("forwarded") };
@@ -388,7 +388,7 @@ fn every_decision_on_a_message_is_written_down() {
         record.all().map(|one| (one.action.as_str(), one.handler.as_deref())).collect();
     assert_eq!(said, [("edit", Some("trims")), ("summarize", Some("shortens"))]);
     assert_eq!(record.earlier[0].instructions.as_deref(), Some("paths"));
-    assert_eq!(record.earlier[0].after, record.before, "one goes on from the other");
+    assert_eq!(record.earlier[0].after, record.before, "one continues the other");
     assert_eq!(record.original(), Some(made.keeps[0]));
     assert_eq!(block_on(tract.expand(&made)).unwrap().unwrap().text(), LONG);
     let who = |commit: &tract::Commit| {
@@ -407,7 +407,7 @@ fn every_decision_on_a_message_is_written_down() {
     let merged = block_on(asking.merge("other")).unwrap();
     let tract::engine::Merged::Commit(merged) = merged else { panic!("{merged:?}") };
     assert_eq!(who(&merged), approved("merges"));
-    // What was deferred, by whom and why, is told with the decision.
+    // What was deferred, by whom and why, is reported with the decision.
     let id = deferred(&tract, "c2");
     let decided = block_on(tract.approve(&id)).unwrap();
     let earlier = &decided.record.earlier[0];
@@ -525,7 +525,7 @@ fn a_kill_at_every_write_leaves_nothing_half_decided() {
             assert!(!answered || waiting.is_empty(), "it does not wait when it is done");
             let done = matches!(&walked, Some((Ok(_), Err(error), Some(Ok(_)))) if error.code() == "deferred");
             cut += usize::from(!done);
-            // Whatever was cut off, it can be gone on with.
+            // It can be continued, wherever it was cut off.
             for pending in waiting {
                 block_on(survivor.approve(&pending.id)).unwrap();
             }

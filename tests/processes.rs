@@ -1,6 +1,6 @@
 //! Processes that are killed while they write, and several that write to one branch.
 //!
-//! The test binary starts itself: what a child is to do stands in its environment, what it has done
+//! The test binary starts itself: what a child is to do is in its environment, what it has done
 //! it prints, line by line.
 
 use std::collections::BTreeSet;
@@ -95,7 +95,7 @@ fn lines(child: &mut Child) -> Receiver<String> {
     receive
 }
 
-/// Four writers, each on a branch of its own, until somebody kills the process.
+/// Four writers, each on a branch of its own, until the process is killed.
 fn write(store: &dyn Store) {
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
@@ -199,7 +199,7 @@ fn written_and_killed(
 /// So many kills to a file: the making of one is among what is killed.
 const KILLS_PER_FILE: usize = 20;
 
-/// T1. `gates`: whatever is lost is a failure; else it is counted.
+/// T1. `gates`: any loss is a failure; else it is counted.
 fn killed(backend: &Backend, gates: bool) {
     let mut dice = Dice(17);
     let mut rounds = rounds(300, 20);

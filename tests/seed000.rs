@@ -1,5 +1,5 @@
-//! The tests that the plan of tool tracking names, where they concern the facade. The others stand
-//! by their names in the engine (`tests/planning/tools.rs`) and in the stores' contract
+//! The tests that the plan of tool tracking names, where they concern the facade. The others are
+//! under their names in the engine (`tests/planning/tools.rs`) and in the stores' contract
 //! (`tract_testkit::contract::tools`); `docs/seeds.md` lists them all.
 
 use serde_json::{Value, json};

@@ -42,7 +42,7 @@ fn turns(tract: &Tract, query: &ToolQuery) -> Vec<ToolTurn> {
     block_on(tract.find_tool_turns(query)).unwrap().collect()
 }
 
-const LONG: &str = "src/main.rs:7: fn main() {\nand then much that nobody needs to read again";
+const LONG: &str = "src/main.rs:7: fn main() {\nand then much that is of no use after the run";
 
 #[test]
 fn test_tool_result_edit_basic() {
@@ -345,7 +345,7 @@ fn configured(config: ToolSummarization) -> Tract {
 fn test_config_per_tool_instructions() {
     let tract = configured(ToolSummarization::new().tool("grep", "keep paths"));
     let made = block_on(tract.tool_result("c1", "a small one\nof two lines")).unwrap();
-    assert_eq!(last(&tract), "a small one", "whatever its size");
+    assert_eq!(last(&tract), "a small one", "regardless of its size");
     let record = block_on(tract.decision_on(&made)).unwrap().unwrap();
     assert_eq!(record.instructions.as_deref(), Some("keep paths"));
     call(&tract, "c2", "ls");

@@ -154,7 +154,7 @@ fn a_turns_results_are_one_durable_write_and_each_effect_is_claimed_by_one_befor
         assert_eq!((puts.first(), puts.last()), (reads.first(), reads.last()));
         assert!(puts[1..=count].iter().all(|what| what == "start"), "{puts:?}");
     }
-    // What else a turn asks of the store: where the branch stands, and no more of it the longer the
+    // What else a turn asks of the store: where the branch points, and no more of it the longer the
     // conversation is.
     let asked = |turns: usize| {
         let tract = tract.on(&format!("turns-{turns}")).unwrap();

@@ -10,7 +10,7 @@ use tract::{CommitId, Draft, Priority, Tract, block_on};
 
 use crate::walks::{self, memory};
 
-/// A summarizer that needs no model: the first line, cut, and whatever must be kept.
+/// A summarizer that needs no model: the first line, cut, and what must be kept.
 pub(crate) struct FirstLine;
 
 #[async_trait::async_trait]
@@ -68,7 +68,7 @@ impl Summarizer for Broken {
     }
 }
 
-const LONG: &str = "src/main.rs:7: fn main() {\nand then much that nobody needs to read again";
+const LONG: &str = "src/main.rs:7: fn main() {\nand then much that is of no use after the run";
 
 fn broken(bad: Bad) -> Tract {
     let hooks = Hooks::new().summarizer(Broken(bad)).summary_limit(Duration::from_millis(50));

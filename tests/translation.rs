@@ -19,7 +19,7 @@ struct Said {
 }
 
 fn count(into: &mut BTreeMap<String, usize>, text: &str) {
-    // Empty texts say nothing, and no two dialects agree on where they may stand.
+    // Empty texts say nothing, and no two dialects agree on where they may be.
     if !text.trim().is_empty() {
         *into.entry(text.to_owned()).or_default() += 1;
     }

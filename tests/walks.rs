@@ -23,7 +23,7 @@ pub(crate) fn sqlite(folder: &Path) -> Tract {
     block_on(in_place.open(&url(folder))).unwrap()
 }
 
-/// A recording: its name when it bears none, and its text.
+/// A recording: its name, also where the text has none, and its text.
 pub(crate) type Recording = (String, String);
 
 /// Imports recordings, several to a durable write.

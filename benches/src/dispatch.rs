@@ -19,7 +19,7 @@ async fn add(a: i64, b: i64) -> i64 {
     a + b
 }
 
-/// Adds, beside others.
+/// Adds, in parallel with others.
 #[tool(read_only)]
 async fn look(a: i64, b: i64) -> i64 {
     a + b
@@ -80,9 +80,11 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
     let dispatcher = Dispatcher::new(Arc::new(registry))
         .policy(ApprovalRequired::of_destructive())
         .policy(Sequential::new().after("deploy", ["test"]));
-    for (what, name, count) in
-        [("one call", "add", 1), ("eight calls in order", "add", 8), ("eight beside", "look", 8)]
-    {
+    for (what, name, count) in [
+        ("one call", "add", 1),
+        ("eight calls in order", "add", 8),
+        ("eight in parallel", "look", 8),
+    ] {
         let call = |n: usize| Call::new(format!("c{n}"), name, r#"{"a":20,"b":22}"#);
         let calls: Vec<Call> = (0..count).map(call).collect();
         let (beyond, before) = micros(&dispatcher, &calls, rounds);

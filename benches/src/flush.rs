@@ -1,6 +1,6 @@
 //! What a flush takes, which every durable write waits for: measured, and made longer on demand.
 //!
-//! What a store adds to a write stands beside a flush of 30 µs on one machine and of 3 ms on
+//! What a store adds to a write compares with a flush of 30 µs on one machine and of 3 ms on
 //! another, and what a group of writers saves is flushes. `--slow-flush 500` measures as if each
 //! took 500 µs more, the floors included.
 

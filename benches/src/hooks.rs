@@ -1,4 +1,4 @@
-//! What hooks cost where nobody hears anything, and queries of tool turns in a long history.
+//! What hooks cost without a handler, and queries of tool turns in a long history.
 
 use std::hint::black_box;
 

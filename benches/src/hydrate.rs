@@ -1,4 +1,4 @@
-//! Hydration of a valid call of nine fields, beside parsing and validating done bare with the same
+//! Hydration of a valid call of nine fields, against bare parsing and validating with the same
 //! crates; a definition's translation, first and again; and how soon hostile arguments are refused.
 
 use std::hint::black_box;

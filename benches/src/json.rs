@@ -9,7 +9,7 @@ use crate::table::{Table, median, timed};
 const BUNDLED: &str = include_str!("../../tests/data/trajectories/conversations.jsonl");
 
 /// Reads the lines of the recorded files of a folder of `TRACT_DATA` (by default `../shared/data`
-/// beside the repository).
+/// next to the repository).
 fn recorded(folder: &str) -> Vec<String> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
     let data = std::env::var_os("TRACT_DATA").map_or_else(beside, PathBuf::from);

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: the measurements of `docs/performance.md`, each beside a floor that is
+//! `cargo xtask bench`: the measurements of `docs/performance.md`, each against a floor that is
 //! measured in the same run. Figures are medians; ratios are floor time over our time, so 1.0 means
 //! as fast as raw SQLite writing the same bytes.
 #![forbid(unsafe_code)]

@@ -1,5 +1,5 @@
-//! The PostgreSQL store beside the bare statement: the same server, the same bytes, the same number
-//! of clients. Starts a server of its own, unless `TRACT_POSTGRES_URL` names one.
+//! The PostgreSQL store against the bare statement: the same server, the same bytes, the same
+//! number of clients. Starts a server of its own, unless `TRACT_POSTGRES_URL` names one.
 
 #[path = "../../crates/tract-store-postgres/tests/all/proxy.rs"]
 mod proxy;

@@ -1,5 +1,5 @@
 //! A thousand agents in one process, on one store: how many turns and durable writes they take
-//! together in a second, beside what the store does when as many tasks do nothing but write.
+//! together in a second, against what the store does when as many tasks do nothing but write.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl ChatModel for Asks {
     }
 }
 
-/// Runs the sessions beside each other; gives how many seconds all of them took.
+/// Runs the sessions concurrently; gives how many seconds all of them took.
 fn sessions(runtime: &tokio::runtime::Runtime, tract: &Tract, count: usize) -> f64 {
     let registry = Registry::builder().tool(Fare).build().unwrap();
     registry.compile_all().unwrap();

@@ -1,4 +1,4 @@
-//! Compile after one append: flat, whatever the length of the history.
+//! Compile after one append: flat, for any length of the history.
 
 use tract::block_on;
 use tract::prelude::*;

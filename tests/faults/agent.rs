@@ -139,7 +139,7 @@ impl ChatModel for Asks {
     }
 }
 
-/// Everything that a run stands on.
+/// Everything that a run uses.
 pub(super) struct Desk {
     pub(super) agent: Agent,
     pub(super) clock: ManualClock,
@@ -216,7 +216,7 @@ pub(super) struct Given {
     pub(super) text: String,
 }
 
-/// What stands on a branch.
+/// What a branch contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Left {
     /// Who spoke, in order.

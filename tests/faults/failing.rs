@@ -10,7 +10,7 @@ use tract_testkit::{Call, Watch, WatchedStore};
 
 use super::agent::{Desk, Left};
 use super::places::Place;
-use super::resumed::{fates, goes_on};
+use super::resumed::{continued, fates};
 use super::trap::Stage;
 
 /// Fails one call, and lets all others through.
@@ -83,12 +83,12 @@ fn a_store_that_fails_at_any_of_its_calls_leaves_a_branch_that_goes_on_and_repea
             }
             failed += usize::from(ran.is_err());
             let what = format!("{}: call {call} of the store", place.name());
-            seen.insert(fates(&goes_on(&tract.on(&branch).unwrap(), stage, &traces, &what)));
+            seen.insert(fates(&continued(&tract.on(&branch).unwrap(), stage, &traces, &what)));
         }
         // A failure to write down what has started is one of the turn; all others are the run's.
         assert!(failed > 4, "{}: {failed} runs failed", place.name());
         let all: Vec<&str> = seen.iter().map(String::as_str).collect();
-        println!("{}: {failed} runs failed, and went on to {all:?}", place.name());
+        println!("{}: {failed} runs failed, and continued to {all:?}", place.name());
         // Nothing was asked for yet, or all is answered; the claim of the third call is not written,
         // or of the second; the answers are not.
         assert_eq!(all, ["ddd", "ddf", "dfn", "iii"], "{}", place.name());
@@ -98,8 +98,8 @@ fn a_store_that_fails_at_any_of_its_calls_leaves_a_branch_that_goes_on_and_repea
     }
 }
 
-/// Whoever takes up open calls looks for their starts, for what waits and was decided, and for the
-/// answers that other branches have of them: any of that may fail, and then nothing is done.
+/// A run that takes up open calls looks for their starts, for what waits and was decided, and for
+/// the answers that other branches have of them: any of that may fail, and then nothing is done.
 #[test]
 fn a_store_that_fails_while_open_calls_are_taken_up_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -130,8 +130,8 @@ fn a_store_that_fails_while_open_calls_are_taken_up_changes_nothing() {
         failed += usize::from(ran.is_err());
         let left = Left::of(&tract);
         assert!(left == open || left.answers.len() == 3, "call {call}: {left:?}");
-        let what = format!("call {call} of the store, at going on");
-        assert_eq!(fates(&goes_on(&tract, stage, &traces, &what)), "iii", "{what}");
+        let what = format!("call {call} of the store, when it continues");
+        assert_eq!(fates(&continued(&tract, stage, &traces, &what)), "iii", "{what}");
     }
     println!("{failed} runs failed");
     assert!(failed > 6, "{failed} runs failed");

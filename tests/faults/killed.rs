@@ -1,4 +1,4 @@
-//! Processes that are killed at a stage of dispatch, or at a write of the store, and go on.
+//! Processes that are killed at a stage of dispatch, or at a write of the store, and continue.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -14,7 +14,7 @@ use tract_testkit::{Answer, Call, Watch, WatchedStore};
 
 use super::agent::Desk;
 use super::places::Place;
-use super::resumed::{fates, goes_on};
+use super::resumed::{continued, fates};
 use super::trap::{Fault, Stage, arm, spring};
 use crate::kills::{say, wait};
 
@@ -29,7 +29,7 @@ enum Point {
     Stage(Stage),
     /// Before this write of the store, from 0.
     Before(usize),
-    /// After it, when it is durable and nobody knows yet.
+    /// After it, when it is durable and not yet reported.
     After(usize),
     /// Nowhere.
     Never,
@@ -169,7 +169,7 @@ fn expected(point: Point, writes: &[String]) -> &'static str {
         Point::After(write) if write == start => "iin",
         Point::Before(write) if write <= record => "iii",
         Point::After(write) if write < record => "iii",
-        // The answers stand.
+        // The answers are kept.
         Point::Before(_) | Point::After(_) | Point::Never => "ddd",
         // Three calls that change something: the second is claimed once it may run.
         Point::Stage(Stage::Policy | Stage::Hook) => "inn",
@@ -177,11 +177,11 @@ fn expected(point: Point, writes: &[String]) -> &'static str {
     }
 }
 
-/// Goes on where the process was killed, and looks at what comes of it.
+/// Continues where the process was killed, and looks at what comes of it.
 fn resumed(tract: &Tract, point: Point, writes: &[String], traces: &Path) {
     let what = format!("{point:?}");
     let tract = tract.on(&point.word()).unwrap();
-    let left = goes_on(&tract, point.stage(), traces, &what);
+    let left = continued(&tract, point.stage(), traces, &what);
     assert_eq!(fates(&left), expected(point, writes), "{what}");
 }
 

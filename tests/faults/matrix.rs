@@ -58,7 +58,7 @@ fn run(tract: &Tract, stage: Stage, fault: Fault) {
     assert_eq!(desk.changed(), left.succeeded(), "{what}: what failed is put back");
 }
 
-/// Looks at what stands on the branch, as another process finds it.
+/// Looks at what the branch contains, as another process finds it.
 fn look(tract: &Tract, stage: Stage, fault: Fault) -> Left {
     let what = format!("{stage:?} × {fault:?}");
     let tract = on(tract, stage, fault);
@@ -73,7 +73,7 @@ fn look(tract: &Tract, stage: Stage, fault: Fault) -> Left {
         (false, false) => vec!["c1", "c3"],
     };
     assert_eq!(left.succeeded(), expected, "{what}");
-    assert_eq!(left.noted, expected, "{what}: state before, and what the successes told");
+    assert_eq!(left.noted, expected, "{what}: state before, and the events of the successes");
     assert_eq!(left.delivered, expected, "{what}: and gave");
     let failed = left.answers.iter().filter(|answer| answer.is_error);
     let failed: Vec<_> = failed.filter(|answer| !answer.text.starts_with("not executed")).collect();
@@ -81,7 +81,7 @@ fn look(tract: &Tract, stage: Stage, fault: Fault) -> Left {
     for answer in &left.answers {
         assert!(!answer.text.contains("secret"), "{what}: the model reads {}", answer.text);
     }
-    // The branch is as good as any: a run goes on from there.
+    // The branch is as good as any: a run continues from there.
     let before = if ended { 5 } else { 6 };
     assert_eq!(left.roles.len(), before, "{what}: {:?}", left.roles);
     if ended {

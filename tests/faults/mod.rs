@@ -1,5 +1,6 @@
-//! Every stage of dispatch and every fault: what stands on the branch afterwards is what stood there
-//! before, what the calls that succeeded did, and exactly one answer for each call. On every store.
+//! Every stage of dispatch and every fault: what the branch contains afterwards is what it
+//! contained before, what the calls that succeeded did, and exactly one answer for each call. On
+//! every store.
 
 mod agent;
 mod failing;

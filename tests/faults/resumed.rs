@@ -1,4 +1,4 @@
-//! Going on where a run broke off, and what must then hold whatever the reason was.
+//! Continues where a run broke off, and what must then hold for every reason.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,8 +29,8 @@ fn traced(path: &Path) -> BTreeMap<String, usize> {
     times
 }
 
-/// Runs again from where the branch stands, as another process does.
-pub(super) fn goes_on(tract: &Tract, stage: Stage, traces: &Path, what: &str) -> Left {
+/// Runs again from the branch as it is, as another process does.
+pub(super) fn continued(tract: &Tract, stage: Stage, traces: &Path, what: &str) -> Left {
     let before = Left::of(tract);
     let began = traced(traces);
     let desk = Desk::new(tract, stage, Some(traces.to_owned()));

@@ -24,7 +24,7 @@ pub(super) enum Stage {
     Handler,
     /// A resource is made for the call.
     Provider,
-    /// What the tool told is taken in.
+    /// The events of the tool are accepted.
     Note,
     /// The resource is closed.
     CleanUp,

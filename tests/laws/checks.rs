@@ -44,7 +44,7 @@ pub(crate) fn print(repo: &Repo, head: Option<CommitId>) -> Result<Print, Broken
     Ok(Print { view_id: compiled.view_id().to_string(), facts, bodies })
 }
 
-/// Law 7: whoever compiles a head sees the same.
+/// Law 7: every process that compiles a head sees the same.
 pub(crate) fn same(what: &str, found: &Print, expected: &Print) -> Result<(), Broken> {
     if found.view_id != expected.view_id {
         return Err(format!("{what}: view id {} for {}", found.view_id, expected.view_id));
@@ -60,7 +60,7 @@ pub(crate) fn same(what: &str, found: &Print, expected: &Print) -> Result<(), Br
     Ok(())
 }
 
-/// Law 8: what is sent is accepted, whatever happened.
+/// Law 8: what is sent is accepted, after any history.
 pub(crate) fn accepted(print: &Print) -> Result<(), Broken> {
     for (form, text) in &print.bodies {
         // Where no message is shown, there is nothing that could be sent.
@@ -103,7 +103,7 @@ pub(crate) fn undone(
     let mut all: Vec<Change> = tract::compile::appended(before, commit).into_iter().collect();
     all.extend(changes.iter().cloned());
     let back: Vec<Change> = all.iter().rev().map(|change| inverse(&resolved(change, id))).collect();
-    // A commit of its own to bear the inverses; what it says is nothing to the fold.
+    // A commit of its own to contain the inverses; what it says is nothing to the fold.
     let mut record =
         tract::CommitRecord::new(Op::Revert { targets: vec![id], cascade: false }, tract::By::User);
     record.parents = vec![id];
@@ -135,7 +135,7 @@ pub(crate) fn reverted(repo: &Repo, branch: &RefName) -> Result<(), Broken> {
         ];
         let back = match txn.add(branch, &Request::revert([head])).await {
             Ok(commit) => commit.id(),
-            // Nothing was changed that could be taken back.
+            // Nothing was changed that could be reverted.
             Err(_) if then == now => return Ok(()),
             Err(error) => return Err(format!("{head} ({:?}) is the head: {error}", commit.op)),
         };
@@ -187,7 +187,7 @@ pub(crate) fn covered(rows: &[CommitId], sources: &Sources) -> Result<(), Broken
                 continue;
             }
             if shown.contains(&slot) {
-                return Err(format!("{slot} stands beside its summary {summary}"));
+                return Err(format!("{slot} is next to its summary {summary}"));
             }
             if let Some(other) = under.insert(slot, *summary) {
                 return Err(format!("{slot} lies under {other} and {summary}"));

@@ -74,8 +74,8 @@ fn a_message_beside_its_summary_is_noticed() {
     let sources = Sources::from([(id(9), vec![id(1), id(2)]), (id(8), vec![id(9), id(3)])]);
     covered(&[id(8), id(4)], &sources).unwrap();
     covered(&[id(9), id(3)], &sources).unwrap();
-    broken(covered(&[id(9), id(2)], &sources), "beside");
-    broken(covered(&[id(8), id(1)], &sources), "beside");
+    broken(covered(&[id(9), id(2)], &sources), "next to");
+    broken(covered(&[id(8), id(1)], &sources), "next to");
     broken(covered(&[id(1), id(1)], &sources), "two rows");
     let twice = Sources::from([(id(9), vec![id(1)]), (id(8), vec![id(1)])]);
     broken(covered(&[id(8), id(9)], &twice), "lies under");

@@ -255,7 +255,7 @@ impl World {
                     // A refusal names an operation, and each store has its own.
                     undone.map(|undone| undone.moves).map_err(|error| error.code())
                 });
-                // A branch may be undone away; what follows goes on from nothing.
+                // A branch may be undone away; what follows starts from nothing.
                 drop(moves);
             }
             Act::Edit(_) | Act::Mark(..) | Act::Squeeze(..) => {}

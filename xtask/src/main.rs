@@ -1,4 +1,5 @@
-//! `cargo xtask`: the checks that continuous integration runs beside the tests, and the benches.
+//! `cargo xtask`: the checks that continuous integration runs in addition to the tests, and the
+//! benches.
 #![forbid(unsafe_code)]
 
 mod book;
@@ -128,8 +129,8 @@ fn bench(arguments: &[String]) -> Outcome {
     cargo(&all)
 }
 
-/// Cargo, without what cargo has told us of this package: build scripts that look at such variables
-/// would run again, and much with them.
+/// Cargo, without the variables that cargo has set for this package: build scripts that look at
+/// such variables would run again, and much with them.
 pub(crate) fn cargo_command() -> Command {
     let mut command = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
     let ours = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_PRIMARY_", "CARGO_CRATE_"];

@@ -292,7 +292,7 @@ fn one(suite: &Suite, binaries: &[Binary], scale: &str) -> Result<Vec<Finding>, 
         .args(suite.filters)
         .current_dir(&binary.folder)
         .env("TRACT_SCALE", scale)
-        // Engines panic on damaged files, and are contained: nobody reads where.
+        // Engines panic on damaged files, and are contained: their backtraces are not read.
         .env("RUST_BACKTRACE", "0")
         .stdout(Stdio::piped())
         .stderr(file)

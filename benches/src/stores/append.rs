@@ -1,4 +1,4 @@
-//! Durable appends on redb, beside raw redb.
+//! Durable appends on redb, against raw redb.
 
 use tract::store::WriteMode;
 use tract::{Tract, block_on};

@@ -1,5 +1,5 @@
-//! A store of a million commits against one of a thousand: what is done with one conversation of 500
-//! messages must not take longer because others lie beside it.
+//! A store of a million commits against one of a thousand: what is done with one conversation of
+//! 500 messages must not take longer because there are others.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ fn quick_repair(table: &mut Table, folder: &Path, commits: u64) {
         // What a kill leaves is the file of a store that was not closed.
         let killed = folder.join("killed.store");
         std::fs::copy(&path, &killed).unwrap();
-        // Opening flushes: the copy itself must lie on the disk by then.
+        // Opening flushes: the copy itself must be on the disk before.
         std::fs::File::open(&killed).unwrap().sync_all().unwrap();
         messages::close(&tract);
         let (opened, took) = timed(|| tract_store_redb::open(&killed, &options));

@@ -1,4 +1,4 @@
-//! The engines beside each other, and each beside its own floor. These run when they are asked
+//! The engines compared with each other, and each with its own floor. These run when they are asked
 //! for by name.
 
 mod append;

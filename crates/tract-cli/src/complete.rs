@@ -131,7 +131,7 @@ fn flag(words: &[OsString], name: &str) -> Option<String> {
     }
 }
 
-/// Of these names, those that go on from what is typed and cannot steer a terminal.
+/// Of these names, those that continue what is typed and cannot steer a terminal.
 fn candidates(typed: &OsStr, names: impl Iterator<Item = String>) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy();
     names

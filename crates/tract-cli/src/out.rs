@@ -44,7 +44,7 @@ pub(crate) struct Output {
     stdout: BufWriter<Sink>,
     /// Whether a verb whose answer may be long starts a pager.
     pages: bool,
-    /// What stderr is told when the pager has ended: until then the screen is the pager's.
+    /// What is written to stderr when the pager has ended: until then the screen is the pager's.
     held: Vec<String>,
     /// Why stdout takes no more.
     lost: Option<io::Error>,

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 /// A pager that reads what is written to it.
 pub(crate) struct Pager(Child);
 
-/// What `less` is told where `LESS` says nothing: end at once when all fits on the screen, show
+/// The options of `less` where `LESS` is not set: end at once when all fits on the screen, show
 /// colors, leave the screen as it is, and end with Ctrl-C, as the command behind it does.
 const LESS: &str = "FRXK";
 

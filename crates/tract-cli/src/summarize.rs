@@ -36,7 +36,7 @@ impl CommandSummarizer {
         std::os::unix::process::CommandExt::process_group(&mut shell, 0);
         let mut child = shell.spawn().map_err(|error| failed("cannot start", error))?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
-        // Whoever gives up waiting drops this, and the program is not left running.
+        // Dropped when the caller gives up waiting, so that the program is not left running.
         let mut running = Running(Some(child));
         let said = Arc::new(Mutex::new(ProgramOutput::default()));
         let done = Arc::clone(&said);

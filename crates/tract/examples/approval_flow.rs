@@ -1,5 +1,5 @@
-//! An agent that may not pay by itself: it pauses, the process ends, somebody approves, another
-//! process goes on.
+//! An agent that may not pay by itself: it pauses, the process ends, a person approves, another
+//! process continues.
 //!
 //! `cargo run -p tract --example approval_flow --features run` does all three, each in a process of
 //! its own. One at a time, on a store that stays: `-- ask DIRECTORY`, `-- approve DIRECTORY`,
@@ -32,7 +32,7 @@ async fn pay(to: String, sum: u32, context: &ToolContext) -> Result<String, Tool
     Ok(format!("paid {sum} to {to}"))
 }
 
-/// Says what a model would, from what it is asked alone: so it goes on in another process.
+/// Says what a model would, from what it is asked alone: so it continues in another process.
 struct Clerk;
 
 #[tract::tools::async_trait]

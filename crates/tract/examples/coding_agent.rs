@@ -53,7 +53,7 @@ fn script() -> Script {
     ]))
 }
 
-/// Runs the agent to its end; returns the lines that it told.
+/// Runs the agent to its end; returns the lines that it reported.
 pub(crate) async fn conversation() -> Result<Vec<String>, Box<dyn Error>> {
     let tract = tract::open("memory:").await?;
     let files: Arc<dyn Filesystem> = Arc::new(MemoryFs::of([("notes.txt", "buy milk\n")])?);

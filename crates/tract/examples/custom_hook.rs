@@ -1,5 +1,5 @@
 //! Hooks of one's own: what may not run does not, what is long is shortened before the model reads
-//! it, and whoever wants to know hears of every move of the branch.
+//! it, and every move of the branch is reported.
 //!
 //! `cargo run -p tract --example custom_hook --features run`
 
@@ -53,7 +53,7 @@ fn hooks(moves: &Arc<Mutex<Vec<String>>>) -> Hooks {
             let rest = lines - LINES;
             ToolResultAction::edit(format!("{}\n… and {rest} lines more", first.join("\n")))
         })
-        // Told of what has happened: nothing can be changed any more.
+        // Reports what has happened: nothing can be changed any more.
         .on("tell", move |event: &RefMoved| {
             if let Ok(mut moves) = heard.lock() {
                 moves.push(event.entry.name.to_string());
@@ -95,7 +95,7 @@ pub(crate) async fn conversation() -> Result<(Vec<String>, Vec<String>), Box<dyn
     for message in compiled.messages() {
         if let Content::ToolResult(_) = &message.content {
             read.push(message.content.text());
-            // What the model did not read is there for whoever looks.
+            // What the model did not read is still readable.
             if let Some(original) = tract.expand(message.commit).await? {
                 assert_eq!(original.text().lines().count(), 400);
             }

@@ -1,4 +1,4 @@
-//! A store of one's own: a folder with one file for each write. An agent lives in it, and goes on
+//! A store of one's own: a folder with one file for each write. An agent lives in it, and continues
 //! after the folder was opened again.
 //!
 //! `cargo run -p tract --example custom_store --features run`
@@ -53,7 +53,7 @@ fn open(folder: &Path) -> StoreResult<ThreadedStore<KvStore<FolderEngine>>> {
     KvStore::open(FolderEngine { folder: folder.to_owned(), state: RwLock::new(state) })
 }
 
-/// Readers see what stood when they began: writers wait for them.
+/// Readers see the state at which they began: writers wait for them.
 struct Snapshot<'a>(RwLockReadGuard<'a, State>);
 
 impl KvRead for Snapshot<'_> {

@@ -50,7 +50,7 @@ pub(crate) async fn conversation(command: ServerCommand) -> Result<Vec<String>, 
     let tract = tract::open("memory:").await?;
     let server = McpServer::start("notes", command, ServerOptions::new()).await?;
 
-    // The definitions stay as the server wrote them. Whatever it says of itself can only restrict:
+    // The definitions stay as the server wrote them. What it says of itself can only restrict:
     // to rely on `readOnlyHint`, say so with `ServerOptions::trust_annotations`. What was approved
     // in the repository (`tract tools pin`) the agent heeds by itself.
     let mut tools = Registry::builder();

@@ -23,7 +23,7 @@ pub(crate) fn main() -> tract::Result<()> {
     tract::block_on(async {
         let hooks = Hooks::new().summarizer(FirstLine);
         let tract = tract::open("memory:").await?.with_hooks(hooks);
-        tract.user("Where is main, and what is beside it?").await?;
+        tract.user("Where is main, and what is next to it?").await?;
         let calls = Draft::assistant("").call("c1", "grep", r#"{"pattern":"main"}"#);
         tract.commit(calls.call("c2", "ls", r#"{"folder":"src"}"#)).await?;
         let grep = tract.tool_result("c1", listing("src/main.rs:", 40)).await?;
@@ -48,7 +48,7 @@ pub(crate) fn main() -> tract::Result<()> {
         }
         assert!(after < before);
 
-        // From here on by itself, for whoever opens this repository.
+        // From here on by itself, for all users of this repository.
         let config = ToolSummarization::new().tool("grep", "keep paths").auto_threshold(50);
         tract.configure_tool_summarization(config).await?;
         tract.commit(Draft::assistant("").call("c3", "cat", "{}")).await?;

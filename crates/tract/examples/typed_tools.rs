@@ -7,7 +7,7 @@ use tract::prelude::*;
 use tract::tools::{ToolContext, ToolError};
 use tract::{tool, tool_type};
 
-/// How temperatures are told.
+/// How temperatures are reported.
 #[tool_type]
 enum Unit {
     /// Degrees Celsius.

@@ -1,4 +1,4 @@
-//! Where a handle stands, and where else one can.
+//! Which branch a handle is on, and handles on others.
 
 use tract_core::{CommitId, RefName};
 use tract_engine::{Branch, MergeOptions, Merged};
@@ -47,12 +47,12 @@ impl Tract {
     /// Deletes a branch; its commits stay. Returns its last head.
     ///
     /// # Errors
-    /// `unknown_branch`, or `checked_out` when `HEAD` stands on it.
+    /// `unknown_branch`, or `checked_out` when `HEAD` points to it.
     pub async fn delete_branch(&self, name: &str) -> Result<CommitId> {
         Ok(self.repo().delete_branch(name).await?)
     }
 
-    /// Makes the stored `HEAD` stand on a branch, and returns a handle on it. Other handles stay
+    /// Points the stored `HEAD` to a branch, and returns a handle on it. Other handles stay
     /// where they are.
     ///
     /// # Errors

@@ -88,7 +88,7 @@ impl ChatOptions {
         self
     }
 
-    /// Sets whether the bytes of the answer are kept beside its commit; they are by default.
+    /// Sets whether the bytes of the answer are kept with its commit; they are by default.
     #[must_use]
     pub fn keep_raw(mut self, keep: bool) -> Self {
         self.without_raw = !keep;
@@ -105,7 +105,7 @@ impl ChatOptions {
     }
 }
 
-/// What a model answered, and where it stands.
+/// What a model answered, and where it is recorded.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ChatReply {
@@ -180,7 +180,7 @@ impl Tract {
         Ok(answer)
     }
 
-    /// Asks the model to go on from this handle's branch, and records its answer.
+    /// Asks the model to continue this handle's branch, and records its answer.
     ///
     /// # Errors
     /// As [`chat`](Self::chat); [`Error::Invalid`] when there is nothing to answer.
@@ -188,7 +188,7 @@ impl Tract {
         self.generate_with(model, &ChatOptions::new()).await
     }
 
-    /// Asks the model to go on, with options, and records its answer.
+    /// Asks the model to continue, with options, and records its answer.
     ///
     /// # Errors
     /// As [`generate`](Self::generate).

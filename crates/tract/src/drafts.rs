@@ -1,10 +1,10 @@
-//! Whatever can be recorded as a message.
+//! What can be recorded as a message.
 
 use tract_core::{CommitId, Content, Draft, Reply};
 
 use crate::error::Result;
 
-/// Whatever can be recorded as a message: a [`Draft`], a [`Content`], or a model's [`Reply`],
+/// What can be recorded as a message: a [`Draft`], a [`Content`], or a model's [`Reply`],
 /// which answers the head that was compiled for it and no other.
 pub trait IntoDraft {
     /// Makes the draft.

@@ -81,8 +81,7 @@ pub enum Error {
     #[cfg(feature = "engine")]
     #[error(transparent)]
     Model(Box<tract_core::ModelError>),
-    /// An answer broke off after some of it had come; what came stands in the log, and in no
-    /// context.
+    /// An answer broke off after some of it had come; what came is in the log, and in no context.
     #[cfg(feature = "engine")]
     #[error("{error}")]
     BrokenOff {
@@ -101,7 +100,7 @@ pub enum Error {
         /// Where the branch was expected and found.
         conflict: Box<Error>,
     },
-    /// A run cannot go on.
+    /// A run cannot continue.
     #[cfg(feature = "run")]
     #[error(transparent)]
     Run(Box<tract_run::RunError>),
@@ -259,7 +258,7 @@ impl Error {
                     Some(id) => format!("what came is in the log: tract show {}", id.short()),
                     None => "what came could not be recorded".to_owned(),
                 };
-                let again = "the question stands; `generate` asks again".to_owned();
+                let again = "the question is kept; `generate` asks again".to_owned();
                 error.notes().into_iter().chain([came, again]).collect()
             }
             #[cfg(feature = "engine")]

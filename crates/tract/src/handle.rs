@@ -1,4 +1,4 @@
-//! The handle: a repository and the branch it stands on.
+//! The handle: a repository and the branch it works on.
 
 use std::fmt;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Tract {
         self.repo.store()
     }
 
-    /// Returns the name of the branch that this handle stands on.
+    /// Returns the name of the branch that this handle works on.
     pub fn branch_name(&self) -> &str {
         self.branch.branch_name().unwrap_or(self.branch.as_str())
     }

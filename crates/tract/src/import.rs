@@ -25,7 +25,7 @@ pub struct Read {
     pub anomalies: Vec<Anomaly>,
 }
 
-/// What is kept beside a conversation, under `imports/<id>`.
+/// What is kept with a conversation, under `imports/<id>`.
 #[derive(Serialize)]
 struct ImportSidecar<'a> {
     dialect: &'a str,
@@ -37,7 +37,7 @@ struct ImportSidecar<'a> {
 /// messages, or a recording that holds such a request. Its name is its own `id`, else
 /// `fallback_id`.
 ///
-/// Model and parameters of the request are kept beside the history, not in it, so that equal
+/// Model and parameters of the request are kept next to the history, not in it, so that equal
 /// beginnings of two conversations are equal commits.
 ///
 /// ```

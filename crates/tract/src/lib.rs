@@ -127,7 +127,7 @@ pub use tract_tools::{JsonSchema, tool, tool_type};
 #[cfg(feature = "engine")]
 pub use tract_providers::{Params, RequestForms};
 
-/// The turn and the loop: agents that run on a branch, stop, go on, and can be replayed.
+/// The turn and the loop: agents that run on a branch, stop, continue, and can be replayed.
 #[cfg(feature = "run")]
 pub use tract_run as run;
 

@@ -11,8 +11,8 @@ use crate::handle::Tract;
 use crate::hooks::Hooks;
 use crate::store::{self, StoreOptions, WriteMode};
 
-/// Opens the store that a url names, making it when it is missing, and stands on the branch that
-/// its `HEAD` names.
+/// Opens the store that a url names, making it when it is missing, and works on the branch that its
+/// `HEAD` names.
 ///
 /// Urls are `memory:`, and with the feature of that name `sqlite:PATH` or `sqlite://PATH`, and
 /// `postgres://USER@HOST/DATABASE`.
@@ -94,7 +94,7 @@ impl OpenOptions {
         self
     }
 
-    /// Sets the branch to stand on; the one that `HEAD` names when absent. It need not exist: the
+    /// Sets the branch to work on; the one that `HEAD` names when absent. It need not exist: the
     /// first commit makes it.
     #[must_use]
     pub fn branch(mut self, name: impl Into<String>) -> Self {

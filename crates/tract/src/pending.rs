@@ -90,7 +90,7 @@ impl Tract {
     }
 
     /// Says why a commit reads as it does: the decision that a handler, a rule or a person took
-    /// on it; `None` when nobody did.
+    /// on it; `None` without a decision.
     ///
     /// # Errors
     /// As [`resolve`](Self::resolve).
@@ -102,8 +102,8 @@ impl Tract {
         Ok(commit.origin.detail.as_ref().and_then(DecisionRecord::from_json))
     }
 
-    /// Reads the original of a message that was changed: what a handler replaced, else what an
-    /// edit stands for; `None` when it reads as it came.
+    /// Reads the original of a message that was changed: what a handler replaced, else what an edit
+    /// replaced; `None` when it reads as it came.
     ///
     /// # Errors
     /// As [`resolve`](Self::resolve).
@@ -112,8 +112,8 @@ impl Tract {
         Ok(self.repo().original_of(id).await?)
     }
 
-    /// Says which tool results are summarized automatically, from now on and for everybody who
-    /// opens the repository; `None` ends it.
+    /// Says which tool results are summarized automatically, from now on and for all users of the
+    /// repository; `None` ends it.
     ///
     /// # Errors
     /// `bad_pattern`; what the store says.

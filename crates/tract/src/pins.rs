@@ -40,7 +40,7 @@ impl Tract {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Conflict`] when one was approved by somebody else meanwhile; what the store says.
+    /// [`Error::Conflict`] when another writer approved one meanwhile; what the store says.
     pub async fn pin(&self, pins: impl IntoIterator<Item = Pin>) -> Result<()> {
         let mut documents = Vec::new();
         for pin in pins {
@@ -70,10 +70,10 @@ impl Tract {
         }
     }
 
-    /// Says which tools of servers may run, from now on and for everybody who opens the repository.
+    /// Says which tools of servers may run, from now on and for all users of the repository.
     ///
     /// # Errors
-    /// [`Error::Conflict`] when somebody else said so meanwhile; what the store says.
+    /// [`Error::Conflict`] when another writer set it meanwhile; what the store says.
     pub async fn set_pin_policy(&self, policy: PinPolicy) -> Result<()> {
         let name = RefName::new(PinPolicy::DOCUMENT)?;
         let documents = vec![(name, Blob::seal(policy.document().into_bytes()))];
@@ -81,7 +81,7 @@ impl Tract {
     }
 
     /// Makes the policy that holds calls of a server's tools to what was approved here: for
-    /// registries, and for whatever else asks policies. Where the repository says nothing, only
+    /// registries, and for other code that asks policies. Where the repository says nothing, only
     /// approved tools may run. Agents ask by themselves and need none.
     ///
     /// ```
@@ -98,7 +98,7 @@ impl Tract {
     ///     let registry = registry.expect("the definition is one");
     ///     Ok::<_, tract::Error>(hydrate(Call::new("c1", "read", "{}"), &registry)[0].success())
     /// };
-    /// assert!(!run().await?, "nobody approved it");
+    /// assert!(!run().await?, "it is not approved");
     /// tract.set_pin_policy(PinPolicy::RefuseChanged).await?;
     /// assert!(run().await?, "it did not change");
     /// tract.set_pin_policy(PinPolicy::ApprovedOnly).await?;

@@ -47,7 +47,7 @@ impl Tract {
         self.commit(Draft::tool_result(call_id, text)).await
     }
 
-    /// Records what a tool's result says from now on: an edit of a result that stands in the view,
+    /// Records what a tool's result says from now on: an edit of a result that is in the view,
     /// named by any of its versions. Which call it answers, the tool's name and whether it failed
     /// stay; the original stays readable under its own id. No handler for received results hears
     /// it, for nothing was received.
@@ -92,7 +92,7 @@ impl Tract {
         draft: impl IntoDraft,
         options: WriteOptions,
     ) -> impl Future<Output = Result<Commit>> {
-        // A draft is large, and a future that bore it would be moved about with it.
+        // A draft is large, and a future that contains it would be moved with it.
         let requests = draft.into_draft().map(|draft| vec![Request::Append(draft)]);
         async move {
             let made = self.repo().write(self.branch_ref(), requests?, &options).await?;
@@ -131,7 +131,7 @@ impl Tract {
     /// stay; the original stays readable under its own id.
     ///
     /// # Errors
-    /// `not_visible` when the message does not stand in the view, `other_kind`, `other_calls`.
+    /// `not_visible` when the message is not in the view, `other_kind`, `other_calls`.
     pub async fn edit(
         &self,
         message: impl Into<Revision>,
@@ -144,7 +144,7 @@ impl Tract {
     /// Sets the priority of a message.
     ///
     /// # Errors
-    /// `not_visible` when the message does not stand in the view.
+    /// `not_visible` when the message is not in the view.
     pub async fn annotate(
         &self,
         message: impl Into<Revision>,
@@ -171,7 +171,7 @@ impl Tract {
         Ok(self.repo().compress(self.branch_ref(), select, summary).await?)
     }
 
-    /// Takes back what a commit changed, with a new commit.
+    /// Reverts what a commit changed, with a new commit.
     ///
     /// # Errors
     /// `superseded` naming the commits that have to be reverted first.

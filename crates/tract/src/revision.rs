@@ -1,8 +1,8 @@
-//! Whatever names a commit.
+//! What names a commit.
 
 use tract_core::{Commit, CommitId};
 
-/// Whatever names a commit: an id, a commit, or text as the command line takes it.
+/// What names a commit: an id, a commit, or text as the command line takes it.
 ///
 /// Text is a branch, a tag, `HEAD`, or 4 or more digits of an id, and then any of `~3` (three
 /// commits back), `#20` (the 20th message shown), `@{1}` (where the branch was a move ago) and

@@ -1,4 +1,4 @@
-//! Agents on the branch that a handle stands on.
+//! Agents on the branch of a handle.
 
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
-//! Whatever a tool definition can be made of.
+//! What a tool definition can be made of.
 
 use serde::Serialize;
 use tract_core::ToolSchema;
 
 use crate::error::{Error, Result};
 
-/// Whatever a tool definition can be made of: a [`ToolSchema`], or JSON in any provider's shape,
+/// What a tool definition can be made of: a [`ToolSchema`], or JSON in any provider's shape,
 /// as text or as a value.
 ///
 /// Text is kept byte for byte; a value is written out first.

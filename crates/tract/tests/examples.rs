@@ -44,7 +44,7 @@ fn an_agent_waits_over_restarts_until_somebody_approves() {
     let ledger = || std::fs::read_to_string(folder.path().join("ledger.txt")).unwrap_or_default();
     let step = |word| tract::block_on(approval_flow::step(word, folder.path())).expect(word);
     assert_eq!(step("ask"), "waiting: 1 call(s) to decide");
-    assert_eq!(step("resume"), "waiting: ", "nobody has decided");
+    assert_eq!(step("resume"), "waiting: ", "there is no decision yet");
     assert_eq!(ledger(), "");
     assert_eq!(step("approve"), r#"approved pay({"to":"landlord","sum":900})"#);
     assert_eq!(step("resume"), "answered: The rent is paid.");
@@ -92,7 +92,7 @@ const SERVES: &str = "TRACT_EXAMPLE_SERVES";
 #[test]
 fn the_server_serves() {
     if std::env::var_os(SERVES).is_some() {
-        // What stands on the line already is no message.
+        // What is on the line already is no message.
         println!();
         mcp_agent::serve().expect("it serves");
     }

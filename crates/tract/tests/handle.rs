@@ -41,7 +41,7 @@ fn a_handle_keeps_its_branch() {
         tract.checkout("lyon").await?;
         tract.assistant("Yes.").await?;
         assert_eq!((tract.branch_name(), lyon.branch_name()), ("main", "lyon"));
-        // HEAD in text is the handle's own branch, whatever the stored one says.
+        // HEAD in text is the handle's own branch, regardless of the stored one.
         assert_ne!(tract.resolve("HEAD").await?, lyon.resolve("HEAD").await?);
         assert_eq!(tract.resolve("HEAD~1").await?, first.id());
         // The stored one is where opening begins.

@@ -10,7 +10,7 @@ use tract_kv::{
     Bytes, Durability, KvBatch, KvEngine, KvMap, KvOutcome, KvRead, Scan, Space, Visit,
 };
 
-/// The name that errors bear.
+/// The backend's name in errors.
 pub(crate) const NAME: &str = "journal";
 
 /// How the file begins: what it is, and the version of its own layout.
@@ -29,7 +29,7 @@ struct State {
     map: KvMap,
     /// Where the next batch goes: the end of the last whole one.
     end: u64,
-    /// A write or a flush failed: nobody knows what the file holds after `end`.
+    /// A write or a flush failed: the content of the file after `end` is unknown.
     broken: bool,
 }
 

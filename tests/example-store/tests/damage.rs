@@ -49,7 +49,7 @@ fn a_tail_that_was_cut_is_dropped_and_writing_goes_on() {
     let whole = stored(&path);
     for cut in (1..whole.len()).step_by(37) {
         std::fs::write(&path, &whole[..cut]).expect("written");
-        let store = tract_example_store::open(&path).expect("what is whole stands");
+        let store = tract_example_store::open(&path).expect("what is whole is kept");
         let refs = store.store().list_refs(&repo(), "").expect("refs").len();
         assert!(refs < 5, "cut at {cut}");
         let batch = document("config/after", "text", Expect::Absent);
@@ -93,10 +93,10 @@ fn a_flipped_byte_is_an_error_or_a_lost_tail_and_never_data() {
 fn another_file_is_left_as_it_is_and_a_second_process_is_told() {
     let folder = tempfile::tempdir().expect("a folder");
     let other = folder.path().join("notes.txt");
-    std::fs::write(&other, "somebody else's").expect("written");
+    std::fs::write(&other, "another program's").expect("written");
     let error = tract_example_store::open(&other).expect_err("no journal");
     assert_eq!(error.kind, StoreErrorKind::NotAStore);
-    assert_eq!(std::fs::read_to_string(&other).expect("text"), "somebody else's");
+    assert_eq!(std::fs::read_to_string(&other).expect("text"), "another program's");
     let path = folder.path().join("agent.journal");
     let first = tract_example_store::open(&path).expect("a new store");
     let error = tract_example_store::open(&path).expect_err("it is open");

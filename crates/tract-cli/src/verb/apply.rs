@@ -18,7 +18,7 @@ use crate::style::{BAD, DIM, REF, Styled, WARN};
 
 /// Run a stream of operations, one JSON object a line.
 ///
-/// A refused line changes nothing and ends the run; the lines before it stand.
+/// A refused line changes nothing and ends the run; the lines before it are kept.
 #[derive(Debug, Args)]
 #[command(after_help = r#"Examples:
   tract apply stream.jsonl
@@ -83,7 +83,7 @@ pub(crate) async fn run(context: &mut Context<'_>, apply: Apply) -> Outcome<()> 
     let bar = (!io::stdout().is_terminal() && !input::is_stdin(&apply.file))
         .then(|| render::progress("applying", "lines"));
     let report = engine::apply_stream(tract.repo(), lines, &options, |event| {
-        // When nobody reads the answers any more, the lines are carried out all the same.
+        // Without a reader of the answers the lines are carried out all the same.
         if let Some(bar) = &bar {
             bar.inc_length(1);
             bar.inc(1);
@@ -121,7 +121,7 @@ pub(crate) async fn run(context: &mut Context<'_>, apply: Apply) -> Outcome<()> 
     }
 }
 
-/// Tells what became of a line. What `events` brings is durable, so it is told at once.
+/// Prints the outcome of a line. What `events` brings is durable, so it is printed at once.
 fn tell(out: &mut Output, event: &ApplyEvent) -> Outcome<()> {
     let (line, mark) = (event.line, event.mark.as_deref());
     match (&event.result, out.is_json()) {

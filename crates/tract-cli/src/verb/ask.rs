@@ -149,7 +149,7 @@ async fn ask(context: &mut Context<'_>, asked: ModelArgs, question: Option<Draft
     let mut printed = PrintState::default();
     for piece in pieces {
         if let Err(failure) = printed.piece(context.out, &piece) {
-            // Nobody reads any more: what came is recorded as broken off.
+            // Stdout is closed: what came is recorded as broken off.
             cancellation.cancel();
             let _ = work.await;
             return Err(failure);

@@ -15,7 +15,7 @@ use crate::style::{BOLD, DIM, Styled};
 
 /// Measure a store's engine, next to its baseline.
 ///
-/// All is done in a new store of that engine: in a temporary folder beside the file that the url
+/// All is done in a new store of that engine: in a temporary folder next to the file that the url
 /// names, which is removed at the end, or in a schema of its own in the database. What the url
 /// itself names is not opened and not changed.
 #[derive(Debug, Args)]
@@ -240,7 +240,7 @@ async fn warm(
     Ok(())
 }
 
-/// Sixteen threads, each on a branch of its own, beside the bare engine with all of them at once.
+/// Sixteen threads, each on a branch of its own, against the bare engine with all of them at once.
 async fn writers(place: &BenchTarget, n: u64, figures: &mut Vec<Figure>) -> Outcome<()> {
     let tract = place.open("writers", WriteMode::Thread).await?;
     tract.user(text(0)).await?;

@@ -17,8 +17,8 @@ use crate::style::{BAD, GOOD, REF, Styled, WARN};
 
 /// Copy a repository from one store to another, of any engine.
 ///
-/// Ids stay what they are. What is there already is not copied again, so a copy that was cut
-/// short goes on, and a second one brings what is new.
+/// Ids stay what they are. What is there already is not copied again, so copying again continues a
+/// copy that was cut short, or brings what is new.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Afterwards everything in the target is hashed and checked again. A branch that went its own way in

@@ -165,7 +165,7 @@ pub(crate) async fn run(context: &mut Context<'_>, run: Run) -> Outcome<()> {
     let mut printer = Printer::default();
     for told in told {
         if let Err(failure) = printer.print_event(context.out, &told) {
-            // Nobody reads any more: what is done is recorded, and no more is begun.
+            // Stdout is closed: what is done is recorded, and no more is begun.
             cancellation.cancel();
             let _ = work.await;
             return Err(failure);

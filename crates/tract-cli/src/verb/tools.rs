@@ -97,7 +97,7 @@ Examples:
     Trust(DefinitionArgs),
     /// Compare tools with what was approved; exit 1 when one changed or was never approved.
     Check(DefinitionArgs),
-    /// Show or say which tools of servers may run, for everybody who opens the repository.
+    /// Show or say which tools of servers may run, for all users of the repository.
     #[command(after_help = "\
 approved-only    those that were approved and did not change (the default)
 refuse-changed   also those that were not approved yet

@@ -53,7 +53,7 @@ struct DamageLine {
 
 pub(crate) async fn run(context: &mut Context<'_>, verify: Verify) -> Outcome<()> {
     let verified = verified(context, verify).await;
-    let restore = "nothing more can be told: restore the store from a copy or an export";
+    let restore = "the cause cannot be narrowed down: restore the store from a copy or an export";
     verified.map_err(|failure| failure.advise_other_than("tract verify", restore))
 }
 

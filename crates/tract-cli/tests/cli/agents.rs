@@ -89,7 +89,7 @@ fn a_wrong_command_line_asks_nobody() {
     assert!(place.run(&["replay"]).code == Some(1), "there is nothing to replay");
 }
 
-/// A server that says what stands in a file of its one tool.
+/// A server whose one tool is described by a file.
 #[cfg(all(unix, feature = "mcp"))]
 const MCP_SERVER: &str = r#"
 while read -r line; do
@@ -203,7 +203,7 @@ fn three_processes_at_once_after_one_approval_pay_once() {
     assert_eq!(said.matches("echoed").count(), 1, "{said}");
     assert!(!said.contains("interrupted"), "{said}");
     place.is_clean();
-    // Whatever is undone: it was paid.
+    // It was paid, however much is undone.
     for _ in 0..3 {
         let _ = place.run(&["undo"]);
     }

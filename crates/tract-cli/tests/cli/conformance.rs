@@ -22,7 +22,7 @@ fn engines_keep_their_promises() {
     let sqlite = place.run(&sqlite).expect(0);
     assert!(outcomes(&sqlite, "kept").len() > 20, "{sqlite:?}");
     assert!(outcomes(&sqlite, "lacks").is_empty(), "{sqlite:?}");
-    // Nothing is left beside the file that the url names, and that is not made.
+    // Nothing is left next to the file that the url names, and that is not made.
     let left = std::fs::read_dir(place.path(".")).expect("a folder").count();
     assert_eq!(left, 0);
 }

@@ -92,7 +92,7 @@ fn chosen_branches_and_all_repositories() {
     place.refused(&["copy", "--from", "sqlite:none.db", "--to", "sqlite:x.db"], 3, "no_store", "");
 }
 
-/// A copy that is killed at any moment leaves a whole store behind, and the next one goes on.
+/// A copy that is killed at any moment leaves a whole store behind, and the next one continues.
 #[cfg(unix)]
 #[test]
 fn a_copy_that_is_killed_goes_on() {

@@ -199,7 +199,7 @@ fn files_that_are_no_stores() {
     other.execute_batch("CREATE TABLE songs (title TEXT)").expect("a table");
     drop(other);
     place.refused(&["--store", "sqlite:other.db", "log"], 3, "not_a_store", "check the path");
-    // Nor does a command that may make a store take over a file of somebody else's.
+    // Nor does a command that may make a store take over a file of another program.
     let before = std::fs::read(place.path("other.db")).expect("it is read");
     place.refused(&["--store", "sqlite:other.db", "init"], 3, "not_a_store", "");
     assert_eq!(std::fs::read(place.path("other.db")).expect("it is read"), before);
@@ -220,7 +220,7 @@ fn a_store_that_somebody_else_has_locked() {
     place.ok(&["commit", "user", "Hi"]);
     let database = rusqlite::Connection::open(place.store()).expect("a database");
     database.execute_batch("BEGIN IMMEDIATE").expect("the lock is free");
-    // Reading goes on meanwhile.
+    // Reading continues meanwhile.
     assert_eq!(place.json(&["--json", "log"]).len(), 1);
     let ran = place.run(&["commit", "user", "there"]).expect(3);
     assert!(ran.stderr.contains("error[busy]"), "{ran:?}");
@@ -241,7 +241,7 @@ fn a_store_that_cannot_be_written() {
     let folder = place.path(".tract");
     mode(&place.store(), 0o444);
     mode(&folder, 0o555);
-    // Whoever is above permissions cannot see what they do.
+    // For root permissions have no effect, so there is nothing to check.
     let above = std::fs::OpenOptions::new().append(true).open(place.store()).is_ok();
     let ran = place.run(&["commit", "user", "there"]);
     mode(&folder, 0o755);

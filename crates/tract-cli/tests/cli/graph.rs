@@ -64,7 +64,7 @@ fn a_merge() {
     insta::assert_snapshot!("merge", colored(MERGE, &["main"]));
 }
 
-/// One line with a summary, something taken back, and text that would play tricks on a terminal.
+/// One line with a summary, something reverted, and text that would play tricks on a terminal.
 const SUMMARY: &str = r#"
 {"op":"user","text":"Say \u001b[31mred\u001b[0m and \u202etxet neddih\u202c, 日本語 too.","mark":"m1","at":"2026-01-31T09:00:00Z"}
 {"op":"assistant","text":"Two\nlines,\tand a very long text that does not fit into the columns which a terminal of a hundred columns leaves for it.","mark":"m2","at":"2026-01-31T09:00:01Z"}

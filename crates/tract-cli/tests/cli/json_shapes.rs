@@ -207,7 +207,7 @@ fn every_verb_answers_in_json() {
         &["branch", "--delete", "main"],
     ];
     for arguments in all {
-        // The flag may stand before or after the verb.
+        // The flag may be before or after the verb.
         let before: Vec<&str> =
             std::iter::once("--json").chain(arguments.iter().copied()).collect();
         let lines = place.run(&before).expect(0).lines();

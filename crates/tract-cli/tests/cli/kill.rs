@@ -63,7 +63,7 @@ fn acknowledged(child: &mut Child, member: &'static str) -> JoinHandle<Vec<Strin
             .map_while(|line| serde_json::from_slice::<serde_json::Value>(&line).ok())
             .filter_map(|event| event[member].as_str().map(str::to_owned))
             .inspect(|_| {
-                let _ = first.send(()); // nobody waits for more than the first
+                let _ = first.send(()); // only the first is waited for
             })
             .collect()
     });

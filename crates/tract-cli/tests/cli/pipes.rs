@@ -56,7 +56,7 @@ fn damage_is_exit_1_with_or_without_a_reader() {
     }
 }
 
-/// A full disk under stdout loses the report, not the work, and is told.
+/// A full disk under stdout loses the report, not the work, and is reported.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_import_into_a_full_report_takes_in_every_conversation_and_says_so() {

@@ -15,7 +15,7 @@ fn files() -> Vec<(PathBuf, Value)> {
     let mut folder = full.join("python_tract");
     if !folder.is_dir() {
         assert!(std::env::var_os("CI").is_none(), "{} is missing", folder.display());
-        println!("left out: {}; the bundled files stand in for it", folder.display());
+        println!("left out: {}; the bundled files replace it", folder.display());
         folder = root.join("tests/data/python_tract");
     }
     let entries = std::fs::read_dir(&folder).expect("a folder");
@@ -188,7 +188,7 @@ fn imports(path: &Path, expected: &Value) -> usize {
                 branch["name"].as_str().expect("a name")
             );
             let line = lines.iter().find(|line| line["id"] == id.as_str());
-            let line = line.unwrap_or_else(|| panic!("{}: {id} is not told", path.display()));
+            let line = line.unwrap_or_else(|| panic!("{}: {id} is not reported", path.display()));
             assert_eq!(line["status"], "created", "{line}");
             let name = line["branch"].as_str().expect("a name");
             compare(&place, name, branch, &line["anomalies"], path);
@@ -337,7 +337,7 @@ fn a_branch_that_went_on_is_forwarded_and_damage_is_named() {
 }
 
 /// A transaction that broke off leaves pages of both sides of it in the file, and what the file was
-/// before in a journal beside it.
+/// before in a journal next to it.
 #[test]
 fn a_file_with_a_journal_of_a_broken_transaction_is_not_read_as_it_lies() {
     let place = Place::new();

@@ -180,7 +180,7 @@ fn long_answers_go_through_the_pager_of_a_terminal() {
         assert_eq!(code, Some(0), "{verb}: {text}");
         assert!(text.starts_with("paged: "), "{verb}: {text}");
     }
-    // What stderr is told comes when the pager has left the screen.
+    // What is written to stderr comes when the pager has left the screen.
     let (_, text) = place.on_a_terminal(&[("PAGER", pager)], "cat");
     let last = text.trim_end().lines().last().expect("a line");
     assert!(last.contains("tokens in all") && !last.contains("paged"), "{text}");

@@ -1,4 +1,4 @@
-//! Servers that are programs: this test binary itself, told by a file in its folder what to do.
+//! Servers that are programs: this test binary itself, controlled by a file in its folder.
 
 use std::io::{BufRead, Write};
 
@@ -8,7 +8,7 @@ use crate::agents::{calls, says};
 use crate::chat::{Server, run};
 use crate::support::{Place, Ran};
 
-/// What the server is told: a list of tools for each of its lives.
+/// What controls the server: a list of tools for each of its lives.
 const FILE: &str = "lives.json";
 
 /// No test of its own: the server that the others start.

@@ -313,7 +313,7 @@ fn interrupting_leaves_what_was_acknowledged() {
         .status()
         .expect("kill runs");
     assert!(kill.success());
-    // Whoever ignores the signal ends here.
+    // A process that ignores the signal ends here.
     drop(input);
     let status = child.wait().expect("it ends");
     // A shell says 130 for this.

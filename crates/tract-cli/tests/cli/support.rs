@@ -201,7 +201,7 @@ pub(crate) fn data(file: &str) -> PathBuf {
         return path;
     }
     assert!(std::env::var_os("CI").is_none(), "{} is missing", path.display());
-    eprintln!("{} is not here; the bundled conversations stand in for it", path.display());
+    eprintln!("{} is not here; the bundled conversations replace it", path.display());
     bundled("conversations.jsonl")
 }
 

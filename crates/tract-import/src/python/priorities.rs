@@ -1,4 +1,4 @@
-//! Priorities of the original: rows beside the history, of which the last one counts on every
+//! Priorities of the original: rows next to the history, of which the last one counts on every
 //! branch. Here they are commits, at the time at which they were given.
 
 use std::collections::{HashMap, HashSet};
@@ -109,7 +109,7 @@ impl<'a> Priorities<'a> {
     }
 }
 
-/// What rebases lost: the last priority that somebody gave a commit before it was rewritten.
+/// What rebases lost: the last priority that a commit was given before it was rewritten.
 fn lost<'a>(data: &'a Database, rows: &[PriorityChange<'a>]) -> Vec<PriorityChange<'a>> {
     let own: HashSet<&str> =
         rows.iter().filter(|row| !row.automatic).map(|row| row.target).collect();

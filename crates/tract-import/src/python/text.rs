@@ -17,7 +17,7 @@ pub(super) fn compact(text: &str) -> Result<String, JsonError> {
     json::canonical(text, Escapes::Ascii)
 }
 
-/// Lays canonical text out anew; keys are sorted, as the original stores them.
+/// Formats canonical text again; keys are sorted, as the original stores them.
 fn layout(text: &str, indent: Option<usize>) -> Result<String, JsonError> {
     let text = json::canonical(text, Escapes::Ascii)?;
     let mut out = String::with_capacity(text.len() * 5 / 4);

@@ -12,7 +12,7 @@ use crate::out::Output;
 use crate::render::{count, number, short};
 use crate::style::{BAD, BOLD, DIM, Styled};
 
-/// What a run has told, taken from the thread that runs it. It serializes as `--json` prints it.
+/// The progress of a run, sent by the thread that runs it. It serializes as `--json` prints it.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(super) enum RunEvent {

@@ -1,4 +1,4 @@
-//! What an agent of the command line may use, and how it is told.
+//! The tools that an agent of the command line may use, and its instructions.
 
 #[cfg(feature = "mcp")]
 use std::collections::BTreeMap;
@@ -156,7 +156,7 @@ fn registry(builder: RegistryBuilder) -> Outcome<Registry> {
 }
 
 /// Starts servers and takes their tools; names that several have, or that the prompt's own tools
-/// have, are told apart.
+/// have, are made distinct.
 #[cfg(feature = "mcp")]
 async fn servers(
     Commands { commands, variables }: Commands<'_>,
@@ -173,7 +173,7 @@ async fn servers(
         let command = ServerCommand::new(program).args(arguments);
         let label = given.map_or_else(|| command.name(), str::to_owned);
         order.push((label.clone(), given.unwrap_or_default().to_owned()));
-        // Variables are given, and names told apart, by label.
+        // Variables are given, and names made distinct, by label.
         if planned.insert(label.clone(), command).is_some() {
             let what = match given {
                 Some(_) => format!("two servers have the label {label:?}"),
