@@ -288,7 +288,7 @@ fn what_is_not_there_cannot_be_changed() {
 }
 
 #[test]
-fn what_is_no_store_is_told_and_left_alone() {
+fn what_is_no_store_is_reported_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent.db");
     let open = |create: bool| block_on(OpenOptions::new().create(create).open(&url(folder.path())));

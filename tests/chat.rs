@@ -14,12 +14,12 @@ use crate::walks::{body, memory};
 
 /// A model with scripted replies, which keeps what it was asked.
 #[derive(Default)]
-struct Told {
+struct ScriptedModel {
     replies: Mutex<Vec<Result<Reply, ModelError>>>,
     asked: Mutex<Vec<ModelRequest>>,
 }
 
-impl Told {
+impl ScriptedModel {
     fn says(replies: impl IntoIterator<Item = Result<Reply, ModelError>>) -> Self {
         let mut replies: Vec<_> = replies.into_iter().collect();
         replies.reverse();
@@ -32,7 +32,7 @@ impl Told {
 }
 
 #[async_trait::async_trait]
-impl ChatModel for Told {
+impl ChatModel for ScriptedModel {
     async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError> {
         self.asked.lock().unwrap().push(request.clone());
         let mut reply = self.replies.lock().unwrap().pop().unwrap()?;
@@ -65,7 +65,7 @@ fn names(request: &ModelRequest) -> Vec<&str> {
 
 #[test]
 fn test_chat_with_tools() {
-    let (tract, model) = (memory(), Told::says([Ok(calling()), Ok(answering("No."))]));
+    let (tract, model) = (memory(), ScriptedModel::says([Ok(calling()), Ok(answering("No."))]));
     block_on(async {
         tract.set_tools([tool("clock")]).await.unwrap();
         let options = ChatOptions::new()
@@ -104,7 +104,7 @@ fn test_chat_with_tools() {
 
 #[test]
 fn test_generate_with_tools() {
-    let (tract, model) = (memory(), Told::says([Ok(calling()), Ok(answering("Late."))]));
+    let (tract, model) = (memory(), ScriptedModel::says([Ok(calling()), Ok(answering("Late."))]));
     block_on(async {
         let nothing = tract.generate(&model).await.unwrap_err();
         assert_eq!(nothing.code(), "invalid", "there is nothing to answer");
@@ -132,7 +132,7 @@ fn an_answer_that_broke_off_is_in_the_log_and_in_no_context() {
     partial.raw = Some(tract::Blob::seal("raw"));
     let broken =
         ModelError::BrokenOff { cause: Box::new(ModelError::Cut), partial: Box::new(partial) };
-    let (tract, model) = (memory(), Told::says([Err(broken), Ok(answering("Done."))]));
+    let (tract, model) = (memory(), ScriptedModel::says([Err(broken), Ok(answering("Done."))]));
     block_on(async {
         let error = tract.chat(&model, "Rain?").await.unwrap_err();
         let Error::BrokenOff { recorded: Some(id), .. } = &error else { panic!("{error:?}") };
@@ -175,7 +175,7 @@ fn an_answer_that_comes_too_late_is_not_lost() {
 
 #[test]
 fn cancelled_before_anything_came_nothing_is_recorded() {
-    let (tract, model) = (memory(), Told::says([Ok(answering("No."))]));
+    let (tract, model) = (memory(), ScriptedModel::says([Ok(answering("No."))]));
     block_on(async {
         let question = tract.user("Rain?").await.unwrap();
         let token = CancellationToken::new();

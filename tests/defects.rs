@@ -207,7 +207,7 @@ fn an_export_loses_nothing() {
 
 /// 14.16: `is_error` is dropped for Anthropic, and orphans are passed on.
 #[test]
-fn errors_are_told_and_orphans_are_not_sent() {
+fn errors_are_reported_and_orphans_are_not_sent() {
     let tract = memory();
     let sent = block_on(async {
         tract.user("go").await.unwrap();

@@ -146,7 +146,7 @@ fn what_a_model_says_that_is_no_summary_loses_nothing() {
 }
 
 #[test]
-fn a_summary_that_misses_something_is_asked_for_again_and_told_why() {
+fn a_summary_that_misses_something_is_asked_for_again_with_the_reason() {
     let model = double([text("it is there"), text(""), text(SHORT)]);
     let asked = Arc::clone(&model.asked);
     let tract = by(model);

@@ -236,10 +236,10 @@ fn invalid_answers_of_handlers_refuse_or_are_passed_over() {
 }
 
 /// What a handler does instead of answering: it says whether it is fine, or worse.
-type Way = fn() -> bool;
+type FailureMode = fn() -> bool;
 
 /// Handlers for every event of the write path that all go wrong in the same way.
-fn wrong(policy: OnFailure, how: Way) -> Hooks {
+fn wrong(policy: OnFailure, how: FailureMode) -> Hooks {
     let fail = move || if how() { Ok(()) } else { Err("out of order") };
     Hooks::new()
         .on_failure(policy)
@@ -250,8 +250,8 @@ fn wrong(policy: OnFailure, how: Way) -> Hooks {
 }
 
 #[test]
-fn a_failing_handler_is_written_down_whatever_it_was_asked_about() {
-    let ways: [(Way, &str); 2] =
+fn a_failing_handler_is_recorded_for_every_event() {
+    let ways: [(FailureMode, &str); 2] =
         [(|| false, "failed: out of order"), (|| panic!("oh"), "panicked: oh")];
     for (how, says) in ways {
         let tract = memory();
@@ -314,7 +314,7 @@ fn a_failing_handler_is_written_down_whatever_it_was_asked_about() {
 #[test]
 fn handlers_that_loop_or_block_are_not_waited_for() {
     static OVER: AtomicBool = AtomicBool::new(false);
-    let ways: [Way; 2] = [
+    let ways: [FailureMode; 2] = [
         || {
             while !OVER.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
@@ -441,7 +441,7 @@ fn a_refused_compile_says_who_and_why_and_changes_nothing() {
 }
 
 #[test]
-fn a_result_of_a_hundred_megabytes_is_refused_before_anybody_reads_it() {
+fn a_result_of_a_hundred_megabytes_is_refused_before_it_is_read() {
     let heard = Hooks::new()
         .on("never", |_: &ToolResultReceived| -> ToolResultAction { panic!("it was read") });
     let tract = memory();

@@ -92,7 +92,7 @@ fn test_tool_result_edit_log_shows_both() {
 }
 
 #[test]
-fn results_bear_a_default_message_that_is_not_stored() {
+fn results_have_a_default_message_that_is_not_stored() {
     let tract = asked();
     let result = answer(&tract, "c1", LONG);
     let edit = block_on(tract.edit_tool_result(result, "short")).unwrap();

@@ -9,7 +9,7 @@ use tract::tools::{Registry, tool};
 use tract::{ChatModel, Content, Draft, ModelError, OpenOptions, Reply, Tract, block_on};
 use tract_testkit::{Call, WatchedStore};
 
-use crate::faults::places::Place;
+use crate::faults::places::StoreLocation;
 
 /// Doubles.
 #[tool(read_only)]
@@ -67,7 +67,7 @@ fn fifty_sessions_at_once_do_not_disturb_each_other() {
     const TURNS: usize = 3;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let folder = tempfile::tempdir().unwrap();
-    for place in Place::all(folder.path()) {
+    for place in StoreLocation::all(folder.path()) {
         let tract = place.fast();
         runtime.block_on(async {
             let mut sessions = tokio::task::JoinSet::new();

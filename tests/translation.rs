@@ -12,7 +12,7 @@ use crate::walks::{Recording, accepted, body, compiled, form, none, some, trajec
 
 /// What a conversation says, in no dialect: what the eyes of a model meet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Said {
+struct TextCounts {
     texts: BTreeMap<String, usize>,
     calls: BTreeMap<String, usize>,
     results: BTreeMap<String, usize>,
@@ -46,8 +46,8 @@ fn arguments(text: &str) -> String {
 }
 
 /// Reads an OpenAI body.
-fn openai_says(body: &Value) -> Said {
-    let mut said = Said::default();
+fn openai_says(body: &Value) -> TextCounts {
+    let mut said = TextCounts::default();
     for message in list(&body["messages"]) {
         let joined = texts(&message["content"]).concat();
         match message["role"].as_str() {
@@ -65,8 +65,8 @@ fn openai_says(body: &Value) -> Said {
 }
 
 /// Reads an Anthropic body.
-fn anthropic_says(body: &Value) -> Said {
-    let mut said = Said::default();
+fn anthropic_says(body: &Value) -> TextCounts {
+    let mut said = TextCounts::default();
     texts(&body["system"]).iter().for_each(|text| count(&mut said.texts, text));
     for message in list(&body["messages"]) {
         if message["content"].is_string() {

@@ -210,7 +210,7 @@ impl Desk {
 
 /// An answer on a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Given {
+pub(super) struct DeliveredAnswer {
     pub(super) call: String,
     pub(super) is_error: bool,
     pub(super) text: String,
@@ -221,7 +221,7 @@ pub(super) struct Given {
 pub(super) struct Left {
     /// Who spoke, in order.
     pub(super) roles: Vec<String>,
-    pub(super) answers: Vec<Given>,
+    pub(super) answers: Vec<DeliveredAnswer>,
     /// What the session remembers, by slice.
     pub(super) noted: Vec<String>,
     pub(super) delivered: Vec<String>,
@@ -241,7 +241,7 @@ impl Left {
         for message in block_on(tract.compile()).unwrap().messages() {
             left.roles.push(message.role.as_str().to_owned());
             if let Content::ToolResult(answer) = &message.content {
-                left.answers.push(Given {
+                left.answers.push(DeliveredAnswer {
                     call: answer.call_id.clone(),
                     is_error: answer.is_error,
                     text: message.content.text(),

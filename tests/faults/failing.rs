@@ -9,7 +9,7 @@ use tract::{Draft, OpenOptions, Store, block_on};
 use tract_testkit::{Call, Watch, WatchedStore};
 
 use super::agent::{Desk, Left};
-use super::places::Place;
+use super::places::StoreLocation;
 use super::resumed::{continued, fates};
 use super::trap::Stage;
 
@@ -61,9 +61,9 @@ impl FailsOnce {
 }
 
 #[test]
-fn a_store_that_fails_at_any_of_its_calls_leaves_a_branch_that_goes_on_and_repeats_nothing() {
+fn a_store_that_fails_at_any_of_its_calls_leaves_a_branch_that_continues_and_repeats_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    for place in Place::all(folder.path()) {
+    for place in StoreLocation::all(folder.path()) {
         let tract = place.fast();
         let watch = FailsOnce::default();
         let watched = watch.watches(tract.store().clone());

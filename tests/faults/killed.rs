@@ -13,7 +13,7 @@ use tract::{Draft, OpenOptions, Store, Tract, block_on};
 use tract_testkit::{Answer, Call, Watch, WatchedStore};
 
 use super::agent::Desk;
-use super::places::Place;
+use super::places::StoreLocation;
 use super::resumed::{continued, fates};
 use super::trap::{Fault, Stage, arm, spring};
 use crate::kills::{say, wait};
@@ -99,9 +99,9 @@ fn the_child_runs_into_its_end() {
     let said = |name| std::env::var(name).ok();
     let (place, point, traces) = match (said(PLACE), said(POINT), said(TRACES)) {
         (Some(place), Some(point), Some(traces)) => {
-            (Place::of_word(&place), Point::of_word(&point), Some(traces.into()))
+            (StoreLocation::of_word(&place), Point::of_word(&point), Some(traces.into()))
         }
-        _ => (Place::Memory(Arc::new(tract::core::memory())), Point::Never, None),
+        _ => (StoreLocation::Memory(Arc::new(tract::core::memory())), Point::Never, None),
     };
     let store = place.open().store().clone();
     let watch = Writes { point, made: AtomicUsize::new(0) };
@@ -119,7 +119,7 @@ fn the_child_runs_into_its_end() {
 
 /// Runs the agent in a process of its own and kills that at the point; gives the writes that it
 /// began.
-fn killed(place: &Place, point: Point, traces: &Path) -> Vec<String> {
+fn killed(place: &StoreLocation, point: Point, traces: &Path) -> Vec<String> {
     let name = "faults::killed::the_child_runs_into_its_end";
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([name, "--exact", "--nocapture", "--test-threads=1"])
@@ -186,9 +186,9 @@ fn resumed(tract: &Tract, point: Point, writes: &[String], traces: &Path) {
 }
 
 #[test]
-fn whoever_is_killed_at_a_stage_or_a_write_goes_on_and_repeats_nothing() {
+fn a_run_killed_at_a_stage_or_a_write_continues_and_repeats_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    for place in Place::lasting(folder.path()) {
+    for place in StoreLocation::lasting(folder.path()) {
         let traces =
             |point: Point| folder.path().join(format!("{}-{}", place.name(), point.word()));
         let writes = killed(&place, Point::Never, &traces(Point::Never));

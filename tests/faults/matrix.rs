@@ -7,7 +7,7 @@ use tract::{Draft, OpenOptions, Tract, block_on};
 use tract_testkit::{Call, WatchedStore};
 
 use super::agent::{Desk, Left};
-use super::places::Place;
+use super::places::StoreLocation;
 use super::trap::{Fault, Stage, arm, disarm, spring};
 
 /// Runs into a fault where starts are written down.
@@ -102,7 +102,7 @@ fn every_stage_and_every_fault_leave_the_state_before_and_one_failed_answer() {
         .collect();
     assert_eq!(combinations.len(), 39);
     let mut in_memory: Option<Vec<Left>> = None;
-    for place in Place::all(folder.path()) {
+    for place in StoreLocation::all(folder.path()) {
         let tract = place.fast();
         let watched = WatchedStore::new(tract.store().clone(), at_starts);
         let trapped = block_on(OpenOptions::new().open_store(watched)).unwrap();

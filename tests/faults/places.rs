@@ -11,13 +11,13 @@ use crate::server;
 
 /// A store that can be opened again.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum StoreLocation {
     Memory(Arc<dyn Store>),
     Folder(Backend, PathBuf),
     Postgres(String),
 }
 
-impl Place {
+impl StoreLocation {
     /// One of each.
     pub(crate) fn all(folder: &Path) -> Vec<Self> {
         std::iter::once(Self::Memory(Arc::new(tract::core::memory())))

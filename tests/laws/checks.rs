@@ -84,9 +84,10 @@ pub(crate) fn accepted(print: &Print) -> Result<(), Broken> {
 }
 
 /// The rows, the tools in force and those that a following commit goes back to.
-pub(crate) type Stand = (Vec<Row>, Option<tract::core::ToolsetId>, Option<tract::core::ToolsetId>);
+pub(crate) type LineState =
+    (Vec<Row>, Option<tract::core::ToolsetId>, Option<tract::core::ToolsetId>);
 
-pub(crate) fn stand(line: &tract::compile::Line) -> Stand {
+pub(crate) fn line_state(line: &tract::compile::Line) -> LineState {
     (line.view().rows().copied().collect(), line.toolset(), line.active())
 }
 
@@ -130,8 +131,8 @@ pub(crate) fn reverted(repo: &Repo, branch: &RefName) -> Result<(), Broken> {
         let commit = repo.require_commit(head).await.map_err(text)?;
         let ours = commit.parents.first().copied();
         let [then, now] = [
-            stand(&txn.line(ours).await.map_err(text)?),
-            stand(&txn.line(Some(head)).await.map_err(text)?),
+            line_state(&txn.line(ours).await.map_err(text)?),
+            line_state(&txn.line(Some(head)).await.map_err(text)?),
         ];
         let back = match txn.add(branch, &Request::revert([head])).await {
             Ok(commit) => commit.id(),
@@ -139,13 +140,13 @@ pub(crate) fn reverted(repo: &Repo, branch: &RefName) -> Result<(), Broken> {
             Err(_) if then == now => return Ok(()),
             Err(error) => return Err(format!("{head} ({:?}) is the head: {error}", commit.op)),
         };
-        let found = stand(&txn.line(Some(back)).await.map_err(text)?);
+        let found = line_state(&txn.line(Some(back)).await.map_err(text)?);
         if found != then {
             return Err(format!("revert of {:?}: {found:?}\n  for {then:?}", commit.op));
         }
         let again = txn.add(branch, &Request::revert([back])).await;
         let again = again.map_err(|error| format!("revert of the revert: {error}"))?.id();
-        let found = stand(&txn.line(Some(again)).await.map_err(text)?);
+        let found = line_state(&txn.line(Some(again)).await.map_err(text)?);
         if found == now {
             Ok(())
         } else {

@@ -3,7 +3,7 @@
 use tract::engine::{Request, Selection, Txn, WriteOptions};
 use tract::{CommitId, Draft, Priority, Tract, block_on};
 
-use super::checks::{Print, print, same, stand};
+use super::checks::{Print, line_state, print, same};
 use super::{cold, exported, portable};
 use crate::backends;
 use crate::walks::memory;
@@ -76,6 +76,6 @@ fn many_changes_are_a_blob_and_travel() {
     assert_eq!(block_on(tract.compile()).unwrap().message_count(), 1);
     let back = block_on(tract.revert(&summary)).unwrap();
     let after = block_on(tract.repo().line(Some(back.id()))).unwrap();
-    assert_eq!(stand(&after), stand(&before));
+    assert_eq!(line_state(&after), line_state(&before));
     portable(&tract, &memory(), &exported(tract.repo())).unwrap();
 }

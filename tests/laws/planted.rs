@@ -70,7 +70,7 @@ fn a_wrong_inverse_is_noticed() {
 }
 
 #[test]
-fn a_message_beside_its_summary_is_noticed() {
+fn a_message_next_to_its_summary_is_noticed() {
     let sources = Sources::from([(id(9), vec![id(1), id(2)]), (id(8), vec![id(9), id(3)])]);
     covered(&[id(8), id(4)], &sources).unwrap();
     covered(&[id(9), id(3)], &sources).unwrap();

@@ -1,5 +1,6 @@
 //! Rules that no compiler knows: file lengths, unfinished marks, words that do not belong here.
 
+mod rust_text;
 mod words;
 
 use std::path::{Path, PathBuf};

@@ -91,7 +91,8 @@ impl<K: Copy + Eq + Hash, V> LruMap<K, V> {
     fn note(&mut self, used_at: u64, key: K) {
         self.clock = used_at;
         self.uses.push_back((used_at, key));
-        // Most uses that are noted may be outdated.
+        // Each read notes a use, and only the newest of a key counts: without this the list would
+        // grow with the reads and not with the entries.
         if self.uses.len() > 2 * self.entries.len() + 64 {
             let entries = &self.entries;
             self.uses.retain(|(at, key)| entries.get(key).is_some_and(|e| e.used_at == *at));

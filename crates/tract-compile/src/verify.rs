@@ -303,7 +303,7 @@ mod tests {
 
     /// What a snapshot holds apart is only read for the sake of the rows in it: each is compared.
     #[test]
-    fn rows_held_apart_that_lie_are_named_by_every_snapshot_that_builds_on_them() {
+    fn wrong_separate_rows_are_named_by_every_snapshot_that_builds_on_them() {
         let store: Arc<dyn Store> = Arc::new(memory());
         let repo = RepoName::default();
         let note = LogNote {

@@ -434,7 +434,7 @@ fn a_missing_content_names_the_commit() {
 }
 
 #[test]
-fn more_than_64_changes_stand_in_a_blob() {
+fn more_than_64_changes_are_in_a_blob() {
     let mut history = History::new();
     let slots: Vec<CommitId> = (0..100).map(|n| history.user(&format!("m {n}"))).collect();
     let head = history.annotate(&slots, Priority::Skip);

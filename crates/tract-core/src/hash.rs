@@ -46,7 +46,7 @@ pub fn view(canonical: &str) -> ViewId {
     ViewId::from_bytes(Sha256::digest(canonical.as_bytes()).into())
 }
 
-/// Returns the identity of a tool schema: equal for equal schemas whatever their key order,
+/// Returns the identity of a tool schema: equal for equal schemas in any key order,
 /// white space and spelling of escapes.
 ///
 /// ```

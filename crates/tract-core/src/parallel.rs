@@ -317,7 +317,7 @@ mod tests {
     use super::{map, map_ranges, map_read};
 
     #[test]
-    fn ranges_keep_their_order_whoever_reads_them() {
+    fn ranges_keep_their_order_in_every_thread() {
         for items in [0, 1, 2, 63, 64, 65, 1_000] {
             for lent in [0, 1] {
                 let lend = |help: &mut dyn FnMut(&usize)| (0..lent).for_each(|_| help(&7));
@@ -400,7 +400,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "the reader")]
-    fn a_panic_of_the_reader_leaves_nobody_waiting() {
+    fn a_panic_of_the_reader_leaves_no_thread_waiting() {
         let mut left = 50;
         let next = || {
             left -= 1;

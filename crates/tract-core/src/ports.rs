@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manual_clock_goes_where_it_is_told() {
+    fn a_manual_clock_goes_where_it_is_set() {
         let clock = ManualClock::default();
         let same = clock.clone();
         clock.set_us(-5);

@@ -50,7 +50,7 @@ impl ToolSchema {
         &self.text
     }
 
-    /// Returns the identity: equal for equal schemas whatever their key order.
+    /// Returns the identity: equal for equal schemas in any key order.
     pub fn id(&self) -> ToolId {
         self.id
     }

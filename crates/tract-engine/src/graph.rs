@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn children_stand_before_parents_and_lines_stay_together() {
+    fn children_precede_parents_and_lines_stay_together() {
         let commits = history("m:ab b:r a:r r:");
         let map: HashMap<_, _> = commits.iter().cloned().collect();
         assert_eq!(order(&[id('m')], &map), [id('m'), id('a'), id('b'), id('r')]);

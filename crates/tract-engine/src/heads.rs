@@ -105,6 +105,7 @@ impl Heads {
             branches.insert(name.clone(), Branch::default());
         }
         let wakers = branches.get_mut(name).map(change);
+        // A waker may poll its write at once, which takes this lock again.
         drop(branches);
         wakers.into_iter().flatten().for_each(Waker::wake);
     }
@@ -268,6 +269,8 @@ impl SubmittedWrite {
 impl Drop for SubmittedWrite {
     fn drop(&mut self) {
         self.heads.change(&self.name, |branch| {
+            // The tip was replaced since, and the count of writes under way begun again without
+            // this one: counting it down would settle the branch too early.
             if branch.epoch != self.epoch {
                 return Vec::new();
             }

@@ -293,7 +293,7 @@ impl<'a> Txn<'a> {
         request: &Request,
         ready: &PlannedRequest,
     ) -> Result<Ruling> {
-        // What is too large is refused before anybody reads it.
+        // What is too large is refused before it is read.
         self.check_limits(&ready.planned.blobs, None)?;
         let tool = match &ready.planned.record.op {
             Op::Append { answers: Some(call), .. } => self.called(call, &ready.on),

@@ -434,7 +434,7 @@ impl Hooks {
         specific.chain(any).collect()
     }
 
-    /// Returns whether anybody hears an event; when not, it need not be made.
+    /// Returns whether a handler listens to an event; when not, it need not be made.
     pub fn has_handler<E: Event>(&self) -> bool {
         self.chains.as_ref().is_some_and(|chains| {
             !E::chain(chains).is_empty() || (E::HEARD_BY_ANY && !chains.any.is_empty())

@@ -1,4 +1,4 @@
-//! Which results are summarized without anybody being asked: kept with the repository.
+//! Which results are summarized without asking a handler: kept with the repository.
 
 use std::collections::BTreeMap;
 

@@ -363,7 +363,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_stands_exactly_once() {
+    fn every_number_occurs_exactly_once() {
         let found = |text: &str| numbered(text, 2).map_err(|error| error.to_string());
         let good =
             "```json\n[{\"number\":2,\"summary\":\"b\"},{\"number\":1,\"summary\":\"a\"}]\n```";

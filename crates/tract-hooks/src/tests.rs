@@ -138,7 +138,7 @@ fn an_event_reaches_only_its_own_handlers() {
 }
 
 #[test]
-fn a_name_stands_once_and_keeps_its_place() {
+fn a_name_is_unique_and_keeps_its_place() {
     let hooks = Hooks::new()
         .on("a", |_: &BeforeCommit| CommitAction::Pass)
         .on("b", |_: &BeforeCommit| CommitAction::Approve)
@@ -181,7 +181,7 @@ fn handlers_may_wait() {
 }
 
 #[test]
-fn what_a_handler_does_asks_nobody() {
+fn what_a_handler_does_asks_no_handler() {
     let inner = Hooks::new().on("inner", |_: &BeforeCommit| CommitAction::Reject("no".into()));
     let asked = Arc::new(Mutex::new(Vec::new()));
     let (sync, later) = (inner.clone(), inner.clone());

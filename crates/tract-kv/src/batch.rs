@@ -106,7 +106,7 @@ impl KvBatch {
         let mut batches = Vec::new();
         let mut rest = journal;
         while let Some((header, after)) = rest.split_first_chunk::<HEADER>() {
-            let [length, length_sum, sum] = thirds(header);
+            let [length, length_sum, sum] = split_header(header);
             if value::checksum(b"length", &length) != length_sum {
                 if rest.iter().all(|byte| *byte == 0) {
                     break;
@@ -143,7 +143,7 @@ impl KvBatch {
     }
 }
 
-fn thirds(header: &[u8; HEADER]) -> [[u8; 8]; 3] {
+fn split_header(header: &[u8; HEADER]) -> [[u8; 8]; 3] {
     let (thirds, _) = header.as_chunks::<8>();
     thirds.try_into().expect("a header is three times eight bytes")
 }

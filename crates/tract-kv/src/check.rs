@@ -7,7 +7,7 @@ use super::Space;
 use super::keys::{self, Indexed, Repo};
 use super::read::View;
 use super::repair::repo_count;
-use super::survey::{Seen, Survey, derived, lost, place_text, tool_name};
+use super::survey::{Survey, SurveyedCommit, derived, lost, place_text, tool_name};
 use super::value::{self, Segment, Sighting};
 use tract_core::batch::DerivedKind;
 use tract_core::id::{BlobId, CommitId, ToolId};
@@ -114,7 +114,7 @@ impl View<'_> {
             }
             Ok(ControlFlow::Continue(()))
         })?;
-        let by_id: HashMap<CommitId, &Seen> =
+        let by_id: HashMap<CommitId, &SurveyedCommit> =
             survey.commits.values().map(|seen| (seen.commit.id(), seen)).collect();
         let blob_places = survey.blob_places();
         for (pair, row) in &rows {

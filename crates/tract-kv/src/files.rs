@@ -33,7 +33,7 @@ pub fn closed(backend: &'static str, op: &'static str) -> StoreError {
 ///
 /// # Errors
 /// Those of `open`; `Busy` after the timeout.
-pub fn open_patiently<T>(
+pub fn open_with_timeout<T>(
     timeout: Duration,
     mut open: impl FnMut() -> StoreResult<T>,
 ) -> StoreResult<T> {

@@ -11,7 +11,7 @@ use tract_core::object::{Blob, ObjectId, ToolEntry};
 use tract_core::store::{StoreError, StoreResult};
 
 /// What a batch brings and links to: where it lies, as far as it is stored.
-pub(super) struct Known<'b, 'r> {
+pub(super) struct KnownObjects<'b, 'r> {
     recent: &'r Recent,
     /// Commits of the batch and those it links to; `None` is to be stored.
     pub(super) commits: HashMap<CommitId, Option<u64>>,
@@ -19,7 +19,7 @@ pub(super) struct Known<'b, 'r> {
     pub(super) new_blobs: Vec<&'b Blob>,
 }
 
-impl<'b, 'r> Known<'b, 'r> {
+impl<'b, 'r> KnownObjects<'b, 'r> {
     pub(super) fn new(recent: &'r Recent) -> Self {
         let (commits, blobs, new_blobs) = Default::default();
         Self { recent, commits, blobs, new_blobs }
@@ -57,38 +57,38 @@ impl<'b, 'r> Known<'b, 'r> {
             self.commit(view, commit.id())?;
         }
         for object in &batch.requires {
-            self.need(view, batch, *object)?;
+            self.require(view, batch, *object)?;
         }
         for commit in &batch.commits {
             if self.commits.get(&commit.id()).is_some_and(Option::is_some) {
                 continue;
             }
             for parent in &commit.parents {
-                self.need(view, batch, ObjectId::Commit(*parent))?;
+                self.require(view, batch, ObjectId::Commit(*parent))?;
             }
             for blob in commit.linked_blobs() {
-                self.need(view, batch, ObjectId::Blob(blob))?;
+                self.require(view, batch, ObjectId::Blob(blob))?;
             }
             for toolset in [commit.toolset, commit.active].into_iter().flatten() {
-                self.need(view, batch, ObjectId::Toolset(toolset))?;
+                self.require(view, batch, ObjectId::Toolset(toolset))?;
             }
         }
         for toolset in &batch.toolsets {
             for ToolEntry { schema, .. } in toolset.entries() {
-                self.need(view, batch, ObjectId::Blob(*schema))?;
+                self.require(view, batch, ObjectId::Blob(*schema))?;
             }
         }
         for row in &batch.tools {
-            self.need(view, batch, ObjectId::Commit(row.commit))?;
-            self.need(view, batch, ObjectId::Blob(row.schema))?;
+            self.require(view, batch, ObjectId::Commit(row.commit))?;
+            self.require(view, batch, ObjectId::Blob(row.schema))?;
         }
         for row in &batch.derived {
-            self.need(view, batch, ObjectId::Commit(row.commit))?;
+            self.require(view, batch, ObjectId::Commit(row.commit))?;
         }
         Ok(())
     }
 
-    fn need(&mut self, view: &View<'_>, batch: &Batch, object: ObjectId) -> StoreResult<()> {
+    fn require(&mut self, view: &View<'_>, batch: &Batch, object: ObjectId) -> StoreResult<()> {
         let is_known = match object {
             ObjectId::Commit(id) => {
                 self.commits.contains_key(&id) || {

@@ -49,7 +49,7 @@ pub(super) fn format<E: KvEngine>(read: &dyn KvRead) -> StoreResult<Format> {
 }
 
 /// The entry that says a format.
-pub(super) fn says(version: u32) -> KvEntry {
+pub(super) fn format_entry(version: u32) -> KvEntry {
     let sealed = value::seal(keys::FORMAT, version.to_be_bytes().to_vec());
     KvEntry { space: Space::Small, key: keys::FORMAT.into(), value: Some(sealed) }
 }
@@ -90,13 +90,13 @@ pub fn migrate<E: KvEngine>(engine: &E, steps: &[KvStep], to: u32) -> StoreResul
                     copied = true;
                     continue;
                 }
-                batch.requires.push(says(from));
+                batch.requires.push(format_entry(from));
                 batch.writes = (step.writes)(&*read)?;
-                batch.writes.push(says(from + 1));
+                batch.writes.push(format_entry(from + 1));
             }
             Format::Empty => {
-                batch.requires.push(KvEntry { value: None, ..says(to) });
-                batch.writes.push(says(to));
+                batch.requires.push(KvEntry { value: None, ..format_entry(to) });
+                batch.writes.push(format_entry(to));
             }
         }
         drop(read);
@@ -171,7 +171,7 @@ mod tests {
 
     fn old() -> Copying {
         let copying = Copying::default();
-        let batch = KvBatch { requires: vec![], writes: vec![says(1), put(b"a", b"one")] };
+        let batch = KvBatch { requires: vec![], writes: vec![format_entry(1), put(b"a", b"one")] };
         let done = copying.engine.write(&batch, Durability::Immediate).expect("it is written");
         assert_eq!(done, KvOutcome::Committed);
         copying
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_fails_is_not_half_done_and_the_next_opening_goes_on() {
+    fn a_step_that_fails_is_not_half_done_and_the_next_opening_continues() {
         for writes in 0..2 {
             let store = old();
             *store.fails_after.lock().expect("no panic") = Some(writes);

@@ -15,7 +15,7 @@ use tract_core::store::{LogQuery, StoreError, StoreErrorKind, StoreResult};
 
 /// A commit that was found, and where.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct StoredCommit {
     pub(super) place: u64,
     pub(super) content: Option<u64>,
     pub(super) commit: Commit,
@@ -97,7 +97,7 @@ impl View<'_> {
     }
 
     /// Reads the commit at a place, if it is the one with this id.
-    pub(super) fn commit_at(&self, place: u64, id: CommitId) -> StoreResult<Option<Found>> {
+    pub(super) fn commit_at(&self, place: u64, id: CommitId) -> StoreResult<Option<StoredCommit>> {
         let value = self.read.get(Space::Commits, &self.repo.numbered(place))?;
         Ok(value.and_then(|value| open_commit(place, id, &value)))
     }
@@ -106,7 +106,7 @@ impl View<'_> {
     ///
     /// # Errors
     /// `Corrupt` when the index knows it and no record hashes to it.
-    pub(super) fn commit(&self, id: CommitId) -> StoreResult<Option<Found>> {
+    pub(super) fn commit(&self, id: CommitId) -> StoreResult<Option<StoredCommit>> {
         let head = keys::head(id.as_bytes());
         let mut suspect = false;
         for place in self.hits(Indexed::Commit, head)? {
@@ -357,8 +357,8 @@ impl View<'_> {
 }
 
 /// Opens a commit's value; `None` when it is not the commit with this id.
-pub(super) fn open_commit(place: u64, id: CommitId, value: &[u8]) -> Option<Found> {
+pub(super) fn open_commit(place: u64, id: CommitId, value: &[u8]) -> Option<StoredCommit> {
     let (content, record) = value::split_commit(place, value)?;
     let commit = Commit::decode(id, record).ok()?;
-    Some(Found { place, content, commit })
+    Some(StoredCommit { place, content, commit })
 }

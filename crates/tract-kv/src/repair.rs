@@ -103,7 +103,7 @@ fn repair(overlay: &mut Overlay<'_>, repo: Repo, backend: &'static str) -> Store
             overlay.put(Space::Index, repo.index(misfit.kind, head, misfit.place), Bytes::new());
         }
     }
-    lay_anew(overlay, repo, &survey, &mut state)?;
+    rebuild_segments(overlay, repo, &survey, &mut state)?;
     state.generation += 1;
     seal(overlay, repo.state(), state.encode());
     Ok(())
@@ -140,7 +140,7 @@ fn orphans(view: &View<'_>, survey: &Survey) -> StoreResult<Vec<Vec<u8>>> {
 
 /// Moves each run of commits that does not continue what lies before it to a segment of its own,
 /// and writes all segments' rows.
-fn lay_anew(
+fn rebuild_segments(
     overlay: &mut Overlay<'_>,
     repo: Repo,
     survey: &Survey,

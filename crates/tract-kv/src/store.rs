@@ -145,7 +145,8 @@ impl<E: KvEngine> KvStore<E> {
     }
 
     /// Writes a group, and with it those who join before it is durable; again if another writer
-    /// came first.
+    /// came first. `joined` keeps these over attempts: they have left the queue, so they must be
+    /// part of the next attempt and get their answers from it.
     fn write_group(
         &self,
         recent: &Recent,

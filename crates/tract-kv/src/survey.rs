@@ -15,7 +15,7 @@ use tract_core::schema::ToolSchema;
 use tract_core::store::{Damage, StoreResult};
 
 /// A commit as it lies there.
-pub(super) struct Seen {
+pub(super) struct SurveyedCommit {
     pub(super) commit: Commit,
     pub(super) content: Option<u64>,
 }
@@ -23,7 +23,7 @@ pub(super) struct Seen {
 /// All that a repository holds, read from end to end and hashed.
 #[derive(Default)]
 pub(super) struct Survey {
-    pub(super) commits: BTreeMap<u64, Seen>,
+    pub(super) commits: BTreeMap<u64, SurveyedCommit>,
     /// Places whose record cannot be read.
     pub(super) broken: Vec<u64>,
     pub(super) blobs: BTreeMap<u64, BlobId>,
@@ -68,7 +68,7 @@ impl View<'_> {
             match opened {
                 Some((content, commit)) => {
                     survey.links_of(&commit);
-                    survey.commits.insert(place, Seen { commit, content });
+                    survey.commits.insert(place, SurveyedCommit { commit, content });
                 }
                 None => survey.broken.push(place),
             }

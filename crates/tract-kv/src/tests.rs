@@ -297,7 +297,7 @@ fn repair_builds_all_that_is_derived() {
 }
 
 #[test]
-fn two_blobs_that_begin_alike_are_told_apart() {
+fn two_blobs_that_begin_alike_are_distinct() {
     let store = KvStore::memory();
     let commits = line(&store, 2);
     let repo = RepoName::default();
@@ -483,7 +483,7 @@ fn a_missing_object_is_named() {
 }
 
 #[test]
-fn neighbors_come_in_any_order_and_whatever_their_hints_say() {
+fn neighbors_come_in_any_order_and_with_any_hints() {
     let store = KvStore::memory();
     let commits = line(&store, 12);
     let repo = RepoName::default();

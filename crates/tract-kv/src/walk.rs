@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::Space;
 use super::keys::{self, Repo};
-use super::read::{Found, View};
+use super::read::{StoredCommit, View};
 use super::value::{self, Segment};
 use tract_core::batch::DerivedKind;
 use tract_core::commit::Commit;
@@ -21,7 +21,7 @@ const FIRST_PORTION: usize = 32;
 const LARGEST_PORTION: usize = 4096;
 
 /// Where a run of places is left.
-enum Left {
+enum RunEnd {
     /// The walk is at its end.
     End,
     /// The page is full, or the run ended or proved wrong: continue with this commit.
@@ -50,16 +50,16 @@ impl View<'_> {
             };
             let segment = keys::segment_of(found.place);
             match self.run(walk, found, limit, &mut page.steps)? {
-                Left::End => return Ok(page),
-                Left::Stopped(commit, row) => {
+                RunEnd::End => return Ok(page),
+                RunEnd::Stopped(commit, row) => {
                     page.stopped = Some((commit, row));
                     return Ok(page);
                 }
-                Left::At(commit) if page.steps.len() >= limit => {
+                RunEnd::At(commit) if page.steps.len() >= limit => {
                     page.next = Some(commit).filter(|commit| walk.until != Some(*commit));
                     return Ok(page);
                 }
-                Left::At(commit) => next = commit,
+                RunEnd::At(commit) => next = commit,
             }
             hint = self.segment(segment)?.and_then(|segment| segment.parent);
         }
@@ -77,10 +77,10 @@ impl View<'_> {
     fn run(
         &self,
         walk: &Walk,
-        first: Found,
+        first: StoredCommit,
         limit: usize,
         steps: &mut Vec<WalkEntry>,
-    ) -> StoreResult<Left> {
+    ) -> StoreResult<RunEnd> {
         let top = first.place;
         let bottom = keys::place(keys::segment_of(top), 0);
         let stop = match walk.stop_at {
@@ -89,28 +89,29 @@ impl View<'_> {
         };
         // Nothing below the row that the walk stops at is of use.
         let bottom = stop.as_ref().map_or(bottom, |(stop, _)| *stop);
-        let mut left = Left::End;
-        let mut take = |found: Found, steps: &mut Vec<WalkEntry>| -> StoreResult<ControlFlow<()>> {
-            let Found { place, content, commit } = found;
-            let (id, parent) = (commit.id(), commit.parent());
-            if walk.until == Some(id) {
-                left = Left::End;
-                return Ok(ControlFlow::Break(()));
-            }
-            if let Some((at, row)) = &stop
-                && *at == place
-            {
-                left = Left::Stopped(id, row.clone());
-                return Ok(ControlFlow::Break(()));
-            }
-            steps.push(WalkEntry { commit, content: content.map(LocationHint) });
-            match parent {
-                None => left = Left::End,
-                Some(parent) => left = Left::At(parent),
-            }
-            let full = steps.len() >= limit || parent.is_none();
-            Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-        };
+        let mut left = RunEnd::End;
+        let mut take =
+            |found: StoredCommit, steps: &mut Vec<WalkEntry>| -> StoreResult<ControlFlow<()>> {
+                let StoredCommit { place, content, commit } = found;
+                let (id, parent) = (commit.id(), commit.parent());
+                if walk.until == Some(id) {
+                    left = RunEnd::End;
+                    return Ok(ControlFlow::Break(()));
+                }
+                if let Some((at, row)) = &stop
+                    && *at == place
+                {
+                    left = RunEnd::Stopped(id, row.clone());
+                    return Ok(ControlFlow::Break(()));
+                }
+                steps.push(WalkEntry { commit, content: content.map(LocationHint) });
+                match parent {
+                    None => left = RunEnd::End,
+                    Some(parent) => left = RunEnd::At(parent),
+                }
+                let full = steps.len() >= limit || parent.is_none();
+                Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            };
         let mut wanted = match first.commit.parent() {
             Some(parent) => parent,
             None => {
@@ -152,7 +153,7 @@ impl View<'_> {
 
     /// Reads so many commits from a place down, and decodes and hashes them meanwhile; fewer where
     /// the next place holds none.
-    fn commits_down(&self, top: u64, count: usize) -> StoreResult<Vec<Option<Found>>> {
+    fn commits_down(&self, top: u64, count: usize) -> StoreResult<Vec<Option<StoredCommit>>> {
         let (mut top, mut left) = (top, count);
         let next = || {
             let most = left.min(parallel::PORTION);
@@ -168,7 +169,7 @@ impl View<'_> {
             let found = values.into_iter().map(|(place, value)| {
                 let (content, record) = value::split_commit(place, &value)?;
                 let commit = Commit::decode_any(record).ok()?;
-                Some(Found { place, content, commit })
+                Some(StoredCommit { place, content, commit })
             });
             found.collect()
         };

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 use super::keys::{self, Indexed, Repo};
-use super::known::Known;
+use super::known::KnownObjects;
 use super::overlay::Overlay;
 use super::read::{self, View};
 use super::recent::{Recent, Stored};
@@ -50,7 +50,7 @@ fn stage(
     batch.check_refs(backend)?;
     let repo = open_repo(overlay, backend, name)?;
     let view = View { read: overlay, repo, backend };
-    let mut known = Known::new(recent);
+    let mut known = KnownObjects::new(recent);
     // All commits of a batch that was applied are stored.
     let is_new = match batch.commits.first() {
         Some(first) => known.commit(&view, first.id())?.is_none(),
@@ -79,6 +79,8 @@ fn open_repo(
     name: &RepoName,
 ) -> StoreResult<Repo> {
     if let Some(repo) = read::repo_number(overlay, backend, name)? {
+        // Places and log numbers come from the counters. With them required as they were read, a
+        // second writer of the repository conflicts instead of giving out the same ones.
         overlay.require(Space::Small, repo.state())?;
         return Ok(repo);
     }
@@ -175,7 +177,7 @@ impl Writer<'_, '_> {
         View { read: self.overlay, repo: self.repo, backend: self.backend }
     }
 
-    fn objects(&mut self, batch: &Batch, mut known: Known<'_, '_>) -> StoreResult<()> {
+    fn objects(&mut self, batch: &Batch, mut known: KnownObjects<'_, '_>) -> StoreResult<()> {
         let bytes: HashMap<BlobId, &Blob> =
             known.new_blobs.iter().map(|blob| (blob.id(), *blob)).collect();
         for commit in parents_first(&batch.commits) {
@@ -204,7 +206,7 @@ impl Writer<'_, '_> {
         }
         for blob in &known.new_blobs {
             if known.blobs.get(&blob.id()).is_some_and(Option::is_none) {
-                let place = self.loose_place()?;
+                let place = self.next_loose_place()?;
                 self.blob(blob, place);
                 known.blobs.insert(blob.id(), Some(place));
             }
@@ -274,7 +276,7 @@ impl Writer<'_, '_> {
     }
 
     /// Takes a place for a blob that is no commit's content.
-    fn loose_place(&mut self) -> StoreResult<u64> {
+    fn next_loose_place(&mut self) -> StoreResult<u64> {
         if self.state.loose_segment == 0 || self.state.loose_position == u32::MAX {
             self.state.loose_segment = self.open_segment()?;
             self.state.loose_position = 0;

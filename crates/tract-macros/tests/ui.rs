@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 #[test]
-fn mistakes_are_told_with_the_way_out() {
+fn mistakes_are_reported_with_the_way_out() {
     let cases = trybuild::TestCases::new();
     cases.pass("tests/ui/pass_*.rs");
     cases.compile_fail("tests/ui/fail_*.rs");

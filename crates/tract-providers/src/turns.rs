@@ -95,7 +95,7 @@ pub(crate) fn messages(sheet: &mut RequestWriter<'_>, wording: &Wording) -> Stri
     let mut turns: Vec<Turn<'_>> = Vec::new();
     for item in sheet.items {
         match item {
-            Item::Message(message) if is_apart(message, wording) => {}
+            Item::Message(message) if is_separate(message, wording) => {}
             Item::Message(message) => add(sheet, wording, message, &mut turns),
             Item::StandIn(answer) => {
                 let sent = sheet.ids.call(answer.answers.slot, answer.answers.index);
@@ -143,7 +143,7 @@ pub(crate) fn messages(sheet: &mut RequestWriter<'_>, wording: &Wording) -> Stri
 }
 
 /// Instructions are kept apart, but for those that the provider itself had within the conversation.
-fn is_apart(message: &Message, wording: &Wording) -> bool {
+fn is_separate(message: &Message, wording: &Wording) -> bool {
     speaker(message) == Speaker::System && message.form.as_deref() != Some(wording.dialect.form())
 }
 
@@ -164,7 +164,7 @@ pub(crate) fn instructions<'a>(
     let (mut count, mut received, mut spoken) = (0, None, false);
     for item in sheet.items {
         let message = match item {
-            Item::Message(message) if is_apart(message, wording) => message,
+            Item::Message(message) if is_separate(message, wording) => message,
             Item::Message(_) | Item::StandIn(_) => {
                 spoken = true;
                 continue;
@@ -249,8 +249,8 @@ fn add<'a>(
     turns.push(turn);
 }
 
-/// Whether a row was written right after another one. A row between them, skipped or removed by
-/// now, has taken a key.
+/// Whether a row was written right after another one. A row between them, skipped or removed since,
+/// has taken a key.
 fn follows(before: Row, row: Row) -> bool {
     match (before.key, row.key) {
         (Some(before), Some(key)) => key.checked_sub(before).is_some_and(|gap| gap <= 1),

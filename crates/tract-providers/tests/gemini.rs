@@ -48,7 +48,7 @@ fn a_request_comes_back_with_its_signatures() {
 }
 
 #[test]
-fn another_provider_is_told_all_but_the_signatures() {
+fn another_provider_gets_all_but_the_signatures() {
     let text = fixture("gemini.json");
     let context = of(&gemini::drafts_of(&text).unwrap());
     let body: Value = context.to_openai_params().unwrap().to().unwrap();

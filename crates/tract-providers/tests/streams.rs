@@ -94,7 +94,7 @@ fn may_end_early(exchange: &Exchange, reply: &Reply) -> bool {
 }
 
 #[test]
-fn a_stream_that_ends_too_early_is_told_from_one_that_fails() {
+fn a_stream_that_ends_too_early_differs_from_one_that_fails() {
     let (mut cut, mut failed) = (0, 0);
     for exchange in exchanges().iter().filter(|exchange| exchange.is_stream()) {
         let (params, body) = (params(exchange.dialect()), exchange.body());

@@ -162,7 +162,7 @@ fn the_list_of_messages_is_never_repaired() {
 }
 
 #[test]
-fn signed_reasoning_goes_back_to_whoever_made_it_and_to_nobody_else() {
+fn signed_reasoning_goes_back_only_to_the_provider_that_made_it() {
     let signed =
         Part::Reasoning { text: "hm".into(), signature: Some("s".into()), encrypted: None };
     let mut draft = Draft::assistant("").part(signed).part(Part::text("Hi."));

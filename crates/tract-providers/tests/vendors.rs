@@ -31,7 +31,7 @@ fn python() -> Option<PathBuf> {
 
 /// What the types do not allow of one body.
 #[derive(Deserialize)]
-struct Verdict {
+struct Validation {
     name: String,
     errors: Vec<String>,
 }
@@ -56,7 +56,7 @@ impl Bodies {
         self.count += 1;
     }
 
-    fn check(mut self, python: &Path) -> Vec<Verdict> {
+    fn check(mut self, python: &Path) -> Vec<Validation> {
         self.file.flush().unwrap();
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens/bodies.py");
         let mut checker = Command::new(python)
@@ -66,7 +66,7 @@ impl Bodies {
             .spawn()
             .unwrap();
         let lines = BufReader::new(checker.stdout.take().unwrap()).lines();
-        let verdicts: Vec<Verdict> =
+        let verdicts: Vec<Validation> =
             lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
         assert!(checker.wait().unwrap().success());
         assert_eq!(verdicts.len(), self.count);
@@ -101,7 +101,7 @@ fn conversations() -> Vec<(String, String)> {
 /// What the vendors' types do not allow, but for what was in the recording that goes back to its
 /// provider: that is sent as it was accepted, also where it is another vendor's behind the same
 /// API.
-fn refused(verdicts: &[Verdict]) -> Vec<String> {
+fn refused(verdicts: &[Validation]) -> Vec<String> {
     let recorded: HashSet<(&str, &String)> = verdicts
         .iter()
         .filter_map(|verdict| Some((verdict.name.strip_suffix(RECORDED)?, &verdict.errors)))

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_names_are_replaced_and_the_rest_stands() {
+    fn refused_names_are_replaced_and_the_rest_stays() {
         check(
             r#"{"function": {"parameters": {"x": 1e2}, "name": "a.b"}, "extra": 1}"#,
             Dialect::OpenAi,

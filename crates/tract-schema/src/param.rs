@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_and_facts_are_told_apart() {
+    fn kinds_and_facts_are_distinct() {
         let schema = r##"{"type":"object","additionalProperties":false,"required":["a","u"],"properties":{
             "a":{"type":"array","items":{"type":"object","properties":{"x":{"type":"number"}}}},
             "u":{"anyOf":[{"type":"string"},{"anyOf":[{"type":"integer"},{"type":"null"}]}],"description":"U."},

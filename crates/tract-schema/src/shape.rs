@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_are_told_apart() {
+    fn shapes_are_detected() {
         check(r#"{"type":"function","function":{"name":"a"}}"#, Shape::Nested, "a");
         check(r#"{"function":{"name":"a"}}"#, Shape::Nested, "a");
         check(r#"{"type":"function","name":"a","parameters":{}}"#, Shape::Flat, "a");

@@ -21,7 +21,7 @@ struct CommitPosition {
 
 /// Places every line again: a commit right after its first parent where that place is still free,
 /// else at the begin of a segment.
-fn lay(check: &Check<'_>) -> CommitPosition {
+fn assign_places(check: &Check<'_>) -> CommitPosition {
     let mut children: HashMap<Option<CommitId>, Vec<CommitId>> = HashMap::new();
     for (id, node) in &check.commits {
         // What hangs on a missing parent is a root of its own.
@@ -73,7 +73,11 @@ pub(crate) struct DerivedTables {
 impl DerivedTables {
     /// Makes it of what a check has read.
     pub(crate) async fn from(check: &Check<'_>) -> StoreResult<Self> {
-        Ok(Self { tools: tool_rows(check).await?, laid: lay(check), records: check.records })
+        Ok(Self {
+            tools: tool_rows(check).await?,
+            laid: assign_places(check),
+            records: check.records,
+        })
     }
 
     /// Puts it in the place of what is stored.

@@ -158,7 +158,7 @@ const MESSAGES: usize = 8;
 const DISKS_FULL: [usize; 3] = [40, 90, 160];
 
 #[test]
-fn the_kth_error_of_the_disk_is_told_and_loses_nothing() {
+fn the_kth_error_of_the_disk_is_reported_and_loses_nothing() {
     let disk = Disk::new(Vec::new());
     let (told, _) = append(&open(disk.clone()).expect("it opens"), MESSAGES, 300);
     assert_eq!(told.len(), MESSAGES);
@@ -200,7 +200,7 @@ fn the_kth_error_of_the_disk_is_told_and_loses_nothing() {
 }
 
 #[test]
-fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
+fn a_full_disk_refuses_and_continues_when_there_is_room() {
     for k in DISKS_FULL {
         let disk = Disk::new(Vec::new());
         disk.inner().fails = Some((k, Failing::Full));

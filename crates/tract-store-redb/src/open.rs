@@ -43,7 +43,7 @@ fn open_file(path: &Path, options: &RedbOptions) -> StoreResult<File> {
     }
     let mut builder = Database::builder();
     builder.set_cache_size(options.cache_bytes);
-    files::open_patiently(options.busy_timeout, || {
+    files::open_with_timeout(options.busy_timeout, || {
         contained("open", || {
             if options.read_only {
                 return read_only(&builder, path);
@@ -120,11 +120,11 @@ fn create(builder: &Builder, path: &Path) -> StoreResult<File> {
     std::fs::create_dir_all(folder).map_err(io("open"))?;
     leftovers::remove(path);
     if !path.exists() {
-        let beside = leftovers::unfinished(path);
-        let made = builder.create(&beside).map_err(engine("open"))?;
+        let unfinished = leftovers::unfinished(path);
+        let made = builder.create(&unfinished).map_err(engine("open"))?;
         made.close().map_err(engine("open"))?;
-        let linked = std::fs::hard_link(&beside, path);
-        std::fs::remove_file(&beside).map_err(io("open"))?;
+        let linked = std::fs::hard_link(&unfinished, path);
+        std::fs::remove_file(&unfinished).map_err(io("open"))?;
         match linked {
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}

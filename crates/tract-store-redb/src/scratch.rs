@@ -11,7 +11,7 @@ use redb::StorageBackend;
 const BLOCK: u64 = 4096;
 
 /// A file as it lies there, under writes that never reach it. redb's own check repairs what it
-/// can; on this it repairs nothing that anybody keeps.
+/// can; on this a repair changes a copy that is dropped.
 #[derive(Debug)]
 pub(crate) struct Scratch(Mutex<Inner>);
 

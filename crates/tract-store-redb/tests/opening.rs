@@ -146,7 +146,7 @@ fn a_newer_format_is_refused_whole() {
 }
 
 #[test]
-fn one_process_writes_and_others_are_told() {
+fn one_process_writes_and_others_get_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent.redb");
     let store = create(&path);
@@ -281,7 +281,7 @@ fn a_flipped_bit_anywhere_is_found_or_harmless() {
 }
 
 #[test]
-fn a_file_cut_short_anywhere_is_refused_or_told() {
+fn a_file_cut_short_anywhere_is_refused_or_reported() {
     let stored = stored();
     let step = (stored.whole.len() / 40) | 1;
     for len in (1..stored.whole.len()).step_by(step) {

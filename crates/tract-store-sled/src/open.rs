@@ -45,7 +45,7 @@ pub(crate) fn open_engine(path: &Path, options: &SledOptions) -> StoreResult<Sle
             remove_unfinished(&path).map_err(io("open")).map_err(files::at(&path))?;
         }
     }
-    let folder = files::open_patiently(options.busy_timeout, || {
+    let folder = files::open_with_timeout(options.busy_timeout, || {
         contained("open", || open_folder(&path, options))
     })
     .map_err(files::at(&path))?;

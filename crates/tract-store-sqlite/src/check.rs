@@ -332,8 +332,8 @@ impl Check<'_> {
         }
         let own = blob_segment(self.repo);
         for (at, id) in &self.blobs {
-            let beside = self.commits.get(at).and_then(|node| node.content);
-            if at >> 32 != own && beside.is_none_or(|(content, _)| content != *id) {
+            let content = self.commits.get(at).and_then(|node| node.content);
+            if at >> 32 != own && content.is_none_or(|(content, _)| content != *id) {
                 bad.push((Some(ObjectId::Blob(*id)), "it lies at the place of another commit"));
             }
         }

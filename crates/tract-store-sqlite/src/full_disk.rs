@@ -26,7 +26,7 @@ fn append(
 }
 
 #[test]
-fn a_full_disk_refuses_whole_writes_and_goes_on_when_there_is_room() {
+fn a_full_disk_refuses_whole_writes_and_continues_when_there_is_room() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("agent.db");
     let repo = RepoName::default();

@@ -210,7 +210,7 @@ mod tests {
     use crate::{Fault, FaultyStore};
 
     #[test]
-    fn other_data_and_missing_data_are_told_apart() {
+    fn other_data_and_missing_data_are_distinct() {
         let (store, repo) = (Arc::new(memory()), RepoName::default());
         let commits = block_on(line(&*store, &repo, "main", None, &["one", "two"]));
         let head = commits.expect("it is written")[1].id();

@@ -118,7 +118,7 @@ mod broken {
     }
 
     #[test]
-    fn stores_that_differ_are_told_apart() {
+    fn stores_that_differ_are_noticed() {
         let mut runner = TestRunner::deterministic();
         let ran = runner.run(&strategies::batches(), |history| {
             let whole = NamedStore::new("whole", Arc::new(memory()));

@@ -373,7 +373,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_is_exceeded_only_above_it_and_told_in_order() {
+    fn a_limit_is_exceeded_only_above_it_and_reported_in_order() {
         let clock = ManualClock::at_us(1_000);
         let budget = Budget::new()
             .deadline_us(2_000)

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_definition_is_told_with_what_changed() {
+    fn a_changed_definition_is_reported_with_what_changed() {
         let approved = tool(r#"{"name":"read","description":"Reads.","inputSchema":{}}"#);
         let respelled = tool(r#"{ "inputSchema":{}, "name":"read", "description":"Reads."}"#);
         let poisoned =

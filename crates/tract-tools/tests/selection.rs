@@ -121,7 +121,7 @@ fn an_index_and_the_plain_scorer_choose_alike() {
 }
 
 #[test]
-fn an_index_changed_in_place_is_the_one_built_anew() {
+fn an_index_changed_in_place_equals_a_new_one() {
     let (folder, _) = data();
     let tools = catalog(&folder);
     let (first, second) = tools.split_at(tools.len() / 2);

@@ -39,7 +39,7 @@ mod approval_flow;
 
 #[cfg(feature = "run")]
 #[test]
-fn an_agent_waits_over_restarts_until_somebody_approves() {
+fn an_agent_waits_over_restarts_until_approval() {
     let folder = tempfile::tempdir().expect("a folder");
     let ledger = || std::fs::read_to_string(folder.path().join("ledger.txt")).unwrap_or_default();
     let step = |word| tract::block_on(approval_flow::step(word, folder.path())).expect(word);

@@ -43,7 +43,7 @@ fn stored(path: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn a_tail_that_was_cut_is_dropped_and_writing_goes_on() {
+fn a_tail_that_was_cut_is_dropped_and_writing_continues() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("agent.journal");
     let whole = stored(&path);
@@ -90,7 +90,7 @@ fn a_flipped_byte_is_an_error_or_a_lost_tail_and_never_data() {
 }
 
 #[test]
-fn another_file_is_left_as_it_is_and_a_second_process_is_told() {
+fn another_file_is_left_as_it_is_and_a_second_process_gets_an_error() {
     let folder = tempfile::tempdir().expect("a folder");
     let other = folder.path().join("notes.txt");
     std::fs::write(&other, "another program's").expect("written");

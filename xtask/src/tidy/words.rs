@@ -1,27 +1,62 @@
 //! The words and type names that this project does not use, and what it uses instead.
 //!
-//! Pages are held against the words; of the code, the names of types that other modules see.
+//! Pages and code are held against the words: of code its comments and string literals, tests
+//! included. Every type and function that code defines is held against the names.
 
 use std::path::Path;
+
+use super::rust_text::{Prose, prose};
 
 /// A phrase, and what to write instead; matched as whole words.
 const WORDS: &[(&str, &str)] = &[
     ("anew", "again"),
-    ("bears", "has"),
+    ("anybody", "a caller, or the passive"),
+    ("bear", "have, contain"),
+    ("bears", "has, contains"),
     ("beside", "next to, in addition to"),
+    ("bore", "had, contained"),
     ("by now", "leave it out"),
     ("by then", "leave it out, or say when"),
+    ("everybody", "all of them, or say who"),
+    ("go on", "continue"),
     ("goes on", "continues"),
+    ("going on", "continuing"),
     ("gone on", "continued"),
+    ("lets in", "admits"),
     ("nobody", "the one who does not, or the passive"),
     ("somebody", "the one who does, or the passive"),
+    ("stand", "be, point to"),
+    ("standing", "being, state"),
     ("stands", "is, points to"),
     ("stood", "was, pointed to"),
+    ("take back", "revert"),
     ("taken back", "reverted"),
+    ("takes back", "reverts"),
     ("to be had", "available"),
     ("told of", "reported"),
+    ("went on", "continued"),
     ("what there is to say", "the details"),
     ("whoever", "the one who does"),
+    ("whomever", "the one who"),
+];
+
+/// The same for code alone; pages may use them as prepositions.
+const CODE_WORDS: &[(&str, &str)] = &[("whatever", "what, or: for any, regardless of")];
+
+/// Files and words that stay, each with the reason.
+const ALLOWED: &[(&str, &str, &str)] = &[
+    ("crates/tract-tools/src/fs/tools.rs", "stand", "a tool's definition, whose hash is its id"),
+    ("crates/tract-tools/src/fs/tools.rs", "stands", "a tool's definition, whose hash is its id"),
+    (
+        "crates/tract-tools/src/prompt/expand.rs",
+        "stand",
+        "a tool's definition, whose hash is its id",
+    ),
+    ("crates/tract-cli/tests/cli/branches.rs", "whatever", "a long text that is cut"),
+    ("crates/tract-cli/tests/cli/catalog.rs", "somebody", "a tool's definition in a catalog"),
+    ("crates/tract-store-postgres/tests/all/server.rs", "nobody", "a user of the operating system"),
+    ("tests/model_summaries.rs", "whatever", "any text, and any reason of a status line"),
+    ("xtask/src/tidy/words.rs", "", "the list itself"),
 ];
 
 /// Names of types that say what happened to a thing and not what it is.
@@ -30,17 +65,25 @@ const TYPES: &[&str] = &[
     "Stand", "Standing", "Taken", "Told", "Verdict", "Way",
 ];
 
-/// Reports each use of a listed word in a page, and each listed name of a type.
+/// Names of functions that do not say what the function does.
+const FUNCTIONS: &[&str] =
+    &["apart", "believe", "beside", "hears", "lend", "need", "patiently", "spoil", "told"];
+
+/// Reports each use of a listed word in a page, in the prose of code or in the name of a function,
+/// and each listed name of a type or a function.
 pub(super) fn check(file: &Path, text: &str, found: &mut Vec<String>) {
     let name = file.to_string_lossy();
     match file.extension().and_then(|extension| extension.to_str()) {
         Some("md") if !name.contains("tests/data/") => check_page(&name, text, found),
-        Some("rs") if !name.contains("tests") => check_types(&name, text, found),
+        Some("rs") => {
+            check_code(&name, text, found);
+            check_names(&name, text, found);
+        }
         _ => {}
     }
 }
 
-/// Blocks and spans of code are what programs print and names of tests: they are left out.
+/// Blocks are what programs print: they are left out.
 fn check_page(name: &str, text: &str, found: &mut Vec<String>) {
     let mut in_block = false;
     for (number, line) in text.lines().enumerate() {
@@ -48,23 +91,62 @@ fn check_page(name: &str, text: &str, found: &mut Vec<String>) {
             in_block = !in_block;
             continue;
         }
-        if in_block {
-            continue;
-        }
-        let prose: String = line.split('`').step_by(2).collect::<Vec<_>>().join(" ` ");
-        let spaced = spaced(&prose);
-        for (word, instead) in WORDS {
-            if spaced.contains(&format!(" {word} ")) {
-                found.push(format!("{name}:{}: \"{word}\" (write: {instead})", number + 1));
-            }
+        if !in_block {
+            check_line(name, number + 1, line, WORDS.iter(), found);
         }
     }
 }
 
-fn check_types(name: &str, text: &str, found: &mut Vec<String>) {
+fn check_code(name: &str, text: &str, found: &mut Vec<String>) {
+    let pieces = prose(text);
+    for (n, Prose { line, text }) in pieces.iter().enumerate() {
+        for (number, text) in text.lines().enumerate() {
+            check_line(name, line + number, text, WORDS.iter().chain(CODE_WORDS), found);
+        }
+        // A comment goes over several lines, and a phrase may be cut by a line's end.
+        if let Some(next) = pieces.get(n + 1).filter(|next| next.line == line + 1) {
+            let last = text.split_whitespace().next_back().unwrap_or_default();
+            let next = next.text.trim_start_matches(['/', '!']);
+            let first = next.split_whitespace().next().unwrap_or_default();
+            let phrases = WORDS.iter().filter(|(word, _)| word.contains(' '));
+            check_line(name, *line, &format!("{last} {first}"), phrases, found);
+        }
+    }
+}
+
+/// Spans of code are names: they are left out.
+fn check_line<'a>(
+    name: &str,
+    number: usize,
+    line: &str,
+    words: impl Iterator<Item = &'a (&'a str, &'a str)>,
+    found: &mut Vec<String>,
+) {
+    let prose: String = line.split('`').step_by(2).collect::<Vec<_>>().join(" ` ");
+    let spaced = spaced(&prose);
+    for (word, instead) in words {
+        let is_allowed = || {
+            ALLOWED.iter().any(|(file, may, _)| *file == name && (may == word || may.is_empty()))
+        };
+        if spaced.contains(&format!(" {word} ")) && !is_allowed() {
+            found.push(format!("{name}:{number}: \"{word}\" (write: {instead})"));
+        }
+    }
+}
+
+fn check_names(name: &str, text: &str, found: &mut Vec<String>) {
     for (number, line) in text.lines().enumerate() {
-        if let Some(kind) = visible_type(line).filter(|kind| TYPES.contains(kind)) {
+        if let Some(kind) = defined(line, &["struct", "enum", "trait", "type"])
+            && TYPES.contains(&kind)
+        {
             found.push(format!("{name}:{}: type {kind}: a type is named by a noun", number + 1));
+        }
+        if let Some(function) = defined(line, &["fn"]) {
+            if FUNCTIONS.contains(&function) {
+                let what = "a function is named by what it does";
+                found.push(format!("{name}:{}: fn {function}: {what}", number + 1));
+            }
+            check_line(name, number + 1, &function.replace('_', " "), WORDS.iter(), found);
         }
     }
 }
@@ -84,16 +166,15 @@ fn spaced(line: &str) -> String {
     spaced
 }
 
-/// The name of a type that a line defines for a whole crate or more.
-fn visible_type(line: &str) -> Option<&str> {
+/// The name behind the first of these keywords, where a line begins with what may precede it.
+fn defined<'a>(line: &'a str, keywords: &[&str]) -> Option<&'a str> {
     let mut words = line.split_whitespace();
-    if !matches!(words.next()?, "pub" | "pub(crate)") {
+    let may_precede = |word: &str| word.starts_with("pub") || matches!(word, "async" | "const");
+    let keyword = words.find(|word| !may_precede(word))?;
+    if !keywords.contains(&keyword) {
         return None;
     }
-    if !matches!(words.next()?, "struct" | "enum" | "trait" | "type") {
-        return None;
-    }
-    words.next()?.split(|c: char| !c.is_alphanumeric()).next()
+    words.next()?.split(|c: char| !c.is_alphanumeric() && c != '_').next()
 }
 
 #[cfg(test)]
@@ -107,14 +188,34 @@ mod tests {
     }
 
     #[test]
-    fn listed_words_are_found_in_prose_and_not_in_code() {
+    fn listed_words_are_found_in_pages_and_not_in_their_code() {
         assert_eq!(findings("a.md", "Nobody says where it stands.\nA standstill, besides."), 2);
         assert_eq!(findings("a.md", "The test `it_stands` and `it stands`.\n```\nstood\n```\n"), 0);
     }
 
     #[test]
-    fn listed_type_names_are_found_where_they_are_defined() {
+    fn listed_words_are_found_in_comments_and_literals_and_not_in_names() {
+        assert_eq!(
+            findings("src/a.rs", "// Whatever stands `here`.\nlet stands = \"it stood\";"),
+            3
+        );
+        assert_eq!(findings("tests/a.rs", "fn f() { told(beside); } // `stood`"), 0);
+        assert_eq!(findings("src/a.rs", "    /// Here it goes\n    /// on and ends."), 1);
+    }
+
+    #[test]
+    fn what_is_allowed_is_allowed_in_its_file_alone() {
+        let text = "[\"postgres\", \"nobody\"]";
+        assert_eq!(findings("crates/tract-store-postgres/tests/all/server.rs", text), 0);
+        assert_eq!(findings("crates/tract-store-postgres/tests/all/main.rs", text), 1);
+    }
+
+    #[test]
+    fn listed_names_are_found_where_they_are_defined() {
         assert_eq!(findings("src/a.rs", "pub(crate) struct Told<'a> {"), 1);
+        assert_eq!(findings("tests/a.rs", "type Way = fn();"), 1);
+        assert_eq!(findings("src/a.rs", "    pub(super) async fn told<T>(of: T) {"), 1);
+        assert_eq!(findings("tests/a.rs", "fn a_write_goes_on() {\n    understand();"), 1);
         assert_eq!(findings("src/a.rs", "    Told { text: String },\nstruct Teller;"), 0);
     }
 }

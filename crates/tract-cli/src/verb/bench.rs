@@ -67,7 +67,7 @@ impl Figure {
     }
 
     /// The medians of times in microseconds, ours and those of the bare engine where there are any.
-    fn beside(what: &'static str, ours: Vec<f64>, bare: Vec<f64>) -> Self {
+    fn with_floor(what: &'static str, ours: Vec<f64>, bare: Vec<f64>) -> Self {
         let floor = (!bare.is_empty()).then(|| median(bare));
         Self::time(what, "µs", median(ours), floor)
     }
@@ -84,7 +84,7 @@ impl Figure {
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, bench: &Bench) -> Outcome<()> {
-    let place = BenchTarget::beside(&context.url_to_make())?;
+    let place = BenchTarget::near(&context.url_to_make())?;
     let bar = render::progress("measuring", "steps");
     bar.set_length(6);
     let mut figures = Vec::new();
@@ -164,7 +164,7 @@ async fn append(
         }
         next = last;
     }
-    figures.push(Figure::beside("append, one a write", ours, floor));
+    figures.push(Figure::with_floor("append, one a write", ours, floor));
     Ok(())
 }
 
@@ -188,7 +188,7 @@ async fn batches(place: &BenchTarget, n: u64, figures: &mut Vec<Figure>) -> Outc
         }
         next = last;
     }
-    figures.push(Figure::beside("append, 100 a write", ours, floor));
+    figures.push(Figure::with_floor("append, 100 a write", ours, floor));
     tract.store().close().await?;
     Ok(())
 }
@@ -236,7 +236,7 @@ async fn warm(
             floor.push(micros(start.elapsed()));
         }
     }
-    figures.push(Figure::beside("fork", took, floor));
+    figures.push(Figure::with_floor("fork", took, floor));
     Ok(())
 }
 
@@ -295,7 +295,7 @@ struct BenchTarget {
 }
 
 impl BenchTarget {
-    fn beside(url: &str) -> Outcome<Self> {
+    fn near(url: &str) -> Outcome<Self> {
         let file = tract::store::file_of(url)?;
         let near = file.as_deref().and_then(Path::parent).filter(|p| !p.as_os_str().is_empty());
         let near = near.unwrap_or(Path::new("."));

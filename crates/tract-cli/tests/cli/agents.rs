@@ -20,7 +20,7 @@ pub(crate) fn says(text: &str) -> String {
 }
 
 #[test]
-fn a_run_works_pauses_goes_on_and_replays() {
+fn a_run_works_pauses_continues_and_replays() {
     let place = Place::new();
     std::fs::create_dir(place.path("desk")).expect("a folder");
     place.write("desk/notes.txt", "buy milk\n");
@@ -79,7 +79,7 @@ fn a_run_works_pauses_goes_on_and_replays() {
 }
 
 #[test]
-fn a_wrong_command_line_asks_nobody() {
+fn a_wrong_command_line_asks_no_model() {
     let place = Place::new();
     let ran = run(&place, &["run", "x", "--model", "openai/some", "--fs", "nowhere"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
@@ -239,7 +239,7 @@ fn a_process_killed_while_a_silent_tool_runs_is_known_to_have_ended() {
 
 #[cfg(all(unix, feature = "mcp"))]
 #[test]
-fn a_run_holds_a_servers_tools_to_what_was_approved_without_being_told_to() {
+fn a_run_checks_a_servers_tools_against_approvals_by_default() {
     let place = Place::new();
     place.write("server.sh", MCP_SERVER);
     let definition = r#"{"name":"echo","description":"Says it.","inputSchema":{"type":"object"}}"#;

@@ -1,7 +1,7 @@
 use crate::support::Place;
 
 #[test]
-fn figures_stand_beside_the_floor_and_nothing_is_left() {
+fn figures_are_next_to_the_floor_and_nothing_is_left() {
     let place = Place::empty();
     for (store, floor) in [("sqlite:agent.db", true), ("redb:agent.redb", true), ("memory:", false)]
     {

@@ -221,7 +221,7 @@ fn an_interrupted_answer_is_in_the_log_and_in_no_context() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_told() {
+fn what_cannot_be_asked_is_reported() {
     let place = Place::new();
     place.refused(&["generate", "--model", "gpt"], 2, "usage", "expected provider/model");
     place.refused(&["generate", "--model", "opnai/x"], 2, "usage", "did you mean");

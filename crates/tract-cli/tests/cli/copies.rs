@@ -95,7 +95,7 @@ fn chosen_branches_and_all_repositories() {
 /// A copy that is killed at any moment leaves a whole store behind, and the next one continues.
 #[cfg(unix)]
 #[test]
-fn a_copy_that_is_killed_goes_on() {
+fn a_copy_that_is_killed_can_be_continued() {
     let place = Place::new();
     place.ok(&["import", text(&data("trajectories/tau_airline_gpt4o.jsonl"))]);
     let mut reused = 0;

@@ -215,7 +215,7 @@ fn a_store_of_a_later_version() {
 }
 
 #[test]
-fn a_store_that_somebody_else_has_locked() {
+fn a_store_that_another_process_has_locked() {
     let place = Place::new();
     place.ok(&["commit", "user", "Hi"]);
     let database = rusqlite::Connection::open(place.store()).expect("a database");

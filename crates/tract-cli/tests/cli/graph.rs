@@ -75,7 +75,7 @@ const SUMMARY: &str = r#"
 "#;
 
 #[test]
-fn a_summary_taken_back() {
+fn a_reverted_summary() {
     insta::assert_snapshot!("summary", colored(SUMMARY, &[]));
 }
 

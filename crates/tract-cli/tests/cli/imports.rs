@@ -77,7 +77,7 @@ fn anomalies_are_listed_with_their_line() {
 }
 
 #[test]
-fn a_branch_that_stands_elsewhere_is_left_alone() {
+fn a_diverged_branch_is_left_alone() {
     let place = Place::new();
     let chat = |texts: &[&str]| {
         let messages: Vec<String> =
@@ -180,7 +180,7 @@ fn ids_that_read_alike_keep_branches_of_their_own() {
 }
 
 #[test]
-fn a_branch_of_somebody_else_is_neither_forwarded_nor_taken() {
+fn a_branch_of_another_conversation_is_neither_forwarded_nor_taken() {
     let place = Place::new();
     let chat = |id: &str, texts: &[&str]| {
         let messages: Vec<_> =

@@ -117,7 +117,7 @@ fn tools_answer_in_lists_and_lines() {
 }
 
 #[test]
-fn what_a_commit_was_given_is_told_from_what_is_in_force() {
+fn tools_of_a_commit_are_distinct_from_tools_in_force() {
     let place = Place::of(
         r#"{"op":"user","text":"given","tools":[{"name":"grep"}]}
 {"op":"user","text":"after"}

@@ -132,12 +132,12 @@ fn appending_killed(engine: &str, kills: usize) {
 }
 
 #[test]
-fn a_killed_importing_process_can_go_on() {
+fn a_killed_import_can_continue() {
     importing_killed("sqlite", 50);
 }
 
 #[test]
-fn a_killed_importing_process_on_redb_can_go_on() {
+fn a_killed_import_on_redb_can_continue() {
     importing_killed("redb", 50);
 }
 

@@ -264,7 +264,7 @@ fn compare(place: &Place, name: &str, branch: &Value, anomalies: &Value, path: &
 }
 
 #[test]
-fn what_no_branch_holds_and_what_bears_a_tag_is_named() {
+fn what_no_branch_holds_and_what_has_a_tag_is_named() {
     let place = Place::new();
     place.ok(&["import", "--format", "python-tract", text(&file("v13.db"))]);
     let tags = place.ok(&["--json", "tag"]);
@@ -288,7 +288,7 @@ fn what_no_branch_holds_and_what_bears_a_tag_is_named() {
 }
 
 #[test]
-fn a_branch_that_went_on_is_forwarded_and_damage_is_named() {
+fn a_branch_that_was_continued_is_forwarded_and_damage_is_named() {
     let place = Place::new();
     let copy = place.path("old.db");
     std::fs::copy(file("v8.db"), &copy).expect("it is copied");

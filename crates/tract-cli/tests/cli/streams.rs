@@ -33,7 +33,7 @@ fn a_stream_says_what_became_of_each_line() {
 }
 
 #[test]
-fn keep_going_goes_on_and_atomic_takes_all_or_none() {
+fn keep_going_continues_and_atomic_takes_all_or_none() {
     let place = Place::new();
     let stream =
         b"{\"op\":\"user\",\"text\":\"one\"}\nnonsense\n{\"op\":\"user\",\"text\":\"two\"}\n";

@@ -290,7 +290,7 @@ fn own_rows_that_satisfy_the_rules_stay() {
 }
 
 #[test]
-fn skipped_rows_take_along_or_leave_a_stand_in() {
+fn skipped_rows_take_along_or_leave_a_placeholder() {
     let skipped = |what| Plan { shown: false, ..plan(what) };
     let rows = [plan(What::Call(1)), skipped(What::Answer(Some(0)))];
     check(&rows, &Rules::new([]), &[RepairKind::SkippedResult], &["0", "[skipped]"]);

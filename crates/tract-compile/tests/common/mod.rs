@@ -272,7 +272,7 @@ pub fn batch(number: u64) -> Batch {
 
 /// All that a context says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct ContextFacts {
     pub rows: Vec<(Row, Option<Message>)>,
     pub messages: Vec<Message>,
     pub tools: Vec<tract_core::ActiveTool>,
@@ -282,8 +282,8 @@ pub struct Said {
     pub view_id: ViewId,
 }
 
-pub fn said(compiled: &Compiled) -> Said {
-    Said {
+pub fn said(compiled: &Compiled) -> ContextFacts {
+    ContextFacts {
         rows: compiled.rows().map(|(row, message)| (*row, message.cloned())).collect(),
         messages: compiled.messages().cloned().collect(),
         tools: compiled.tools().to_vec(),

@@ -25,7 +25,7 @@ pub enum WriteMode {
     /// the caller's thread; a hop there and back costs 20 to 35 µs.
     #[default]
     Thread,
-    /// On the caller's thread when no other writer is active, together with whatever is queued;
+    /// On the caller's thread when no other writer is active, together with what is queued;
     /// else queued. Blocks the caller's thread for one flush, or for as long as another process
     /// holds its lock: for command lines and callers that block anyway.
     InPlace,
@@ -133,6 +133,8 @@ impl<S: BlockingStore> ThreadedStore<S> {
         let shared = &*self.shared;
         let writing = match self.mode {
             Mode::Thread => return InPlace::Not(write),
+            // Does not block on the lock: a batch in the queue can still join the group that is
+            // being written, a blocked caller could not.
             Mode::InPlace => match shared.writing.try_lock() {
                 Ok(writing) => writing,
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -140,6 +142,8 @@ impl<S: BlockingStore> ThreadedStore<S> {
             },
             Mode::Inline => shared.lock(),
         };
+        // Under the lock: closing closes the queue first and takes the lock before it closes the
+        // store, so no write can reach a store that is closed.
         if shared.queue.is_closed() {
             return InPlace::Answered(Err(shared.closed()));
         }

@@ -106,8 +106,8 @@ pub struct ToolQuery {
     pub names: Vec<String>,
     /// Only what came after this commit of the line.
     pub after: Option<CommitId>,
-    /// Whether to find as well what is no row any more: what lies under a summary, or was taken
-    /// back.
+    /// Whether to find as well what is no row any more: what lies under a summary, or was
+    /// reverted.
     pub hidden: bool,
 }
 

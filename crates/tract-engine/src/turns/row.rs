@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn one_wrong_or_missing_byte_is_told() {
+    fn one_wrong_or_missing_byte_is_reported() {
         let bytes = row().encode(id(7)).bytes.to_vec();
         for place in 0..bytes.len() {
             let mut wrong = bytes.clone();

@@ -18,13 +18,13 @@ use crate::fixture::{done, refs, repo, repo_in, run};
 
 /// What a store was given in one batch.
 #[derive(Clone, Copy, Debug)]
-struct Given {
+struct ReceivedBatch {
     bytes: usize,
     commits: usize,
     refs: usize,
 }
 
-type Batches = Arc<Mutex<Vec<Given>>>;
+type Batches = Arc<Mutex<Vec<ReceivedBatch>>>;
 
 /// A repository that notes the batches that its store is given, and refuses a commit with this
 /// message as too large.
@@ -40,7 +40,7 @@ fn counted(refused: Option<&'static str>) -> (Repo, Batches) {
             let kind = StoreErrorKind::TooLarge;
             return Err(StoreError::new(kind, "watched", "apply", "a test's own limit"));
         }
-        notes.lock().expect("no panic").push(Given {
+        notes.lock().expect("no panic").push(ReceivedBatch {
             bytes: batch.blobs.iter().map(|blob| blob.bytes().len()).sum(),
             commits: batch.commits.len(),
             refs: batch.refs.len(),
@@ -50,7 +50,7 @@ fn counted(refused: Option<&'static str>) -> (Repo, Batches) {
     (repo_in(Arc::new(watched)), batches)
 }
 
-fn given(batches: &Batches) -> Vec<Given> {
+fn given(batches: &Batches) -> Vec<ReceivedBatch> {
     batches.lock().expect("no panic").clone()
 }
 

@@ -169,7 +169,7 @@ fn results_are_bound_to_the_nearest_open_call() {
 }
 
 #[test]
-fn what_a_draft_says_stands_in_the_record() {
+fn what_a_draft_says_is_in_the_record() {
     let repo = repo();
     let verbatim = tract_core::Blob::seal("{ \"role\": \"user\" }");
     let mut draft = Draft::user("hello").at(-5).priority(Priority::Important).message("greeting");

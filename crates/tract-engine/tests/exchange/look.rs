@@ -99,7 +99,7 @@ fn a_log_comes_in_pages_and_all_lines_together() {
 }
 
 #[test]
-fn tools_are_told_by_revision_name_and_difference() {
+fn tools_are_listed_by_revision_name_and_difference() {
     let repo = repo();
     let main = RefName::branch("main").expect("a name");
     let tool = |text: &str| ToolSchema::parse(text).expect("a schema");
@@ -140,7 +140,7 @@ fn tools_are_told_by_revision_name_and_difference() {
 }
 
 #[test]
-fn time_travel_gives_what_stood_then() {
+fn time_travel_gives_the_state_of_that_time() {
     let repo = repo();
     let lines = concat!(
         "{\"op\":\"set_tools\",\"tools\":[{\"name\":\"a\"}],\"at\":\"2026-01-01T00:00:00Z\"}\n",

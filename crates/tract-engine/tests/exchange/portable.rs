@@ -135,7 +135,7 @@ fn a_changed_line_is_refused() {
 }
 
 #[test]
-fn a_ref_that_stands_elsewhere_is_left_alone() {
+fn a_diverged_ref_is_left_alone() {
     let from = repo();
     done(&from, "{\"op\":\"user\",\"text\":\"theirs\"}", &ApplyOptions::new());
     let to = repo();

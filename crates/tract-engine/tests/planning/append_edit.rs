@@ -28,7 +28,7 @@ fn results_of_one_message_answer_each_its_call_in_any_order() {
 }
 
 #[test]
-fn a_result_without_a_call_is_refused_and_told_what_is_open() {
+fn a_result_without_a_call_is_refused_with_the_open_calls() {
     let desk = Desk::new();
     let call = desk.call("c1");
     let refusal = desk.refused(Draft::tool_result("c9", "x"));
@@ -175,7 +175,7 @@ fn annotate_marks_many_at_once() {
 }
 
 #[test]
-fn more_than_64_changes_stand_in_a_blob() {
+fn more_than_64_changes_are_in_a_blob() {
     let desk = Desk::new();
     let ids: Vec<_> = (0..100).map(|n| desk.user(&n.to_string())).collect();
     let marked = desk.go(Request::annotate(ids.clone(), Priority::Skip));

@@ -162,7 +162,7 @@ fn compress_on_one_side_and_an_edit_of_a_source_on_the_other_conflict() {
 }
 
 #[test]
-fn a_summary_taken_back_there_gives_its_sources_their_places() {
+fn a_summary_reverted_there_gives_its_sources_their_places() {
     let desk = Desk::new();
     let a = desk.user("a");
     let b = desk.says("b");

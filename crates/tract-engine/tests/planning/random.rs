@@ -125,7 +125,7 @@ impl Run {
         match desk.try_do(request) {
             Ok(commit) => {
                 self.commits.push(commit.id());
-                self.take_back_and_forth(commit.id(), before, tools);
+                self.revert_and_repeat(commit.id(), before, tools);
                 true
             }
             Err(Error::Refused(_)) => {
@@ -137,7 +137,7 @@ impl Run {
     }
 
     /// Reverting the head gives its parent's rows and tools; reverting that gives them back.
-    fn take_back_and_forth(
+    fn revert_and_repeat(
         &self,
         done: CommitId,
         before: tract_core::ViewId,

@@ -309,7 +309,7 @@ fn what_a_handle_believes_of_a_branch_is_checked() {
 }
 
 #[test]
-fn messages_that_nobody_looked_at_fold_later() {
+fn messages_that_were_not_read_fold_later() {
     let desk = Desk::new();
     let derived = || block_on(desk.repo.store().stats(desk.repo.name())).unwrap().derived_bytes;
     for n in 0..400 {
@@ -364,7 +364,7 @@ fn a_hook_that_rejects_writes_nothing() {
 }
 
 #[test]
-fn moves_are_told_once_they_are_durable() {
+fn moves_are_reported_once_they_are_durable() {
     static HEARD: AtomicUsize = AtomicUsize::new(0);
     let hooks = Hooks::new().on("listen", |moved: &RefMoved| {
         assert_eq!(moved.entry.name, RefName::branch("main").unwrap());
@@ -378,7 +378,7 @@ fn moves_are_told_once_they_are_durable() {
 }
 
 #[test]
-fn moves_by_imports_copies_and_streams_are_told_as_well() {
+fn moves_by_imports_copies_and_streams_are_reported_as_well() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let ear = Arc::clone(&heard);
     let hooks = Hooks::new().on("listen", move |moved: &RefMoved| {

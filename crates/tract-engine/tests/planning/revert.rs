@@ -62,7 +62,7 @@ fn revert_superseded_names_the_commit() {
 }
 
 #[test]
-fn cascade_takes_back_what_stands_on_it() {
+fn cascade_reverts_what_depends_on_it() {
     let desk = Desk::new();
     let a = desk.user("a");
     let view = desk.view_id();
@@ -112,7 +112,7 @@ fn a_call_with_answers_is_not_taken_from_under_them() {
 }
 
 #[test]
-fn a_call_and_its_answer_are_taken_back_together() {
+fn a_call_and_its_answer_are_reverted_together() {
     let desk = Desk::new();
     let call = desk.call("c1");
     let answer = desk.result("c1", "found");
@@ -162,7 +162,7 @@ fn revert_of_a_changed_result_is_an_edit_back_to_the_original() {
 }
 
 #[test]
-fn tools_that_were_replaced_are_not_taken_back() {
+fn tools_that_were_replaced_are_not_reverted() {
     let desk = Desk::new();
     desk.user("a");
     let first = desk.go(Request::tools([tool("one", "1")]));
@@ -190,7 +190,7 @@ fn a_merge_is_reverted_whole() {
 }
 
 #[test]
-fn an_answer_does_not_come_back_without_its_call_or_beside_another() {
+fn an_answer_does_not_come_back_without_its_call_or_next_to_another() {
     let desk = Desk::new();
     let call = desk.call("c1");
     let answer = desk.result("c1", "one");

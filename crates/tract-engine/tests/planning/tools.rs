@@ -191,7 +191,7 @@ fn merged(desk: &Desk, source: CommitId) -> CommitId {
 }
 
 #[test]
-fn the_set_in_force_given_again_is_the_one_case_that_is_not_told_from_none_given() {
+fn giving_the_set_in_force_again_looks_like_giving_none() {
     let desk = Desk::new();
     desk.go(Draft::user("given").tools(vec![tool("one", "first")]));
     let again = desk.go(Draft::user("again").tools(vec![tool("one", "first")]));

@@ -132,7 +132,7 @@ fn pages_reach_everything() {
 }
 
 #[test]
-fn verify_finds_a_wrong_row_and_builds_the_index_anew() {
+fn verify_finds_a_wrong_row_and_rebuilds_the_index() {
     let repo = repo(2);
     for n in 0..10 {
         let id = format!("c{n}");

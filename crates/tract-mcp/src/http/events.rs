@@ -57,7 +57,7 @@ impl Events {
 
     /// Continues with another stream after the last event id of this one; a message that was not
     /// whole is dropped.
-    pub(super) fn go_on(&mut self) {
+    pub(super) fn continue_stream(&mut self) {
         let next = Self::new(self.limit_bytes);
         *self = Self { last_id: self.last_id.take(), retry: self.retry, ..next };
     }
@@ -143,7 +143,7 @@ mod tests {
     fn a_stream_is_taken_up_where_it_ended() {
         let mut events = Events::new(64);
         events.push(b"id: 7\nretry: 20\ndata:\n\ndata: {\"a\"").unwrap();
-        events.go_on();
+        events.continue_stream();
         assert_eq!(
             (events.last_id(), events.retry()),
             (Some("7"), Some(Duration::from_millis(20)))

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn only_newer_servers_are_told_in_headers() {
+    fn only_newer_servers_get_headers() {
         let old = OutgoingMessage { method: "tools/call".to_owned(), ..OutgoingMessage::default() };
         assert!(old.headers().is_empty());
         let version = Some(STATELESS.to_owned());

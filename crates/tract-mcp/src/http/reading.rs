@@ -86,7 +86,7 @@ impl Exchange {
             if content_type(&response) != "text/event-stream" {
                 return Err(self.cut_off());
             }
-            events.go_on();
+            events.continue_stream();
         }
     }
 
@@ -116,7 +116,7 @@ impl Exchange {
                     Ok(_) | Err(_) => return,
                 }
                 tokio::time::sleep(wait(&events)).await;
-                events.go_on();
+                events.continue_stream();
             }
         };
         let mut tasks = lock(&exchange.tasks);

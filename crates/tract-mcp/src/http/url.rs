@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_and_headers_that_cannot_be_used_are_told() {
+    fn urls_and_headers_that_cannot_be_used_are_refused() {
         let reason = |url: &str| match ServerUrl::new(url).url() {
             Err(McpError::Url { reason }) => reason,
             other => panic!("{other:?}"),

@@ -111,7 +111,7 @@ async fn a_stream_that_broke_off_is_taken_up_where_it_ended() {
 }
 
 #[tokio::test]
-async fn a_forgotten_session_is_begun_anew() {
+async fn a_forgotten_session_is_replaced() {
     for says_400 in [false, true] {
         let web = Web::start(Manner { says_400, ..Manner::default() }).await;
         let (options, events) = options();
@@ -143,7 +143,7 @@ async fn a_server_that_forgets_again_and_again_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_call_over_http_that_hangs_is_told_to_stop() {
+async fn a_call_over_http_that_hangs_is_cancelled() {
     let web = Web::start(Manner::default()).await;
     let options = ServerOptions::new().call_timeout(Duration::from_millis(200));
     let server = connect(&web, options).await;
@@ -163,7 +163,7 @@ async fn a_call_over_http_that_hangs_is_told_to_stop() {
 }
 
 #[tokio::test]
-async fn progress_and_changes_are_told_over_http() {
+async fn progress_and_changes_are_reported_over_http() {
     let web = Web::start(Manner { tells: true, ..Manner::default() }).await;
     let (options, events) = options();
     let server = connect(&web, options).await;
@@ -202,7 +202,7 @@ async fn a_server_without_handshake_and_sessions_is_spoken_with() {
 }
 
 #[tokio::test]
-async fn who_is_not_let_in_or_nowhere_is_told_so() {
+async fn refused_access_and_an_unreachable_server_are_reported() {
     let web = Web::start(Manner { token: Some("Bearer t0ken"), ..Manner::default() }).await;
     let error = McpServer::connect("web", web.url(), ServerOptions::new()).await.unwrap_err();
     let McpError::Unauthorized { status: 401, challenge, .. } = &error else { panic!("{error:?}") };

@@ -43,7 +43,7 @@ async fn a_failure_is_a_result_and_a_refusal_an_error() {
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_is_told_to_stop() {
+async fn a_server_that_hangs_is_asked_to_stop() {
     let folder = tempfile::tempdir().unwrap();
     let options = ServerOptions::new().call_timeout(Duration::from_millis(100));
     let server = start(&folder, NONE, options).await;
@@ -64,7 +64,7 @@ async fn a_server_that_hangs_is_told_to_stop() {
 }
 
 #[tokio::test]
-async fn lines_that_are_no_messages_are_told_and_passed_over() {
+async fn lines_that_are_no_messages_are_reported_and_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let (options, events) = options();
     let server = start(&folder, NONE, options.max_line_bytes(64 << 10)).await;
@@ -105,7 +105,7 @@ async fn a_crashed_server_is_started_again_by_the_next_call() {
 }
 
 #[tokio::test]
-async fn progress_and_changes_are_told() {
+async fn progress_and_changes_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let (options, events) = options();
     let server = start(&folder, NONE, options).await;
@@ -169,7 +169,7 @@ async fn tools_of_several_servers_have_names_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_no_server_is_told_of() {
+async fn a_program_that_is_no_server_is_reported() {
     let missing = ServerCommand::new("no-such-program-anywhere");
     let error = McpServer::start("x", missing, ServerOptions::new()).await.unwrap_err();
     assert_eq!(error.code(), "mcp_start");

@@ -41,7 +41,7 @@ pub(crate) async fn start(
 }
 
 #[derive(Deserialize)]
-struct Asked<'a> {
+struct ScriptRequest<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     #[serde(default)]
@@ -85,7 +85,7 @@ fn serve() {
     let mut cancelled = 0;
     for line in std::io::stdin().lock().lines() {
         let line = line.unwrap();
-        let asked: Asked<'_> = serde_json::from_str(&line).unwrap();
+        let asked: ScriptRequest<'_> = serde_json::from_str(&line).unwrap();
         let id = asked.id.map(RawValue::get).unwrap_or_default();
         match (asked.method.as_str(), asked.params) {
             ("initialize", Some(params)) => {

@@ -12,14 +12,14 @@ use tract_mcp::ServerUrl;
 
 /// A request that came.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct HttpRequest {
     pub(crate) verb: String,
     pub(crate) method: String,
     head: String,
     body: String,
 }
 
-impl Asked {
+impl HttpRequest {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
             let (key, value) = line.split_once(':')?;
@@ -71,7 +71,7 @@ impl Default for Manner {
 pub(crate) struct Web {
     pub(crate) address: SocketAddr,
     pub(crate) manner: Arc<Mutex<Manner>>,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<HttpRequest>>>,
 }
 
 #[derive(Deserialize)]
@@ -134,7 +134,7 @@ impl Web {
     }
 
     /// The requests that came since it was asked last.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<HttpRequest> {
         std::mem::take(&mut self.asked.lock().unwrap())
     }
 
@@ -150,7 +150,7 @@ impl Web {
         };
         let head = String::from_utf8_lossy(&read[..head_end]).into_owned();
         let verb = head.split(' ').next().unwrap_or_default().to_owned();
-        let mut asked = Asked { verb, method: String::new(), head, body: String::new() };
+        let mut asked = HttpRequest { verb, method: String::new(), head, body: String::new() };
         let length: usize =
             asked.header("content-length").map_or(0, |length| length.parse().unwrap());
         while read.len() < head_end + length {
@@ -182,7 +182,7 @@ impl Web {
         stream.shutdown().await
     }
 
-    fn answer(&self, asked: &Asked) -> Answer {
+    fn answer(&self, asked: &HttpRequest) -> Answer {
         let mut manner = self.manner.lock().unwrap();
         if manner.token.is_some() && asked.header("authorization") != manner.token {
             let challenge = "www-authenticate: Bearer realm=\"tools\"\r\n".to_owned();

@@ -153,7 +153,7 @@ mod tests {
         let policy = RetryPolicy::default();
         let asked = |secs| policy.wait(1, &unavailable(), Some(Duration::from_secs(secs)), 5);
         assert_eq!(asked(7), Some(Duration::from_secs(7)));
-        assert_eq!(asked(61), None, "longer than anybody waits");
+        assert_eq!(asked(61), None, "longer than the client waits");
         let read = |name: &'static str, value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(name, value.parse().expect("a header"));

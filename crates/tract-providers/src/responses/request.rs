@@ -16,7 +16,7 @@ pub(crate) fn members(sheet: &mut RequestWriter<'_>) -> Members {
     let mut spoken = false;
     for item in sheet.items {
         match item {
-            Item::Message(message) if is_apart(message) => {
+            Item::Message(message) if is_separate(message) => {
                 if spoken {
                     let text = "instructions within the conversation: moved to its beginning";
                     let repair = Repair::new(RepairKind::SystemMoved, Some(message.slot), text);
@@ -36,7 +36,7 @@ pub(crate) fn members(sheet: &mut RequestWriter<'_>) -> Members {
     let (mut whole, mut count) = (None, 0);
     for item in sheet.items {
         let (origin, items) = match item {
-            Item::Message(message) if is_apart(message) => continue,
+            Item::Message(message) if is_separate(message) => continue,
             Item::Message(message) => {
                 let items = match sheet.verbatim(message) {
                     Some(raw) => {
@@ -68,7 +68,7 @@ pub(crate) fn members(sheet: &mut RequestWriter<'_>) -> Members {
     members
 }
 
-fn is_apart(message: &Message) -> bool {
+fn is_separate(message: &Message) -> bool {
     message.form.as_deref() == super::PROFILE.system_form
 }
 

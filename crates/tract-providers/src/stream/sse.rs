@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_told() {
+    fn bytes_that_are_no_text_are_reported() {
         let mut decoder = SseDecoder::new();
         let found = decoder.push(b"data: \xff\n\n");
         assert!(matches!(found, Err(StreamError::NotUtf8 { before: 8 })), "{found:?}");

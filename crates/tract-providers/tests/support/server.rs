@@ -68,13 +68,13 @@ impl Answer {
 
 /// A request that came.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     pub(crate) path: String,
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
-impl Asked {
+impl ReceivedRequest {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
             let (key, value) = line.split_once(':')?;
@@ -87,7 +87,7 @@ impl Asked {
 pub(crate) struct Server {
     address: std::net::SocketAddr,
     answers: Arc<Mutex<VecDeque<Answer>>>,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 impl Server {
@@ -116,7 +116,7 @@ impl Server {
     }
 
     /// The requests that came since it was asked last.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<ReceivedRequest> {
         std::mem::take(&mut self.asked.lock().unwrap())
     }
 
@@ -133,7 +133,7 @@ impl Server {
             };
             let head = String::from_utf8_lossy(&read[..head_end]).into_owned();
             let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
-            let mut asked = Asked { path, head, body: String::new() };
+            let mut asked = ReceivedRequest { path, head, body: String::new() };
             let length: usize =
                 asked.header("content-length").map_or(0, |length| length.parse().unwrap());
             while read.len() < head_end + length {

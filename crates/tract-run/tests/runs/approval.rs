@@ -43,7 +43,7 @@ async fn agent(store: &Arc<dyn Store>, till: &Arc<Till>, says: Vec<Draft>) -> Ag
 }
 
 #[test]
-fn calls_wait_across_restarts_until_somebody_decides() {
+fn calls_wait_across_restarts_until_a_decision() {
     block_on(async {
         let (store, till) = (memory(), Arc::new(Till::default()));
         let first = agent(&store, &till, vec![asks()]).await;

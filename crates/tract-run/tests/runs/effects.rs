@@ -237,7 +237,7 @@ fn a_second_run_waits_for_the_call_that_the_first_one_runs() {
 }
 
 #[test]
-fn an_approved_call_runs_whatever_stood_before_it_in_its_turn() {
+fn an_approved_call_runs_after_any_other_call_of_its_turn() {
     block_on(async {
         let (store, till) = (memory(), Arc::new(Till::default()));
         let says = Draft::assistant("").call("c1", "note", "{}").call("c2", "pay", r#"{"sum":7}"#);
@@ -761,7 +761,7 @@ impl Steps {
 }
 
 #[test]
-fn whatever_is_said_killed_approved_undone_redone_and_forked_no_effect_happens_twice() {
+fn no_effect_happens_twice_after_kills_approvals_undos_redos_and_forks() {
     let (mut paid, mut steps_taken) = (0, 0);
     for seed in 0..60 {
         block_on(async {

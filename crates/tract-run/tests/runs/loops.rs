@@ -120,7 +120,7 @@ fn a_run_records_everything_it_does() {
 }
 
 #[test]
-fn steps_budget_and_conditions_stop_a_run_that_can_go_on() {
+fn steps_budget_and_conditions_stop_a_run_that_can_continue() {
     block_on(async {
         let store = memory();
         let repo = repo_on(&store).await;

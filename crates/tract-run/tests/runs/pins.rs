@@ -57,7 +57,7 @@ async fn answer(store: &Arc<dyn Store>, definition: &str, change: fn(Agent) -> A
 }
 
 #[test]
-fn an_agent_holds_calls_to_what_was_approved_without_being_told_to() {
+fn an_agent_checks_calls_against_approvals_by_default() {
     block_on(async {
         let store = memory();
         let repo = repo_on(&store).await;

@@ -199,7 +199,7 @@ fn a_tool_may_be_named_like_what_sessions_are_kept_under() {
 /// Says something to the session, and lets others run before it ends.
 #[tool]
 async fn remember(what: String, context: &ToolContext) -> Result<String, ToolError> {
-    context.publish(Kept(what))?;
+    context.publish(KeptItem(what))?;
     let mut pauses = 0;
     std::future::poll_fn(|task| {
         pauses += 1;
@@ -211,11 +211,11 @@ async fn remember(what: String, context: &ToolContext) -> Result<String, ToolErr
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Kept(String);
-impl SessionItem for Kept {
+struct KeptItem(String);
+impl SessionItem for KeptItem {
     const NAME: &'static str = "kept";
 }
-impl EventType for Kept {
+impl EventType for KeptItem {
     const KIND: &'static str = "kept";
 }
 

@@ -55,7 +55,7 @@ pub enum DeriveError {
         /// The reference.
         reference: String,
     },
-    /// Flattened enums multiply; there are more alternatives than anybody would read.
+    /// Flattened enums multiply; there are more alternatives than a model can use.
     #[error("expected at most {most} alternatives of one object, found more")]
     Alternatives {
         /// The limit.

@@ -191,7 +191,7 @@ fn faults_name_path_expected_and_found() {
 }
 
 #[test]
-fn of_alternatives_the_one_that_was_meant_is_told_of() {
+fn of_alternatives_the_one_that_was_meant_is_reported() {
     let tagged = with(json!({"oneOf": [
         {"type": "object", "properties": {"op": {"type": "string", "const": "move"}, "to": {"type": "string"}}, "required": ["op", "to"]},
         {"type": "object", "properties": {"op": {"type": "string", "const": "stop"}}, "required": ["op"]},

@@ -59,7 +59,7 @@ fn wrong_places_cost_time_and_no_truth_and_are_repaired() {
 }
 
 #[test]
-fn a_lost_tool_index_is_built_anew() {
+fn a_lost_tool_index_is_rebuilt() {
     let Some(url) = server::shared() else { return };
     let (schema, store, _) = filled(url);
     let repo = RepoName::default();

@@ -102,7 +102,7 @@ fn a_role_beyond_row_level_security_is_refused() {
 }
 
 #[test]
-fn nobody_there_is_unavailable_and_names_no_password() {
+fn a_closed_port_is_unavailable_and_names_no_password() {
     let options = support::options().retry_for(std::time::Duration::ZERO);
     let url = "postgres://me:secret@127.0.0.1:1/agents";
     let error = block_on(open(url, &options)).expect_err("port 1 is closed");
@@ -146,7 +146,7 @@ fn callers_need_no_runtime_of_ours() {
 }
 
 #[test]
-fn a_missing_grant_is_told_as_one() {
+fn a_missing_grant_is_reported_as_one() {
     let Some(url) = server::shared() else { return };
     let schema = server::schema();
     drop(block_on(open(&server::with_schema(url, &schema), &support::options())).expect("made"));

@@ -133,14 +133,14 @@ fn cases(apply: &dyn Fn(Batch) -> StoreResult<Applied>, read: &PostgresStore) {
     let again = Batch { commits: writing.commits, blobs: writing.blobs, ..batch("again") };
     done(apply(Batch { refs: vec![advance("main", Some(one), two)], ..again })).expect("known");
     done(apply(moving(vec![advance("main", Some(two), one)]))).expect("back");
-    let (writing, beside) = append("main", Some(one), "beside");
+    let (writing, fork) = append("main", Some(one), "fork");
     done(apply(writing)).expect("a fork");
     let mut writing = batch("turn");
     let three = push(&mut writing, Some(one), "three").id();
     let four = push(&mut writing, Some(three), "four").id();
-    writing.refs.push(advance("main", Some(beside), four));
+    writing.refs.push(advance("main", Some(fork), four));
     done(apply(writing)).expect("a line that forks off");
-    for head in [beside, two, four] {
+    for head in [fork, two, four] {
         let line = block_on(read.walk_all(&repo(), head)).expect("it is walked");
         assert_eq!(line.last().map(Commit::id), Some(one));
     }
@@ -259,7 +259,7 @@ fn a_store_with_older_functions_is_given_the_newest_where_the_role_may() {
 }
 
 #[test]
-fn a_schema_that_is_made_anew_is_written_to_all_the_same() {
+fn a_schema_that_is_made_again_is_written_to_all_the_same() {
     let Some(url) = server::shared() else { return };
     let schema = server::schema();
     let with_schema = server::with_schema(url, &schema);

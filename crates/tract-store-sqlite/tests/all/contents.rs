@@ -167,7 +167,7 @@ fn a_walk_stops_at_a_derived_row() {
 }
 
 #[test]
-fn a_refused_batch_leaves_no_trace_beside_its_neighbors() {
+fn a_refused_batch_leaves_no_trace_next_to_its_neighbors() {
     let folder = tempfile::tempdir().unwrap();
     let store = create(&folder.path().join("agent.db"));
     let main = branch("main");

@@ -241,7 +241,7 @@ fn a_wrong_hint_costs_nothing_but_time() {
 }
 
 #[test]
-fn repair_builds_the_tool_index_anew() {
+fn repair_rebuilds_the_tool_index() {
     let stored = stored();
     let before = {
         let store = open(&stored.path);

@@ -74,7 +74,7 @@ fn disk_errors_child() {
 
 /// What a child said.
 #[derive(Debug, Default)]
-struct Said {
+struct ChildReport {
     told: Vec<CommitId>,
     asked: Vec<CommitId>,
     errors: Vec<String>,
@@ -82,7 +82,7 @@ struct Said {
     refused: bool,
 }
 
-fn run(library: &Path, folder: &Path, more: &[(&str, String)]) -> Said {
+fn run(library: &Path, folder: &Path, more: &[(&str, String)]) -> ChildReport {
     std::fs::create_dir_all(folder).expect("a folder");
     let output = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "disk_errors::disk_errors_child", "--nocapture", "--test-threads", "1"])
@@ -95,7 +95,7 @@ fn run(library: &Path, folder: &Path, more: &[(&str, String)]) -> Said {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     // An error of the disk is an answer: never a panic, an abort or a signal.
     assert!(output.status.success(), "{more:?}: {text}");
-    let mut said = Said::default();
+    let mut said = ChildReport::default();
     for line in text.lines() {
         match line.split_once(' ') {
             Some(("done", id)) => said.told.push(id.parse().expect("an id")),
@@ -113,7 +113,7 @@ fn run(library: &Path, folder: &Path, more: &[(&str, String)]) -> Said {
 }
 
 /// Opens what is left, on a disk that works again.
-fn judge(folder: &Path, said: &Said, what: &str) {
+fn judge(folder: &Path, said: &ChildReport, what: &str) {
     let path = folder.join("agent.db");
     let store = SqliteStore::open(&path, &SqliteOptions::new().create(true));
     let store = store.unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -140,7 +140,7 @@ fn judge(folder: &Path, said: &Said, what: &str) {
 }
 
 #[test]
-fn the_kth_error_of_the_disk_is_told_and_loses_nothing() {
+fn the_kth_error_of_the_disk_is_reported_and_loses_nothing() {
     if !cfg!(target_os = "linux") {
         println!("left out: errors of the disk under SQLite, which need LD_PRELOAD");
         return;

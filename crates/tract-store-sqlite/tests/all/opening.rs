@@ -163,7 +163,7 @@ fn closing_does_not_wait_for_readers() {
 
 /// SQLite alone would drop acknowledged writes behind a flipped bit of its log in silence.
 #[test]
-fn a_flipped_bit_in_the_log_is_told_once_and_the_log_is_kept() {
+fn a_flipped_bit_in_the_log_is_reported_once_and_the_log_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent.db");
     let killed = folder.path().join("killed");

@@ -89,7 +89,7 @@ fn more_readers_than_connections_read_the_same_line() {
 
 /// Damages one row of a line, and asserts that reading the line names the object.
 #[track_caller]
-fn told(table: &str, column: &str, place: usize, object: impl Fn(&Line) -> ObjectId) {
+fn assert_reported(table: &str, column: &str, place: usize, object: impl Fn(&Line) -> ObjectId) {
     let line = stored();
     damage(&line, table, column, place);
     let error = read(&open(&line.path), &line).unwrap_err();
@@ -98,16 +98,16 @@ fn told(table: &str, column: &str, place: usize, object: impl Fn(&Line) -> Objec
 }
 
 #[test]
-fn a_damaged_commit_is_told_wherever_it_lies() {
+fn a_damaged_commit_is_reported_wherever_it_is() {
     for place in [0, 1, 500, 1_000, 1_871, LONG - 2, LONG - 1] {
-        told("commits", "rec", place, |line| ObjectId::Commit(line.commits[place]));
+        assert_reported("commits", "rec", place, |line| ObjectId::Commit(line.commits[place]));
     }
 }
 
 #[test]
-fn a_damaged_content_is_told_wherever_it_lies() {
+fn a_damaged_content_is_reported_wherever_it_is() {
     for place in [0, 500, 1_000, LONG - 1] {
-        told("blobs", "data", place, |line| ObjectId::Blob(line.contents[place]));
+        assert_reported("blobs", "data", place, |line| ObjectId::Blob(line.contents[place]));
     }
 }
 

@@ -1,4 +1,4 @@
-//! A store that breaks one promise, to see whether anybody notices.
+//! A store that breaks one promise, to see whether the contract notices.
 
 mod answers;
 mod store;

@@ -53,14 +53,14 @@ impl Drop for StateQueue {
 struct HeldStates(Vec<(usize, u64)>);
 
 /// Keeps other turns from the state of one turn, until this is dropped.
-pub(super) struct Holds {
+pub(super) struct StateHolds {
     session: Option<SessionHold>,
     /// A hold is dropped before its queue.
     states: Vec<(TurnHold, StateQueue)>,
 }
 
 /// Another turn that kept a state until this one stopped waiting.
-pub(super) struct Held {
+pub(super) struct StateHolder {
     pub(super) by: String,
     pub(super) name: String,
 }
@@ -91,15 +91,15 @@ impl Turn {
     /// Waits for the session and all other state that is put back when a call fails, as long as
     /// the turn may wait and until it is cancelled. All turns take them in the same order, so that
     /// no two wait for each other.
-    pub(super) async fn hold(&self) -> Result<Holds, Held> {
+    pub(super) async fn hold(&self) -> Result<StateHolds, StateHolder> {
         let by = format!("a turn of {:?}", &*self.evaluation);
         let token = self.context.cancellation();
-        let mut holds = Holds { session: None, states: Vec::new() };
+        let mut holds = StateHolds { session: None, states: Vec::new() };
         if let Some(session) = &self.lent_session {
             let hold = session.hold(by.clone(), self.patience(), token).await;
             holds.session = Some(hold.map_err(|_| {
                 let by = session.held_by().unwrap_or_else(|| "another turn".to_owned());
-                Held { by, name: "session".to_owned() }
+                StateHolder { by, name: "session".to_owned() }
             })?);
         }
         let around = self.context.optional_resource::<HeldStates>();
@@ -112,14 +112,14 @@ impl Turn {
                 continue;
             }
             let entered = queue.enter(by.clone(), self.patience(), token).await;
-            let hold = entered.map_err(|by| Held { by, name: name.to_owned() })?;
+            let hold = entered.map_err(|by| StateHolder { by, name: name.to_owned() })?;
             holds.states.push((hold, state));
         }
         Ok(holds)
     }
 
     /// Returns this turn, lending what it holds to its calls.
-    pub(super) fn within(&self, holds: &Holds) -> Self {
+    pub(super) fn within(&self, holds: &StateHolds) -> Self {
         let mut turn = self.clone();
         if let Some(hold) = &holds.session {
             turn.lent_session = Some(hold.session().clone());

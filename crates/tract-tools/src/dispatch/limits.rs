@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_longest_comes_next_unless_its_tool_is_at_its_limit() {
+    fn the_longest_wait_comes_next_unless_its_tool_is_at_its_limit() {
         let limits = Arc::new(DispatchLimits::new(2).of_tool("slow", 1));
         let mut first = pin!(limits.permit("slow"));
         let mut second = pin!(limits.permit("slow"));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_no_longer_waits_keeps_nobody_waiting() {
+    fn a_wait_that_was_given_up_blocks_no_other() {
         let limits = Arc::new(DispatchLimits::new(0));
         let mut held = pin!(limits.permit("a"));
         let held = poll(&mut held).expect("one may always run");
@@ -241,7 +241,7 @@ mod tests {
         assert!(state.running_of.is_empty());
     }
     #[test]
-    fn nobody_waits_for_ever_and_no_limit_is_passed() {
+    fn no_call_waits_for_ever_and_no_limit_is_passed() {
         use std::sync::atomic::{AtomicUsize, Ordering};
         let limits = Arc::new(DispatchLimits::new(3).of_tool("slow", 1));
         let (now, most, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));

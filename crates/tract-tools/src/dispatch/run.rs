@@ -16,7 +16,7 @@ use super::call::{Bounds, Call, CallOutcome, judge};
 use super::error::{Cause, TurnError};
 use super::group::{Job, Permits, run_all};
 use super::handler;
-use super::hold::Held;
+use super::hold::StateHolder;
 use super::limits::Permit;
 use super::outcome::{DispatchStage, Outcome};
 use super::scope::CallScope;
@@ -116,7 +116,11 @@ impl<'a> Run<'a> {
     }
 
     /// Answers all calls without running any: another turn kept the state that they may change.
-    pub(super) fn none(mut self, calls: Vec<crate::hydrate::Hydrated>, held: &Held) -> Dispatched {
+    pub(super) fn none(
+        mut self,
+        calls: Vec<crate::hydrate::Hydrated>,
+        held: &StateHolder,
+    ) -> Dispatched {
         for (place, hydrated) in calls.into_iter().enumerate() {
             let call = Call::new(hydrated, place, self.turn);
             let verdict = match &self.ended {
@@ -125,7 +129,7 @@ impl<'a> Run<'a> {
                     continue;
                 }
                 None => self.turn_over(&call).unwrap_or_else(|| {
-                    let Held { by, name } = held;
+                    let StateHolder { by, name } = held;
                     let text = format!("not executed: {by} works on the same {name}, try again");
                     CallOutcome::failed(Outcome::NotExecuted, DispatchStage::Turn, text)
                 }),

@@ -144,7 +144,7 @@ fn no_link_leads_out_and_none_is_followed() {
 }
 
 #[test]
-fn a_file_keeps_its_mode_and_nothing_is_left_beside_it() {
+fn a_file_keeps_its_mode_and_nothing_is_left_next_to_it() {
     use std::os::unix::fs::PermissionsExt;
     let directory = tempfile::tempdir().unwrap();
     let script = directory.path().join("run.sh");

@@ -195,13 +195,13 @@ fn moves() -> impl Strategy_<Value = Move> {
 }
 
 /// Its number, title, status and notes.
-type Told = (u32, String, StepStatus, Vec<String>);
+type StepRow = (u32, String, StepStatus, Vec<String>);
 
 /// The plan as its description tells it, without any of the code above: what it is for, whether it
 /// is completed, its steps.
 #[derive(Default)]
 struct Model {
-    plan: Option<(String, bool, Vec<Told>)>,
+    plan: Option<(String, bool, Vec<StepRow>)>,
 }
 
 impl Model {

@@ -86,7 +86,7 @@ fn sections_are_numbered_and_rendered_depth_first() {
 }
 
 #[test]
-fn a_section_is_opened_with_those_it_stands_in() {
+fn a_section_is_opened_with_those_that_contain_it() {
     let bindings = Bindings::new().bind(&desk()).unwrap().open(["long.deep"]);
     let rendered = tree().render(&bindings).unwrap();
     assert!(rendered.text().ends_with("All of it.\n\n### 3.1. Deep (long.deep)\n\nDeeper."));
@@ -191,7 +191,7 @@ fn parameters_are_bound_once_and_have_to_be() {
 }
 
 #[test]
-fn examples_stand_in_their_section() {
+fn examples_are_in_their_section() {
     let example =
         ExampleText::new("by id", &serde_json::json!({"id": "7"}), "a ``` in it").unwrap();
     let prompt = Prompt::builder("tests", "examples")

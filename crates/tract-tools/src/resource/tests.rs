@@ -14,7 +14,7 @@ fn counted(count: &Arc<AtomicUsize>) -> impl Fn(&Scope<'_>) -> Result<Arc<A>, Bo
     move |_| Ok(Arc::new(A(count.fetch_add(1, Ordering::SeqCst))))
 }
 
-fn told<T>(log: &Log, what: &str) -> impl Fn(&T) -> Result<(), BoxError> + use<T> {
+fn closes_into<T>(log: &Log, what: &str) -> impl Fn(&T) -> Result<(), BoxError> + use<T> {
     let (log, what) = (Arc::clone(log), what.to_owned());
     move |_| {
         log.lock().unwrap().push(what.clone());
@@ -50,7 +50,9 @@ fn each_scope_makes_as_often_as_it_says() {
 fn closing_goes_backwards_and_past_what_fails() {
     let log = Log::default();
     let builder = Resources::builder()
-        .bind(Binding::singleton(|_| Ok::<_, BoxError>(Arc::new(A(0)))).close(told(&log, "a")))
+        .bind(
+            Binding::singleton(|_| Ok::<_, BoxError>(Arc::new(A(0)))).close(closes_into(&log, "a")),
+        )
         .bind(
             Binding::singleton(|scope| Ok::<_, ResourceError>(Arc::new(B(scope.get::<A>()?))))
                 .close(|_: &B| Err("it is stuck".into())),
@@ -60,7 +62,7 @@ fn closing_goes_backwards_and_past_what_fails() {
                 scope.get::<B>()?;
                 Ok::<_, ResourceError>(Arc::new(C))
             })
-            .close(told(&log, "c")),
+            .close(closes_into(&log, "c")),
         );
     let resources = Arc::new(builder.build().unwrap());
     let call = CallResources::new(Some(Arc::clone(&resources)));
@@ -77,7 +79,7 @@ fn closing_goes_backwards_and_past_what_fails() {
 }
 
 #[test]
-fn cycles_captives_duplicates_and_failures_are_told() {
+fn cycles_captives_duplicates_and_failures_are_reported() {
     struct D;
     let resources = Resources::builder()
         .bind(Binding::singleton(|scope| {
@@ -113,7 +115,7 @@ fn cycles_captives_duplicates_and_failures_are_told() {
 }
 
 #[test]
-fn a_provider_that_goes_past_its_scope_is_told_and_does_not_hang() {
+fn a_provider_that_goes_past_its_scope_is_reported_and_does_not_hang() {
     let shared: Arc<StdMutex<Option<Arc<Resources>>>> = Arc::default();
     let theirs = Arc::clone(&shared);
     let resources = Resources::builder()

@@ -52,7 +52,7 @@ fn books() -> Session {
 }
 
 #[test]
-fn an_event_nobody_registered_for_is_appended() {
+fn an_event_without_a_reducer_is_appended() {
     let session = Session::new();
     session.publish(&Seen("a".into())).unwrap();
     session.publish(&Seen("b".into())).unwrap();
@@ -62,7 +62,7 @@ fn an_event_nobody_registered_for_is_appended() {
 }
 
 #[test]
-fn an_event_somebody_registered_for_is_not() {
+fn an_event_with_a_reducer_is_not_appended() {
     let session = books();
     session.publish(&booked("rent", Some(5))).unwrap();
     assert!(session.all::<Booked>().unwrap().is_empty());

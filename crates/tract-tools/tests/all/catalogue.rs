@@ -112,7 +112,7 @@ fn what_was_broken_as_text_is_mended_by_the_tolerant_profile_or_given_up_with_a_
 }
 
 #[test]
-fn a_name_that_several_tools_bear_is_told_apart_by_id_only() {
+fn tools_of_one_name_are_distinguished_by_id_only() {
     let registry = registry();
     let names: Vec<&str> = registry.iter().map(|tool| tool.name()).collect();
     let twice: &str =

@@ -140,7 +140,7 @@ impl Repair for Flood {
 }
 
 #[test]
-fn reading_null_as_absent_is_bounded_whatever_schema_and_arguments_are() {
+fn reading_null_as_absent_is_bounded_for_any_schema_and_arguments() {
     let registry = Registry::builder()
         .definition(
             r##"{"name":"f","parameters":{"type":"object","properties":{"x":{"$ref":"#/$defs/x"}},

@@ -60,7 +60,7 @@ impl DynTool for Named {
 }
 
 #[test]
-fn a_definition_that_hints_at_destruction_is_asked_about_whatever_runs_it_says() {
+fn a_definition_that_hints_at_destruction_is_asked_about_in_any_case() {
     let hints =
         r#"{"name":"wipe","annotations":{"destructiveHint":true},"inputSchema":{"type":"object"}}"#;
     for said in [ToolTraits::new(), ToolTraits::new().read_only()] {

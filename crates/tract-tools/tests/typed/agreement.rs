@@ -267,7 +267,7 @@ fn recursive_types() {
 #[test]
 fn flattened_types() {
     agree::<types::Flat>(true);
-    agree::<types::Rest>(true);
+    agree::<types::RestFields>(true);
 }
 
 #[test]

@@ -26,6 +26,6 @@ fn schemas_are_stable_byte_for_byte() {
     check::<Args<types::Tree>>("tree");
     check::<Args<types::Forest>>("forest");
     check::<Args<types::Flat>>("flat");
-    check::<Args<types::Rest>>("rest");
+    check::<Args<types::RestFields>>("rest");
     check::<Args<types::Closed>>("closed");
 }

@@ -140,7 +140,7 @@ pub(crate) struct Flat {
 }
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
-pub(crate) struct Rest {
+pub(crate) struct RestFields {
     pub(crate) query: String,
     #[serde(flatten)]
     pub(crate) rest: BTreeMap<String, u8>,

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_stands_before_the_command() {
+    fn a_label_precedes_the_command() {
         let cases = [
             ("memory=npx -y server", (Some("memory"), "npx -y server")),
             ("npx -y server --name=x", (None, "npx -y server --name=x")),

@@ -100,6 +100,8 @@ impl Queue {
             inner.bytes -= job.bytes;
             group.push(job);
         }
+        // Nothing taken and something left: no place became free, and woken callers would only
+        // wait again.
         let waiting = if group.is_empty() && !inner.jobs.is_empty() {
             Vec::new()
         } else {

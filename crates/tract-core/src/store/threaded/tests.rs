@@ -247,7 +247,7 @@ fn a_panic_of_the_store_is_answered_and_ends_writing() {
 }
 
 #[test]
-fn a_full_queue_makes_callers_wait_and_loses_nobody() {
+fn a_full_queue_makes_callers_wait_and_loses_none() {
     let (gate, entered, leave) = gate();
     let store = Arc::new(ThreadedStore::new(gate, WriteMode::Thread));
     let first = apply(&store);
@@ -317,7 +317,7 @@ fn in_queue<F: Future + Unpin>(writes: impl IntoIterator<Item = F>) -> Vec<F> {
 }
 
 /// Sends five writes while a store that accepts joiners writes the first; returns all six answers.
-fn told_with_joiners(what: &str) -> (Vec<StoreResult<Applied>>, Arc<ThreadedStore<Gate>>) {
+fn answers_with_joiners(what: &str) -> (Vec<StoreResult<Applied>>, Arc<ThreadedStore<Gate>>) {
     let (mut gate, entered, leave) = gate();
     gate.joined = Some(Mutex::default());
     let store = Arc::new(ThreadedStore::new(gate, WriteMode::Thread));
@@ -333,8 +333,8 @@ fn told_with_joiners(what: &str) -> (Vec<StoreResult<Applied>>, Arc<ThreadedStor
 }
 
 #[test]
-fn those_who_come_while_a_group_is_written_join_it() {
-    let (told, store) = told_with_joiners("test");
+fn writes_during_a_group_commit_join_it() {
+    let (told, store) = answers_with_joiners("test");
     let lost = |answer: &StoreResult<Applied>| matches!(answer, Ok(Applied::Conflict(_)));
     assert_eq!(
         told.iter().map(lost).collect::<Vec<_>>(),
@@ -348,7 +348,7 @@ fn those_who_come_while_a_group_is_written_join_it() {
 #[test]
 fn those_who_joined_share_what_becomes_of_a_group() {
     for (what, expected) in [("fail", "no flush"), ("panic", "the store panicked while it wrote")] {
-        let (told, _) = told_with_joiners(what);
+        let (told, _) = answers_with_joiners(what);
         assert_eq!(told.len(), 6);
         let told: Vec<_> = told.into_iter().map(Result::unwrap_err).collect();
         assert!(told.iter().all(|error| error.kind == StoreErrorKind::Unknown), "{told:?}");

@@ -15,7 +15,7 @@ use tract_run::OnResume;
 use self::server::{KEY, Server};
 use self::wire::Wire;
 use crate::recorded::kills::{Draws, points};
-use crate::recorded::points::{Death, Life};
+use crate::recorded::points::{Death, ProcessLife};
 use crate::recorded::recording::{airline, check};
 use crate::recorded::simulated::{Setting, Tools};
 use crate::support::{memory, messages, repo_on};
@@ -89,7 +89,7 @@ fn killed_at_random_points_they_still_run_over_both_wires() {
             (setting.tools, setting.on_resume) = (Tools::Idempotent, OnResume::Run);
             let most = points(recording, Tools::Idempotent).len();
             loop {
-                let life = Life::new(Some(draws.below(most)), Death::Stopped);
+                let life = ProcessLife::new(Some(draws.below(most)), Death::Stopped);
                 match setting.live(&life).await {
                     Some(done) => break done.unwrap(),
                     None => kills += 1,
@@ -113,7 +113,7 @@ fn a_wrong_request_is_refused() {
             // The conversation of one recording, sent to the server as that of another.
             let model = client(wire, &server.url(1, wire), false);
             let setting = Setting::new(memory(), model, &recordings[0]);
-            let life = Life::new(None, Death::Stopped);
+            let life = ProcessLife::new(None, Death::Stopped);
             let error = setting.live(&life).await.unwrap().unwrap_err();
             assert_eq!(error.code(), "invalid_request", "{error}");
             let wrong = server.wrong();

@@ -15,7 +15,7 @@ use super::server::Server;
 use super::wire::Wire;
 use super::{client, run};
 use crate::recorded::kills::{Draws, Lost, check_but, check_effects, points};
-use crate::recorded::points::{Death, Life};
+use crate::recorded::points::{Death, ProcessLife};
 use crate::recorded::recording::{Recording, airline, check, scale};
 use crate::recorded::simulated::{Model, Setting, Tools, World};
 use crate::support::{messages, repo_on};
@@ -139,7 +139,7 @@ fn a_life_in_a_process_of_its_own() {
     }
     let at = said["at"].as_u64().map(|at| usize::try_from(at).unwrap());
     run(async {
-        let life = Life::new(at, Death::Aborts);
+        let life = ProcessLife::new(at, Death::Aborts);
         setting.live(&life).await.unwrap().unwrap();
         setting.store.close().await.unwrap();
     });
@@ -151,7 +151,7 @@ async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
 }
 
 #[test]
-fn processes_that_abort_at_random_points_are_gone_on_with() {
+fn processes_that_abort_at_random_points_are_continued() {
     run(async {
         let recordings = airline(if scale() > 0 { 50 } else { 8 });
         let server = Server::start(recordings.clone(), false).await;

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::wire::{Request, Wire};
-use crate::recorded::recording::{Recording, Said, canonical};
+use crate::recorded::recording::{RecordedMessage, Recording, canonical};
 use crate::recorded::simulated::AT_ITS_END;
 
 pub(super) const KEY: &str = "sk-test-0123456789abcdef";
@@ -103,7 +103,7 @@ impl State {
             let answer = self.answer(&head, &read[head_end..head_end + length]);
             read.drain(..head_end + length);
             let mut written = format!(
-                "HTTP/1.1 {} Said\r\ncontent-type: {}\r\ntransfer-encoding: chunked\r\n\r\n",
+                "HTTP/1.1 {} Recorded\r\ncontent-type: {}\r\ntransfer-encoding: chunked\r\n\r\n",
                 answer.status, answer.content_type
             );
             for chunk in &answer.chunks {
@@ -224,7 +224,11 @@ const LOST: [&str; 2] = ["interrupted, outcome unknown: ", "not executed: "];
 
 /// Whether a request holds the conversation so far, and nothing else. An id that the recording has
 /// used before may be another on the wire, as providers want it, in call and result alike.
-fn is_so_far(found: &[Said], recorded: &[Said], some_lost: bool) -> Result<(), String> {
+fn is_so_far(
+    found: &[RecordedMessage],
+    recorded: &[RecordedMessage],
+    some_lost: bool,
+) -> Result<(), String> {
     let mut on_wire: HashMap<&str, &str> = HashMap::new();
     for (place, wanted) in recorded.iter().enumerate() {
         let wrong = |what: &str, found: &dyn std::fmt::Debug| {

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::recorded::recording::{Called, Said};
+use crate::recorded::recording::{Called, RecordedMessage};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wire {
@@ -13,7 +13,7 @@ pub(crate) enum Wire {
 
 /// What a request says.
 pub(super) struct Request {
-    pub(super) said: Vec<Said>,
+    pub(super) said: Vec<RecordedMessage>,
     /// Name and schema of each tool.
     pub(super) tools: Vec<(String, Value)>,
     pub(super) streams: bool,
@@ -73,7 +73,7 @@ impl Wire {
             Self::OpenAi => {
                 for message in &messages {
                     // A list of texts is one text.
-                    let mut read = Said::of_chat(message);
+                    let mut read = RecordedMessage::of_chat(message);
                     read.text = texts(&message["content"])?;
                     said.push(read);
                 }
@@ -108,7 +108,7 @@ impl Wire {
     }
 
     /// An answer that comes whole.
-    pub(super) fn whole(self, said: &Said) -> String {
+    pub(super) fn whole(self, said: &RecordedMessage) -> String {
         match self {
             Self::OpenAi => {
                 let calls: Vec<Value> = said.calls.iter().map(chat_call).collect();
@@ -144,7 +144,7 @@ impl Wire {
     }
 
     /// An answer that comes in events.
-    pub(super) fn events(self, said: &Said) -> Vec<String> {
+    pub(super) fn events(self, said: &RecordedMessage) -> Vec<String> {
         match self {
             Self::OpenAi => self.chunks(said),
             Self::Anthropic => self.block_events(said),
@@ -159,7 +159,7 @@ impl Wire {
         }
     }
 
-    fn reason(self, said: &Said) -> &'static str {
+    fn reason(self, said: &RecordedMessage) -> &'static str {
         match (self, said.calls.is_empty()) {
             (Self::OpenAi, true) => "stop",
             (Self::OpenAi, false) => "tool_calls",
@@ -168,7 +168,7 @@ impl Wire {
         }
     }
 
-    fn chunks(self, said: &Said) -> Vec<String> {
+    fn chunks(self, said: &RecordedMessage) -> Vec<String> {
         let chunk = |delta: Value, reason: Option<&str>| {
             let choice = json!({"index": 0, "delta": delta, "finish_reason": reason});
             let chunk = json!({
@@ -194,7 +194,7 @@ impl Wire {
         events
     }
 
-    fn block_events(self, said: &Said) -> Vec<String> {
+    fn block_events(self, said: &RecordedMessage) -> Vec<String> {
         let event = |data: &Value| {
             format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap_or_default())
         };
@@ -238,18 +238,18 @@ impl Wire {
     }
 }
 
-fn one(role: &str, text: String) -> Said {
-    Said { role: role.to_owned(), text, calls: Vec::new(), answers: None }
+fn one(role: &str, text: String) -> RecordedMessage {
+    RecordedMessage { role: role.to_owned(), text, calls: Vec::new(), answers: None }
 }
 
 /// The blocks of one of Anthropic's messages as what was said: results apart, all else together.
-fn blocks(role: &str, content: &Value) -> Result<Vec<Said>, String> {
+fn blocks(role: &str, content: &Value) -> Result<Vec<RecordedMessage>, String> {
     let Value::Array(blocks) = content else { return Ok(vec![one(role, texts(content)?)]) };
-    let mut said: Vec<Said> = Vec::new();
+    let mut said: Vec<RecordedMessage> = Vec::new();
     for block in blocks {
         if (role, block["type"].as_str()) == ("user", Some("tool_result")) {
             let answers = Some((text(&block["tool_use_id"]), None));
-            said.push(Said { answers, ..one("tool", texts(&block["content"])?) });
+            said.push(RecordedMessage { answers, ..one("tool", texts(&block["content"])?) });
             continue;
         }
         if said.last().is_none_or(|last| last.role != role) {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tract_core::{Message, block_on};
 use tract_run::OnResume;
 
-use super::points::{Death, Life, Point};
-use super::recording::{Recording, Said, airline, check, scale};
+use super::points::{Death, Point, ProcessLife};
+use super::recording::{RecordedMessage, Recording, airline, check, scale};
 use super::simulated::{Model, Setting, Tools, World, looks};
 use crate::support::{memory, messages, repo_on};
 
@@ -91,7 +91,7 @@ pub(crate) fn check_but(recording: &Recording, messages: &[Message], lost: Lost)
     };
     let place = recording.until(reply - 1).len() + 1;
     for (at, (found, wanted)) in messages.iter().zip(&recording.said).enumerate() {
-        let said = Said::of_message(found);
+        let said = RecordedMessage::of_message(found);
         let id = &recording.id;
         if at == place {
             assert!(said.text.starts_with(text), "{id} message {}: {}", at + 1, said.text);
@@ -106,7 +106,7 @@ pub(crate) fn check_but(recording: &Recording, messages: &[Message], lost: Lost)
 /// Kills a first life at a point, lets a second one go to its end, and looks at what is there.
 async fn killed_at(recording: &Arc<Recording>, tools: Tools, at: usize, points: &[(Point, Lost)]) {
     let setting = setting(recording, tools);
-    let life = Life::new(Some(at), Death::Stopped);
+    let life = ProcessLife::new(Some(at), Death::Stopped);
     assert!(setting.live(&life).await.is_none(), "{} ends at point {at}", recording.id);
     assert_eq!(life.reached(), names(&points[..=at]), "{}", recording.id);
     setting.live_on().await;
@@ -214,7 +214,7 @@ fn killed_again_and_again_they_still_come_to_what_was_recorded() {
             let setting = setting(recording, Tools::Idempotent);
             let most = points(recording, Tools::Idempotent).len();
             loop {
-                let life = Life::new(Some(draws.below(most)), Death::Stopped);
+                let life = ProcessLife::new(Some(draws.below(most)), Death::Stopped);
                 match setting.live(&life).await {
                     Some(done) => break done.unwrap(),
                     None => kills += 1,

@@ -38,7 +38,7 @@ pub(crate) enum Death {
 
 /// One life: it ends at a point, counted from 0 over all kinds, or continues to its end.
 #[derive(Debug)]
-pub(crate) struct Life {
+pub(crate) struct ProcessLife {
     at: Option<usize>,
     death: Death,
     reached: Mutex<Vec<Point>>,
@@ -46,7 +46,7 @@ pub(crate) struct Life {
     asked: AtomicUsize,
 }
 
-impl Life {
+impl ProcessLife {
     pub(crate) fn new(at: Option<usize>, death: Death) -> Arc<Self> {
         Arc::new(Self {
             at,
@@ -103,7 +103,7 @@ impl Life {
 }
 
 /// Polls work until it is done, or its life has ended: then it is dropped where it is.
-pub(crate) async fn lived<F: Future>(life: &Life, work: F) -> Option<F::Output> {
+pub(crate) async fn lived<F: Future>(life: &ProcessLife, work: F) -> Option<F::Output> {
     let mut work = std::pin::pin!(work);
     std::future::poll_fn(|task| match work.as_mut().poll(task) {
         std::task::Poll::Ready(done) => std::task::Poll::Ready(Some(done)),
@@ -114,7 +114,7 @@ pub(crate) async fn lived<F: Future>(life: &Life, work: F) -> Option<F::Output> 
 }
 
 /// A point before and one after each write. What only reads is between points.
-pub(crate) struct AtWrites(pub(crate) Arc<Life>);
+pub(crate) struct AtWrites(pub(crate) Arc<ProcessLife>);
 
 #[async_trait]
 impl Watch for AtWrites {

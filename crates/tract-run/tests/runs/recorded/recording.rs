@@ -9,7 +9,7 @@ use tract_testkit::data::{RecordedConversation, recorded};
 
 /// One message: role, text, calls or the call answered.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Said {
+pub(crate) struct RecordedMessage {
     pub(crate) role: String,
     /// Null, absent and empty are one.
     pub(crate) text: String,
@@ -29,7 +29,7 @@ pub(crate) fn canonical(text: &str) -> String {
     JsonText::new(text).map_or_else(|_| text.to_owned(), |json| json.to_string())
 }
 
-impl Said {
+impl RecordedMessage {
     /// Reads a message in the form of OpenAI's Chat.
     pub(crate) fn of_chat(message: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -87,7 +87,7 @@ impl Said {
 /// A recorded conversation.
 pub(crate) struct Recording {
     pub(crate) id: String,
-    pub(crate) said: Vec<Said>,
+    pub(crate) said: Vec<RecordedMessage>,
     /// The tools' schemas, as they were recorded.
     pub(crate) tools: Vec<String>,
     pub(crate) conversation: RecordedConversation,
@@ -97,7 +97,7 @@ impl Recording {
     pub(crate) fn of(conversation: RecordedConversation) -> Self {
         let said = conversation.messages.iter().map(|message| {
             let message: Value = serde_json::from_str(message).unwrap();
-            Said::of_chat(&message)
+            RecordedMessage::of_chat(&message)
         });
         let said = said.collect();
         let (id, tools) = (conversation.id.clone(), conversation.tools.clone());
@@ -105,7 +105,7 @@ impl Recording {
     }
 
     /// What the model says when it has said that much.
-    pub(crate) fn reply(&self, before: usize) -> Option<&Said> {
+    pub(crate) fn reply(&self, before: usize) -> Option<&RecordedMessage> {
         self.said.iter().filter(|said| said.role == "assistant").nth(before)
     }
 
@@ -115,17 +115,18 @@ impl Recording {
     }
 
     /// What comes before the model speaks again, when it has spoken that often.
-    pub(crate) fn until(&self, spoken: usize) -> &[Said] {
+    pub(crate) fn until(&self, spoken: usize) -> &[RecordedMessage] {
         let mut speaks = self.said.iter().enumerate().filter(|(_, said)| said.role == "assistant");
         let end = speaks.nth(spoken).map_or(self.said.len(), |(place, _)| place);
         &self.said[..end]
     }
 
     /// The result of a call of the n-th reply, from 1; ids are used again in later ones.
-    pub(crate) fn result(&self, reply: usize, call_id: &str) -> Option<&Said> {
+    pub(crate) fn result(&self, reply: usize, call_id: &str) -> Option<&RecordedMessage> {
         let from = self.until(reply.checked_sub(1)?).len() + 1;
         let results = self.said[from..].iter().take_while(|said| said.role == "tool");
-        let answers = |said: &&Said| said.answers.as_ref().is_some_and(|(id, _)| id == call_id);
+        let answers =
+            |said: &&RecordedMessage| said.answers.as_ref().is_some_and(|(id, _)| id == call_id);
         results.into_iter().find(answers)
     }
 
@@ -193,7 +194,7 @@ pub(crate) fn airline(most: usize) -> Vec<Arc<Recording>> {
 
 pub(crate) fn check(recording: &Recording, messages: &[Message]) {
     for (place, wanted) in recording.said.iter().enumerate() {
-        let found = messages.get(place).map(Said::of_message);
+        let found = messages.get(place).map(RecordedMessage::of_message);
         assert!(
             found.as_ref().is_some_and(|found| found.says(wanted)),
             "{} message {}: expected {wanted:?}, found {found:?}",

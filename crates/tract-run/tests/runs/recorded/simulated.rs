@@ -15,7 +15,7 @@ use tract_testkit::WatchedStore;
 use tract_tools::dispatch::CallContext;
 use tract_tools::{NoSchema, Registry};
 
-use super::points::{AtWrites, Death, Life, Point};
+use super::points::{AtWrites, Death, Point, ProcessLife};
 use super::recording::Recording;
 use crate::support::{main_branch, messages, repo_on};
 
@@ -44,7 +44,7 @@ fn spoken(request: &ModelRequest) -> usize {
 /// A model with a point before, one within and one after each answer.
 struct Heard {
     model: Arc<dyn ChatModel>,
-    life: Arc<Life>,
+    life: Arc<ProcessLife>,
 }
 
 #[async_trait]
@@ -134,7 +134,7 @@ struct Simulated {
     tools: Tools,
     recording: Arc<Recording>,
     world: Arc<World>,
-    life: Arc<Life>,
+    life: Arc<ProcessLife>,
 }
 
 #[async_trait]
@@ -197,7 +197,7 @@ impl Setting {
         }
     }
 
-    fn registry(&self, life: &Arc<Life>) -> Registry {
+    fn registry(&self, life: &Arc<ProcessLife>) -> Registry {
         let simulated = |name: &str| -> Arc<dyn DynTool> {
             Arc::new(Simulated {
                 name: name.to_owned(),
@@ -225,7 +225,7 @@ impl Setting {
     }
 
     /// An agent as a fresh process has it.
-    pub(crate) async fn agent(&self, life: &Arc<Life>) -> Agent {
+    pub(crate) async fn agent(&self, life: &Arc<ProcessLife>) -> Agent {
         let (store, life) = (Arc::clone(&self.store), Arc::clone(life));
         // What is made once is no part of a life.
         repo_on(&store).await;
@@ -237,21 +237,21 @@ impl Setting {
     }
 
     /// One life, from the branch as it is. Nothing when it was killed.
-    pub(crate) async fn live(&self, life: &Arc<Life>) -> Option<Result<(), RunError>> {
+    pub(crate) async fn live(&self, life: &Arc<ProcessLife>) -> Option<Result<(), RunError>> {
         let agent = self.agent(life).await;
         super::points::lived(life, drive(&agent, &self.recording, life)).await
     }
 
     /// One life to the end.
-    pub(crate) async fn live_on(&self) -> Arc<Life> {
-        let life = Life::new(None, Death::Stopped);
+    pub(crate) async fn live_on(&self) -> Arc<ProcessLife> {
+        let life = ProcessLife::new(None, Death::Stopped);
         self.live(&life).await.expect("it is not killed").unwrap();
         life
     }
 }
 
 /// Says what persons said, where it is not on the branch yet, and lets the agent run in between.
-async fn drive(agent: &Agent, recording: &Recording, life: &Life) -> Result<(), RunError> {
+async fn drive(agent: &Agent, recording: &Recording, life: &ProcessLife) -> Result<(), RunError> {
     let persons = |role: &str| matches!(role, "user" | "system");
     let there = messages(agent.repo()).await;
     let count = |wanted: &dyn Fn(&str) -> bool| {

@@ -21,7 +21,7 @@ use tract_tools::{Call, Dispatcher, Registry};
 use super::support::{Act, Host, TestSession, call, outcomes};
 
 #[test]
-fn the_first_denial_wins_whoever_else_denies() {
+fn the_first_denial_wins_over_later_ones() {
     let host = Host::new();
     let session = Arc::new(TestSession::new(&host));
     let no = |why: &'static str| move |_: &PolicyRequest<'_>| Decision::deny(why);
@@ -67,7 +67,7 @@ fn a_sequence_is_kept_over_turns_and_when_a_conversation_is_taken_up_again() {
 }
 
 #[test]
-fn a_file_is_read_before_it_is_written_by_whatever_spelling() {
+fn a_file_is_read_before_it_is_written_in_any_spelling() {
     let host = Host::new();
     let session = Arc::new(TestSession::new(&host));
     let registry = tract_tools::fs::add_fs_tools(Registry::builder()).build().unwrap();
@@ -217,14 +217,14 @@ fn hooks_decide(hooks: impl FnOnce(Hook) -> Hooks) {
 
 /// Keeps what was written, and knows answers.
 #[derive(Default)]
-struct Kept {
+struct MemoryJournal {
     writes: Mutex<Vec<String>>,
     answers: Mutex<HashMap<CallKey, Recorded>>,
     asked: Mutex<usize>,
 }
 
 #[async_trait]
-impl Journal for Kept {
+impl Journal for MemoryJournal {
     async fn start(&self, call: &CallStart) -> Result<Start, BoxError> {
         self.writes.lock().unwrap().push(call.call_id.clone());
         Ok(Start::Begin)
@@ -240,7 +240,7 @@ impl Journal for Kept {
 fn starts_are_written_once_a_call_and_only_of_calls_with_an_effect() {
     let host = Host::new();
     let session = Arc::new(TestSession::new(&host));
-    let journal = Arc::new(Kept::default());
+    let journal = Arc::new(MemoryJournal::default());
     let turn = host.turn(&session).journal(journal.clone());
     let calls = vec![
         call("c1", "look", &Act::Ok),
@@ -263,7 +263,7 @@ fn starts_are_written_once_a_call_and_only_of_calls_with_an_effect() {
 fn a_replay_gives_the_recorded_answer_and_repeats_no_effect() {
     let host = Host::new();
     let session = Arc::new(TestSession::new(&host));
-    let journal = Arc::new(Kept::default());
+    let journal = Arc::new(MemoryJournal::default());
     let turn = host.turn(&session).journal(journal.clone());
     let calls = vec![call("c1", "act", &Act::Ok), call("c2", "put", &Act::Other)];
     let first = block_on(host.dispatcher().run(calls.clone(), &turn));

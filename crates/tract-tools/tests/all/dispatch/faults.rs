@@ -161,7 +161,7 @@ fn every_stage_and_every_fault_leave_the_state_before_and_one_failed_answer() {
 }
 
 #[test]
-fn the_same_faults_of_a_call_beside_others_fail_it_alone() {
+fn the_same_faults_of_a_parallel_call_fail_it_alone() {
     for fault in [Fault::Error, Fault::Panic] {
         for stage in [Stage::Handler, Stage::Note, Stage::Invoked, Stage::CleanUp, Stage::Provider]
         {

@@ -143,7 +143,7 @@ fn waiting(context: ToolContext, then: impl Fn()) -> (Dispatched, usize) {
 }
 
 #[test]
-fn whoever_waits_is_cancelled_and_runs_out_of_time_like_anybody() {
+fn waiting_ends_by_cancellation_and_by_deadline() {
     let token = CancellationToken::new();
     let context = ToolContext::new("").with_cancellation(token.clone());
     let (done, ran) = waiting(context, || token.cancel());

@@ -1,7 +1,7 @@
 //! Dispatch: the table of failures, faults at every stage, order, and what policies and people say.
 
 // How calls that run in parallel answer: as if they had run one after the other.
-mod beside;
+mod parallel;
 // Policies, approvals, hooks, journals, budgets, retries.
 mod deciding;
 // Each stage × each way to break.

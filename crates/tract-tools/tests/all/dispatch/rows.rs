@@ -174,7 +174,7 @@ fn a_tool_that_is_not_available_now_or_runs_nowhere_is_answered() {
 }
 
 #[test]
-fn a_tools_own_time_is_a_failed_result_and_the_turn_goes_on() {
+fn a_tools_own_time_is_a_failed_result_and_the_turn_continues() {
     let text = "tool \"hurry\" did not answer within 2ms\nnote: ask for less in one call";
     let turn = row("hurry", &Act::Hang, Outcome::TimedOut, text);
     assert!(turn.ended.is_none());
@@ -233,7 +233,7 @@ fn cancelling_ends_the_turn_whether_the_tool_listens_or_not() {
 }
 
 #[test]
-fn a_turn_that_nobody_waits_for_any_more_is_undone() {
+fn a_turn_whose_future_is_dropped_is_undone() {
     let host = Host::new();
     let session = Arc::new(TestSession::new(&host));
     let (dispatcher, turn) = (host.dispatcher(), host.turn(&session));

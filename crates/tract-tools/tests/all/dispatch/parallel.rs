@@ -48,7 +48,7 @@ impl DynTool for Gauge {
 }
 
 #[test]
-fn only_read_only_calls_run_beside_each_other_within_limits_and_answers_keep_their_order() {
+fn only_read_only_calls_run_in_parallel_within_limits_and_answers_keep_their_order() {
     let cases: [(bool, usize, usize, usize); 5] =
         [(true, 8, 8, 6), (true, 8, 2, 4), (true, 3, 8, 3), (true, 1, 8, 1), (false, 8, 8, 1)];
     for (read_only, all, of_one, expected) in cases {
@@ -128,7 +128,7 @@ fn a_hint_of_a_foreign_definition_only_restricts() {
 }
 
 #[test]
-fn a_call_whose_policy_waits_for_one_beside_it_is_judged_after_it() {
+fn a_call_whose_policy_waits_for_its_neighbor_is_judged_after_it() {
     let host = Host::new();
     let session = Arc::new(TestSession::new(&host));
     let reads = ToolTraits::new().read_only();
