@@ -49,7 +49,7 @@ impl Error {
     pub fn notes(&self) -> Vec<String> {
         match self {
             Self::Engine(error) => error.notes(),
-            Self::KeptMoving => vec!["run it again when nobody else writes".to_owned()],
+            Self::KeptMoving => vec!["run it again while no other process writes".to_owned()],
         }
     }
 }

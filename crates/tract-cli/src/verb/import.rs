@@ -226,7 +226,7 @@ fn database(path: &Path) -> Outcome<python::Database> {
     })
 }
 
-/// What is told of a branch.
+/// What is reported of a branch.
 struct ImportReport<'a> {
     line: usize,
     id: &'a str,
@@ -364,7 +364,7 @@ impl ImportRun<'_, '_> {
         Ok(())
     }
 
-    /// Reports conversations that are durable by now.
+    /// Reports conversations that are durable.
     fn report(&mut self, done: &[Imported]) -> Outcome<()> {
         for (imported, waited) in done.iter().zip(self.waiting.drain(..done.len())) {
             let total = &mut self.total;

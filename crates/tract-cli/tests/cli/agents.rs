@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::chat::{KEY, Server, event, run};
-use crate::support::Place;
+use crate::support::Workspace;
 
 /// A streamed reply that asks for one call.
 pub(crate) fn calls(id: &str, name: &str, arguments: &Value) -> String {
@@ -21,7 +21,7 @@ pub(crate) fn says(text: &str) -> String {
 
 #[test]
 fn a_run_works_pauses_continues_and_replays() {
-    let place = Place::new();
+    let place = Workspace::new();
     std::fs::create_dir(place.path("desk")).expect("a folder");
     place.write("desk/notes.txt", "buy milk\n");
     let answers = vec![
@@ -80,7 +80,7 @@ fn a_run_works_pauses_continues_and_replays() {
 
 #[test]
 fn a_wrong_command_line_asks_no_model() {
-    let place = Place::new();
+    let place = Workspace::new();
     let ran = run(&place, &["run", "x", "--model", "openai/some", "--fs", "nowhere"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.stderr.contains("nowhere"), "{ran:?}");
@@ -105,7 +105,7 @@ done
 
 #[test]
 fn the_commands_that_a_waiting_run_prints_work_as_typed() {
-    let place = Place::new();
+    let place = Workspace::new();
     std::fs::create_dir(place.path("my desk")).expect("a folder");
     place.write("my desk/notes.txt", "buy milk\n");
     let answers = vec![
@@ -154,8 +154,8 @@ fn the_commands_that_a_waiting_run_prints_work_as_typed() {
 /// A place with a payment of the server that waits, under the label `bank`; and the model's server
 /// with so many more words to say.
 #[cfg(all(unix, feature = "mcp"))]
-fn payment_waits(script: &str, words: usize) -> (Place, Server, String) {
-    let place = Place::new();
+fn payment_waits(script: &str, words: usize) -> (Workspace, Server, String) {
+    let place = Workspace::new();
     place.write("server.sh", script);
     let tool = r#"{"name":"pay","description":"Pays.","inputSchema":{"type":"object"},"annotations":{"destructiveHint":true}}"#;
     place.write("tool.json", tool);
@@ -170,7 +170,7 @@ fn payment_waits(script: &str, words: usize) -> (Place, Server, String) {
 }
 
 #[cfg(all(unix, feature = "mcp"))]
-fn pays(place: &Place, server: &Server, more: &[&str]) -> std::process::Command {
+fn pays(place: &Workspace, server: &Server, more: &[&str]) -> std::process::Command {
     let with = ["--model", "openai/some", "--base-url", &server.url, "--plan", "none"];
     let mut command =
         place.command(&[&["run"], more, &with[..], &["--mcp", "bank=sh server.sh"]].concat());
@@ -180,7 +180,7 @@ fn pays(place: &Place, server: &Server, more: &[&str]) -> std::process::Command 
 }
 
 #[cfg(all(unix, feature = "mcp"))]
-fn lines(place: &Place, name: &str) -> usize {
+fn lines(place: &Workspace, name: &str) -> usize {
     std::fs::read_to_string(place.path(name)).unwrap_or_default().lines().count()
 }
 
@@ -240,7 +240,7 @@ fn a_process_killed_while_a_silent_tool_runs_is_known_to_have_ended() {
 #[cfg(all(unix, feature = "mcp"))]
 #[test]
 fn a_run_checks_a_servers_tools_against_approvals_by_default() {
-    let place = Place::new();
+    let place = Workspace::new();
     place.write("server.sh", MCP_SERVER);
     let definition = r#"{"name":"echo","description":"Says it.","inputSchema":{"type":"object"}}"#;
     place.write("tool.json", definition);
@@ -275,7 +275,7 @@ fn a_run_checks_a_servers_tools_against_approvals_by_default() {
 #[cfg(all(unix, feature = "mcp"))]
 #[test]
 fn a_servers_tools_are_kept_back_until_the_model_has_found_them() {
-    let place = Place::new();
+    let place = Workspace::new();
     place.write("server.sh", MCP_SERVER);
     let tool =
         r#"{"name":"echo","description":"Says a word again.","inputSchema":{"type":"object"}}"#;
@@ -312,7 +312,7 @@ fn whole(text: &str) -> String {
 
 #[test]
 fn a_run_summarizes_results_by_its_own_model() {
-    let place = Place::new();
+    let place = Workspace::new();
     std::fs::create_dir(place.path("desk")).expect("a folder");
     place.write("desk/notes.txt", "buy milk, and then a very long list of other things to buy\n");
     place.ok(&["summarization", "--tool", "fs_read=keep what to buy"]);
@@ -346,7 +346,7 @@ fn a_run_summarizes_results_by_its_own_model() {
 
 #[test]
 fn a_reply_that_was_cut_off_is_no_success() {
-    let place = Place::new();
+    let place = Workspace::new();
     let cut = event(&json!({"role": "assistant", "content": "half of"}).to_string(), "null")
         + &event("{}", "\"length\"")
         + "data: [DONE]\n\n";

@@ -1,8 +1,8 @@
-use crate::support::Place;
+use crate::support::Workspace;
 
 #[test]
 fn figures_are_next_to_the_floor_and_nothing_is_left() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     for (store, floor) in [("sqlite:agent.db", true), ("redb:agent.redb", true), ("memory:", false)]
     {
         let lines = place.json(&["--store", store, "bench", "--messages", "40", "--json"]);

@@ -1,4 +1,4 @@
-use crate::support::Place;
+use crate::support::Workspace;
 
 /// Branches of several ages, and a tag.
 const STREAM: &str = r#"
@@ -13,14 +13,14 @@ const STREAM: &str = r#"
 {"op":"checkout","name":"main"}
 "#;
 
-fn names(place: &Place, arguments: &[&str]) -> Vec<String> {
+fn names(place: &Workspace, arguments: &[&str]) -> Vec<String> {
     let lines = place.json(&[&["branch", "--json"], arguments].concat());
     lines.iter().map(|line| line["branch"].as_str().expect("a name").to_owned()).collect()
 }
 
 #[test]
 fn branches_are_listed_by_pattern_and_by_date() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     assert_eq!(names(&place, &[]), ["main", "tau-1", "tau-2"]);
     assert_eq!(names(&place, &["--list", "tau-*"]), ["tau-1", "tau-2"]);
     assert_eq!(names(&place, &["--list", "main", "*-2"]), ["main", "tau-2"]);
@@ -30,7 +30,7 @@ fn branches_are_listed_by_pattern_and_by_date() {
 
 #[test]
 fn a_list_of_branches_stays_within_the_width() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     let long = "a-branch-with-a-name-that-takes-more-than-half-of-the-columns-of-a-terminal";
     place.ok(&["branch", long]);
     for columns in ["60", "80", "100", "140"] {
@@ -49,7 +49,7 @@ fn a_list_of_branches_stays_within_the_width() {
 
 #[test]
 fn a_branch_is_renamed_with_its_head_and_its_checkout() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     let head = place.id("main");
     place.ok(&["branch", "-m", "trunk"]);
     assert_eq!(names(&place, &[]), ["tau-1", "tau-2", "trunk"]);
@@ -67,7 +67,7 @@ fn a_branch_is_renamed_with_its_head_and_its_checkout() {
     assert_eq!(place.ok(&["log", "--oneline"]).lines().count(), 2);
     place.is_clean();
     // The branch of a new repository is renamed before its first commit.
-    let fresh = Place::new();
+    let fresh = Workspace::new();
     fresh.ok(&["branch", "-m", "trunk"]);
     fresh.ok(&["commit", "user", "Hello"]);
     assert_eq!(names(&fresh, &[]), ["trunk"]);
@@ -75,7 +75,7 @@ fn a_branch_is_renamed_with_its_head_and_its_checkout() {
 
 #[test]
 fn several_branches_are_deleted_together_or_not_at_all() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     place.refused(&["branch", "--delete", "tau-1", "nowhere"], 1, "unknown_branch", "nowhere");
     place.refused(&["branch", "--delete", "tau-1", "main"], 1, "checked_out", "main");
     assert_eq!(names(&place, &[]), ["main", "tau-1", "tau-2"]);
@@ -91,7 +91,7 @@ fn several_branches_are_deleted_together_or_not_at_all() {
 
 #[test]
 fn tags_are_deleted() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     place.ok(&["tag", "second", "tau-1"]);
     place.refused(
         &["tag", "--delete", "first", "first"],
@@ -108,7 +108,7 @@ fn tags_are_deleted() {
 
 #[test]
 fn checkout_goes_back_makes_branches_and_hints() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     let on = || place.json(&["status", "--json"])[0]["branch"].as_str().unwrap().to_owned();
     place.ok(&["checkout", "tau-2"]);
     place.ok(&["checkout", "tau-1"]);
@@ -128,12 +128,12 @@ fn checkout_goes_back_makes_branches_and_hints() {
     place.refused(&["checkout", "mian"], 1, "unknown_branch", "did you mean \"main\"?");
     let ran = place.run(&["checkout", "x", "main"]).expect(2);
     assert!(ran.stderr.contains("--create"), "{ran:?}");
-    Place::new().refused(&["checkout", "-"], 1, "no_previous_branch", "no other branch");
+    Workspace::new().refused(&["checkout", "-"], 1, "no_previous_branch", "no other branch");
 }
 
 #[test]
 fn repositories_of_a_store_are_listed() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     place.ok(&["--repo", "customer-42", "init"]);
     let lines = place.json(&["repos", "--json"]);
     let found: Vec<(&str, bool)> = lines
@@ -142,5 +142,5 @@ fn repositories_of_a_store_are_listed() {
         .collect();
     assert_eq!(found, [("customer-42", false), ("default", true)]);
     assert_eq!(place.ok(&["repos", "--repo", "customer-42"]), "* customer-42\n  default\n");
-    Place::empty().refused(&["repos"], 3, "no_store", "tract init");
+    Workspace::empty().refused(&["repos"], 3, "no_store", "tract init");
 }

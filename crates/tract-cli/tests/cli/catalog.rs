@@ -1,4 +1,4 @@
-use crate::support::Place;
+use crate::support::Workspace;
 
 const CATALOG: &str = r#"
 {"tool_id":"w1","name":"get_weather","description":"Weather in a city.","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}
@@ -8,7 +8,7 @@ const CATALOG: &str = r#"
 
 #[test]
 fn select_answers_each_query_with_candidates() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     place.write("tools.jsonl", CATALOG);
     place.write(
         "asked.jsonl",
@@ -49,7 +49,7 @@ fn select_answers_each_query_with_candidates() {
 
 #[test]
 fn a_choice_that_is_late_gives_the_first_tools() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     place.write("tools.jsonl", CATALOG);
     for scorer in ["bm25", "overlap"] {
         let ran = place.run(&[
@@ -73,7 +73,7 @@ fn a_choice_that_is_late_gives_the_first_tools() {
 
 #[test]
 fn a_bad_catalog_or_query_is_named_by_its_line() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     place.write("tools.jsonl", CATALOG);
     place.write("twice.jsonl", "{\"name\":\"a\",\"parameters\":{}}\n{\"name\":\"a\"}\n");
     let twice = ["select", "--catalog", "twice.jsonl", "--query", "a"];
@@ -91,7 +91,7 @@ fn a_bad_catalog_or_query_is_named_by_its_line() {
 
 #[test]
 fn approved_tools_are_bound_to_their_definitions() {
-    let place = Place::new();
+    let place = Workspace::new();
     let listed = |says: &str| {
         format!(
             r#"{{"result":{{"tools":[{{"name":"read","description":"{says}","inputSchema":{{}}}},{{"name":"write","inputSchema":{{}}}}]}}}}"#
@@ -130,7 +130,7 @@ fn approved_tools_are_bound_to_their_definitions() {
 
 #[test]
 fn tools_are_set_from_every_shape_that_lists_them() {
-    let place = Place::new();
+    let place = Workspace::new();
     let tool = r#"{"name":"a","inputSchema":{"type":"object"},"x":1.50}"#;
     for listing in [
         format!(r#"{{"tools":[{tool}],"nextCursor":null}}"#),
@@ -153,7 +153,7 @@ fn tools_are_set_from_every_shape_that_lists_them() {
 
 #[test]
 fn what_is_no_tool_is_not_set() {
-    let place = Place::new();
+    let place = Workspace::new();
     place.ok(&["commit", "user", "Hi"]);
     let tool = r#"{"name":"a","input_schema":{"type":"object"}}"#;
     let odd = r#"{"name":"a","description":"Another."}"#;

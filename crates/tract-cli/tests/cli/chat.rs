@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use serde_json::Value;
 
-use crate::support::{Place, Ran};
+use crate::support::{Ran, Workspace};
 
 pub(crate) const KEY: &str = "sk-cli-0123456789";
 
@@ -97,7 +97,7 @@ fn request(stream: &TcpStream) -> Value {
     serde_json::from_slice(&body).expect("it is JSON")
 }
 
-pub(crate) fn run(place: &Place, arguments: &[&str]) -> Ran {
+pub(crate) fn run(place: &Workspace, arguments: &[&str]) -> Ran {
     let mut command = place.command(arguments);
     command.env("OPENAI_API_KEY", KEY).env_remove("OPENAI_BASE_URL").env_remove("TRACT_MODEL");
     let output = command.stdin(Stdio::null()).output().expect("the binary runs");
@@ -117,7 +117,7 @@ fn gemini_says(parts: &str) -> String {
 
 #[test]
 fn gemini_is_asked_run_and_compiled_for() {
-    let place = Place::new();
+    let place = Workspace::new();
     let call = r#"[{"text":"Hm.","thought":true},{"functionCall":{"name":"fs_read","args":{"path":"a.txt"}},"thoughtSignature":"EjQKMgG+Zv8="}]"#;
     let answers = vec![gemini_says(call), gemini_says(r#"[{"text":"All seen."}]"#)];
     let server = Server::start(answers, false);
@@ -152,7 +152,7 @@ fn gemini_is_asked_run_and_compiled_for() {
 
 #[test]
 fn a_question_and_its_answer_are_commits() {
-    let place = Place::new();
+    let place = Workspace::new();
     let server = Server::start(vec![hello(), hello()], false);
     let with = ["--model", "openai/some", "--base-url", &server.url];
     let ran = run(&place, &[&["chat", "Hi", "--set", "temperature=0.5"], &with[..]].concat());
@@ -193,7 +193,7 @@ fn a_question_and_its_answer_are_commits() {
 
 #[test]
 fn an_interrupted_answer_is_in_the_log_and_in_no_context() {
-    let place = Place::new();
+    let place = Workspace::new();
     let begun = event(r#"{"role":"assistant","content":"Hel"}"#, "null");
     let server = Server::start(vec![begun], true);
     let mut command =
@@ -222,7 +222,7 @@ fn an_interrupted_answer_is_in_the_log_and_in_no_context() {
 
 #[test]
 fn what_cannot_be_asked_is_reported() {
-    let place = Place::new();
+    let place = Workspace::new();
     place.refused(&["generate", "--model", "gpt"], 2, "usage", "expected provider/model");
     place.refused(&["generate", "--model", "opnai/x"], 2, "usage", "did you mean");
     let nowhere = ["--model", "openai/x", "--base-url", "http://127.0.0.1:9/v1"];
@@ -232,7 +232,7 @@ fn what_cannot_be_asked_is_reported() {
 #[test]
 fn a_question_that_failed_is_asked_again_and_recorded_once() {
     for verb in ["chat", "run"] {
-        let place = Place::new();
+        let place = Workspace::new();
         let plan: &[&str] = if verb == "run" { &["--plan", "none"] } else { &[] };
         let ask = |url: &str, more: &[&str]| {
             let with = [verb, "Is it raining?", "--model", "openai/some", "--base-url", url];
@@ -280,7 +280,7 @@ fn a_question_that_failed_is_asked_again_and_recorded_once() {
 
 #[test]
 fn an_empty_question_is_refused_before_anything_is_recorded() {
-    let place = Place::new();
+    let place = Workspace::new();
     let with = ["--model", "openai/x", "--base-url", "http://127.0.0.1:9/v1"];
     for (arguments, stdin) in [
         (vec!["chat"], &b""[..]),

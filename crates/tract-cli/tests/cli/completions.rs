@@ -1,4 +1,4 @@
-use crate::support::Place;
+use crate::support::Workspace;
 
 const STREAM: &str = r#"
 {"op":"set_tools","tools":[{"name":"grep","input_schema":{"type":"object"}},{"name":"find","input_schema":{"type":"object"}}]}
@@ -9,7 +9,7 @@ const STREAM: &str = r#"
 "#;
 
 /// What a shell offers after these words, the last of which is being typed.
-pub(crate) fn completed(place: &Place, words: &[&str]) -> Vec<String> {
+pub(crate) fn completed(place: &Workspace, words: &[&str]) -> Vec<String> {
     let mut command = place.command(&["--", "tract"]);
     let output = command
         .args(words)
@@ -25,7 +25,7 @@ pub(crate) fn completed(place: &Place, words: &[&str]) -> Vec<String> {
 
 #[test]
 fn completions_know_branches_revisions_tools_and_forms() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     let offered = |words: &[&str]| {
         let mut found = completed(&place, words);
         found.retain(|word| !word.starts_with('-'));
@@ -42,7 +42,7 @@ fn completions_know_branches_revisions_tools_and_forms() {
     assert_eq!(offered(&["compile", "--to", "openai"]), ["openai", "openai-params"],);
     assert_eq!(offered(&["comp"]), ["compile", "completions", "compress", "compress-tool-calls"]);
     // The store that the command line names, wherever the shell is.
-    let elsewhere = Place::empty();
+    let elsewhere = Workspace::empty();
     let url = format!("sqlite:{}", place.store().display());
     assert_eq!(completed(&elsewhere, &["--store", &url, "checkout", "t"]), ["terse"]);
     // Without a store there is nothing to offer, nothing is said, and none is made.
@@ -54,7 +54,7 @@ fn completions_know_branches_revisions_tools_and_forms() {
 
 #[test]
 fn every_shell_has_a_script() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let script = place.ok(&["completions", shell]);
         assert!(script.contains("TRACT_COMPLETE") && script.contains("tract"), "{shell}: {script}");
@@ -63,7 +63,7 @@ fn every_shell_has_a_script() {
 
 #[test]
 fn every_verb_has_a_manual_page() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     std::fs::create_dir(place.path("man1")).expect("a folder");
     place.ok(&["man", "man1"]);
     let verbs = completed(&place, &[""]);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Place, Ran};
+use crate::support::{Ran, Workspace};
 
 fn outcomes(ran: &Ran, outcome: &str) -> Vec<Value> {
     ran.lines().into_iter().filter(|line| line["outcome"] == outcome).collect()
@@ -10,7 +10,7 @@ fn outcomes(ran: &Ran, outcome: &str) -> Vec<Value> {
 
 #[test]
 fn engines_keep_their_promises() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     let memory = place.run(&["--store", "memory:", "conformance", "--json"]).expect(0);
     assert!(memory.lines().len() > 80, "{memory:?}");
     assert_eq!(outcomes(&memory, "broken"), Vec::<Value>::new());
@@ -29,7 +29,7 @@ fn engines_keep_their_promises() {
 
 #[test]
 fn people_get_a_summary() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     let said = place.ok(&["--store", "memory:", "conformance", "--only", "toolset"]);
     assert!(said.contains("no promise broken"), "{said}");
     place.refused(

@@ -5,23 +5,23 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use crate::streams::MORNING;
-use crate::support::{Place, bundled, data, text};
+use crate::support::{Workspace, bundled, data, text};
 
 /// A day's work: a stream, an edit, recorded conversations.
-fn worked() -> Place {
-    let place = Place::of(MORNING);
+fn worked() -> Workspace {
+    let place = Workspace::of(MORNING);
     place.ok(&["import", text(&bundled("conversations.jsonl"))]);
     place.ok(&["import", text(&bundled("anthropic.json"))]);
     place.ok(&["annotate", "main", "--priority", "skip"]);
     place
 }
 
-fn copied(place: &Place, to: &str) -> Value {
+fn copied(place: &Workspace, to: &str) -> Value {
     place.json(&["--json", "copy", "--to", to]).remove(0)
 }
 
 /// What another store of the same place exports.
-fn export(place: &Place, store: &str) -> String {
+fn export(place: &Workspace, store: &str) -> String {
     place.ok(&["--store", store, "export"])
 }
 
@@ -96,7 +96,7 @@ fn chosen_branches_and_all_repositories() {
 #[cfg(unix)]
 #[test]
 fn a_copy_that_is_killed_can_be_continued() {
-    let place = Place::new();
+    let place = Workspace::new();
     place.ok(&["import", text(&data("trajectories/tau_airline_gpt4o.jsonl"))]);
     let mut reused = 0;
     for wait in [5, 20, 50, 90, 140] {

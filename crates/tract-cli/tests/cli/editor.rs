@@ -1,15 +1,15 @@
-use crate::support::Place;
+use crate::support::Workspace;
 
 const STREAM: &str = "{\"op\":\"user\",\"text\":\"Do I need a coat in Paris?\\n\"}\n";
 
-fn content(place: &Place) -> String {
+fn content(place: &Workspace) -> String {
     let body = place.json(&["compile", "--to", "openai"]);
     body[0][0]["content"].as_str().expect("a text").to_owned()
 }
 
 #[test]
 fn an_empty_input_blanks_no_message() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     for arguments in [&["edit", "HEAD#1"][..], &["edit", "HEAD#1", "-"]] {
         place.refused_with(arguments, b"", 1, "empty_input", "nothing was changed");
         place.refused_with(arguments, b"\n", 1, "empty_input", "nothing was changed");
@@ -25,7 +25,7 @@ fn an_empty_input_blanks_no_message() {
 #[test]
 #[cfg(target_os = "linux")]
 fn edit_opens_the_editor_of_a_terminal() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     let edit = |environment: &[(&str, &str)]| place.on_a_terminal(environment, "edit HEAD#1");
     let (code, text) = edit(&[("EDITOR", "sed -i s/Paris/Lyon/")]);
     assert_eq!(code, Some(0), "{text}");

@@ -1,8 +1,8 @@
-use crate::support::{Place, bundled, text};
+use crate::support::{Workspace, bundled, text};
 
 #[test]
 fn no_store_at_all() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     for verb in ["status", "log", "verify", "compile", "export", "stats", "undo"] {
         place.refused(&[verb], 3, "no_store", "tract init");
     }
@@ -17,12 +17,12 @@ fn no_store_at_all() {
 
 #[test]
 fn the_store_is_found_upwards_and_named_by_the_environment() {
-    let place = Place::new();
+    let place = Workspace::new();
     place.ok(&["commit", "user", "Hi"]);
     std::fs::create_dir_all(place.path("deep/er")).expect("a folder");
     let below = place.command(&["log"]).current_dir(place.path("deep/er")).output().expect("runs");
     assert!(String::from_utf8_lossy(&below.stdout).contains("Hi"), "{below:?}");
-    let elsewhere = Place::empty();
+    let elsewhere = Workspace::empty();
     let url = format!("sqlite:{}", text(&place.store()));
     let named = elsewhere.command(&["log"]).env("TRACT_STORE", url).output().expect("runs");
     assert!(String::from_utf8_lossy(&named.stdout).contains("Hi"), "{named:?}");
@@ -30,7 +30,7 @@ fn the_store_is_found_upwards_and_named_by_the_environment() {
 
 #[test]
 fn urls_that_this_build_cannot_open() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     place.refused(&["--store", "mysql:a", "log"], 3, "no_such_store", "it has memory, redb");
     place.refused(&["--store", "a.db", "log"], 3, "no_such_store", "sqlite:a.db");
     // An empty store in memory has no repository to look at.
@@ -39,7 +39,7 @@ fn urls_that_this_build_cannot_open() {
 
 #[test]
 fn other_repositories_are_made_on_demand_only() {
-    let place = Place::new();
+    let place = Workspace::new();
     place.refused(&["--repo", "other", "log"], 3, "no_repo", "tract --repo other init");
     place.ok(&["init", "--repo", "other"]);
     place.ok(&["commit", "user", "apart", "--repo", "other"]);
@@ -50,7 +50,7 @@ fn other_repositories_are_made_on_demand_only() {
 
 #[test]
 fn wrong_command_lines() {
-    let place = Place::new();
+    let place = Workspace::new();
     for arguments in [
         &["frobnicate"][..],
         &["log", "--limit", "many"],
@@ -79,7 +79,7 @@ fn wrong_command_lines() {
 
 #[test]
 fn revisions_that_name_nothing_or_too_much() {
-    let place = Place::new();
+    let place = Workspace::new();
     place.refused(&["show", "main"], 1, "unknown_revision", "main");
     // Times are stated, so these are always the same ids; some of them begin alike.
     let stream: String = (0..1500)
@@ -108,7 +108,7 @@ fn revisions_that_name_nothing_or_too_much() {
 
 #[test]
 fn messages_that_do_not_fit() {
-    let place = Place::new();
+    let place = Workspace::new();
     place.refused(&["commit", "tool-result", "ok", "--call-id", "c9"], 1, "no_open_call", "c9");
     place.ok(&["commit", "user", "Hi"]);
     place.ok(&["commit", "assistant", "", "--call", "c1", "grep", "{\"pattern\":\"x\"}"]);
@@ -134,7 +134,7 @@ fn messages_that_do_not_fit() {
     place.is_clean();
 }
 
-impl Place {
+impl Workspace {
     /// Runs what is refused, and sees that it left no trace.
     #[track_caller]
     fn unchanged_by(&self, arguments: &[&str], stdin: &[u8], code: &str, says: &str) {
@@ -148,7 +148,7 @@ impl Place {
 
 #[test]
 fn what_is_too_much() {
-    let place = Place::new();
+    let place = Workspace::new();
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
     let line = format!(r#"{{"id":"deep","messages":[{{"role":"user","content":{deep}}}]}}"#);
     place.unchanged_by(&["import", "-"], line.as_bytes(), "bad_json", "line 1");
@@ -176,7 +176,7 @@ fn what_is_too_much() {
 
 #[test]
 fn odd_bytes() {
-    let place = Place::new();
+    let place = Workspace::new();
     place.feed(&["commit", "user", "-"], b"nul \0 and \x07 bell").expect(0);
     let compiled = place.json(&["compile", "--to", "openai"]);
     assert_eq!(compiled[0][0]["content"], "nul \0 and \u{7} bell");
@@ -192,7 +192,7 @@ fn odd_bytes() {
 
 #[test]
 fn files_that_are_no_stores() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     place.write("notes.txt", "Dear diary, today I wrote a version control system.\n".repeat(40));
     place.refused(&["--store", "sqlite:notes.txt", "log"], 3, "not_a_store", "check the path");
     let other = rusqlite::Connection::open(place.path("other.db")).expect("a database");
@@ -207,7 +207,7 @@ fn files_that_are_no_stores() {
 
 #[test]
 fn a_store_of_a_later_version() {
-    let place = Place::new();
+    let place = Workspace::new();
     let database = rusqlite::Connection::open(place.store()).expect("a database");
     database.pragma_update(None, "user_version", 999).expect("it is set");
     drop(database);
@@ -216,7 +216,7 @@ fn a_store_of_a_later_version() {
 
 #[test]
 fn a_store_that_another_process_has_locked() {
-    let place = Place::new();
+    let place = Workspace::new();
     place.ok(&["commit", "user", "Hi"]);
     let database = rusqlite::Connection::open(place.store()).expect("a database");
     database.execute_batch("BEGIN IMMEDIATE").expect("the lock is free");
@@ -233,7 +233,7 @@ fn a_store_that_another_process_has_locked() {
 #[test]
 fn a_store_that_cannot_be_written() {
     use std::os::unix::fs::PermissionsExt;
-    let place = Place::new();
+    let place = Workspace::new();
     place.ok(&["commit", "user", "Hi"]);
     let mode = |path: &std::path::Path, mode| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("it is set");
@@ -258,7 +258,7 @@ fn a_store_that_cannot_be_written() {
 /// A store that the user who reads it may not write, in a folder that is as little theirs.
 #[cfg(unix)]
 struct Unwritable {
-    place: Place,
+    place: Workspace,
     folder: std::path::PathBuf,
 }
 
@@ -266,7 +266,7 @@ struct Unwritable {
 impl Unwritable {
     fn new(url: &str) -> Self {
         use std::os::unix::fs::PermissionsExt;
-        let place = Place::empty();
+        let place = Workspace::empty();
         place.ok(&["--store", url, "init"]);
         for text in ["one", "two", "three"] {
             place.ok(&["--store", url, "commit", "user", text]);
@@ -347,7 +347,7 @@ fn a_file_that_may_not_be_opened_is_named() {
 #[test]
 fn a_folder_whose_name_is_no_text_holds_a_store() {
     use std::os::unix::ffi::OsStrExt;
-    let place = Place::empty();
+    let place = Workspace::empty();
     let folder = place.path(".").join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
     std::fs::create_dir(&folder).expect("a folder");
     for arguments in [&["init"][..], &["commit", "user", "Hi"], &["log"], &["verify"]] {
@@ -359,7 +359,7 @@ fn a_folder_whose_name_is_no_text_holds_a_store() {
 
 #[test]
 fn init_that_fails_does_not_advise_init() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     place.write("file", "no folder");
     place.write("foreign.db", "something else that is long enough to be read as a header");
     for url in [
@@ -382,7 +382,7 @@ fn init_that_fails_does_not_advise_init() {
 #[test]
 fn a_write_for_which_there_is_no_room_says_so() {
     for url in ["sqlite:agent.db", "redb:agent.redb"] {
-        let place = Place::empty();
+        let place = Workspace::empty();
         place.ok(&["--store", url, "init"]);
         place.ok(&["--store", url, "commit", "user", "there is room"]);
         let lines: String = (0..200)
@@ -411,7 +411,7 @@ fn a_write_for_which_there_is_no_room_says_so() {
 
 #[test]
 fn verify_names_what_is_damaged_whichever_page_it_is_on() {
-    let place = Place::new();
+    let place = Workspace::new();
     let lines: String = (0..120)
         .map(|n| format!("{{\"op\":\"user\",\"text\":\"message {n} {}\"}}\n", "x".repeat(500)))
         .collect();
@@ -447,7 +447,7 @@ fn verify_names_what_is_damaged_whichever_page_it_is_on() {
 
 #[test]
 fn a_damaged_redb_file_is_an_error_and_no_panic() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     let url = "redb:agent.redb";
     place.ok(&["--store", url, "init"]);
     let lines: String = (0..60)
@@ -470,7 +470,7 @@ fn a_damaged_redb_file_is_an_error_and_no_panic() {
 
 #[test]
 fn one_flipped_byte_is_an_error_and_is_named() {
-    let place = Place::new();
+    let place = Workspace::new();
     place.ok(&["import", text(&bundled("conversations.jsonl"))]);
     place.is_clean();
     let needle = b"See you on Thursday, and please keep";
@@ -494,7 +494,7 @@ fn one_flipped_byte_is_an_error_and_is_named() {
 
 #[test]
 fn a_password_in_a_url_is_never_printed() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     let urls = [
         // The port is one that nothing listens on, where this build has PostgreSQL at all.
         "postgres://u:SECRET@127.0.0.1:1/db?connect_timeout=1&retry_for=0",

@@ -1,4 +1,4 @@
-use crate::support::Place;
+use crate::support::Workspace;
 
 /// Escape sequences as one can read them.
 fn readable(text: &str) -> String {
@@ -7,7 +7,7 @@ fn readable(text: &str) -> String {
 
 #[track_caller]
 fn colored(stream: &str, arguments: &[&str]) -> String {
-    let place = Place::of(stream);
+    let place = Workspace::of(stream);
     let mut all = vec!["--color", "always", "log", "--graph"];
     all.extend(arguments);
     let colored = place.ok(&all);
@@ -81,7 +81,7 @@ fn a_reverted_summary() {
 
 #[test]
 fn colors_are_for_terminals() {
-    let place = Place::of(FORK);
+    let place = Workspace::of(FORK);
     let escapes = |ran: &str| ran.contains('\u{1b}');
     assert!(!escapes(&place.ok(&["log"])), "stdout is a pipe");
     assert!(escapes(&place.ok(&["log", "--color", "always"])));

@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use crate::support::Place;
+use crate::support::Workspace;
 
 const TOOLS: &str = r#"{"tool_id":"t1","name":"math.add","description":"Adds.","parameters":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}}
 {"tool_id":"t2","name":"math.add","description":"Adds others.","parameters":{"type":"object","properties":{"b":{"type":"integer"}},"required":["b"]}}
@@ -9,7 +9,7 @@ const TOOLS: &str = r#"{"tool_id":"t1","name":"math.add","description":"Adds.","
 
 #[test]
 fn hydrate_says_where_a_call_fails() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     place.write("tools.jsonl", TOOLS);
     place.write(
         "calls.jsonl",
@@ -52,7 +52,7 @@ fn hydrate_says_where_a_call_fails() {
 
 #[test]
 fn hydrate_reads_the_replies_of_each_provider() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     place.write("tools.json", r#"{"tools":[{"name":"fs.read","inputSchema":{"type":"object"}}]}"#);
     for (from, reply) in [
         (
@@ -91,7 +91,7 @@ fn hydrate_reads_the_replies_of_each_provider() {
 
 #[test]
 fn one_bad_tool_does_not_hide_the_others() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     place.write("tools.jsonl", "{\"name\":\"bad\",\"parameters\":{\"type\":\"array\"}}\n{\"name\":\"good\",\"parameters\":{\"type\":\"object\"}}\n");
     place.write("calls.jsonl", "{\"id\":\"1\",\"name\":\"good\",\"arguments\":{}}\n{\"id\":\"2\",\"name\":\"bad\",\"arguments\":{}}\n");
     let ran = place.run(&["hydrate", "--tools", "tools.jsonl", "--calls", "calls.jsonl", "--json"]);
@@ -109,7 +109,7 @@ fn one_bad_tool_does_not_hide_the_others() {
 
 #[test]
 fn tools_are_linted_and_translated_without_a_store() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     place.write("tools.json", r#"[{"name":"weather","description":"W.","parameters":{"location":{"type":"string"},"required":["location"]}}]"#);
     let lines = place.run(&["tools", "lint", "tools.json", "--json"]).expect(1).lines();
     assert_eq!(lines[0]["findings"][0]["code"], "bare_properties");
@@ -127,7 +127,7 @@ fn tools_are_linted_and_translated_without_a_store() {
 
 #[test]
 fn what_strict_mode_says_with_null_is_read_as_absent() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     place.write("tools.json", r#"{"name":"a.b","description":"A.","parameters":{"type":"object","properties":{"n":{"type":"integer"},"k":{"type":["string","null"]}}}}"#);
     // What a model answers to `tools translate --to openai --strict`.
     let lines =

@@ -1,8 +1,8 @@
-use crate::support::{Place, bundled, data, text};
+use crate::support::{Workspace, bundled, data, text};
 
 #[test]
 fn importing_again_changes_nothing() {
-    let place = Place::new();
+    let place = Workspace::new();
     let files = [bundled("conversations.jsonl"), bundled("anthropic.json")];
     let arguments = ["import", "--json", text(&files[0]), text(&files[1])];
     let first = place.json(&arguments);
@@ -28,7 +28,7 @@ fn importing_again_changes_nothing() {
 
 #[test]
 fn bad_lines_are_named_and_the_others_are_imported() {
-    let place = Place::new();
+    let place = Workspace::new();
     let good = r#"{"id":"a/b c","messages":[{"role":"user","content":"Hi"}]}"#;
     let mut file = Vec::new();
     for line in [
@@ -67,7 +67,7 @@ fn bad_lines_are_named_and_the_others_are_imported() {
 
 #[test]
 fn anomalies_are_listed_with_their_line() {
-    let place = Place::new();
+    let place = Workspace::new();
     let orphan = r#"{"id":"ok","messages":[{"role":"user","content":"Hi"}]}
 {"id":"odd","messages":[{"role":"user","content":"Hi"},{"role":"tool","tool_call_id":"x","content":"?"}]}
 "#;
@@ -78,7 +78,7 @@ fn anomalies_are_listed_with_their_line() {
 
 #[test]
 fn a_diverged_branch_is_left_alone() {
-    let place = Place::new();
+    let place = Workspace::new();
     let chat = |texts: &[&str]| {
         let messages: Vec<String> =
             texts.iter().map(|t| format!(r#"{{"role":"user","content":"{t}"}}"#)).collect();
@@ -98,7 +98,7 @@ fn a_diverged_branch_is_left_alone() {
 
 #[test]
 fn a_document_over_several_lines_is_one_conversation() {
-    let place = Place::new();
+    let place = Workspace::new();
     place.write(
         "one.json",
         "{\n  \"messages\": [\n    {\"role\": \"user\", \"content\": \"Hi\"}\n  ]\n}\n",
@@ -110,7 +110,7 @@ fn a_document_over_several_lines_is_one_conversation() {
 
 #[test]
 fn the_format_can_be_named() {
-    let place = Place::new();
+    let place = Workspace::new();
     place.write("bare.json", r#"{"messages":[{"role":"user","content":"Hi"}],"max_tokens":5}"#);
     place.ok(&["import", "--format", "anthropic", "bare.json"]);
     let form = place.json(&["show", "bare-1", "--json"]);
@@ -122,7 +122,7 @@ fn the_format_can_be_named() {
 /// All recorded conversations: in, verified, and out as they were.
 #[test]
 fn recorded_conversations_come_back_as_they_were() {
-    let place = Place::new();
+    let place = Workspace::new();
     let mut branches = Vec::new();
     let mut recorded = Vec::new();
     let mut read = std::collections::BTreeSet::new();
@@ -157,7 +157,7 @@ fn asks(id: &str, question: &str) -> String {
 fn ids_that_read_alike_keep_branches_of_their_own() {
     let ids = ["a b", "a-b", "a/b", "a  b", "..", "", "///", "HEAD", "ä b", "unnamed", "x.lock"];
     let lines: Vec<String> = ids.iter().map(|id| asks(id, &format!("I am {id:?}"))).collect();
-    let place = Place::new();
+    let place = Workspace::new();
     let import = || place.feed(&["import", "--json", "-"], lines.join("\n").as_bytes()).expect(0);
     let first = import().lines();
     let mut branches: Vec<&str> = first.iter().filter_map(|l| l["branch"].as_str()).collect();
@@ -181,7 +181,7 @@ fn ids_that_read_alike_keep_branches_of_their_own() {
 
 #[test]
 fn a_branch_of_another_conversation_is_neither_forwarded_nor_taken() {
-    let place = Place::new();
+    let place = Workspace::new();
     let chat = |id: &str, texts: &[&str]| {
         let messages: Vec<_> =
             texts.iter().map(|t| serde_json::json!({"role": "user", "content": t})).collect();
@@ -205,7 +205,7 @@ fn a_branch_of_another_conversation_is_neither_forwarded_nor_taken() {
 
 #[test]
 fn branches_that_older_versions_named_are_found_again() {
-    let place = Place::new();
+    let place = Workspace::new();
     // As versions before named it: cleaned, and nothing more.
     place.feed(&["import", "-"], asks("a-b", "Hi").as_bytes()).expect(0);
     let connection = rusqlite::Connection::open(place.store()).expect("it opens");
@@ -223,7 +223,7 @@ fn branches_that_older_versions_named_are_found_again() {
         let line = serde_json::json!({"op": "blob", "id": seal(&new), "text": new}).to_string();
         export.replace(old, &line).replace(&seal(text), &seal(&new))
     };
-    let other = Place::new();
+    let other = Workspace::new();
     other.feed(&["apply", "-"], stream.as_bytes()).expect(0);
     let lines =
         other.feed(&["import", "--json", "-"], asks("a b", "Hi").as_bytes()).expect(0).lines();
@@ -250,7 +250,7 @@ fn a_format_that_would_lose_calls_is_refused() {
         (ollama, "anthropic"),
         (ollama, "openai"),
     ] {
-        let place = Place::new();
+        let place = Workspace::new();
         let ran =
             place.feed(&["import", "--json", "--format", format, "-"], text.as_bytes()).expect(1);
         let lines = ran.lines();
@@ -258,7 +258,7 @@ fn a_format_that_would_lose_calls_is_refused() {
         assert_eq!(place.json(&["branch", "--json"]).len(), 0, "{format}");
     }
     // The message says where, and what it looks like.
-    let place = Place::new();
+    let place = Workspace::new();
     let arguments = ["import", "--format", "anthropic", "-"];
     place.refused_line(&arguments, openai.as_bytes(), "other_format", "messages[1].tool_calls");
     for (text, format) in [
@@ -270,13 +270,13 @@ fn a_format_that_would_lose_calls_is_refused() {
         (ollama, "ollama"),
     ] {
         place.feed(&["import", "--format", format, "-"], text.as_bytes());
-        Place::new().feed(&["import", "--format", format, "-"], text.as_bytes()).expect(0);
+        Workspace::new().feed(&["import", "--format", format, "-"], text.as_bytes()).expect(0);
     }
 }
 
 #[test]
 fn repeated_keys_of_a_recording_are_anomalies() {
-    let place = Place::new();
+    let place = Workspace::new();
     let chat = r#"{"id":"c","messages":[{"role":"user","content":"shown","content":"taken"},{"role":"assistant","content":"","tool_calls":[{"id":"x","type":"function","function":{"name":"f","name":"g","arguments":"{}"}}]}],"model":"a","model":"b"}"#;
     let lines = place.feed(&["import", "--json", "-"], chat.as_bytes()).expect(0).lines();
     let said: Vec<&str> = lines[0]["anomalies"]

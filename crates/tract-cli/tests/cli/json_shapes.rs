@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use crate::support::{Place, bundled, text};
+use crate::support::{Workspace, bundled, text};
 
 #[track_caller]
 fn keys(value: &Value) -> Vec<&str> {
@@ -21,7 +21,7 @@ const STREAM: &str = r#"
 
 #[test]
 fn log_is_one_record_a_line_newest_first() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     let lines = place.json(&["log", "--json"]);
     assert_eq!(lines.len(), 5);
     let ops: Vec<&str> = lines.iter().filter_map(|line| line["op"]["name"].as_str()).collect();
@@ -35,7 +35,7 @@ fn log_is_one_record_a_line_newest_first() {
 
 #[test]
 fn compile_is_the_request_itself() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     let ran =
         place.run(&["compile", "--to", "anthropic-params", "--set", "temperature=0.50"]).expect(0);
     let body = &ran.lines()[0];
@@ -58,7 +58,7 @@ fn compile_is_the_request_itself() {
 
 #[test]
 fn compile_goes_back_in_time() {
-    let place = Place::of(
+    let place = Workspace::of(
         r#"{"op":"user","text":"one","at":"2026-01-31T09:00:00Z"}
            {"op":"user","text":"two","at":"2026-01-31T10:00:00Z"}"#
             .replace("\n           ", "\n")
@@ -75,7 +75,7 @@ fn compile_goes_back_in_time() {
 
 #[test]
 fn verify_and_stats_are_one_document() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     let report = &place.json(&["--json", "verify"])[0];
     assert_eq!(report["clean"], true);
     assert_eq!(report["damage"], Value::Array(Vec::new()));
@@ -86,7 +86,7 @@ fn verify_and_stats_are_one_document() {
 
 #[test]
 fn tools_answer_in_lists_and_lines() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     let of = place.json(&["tools", "of", "--json"]);
     assert_eq!(of[0][0]["name"], "b");
     assert_eq!(of[0].as_array().map(Vec::len), Some(2));
@@ -118,7 +118,7 @@ fn tools_answer_in_lists_and_lines() {
 
 #[test]
 fn tools_of_a_commit_are_distinct_from_tools_in_force() {
-    let place = Place::of(
+    let place = Workspace::of(
         r#"{"op":"user","text":"given","tools":[{"name":"grep"}]}
 {"op":"user","text":"after"}
 {"op":"set_tools","tools":[{"name":"cat"}]}
@@ -154,7 +154,7 @@ fn tools_of_a_commit_are_distinct_from_tools_in_force() {
 
 #[test]
 fn tools_are_set_from_a_list_or_from_one_a_line() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     for text in [r#"[{"name":"a"},{"name":"b"}]"#, "{\"name\":\"a\"}\n\n{\"name\":\"b\"}\n"] {
         place.write("tools", text);
         place.ok(&["tools", "set", "tools"]);
@@ -170,7 +170,7 @@ fn tools_are_set_from_a_list_or_from_one_a_line() {
 
 #[test]
 fn every_verb_answers_in_json() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     place.write("tools.json", "[]");
     let recording = bundled("anthropic.json");
     let all: &[&[&str]] = &[
@@ -223,7 +223,7 @@ fn why_miss_counts_what_the_second_request_has_beyond_the_cache() {
         stream += &format!("{{\"op\":\"user\",\"text\":\"message {n}\",\"mark\":\"m{n}\"}}\n");
     }
     stream += "{\"op\":\"compress\",\"from\":\":m3\",\"to\":\":m10\",\"content\":\"in short\"}\n";
-    let place = Place::of(&stream);
+    let place = Workspace::of(&stream);
     let arguments = ["why-miss", "main~1", "main", "--to", "openai-params"];
     let miss = &place.json(&[&arguments[..], &["--json"]].concat())[0];
     assert_eq!((&miss["miss"], &miss["same_blocks"]), (&true.into(), &3.into()));

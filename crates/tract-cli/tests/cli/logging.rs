@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::agents::{calls, says};
 use crate::chat::{KEY, Server};
-use crate::support::{Place, Ran};
+use crate::support::{Ran, Workspace};
 
 /// A server whose one tool fails with an error that contains a password and steers a terminal.
 const FAILING_SERVER: &str = r#"
@@ -22,7 +22,7 @@ done
 "#;
 
 /// Lets a model call the failing tool and returns what ran and what the model read of it.
-fn fails(place: &Place, flags: &[&str], log: Option<&str>) -> (Ran, String) {
+fn fails(place: &Workspace, flags: &[&str], log: Option<&str>) -> (Ran, String) {
     place.write("server.sh", FAILING_SERVER);
     let server = Server::start(vec![calls("call-7", "echo", &json!({})), says("Well.")], false);
     let with = ["--model", "openai/some", "--base-url", &server.url, "--plan", "none"];
@@ -47,7 +47,7 @@ fn fails(place: &Place, flags: &[&str], log: Option<&str>) -> (Ran, String) {
 
 #[test]
 fn a_failing_tools_original_error_is_logged_with_its_name_and_call() {
-    let (quiet, read) = fails(&Place::new(), &[], None);
+    let (quiet, read) = fails(&Workspace::new(), &[], None);
     assert!(!quiet.stderr.contains("tract::dispatch"), "{quiet:?}");
     for (flags, log) in [
         (&["-v"][..], None),
@@ -55,7 +55,7 @@ fn a_failing_tools_original_error_is_logged_with_its_name_and_call() {
         (&[], Some("warn")),
         (&["--log", "tract::dispatch=warn"], Some("off")),
     ] {
-        let (ran, same) = fails(&Place::new(), flags, log);
+        let (ran, same) = fails(&Workspace::new(), flags, log);
         let warns: Vec<&str> = ran.stderr.lines().filter(|line| line.contains("WARN")).collect();
         assert_eq!(warns.len(), 1, "{ran:?}");
         let line = warns[0];
@@ -73,7 +73,7 @@ fn a_failing_tools_original_error_is_logged_with_its_name_and_call() {
 
 #[test]
 fn calls_that_succeed_are_logged_from_debug_on() {
-    let place = Place::new();
+    let place = Workspace::new();
     std::fs::create_dir(place.path("desk")).expect("a folder");
     place.write("desk/notes.txt", "buy milk\n");
     for (flag, lines) in [("-v", 0), ("-vv", 1)] {
@@ -93,7 +93,7 @@ fn calls_that_succeed_are_logged_from_debug_on() {
 
 #[test]
 fn a_filter_that_cannot_be_read_is_a_wrong_command_line() {
-    let place = Place::new();
+    let place = Workspace::new();
     for (filter, says) in [("loud", "loud"), ("tract::run=", "tract::run="), ("a=b=c", "a=b=c")] {
         let ran = place.run(&["status", "--log", filter]);
         assert_eq!(ran.code, Some(2), "{ran:?}");

@@ -1,10 +1,10 @@
 use std::fmt::Write as _;
 use std::process::{Output, Stdio};
 
-use crate::support::Place;
+use crate::support::Workspace;
 
 /// Runs a command whose reader closes its end at once, as `head` does when it has enough.
-fn without_reader(place: &Place, arguments: &[&str]) -> Output {
+fn without_reader(place: &Workspace, arguments: &[&str]) -> Output {
     let mut command = place.command(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("it starts");
@@ -25,7 +25,7 @@ fn conversations(count: usize) -> String {
 
 #[test]
 fn an_import_without_a_reader_takes_in_every_conversation() {
-    let place = Place::new();
+    let place = Workspace::new();
     place.write("chats.jsonl", conversations(1_500));
     let output = without_reader(&place, &["import", "--json", "chats.jsonl"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -34,7 +34,7 @@ fn an_import_without_a_reader_takes_in_every_conversation() {
 
 #[test]
 fn a_refused_line_is_exit_1_with_or_without_a_reader() {
-    let place = Place::new();
+    let place = Workspace::new();
     let good = "{\"op\":\"user\",\"text\":\"one\"}\n";
     place.write("stream.jsonl", format!("{good}nonsense\n{good}"));
     let output = without_reader(&place, &["apply", "--json", "--keep-going", "stream.jsonl"]);
@@ -44,7 +44,7 @@ fn a_refused_line_is_exit_1_with_or_without_a_reader() {
 
 #[test]
 fn damage_is_exit_1_with_or_without_a_reader() {
-    let place = Place::new();
+    let place = Workspace::new();
     place.ok(&["commit", "user", "a message that will be damaged"]);
     let connection = rusqlite::Connection::open(place.store()).expect("it opens");
     let sql = "UPDATE blobs SET data = CAST('another' AS BLOB)";
@@ -60,7 +60,7 @@ fn damage_is_exit_1_with_or_without_a_reader() {
 #[cfg(target_os = "linux")]
 #[test]
 fn an_import_into_a_full_report_takes_in_every_conversation_and_says_so() {
-    let place = Place::new();
+    let place = Workspace::new();
     place.write("chats.jsonl", conversations(1_500));
     let mut command = place.command(&["import", "--json", "chats.jsonl"]);
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
@@ -75,7 +75,7 @@ fn an_import_into_a_full_report_takes_in_every_conversation_and_says_so() {
 /// Runs a command that may have so much memory of its own, in KiB; one that needs more is ended by
 /// the failed allocation.
 #[cfg(target_os = "linux")]
-fn within(place: &Place, kib: usize, arguments: &str) -> Output {
+fn within(place: &Workspace, kib: usize, arguments: &str) -> Output {
     let mut shell = std::process::Command::new("sh");
     let binary = env!("CARGO_BIN_EXE_tract");
     shell.arg("-c").arg(format!("ulimit -d {kib}; exec '{binary}' {arguments}"));
@@ -86,7 +86,7 @@ fn within(place: &Place, kib: usize, arguments: &str) -> Output {
 #[cfg(target_os = "linux")]
 #[test]
 fn the_graph_of_a_thousand_branches_takes_no_memory_for_its_rows() {
-    let place = Place::new();
+    let place = Workspace::new();
     let mut stream = "{\"op\":\"user\",\"text\":\"root\",\"mark\":\"r\"}\n".to_owned();
     for n in 0..1_000 {
         let _ = writeln!(stream, r#"{{"op":"branch","name":"b{n}","from":":r"}}"#);
@@ -102,7 +102,7 @@ fn the_graph_of_a_thousand_branches_takes_no_memory_for_its_rows() {
 #[cfg(target_os = "linux")]
 #[test]
 fn an_atomic_stream_needs_no_memory_for_all_of_its_lines() {
-    let place = Place::new();
+    let place = Workspace::new();
     let text = "y".repeat(1 << 20);
     let mut stream = String::new();
     for n in 0..150 {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::support::{Place, text};
+use crate::support::{Workspace, text};
 
 /// The files of the original, with what it compiled of each branch: all of them where the
 /// recordings are, else those that come with the repository.
@@ -152,7 +152,7 @@ fn versions_between_the_recorded_ones_read_like_those_before_them() {
             expected["schema_version"] = version.into();
             assert!(imports(&path, &expected) >= 2, "version {version}");
             if version >= 10 {
-                let place = Place::new();
+                let place = Workspace::new();
                 place.ok(&["import", "--format", "python-tract", text(&path)]);
                 let tags = place.ok(&["--json", "tag"]);
                 assert!(tags.contains("/reviewed/"), "version {version}: {tags}");
@@ -177,7 +177,7 @@ fn tagged(connection: &Connection) {
 /// many there were.
 fn imports(path: &Path, expected: &Value) -> usize {
     let mut branches = 0;
-    let place = Place::new();
+    let place = Workspace::new();
     let arguments = ["import", "--json", "--format", "python-tract", text(path)];
     let lines = place.json(&arguments);
     for tract in expected["tracts"].as_array().expect("a list") {
@@ -208,7 +208,7 @@ fn imports(path: &Path, expected: &Value) -> usize {
     branches
 }
 
-fn compare(place: &Place, name: &str, branch: &Value, anomalies: &Value, path: &Path) {
+fn compare(place: &Workspace, name: &str, branch: &Value, anomalies: &Value, path: &Path) {
     let compiled = place.json(&["compile", "--json", name, "--to", "messages"]);
     let said: Vec<&str> =
         anomalies.as_array().expect("a list").iter().filter_map(Value::as_str).collect();
@@ -265,7 +265,7 @@ fn compare(place: &Place, name: &str, branch: &Value, anomalies: &Value, path: &
 
 #[test]
 fn what_no_branch_holds_and_what_has_a_tag_is_named() {
-    let place = Place::new();
+    let place = Workspace::new();
     place.ok(&["import", "--format", "python-tract", text(&file("v13.db"))]);
     let tags = place.ok(&["--json", "tag"]);
     for name in [
@@ -289,7 +289,7 @@ fn what_no_branch_holds_and_what_has_a_tag_is_named() {
 
 #[test]
 fn a_branch_that_was_continued_is_forwarded_and_damage_is_named() {
-    let place = Place::new();
+    let place = Workspace::new();
     let copy = place.path("old.db");
     std::fs::copy(file("v8.db"), &copy).expect("it is copied");
     let branches = |lines: &[Value]| -> Vec<(String, String)> {
@@ -340,7 +340,7 @@ fn a_branch_that_was_continued_is_forwarded_and_damage_is_named() {
 /// before in a journal next to it.
 #[test]
 fn a_file_with_a_journal_of_a_broken_transaction_is_not_read_as_it_lies() {
-    let place = Place::new();
+    let place = Workspace::new();
     let live = place.path("live.db");
     std::fs::copy(file("v13.db"), &live).expect("it is copied");
     let connection = Connection::open(&live).expect("it opens");
@@ -362,7 +362,7 @@ fn a_file_with_a_journal_of_a_broken_transaction_is_not_read_as_it_lies() {
 
 #[test]
 fn other_files_are_refused_before_a_store_is_made() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     let import = |file: &str| ["import", "--format", "python-tract", file].map(str::to_owned);
     let refused = |file: &str, exit: i32, code: &str, says: &str| {
         let arguments = import(file);
@@ -465,7 +465,7 @@ impl Written {
 /// into that branch. Here it is shown, and reported.
 #[test]
 fn what_a_nested_merge_brings_is_shown_and_reported() {
-    let place = Place::new();
+    let place = Workspace::new();
     let path = place.path("nested.db");
     let mut old = Written::at(&path);
     let root = old.says("root", &[]);

@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use crate::support::{Place, bundled, text};
+use crate::support::{Workspace, bundled, text};
 
 /// A conversation with a tool, an edit and a message that is left out.
 const STREAM: &str = r#"
@@ -25,7 +25,7 @@ fn texts(log: &str) -> Vec<String> {
 
 #[test]
 fn log_shows_dates_and_the_numbers_that_a_revision_takes() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     let log = place.ok(&["log"]);
     let line =
         |text: &str| log.lines().find(|line| line.contains(text)).expect("a line").to_owned();
@@ -45,7 +45,7 @@ fn log_shows_dates_and_the_numbers_that_a_revision_takes() {
 
 #[test]
 fn log_takes_what_is_asked_for() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     let count = |arguments: &[&str]| {
         let people = place.ok(&[&["log"], arguments].concat()).lines().count();
         let records = place.json(&[&["log", "--json"], arguments].concat()).len();
@@ -72,7 +72,7 @@ fn log_takes_what_is_asked_for() {
 
 #[test]
 fn log_in_short_and_in_full() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     let short = place.ok(&["log", "--oneline", "-n", "2"]);
     assert_eq!(
         texts(&short),
@@ -94,7 +94,7 @@ fn log_in_short_and_in_full() {
 
 #[test]
 fn cat_prints_the_conversation_that_the_model_sees() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     let text = place.ok(&["cat"]);
     let heads: Vec<&str> = text.lines().filter(|line| line.starts_with('#')).collect();
     assert_eq!(heads.len(), 5, "{text}");
@@ -126,7 +126,7 @@ fn cat_prints_the_conversation_that_the_model_sees() {
     let result = &place.json(&["cat", "--json", "--role", "tool"])[0];
     assert_eq!(result["answers"]["name"], "get_weather");
     assert_eq!(result["commit"], Value::String(place.id("main~4")));
-    assert_eq!(Place::new().run(&["cat"]).expect(0).stdout, "");
+    assert_eq!(Workspace::new().run(&["cat"]).expect(0).stdout, "");
 }
 
 /// Two versions of a conversation: a message left out, one edited, one added, other tools.
@@ -146,7 +146,7 @@ const VERSIONS: &str = r#"
 
 #[test]
 fn a_diff_has_the_numbers_of_the_second_revision() {
-    let place = Place::of(VERSIONS);
+    let place = Workspace::of(VERSIONS);
     let text = place.ok(&["diff", "main", "b"]);
     let id = |revision: &str| place.id(revision).get(..8).expect("an id").to_owned();
     let expected = format!(
@@ -173,7 +173,7 @@ fn a_diff_has_the_numbers_of_the_second_revision() {
 #[test]
 #[cfg(target_os = "linux")]
 fn long_answers_go_through_the_pager_of_a_terminal() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     let pager = "sed 's/^/paged: /'";
     for verb in ["log", "cat", "show main", "diff", "log -p"] {
         let (code, text) = place.on_a_terminal(&[("PAGER", pager)], verb);
@@ -203,7 +203,7 @@ fn long_answers_go_through_the_pager_of_a_terminal() {
 
 #[test]
 fn no_pager_starts_where_stdout_is_no_terminal() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     let mut command = place.command(&["log"]);
     let output = command.env("PAGER", "sed s/^/paged:/").output().expect("it runs");
     assert!(!String::from_utf8_lossy(&output.stdout).contains("paged"), "{output:?}");

@@ -3,7 +3,7 @@
 use tract::hooks::{Hooks, ToolResultAction, ToolResultReceived};
 use tract::{OpenOptions, block_on};
 
-use crate::support::Place;
+use crate::support::Workspace;
 
 pub(crate) const STREAM: &str = r#"
 {"op":"user","text":"Where is main?"}
@@ -15,12 +15,12 @@ pub(crate) const STREAM: &str = r#"
 "#;
 
 /// Leaves a result waiting in the store of a place, as a program with a handler would.
-fn defer(place: &Place, text: &str) -> String {
+fn defer(place: &Workspace, text: &str) -> String {
     defer_by(place, text, "ask-a-person", "needs a person")
 }
 
 /// As [`defer`], by a handler of this name, with this reason.
-pub(crate) fn defer_by(place: &Place, text: &str, handler: &str, reason: &str) -> String {
+pub(crate) fn defer_by(place: &Workspace, text: &str, handler: &str, reason: &str) -> String {
     let url = format!("sqlite:{}", place.store().display());
     let reason = reason.to_owned();
     block_on(async {
@@ -38,7 +38,7 @@ pub(crate) fn defer_by(place: &Place, text: &str, handler: &str, reason: &str) -
 
 #[test]
 fn turns_are_one_a_line_oldest_first() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     let lines = place.json(&["turns", "--json"]);
     assert_eq!(lines.len(), 2);
     let keys: Vec<&String> = lines[0].as_object().expect("an object").keys().collect();
@@ -50,8 +50,8 @@ fn turns_are_one_a_line_oldest_first() {
     let call = lines[0]["call"].as_str().expect("an id");
     assert_eq!(place.json(&["turns", "main", "--after", call, "--json"]), lines[1..]);
     assert!(place.ok(&["turns"]).contains("1 open"));
-    assert_eq!(Place::new().ok(&["turns", "--json"]), "");
-    let other = Place::of(r#"{"op":"user","text":"elsewhere"}"#);
+    assert_eq!(Workspace::new().ok(&["turns", "--json"]), "");
+    let other = Workspace::of(r#"{"op":"user","text":"elsewhere"}"#);
     other.ok(&["branch", "aside"]);
     other.feed(&["apply", "-"], br#"{"op":"user","text":"more"}"#).expect(0);
     other.refused(&["turns", "aside", "--after", "main"], 1, "not_on_line", "is not on the line");
@@ -59,7 +59,7 @@ fn turns_are_one_a_line_oldest_first() {
 
 #[test]
 fn what_waits_is_listed_shown_and_decided_once() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     let id = defer(&place, "4111 1111 1111 1111\nand more");
     let listed = place.json(&["pending", "--json"]);
     assert_eq!(listed[0]["id"], id.as_str());
@@ -84,7 +84,7 @@ fn what_waits_is_listed_shown_and_decided_once() {
 
 #[test]
 fn a_summarizer_that_fails_leaves_it_waiting() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     let id = defer(&place, "some lines\nof output");
     for (command, code) in [
         ("exit 3", "model_error"),
@@ -105,7 +105,7 @@ fn a_summarizer_that_fails_leaves_it_waiting() {
 
 #[test]
 fn of_racing_processes_one_decides() {
-    let place = Place::of(STREAM);
+    let place = Workspace::of(STREAM);
     let id = defer(&place, "output");
     let runs: Vec<_> = (0..4)
         .map(|n| {
@@ -124,7 +124,7 @@ fn of_racing_processes_one_decides() {
 
 #[test]
 fn automatic_summaries_are_said_and_shown() {
-    let place = Place::new();
+    let place = Workspace::new();
     assert!(place.ok(&["summarization"]).contains("no tool result"));
     place.ok(&["summarization", "--tool", "grep=keep file names", "--threshold", "800"]);
     let shown = place.ok(&["summarization"]);
@@ -141,8 +141,8 @@ const LONG: &str =
     "src/lib.rs:7: fn main is called here, and then there are many more words about it";
 
 /// A call that has no answer.
-fn with_call() -> Place {
-    let place = Place::new();
+fn with_call() -> Workspace {
+    let place = Workspace::new();
     place.ok(&["commit", "user", "Look."]);
     place.ok(&["commit", "assistant", "", "--call", "c1", "grep", "{}"]);
     place

@@ -3,7 +3,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use crate::support::Place;
+use crate::support::Workspace;
 
 /// A server of tools behind a url, as small as can be: JSON answers, one session, one token.
 struct Server {
@@ -67,7 +67,7 @@ fn answer(stream: TcpStream, says: &str) -> std::io::Result<()> {
     reader.get_mut().write_all((head + &body).as_bytes())
 }
 
-fn run(place: &Place, arguments: &[&str]) -> (Option<i32>, String, String) {
+fn run(place: &Workspace, arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut command: Command = place.command(arguments);
     let output = command.env("EXAMPLE_TOKEN", "t0ken\n").output().expect("the binary runs");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
@@ -76,7 +76,7 @@ fn run(place: &Place, arguments: &[&str]) -> (Option<i32>, String, String) {
 
 #[test]
 fn a_server_behind_a_url_is_asked_called_and_approved() {
-    let place = Place::new();
+    let place = Workspace::new();
     let server = Server::start();
     let with = |verb: &[&str]| {
         let place_of = ["--url", &server.url, "--token-env", "EXAMPLE_TOKEN"];
@@ -134,7 +134,7 @@ fn a_server_behind_a_url_is_asked_called_and_approved() {
 
 #[test]
 fn what_is_wrong_with_a_url_is_said() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     let server = Server::start();
     let url = server.url.as_str();
     place.refused(&["mcp", "tools", "--url", url], 1, "mcp_unauthorized", "Authorization");

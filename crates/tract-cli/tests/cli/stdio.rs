@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::agents::{calls, says};
 use crate::chat::{Server, run};
-use crate::support::{Place, Ran};
+use crate::support::{Ran, Workspace};
 
 /// What controls the server: a list of tools for each of its lives.
 const FILE: &str = "lives.json";
@@ -60,12 +60,12 @@ fn tool(name: &str, says: &str) -> Value {
     json!({"name": name, "description": says, "inputSchema": {"type": "object"}})
 }
 
-fn lives(place: &Place, lives: &Value) {
+fn lives(place: &Workspace, lives: &Value) {
     place.write(FILE, lives.to_string());
 }
 
 /// Runs a task with a server of tools, by a model that gives these answers.
-fn run_task(place: &Place, answers: Vec<String>, mcp: &str, flags: &[&str]) -> Ran {
+fn run_task(place: &Workspace, answers: Vec<String>, mcp: &str, flags: &[&str]) -> Ran {
     let server = Server::start(answers, false);
     let task = ["run", "Go.", "--json", "--plan", "none", "--mcp", mcp];
     let model = ["--model", "openai/some", "--base-url", &server.url];
@@ -78,7 +78,7 @@ fn answers(ran: &Ran) -> Vec<Value> {
 }
 
 /// Runs with keys in the environment.
-fn with_keys(place: &Place, arguments: &[&str]) -> Ran {
+fn with_keys(place: &Workspace, arguments: &[&str]) -> Ran {
     let mut command = place.command(arguments);
     command.env("OPENAI_API_KEY", "sk-1").env("DATABASE_URL", "postgres://u:p@h/d");
     let output = command.output().expect("the binary runs");
@@ -88,7 +88,7 @@ fn with_keys(place: &Place, arguments: &[&str]) -> Ran {
 
 #[test]
 fn a_server_reads_no_variable_that_was_not_named() {
-    let place = Place::new();
+    let place = Workspace::new();
     lives(&place, &json!([[tool("names", "Names its variables.")]]));
     let call = |flags: &[&str]| {
         let command = command();
@@ -110,7 +110,7 @@ fn a_server_reads_no_variable_that_was_not_named() {
 
 #[test]
 fn a_run_gives_its_servers_the_variables_that_are_named() {
-    let place = Place::new();
+    let place = Workspace::new();
     lives(&place, &json!([[tool("names", "Names its variables.")]]));
     let mcp = format!("own={}", command().join(" "));
     let seen = vec![calls("c1", "names", &json!({})), says("Seen.")];
@@ -128,7 +128,7 @@ fn a_run_gives_its_servers_the_variables_that_are_named() {
 
 #[test]
 fn two_servers_of_one_program_need_labels_and_the_refusal_says_so() {
-    let place = Place::new();
+    let place = Workspace::new();
     lives(&place, &json!([[tool("pay", "Pays.")]]));
     let (one, other) = (command().join(" "), other_command().join(" "));
     let ran = run_task(&place, Vec::new(), &one, &["--mcp", &other]);
@@ -146,7 +146,7 @@ fn two_servers_of_one_program_need_labels_and_the_refusal_says_so() {
 
 #[test]
 fn a_server_that_comes_back_with_another_definition_is_not_called() {
-    let place = Place::new();
+    let place = Workspace::new();
     let end = tool("end", "Ends the server.");
     lives(
         &place,
@@ -179,7 +179,7 @@ fn a_server_that_comes_back_with_another_definition_is_not_called() {
 
 #[test]
 fn a_definition_that_is_no_tool_is_reported_and_the_others_work() {
-    let place = Place::new();
+    let place = Workspace::new();
     let bad = json!([
         {"name": "nothing"},
         "text",
@@ -217,7 +217,7 @@ fn other_command() -> Vec<String> {
 
 #[test]
 fn what_is_approved_of_a_server_without_a_label_is_approved_of_its_whole_command() {
-    let place = Place::new();
+    let place = Workspace::new();
     lives(&place, &json!([[tool("pay", "Pays.")]]));
     let (one, other) = (command(), other_command());
     let tools = |verb: &[&str], command: &[String]| {
@@ -244,7 +244,7 @@ fn what_is_approved_of_a_server_without_a_label_is_approved_of_its_whole_command
 
 #[test]
 fn a_call_that_was_approved_does_not_run_on_a_server_with_other_arguments() {
-    let place = Place::new();
+    let place = Workspace::new();
     lives(&place, &json!([[tool("pay", "Pays.")]]));
     let (one, other) = (command().join(" "), other_command().join(" "));
     let ran = run_task(&place, vec![calls("c1", "pay", &json!({}))], &one, &[]);

@@ -1,7 +1,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
-use crate::support::{Place, bundled, text};
+use crate::support::{Workspace, bundled, text};
 
 pub(crate) const MORNING: &str = r#"
 {"op":"system","text":"You are a travel agent.","at":"2026-01-31T09:00:00Z"}
@@ -16,7 +16,7 @@ pub(crate) const MORNING: &str = r#"
 
 #[test]
 fn a_stream_says_what_became_of_each_line() {
-    let place = Place::new();
+    let place = Workspace::new();
     let stream = "{\"op\":\"user\",\"text\":\"Again, please.\",\"mark\":\"q\"}\n\n\
                   {\"op\":\"tool_result\",\"call_id\":\"c2\",\"content\":\"ok\"}\n\
                   {\"op\":\"user\",\"text\":\"never reached\"}\n";
@@ -34,7 +34,7 @@ fn a_stream_says_what_became_of_each_line() {
 
 #[test]
 fn keep_going_continues_and_atomic_takes_all_or_none() {
-    let place = Place::new();
+    let place = Workspace::new();
     let stream =
         b"{\"op\":\"user\",\"text\":\"one\"}\nnonsense\n{\"op\":\"user\",\"text\":\"two\"}\n";
     place.feed(&["apply", "--atomic", "-"], stream).expect(1);
@@ -47,16 +47,17 @@ fn keep_going_continues_and_atomic_takes_all_or_none() {
 
 #[test]
 fn an_export_applied_elsewhere_is_the_same_repository() {
-    let place = Place::of(MORNING);
+    let place = Workspace::of(MORNING);
     place.ok(&["import", text(&bundled("conversations.jsonl"))]);
     place.ok(&["import", text(&bundled("anthropic.json"))]);
     let export = place.ok(&["export"]);
-    let copy = Place::new();
+    let copy = Workspace::new();
     copy.feed(&["apply", "-"], export.as_bytes()).expect(0);
     assert_eq!(copy.ok(&["export"]), export);
     copy.is_clean();
     for branch in ["main", "lyon", "workshop-cargo-bike"] {
-        let compiled = |place: &Place| place.ok(&["compile", branch, "--to", "anthropic-params"]);
+        let compiled =
+            |place: &Workspace| place.ok(&["compile", branch, "--to", "anthropic-params"]);
         assert_eq!(compiled(&copy), compiled(&place), "{branch}");
     }
     // A file gets its name when it is whole, and says the same.
@@ -76,7 +77,8 @@ fn files(folder: &std::path::Path) -> Vec<String> {
 
 #[test]
 fn exports_under_one_stem_do_not_meet_and_foreign_files_stay() {
-    let (one, two) = (Place::of(MORNING), Place::of(r#"{"op":"user","text":"another store"}"#));
+    let (one, two) =
+        (Workspace::of(MORNING), Workspace::of(r#"{"op":"user","text":"another store"}"#));
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
     std::fs::write(path("a.partial"), "mine").expect("it is written");
@@ -109,7 +111,7 @@ fn exports_under_one_stem_do_not_meet_and_foreign_files_stay() {
 fn an_export_to_a_device_writes_to_it() {
     use std::os::unix::fs::FileTypeExt;
 
-    let place = Place::of(MORNING);
+    let place = Workspace::of(MORNING);
     let folder = tempfile::tempdir().expect("a folder");
     let link = folder.path().join("null");
     std::os::unix::fs::symlink("/dev/null", &link).expect("a link");
@@ -118,8 +120,8 @@ fn an_export_to_a_device_writes_to_it() {
 }
 
 /// A stream that approves a tool, states a policy and decides an operation.
-fn trusting() -> (Place, String) {
-    let place = Place::of(MORNING);
+fn trusting() -> (Workspace, String) {
+    let place = Workspace::of(MORNING);
     place.write("tools.json", r#"[{"name":"pay","input_schema":{"type":"object"}}]"#);
     place.ok(&["tools", "pin", "tools.json"]);
     place.ok(&["tools", "policy", "approved-only"]);
@@ -131,7 +133,7 @@ fn trusting() -> (Place, String) {
 #[test]
 fn approvals_and_policies_of_a_stream_are_taken_only_when_asked_for() {
     let (place, export) = trusting();
-    let copy = Place::new();
+    let copy = Workspace::new();
     let ran = copy.feed(&["apply", "--json", "-"], export.as_bytes()).expect(1);
     let refused: Vec<&str> = ran.stdout.lines().filter(|line| line.contains("\"error\"")).collect();
     assert_eq!(refused.len(), 3, "{refused:?}");
@@ -153,14 +155,14 @@ fn approvals_and_policies_of_a_stream_are_taken_only_when_asked_for() {
     place.ok(&["copy", "--to", &url]);
     assert_eq!(place.ok(&["--store", &url, "export"]), export);
     // All or none: a line that is not taken takes the others with it.
-    let none = Place::new();
+    let none = Workspace::new();
     none.feed(&["apply", "--atomic", "-"], export.as_bytes()).expect(1);
     assert_eq!(none.json(&["--json", "log"]).len(), 0);
 }
 
 #[test]
 fn no_stream_takes_a_decision_or_an_effect_for_granted() {
-    let place = Place::of(MORNING);
+    let place = Workspace::of(MORNING);
     let blob = |text: &str| {
         let id = tract::core::Blob::seal(text.as_bytes().to_vec()).id();
         (id.to_string(), format!("{{\"op\":\"blob\",\"id\":\"{id}\",\"text\":\"{text}\"}}"))
@@ -191,7 +193,7 @@ fn head_leads_to_a_branch_and_names_never_lead_in_a_circle() {
         ("tags/a", "heads/main"),
         ("imports/a", "imports/b"),
     ] {
-        let place = Place::of(MORNING);
+        let place = Workspace::of(MORNING);
         let stream = format!(
             "{{\"op\":\"ref\",\"name\":\"{name}\",\"to\":\"{to}\"}}\n{{\"op\":\"user\",\"text\":\"kept\"}}\n"
         );
@@ -213,7 +215,7 @@ fn head_leads_to_a_branch_and_names_never_lead_in_a_circle() {
 
 #[test]
 fn a_byte_order_mark_is_passed_over() {
-    let place = Place::new();
+    let place = Workspace::new();
     let stream = "\u{feff}{\"op\":\"user\",\"text\":\"one\"}\n";
     place.feed(&["apply", "-"], stream.as_bytes()).expect(0);
     let chats = "\u{feff}{\"id\":\"c\",\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}\n";
@@ -234,7 +236,7 @@ fn nested(depth: usize) -> String {
 #[test]
 fn what_is_nested_as_deep_as_may_be_comes_back_from_an_export() {
     for depth in [120, 124, 125, 126, 127, 128, 129] {
-        let place = Place::new();
+        let place = Workspace::new();
         let deep = nested(depth);
         let stream = format!("{{\"op\":\"user\",\"text\":\"deep\",\"metadata\":{deep}}}\n");
         let chat = format!(
@@ -246,7 +248,7 @@ fn what_is_nested_as_deep_as_may_be_comes_back_from_an_export() {
         place.run(&["commit", "user", "from the command line", "--metadata", &pair]);
         place.feed(&["import", "-"], chat.as_bytes());
         let export = place.ok(&["export"]);
-        let copy = Place::new();
+        let copy = Workspace::new();
         copy.feed(&["apply", "-"], export.as_bytes()).expect(0);
         assert_eq!(copy.ok(&["export"]), export, "{depth}");
         copy.is_clean();
@@ -255,17 +257,17 @@ fn what_is_nested_as_deep_as_may_be_comes_back_from_an_export() {
 
 #[test]
 fn a_changed_line_of_an_export_is_refused() {
-    let place = Place::of(MORNING);
+    let place = Workspace::of(MORNING);
     let export = place.ok(&["export"]).replace("coat in Paris", "coat in Praha");
-    let copy = Place::new();
+    let copy = Workspace::new();
     let ran = copy.feed(&["apply", "--json", "-"], export.as_bytes()).expect(1);
     assert!(ran.lines().iter().any(|line| line["error"]["code"].is_string()));
 }
 
 #[test]
 fn equal_streams_with_times_give_equal_ids() {
-    assert_eq!(Place::of(MORNING).id("main"), Place::of(MORNING).id("main"));
-    assert_eq!(Place::of(MORNING).id("morning"), Place::of(MORNING).id("main"));
+    assert_eq!(Workspace::of(MORNING).id("main"), Workspace::of(MORNING).id("main"));
+    assert_eq!(Workspace::of(MORNING).id("morning"), Workspace::of(MORNING).id("main"));
 }
 
 /// Lets programs that this process starts end at SIGINT, even when SIGINT is ignored here, as under
@@ -297,7 +299,7 @@ fn interrupting_leaves_what_was_acknowledged() {
     use std::os::unix::process::ExitStatusExt;
 
     programs_end_at_sigint();
-    let place = Place::new();
+    let place = Workspace::new();
     let mut command = place.command(&["apply", "--json", "-"]);
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
@@ -324,7 +326,7 @@ fn interrupting_leaves_what_was_acknowledged() {
 
 #[test]
 fn a_reader_that_has_enough_is_no_failure() {
-    let place = Place::of(MORNING);
+    let place = Workspace::of(MORNING);
     place.ok(&["import", text(&bundled("conversations.jsonl"))]);
     let mut command = place.command(&["export"]);
     let mut child =

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 /// A folder that is gone after the test.
-pub(crate) struct Place {
+pub(crate) struct Workspace {
     folder: tempfile::TempDir,
 }
 
@@ -19,7 +19,7 @@ pub(crate) struct Ran {
     pub(crate) stderr: String,
 }
 
-impl Place {
+impl Workspace {
     /// An empty folder.
     pub(crate) fn empty() -> Self {
         Self { folder: tempfile::tempdir().expect("a folder") }

@@ -1,5 +1,5 @@
 use crate::results::{STREAM, defer_by};
-use crate::support::{Place, Ran};
+use crate::support::{Ran, Workspace};
 
 /// Characters that move the cursor, hide text or show it in another order.
 const HOSTILE: &str = "a\u{1b}]0;title\u{7}b\u{1b}[2Jc\u{1b}[8md\u{9b}31me\u{85}f\u{202e}g\u{2066}h\u{200b}i\u{e0041}j\u{7f}k";
@@ -26,7 +26,7 @@ fn reasons_and_names_of_handlers_cannot_steer_a_terminal() {
         &["edit", "other"],
         &["summarize", "--command", "head -c 4"],
     ] {
-        let place = Place::of(STREAM);
+        let place = Workspace::of(STREAM);
         let id = defer_by(&place, HOSTILE, HOSTILE, &reason);
         for arguments in [&["pending"][..], &["pending", "show", &id], &["status"]] {
             is_harmless(&place.run(arguments).expect(0));
@@ -58,7 +58,7 @@ fn reasons_and_names_of_handlers_cannot_steer_a_terminal() {
 
 #[test]
 fn the_sides_of_a_changed_definition_never_look_alike() {
-    let place = Place::new();
+    let place = Workspace::new();
     let tool = |description: &str| {
         serde_json::json!([{"name": "pay", "description": description, "input_schema": {"type": "object"}}])
             .to_string()
@@ -103,7 +103,7 @@ fn the_sides_of_a_changed_definition_never_look_alike() {
 
 #[test]
 fn json_writes_controls_and_invisible_characters_as_escapes() {
-    let place = Place::new();
+    let place = Workspace::new();
     let line = serde_json::json!({"op": "user", "text": HOSTILE, "message": HOSTILE});
     place.feed(&["apply", "-"], line.to_string().as_bytes()).expect(0);
     let tools = serde_json::json!([{"name": "t", "description": HOSTILE, "input_schema": {"type": "object"}}]);

@@ -3,20 +3,20 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
-use crate::support::Place;
+use crate::support::Workspace;
 
-fn branches(place: &Place) -> Vec<String> {
+fn branches(place: &Workspace) -> Vec<String> {
     let lines = place.json(&["branch", "--json"]);
     lines.iter().map(|line| line["branch"].as_str().expect("a name").to_owned()).collect()
 }
 
-fn head(place: &Place) -> String {
+fn head(place: &Workspace) -> String {
     place.json(&["status", "--json"])[0]["branch"].as_str().expect("a branch").to_owned()
 }
 
 #[test]
 fn a_branch_that_was_made_and_checked_out_is_undone_with_head() {
-    let place = Place::of("{\"op\":\"user\",\"text\":\"one\"}\n");
+    let place = Workspace::of("{\"op\":\"user\",\"text\":\"one\"}\n");
     place.ok(&["branch", "q", "--checkout"]);
     place.ok(&["undo"]);
     assert_eq!((branches(&place), head(&place)), (vec!["main".to_owned()], "main".to_owned()));
@@ -34,7 +34,7 @@ fn a_branch_that_was_made_and_checked_out_is_undone_with_head() {
 
 #[test]
 fn an_import_of_many_conversations_is_one_undo() {
-    let place = Place::of("{\"op\":\"user\",\"text\":\"one\"}\n");
+    let place = Workspace::of("{\"op\":\"user\",\"text\":\"one\"}\n");
     let lines: String = (0..700)
         .map(|n| {
             format!(
@@ -55,7 +55,7 @@ fn an_import_of_many_conversations_is_one_undo() {
 
 #[test]
 fn a_stream_over_two_branches_is_one_undo() {
-    let place = Place::of("{\"op\":\"user\",\"text\":\"one\"}\n");
+    let place = Workspace::of("{\"op\":\"user\",\"text\":\"one\"}\n");
     let mut stream = String::from("{\"op\":\"branch\",\"name\":\"side\"}\n");
     for n in 0..400 {
         let branch = if n % 2 == 0 { "main" } else { "side" };
@@ -72,7 +72,7 @@ fn a_stream_over_two_branches_is_one_undo() {
 
 #[test]
 fn a_commit_of_another_process_between_two_writes_of_a_stream_is_not_lost() {
-    let place = Place::of("{\"op\":\"user\",\"text\":\"one\"}\n");
+    let place = Workspace::of("{\"op\":\"user\",\"text\":\"one\"}\n");
     let mut command = place.command(&["apply", "--json", "-"]);
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");

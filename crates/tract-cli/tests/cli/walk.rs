@@ -1,9 +1,9 @@
 use crate::completions::completed;
-use crate::support::{Place, bundled, text};
+use crate::support::{Workspace, bundled, text};
 
 #[test]
 fn a_day_with_one_conversation() {
-    let place = Place::new();
+    let place = Workspace::new();
     place.ok(&["import", text(&bundled("conversations.jsonl"))]);
     place.ok(&["branch", "terse", "--from", "workshop-cargo-bike#33", "--checkout"]);
     place.ok(&["edit", "HEAD#33", "What do I save? One sentence."]);
@@ -36,7 +36,7 @@ fn a_day_with_one_conversation() {
 
 #[test]
 fn both_sides_changed_the_same() {
-    let place = Place::of(
+    let place = Workspace::of(
         "{\"op\":\"user\",\"text\":\"Hi\",\"mark\":\"q\"}\n{\"op\":\"branch\",\"name\":\"b\"}\n\
          {\"op\":\"edit\",\"target\":\":q\",\"text\":\"Hello\"}\n{\"op\":\"checkout\",\"name\":\"b\"}\n\
          {\"op\":\"edit\",\"target\":\":q\",\"text\":\"Good day\"}\n",
@@ -48,7 +48,8 @@ fn both_sides_changed_the_same() {
 
 #[test]
 fn skipped_messages_are_left_out_and_come_back() {
-    let place = Place::of("{\"op\":\"user\",\"text\":\"a\"}\n{\"op\":\"user\",\"text\":\"b\"}\n");
+    let place =
+        Workspace::of("{\"op\":\"user\",\"text\":\"a\"}\n{\"op\":\"user\",\"text\":\"b\"}\n");
     let count = || place.json(&["compile", "--to", "openai"])[0].as_array().map(Vec::len);
     let first = place.id("HEAD~1");
     place.ok(&["annotate", &first, "--priority", "skip"]);
@@ -60,7 +61,7 @@ fn skipped_messages_are_left_out_and_come_back() {
 
 #[test]
 fn a_line_is_read_from_standard_input() {
-    let place = Place::new();
+    let place = Workspace::new();
     place.feed(&["commit", "user"], b"two\nlines\n").expect(0);
     assert_eq!(place.json(&["compile", "--to", "openai"])[0][0]["content"], "two\nlines");
     place.feed(&["edit", "HEAD#1", "-"], b"one line").expect(0);
@@ -76,7 +77,7 @@ fn verbs(help: &str) -> Vec<&str> {
 
 #[test]
 fn help_groups_the_verbs_and_ends_with_examples() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     let help = place.ok(&["--help"]);
     let headings: Vec<&str> = help.lines().filter(|line| line.ends_with(':')).collect();
     for group in
@@ -98,7 +99,7 @@ fn help_groups_the_verbs_and_ends_with_examples() {
 
 #[test]
 fn help_teaches_by_example() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     let help = place.ok(&["--help"]);
     let verbs = verbs(&help);
     assert!(verbs.len() > 35, "{help}");
@@ -131,7 +132,7 @@ fn transcript(text: &str) -> Vec<(String, Vec<String>)> {
 #[test]
 #[cfg(unix)]
 fn the_commands_of_the_demo_are_typed_and_answer_the_same() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     let shown = transcript(&place.ok(&["demo"]));
     assert!(shown.len() > 15, "{shown:?}");
     std::fs::remove_file(place.path("tract-demo/tract.db")).expect("the store is there");
@@ -166,7 +167,7 @@ fn quoted(command: &str) -> String {
 /// The demo is the same wherever it runs: its ids are in the snapshot.
 #[test]
 fn the_demo_shows_what_it_says() {
-    let place = Place::empty();
+    let place = Workspace::empty();
     let ran = place.run(&["demo"]).expect(0);
     // The recordings have no times, the rest states its own.
     insta::assert_snapshot!("demo", ran.stdout);

@@ -50,8 +50,8 @@ pub struct ImportedBranch {
 
 /// Takes over a file. All its branches begin to be there at once, in the last durable write.
 ///
-/// A branch that holds a damaged commit is left out and says so; others stand. A branch that has
-/// moved elsewhere here is left alone.
+/// A branch that holds a damaged commit is left out and says so; others are imported. A branch that
+/// has moved elsewhere here is left alone.
 ///
 /// # Errors
 /// [`Error::Engine`](crate::Error::Engine) when the store fails, and
@@ -128,7 +128,7 @@ fn branch_rows(data: &Database) -> impl Iterator<Item = (&RefRow, &str)> {
     data.refs.iter().filter_map(|row| Some((row, row.name.strip_prefix("refs/heads/")?)))
 }
 
-/// Points a branch at where the original's stands, as far as it goes on from where it is.
+/// Points a branch to the head of the original's, where that is a fast-forward.
 async fn place(
     repo: &Repo,
     walk: &mut Walk<'_>,
@@ -170,7 +170,7 @@ async fn ancestors(repo: &Repo, head: Option<CommitId>) -> Result<Vec<CommitId>>
     Ok(found.into_iter().collect())
 }
 
-/// Names what no branch holds, and what bears a tag, so that nothing is lost.
+/// Names what no branch holds, and what has a tag, so that nothing is lost.
 async fn name_unreferenced<'a>(
     walk: &mut Walk<'a>,
     data: &'a Database,
@@ -299,8 +299,8 @@ struct SpawnMeta<'a> {
     inheritance: &'a str,
 }
 
-/// What the original knew of a conversation beside its commits: how it was rewritten, and what was
-/// begun from it. Its commits bear the old hashes as the ids of their origins.
+/// What the original knew of a conversation besides its commits: how it was rewritten, and what was
+/// begun from it. Its commits have the old hashes as the ids of their origins.
 fn tract_document(data: &Database, tract: &str) -> serde_json::Result<String> {
     let refs = data.refs.iter().filter(|row| row.tract_id == tract);
     let event = |event: &'_ Event| event.tract_id == tract;

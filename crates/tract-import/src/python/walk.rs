@@ -18,7 +18,7 @@ use super::content::{self, PythonContent, ToolText};
 use super::priorities::Priorities;
 use super::tags::with_tags;
 
-/// Where a line stands after a commit of the original.
+/// The state of a line after a commit of the original.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WalkState<'a> {
     pub(super) head: Option<CommitId>,
@@ -75,7 +75,7 @@ pub(super) struct Walk<'a> {
     stands: HashMap<&'a str, Result<WalkState<'a>, String>>,
     /// The messages by the commit that added them.
     slots: HashMap<&'a str, CommitId>,
-    /// The priority that a commit of ours stands for.
+    /// The priority that a commit of ours represents.
     marks: HashMap<CommitId, usize>,
     toolsets: HashMap<ToolsetId, Rc<[String]>>,
     /// Tools that a rewriting of the original lost, by the commit that should have them.
@@ -119,7 +119,7 @@ impl<'a> Walk<'a> {
         !self.fresh.contains(&id)
     }
 
-    /// Stores what was made so far. No ref moves, so nobody sees it before all of it is there.
+    /// Stores what was made so far. No ref moves, so it is not visible before all of it is there.
     pub(super) async fn flush(&mut self) -> Result<()> {
         let made: Vec<CommitId> = self.txn.commits().iter().map(|commit| commit.id()).collect();
         let stored = self.repo.store().commits(self.repo.name(), &made).await?;
@@ -144,7 +144,7 @@ impl<'a> Walk<'a> {
         Ok(self.txn)
     }
 
-    /// Takes a commit with all that leads to it, and returns where its line stands then.
+    /// Takes a commit with all that leads to it, and returns the state of its line then.
     pub(super) async fn commit(&mut self, hash: &'a str) -> Result<Result<WalkState<'a>, String>> {
         let mut open = vec![Frame::Enter(hash)];
         while let Some(frame) = open.pop() {
@@ -447,7 +447,7 @@ impl<'a> Walk<'a> {
         Ok(ours)
     }
 
-    /// What any commit says beside its content. Tools are stated where they change.
+    /// What any commit says besides its content. Tools are stated where they change.
     fn details(
         &self,
         commit: &'a Commit,

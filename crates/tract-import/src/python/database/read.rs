@@ -15,8 +15,8 @@ type Result<T> = std::result::Result<T, PythonError>;
 /// Reads all rows of a file of the Python original.
 ///
 /// # Behavior
-/// - The file is only read. Without a `-wal` or `-journal` file beside it, it is read as it lies, also where
-///   its folder cannot be written to.
+/// - The file is only read. Without a `-wal` or `-journal` file next to it, it is read as it lies,
+///   also where its folder cannot be written to.
 /// - The hash of every commit, of its content and of every tool is computed again; a commit that
 ///   fails is there and says so in [`Commit::damage`].
 /// - What a schema version does not have yet is empty.
