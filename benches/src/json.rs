@@ -11,8 +11,8 @@ const BUNDLED: &str = include_str!("../../tests/data/trajectories/conversations.
 /// Reads the lines of the recorded files of a folder of `TRACT_DATA` (by default `../shared/data`
 /// next to the repository).
 fn recorded(folder: &str) -> Vec<String> {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
-    let data = std::env::var_os("TRACT_DATA").map_or_else(beside, PathBuf::from);
+    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
+    let data = std::env::var_os("TRACT_DATA").map_or_else(default, PathBuf::from);
     let files = std::fs::read_dir(data.join(folder)).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = files.map(|file| file.path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));

@@ -10,8 +10,8 @@ use crate::table::{Table, median, micros, timed};
 const TOOLS: usize = 5_000;
 
 fn folder() -> PathBuf {
-    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
-    let all = std::env::var_os("TRACT_DATA").map_or_else(beside, PathBuf::from);
+    let default = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
+    let all = std::env::var_os("TRACT_DATA").map_or_else(default, PathBuf::from);
     let whole = all.join("toolcatalog");
     if whole.is_dir() {
         whole

@@ -94,8 +94,8 @@ impl<V> Places<V> {
             DiffItem::Add(place, _) | DiffItem::Remove(place, _) => *place,
             DiffItem::Update { new: (place, _), .. } => *place,
         });
-        let beside = before.recent.iter().chain(self.recent.iter()).map(|(place, _)| *place);
-        in_trees.chain(beside)
+        let recent = before.recent.iter().chain(self.recent.iter()).map(|(place, _)| *place);
+        in_trees.chain(recent)
     }
 
     fn find_recent(&self, place: &RowKey) -> Result<usize, usize> {

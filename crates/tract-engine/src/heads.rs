@@ -74,7 +74,7 @@ impl Branch {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LocalTip {
     /// `None` when it is not known.
-    pub(crate) stand: Option<BranchTip>,
+    pub(crate) tip: Option<BranchTip>,
     /// Whether all of these writes are answered.
     pub(crate) settled: bool,
 }
@@ -82,7 +82,7 @@ pub(crate) struct LocalTip {
 impl LocalTip {
     /// The commit that the branch points to, where that is known.
     pub(crate) fn head(&self) -> Option<Option<CommitId>> {
-        self.stand.map(|stand| stand.head)
+        self.tip.map(|tip| tip.head)
     }
 }
 
@@ -114,15 +114,15 @@ impl Heads {
         let branches = self.lock();
         let branch = branches.get(name);
         LocalTip {
-            stand: branch.and_then(|branch| branch.tip),
+            tip: branch.and_then(|branch| branch.tip),
             settled: branch.is_none_or(|branch| branch.under_way == 0),
         }
     }
 
     /// Takes in where a write that took no turn left a branch; `None` when that is not known.
-    pub(crate) fn keep(&self, name: &RefName, stand: Option<BranchTip>) {
-        match stand {
-            Some(_) => self.change(name, |branch| branch.reset(stand)),
+    pub(crate) fn keep(&self, name: &RefName, tip: Option<BranchTip>) {
+        match tip {
+            Some(_) => self.change(name, |branch| branch.reset(tip)),
             None => self.forget(name),
         }
     }
@@ -228,10 +228,10 @@ impl Turn {
 
     /// Gives the turn on once the write is with the store: the next one plans on top of where it
     /// leaves the branch.
-    pub(crate) fn pass_on(self, stand: Option<BranchTip>) -> SubmittedWrite {
+    pub(crate) fn pass_on(self, tip: Option<BranchTip>) -> SubmittedWrite {
         let mut epoch = 0;
         self.heads.change(&self.name, |branch| {
-            branch.tip = stand;
+            branch.tip = tip;
             branch.under_way += 1;
             epoch = branch.epoch;
             None

@@ -32,7 +32,7 @@ pub struct Txn<'a> {
     records: Records,
     planned_on: Option<CommitId>,
     /// The tip of a run of plain messages: their line is folded once, when it is asked for.
-    stand: Option<BranchTip>,
+    tip: Option<BranchTip>,
     /// In boxes: a node of the map has room for eleven.
     refs: BTreeMap<RefName, Box<StagedRef>>,
     commits: Vec<Commit>,
@@ -60,7 +60,7 @@ struct PlannedRequest {
 
 enum PlanBase {
     /// The end of a run of plain messages.
-    Stand(BranchTip),
+    Tip(BranchTip),
     Line(Line),
 }
 
@@ -89,7 +89,7 @@ impl<'a> Txn<'a> {
             lines: IdMap::default(),
             records: Records::default(),
             planned_on: None,
-            stand: None,
+            tip: None,
             refs: BTreeMap::new(),
             commits: Vec::new(),
             made: IdSet::default(),
@@ -267,12 +267,12 @@ impl<'a> Txn<'a> {
         if let Request::Append(draft) | Request::Import(draft) = request
             && is_plain(draft)
         {
-            let stand = match self.stand {
-                Some(stand) if stand.head == head => stand,
+            let tip = match self.tip {
+                Some(tip) if tip.head == head => tip,
                 _ => BranchTip::from(&self.line(head).await?),
             };
-            let planned = self.plan_with(head, |_| plain(stand, draft)).await?;
-            return Ok(Box::new(PlannedRequest { head, on: PlanBase::Stand(stand), planned }));
+            let planned = self.plan_with(head, |_| plain(tip, draft)).await?;
+            return Ok(Box::new(PlannedRequest { head, on: PlanBase::Tip(tip), planned }));
         }
         let line = self.line(head).await?;
         let planned = self.plan_with(head, |records| plan(request, &line, records)).await?;
@@ -281,7 +281,7 @@ impl<'a> Txn<'a> {
 
     async fn write(&mut self, branch: &RefName, ready: Box<PlannedRequest>) -> Result<Commit> {
         match ready.on {
-            PlanBase::Stand(stand) => self.append(branch, stand, ready.planned),
+            PlanBase::Tip(tip) => self.append(branch, tip, ready.planned),
             PlanBase::Line(line) => Box::pin(self.commit(branch, &line, ready.planned)).await,
         }
     }

@@ -137,8 +137,8 @@ impl Repo {
                 // Where this handle left the branch: the store says whether it is still there.
                 None => self.guess(branch, &requests, asks || races.lost() > UNSETTLED).await,
             };
-            if let Some(stand) = guess {
-                txn.assume_tip(branch, stand);
+            if let Some(tip) = guess {
+                txn.assume_tip(branch, tip);
             }
             let added = match self.check_versions(&mut txn, branch, &requests, options).await {
                 Ok(()) => add_all(&mut txn, branch, &requests, &mut asked, &mut chosen).await,
@@ -161,7 +161,7 @@ impl Repo {
             };
             if options.expect.is_none() && turn.is_none() {
                 let come = self.heads().turn(branch).await;
-                if self.heads().tip(branch).head() != guess.map(|stand| stand.head) {
+                if self.heads().tip(branch).head() != guess.map(|tip| tip.head) {
                     // Others wrote while handlers were asked. They are not asked again.
                     continue;
                 }
@@ -243,21 +243,21 @@ impl Repo {
             self.heads().settle(branch).await;
             return None;
         }
-        let follows = |stand: &BranchTip| {
+        let follows = |tip: &BranchTip| {
             let plain = |request: &Request| match request {
                 Request::Append(draft) | Request::Import(draft) => is_plain(draft),
                 _ => false,
             };
             let (every, made) = (self.turn_rows_every(), requests.len() as u64);
-            let no_row = stand.silence.is_some() || stand.commits % every + made < every;
-            stand.room > made && no_row && requests.iter().all(plain)
+            let no_row = tip.silence.is_some() || tip.commits % every + made < every;
+            tip.room > made && no_row && requests.iter().all(plain)
         };
-        if tip.settled || (!settled && tip.stand.as_ref().is_some_and(follows)) {
-            return tip.stand;
+        if tip.settled || (!settled && tip.tip.as_ref().is_some_and(follows)) {
+            return tip.tip;
         }
         self.heads().settle(branch).await;
         let tip = self.heads().tip(branch);
-        tip.stand.filter(|_| tip.settled)
+        tip.tip.filter(|_| tip.settled)
     }
 
     /// Whether a branch is no longer where it was believed to be; then nothing is believed of it.

@@ -101,8 +101,8 @@ impl McpTool {
     /// policy lets a tool of this status run.
     #[must_use]
     pub fn pinned(mut self, pins: &Pins, policy: PinPolicy) -> Self {
-        let standing = pins.status_of(self.server.identity(), &self.definition);
-        self.refused = policy.refusal(&standing);
+        let status = pins.status_of(self.server.identity(), &self.definition);
+        self.refused = policy.refusal(&status);
         self.may_change = policy == PinPolicy::TellOnly;
         self
     }

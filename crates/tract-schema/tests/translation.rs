@@ -85,8 +85,8 @@ fn missing(given: &str, back: &str) -> BTreeSet<String> {
     }
     if a.shape == Shape::Nested {
         let outer = split_object(given).unwrap();
-        let beside = outer.iter().filter(|(key, _)| key != "function" && key != "type");
-        for (key, raw) in beside {
+        let others = outer.iter().filter(|(key, _)| key != "function" && key != "type");
+        for (key, raw) in others {
             if !same(Some(raw), member(back, key)) {
                 missing.insert(key.clone());
             }

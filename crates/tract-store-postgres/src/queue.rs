@@ -70,6 +70,8 @@ pub(crate) enum Job {
 #[derive(Default)]
 struct RefQueue {
     waiting: VecDeque<Write>,
+    /// Whether a statement that moves the ref is under way. The others wait for it, which keeps
+    /// their order and leaves connections to other refs.
     moving: bool,
 }
 

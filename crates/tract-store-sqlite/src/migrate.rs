@@ -148,6 +148,8 @@ fn at(path: &Path, mut error: StoreError) -> StoreError {
 
 /// Sets what the one connection that writes needs.
 pub(crate) fn prepare_writer(connection: &Connection, options: &SqliteOptions) -> StoreResult<()> {
+    // FULL flushes the log before a commit is answered. What `wal` says of a damaged log rests on
+    // that as well: no transaction is written before the one ahead of it is flushed.
     let synchronous = if options.unsafe_lose_on_power_loss { "NORMAL" } else { "FULL" };
     // A checkpoint every 16 MiB of log: with the default of 4 they are a third of a batched write.
     connection

@@ -53,14 +53,14 @@ struct ImportSidecar<'a> {
 pub fn read(text: &str, dialect: Option<Dialect>, fallback_id: &str) -> Result<Read> {
     let found = tract_providers::ProviderConversation::read(text, dialect)?;
     let id = found.id.unwrap_or_else(|| fallback_id.to_owned());
-    let beside = JsonText::of(&ImportSidecar {
+    let sidecar = JsonText::of(&ImportSidecar {
         dialect: found.dialect.as_str(),
         line: &found.meta,
         parameters: &found.imported.parameters,
     })?;
     let conversation = ImportConversation::new(id, found.imported.drafts)
         .tools(found.imported.tools.unwrap_or_default())
-        .meta(beside);
+        .meta(sidecar);
     Ok(Read { conversation, dialect: found.dialect, anomalies: found.imported.anomalies })
 }
 

@@ -72,8 +72,8 @@ pub(crate) async fn run(
     let mut approved = Vec::new();
     let mut refused = 0;
     for definition in &found {
-        let standing = pins.status_of(&source.server, definition);
-        let (status, approves) = match (&standing, deed) {
+        let approval = pins.status_of(&source.server, definition);
+        let (status, approves) = match (&approval, deed) {
             (ApprovalStatus::Approved, _) => ("approved", false),
             (ApprovalStatus::Unknown, PinAction::Pin | PinAction::Trust) => ("pinned", true),
             (ApprovalStatus::Changed { .. }, PinAction::Trust) => ("trusted", true),
@@ -87,7 +87,7 @@ pub(crate) async fn run(
         } else if status != "approved" {
             refused += 1;
         }
-        tell(context, &source.server, definition, status, &standing)?;
+        tell(context, &source.server, definition, status, &approval)?;
     }
     tract.pin(approved).await?;
     if deed == PinAction::Check {
@@ -150,9 +150,9 @@ fn tell(
     server: &str,
     definition: &ToolSchema,
     status: &str,
-    standing: &ApprovalStatus,
+    approval: &ApprovalStatus,
 ) -> Outcome<()> {
-    let (approved, changes) = match standing {
+    let (approved, changes) = match approval {
         ApprovalStatus::Changed { approved, changes } => {
             (Some(*approved), changes.iter().map(ToString::to_string).collect())
         }

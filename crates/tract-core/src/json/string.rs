@@ -87,8 +87,8 @@ pub(super) fn run(bytes: &[u8]) -> PlainRun {
         wide |= beyond(word);
         rest = tail;
     }
-    let stands = |byte: &u8| !matches!(byte, ..0x20 | b'"' | b'\\');
-    let tail = rest.iter().position(|byte| !stands(byte)).unwrap_or(rest.len());
+    let is_plain = |byte: &u8| !matches!(byte, ..0x20 | b'"' | b'\\');
+    let tail = rest.iter().position(|byte| !is_plain(byte)).unwrap_or(rest.len());
     let wide = wide != 0 || rest.iter().take(tail).any(|byte| *byte > b'~');
     PlainRun { len: bytes.len() - rest.len() + tail, wide }
 }

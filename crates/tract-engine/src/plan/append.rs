@@ -42,18 +42,18 @@ pub(crate) fn is_plain(draft: &Draft) -> bool {
 }
 
 /// Plans to add a [plain](is_plain) message.
-pub(crate) fn plain(stand: BranchTip, draft: &Draft) -> Plan<PlannedCommit> {
-    message(stand, draft, None)
+pub(crate) fn plain(tip: BranchTip, draft: &Draft) -> Plan<PlannedCommit> {
+    message(tip, draft, None)
 }
 
-fn message(stand: BranchTip, draft: &Draft, answers: Option<CallRef>) -> Plan<PlannedCommit> {
+fn message(tip: BranchTip, draft: &Draft, answers: Option<CallRef>) -> Plan<PlannedCommit> {
     let op = Op::Append {
         slot: None,
         answers,
         priority: draft.priority,
         retention: draft.retention.clone(),
     };
-    let mut planned = PlannedCommit::on(stand, op, &Details::from(draft));
+    let mut planned = PlannedCommit::on(tip, op, &Details::from(draft));
     planned.say(&draft.content, draft.role.clone())?;
     planned.record.form = draft.form.clone();
     if let Some(verbatim) = &draft.verbatim {

@@ -296,11 +296,11 @@ impl From<&Line> for BranchTip {
 
 impl PlannedCommit {
     /// Starts a record on a line: parents, tools and details.
-    pub(super) fn on(stand: impl Into<BranchTip>, op: Op, details: &Details) -> Self {
-        let stand = stand.into();
+    pub(super) fn on(tip: impl Into<BranchTip>, op: Op, details: &Details) -> Self {
+        let tip = tip.into();
         let given = details.tools.as_ref().map(|tools| (seal_tools(tools), tools.clone()));
         let mut record = Box::new(CommitRecord::new(op, details.origin.by));
-        record.parents = stand.head.into_iter().collect();
+        record.parents = tip.head.into_iter().collect();
         record.message = details.message.clone();
         record.metadata = details.metadata.clone();
         record.generation_config = details.generation_config.clone();
@@ -317,11 +317,11 @@ impl PlannedCommit {
         match given {
             Some((toolset, tools)) => {
                 // Where nothing was ever set to stay, what is in force stays.
-                let active = if stand.tools_set { stand.active } else { None };
+                let active = if tip.tools_set { tip.active } else { None };
                 planned.set_tools(Some(toolset.id()), active);
                 planned.given = Some((toolset, tools));
             }
-            None => planned.set_tools(stand.active, None),
+            None => planned.set_tools(tip.active, None),
         }
         planned
     }

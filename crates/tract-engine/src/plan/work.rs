@@ -312,12 +312,12 @@ impl SummaryCover {
         if let Some((target, by)) = self.twice {
             return Err(Refusal::Hidden { target, by });
         }
-        let beside = self
+        let shown = self
             .under
             .iter()
             .filter(|(slot, _)| self.slots.contains(slot))
             .min_by_key(|(s, _)| **s);
-        match beside {
+        match shown {
             Some((target, by)) => Err(Refusal::Hidden { target: *target, by: *by }),
             None => Ok(()),
         }

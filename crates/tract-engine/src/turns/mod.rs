@@ -372,9 +372,9 @@ impl TurnMessages {
     }
 }
 
-fn put<T>(standing: &mut Vec<T>, place: usize, value: T) {
-    match standing.get_mut(place) {
+fn put<T>(list: &mut Vec<T>, place: usize, value: T) {
+    match list.get_mut(place) {
         Some(was) => *was = value,
-        None => standing.push(value),
+        None => list.push(value),
     }
 }

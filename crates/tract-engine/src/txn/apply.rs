@@ -36,8 +36,8 @@ impl Txn<'_> {
         if !matches!(applied, Applied::Conflict(_)) {
             self.remember(&batch);
             for edit in batch.refs.iter().filter(|edit| edit.name.branch_name().is_some()) {
-                let stand = self.tip_after(edit, &rows).filter(|_| applied == Applied::Done);
-                self.repo.heads().keep(&edit.name, stand);
+                let tip = self.tip_after(edit, &rows).filter(|_| applied == Applied::Done);
+                self.repo.heads().keep(&edit.name, tip);
             }
             self.recorded(&batch).await;
             self.tell_of(&batch).await;
@@ -57,7 +57,7 @@ impl Txn<'_> {
         let Some(turn) = turn else { return self.apply_undoing(what, options, None).await };
         let (batch, rows) = self.batch(what, options, None).await?;
         let edit = batch.refs.iter().find(|edit| edit.name == *branch);
-        let stand = edit.and_then(|edit| self.tip_after(edit, &rows));
+        let tip = edit.and_then(|edit| self.tip_after(edit, &rows));
         let mut applying = pin!(apply_once(self.repo, &batch));
         // A store takes a batch in when it is first polled, and writes in that order.
         let first = poll_fn(|context| Poll::Ready(applying.as_mut().poll(context))).await;
@@ -67,7 +67,7 @@ impl Txn<'_> {
                 drop(turn);
                 None
             }
-            Poll::Ready(Ok(_)) | Poll::Pending => Some(turn.pass_on(stand)),
+            Poll::Ready(Ok(_)) | Poll::Pending => Some(turn.pass_on(tip)),
         };
         let applied = match first {
             Poll::Ready(applied) => applied?,
@@ -164,12 +164,12 @@ impl Txn<'_> {
 
     /// What a write after this one has to know of a branch that this one leaves at `head`.
     fn tip_at(&self, head: CommitId, rows: &[NewRow]) -> Option<BranchTip> {
-        let run = self.stand.filter(|stand| stand.head == Some(head));
-        let mut stand = self.lines.get(&head).map(BranchTip::from).or(run)?;
-        stand.silence = match rows.iter().find(|row| row.at == head) {
+        let run = self.tip.filter(|tip| tip.head == Some(head));
+        let mut tip = self.lines.get(&head).map(BranchTip::from).or(run)?;
+        tip.silence = match rows.iter().find(|row| row.at == head) {
             Some(row) => Some(row.silence()),
             None => run.and_then(|run| run.silence),
         };
-        Some(stand)
+        Some(tip)
     }
 }

@@ -86,9 +86,9 @@ impl Txn<'_> {
     }
 
     /// Takes a branch to be where this handle left it: the write is refused when it is not.
-    pub(crate) fn assume_tip(&mut self, branch: &RefName, stand: BranchTip) {
-        self.found(branch, stand.head.map(RefTarget::Commit));
-        self.stand = Some(stand);
+    pub(crate) fn assume_tip(&mut self, branch: &RefName, tip: BranchTip) {
+        self.found(branch, tip.head.map(RefTarget::Commit));
+        self.tip = Some(tip);
     }
 
     pub(super) fn found(&mut self, name: &RefName, found: Option<RefTarget>) {

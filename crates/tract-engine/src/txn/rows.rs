@@ -14,9 +14,9 @@ impl Txn<'_> {
         let moved = self.refs.values().filter_map(|moved| moved.to.as_ref()?.commit());
         let (every, made) = (self.repo.turn_rows_every(), self.commits.len() as u64);
         let roomy = |head: CommitId| {
-            self.stand.is_some_and(|stand| {
-                let no_row = stand.silence.is_some() || stand.commits % every >= made;
-                stand.head == Some(head) && stand.room > 0 && no_row
+            self.tip.is_some_and(|tip| {
+                let no_row = tip.silence.is_some() || tip.commits % every >= made;
+                tip.head == Some(head) && tip.room > 0 && no_row
             })
         };
         let heads: Vec<CommitId> = moved
@@ -38,7 +38,7 @@ impl Txn<'_> {
         let mut rows = Vec::new();
         for moved in self.refs.values() {
             let Some(head) = moved.to.as_ref().and_then(RefTarget::commit) else { continue };
-            let run = self.stand.filter(|stand| stand.head == Some(head));
+            let run = self.tip.filter(|tip| tip.head == Some(head));
             let line = self.lines.get(&head);
             let Some(count) = line.map(|line| line.commit_count()).or(run.map(|run| run.commits))
             else {

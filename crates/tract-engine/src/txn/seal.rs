@@ -42,20 +42,20 @@ impl Txn<'_> {
     pub(super) fn append(
         &mut self,
         branch: &RefName,
-        stand: BranchTip,
+        tip: BranchTip,
         planned: PlannedCommit,
     ) -> Result<Commit> {
         let (commit, rest) = self.seal(planned)?;
-        self.stand = Some(BranchTip {
+        self.tip = Some(BranchTip {
             head: Some(commit.id()),
             toolset: commit.toolset,
             active: commit.active_toolset(),
-            tools_set: stand.tools_set,
-            room: room_after(stand.room, &commit),
-            commits: stand.commits + 1,
-            silence: stand.silence.filter(|_| has_no_entries(&commit, &rest.blobs)),
+            tools_set: tip.tools_set,
+            room: room_after(tip.room, &commit),
+            commits: tip.commits + 1,
+            silence: tip.silence.filter(|_| has_no_entries(&commit, &rest.blobs)),
         });
-        self.take(branch, &commit, stand.toolset, rest);
+        self.take(branch, &commit, tip.toolset, rest);
         Ok(commit)
     }
 

@@ -72,26 +72,26 @@ async fn attempt(repo: &Repo, data: &Database) -> Result<Option<Vec<Branch>>> {
     let mut ends: Vec<(&RefRow, &str, Result<WalkState<'_>, String>)> = Vec::new();
     for (row, name) in branch_rows(data) {
         let Some(hash) = &row.commit else { continue };
-        let stand = match walk.commit(hash).await? {
-            Ok(stand) => {
-                let mut stand = walk.finish(stand).await?;
-                walk.note_left_out(hash, &mut stand);
-                Ok(stand)
+        let state = match walk.commit(hash).await? {
+            Ok(state) => {
+                let mut state = walk.finish(state).await?;
+                walk.note_left_out(hash, &mut state);
+                Ok(state)
             }
             Err(why) => Err(why),
         };
-        ends.push((row, name, stand));
+        ends.push((row, name, state));
     }
     let tags = name_unreferenced(&mut walk, data).await?;
     walk.flush().await?;
     let mut branches = Vec::new();
     let mut seen: HashSet<CommitId> = HashSet::new();
-    for (row, name, stand) in ends {
+    for (row, name, state) in ends {
         let id = format!("{}/{name}", row.tract_id);
-        let done = match stand {
-            Ok(stand) => {
+        let done = match state {
+            Ok(state) => {
                 let branch = ref_name("heads", &[&row.tract_id, name])?;
-                Ok(place(repo, &mut walk, &branch, &stand, &mut seen).await?)
+                Ok(place(repo, &mut walk, &branch, &state, &mut seen).await?)
             }
             Err(why) => Err(why),
         };
@@ -133,28 +133,28 @@ async fn place(
     repo: &Repo,
     walk: &mut Walk<'_>,
     branch: &RefName,
-    stand: &WalkState<'_>,
+    state: &WalkState<'_>,
     seen: &mut HashSet<CommitId>,
 ) -> Result<ImportedBranch> {
-    let line = ancestors(repo, stand.head).await?;
+    let line = ancestors(repo, state.head).await?;
     let reused = line.iter().filter(|id| !seen.insert(**id) || walk.is_old(**id)).count();
     let txn = walk.txn();
     let found = txn.head(branch).await?;
-    let status = match (found, stand.head) {
+    let status = match (found, state.head) {
         (None, Some(_)) => ImportStatus::Created,
         (found, head) if found == head => ImportStatus::Unchanged,
         (Some(found), _) if line.contains(&found) => ImportStatus::Forwarded,
         _ => ImportStatus::Diverged,
     };
     if matches!(status, ImportStatus::Created | ImportStatus::Forwarded) {
-        txn.move_ref(branch, stand.head.map(RefTarget::Commit)).await?;
+        txn.move_ref(branch, state.head.map(RefTarget::Commit)).await?;
     }
     Ok(ImportedBranch {
         branch: branch.branch_name().unwrap_or(branch.as_str()).to_owned(),
         status,
         commits: line.len(),
         reused,
-        anomalies: stand.anomalies(),
+        anomalies: state.anomalies(),
     })
 }
 

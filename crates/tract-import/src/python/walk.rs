@@ -72,7 +72,7 @@ pub(super) struct Walk<'a> {
     /// The branch that is worked on; it is no branch when the work is done.
     desk: RefName,
     tool_text: ToolText,
-    stands: HashMap<&'a str, Result<WalkState<'a>, String>>,
+    states: HashMap<&'a str, Result<WalkState<'a>, String>>,
     /// The messages by the commit that added them.
     slots: HashMap<&'a str, CommitId>,
     /// The priority that a commit of ours represents.
@@ -99,7 +99,7 @@ impl<'a> Walk<'a> {
             fresh: HashSet::new(),
             desk: RefName::branch("python-tract-import")?,
             tool_text: if new { ToolText::Minimal } else { ToolText::Full },
-            stands: HashMap::new(),
+            states: HashMap::new(),
             slots: HashMap::new(),
             marks: HashMap::new(),
             toolsets: HashMap::new(),
@@ -149,40 +149,40 @@ impl<'a> Walk<'a> {
         let mut open = vec![Frame::Enter(hash)];
         while let Some(frame) = open.pop() {
             match frame {
-                Frame::Enter(hash) if self.stands.contains_key(hash) => {}
+                Frame::Enter(hash) if self.states.contains_key(hash) => {}
                 Frame::Enter(hash) => match self.data.commits.get(hash) {
                     None => {
-                        self.stands.insert(hash, Err(format!("commit {} is missing", short(hash))));
+                        self.states.insert(hash, Err(format!("commit {} is missing", short(hash))));
                     }
                     Some(commit) => {
                         open.push(Frame::Leave(hash));
                         open.extend(parents(commit).map(Frame::Enter));
                     }
                 },
-                Frame::Leave(hash) if self.stands.contains_key(hash) => {}
+                Frame::Leave(hash) if self.states.contains_key(hash) => {}
                 Frame::Leave(hash) => {
-                    let stand = match self.data.commits.get(hash) {
+                    let state = match self.data.commits.get(hash) {
                         Some(commit) => self.take(commit).await?,
                         None => continue,
                     };
-                    self.stands.insert(hash, stand);
+                    self.states.insert(hash, state);
                 }
             }
         }
-        Ok(self.stands.get(hash).cloned().unwrap_or_else(|| Err("it is missing".to_owned())))
+        Ok(self.states.get(hash).cloned().unwrap_or_else(|| Err("it is missing".to_owned())))
     }
 
     /// Adds what was said of priorities after the last commit of a branch.
-    pub(super) async fn finish(&mut self, mut stand: WalkState<'a>) -> Result<WalkState<'a>> {
-        self.move_to(stand.head).await?;
-        self.mark_until(&mut stand, i64::MAX).await?;
-        Ok(stand)
+    pub(super) async fn finish(&mut self, mut state: WalkState<'a>) -> Result<WalkState<'a>> {
+        self.move_to(state.head).await?;
+        self.mark_until(&mut state, i64::MAX).await?;
+        Ok(state)
     }
 
     /// Notes which messages of a branch the original leaves out of its context, where it does: of a
     /// merge it shows what the second parent's own first parents added. What came to that branch by
     /// a merge of its own, or by a third parent, it does not show, and we do.
-    pub(super) fn note_left_out(&self, head: &str, stand: &mut WalkState<'a>) {
+    pub(super) fn note_left_out(&self, head: &str, state: &mut WalkState<'a>) {
         let mut shown: HashSet<&str> = HashSet::new();
         let own: Vec<&Commit> = self.first_parents(head);
         shown.extend(own.iter().map(|commit| commit.hash.as_str()));
@@ -217,7 +217,7 @@ impl<'a> Walk<'a> {
         }
         let count = left_out.len();
         let (messages, them) = if count == 1 { ("message", "it") } else { ("messages", "them") };
-        stand.note(format!(
+        state.note(format!(
             "{count} {messages} came by a merge into a branch that was merged ({}): {them} the \
              model sees here; the original leaves {them} out",
             names.join(", ")
@@ -238,7 +238,7 @@ impl<'a> Walk<'a> {
 
     /// Where a commit of the original went, when it was taken.
     pub(super) fn imported_commit(&self, hash: &str) -> Option<CommitId> {
-        self.stands.get(hash)?.as_ref().ok()?.head
+        self.states.get(hash)?.as_ref().ok()?.head
     }
 
     async fn move_to(&mut self, head: Option<CommitId>) -> Result<()> {
@@ -247,10 +247,10 @@ impl<'a> Walk<'a> {
 
     /// Takes one commit whose parents were taken. The inner error says why it cannot be.
     async fn take(&mut self, commit: &'a Commit) -> Result<Result<WalkState<'a>, String>> {
-        let mut stand = WalkState::default();
+        let mut state = WalkState::default();
         for (place, parent) in parents(commit).enumerate() {
-            match self.stands.get(parent) {
-                Some(Ok(parent)) if place == 0 => stand = parent.clone(),
+            match self.states.get(parent) {
+                Some(Ok(parent)) if place == 0 => state = parent.clone(),
                 Some(Ok(_)) => {}
                 Some(Err(why)) => return Ok(Err(why.clone())),
                 None => return Ok(Err(format!("commit {} is missing", short(parent)))),
@@ -264,16 +264,16 @@ impl<'a> Walk<'a> {
             Ok(says) => says,
             Err(error) => return Ok(Err(format!("commit {}: {error}", short(&commit.hash)))),
         };
-        self.move_to(stand.head).await?;
-        self.mark_until(&mut stand, commit.created_at).await?;
+        self.move_to(state.head).await?;
+        self.mark_until(&mut state, commit.created_at).await?;
         let done = match commit.parents.len() {
-            0 | 1 => self.step(commit, says, &mut stand).await,
-            _ => self.merge(commit, payload, &mut stand).await,
+            0 | 1 => self.step(commit, says, &mut state).await,
+            _ => self.merge(commit, payload, &mut state).await,
         };
         match done {
             Ok(()) => {
-                stand.head = self.txn.head(&self.desk).await?;
-                Ok(Ok(stand))
+                state.head = self.txn.head(&self.desk).await?;
+                Ok(Ok(state))
             }
             Err(error) => {
                 if error.is_store_failure() {
@@ -289,19 +289,19 @@ impl<'a> Walk<'a> {
         &mut self,
         commit: &'a Commit,
         says: PythonContent,
-        stand: &mut WalkState<'a>,
+        state: &mut WalkState<'a>,
     ) -> Result<()> {
-        let mut details = self.details(commit, &says, stand)?;
+        let mut details = self.details(commit, &says, state)?;
         let message = match says {
             PythonContent::Data(content) => {
                 let request = Request::Note { content: Some(content), details };
-                return self.add(&request, stand).await.map(drop);
+                return self.add(&request, state).await.map(drop);
             }
             PythonContent::Message(message) => *message,
         };
         details.origin.detail = message.detail;
         if commit.operation == Operation::Edit {
-            return self.edit(commit, message.content, details, stand).await;
+            return self.edit(commit, message.content, details, state).await;
         }
         let mut draft = Draft::new(message.content);
         draft.role = message.role;
@@ -315,15 +315,15 @@ impl<'a> Walk<'a> {
         let given = self.priorities.automatic_priority(&commit.hash);
         let priority = given.map(|(_, priority)| priority).or(message.priority);
         draft.priority = priority.filter(|priority| *priority != default);
-        let ours = self.add(&Request::Import(draft), stand).await?;
+        let ours = self.add(&Request::Import(draft), state).await?;
         if let Some((place, _)) = given {
             self.marks.insert(ours.id(), place);
         }
         self.slots.insert(&commit.hash, ours.id());
         if let Some(name) = message.replaces
-            && let Some(older) = stand.named.insert(name.clone(), &commit.hash)
+            && let Some(older) = state.named.insert(name.clone(), &commit.hash)
         {
-            self.replace(older, &name, commit.created_at, stand).await?;
+            self.replace(older, &name, commit.created_at, state).await?;
         }
         Ok(())
     }
@@ -334,9 +334,9 @@ impl<'a> Walk<'a> {
         older: &'a str,
         name: &str,
         at: i64,
-        stand: &mut WalkState<'a>,
+        state: &mut WalkState<'a>,
     ) -> Result<()> {
-        stand.replaced.insert(older);
+        state.replaced.insert(older);
         let Some(slot) = self.slots.get(older) else { return Ok(()) };
         let request = Request::Annotate {
             targets: vec![*slot],
@@ -357,21 +357,21 @@ impl<'a> Walk<'a> {
         commit: &'a Commit,
         mut content: Content,
         details: Details,
-        stand: &mut WalkState<'a>,
+        state: &mut WalkState<'a>,
     ) -> Result<()> {
         let target = commit.edit_target.as_deref().unwrap_or_default();
         let head = self.txn.head(&self.desk).await?;
         let line = self.txn.line(head).await?;
         let slot = self.slots.get(target).copied().filter(|slot| line.view().contains(*slot));
         let newer =
-            stand.edits.get(target).is_some_and(|other| other.created_at >= commit.created_at);
+            state.edits.get(target).is_some_and(|other| other.created_at >= commit.created_at);
         let why = match slot {
             None => Some("names a commit that is not on its line"),
             Some(_) if newer => Some("is older than the edit that it follows"),
             Some(_) => None,
         };
         let Some(slot) = slot.filter(|_| why.is_none()) else {
-            stand.note(format!(
+            state.note(format!(
                 "edit {} {}: kept as a note, without effect as in the original",
                 short(&commit.hash),
                 why.unwrap_or_default()
@@ -380,7 +380,7 @@ impl<'a> Walk<'a> {
                 self.data.blobs.get(&commit.content_hash).map_or("null", String::as_str),
             );
             let request = Request::Note { content: content.ok(), details };
-            return self.add(&request, stand).await.map(drop);
+            return self.add(&request, state).await.map(drop);
         };
         // Metadata holds the calls, and an edit without them loses them in the original.
         let original = self.data.commits.get(target);
@@ -398,26 +398,26 @@ impl<'a> Walk<'a> {
             content: NewContent::Content(content.clone()),
             details: details.clone(),
         };
-        let done = self.add(&request, stand).await;
+        let done = self.add(&request, state).await;
         match done {
             Ok(_) => {}
             Err(Error::Refused(Refusal::OtherKind { .. } | Refusal::OtherCalls { .. })) => {
-                stand.note(format!(
+                state.note(format!(
                     "edit {} changes the role or the calls of a message: its text alone is taken",
                     short(&commit.hash)
                 ));
                 let content = NewContent::Text(content.text());
-                self.add(&Request::Edit { target: slot, content, details }, stand).await?;
+                self.add(&Request::Edit { target: slot, content, details }, state).await?;
             }
             Err(error) => return Err(error),
         }
         if keeps_calls {
-            stand.note(format!(
+            state.note(format!(
                 "edit {} keeps the tool calls of its message, which the original loses",
                 short(&commit.hash)
             ));
         }
-        stand.edits.insert(target, commit);
+        state.edits.insert(target, commit);
         Ok(())
     }
 
@@ -432,7 +432,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Carries out a request, and keeps book of the tools.
-    async fn add(&mut self, request: &Request, stand: &mut WalkState<'a>) -> Result<Ours> {
+    async fn add(&mut self, request: &Request, state: &mut WalkState<'a>) -> Result<Ours> {
         let ours = self.txn.add(&self.desk, request).await?;
         let given = match request {
             Request::Import(draft) => draft.tools.is_some(),
@@ -442,7 +442,7 @@ impl<'a> Walk<'a> {
             _ => false,
         };
         if given && let Some(id) = ours.toolset {
-            self.toolsets.insert(id, Rc::clone(&stand.tools));
+            self.toolsets.insert(id, Rc::clone(&state.tools));
         }
         Ok(ours)
     }
@@ -452,7 +452,7 @@ impl<'a> Walk<'a> {
         &self,
         commit: &'a Commit,
         says: &PythonContent,
-        stand: &mut WalkState<'a>,
+        state: &mut WalkState<'a>,
     ) -> Result<Details> {
         let mut details = self.facts(commit)?;
         details.message = content::message(commit, says);
@@ -461,11 +461,11 @@ impl<'a> Walk<'a> {
             Some(lost) => Rc::clone(lost),
             None => commit.tools.as_slice().into(),
         };
-        if !tools.is_empty() && tools != stand.tools {
+        if !tools.is_empty() && tools != state.tools {
             details.tools = Some(self.schemas(&tools)?);
-            stand.tools = tools;
+            state.tools = tools;
             if lost.is_some() {
-                stand.note(format!(
+                state.note(format!(
                     "commit {} keeps the tools in force, which the original loses when it \
                      rewrites history",
                     short(&commit.hash)
@@ -502,10 +502,10 @@ impl<'a> Walk<'a> {
     }
 
     /// Says what was said of priorities before a time and has not been said yet.
-    async fn mark_until(&mut self, stand: &mut WalkState<'a>, until: i64) -> Result<()> {
-        let due = self.priorities.due(stand.seen, until);
-        let begun = stand.seen == 0;
-        stand.seen = due.end;
+    async fn mark_until(&mut self, state: &mut WalkState<'a>, until: i64) -> Result<()> {
+        let due = self.priorities.due(state.seen, until);
+        let begun = state.seen == 0;
+        state.seen = due.end;
         if due.is_empty() {
             return Ok(());
         }
@@ -513,7 +513,7 @@ impl<'a> Walk<'a> {
         for place in due.clone() {
             let target = self.priorities.target(place);
             let Some(slot) = self.slots.get(target).copied() else { continue };
-            if stand.replaced.contains(target) || begun && self.priorities.newer(place, &due) {
+            if state.replaced.contains(target) || begun && self.priorities.newer(place, &due) {
                 continue;
             }
             if line.is_none() {
@@ -530,11 +530,11 @@ impl<'a> Walk<'a> {
             let ours = self.txn.add(&self.desk, &request).await?;
             self.marks.insert(ours.id(), place);
             if let Some(why) = self.priorities.restored(place) {
-                stand.note(why);
+                state.note(why);
             }
             line = None;
         }
-        stand.head = self.txn.head(&self.desk).await?;
+        state.head = self.txn.head(&self.desk).await?;
         Ok(())
     }
 

@@ -228,8 +228,8 @@ fn without_an_answer_the_question_stays() {
     block_on(async {
         let store = memory();
         let repo = repo_on(&store).await;
-        let nobody = Agent::new(repo.clone(), main_branch(), Script::new([]), tools());
-        let error = nobody.run(Some(Draft::user("hello?"))).await.unwrap_err();
+        let idle = Agent::new(repo.clone(), main_branch(), Script::new([]), tools());
+        let error = idle.run(Some(Draft::user("hello?"))).await.unwrap_err();
         assert_eq!(error.code(), "model_error");
         assert_eq!(said(&messages(&repo).await), ["user: hello?"]);
         let model = Script::new([Draft::assistant("hello")]);

@@ -86,8 +86,8 @@ impl<'a> Run<'a> {
         let mut group: Vec<AdmittedCall> = Vec::new();
         for (place, hydrated) in calls.into_iter().enumerate() {
             let mut call = Call::new(hydrated, place, turn);
-            let beside = call.is_read_only() && self.dispatcher.options.concurrent > 1;
-            if !beside {
+            let parallel = call.is_read_only() && self.dispatcher.options.concurrent > 1;
+            if !parallel {
                 self.flush(&mut group).await;
             }
             if self.is_over() {
@@ -107,7 +107,7 @@ impl<'a> Run<'a> {
                 verdict = self.admit(&mut call).await;
             }
             group.push((call, verdict));
-            if !beside {
+            if !parallel {
                 self.flush(&mut group).await;
             }
         }

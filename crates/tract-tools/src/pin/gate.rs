@@ -48,8 +48,8 @@ impl PinGate {
     /// same definition, the stricter answer holds: a call does not say whose it is.
     #[must_use]
     pub fn guard(mut self, server: &str, definition: &ToolSchema) -> Self {
-        let standing = self.pins.status_of(server, definition);
-        if let Some(why) = self.policy.refusal(&standing) {
+        let status = self.pins.status_of(server, definition);
+        if let Some(why) = self.policy.refusal(&status) {
             self.refused.insert(definition.id(), why);
         }
         self
@@ -77,13 +77,13 @@ impl PinGate {
             let server = origin.map_or("", |origin| &origin.server);
             let server = if pins.knows(server) { server } else { "" };
             let definition = origin.map(|origin| &origin.definition);
-            let standing = pins.status_of(server, definition.unwrap_or(tool.definition().schema()));
+            let status = pins.status_of(server, definition.unwrap_or(tool.definition().schema()));
             let held = match origin {
                 Some(_) => stated.is_some() || !server.is_empty(),
                 None => false,
             };
-            if let Some(why) = gate.policy.refusal(&standing)
-                && (held || standing != ApprovalStatus::Unknown)
+            if let Some(why) = gate.policy.refusal(&status)
+                && (held || status != ApprovalStatus::Unknown)
             {
                 gate.refused.insert(tool.definition().id(), why);
             }

@@ -16,32 +16,32 @@ impl<'a> Walk<'a> {
         &mut self,
         commit: &'a Commit,
         payload: &str,
-        stand: &mut WalkState<'a>,
+        state: &mut WalkState<'a>,
     ) -> Result<()> {
         let mut details = self.facts(commit)?;
         details.message.clone_from(&commit.message);
         details.origin.detail = Some(JsonText::new(payload)?);
         let options = MergeOptions::new().no_fast_forward().details(details);
-        let tools = Rc::clone(&stand.tools);
+        let tools = Rc::clone(&state.tools);
         for parent in commit.parents.iter().skip(1) {
-            let Some(Ok(theirs)) = self.stands.get(parent.as_str()) else { continue };
+            let Some(Ok(theirs)) = self.states.get(parent.as_str()) else { continue };
             let theirs = theirs.clone();
             let Some(source) = theirs.head else { continue };
-            stand.head = self.txn.head(&self.desk).await?;
-            self.bring(commit, source, &theirs, &options, stand).await?;
+            state.head = self.txn.head(&self.desk).await?;
+            self.bring(commit, source, &theirs, &options, state).await?;
         }
-        if stand.tools != tools {
-            stand.note(format!(
+        if state.tools != tools {
+            state.note(format!(
                 "merge {} takes over the tools of the branch, which the original leaves behind",
                 short(&commit.hash)
             ));
         }
-        stand.note(format!(
+        state.note(format!(
             "merge {} adds no message; the original shows its note to the model",
             short(&commit.hash)
         ));
         // What each side knew of priorities is compared by what they say; some may be newer.
-        stand.seen = 0;
+        state.seen = 0;
         Ok(())
     }
 
@@ -53,16 +53,16 @@ impl<'a> Walk<'a> {
         source: CommitId,
         theirs: &WalkState<'a>,
         options: &MergeOptions,
-        stand: &mut WalkState<'a>,
+        state: &mut WalkState<'a>,
     ) -> Result<()> {
         // What a merge brings in is read from the store.
         self.flush().await?;
-        self.txn.move_ref(&self.desk, stand.head.map(RefTarget::Commit)).await?;
+        self.txn.move_ref(&self.desk, state.head.map(RefTarget::Commit)).await?;
         let mut restore = Vec::new();
         let merged = match self.txn.merge(&self.desk, source, options).await {
             Err(Error::Refused(Refusal::Conflicts(conflicts))) => {
                 for conflict in &conflicts {
-                    self.give_way(commit, conflict, theirs, stand, &mut restore).await?;
+                    self.give_way(commit, conflict, theirs, state, &mut restore).await?;
                 }
                 self.txn.merge(&self.desk, source, options).await?
             }
@@ -78,26 +78,26 @@ impl<'a> Walk<'a> {
                 ours.toolset
             };
             if let Some(tools) = toolset.and_then(|id| self.toolsets.get(&id)) {
-                stand.tools = Rc::clone(tools);
+                state.tools = Rc::clone(tools);
             }
         }
         for (target, edit) in &theirs.edits {
-            let ours = stand.edits.entry(target).or_insert(edit);
+            let ours = state.edits.entry(target).or_insert(edit);
             if edit.created_at > ours.created_at {
                 *ours = edit;
             }
         }
-        stand.replaced.extend(theirs.replaced.iter().copied());
-        let known = stand.anomalies();
+        state.replaced.extend(theirs.replaced.iter().copied());
+        let known = state.anomalies();
         for anomaly in theirs.anomalies().into_iter().filter(|text| !known.contains(text)) {
-            stand.note(anomaly);
+            state.note(anomaly);
         }
         let mut names: Vec<(&String, &&'a str)> = theirs.named.iter().collect();
         names.sort();
         for (name, hash) in names {
-            let older = stand.named.insert(name.clone(), hash);
+            let older = state.named.insert(name.clone(), hash);
             if let Some(older) = older.filter(|older| older != hash) {
-                self.replace(older, name, commit.created_at, stand).await?;
+                self.replace(older, name, commit.created_at, state).await?;
             }
         }
         Ok(())
@@ -109,7 +109,7 @@ impl<'a> Walk<'a> {
         commit: &'a Commit,
         conflict: &MergeConflict,
         theirs: &WalkState<'a>,
-        stand: &mut WalkState<'a>,
+        state: &mut WalkState<'a>,
         restore: &mut Vec<Request>,
     ) -> Result<()> {
         let refused = || Error::Refused(Refusal::Conflicts(vec![conflict.clone()]));
@@ -124,7 +124,7 @@ impl<'a> Walk<'a> {
         match (conflict.kind, target, conflict.slot) {
             (ConflictKind::Version, Some(target), Some(slot)) => {
                 let (Some(theirs), Some(ours)) =
-                    (theirs.edits.get(target), stand.edits.get(target))
+                    (theirs.edits.get(target), state.edits.get(target))
                 else {
                     return Err(refused());
                 };
@@ -144,7 +144,7 @@ impl<'a> Walk<'a> {
                 if ours.created_at >= theirs.created_at {
                     restore.push(again);
                 }
-                stand.note(format!(
+                state.note(format!(
                     "merge {}: both sides edited {}; the later edit holds, as in the original",
                     short(&commit.hash),
                     short(target)
@@ -169,7 +169,7 @@ impl<'a> Walk<'a> {
                         ..details.clone()
                     },
                 };
-                restore.push(note(self.schemas(&stand.tools)?));
+                restore.push(note(self.schemas(&state.tools)?));
                 let request = note(self.schemas(&theirs.tools)?);
                 self.txn.add(&self.desk, &request).await?;
             }

@@ -193,9 +193,9 @@ proptest! {
     fn there_is_one_answer_for_each_call_in_order(
         calls in prop::collection::vec((0..4_usize, acts(), 0..20_u8), 0..12)
     ) {
-        let (beside, notes, files) = dispatched(&calls, 8);
+        let (parallel, notes, files) = dispatched(&calls, 8);
         let (serial, serial_notes, serial_files) = dispatched(&calls, 1);
-        for done in [&beside, &serial] {
+        for done in [&parallel, &serial] {
             let ids: Vec<String> = done.answers.iter().map(|a| a.call_id.clone()).collect();
             prop_assert_eq!(ids, (0..calls.len()).map(|n| format!("c{n}")).collect::<Vec<_>>());
             let executed = done.answers.iter().position(|a| a.outcome() == Outcome::NotExecuted);
@@ -205,12 +205,12 @@ proptest! {
             }
         }
         let good: Vec<String> =
-            beside.answers.iter().filter(|a| !a.is_error).map(|a| a.call_id.clone()).collect();
+            parallel.answers.iter().filter(|a| !a.is_error).map(|a| a.call_id.clone()).collect();
         prop_assert_eq!(&notes, &good);
         let told = |done: &Dispatched| -> Vec<(String, Outcome)> {
             done.answers.iter().map(|a| (a.text.clone(), a.outcome())).collect()
         };
-        prop_assert_eq!(told(&beside), told(&serial));
+        prop_assert_eq!(told(&parallel), told(&serial));
         prop_assert_eq!((notes, files), (serial_notes, serial_files));
     }
 }
