@@ -130,7 +130,7 @@ pub(crate) async fn run(context: &mut Context<'_>, import: Import) -> Outcome<()
         Format::Dialect(dialect) => Some(dialect),
         Format::PythonTract => None,
     });
-    // A file that cannot be opened is a mistake to be told before a store is made for it.
+    // A file that cannot be opened is a mistake that is reported before a store is made for it.
     let inputs: Vec<(PathBuf, Documents)> = import
         .files
         .iter()
@@ -212,7 +212,7 @@ async fn databases(context: &mut Context<'_>, import: &Import) -> Outcome<()> {
     total.outcome()
 }
 
-/// Reads a file, for what a mistake in its name should be told before a store is made.
+/// Reads a file, so that a mistake in its name is reported before a store is made.
 fn database(path: &Path) -> Outcome<python::Database> {
     python::read(path).map_err(|error| {
         let notes = error.notes();

@@ -197,7 +197,7 @@ async fn name_unreferenced<'a>(
     }
     let mut named = Vec::with_capacity(tags.len());
     for (name, hash) in tags {
-        // What cannot be taken is told with the branch that holds it; a tag of it is none.
+        // What cannot be taken is reported with the branch that holds it; a tag of it is none.
         if walk.commit(hash).await?.is_ok()
             && let Some(id) = walk.imported_commit(hash)
         {
