@@ -21,7 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tract-engine", &["tract-core", "tract-compile", "tract-hooks"]),
     ("tract-providers", &["tract-core", "tract-compile", "tract-schema"]),
     ("tract-tools", &["tract-core", "tract-hooks", "tract-macros", "tract-schema"]),
-    ("tract-import", &["tract-core", "tract-engine"]),
+    ("tract-import", &["tract-core", "tract-engine", "tract-providers"]),
     (
         "tract-run",
         &["tract-core", "tract-kv", "tract-compile", "tract-engine", "tract-hooks", "tract-tools"],

@@ -1,8 +1,8 @@
 //! Every terminal session in the documentation is run with the real binary and compared.
 //!
 //! A block of `console` has commands after `$ ` and what they print. The sessions of one page run
-//! in one folder, top to bottom, with the files of `tract demo` in it. Ids and times differ from
-//! run to run: ids are compared by which of them are equal, times not at all. A line `…` in a page
+//! in one folder, top to bottom, with the files of `tract demo` and
+//! `tests/data/sessions` in it. Ids and times differ from run to run: ids are compared by which of them are equal, times not at all. A line `…` in a page
 //! matches any lines. A command that does not succeed ends with a comment, `# exit code 1`.
 //!
 //! `TRACT_DOCS=write cargo test -p tract-cli --test docs` writes what comes out into the pages.
@@ -65,6 +65,20 @@ fn pages(root: &Path) -> Vec<PathBuf> {
     pages
 }
 
+/// Copies a folder with all that is in it.
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a folder");
+    for entry in std::fs::read_dir(from).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let to = to.join(path.file_name().expect("a name"));
+        if path.is_dir() {
+            copy_folder(&path, &to);
+        } else {
+            std::fs::copy(&path, &to).expect("a file");
+        }
+    }
+}
+
 struct Session {
     page: String,
     folder: PathBuf,
@@ -89,6 +103,7 @@ impl Session {
             let from = root.join("crates/tract-cli/demo").join(file);
             std::fs::copy(from, folder.join(file)).expect("a file of the demo");
         }
+        copy_folder(&root.join("tests/data/sessions"), &folder.join("sessions"));
         Self {
             page: name,
             folder,

@@ -7,10 +7,13 @@ use crate::error::Result;
 pub use tract_engine::{
     ImportAnomaly, ImportConversation, ImportOptions, ImportStatus, Imported, Importer,
 };
-#[cfg(feature = "import")]
-pub use tract_import::Error as RecordingError;
 #[cfg(all(feature = "import", feature = "sqlite"))]
 pub use tract_import::python;
+#[cfg(feature = "import")]
+pub use tract_import::{
+    Anomalies, AnomalyKind, BranchStart, Error as RecordingError, RecordedBranch, RecordingAnomaly,
+    SessionReport, TokenTotals, claude_code,
+};
 pub use tract_providers::{Anomaly, ConversationReader, Dialect, ImportError, detect};
 
 /// A conversation that was read and is not yet stored.

@@ -1,5 +1,7 @@
 //! `tract import`
 
+mod sessions;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -24,6 +26,8 @@ use crate::style::{BAD, DIM, REF, Styled, WARN};
 /// Reads a file with a conversation a line, or one JSON document: requests of OpenAI, Anthropic,
 /// Ollama and Gemini, objects with `messages` and `tools`, and recordings that hold such a request.
 /// Database files of the Python original come in with all their branches, named TRACT/BRANCH.
+/// `tract import claude-code` takes the sessions of Claude Code from its own folder, or from the files
+/// and folders that follow: a branch for each session, subagent and rewind.
 /// Importing again changes nothing; what two conversations begin with alike is stored once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -35,10 +39,14 @@ Examples:
   tract import --format anthropic request.json
   tract import --format python-tract old.db  what the Python original stored
   tract import --anomalies chats.jsonl       what a strict reader would stumble over
+  tract import claude-code                   all sessions of Claude Code on this machine
+  tract import claude-code --project . --since 2026-11-01T00:00:00Z
+  tract import claude-code session.jsonl     one session, or a folder of them
   curl -s … | tract import -")]
 pub(crate) struct Import {
-    /// The files; `-` for standard input.
-    #[arg(value_name = "FILE", required = true)]
+    /// The files; `-` for standard input. `claude-code` first: sessions of Claude Code, in its own
+    /// folder or in these files and folders.
+    #[arg(value_name = "[claude-code] FILE", required = true)]
     files: Vec<PathBuf>,
     /// The format, where it is not to be found out.
     #[arg(long, value_name = "FORMAT", value_parser = format())]
@@ -46,6 +54,12 @@ pub(crate) struct Import {
     /// List every anomaly with its line.
     #[arg(long)]
     anomalies: bool,
+    /// Only sessions whose file was written to at this time or later, such as 2026-11-01T00:00:00Z.
+    #[arg(long, value_name = "TIME", value_parser = input::time)]
+    since: Option<i64>,
+    /// Only sessions that ran in this folder, or below it; a single name means the folder's last part.
+    #[arg(long, value_name = "FOLDER")]
+    project: Option<String>,
 }
 
 /// What `--format` names.
@@ -54,14 +68,18 @@ enum Format {
     Dialect(Dialect),
     /// A database of the Python original.
     PythonTract,
+    /// Session files of Claude Code.
+    ClaudeCode,
 }
 
 /// Reads the word of a format.
 fn format() -> impl TypedValueParser<Value = Format> {
     const PYTHON: &str = "python-tract";
-    let words = Dialect::ALL.map(Dialect::as_str).into_iter().chain([PYTHON]);
+    let words =
+        Dialect::ALL.map(Dialect::as_str).into_iter().chain([PYTHON, sessions::CLAUDE_CODE]);
     PossibleValuesParser::new(words.collect::<Vec<_>>()).try_map(|word| match word.as_str() {
         PYTHON => Ok(Format::PythonTract),
+        sessions::CLAUDE_CODE => Ok(Format::ClaudeCode),
         word => word.parse().map(Format::Dialect),
     })
 }
@@ -122,13 +140,20 @@ impl ImportTotals {
     }
 }
 
-pub(crate) async fn run(context: &mut Context<'_>, import: Import) -> Outcome<()> {
+pub(crate) async fn run(context: &mut Context<'_>, mut import: Import) -> Outcome<()> {
+    let sessions = sessions::take(&mut import)?;
+    if !sessions.is_empty() || import.files.is_empty() {
+        sessions::run(context, &import, &sessions).await?;
+        if import.files.is_empty() {
+            return Ok(());
+        }
+    }
     if let Some(Format::PythonTract) = import.format {
         return databases(context, &import).await;
     }
     let format = import.format.and_then(|format| match format {
         Format::Dialect(dialect) => Some(dialect),
-        Format::PythonTract => None,
+        Format::PythonTract | Format::ClaudeCode => None,
     });
     // A file that cannot be opened is a mistake that is reported before a store is made for it.
     let inputs: Vec<(PathBuf, Documents)> = import

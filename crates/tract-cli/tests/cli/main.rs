@@ -41,6 +41,8 @@ mod servers;
 // Servers of tools that are programs.
 #[cfg(all(unix, feature = "run", feature = "mcp"))]
 mod stdio;
+// Sessions of agent tools in.
+mod sessions;
 // The shapes that scripts rely on.
 mod json_shapes;
 // The log on stderr.

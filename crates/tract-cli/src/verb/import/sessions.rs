@@ -1,0 +1,380 @@
+//! `tract import claude-code`, and session files that show what they are.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+use tract::import::claude_code::{self, SessionFile, SessionFilter};
+use tract::import::{
+    Anomalies, BranchStart, ImportStatus, RecordedBranch, RecordingAnomaly, SessionReport,
+    TokenTotals,
+};
+
+use super::{Format, Import};
+use crate::context::Context;
+use crate::escape;
+use crate::failure::{Failure, Outcome};
+use crate::input;
+use crate::render::{self, count, number};
+use crate::style::{BAD, DIM, Styled, WARN};
+
+/// The word that names the tool, before its files and as a format.
+pub(super) const CLAUDE_CODE: &str = "claude-code";
+
+/// Bytes that show what a file is.
+const HEAD_BYTES: u64 = 64 << 10;
+
+/// Takes the session files out of what is to be imported: all of them after the tool's name, else
+/// those that begin as sessions do.
+pub(super) fn take(import: &mut Import) -> Outcome<Vec<SessionFile>> {
+    let is_named = import.format.is_none()
+        && import.files.first().is_some_and(|word| word == Path::new(CLAUDE_CODE));
+    let paths: Vec<PathBuf> = match import.format {
+        Some(Format::ClaudeCode) => std::mem::take(&mut import.files),
+        None if is_named => std::mem::take(&mut import.files).into_iter().skip(1).collect(),
+        None => {
+            let files = std::mem::take(&mut import.files);
+            let (sessions, rest) = files.into_iter().partition(|path| is_session(path));
+            import.files = rest;
+            sessions
+        }
+        Some(Format::Dialect(_) | Format::PythonTract) => Vec::new(),
+    };
+    let is_filtered = import.since.is_some() || import.project.is_some();
+    if paths.is_empty() && !is_named {
+        return if is_filtered {
+            Err(Failure::usage("--since and --project choose among sessions")
+                .note("name the tool: `tract import claude-code --project .`"))
+        } else {
+            Ok(Vec::new())
+        };
+    }
+    let paths = if paths.is_empty() { vec![own_folder()?] } else { paths };
+    let mut filter = SessionFilter::new();
+    filter.since = import.since.map(system_time);
+    filter.project.clone_from(&import.project);
+    let files = claude_code::session_files(&paths, &filter)
+        .map_err(|(path, error)| Failure::file(&path, &error))?;
+    if files.is_empty() && import.files.is_empty() {
+        let what = if is_filtered { "no session that was asked for in" } else { "no session in" };
+        let folders: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+        return Err(Failure::no("no_sessions", format!("{what} {}", folders.join(", ")))
+            .note("sessions are .jsonl files; name another file or folder"));
+    }
+    Ok(files)
+}
+
+fn own_folder() -> Outcome<PathBuf> {
+    let folder = claude_code::home().filter(|folder| folder.is_dir());
+    folder.ok_or_else(|| {
+        Failure::no("no_sessions", "Claude Code has no folder of sessions here")
+            .note("it is ~/.claude/projects, or below CLAUDE_CONFIG_DIR; or name a file or folder")
+    })
+}
+
+fn is_session(path: &Path) -> bool {
+    if input::is_stdin(path) {
+        return false;
+    }
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut bytes));
+    read.is_ok() && claude_code::is_session(&String::from_utf8_lossy(&bytes))
+}
+
+fn system_time(at_us: i64) -> SystemTime {
+    let distance = Duration::from_micros(at_us.unsigned_abs());
+    let at = match at_us {
+        0.. => SystemTime::UNIX_EPOCH.checked_add(distance),
+        _ => SystemTime::UNIX_EPOCH.checked_sub(distance),
+    };
+    at.unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+#[derive(Serialize)]
+struct SessionLine<'a> {
+    session: &'a str,
+    file: &'a str,
+    title: Option<&'a str>,
+    branches: Vec<BranchLine<'a>>,
+    lines: usize,
+    messages: usize,
+    pairs: usize,
+    compactions: usize,
+    hidden: usize,
+    repeated: usize,
+    skipped: &'a BTreeMap<String, usize>,
+    models: &'a BTreeMap<String, usize>,
+    tokens: TokenTotals,
+    anomalies: BTreeMap<&'static str, usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    listed: Option<&'a [RecordingAnomaly]>,
+}
+
+#[derive(Serialize)]
+struct BranchLine<'a> {
+    branch: &'a str,
+    status: &'static str,
+    start: &'static str,
+    commits: usize,
+    new: usize,
+}
+
+impl<'a> BranchLine<'a> {
+    fn of(branch: &'a RecordedBranch) -> Self {
+        let RecordedBranch { branch: name, status, start, commits, new, .. } = branch;
+        let (status, start) = (status.as_str(), start.as_str());
+        Self { branch: name, status, start, commits: *commits, new: *new }
+    }
+}
+
+#[derive(Serialize)]
+struct UnreadFile<'a> {
+    file: &'a str,
+    error: crate::failure::Problem<'a>,
+}
+
+#[derive(Serialize)]
+struct SummaryLine {
+    summary: Totals,
+}
+
+/// What all sessions together have.
+#[derive(Debug, Default, Serialize)]
+struct Totals {
+    sessions: usize,
+    subagents: usize,
+    empty: usize,
+    unread: usize,
+    branches: BTreeMap<&'static str, usize>,
+    rewinds: usize,
+    messages: usize,
+    new: usize,
+    pairs: usize,
+    compactions: usize,
+    hidden: usize,
+    repeated: usize,
+    models: BTreeMap<String, usize>,
+    tokens: TokenTotals,
+    skipped: BTreeMap<String, usize>,
+    anomalies: BTreeMap<&'static str, usize>,
+    #[serde(skip)]
+    longest: Option<(usize, String)>,
+}
+
+impl Totals {
+    fn add(&mut self, report: &SessionReport) {
+        let start = report.branches.first().map(|branch| &branch.start);
+        match start {
+            None => self.empty += 1,
+            Some(BranchStart::Subagent) => self.subagents += 1,
+            Some(_) => self.sessions += 1,
+        }
+        for branch in &report.branches {
+            *self.branches.entry(branch.status.as_str()).or_default() += 1;
+            self.rewinds += usize::from(branch.start == BranchStart::Rewind);
+            self.new += branch.new;
+            let is_longer = self.longest.as_ref().is_none_or(|(most, _)| branch.commits > *most);
+            if is_longer && branch.status != ImportStatus::Diverged {
+                self.longest = Some((branch.commits, branch.branch.clone()));
+            }
+        }
+        self.messages += report.messages;
+        self.pairs += report.pairs;
+        self.compactions += report.compactions;
+        self.hidden += report.hidden;
+        self.repeated += report.repeated;
+        add_counts(&mut self.models, &report.models);
+        add_counts(&mut self.skipped, &report.skipped);
+        self.tokens.add(&report.tokens);
+        for (kind, count) in counts(&report.anomalies) {
+            *self.anomalies.entry(kind).or_default() += count;
+        }
+    }
+}
+
+fn add_counts(to: &mut BTreeMap<String, usize>, from: &BTreeMap<String, usize>) {
+    for (name, count) in from {
+        *to.entry(name.clone()).or_default() += count;
+    }
+}
+
+fn counts(anomalies: &Anomalies) -> BTreeMap<&'static str, usize> {
+    anomalies.counts.iter().map(|(kind, count)| (kind.as_str(), *count)).collect()
+}
+
+/// Imports sessions, reports each with `--json`, and prints a summary.
+pub(super) async fn run(
+    context: &mut Context<'_>,
+    import: &Import,
+    files: &[SessionFile],
+) -> Outcome<()> {
+    let tract = context.open_or_create().await?;
+    let bar = render::progress("importing", "sessions");
+    bar.set_length(files.len() as u64);
+    let mut totals = Totals::default();
+    let mut failed = Ok(());
+    let lists = import.anomalies;
+    claude_code::import(tract.repo(), files, |path, done| {
+        bar.inc(1);
+        let shown = bar.suspend(|| match done {
+            Ok(report) => {
+                totals.add(&report);
+                tell(context, path, &report, lists)
+            }
+            Err(error) => {
+                totals.unread += 1;
+                tell_unread(context, path, &Failure::file(path, &error))
+            }
+        });
+        if failed.is_ok() {
+            failed = shown;
+        }
+    })
+    .await
+    .map_err(Failure::from)?;
+    bar.finish_and_clear();
+    failed?;
+    let unread = totals.unread;
+    summary(context, totals)?;
+    context.out.flush()?;
+    if unread > 0 { Err(Failure::reported_no()) } else { Ok(()) }
+}
+
+fn tell(
+    context: &mut Context<'_>,
+    path: &Path,
+    report: &SessionReport,
+    lists: bool,
+) -> Outcome<()> {
+    let file = path.display().to_string();
+    if context.out.is_json() {
+        return context.out.json(&SessionLine {
+            session: &report.session,
+            file: &file,
+            title: report.title.as_deref(),
+            branches: report.branches.iter().map(BranchLine::of).collect(),
+            lines: report.lines,
+            messages: report.messages,
+            pairs: report.pairs,
+            compactions: report.compactions,
+            hidden: report.hidden,
+            repeated: report.repeated,
+            skipped: &report.skipped,
+            models: &report.models,
+            tokens: report.tokens,
+            anomalies: counts(&report.anomalies),
+            listed: lists.then_some(&report.anomalies.listed),
+        });
+    }
+    if lists {
+        for RecordingAnomaly { line, kind, what, .. } in &report.anomalies.listed {
+            let (file, what) = (escape::line(&file), escape::line(what));
+            context.out.line(format_args!("{file} line {line}: {kind}: {what}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn tell_unread(context: &mut Context<'_>, path: &Path, failure: &Failure) -> Outcome<()> {
+    let file = path.display().to_string();
+    if context.out.is_json() {
+        return context.out.json(&UnreadFile { file: &file, error: failure.problem() });
+    }
+    context.out.say(failure.for_people().trim_end());
+    Ok(())
+}
+
+/// The most frequent of counted names, and how many more there are.
+fn most<'a>(counts: impl IntoIterator<Item = (&'a str, usize)>) -> String {
+    const LISTED: usize = 5;
+    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+    counts.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    let more = counts.len().saturating_sub(LISTED);
+    let listed = counts.iter().take(LISTED);
+    let mut words: Vec<String> =
+        listed.map(|(name, n)| format!("{} {}", number(*n as u64), escape::line(name))).collect();
+    if more > 0 {
+        words.push(format!("{more} more kinds"));
+    }
+    words.join(", ")
+}
+
+fn strings(counts: &BTreeMap<String, usize>) -> impl Iterator<Item = (&str, usize)> {
+    counts.iter().map(|(name, count)| (name.as_str(), *count))
+}
+
+fn summary(context: &mut Context<'_>, totals: Totals) -> Outcome<()> {
+    if context.out.is_json() {
+        return context.out.json(&SummaryLine { summary: totals });
+    }
+    let mut lines = Vec::new();
+    let agents = match totals.subagents {
+        0 => String::new(),
+        n => format!(" and {}", count(n, "subagent")),
+    };
+    lines.push(format!(
+        "imported {}{agents}: {}, {} new",
+        count(totals.sessions, "session"),
+        count(totals.messages, "message"),
+        count(totals.new, "commit"),
+    ));
+    let branches: Vec<String> = totals
+        .branches
+        .iter()
+        .map(|(status, n)| format!("{} {status}", count(*n, "branch")))
+        .collect();
+    if !branches.is_empty() {
+        let rewinds = match totals.rewinds {
+            0 => String::new(),
+            n => format!("; {}, each on a branch", count(n, "rewind")),
+        };
+        lines.push(format!("{}{rewinds}", branches.join(", ")));
+    }
+    lines.push(format!("{} with their results", count(totals.pairs, "call")));
+    if !totals.models.is_empty() {
+        lines.push(format!("answers: {}", most(strings(&totals.models))));
+        let TokenTotals { input, output, cache_read, cache_write, .. } = totals.tokens;
+        lines.push(format!(
+            "tokens: {} in, {} out; prompt cache: {} read, {} written",
+            number(input),
+            number(output),
+            number(cache_read),
+            number(cache_write)
+        ));
+    }
+    if totals.compactions > 0 {
+        lines.push(format!(
+            "{} hid {}; `tract log` has them all",
+            count(totals.compactions, "compaction"),
+            count(totals.hidden, "message")
+        ));
+    }
+    if !totals.skipped.is_empty() {
+        let skipped: usize = totals.skipped.values().sum();
+        let of = most(strings(&totals.skipped));
+        lines.push(format!("skipped {} that no model saw: {of}", count(skipped, "line")));
+    }
+    if !totals.anomalies.is_empty() {
+        let of = most(totals.anomalies.iter().map(|(kind, n)| (*kind, *n)));
+        lines.push(Styled(WARN, format!("unusual: {of}; --anomalies lists them")).to_string());
+    }
+    if totals.unread > 0 {
+        let unread = format!("{} not read", count(totals.unread, "file"));
+        lines.push(Styled(BAD, unread).to_string());
+    }
+    for line in lines {
+        context.out.line(line)?;
+    }
+    context.out.say(
+        "the files have no system prompt and no tool definitions; secrets in them are not redacted",
+    );
+    if let Some((_, branch)) = &totals.longest {
+        let branch = escape::line(branch);
+        let next = format!("next: tract cat {branch} -n 20, tract log {branch}, tract branch");
+        context.out.say(Styled(DIM, next));
+    }
+    Ok(())
+}

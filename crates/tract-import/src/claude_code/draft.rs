@@ -1,0 +1,74 @@
+//! A message of a session as drafts.
+
+use serde_json::json;
+use tract_core::{By, Content, Draft, JsonText, Origin};
+use tract_providers::{Dialect, ImportError, ProviderConversation};
+
+use super::line::{Line, MessageFields};
+
+/// Reads the content of a message as a provider's message: a draft for each result, one for each
+/// rest.
+pub(super) fn drafts(role: &str, content: &str) -> Result<Vec<Draft>, ImportError> {
+    let text = format!(r#"{{"messages":[{{"role":"{role}","content":{content}}}]}}"#);
+    let read = ProviderConversation::read(&text, Some(Dialect::Anthropic))?;
+    Ok(read.imported.drafts)
+}
+
+/// Where a draft comes from: the line's own id.
+pub(super) fn origin(line: &Line<'_>) -> Origin {
+    Origin { id: line.uuid.clone(), ..By::Import.into() }
+}
+
+/// What a line says next to its message.
+pub(super) fn metadata(
+    line: &Line<'_>,
+    message: &MessageFields<'_>,
+    content: &Content,
+) -> Option<JsonText> {
+    let mut members = serde_json::Map::new();
+    if let Some(id) = &message.id {
+        members.insert("message_id".to_owned(), json!(id));
+    }
+    if let Some(id) = &line.request_id {
+        members.insert("request_id".to_owned(), json!(id));
+    }
+    if let Some(reason) = &message.stop_reason {
+        members.insert("stop_reason".to_owned(), json!(reason));
+    }
+    if let Some(usage) = &message.usage {
+        // As everywhere here, tokens of the request include those that a cache had.
+        let cached = usage.cache_read_input_tokens.unwrap_or_default();
+        let written = usage.cache_creation_input_tokens.unwrap_or_default();
+        let input =
+            usage.input_tokens.map(|own| own.saturating_add(cached).saturating_add(written));
+        let usage = json!({
+            "input_tokens": input,
+            "output_tokens": usage.output_tokens,
+            "cached_tokens": usage.cache_read_input_tokens,
+            "cache_write_tokens": usage.cache_creation_input_tokens,
+        });
+        members.insert("usage".to_owned(), usage);
+    }
+    if let (Content::User(_), Some(by)) = (content, injected(line, &content.text())) {
+        members.insert("injected".to_owned(), json!(by));
+    }
+    if members.is_empty() {
+        return None;
+    }
+    JsonText::of(&members).ok()
+}
+
+/// What put a user's message into the conversation, where the user did not type it.
+fn injected(line: &Line<'_>, text: &str) -> Option<&'static str> {
+    const TAGS: [(&str, &str); 6] = [
+        ("<command-name>", "command"),
+        ("<command-message>", "command"),
+        ("<local-command-", "command_output"),
+        ("<bash-", "command_output"),
+        ("<task-notification>", "task_notification"),
+        ("<system-reminder>", "system_reminder"),
+    ];
+    let text = text.trim_start();
+    let tag = TAGS.iter().find(|(tag, _)| text.starts_with(tag)).map(|(_, by)| *by);
+    tag.or_else(|| line.is_meta.unwrap_or_default().then_some("meta"))
+}

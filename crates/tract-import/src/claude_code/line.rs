@@ -1,0 +1,119 @@
+//! One line of a session file: the members that matter.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// A line as it is written. Members that are not named here say nothing to a model.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Line<'a> {
+    #[serde(rename = "type")]
+    pub(super) line_type: Option<String>,
+    pub(super) subtype: Option<String>,
+    pub(super) uuid: Option<String>,
+    pub(super) parent_uuid: Option<String>,
+    pub(super) logical_parent_uuid: Option<String>,
+    pub(super) is_sidechain: Option<bool>,
+    pub(super) agent_id: Option<String>,
+    pub(super) session_id: Option<String>,
+    pub(super) timestamp: Option<String>,
+    pub(super) cwd: Option<String>,
+    pub(super) git_branch: Option<String>,
+    pub(super) version: Option<String>,
+    pub(super) request_id: Option<String>,
+    pub(super) is_meta: Option<bool>,
+    pub(super) is_compact_summary: Option<bool>,
+    pub(super) is_api_error_message: Option<bool>,
+    pub(super) compact_metadata: Option<CompactMetadata>,
+    #[serde(borrow)]
+    pub(super) tool_use_result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) message: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) attachment: Option<&'a RawValue>,
+    pub(super) summary: Option<String>,
+    pub(super) leaf_uuid: Option<String>,
+    pub(super) ai_title: Option<String>,
+    pub(super) custom_title: Option<String>,
+}
+
+/// What a `compact_boundary` says.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct CompactMetadata {
+    pub(super) preserved_segment: Option<PreservedSegment>,
+    pub(super) preserved_messages: Option<PreservedMessages>,
+}
+
+/// Messages from one to another that stay after a compaction.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PreservedSegment {
+    pub(super) tail_uuid: Option<String>,
+}
+
+/// Messages that stay after a compaction.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct PreservedMessages {
+    #[serde(default)]
+    pub(super) uuids: Vec<String>,
+}
+
+impl CompactMetadata {
+    /// The ids of the messages that stay.
+    pub(super) fn preserved(&self) -> Vec<&str> {
+        let listed = self.preserved_messages.iter().flat_map(|kept| &kept.uuids);
+        let tail = self.preserved_segment.iter().filter_map(|segment| segment.tail_uuid.as_ref());
+        listed.chain(tail).map(String::as_str).collect()
+    }
+}
+
+/// The `message` of a line.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct MessageFields<'a> {
+    pub(super) id: Option<String>,
+    pub(super) model: Option<String>,
+    #[serde(borrow)]
+    pub(super) content: Option<&'a RawValue>,
+    pub(super) stop_reason: Option<String>,
+    pub(super) usage: Option<Usage>,
+}
+
+/// Tokens of an answer, as far as it is written.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+pub(super) struct Usage {
+    pub(super) input_tokens: Option<u64>,
+    pub(super) output_tokens: Option<u64>,
+    pub(super) cache_read_input_tokens: Option<u64>,
+    pub(super) cache_creation_input_tokens: Option<u64>,
+}
+
+/// The type of a content block, and the call that it is or answers.
+#[derive(Debug, Deserialize)]
+pub(super) struct BlockFields {
+    #[serde(rename = "type")]
+    pub(super) block_type: Option<String>,
+    pub(super) id: Option<String>,
+    pub(super) tool_use_id: Option<String>,
+}
+
+impl BlockFields {
+    /// The id of the call that it is.
+    pub(super) fn call(&self) -> Option<&str> {
+        self.id.as_deref().filter(|_| self.block_type.as_deref() == Some("tool_use"))
+    }
+
+    /// The id of the call that it answers.
+    pub(super) fn result(&self) -> Option<&str> {
+        self.tool_use_id.as_deref().filter(|_| self.block_type.as_deref() == Some("tool_result"))
+    }
+}
+
+/// An `attachment`: what a user typed while the model was working is one of its types.
+#[derive(Debug, Deserialize)]
+pub(super) struct Attachment<'a> {
+    #[serde(rename = "type")]
+    pub(super) attachment_type: Option<String>,
+    #[serde(borrow)]
+    pub(super) prompt: Option<&'a RawValue>,
+}

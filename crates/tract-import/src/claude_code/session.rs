@@ -1,0 +1,614 @@
+//! A session file, line by line, as events of a tree.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use serde::Deserialize;
+use tract_core::time::parse_rfc3339;
+use tract_core::{Content, JsonText};
+
+use super::draft;
+use super::line::{Attachment, BlockFields, Line, MessageFields, Usage};
+use super::place::{Place, Places, Speaker};
+use crate::report::{AnomalyKind, SessionReport, TokenTotals};
+use crate::tree::{BranchNumber, BranchStart, ItemNumber, TreeEvent};
+
+/// A call, and where it was made.
+struct OpenCall {
+    place: Place,
+    message: Option<String>,
+    line: usize,
+    answered: bool,
+}
+
+/// An answer of a model: one API message, which is several lines.
+struct Answer {
+    place: Place,
+    model: Option<String>,
+    usage: Usage,
+}
+
+/// What the last item of a branch is, as far as the next one may belong to the same message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum LastItem {
+    /// A block of this API message.
+    Block(String),
+    /// A result of a call of this API message.
+    Result(String),
+}
+
+/// What a compaction keeps.
+#[derive(Default)]
+struct Boundary {
+    preserved: Vec<String>,
+}
+
+/// What is known of a session as a whole: the last word on each counts.
+#[derive(Debug, Default)]
+pub(super) struct SessionFacts {
+    pub(super) session: Option<String>,
+    pub(super) agent: Option<String>,
+    pub(super) cwd: Option<String>,
+    pub(super) git_branch: Option<String>,
+    pub(super) version: Option<String>,
+    custom_title: Option<String>,
+    ai_title: Option<String>,
+    summary: Option<String>,
+}
+
+/// Reads a session, one line after the other, and never looks ahead.
+#[derive(Default)]
+pub(super) struct SessionReader {
+    pub(super) facts: SessionFacts,
+    pub(super) report: SessionReport,
+    /// The subagents that were started, and the calls that did it.
+    pub(super) agents: BTreeMap<String, String>,
+    places: Places,
+    calls: HashMap<String, OpenCall>,
+    answers: HashMap<String, Answer>,
+    unnamed_answers: Vec<(Option<String>, Usage)>,
+    boundaries: HashMap<String, Boundary>,
+    seen: HashMap<(Place, i64, bool), (Place, u64)>,
+    last: HashMap<BranchNumber, LastItem>,
+    /// Lines without a place, from before the first message: what follows them begins the session.
+    before_first: HashSet<String>,
+    items: ItemNumber,
+    number: usize,
+    events: Vec<TreeEvent>,
+}
+
+/// Where the next item goes.
+struct Target {
+    branch: BranchNumber,
+    advances: bool,
+}
+
+impl SessionReader {
+    /// Takes the next line, and gives what it says.
+    pub(super) fn read(&mut self, number: usize, bytes: &[u8], ended: bool) -> Vec<TreeEvent> {
+        if bytes.is_empty() {
+            return Vec::new();
+        }
+        self.number = number;
+        self.report.lines += 1;
+        match serde_json::from_slice::<Line<'_>>(bytes) {
+            Ok(line) => self.line(&line),
+            Err(error) if !ended && error.is_eof() => {
+                self.odd(AnomalyKind::TornLine, "the file ends in the middle of a line");
+            }
+            Err(error) => {
+                // serde's own text may quote what it found.
+                let what = format!("no line of a session: column {}", error.column());
+                self.odd(AnomalyKind::UnreadableLine, what);
+            }
+        }
+        std::mem::take(&mut self.events)
+    }
+
+    /// Notes a line that was not read.
+    pub(super) fn too_long(&mut self, number: usize) {
+        self.number = number;
+        self.report.lines += 1;
+        self.odd(AnomalyKind::LineTooLong, "longer than any message may be");
+    }
+
+    /// Ends the session: what depends on all of it.
+    pub(super) fn finish(&mut self) {
+        let mut open: Vec<(&String, &OpenCall)> =
+            self.calls.iter().filter(|(_, call)| !call.answered).collect();
+        open.sort_by_key(|(id, call)| (call.line, id.as_str()));
+        for (id, call) in open {
+            let what = format!("call {id:?} has no result");
+            self.report.anomalies.add(call.line, AnomalyKind::Unanswered, what);
+        }
+        let named = self.answers.values().map(|answer| (&answer.model, &answer.usage));
+        let unnamed = self.unnamed_answers.iter().map(|(model, usage)| (model, usage));
+        for (model, usage) in named.chain(unnamed) {
+            let model = model.clone().unwrap_or_else(|| "unknown".to_owned());
+            *self.report.models.entry(model).or_default() += 1;
+            self.report.tokens.add(&TokenTotals {
+                input: usage.input_tokens.unwrap_or_default(),
+                output: usage.output_tokens.unwrap_or_default(),
+                cache_read: usage.cache_read_input_tokens.unwrap_or_default(),
+                cache_write: usage.cache_creation_input_tokens.unwrap_or_default(),
+            });
+        }
+        let facts = &self.facts;
+        let title = facts.custom_title.as_ref().or(facts.ai_title.as_ref());
+        self.report.title = title.or(facts.summary.as_ref()).cloned();
+    }
+
+    fn odd(&mut self, kind: AnomalyKind, what: impl Into<String>) {
+        self.report.anomalies.add(self.number, kind, what);
+    }
+
+    fn skip(&mut self, line: &Line<'_>) {
+        let mut name = line.line_type.clone().unwrap_or_else(|| "untyped".to_owned());
+        if let Some(subtype) = &line.subtype {
+            name = format!("{name}:{subtype}");
+        }
+        self.skip_as(name);
+    }
+
+    fn skip_as(&mut self, mut name: String) {
+        // A file of names alone is not to fill the memory.
+        const MAX_NAMES: usize = 200;
+        if self.report.skipped.len() >= MAX_NAMES && !self.report.skipped.contains_key(&name) {
+            name = "other".to_owned();
+        }
+        *self.report.skipped.entry(name).or_default() += 1;
+    }
+
+    fn line(&mut self, line: &Line<'_>) {
+        self.facts(line);
+        if let Some(uuid) = line.uuid.as_deref().filter(|uuid| self.places.knows(uuid)) {
+            self.report.repeated += 1;
+            // A compaction writes the messages that it keeps again, below the summary.
+            let parent = line.parent_uuid.as_deref().and_then(|id| self.places.place_of(id));
+            if let (Some(place), Some(parent)) = (self.places.place_of(uuid), parent)
+                && place.branch == parent.branch
+            {
+                self.places.relocate(uuid, parent);
+            }
+            return;
+        }
+        match line.line_type.as_deref() {
+            Some("user" | "assistant") => self.message(line),
+            Some("attachment") => self.attachment(line),
+            Some("system") if line.subtype.as_deref() == Some("compact_boundary") => {
+                self.boundary(line);
+            }
+            _ => {
+                self.pass(line);
+                self.skip(line);
+            }
+        }
+    }
+
+    fn facts(&mut self, line: &Line<'_>) {
+        let facts = &mut self.facts;
+        let first = |to: &mut Option<String>, from: &Option<String>| {
+            if to.is_none() {
+                to.clone_from(from);
+            }
+        };
+        let last = |to: &mut Option<String>, from: &Option<String>| {
+            if from.is_some() {
+                to.clone_from(from);
+            }
+        };
+        first(&mut facts.session, &line.session_id);
+        if line.uuid.is_some() && line.is_sidechain.unwrap_or_default() {
+            first(&mut facts.agent, &line.agent_id);
+        }
+        first(&mut facts.cwd, &line.cwd);
+        last(&mut facts.git_branch, &line.git_branch);
+        last(&mut facts.version, &line.version);
+        last(&mut facts.custom_title, &line.custom_title);
+        last(&mut facts.ai_title, &line.ai_title);
+        // A summary names the line that it is of: mostly one of another file.
+        let is_own = line.leaf_uuid.as_deref().is_some_and(|leaf| self.places.knows(leaf));
+        if line.line_type.as_deref() == Some("summary") && is_own {
+            last(&mut facts.summary, &line.summary);
+        }
+    }
+
+    fn speaker(line: &Line<'_>) -> Speaker {
+        if line.is_sidechain.unwrap_or_default() {
+            Speaker::Sidechain(line.agent_id.clone())
+        } else {
+            Speaker::Main
+        }
+    }
+
+    /// The place of a line's parent, and the speaker that the line belongs to.
+    fn parent(&mut self, line: &Line<'_>) -> Option<Place> {
+        let speaker = Self::speaker(line);
+        let named = line.parent_uuid.as_deref();
+        let place = match named.map(|id| (id, self.places.place_of(id))) {
+            Some((_, Some(place))) => Some(place),
+            Some((id, None)) if self.before_first.contains(id) => self.places.end_of(&speaker),
+            Some((_, None)) => {
+                let end = self.places.end_of(&speaker);
+                let what = match end {
+                    Some(_) => {
+                        "no line before it has the id of its parent: it continues the session"
+                    }
+                    None => "no line before it has the id of its parent: it begins the session",
+                };
+                self.odd(AnomalyKind::MissingParent, what);
+                end
+            }
+            None => None,
+        };
+        // A subagent's context is its own, whatever line it names.
+        place.filter(|place| self.places.speaker(place.branch) == Some(&speaker))
+    }
+
+    /// Passes over a line that no model saw: what follows it follows its parent.
+    fn pass(&mut self, line: &Line<'_>) {
+        let Some(uuid) = &line.uuid else { return };
+        let parent = line.parent_uuid.as_deref().and_then(|id| self.places.place_of(id));
+        let place = parent.or_else(|| self.places.end_of(&Self::speaker(line)));
+        match place {
+            Some(place) => self.places.insert(uuid, place, 0, 0),
+            None => drop(self.before_first.insert(uuid.clone())),
+        }
+    }
+
+    fn boundary(&mut self, line: &Line<'_>) {
+        self.skip(line);
+        let Some(uuid) = &line.uuid else { return };
+        let logical = line.logical_parent_uuid.as_deref().and_then(|id| self.places.place_of(id));
+        let end = self.places.end_of(&Self::speaker(line));
+        if let Some(place) = logical.or(end) {
+            self.places.insert(uuid, place, 0, 0);
+        }
+        let kept = line.compact_metadata.as_ref().map(|metadata| metadata.preserved());
+        let preserved = kept.unwrap_or_default().into_iter().map(str::to_owned).collect();
+        self.boundaries.insert(uuid.clone(), Boundary { preserved });
+    }
+
+    /// What a user typed while the model was working is a message; other attachments are not.
+    fn attachment(&mut self, line: &Line<'_>) {
+        let text = line.attachment.map(|raw| raw.get());
+        let read = text.and_then(|text| serde_json::from_str::<Attachment<'_>>(text).ok());
+        let kind = read.as_ref().and_then(|attachment| attachment.attachment_type.clone());
+        let prompt = read.as_ref().and_then(|attachment| attachment.prompt);
+        if let (Some("queued_command"), Some(prompt)) = (kind.as_deref(), prompt) {
+            let message = MessageFields { content: Some(prompt), ..MessageFields::default() };
+            self.content(line, "user", &message, prompt.get());
+            return;
+        }
+        self.pass(line);
+        self.skip_as(format!("attachment:{}", kind.as_deref().unwrap_or("untyped")));
+    }
+
+    fn message(&mut self, line: &Line<'_>) {
+        let raw = line.message.map(|raw| raw.get());
+        let read = raw.map(serde_json::from_str::<MessageFields<'_>>);
+        let Some((message, content)) = read.and_then(|read| {
+            let message = read.ok()?;
+            let content = message.content?.get();
+            Some((message, content))
+        }) else {
+            self.odd(AnomalyKind::UnreadableMessage, "no message with content");
+            return self.pass(line);
+        };
+        let role = match line.line_type.as_deref() {
+            Some("assistant") => "assistant",
+            _ => "user",
+        };
+        let is_synthetic = message.model.as_deref() == Some("<synthetic>")
+            || line.is_api_error_message.unwrap_or_default();
+        if is_synthetic && role == "assistant" {
+            return self.note(line, content);
+        }
+        self.content(line, role, &message, content);
+    }
+
+    /// What the tool said itself, in the model's place: a line in the log.
+    fn note(&mut self, line: &Line<'_>, content: &str) {
+        let Ok(content) = JsonText::new(content) else {
+            self.odd(AnomalyKind::UnreadableMessage, "the content has no canonical form");
+            return self.pass(line);
+        };
+        let parent = self.parent(line);
+        let target = self.target(line, parent, false);
+        let message = match line.is_api_error_message {
+            Some(true) => "Claude Code: an API error",
+            _ => "Claude Code, in the model's place",
+        };
+        let (branch, at) = (target.branch, self.time(line));
+        let message = message.to_owned();
+        let event = TreeEvent::Note { branch, line: self.number, message, content, at };
+        self.last.remove(&branch);
+        self.place(line, &target, vec![event]);
+    }
+
+    fn time(&mut self, line: &Line<'_>) -> Option<i64> {
+        let at = line.timestamp.as_deref().and_then(|text| parse_rfc3339(text).ok());
+        if at.is_none() {
+            self.odd(AnomalyKind::NoTime, "no readable time");
+        }
+        at
+    }
+
+    fn content(
+        &mut self,
+        line: &Line<'_>,
+        role: &'static str,
+        message: &MessageFields<'_>,
+        content: &str,
+    ) {
+        let mut drafts = match draft::drafts(role, content) {
+            Ok(drafts) => drafts,
+            Err(_) => {
+                self.odd(AnomalyKind::UnreadableMessage, "content in no known shape");
+                return self.pass(line);
+            }
+        };
+        let blocks = blocks(content);
+        let parent = self.parent(line);
+        let result = blocks.iter().find_map(|block| block.result());
+        let (parent, belongs) = match (result, &message.id) {
+            (Some(call), _) => self.place_of_result(call, parent),
+            (None, Some(id)) if role == "assistant" => self.place_of_block(id, parent),
+            _ => (parent, false),
+        };
+        let is_summary = line.is_compact_summary.unwrap_or_default();
+        let parent = match parent {
+            // Old versions write no boundary before the summary.
+            None if is_summary => self.places.end_of(&Self::speaker(line)),
+            parent => parent,
+        };
+        let at = self.time(line);
+        let key = match (parent, at) {
+            (Some(parent), Some(at)) if !belongs => Some((parent, at, role == "user")),
+            _ => None,
+        };
+        let hash = hash_of(content);
+        let seen = key.and_then(|key| self.seen.get(&key)).filter(|(_, known)| *known == hash);
+        if let (Some((place, _)), Some(uuid)) = (seen, &line.uuid) {
+            let place = *place;
+            self.odd(AnomalyKind::Replayed, "the line repeats another one");
+            self.places.insert(uuid, place, 0, 0);
+            return;
+        }
+        if is_summary && drafts.len() == 1 && parent.is_some() {
+            let target = self.target(line, parent, false);
+            if let Some(mut draft) = drafts.pop() {
+                draft.origin = draft::origin(line);
+                draft.created_at = at;
+                draft.metadata = draft::metadata(line, message, &draft.content);
+                self.summary(line, &target, draft);
+            }
+            return;
+        }
+        let target = self.target(line, parent, belongs);
+        let mut events = Vec::with_capacity(drafts.len());
+        for mut draft in drafts {
+            draft.origin = draft::origin(line);
+            draft.created_at = at;
+            if events.is_empty() {
+                draft.metadata = draft::metadata(line, message, &draft.content);
+                if let Some(model) = message.model.as_deref() {
+                    let config = BTreeMap::from([("model", model)]);
+                    draft.generation_config = JsonText::of(&config).ok();
+                }
+                draft.joins_previous = self.joins(target.branch, message, &draft.content);
+            }
+            self.settle(target.branch, message, &draft.content, line);
+            let (branch, line) = (target.branch, self.number);
+            events.push(TreeEvent::Message { branch, line, draft: Box::new(draft) });
+        }
+        let place = self.place(line, &target, events);
+        if let Some(key) = key {
+            self.seen.entry(key).or_insert((place, hash));
+        }
+        for id in blocks.iter().filter_map(BlockFields::call) {
+            let message = message.id.clone();
+            let call = OpenCall { place, message, line: self.number, answered: false };
+            self.calls.entry(id.to_owned()).or_insert(call);
+        }
+        if role == "assistant" {
+            self.count(message, place);
+        }
+    }
+
+    /// Whether a draft continues the provider message of the last item: a further block of an
+    /// answer, or a further result of parallel calls.
+    fn joins(&self, branch: BranchNumber, message: &MessageFields<'_>, content: &Content) -> bool {
+        let last = self.last.get(&branch);
+        match content {
+            Content::ToolResult(answer) => {
+                let call = self.calls.get(&answer.call_id);
+                let message = call.and_then(|call| call.message.clone());
+                message.is_some_and(|id| last == Some(&LastItem::Result(id)))
+            }
+            Content::Assistant(_) => {
+                message.id.as_ref().is_some_and(|id| last == Some(&LastItem::Block(id.clone())))
+            }
+            _ => false,
+        }
+    }
+
+    /// Notes what an item is, and which call it answers.
+    fn settle(
+        &mut self,
+        branch: BranchNumber,
+        message: &MessageFields<'_>,
+        content: &Content,
+        line: &Line<'_>,
+    ) {
+        let last = match content {
+            Content::ToolResult(answer) => {
+                let call = self.calls.get_mut(&answer.call_id);
+                let problem = match &call {
+                    None => Some((AnomalyKind::NoCall, "names no call before it")),
+                    Some(call) if call.answered => {
+                        Some((AnomalyKind::SecondResult, "names a call that has its result"))
+                    }
+                    Some(_) => None,
+                };
+                let message = call.and_then(|call| {
+                    call.answered = true;
+                    call.message.clone()
+                });
+                match problem {
+                    Some((kind, what)) => {
+                        self.odd(kind, format!("the result of {:?} {what}", answer.call_id));
+                    }
+                    None => self.report.pairs += 1,
+                }
+                if let Some(agent) = started_agent(line, content) {
+                    self.agents.entry(agent).or_insert_with(|| answer.call_id.clone());
+                }
+                message.map(LastItem::Result)
+            }
+            Content::Assistant(_) => message.id.clone().map(LastItem::Block),
+            _ => None,
+        };
+        match last {
+            Some(last) => self.last.insert(branch, last),
+            None => self.last.remove(&branch),
+        };
+    }
+
+    /// A result belongs to the branch of its call, whatever line it names.
+    fn place_of_result(&self, call: &str, parent: Option<Place>) -> (Option<Place>, bool) {
+        let Some(call) = self.calls.get(call) else { return (parent, parent.is_some()) };
+        let branch = match parent {
+            Some(parent) if self.places.is_on_path(call.place, parent.branch) => parent.branch,
+            _ => call.place.branch,
+        };
+        (Some(self.places.tip(branch)), true)
+    }
+
+    /// A further block of an answer belongs to the branch of the answer.
+    fn place_of_block(&self, id: &str, parent: Option<Place>) -> (Option<Place>, bool) {
+        let Some(answer) = self.answers.get(id) else { return (parent, false) };
+        match parent {
+            Some(parent) if self.places.is_on_path(answer.place, parent.branch) => {
+                (Some(self.places.tip(parent.branch)), true)
+            }
+            Some(_) => (parent, false),
+            None => (Some(self.places.tip(answer.place.branch)), true),
+        }
+    }
+
+    /// Decides which branch a line continues, and begins one where it continues none.
+    fn target(&mut self, line: &Line<'_>, parent: Option<Place>, belongs: bool) -> Target {
+        let advances = !belongs;
+        if let Some(parent) = parent
+            && (belongs || !self.places.continues_after(parent))
+        {
+            return Target { branch: parent.branch, advances };
+        }
+        let speaker = Self::speaker(line);
+        let is_first = self.places.branch_count() == 0;
+        let digits: String = line
+            .uuid
+            .iter()
+            .flat_map(|id| id.chars())
+            .filter(|c| c.is_alphanumeric())
+            .take(8)
+            .collect();
+        let (after, start, suffix) = match (parent, &speaker) {
+            (Some(parent), _) => {
+                let after = self.places.fork(parent, speaker);
+                (after, BranchStart::Rewind, format!(".{digits}"))
+            }
+            (None, _) if is_first => {
+                let is_agent = speaker != Speaker::Main;
+                self.places.root(speaker);
+                let start =
+                    if is_agent { BranchStart::Subagent } else { BranchStart::Conversation };
+                (None, start, String::new())
+            }
+            (None, Speaker::Sidechain(_)) => {
+                self.places.root(speaker);
+                (None, BranchStart::Subagent, format!(".agent-{digits}"))
+            }
+            (None, Speaker::Main) => {
+                self.places.root(speaker);
+                self.odd(AnomalyKind::SecondRoot, "a message without a parent begins a branch");
+                (None, BranchStart::Root, format!(".{digits}"))
+            }
+        };
+        self.events.push(TreeEvent::Branch { after, suffix, start });
+        Target { branch: self.places.branch_count() - 1, advances: true }
+    }
+
+    /// Puts items at the end of a branch, and the line where they end.
+    fn place(&mut self, line: &Line<'_>, target: &Target, events: Vec<TreeEvent>) -> Place {
+        let (first, count) = (self.items, events.len());
+        for event in events {
+            self.places.push(target.branch, self.items, target.advances);
+            self.items += 1;
+            self.events.push(event);
+        }
+        let place = self.places.tip(target.branch);
+        if let Some(uuid) = &line.uuid {
+            self.places.insert(uuid, place, first, count);
+        }
+        place
+    }
+
+    fn summary(&mut self, line: &Line<'_>, target: &Target, draft: tract_core::Draft) {
+        let boundary = line.parent_uuid.as_ref().and_then(|id| self.boundaries.remove(id));
+        let preserved = boundary.unwrap_or_default().preserved;
+        let keep = self.places.items_of(&preserved);
+        let (branch, number) = (target.branch, self.number);
+        let event = TreeEvent::Summary { branch, line: number, keep, draft: Box::new(draft) };
+        self.last.remove(&branch);
+        let place = self.place(line, target, vec![event]);
+        for uuid in &preserved {
+            self.places.relocate(uuid, place);
+        }
+    }
+
+    /// Counts an answer: its lines repeat its usage, and the last one has all of it.
+    fn count(&mut self, message: &MessageFields<'_>, place: Place) {
+        let usage = message.usage.unwrap_or_default();
+        let Some(id) = &message.id else {
+            self.unnamed_answers.push((message.model.clone(), usage));
+            return;
+        };
+        let model = message.model.clone();
+        let answer = self.answers.entry(id.clone()).or_insert(Answer { place, model, usage });
+        answer.place = place;
+        if message.usage.is_some() {
+            answer.usage = usage;
+        }
+    }
+}
+
+fn hash_of(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The blocks of a content; none where it is a text.
+fn blocks(content: &str) -> Vec<BlockFields> {
+    serde_json::from_str(content).unwrap_or_default()
+}
+
+/// The subagent that a result reports.
+fn started_agent(line: &Line<'_>, content: &Content) -> Option<String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Started {
+        agent_id: Option<String>,
+    }
+    let stated =
+        line.tool_use_result.and_then(|raw| serde_json::from_str::<Started>(raw.get()).ok());
+    if let Some(agent) = stated.and_then(|started| started.agent_id) {
+        return Some(agent);
+    }
+    let text = content.text();
+    let (_, tail) = text.rsplit_once("agentId:")?;
+    let id: String = tail.trim_start().chars().take_while(|c| c.is_ascii_alphanumeric()).collect();
+    (!id.is_empty()).then_some(id)
+}

@@ -1,0 +1,86 @@
+//! Lines of a file, one at a time: memory holds one line, however large the file is.
+
+use std::io::{self, BufRead, Read as _};
+
+/// Bytes of a line at most. A longer one is passed over: no message is allowed to be that large.
+pub(crate) const MAX_LINE_BYTES: usize = 64 << 20;
+
+/// One line of a file.
+#[derive(Debug)]
+pub(crate) enum Line<'a> {
+    /// Its bytes, without the line ending; `ended` unless the file stops in the middle of it.
+    Whole { bytes: &'a [u8], ended: bool },
+    /// It is longer than [`MAX_LINE_BYTES`].
+    TooLong,
+}
+
+/// Reads lines into one buffer.
+pub(crate) struct Lines<R> {
+    reader: R,
+    buffer: Vec<u8>,
+}
+
+impl<R: BufRead> Lines<R> {
+    pub(crate) fn new(reader: R) -> Self {
+        Self { reader, buffer: Vec::new() }
+    }
+
+    /// Reads the next line; `None` at the end.
+    pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+        self.buffer.clear();
+        let limit = MAX_LINE_BYTES as u64 + 1;
+        let length = (&mut self.reader).take(limit).read_until(b'\n', &mut self.buffer)?;
+        if length == 0 {
+            return Ok(None);
+        }
+        let ended = self.buffer.last() == Some(&b'\n');
+        if !ended && length > MAX_LINE_BYTES {
+            self.buffer = Vec::new();
+            self.skip_line()?;
+            return Ok(Some(Line::TooLong));
+        }
+        let bytes = self.buffer.trim_ascii_end();
+        Ok(Some(Line::Whole { bytes, ended }))
+    }
+
+    fn skip_line(&mut self) -> io::Result<()> {
+        loop {
+            let available = self.reader.fill_buf()?;
+            if available.is_empty() {
+                return Ok(());
+            }
+            let (used, found) = match available.iter().position(|byte| *byte == b'\n') {
+                Some(end) => (end + 1, true),
+                None => (available.len(), false),
+            };
+            self.reader.consume(used);
+            if found {
+                return Ok(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_with_the_file_or_a_newline_and_a_huge_one_is_passed_over() {
+        let mut bytes = b"one\r\n\n".to_vec();
+        bytes.resize(bytes.len() + MAX_LINE_BYTES + 10, b'x');
+        bytes.extend(b"\ntorn");
+        let mut lines = Lines::new(io::Cursor::new(&bytes));
+        let mut found = Vec::new();
+        while let Some(line) = lines.next().expect("it reads") {
+            found.push(match line {
+                Line::Whole { bytes, ended } => {
+                    (String::from_utf8_lossy(bytes).into_owned(), ended)
+                }
+                Line::TooLong => ("too long".to_owned(), true),
+            });
+        }
+        let expected = [("one", true), ("", true), ("too long", true), ("torn", false)];
+        assert_eq!(found, expected.map(|(text, ended)| (text.to_owned(), ended)));
+    }
+}

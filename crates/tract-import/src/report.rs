@@ -1,0 +1,198 @@
+//! What an import found in a recording.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+use tract_engine::ImportStatus;
+
+use crate::tree::BranchStart;
+
+/// What is unusual about a recording. Everything that could be read is imported all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AnomalyKind {
+    /// The file ends in the middle of a line.
+    TornLine,
+    /// A line is no JSON object of the expected shape.
+    UnreadableLine,
+    /// A line is longer than any message may be.
+    LineTooLong,
+    /// A message whose content is in no known shape.
+    UnreadableMessage,
+    /// A line names a parent that the file does not have before it; it continues its session.
+    MissingParent,
+    /// A message without a parent after the first one; it begins a branch.
+    SecondRoot,
+    /// A message that is there twice under one parent, with the same time; the first one counts.
+    Replayed,
+    /// A result names a call that no line before it has.
+    NoCall,
+    /// A result names a call that has its result.
+    SecondResult,
+    /// A call that no line answers.
+    Unanswered,
+    /// A line has no readable time.
+    NoTime,
+    /// A summary that hides nothing; it is imported as a message.
+    EmptyCompaction,
+    /// A message that breaks a limit; it is left out.
+    TooLarge,
+    /// A subagent whose call is not in the session.
+    UnknownCaller,
+    /// A branch of this name has other commits; the recording has a branch next to it.
+    Diverged,
+}
+
+impl AnomalyKind {
+    /// Returns the stable word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::TornLine => "torn_line",
+            Self::UnreadableLine => "unreadable_line",
+            Self::LineTooLong => "line_too_long",
+            Self::UnreadableMessage => "unreadable_message",
+            Self::MissingParent => "missing_parent",
+            Self::SecondRoot => "second_root",
+            Self::Replayed => "replayed",
+            Self::NoCall => "no_call",
+            Self::SecondResult => "second_result",
+            Self::Unanswered => "unanswered",
+            Self::NoTime => "no_time",
+            Self::EmptyCompaction => "empty_compaction",
+            Self::TooLarge => "too_large",
+            Self::UnknownCaller => "unknown_caller",
+            Self::Diverged => "diverged",
+        }
+    }
+}
+
+impl fmt::Display for AnomalyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One thing that is unusual.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct RecordingAnomaly {
+    /// The line of the file, from 1.
+    pub line: usize,
+    /// What is unusual.
+    pub kind: AnomalyKind,
+    /// What exactly, in words. It never quotes a message.
+    pub what: String,
+}
+
+/// Anomalies of one file that are listed one by one; the rest is counted.
+const LISTED: usize = 200;
+
+/// Anomalies of a file: all are counted, the first ones listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Anomalies {
+    /// How many of each kind.
+    pub counts: BTreeMap<AnomalyKind, usize>,
+    /// The first ones.
+    pub listed: Vec<RecordingAnomaly>,
+}
+
+impl Anomalies {
+    pub(crate) fn add(&mut self, line: usize, kind: AnomalyKind, what: impl Into<String>) {
+        *self.counts.entry(kind).or_default() += 1;
+        if self.listed.len() < LISTED {
+            self.listed.push(RecordingAnomaly { line, kind, what: what.into() });
+        }
+    }
+
+    /// Returns how many there are.
+    pub fn count(&self) -> usize {
+        self.counts.values().sum()
+    }
+}
+
+/// Tokens of a model's messages, each message counted once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct TokenTotals {
+    /// Tokens of requests that no cache had.
+    pub input: u64,
+    /// Tokens of answers.
+    pub output: u64,
+    /// Tokens read from a prompt cache.
+    pub cache_read: u64,
+    /// Tokens written to a prompt cache.
+    pub cache_write: u64,
+}
+
+impl TokenTotals {
+    /// Adds other totals.
+    pub fn add(&mut self, other: &Self) {
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.cache_read = self.cache_read.saturating_add(other.cache_read);
+        self.cache_write = self.cache_write.saturating_add(other.cache_write);
+    }
+}
+
+/// What became of one branch of a recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecordedBranch {
+    /// Its name.
+    pub branch: String,
+    /// What became of it.
+    pub status: ImportStatus,
+    /// Commits that lead to its head.
+    pub commits: usize,
+    /// How many of them are new to the store.
+    pub new: usize,
+    /// How it begins.
+    pub start: BranchStart,
+}
+
+/// What an import found in one file, and what became of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SessionReport {
+    /// The session's own name.
+    pub session: String,
+    /// The title that the tool gave it.
+    pub title: Option<String>,
+    /// Lines of the file that are not blank.
+    pub lines: usize,
+    /// Messages: texts, calls and results; each is a commit.
+    pub messages: usize,
+    /// Results that answer a call of the file.
+    pub pairs: usize,
+    /// Summaries that replaced messages.
+    pub compactions: usize,
+    /// Messages that these summaries hide.
+    pub hidden: usize,
+    /// Lines that no model saw, by type.
+    pub skipped: BTreeMap<String, usize>,
+    /// Lines that an earlier line repeats under the same id.
+    pub repeated: usize,
+    /// Answers of each model, each counted once.
+    pub models: BTreeMap<String, usize>,
+    /// Tokens, each answer counted once.
+    pub tokens: TokenTotals,
+    /// What is unusual.
+    pub anomalies: Anomalies,
+    /// Its branches: the conversation first. None when it has no messages.
+    pub branches: Vec<RecordedBranch>,
+}
+
+impl SessionReport {
+    /// Adds what the writer counted.
+    pub(crate) fn absorb(&mut self, written: Self) {
+        self.messages += written.messages;
+        self.compactions += written.compactions;
+        self.hidden += written.hidden;
+        for anomaly in written.anomalies.listed {
+            self.anomalies.add(anomaly.line, anomaly.kind, anomaly.what);
+        }
+    }
+}

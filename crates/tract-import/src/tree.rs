@@ -1,0 +1,51 @@
+//! What a reader makes of a recording: messages on branches, in the order of the file.
+
+use tract_core::{Draft, JsonText};
+
+/// The number of a branch, in the order in which branches begin.
+pub(crate) type BranchNumber = usize;
+
+/// The number of a message, summary or note, in the order of the file.
+pub(crate) type ItemNumber = usize;
+
+/// One thing that a recording says. Every event but [`Branch`](Self::Branch) is the next item.
+///
+/// A reader decides on each line by the lines before it alone. So what a file says does not depend
+/// on where it ends: a file that has grown continues what was imported of it.
+#[derive(Debug)]
+pub(crate) enum TreeEvent {
+    /// The next branch begins: after this item, or with nothing.
+    Branch { after: Option<ItemNumber>, suffix: String, start: BranchStart },
+    /// A message follows on a branch.
+    Message { branch: BranchNumber, line: usize, draft: Box<Draft> },
+    /// A summary takes the place of all messages of a branch but these.
+    Summary { branch: BranchNumber, line: usize, keep: Vec<ItemNumber>, draft: Box<Draft> },
+    /// A line for the log that no model saw.
+    Note { branch: BranchNumber, line: usize, message: String, content: JsonText, at: Option<i64> },
+}
+
+/// How a branch of a recording begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BranchStart {
+    /// It is the conversation itself.
+    Conversation,
+    /// A user went back and continued differently.
+    Rewind,
+    /// The recording has a second beginning.
+    Root,
+    /// A subagent, which has a context of its own.
+    Subagent,
+}
+
+impl BranchStart {
+    /// Returns the stable word for it.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Conversation => "conversation",
+            Self::Rewind => "rewind",
+            Self::Root => "root",
+            Self::Subagent => "subagent",
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! From the events of recordings to commits and branches, many recordings to a durable write.
+
+use std::collections::HashSet;
+
+use tract_core::json::{self, Escapes};
+use tract_core::{Applied, Blob, By, CommitId, Draft, JsonText, RefName, RefTarget, store::Walk};
+use tract_engine::plan::{Details, Request, Selection};
+use tract_engine::{Error, ImportStatus, Refusal, Repo, Result, Txn, WriteOptions};
+
+use crate::report::{AnomalyKind, RecordedBranch, SessionReport};
+use crate::tree::{BranchNumber, BranchStart, TreeEvent};
+
+/// Bytes of content that are collected for one durable write.
+const GROUP_BYTES: usize = 8 << 20;
+/// Commits that are collected for one durable write.
+const GROUP_COMMITS: usize = 8 << 10;
+/// Branches that are moved in one durable write.
+const GROUP_BRANCHES: usize = 256;
+/// How often the branches of a group are placed before the import fails.
+const ATTEMPTS: usize = 16;
+/// Branches of one name that are tried, where others have different commits.
+const NAMES: usize = 100;
+
+/// A branch while its recording is read.
+struct OpenBranch {
+    suffix: String,
+    start: BranchStart,
+    /// The branch that it begins in, and how many of that one's commits it shares.
+    base: Option<(BranchNumber, usize)>,
+    /// Its own commits, in order.
+    commits: Vec<CommitId>,
+    head: Option<CommitId>,
+}
+
+/// What became of an item: its commit, its branch, and its place among the commits of the branch.
+struct StoredItem {
+    commit: Option<CommitId>,
+    branch: BranchNumber,
+    commits: usize,
+}
+
+/// A recording that was read, whose branches are not placed yet.
+struct ReadSession {
+    name: String,
+    branches: Vec<OpenBranch>,
+    documents: Vec<JsonText>,
+    report: SessionReport,
+}
+
+/// Writes recordings. Nothing that no branch holds is seen by other readers; branches move in
+/// groups, when all their commits are durable.
+pub(crate) struct TreeWriter<'a> {
+    repo: &'a Repo,
+    txn: Txn<'a>,
+    /// What the branch in work is called while its commits are planned; it is restored at the end.
+    desk: RefName,
+    on_desk: Option<CommitId>,
+    bytes: usize,
+    fresh: HashSet<CommitId>,
+    branches: Vec<OpenBranch>,
+    items: Vec<StoredItem>,
+    waiting: Vec<ReadSession>,
+}
+
+impl<'a> TreeWriter<'a> {
+    pub(crate) fn new(repo: &'a Repo) -> Result<Self> {
+        Ok(Self {
+            repo,
+            txn: Txn::new(repo)?.importing(),
+            desk: RefName::new("imports/desk")?,
+            on_desk: None,
+            bytes: 0,
+            fresh: HashSet::new(),
+            branches: Vec::new(),
+            items: Vec::new(),
+            waiting: Vec::new(),
+        })
+    }
+
+    /// Takes the next event of the recording that is read.
+    pub(crate) async fn add(&mut self, event: TreeEvent, report: &mut SessionReport) -> Result<()> {
+        match event {
+            TreeEvent::Branch { after, suffix, start } => self.begin(after, suffix, start),
+            TreeEvent::Message { branch, line, draft } => {
+                self.bytes += size_of(&draft);
+                self.commit(branch, line, &Request::Import(*draft), report).await?;
+                report.messages += 1;
+            }
+            TreeEvent::Summary { branch, line, keep, draft } => {
+                self.bytes += size_of(&draft);
+                self.summary(branch, line, &keep, *draft, report).await?;
+            }
+            TreeEvent::Note { branch, line, message, content, at } => {
+                let details = Details {
+                    message: Some(message),
+                    origin: By::Import.into(),
+                    created_at: at,
+                    ..Details::default()
+                };
+                let request = Request::Note { content: Some(content), details };
+                self.commit(branch, line, &request, report).await?;
+            }
+        }
+        if self.bytes >= GROUP_BYTES || self.txn.commits().len() >= GROUP_COMMITS {
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, after: Option<usize>, suffix: String, start: BranchStart) {
+        let item = after.and_then(|item| self.items.get(item));
+        let base = item.map(|item| (item.branch, item.commits));
+        let head = item.and_then(|item| self.head_at(item.branch, item.commits));
+        self.branches.push(OpenBranch { suffix, start, base, commits: Vec::new(), head });
+    }
+
+    /// The commit of a branch after so many of its own.
+    fn head_at(&self, branch: BranchNumber, commits: usize) -> Option<CommitId> {
+        let branch = self.branches.get(branch)?;
+        match commits.checked_sub(1) {
+            Some(last) => branch.commits.get(last).copied(),
+            None => branch.base.and_then(|(base, commits)| self.head_at(base, commits)),
+        }
+    }
+
+    /// Carries out a request on a branch. What breaks a limit is left out and reported.
+    async fn commit(
+        &mut self,
+        number: BranchNumber,
+        line: usize,
+        request: &Request,
+        report: &mut SessionReport,
+    ) -> Result<()> {
+        let commit = match self.plan(number, request).await {
+            Ok(commit) => Some(commit),
+            Err(error) if error.is_store_failure() => return Err(error),
+            Err(error) => {
+                let kind = match error {
+                    Error::TooLarge(_) => AnomalyKind::TooLarge,
+                    _ => AnomalyKind::UnreadableMessage,
+                };
+                report.anomalies.add(line, kind, format!("left out: {}", error.code()));
+                None
+            }
+        };
+        self.store_item(number, commit);
+        Ok(())
+    }
+
+    async fn plan(&mut self, number: BranchNumber, request: &Request) -> Result<CommitId> {
+        let head = self.branches.get(number).and_then(|branch| branch.head);
+        if self.on_desk != head {
+            self.txn.move_ref(&self.desk, head.map(RefTarget::Commit)).await?;
+            self.on_desk = head;
+        }
+        let commit = self.txn.add(&self.desk, request).await?.id();
+        self.on_desk = Some(commit);
+        Ok(commit)
+    }
+
+    fn store_item(&mut self, number: BranchNumber, commit: Option<CommitId>) {
+        let Some(branch) = self.branches.get_mut(number) else { return };
+        branch.commits.extend(commit);
+        branch.head = commit.or(branch.head);
+        let commits = branch.commits.len();
+        self.items.push(StoredItem { commit, branch: number, commits });
+    }
+
+    /// Puts a summary in the place of what is shown, but for what the tool kept.
+    async fn summary(
+        &mut self,
+        number: BranchNumber,
+        line: usize,
+        keep: &[usize],
+        draft: Draft,
+        report: &mut SessionReport,
+    ) -> Result<()> {
+        let kept: HashSet<CommitId> =
+            keep.iter().filter_map(|item| self.items.get(*item)?.commit).collect();
+        let head = self.branches.get(number).and_then(|branch| branch.head);
+        let line_of = self.txn.line(head).await?;
+        let hidden: Vec<CommitId> = line_of
+            .view()
+            .rows()
+            .filter(|row| !kept.contains(&row.slot))
+            .map(|row| row.version)
+            .collect();
+        let before = line_of.view().len();
+        drop(line_of);
+        let request = Request::Compress {
+            select: Selection::Exactly(hidden),
+            content: draft.content.clone(),
+            role: draft.role.clone(),
+            details: Details::from(&draft),
+        };
+        match self.plan(number, &request).await {
+            Ok(commit) => {
+                let after = self.txn.line(Some(commit)).await?.view().len();
+                report.compactions += 1;
+                report.hidden += (before + 1).saturating_sub(after);
+                self.store_item(number, Some(commit));
+                Ok(())
+            }
+            Err(Error::Refused(Refusal::NothingLeft { .. })) => {
+                let what = "the summary hides nothing; it is a message";
+                report.anomalies.add(line, AnomalyKind::EmptyCompaction, what);
+                report.messages += 1;
+                self.commit(number, line, &Request::Import(draft), report).await
+            }
+            Err(error) if error.is_store_failure() => Err(error),
+            Err(error) => {
+                let what = format!("left out: {}", error.code());
+                report.anomalies.add(line, AnomalyKind::UnreadableMessage, what);
+                self.store_item(number, None);
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends a recording. Its branches are placed with those of others, and reported then.
+    ///
+    /// `name` is the branch of the conversation, `documents` what else belongs to each branch.
+    pub(crate) async fn end(
+        &mut self,
+        name: String,
+        documents: Vec<JsonText>,
+        report: SessionReport,
+    ) -> Result<Vec<SessionReport>> {
+        let branches = std::mem::take(&mut self.branches);
+        self.items = Vec::new();
+        self.waiting.push(ReadSession { name, branches, documents, report });
+        let count: usize = self.waiting.iter().map(|session| session.branches.len()).sum();
+        if count >= GROUP_BRANCHES { self.finish().await } else { Ok(Vec::new()) }
+    }
+
+    /// Leaves the recording that is read; what was stored of it no branch holds.
+    pub(crate) fn forget(&mut self) {
+        self.branches = Vec::new();
+        self.items = Vec::new();
+    }
+
+    /// Places the branches of all recordings that were read, and reports them.
+    pub(crate) async fn finish(&mut self) -> Result<Vec<SessionReport>> {
+        self.flush().await?;
+        let waiting = std::mem::take(&mut self.waiting);
+        for _ in 0..ATTEMPTS {
+            let mut txn = Txn::new(self.repo)?.importing();
+            let mut reports = Vec::with_capacity(waiting.len());
+            for session in &waiting {
+                reports.push(self.place(&mut txn, session).await?);
+            }
+            if !txn.moves_refs() {
+                return Ok(reports);
+            }
+            match txn.apply("import", &WriteOptions::default()).await? {
+                Applied::Done | Applied::Already => return Ok(reports),
+                Applied::Conflict(_) => {}
+            }
+        }
+        Err(Error::KeptMoving { attempts: ATTEMPTS })
+    }
+
+    /// Stores what was planned so far.
+    async fn flush(&mut self) -> Result<()> {
+        let made: Vec<CommitId> = self.txn.commits().iter().map(|commit| commit.id()).collect();
+        self.bytes = 0;
+        self.on_desk = None;
+        let mut next = Txn::new(self.repo)?.importing();
+        let found = next.target(&self.desk).await?;
+        self.txn.move_ref(&self.desk, found).await?;
+        let done = std::mem::replace(&mut self.txn, next);
+        let stored = self.repo.store().commits(self.repo.name(), &made).await?;
+        let before = self.fresh.len();
+        let fresh = made.iter().zip(&stored).filter(|(_, stored)| stored.is_none());
+        self.fresh.extend(fresh.map(|(id, _)| *id));
+        if self.fresh.len() == before {
+            return Ok(());
+        }
+        match done.apply("import", &WriteOptions::default()).await? {
+            Applied::Done | Applied::Already => Ok(()),
+            Applied::Conflict(conflict) => Err(conflict.into()),
+        }
+    }
+
+    async fn place(&self, txn: &mut Txn<'_>, session: &ReadSession) -> Result<SessionReport> {
+        let mut report = session.report.clone();
+        for (number, branch) in session.branches.iter().enumerate() {
+            let Some(head) = branch.head else { continue };
+            let document = session.documents.get(number);
+            let line = Ancestors { session, number };
+            let commits = line.iter().count();
+            let new = branch.commits.iter().filter(|id| self.fresh.contains(id)).count();
+            let plain = format!("{}{}", session.name, branch.suffix);
+            let mut placed = None;
+            for attempt in 1..=NAMES {
+                let name = match attempt {
+                    1 => plain.clone(),
+                    n => format!("{plain}.{n}"),
+                };
+                let at = RefName::branch(&name)?;
+                let found = txn.target(&at).await?.and_then(|target| target.commit());
+                let status = match found {
+                    None => ImportStatus::Created,
+                    Some(found) if found == head => ImportStatus::Unchanged,
+                    Some(found) if line.iter().any(|id| id == found) => ImportStatus::Forwarded,
+                    // The branch has more than the recording: it was cut short since.
+                    Some(found) if self.leads_to(found, head).await? => {
+                        placed = Some((name, ImportStatus::Unchanged));
+                        break;
+                    }
+                    Some(_) => continue,
+                };
+                txn.move_ref(&at, Some(RefTarget::Commit(head))).await?;
+                if let Some(document) = document {
+                    self.write_document(txn, &name, head, document).await?;
+                }
+                placed = Some((name, status));
+                break;
+            }
+            let (name, status) = placed.unwrap_or((plain.clone(), ImportStatus::Diverged));
+            if name != plain || status == ImportStatus::Diverged {
+                let what = format!("a branch of its name has other commits; it is {name}");
+                report.anomalies.add(0, AnomalyKind::Diverged, what);
+            }
+            let start = branch.start.clone();
+            report.branches.push(RecordedBranch { branch: name, status, commits, new, start });
+        }
+        Ok(report)
+    }
+
+    /// Whether a commit is on the first-parent chain of another.
+    async fn leads_to(&self, head: CommitId, commit: CommitId) -> Result<bool> {
+        let mut next = Some(head);
+        while let Some(head) = next {
+            let page = self.repo.store().walk(self.repo.name(), Walk::from(head)).await?;
+            if page.steps.iter().any(|step| step.commit.id() == commit) {
+                return Ok(true);
+            }
+            next = page.next;
+        }
+        Ok(false)
+    }
+
+    async fn write_document(
+        &self,
+        txn: &mut Txn<'_>,
+        name: &str,
+        head: CommitId,
+        meta: &JsonText,
+    ) -> Result<()> {
+        let mut text = format!("{{\"head\":\"{head}\",\"id\":");
+        json::write_string(&mut text, name, Escapes::Raw);
+        text.push_str(",\"meta\":");
+        text.push_str(meta.as_str());
+        text.push('}');
+        json::check(&text)?;
+        let blob = Blob::seal(text.into_bytes());
+        let at = RefName::new(format!("imports/{name}"))?;
+        let to = RefTarget::Blob(blob.id());
+        if txn.target(&at).await?.as_ref() != Some(&to) {
+            txn.blob(blob)?;
+            txn.move_ref(&at, Some(to)).await?;
+        }
+        Ok(())
+    }
+}
+
+/// About how much memory a message takes until it is stored.
+fn size_of(draft: &Draft) -> usize {
+    let verbatim = draft.verbatim.as_ref().map_or(0, |blob| blob.bytes().len());
+    draft.content.text().len() + verbatim + (1 << 10)
+}
+
+/// All commits that lead to the head of a branch, newest first.
+struct Ancestors<'a> {
+    session: &'a ReadSession,
+    number: BranchNumber,
+}
+
+impl<'a> Ancestors<'a> {
+    fn iter(&self) -> impl Iterator<Item = CommitId> + use<'a> {
+        let session = self.session;
+        let all =
+            session.branches.get(self.number).map(|branch| (self.number, branch.commits.len()));
+        std::iter::successors(all, move |(number, _)| session.branches.get(*number)?.base).flat_map(
+            move |(number, count)| {
+                let own = session.branches.get(number).map_or(&[][..], |branch| &branch.commits);
+                own.get(..count).unwrap_or_default().iter().rev().copied()
+            },
+        )
+    }
+}

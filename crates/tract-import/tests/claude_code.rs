@@ -1,0 +1,450 @@
+//! Sessions of Claude Code: what becomes of them, and what holds however a file is cut or damaged.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::Value;
+use tract_core::{RefName, RefTarget, block_on};
+use tract_engine::{ImportStatus, Repo, RepoOptions};
+use tract_import::claude_code::{self, SessionFile, SessionFilter};
+use tract_import::{AnomalyKind, BranchStart, SessionReport};
+use tract_providers::{Dialect, Form, FormOptions, compile_form};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn bundled() -> PathBuf {
+    root().join("tests/data/sessions/claude-code")
+}
+
+fn files(path: &Path) -> Vec<SessionFile> {
+    claude_code::session_files(&[path.to_owned()], &SessionFilter::new()).expect("they are there")
+}
+
+fn new_repo() -> Repo {
+    let repo = Repo::new(Arc::new(tract_kv::memory()), RepoOptions::new());
+    block_on(repo.init()).expect("it is made");
+    repo
+}
+
+fn import(repo: &Repo, files: &[SessionFile]) -> Vec<SessionReport> {
+    let mut reports = Vec::new();
+    let done = claude_code::import(repo, files, |path, report| {
+        reports.push(report.unwrap_or_else(|error| panic!("{}: {error}", path.display())));
+    });
+    block_on(done).expect("the store works");
+    reports
+}
+
+/// Everything that refs lead to: branches and documents.
+fn refs(repo: &Repo) -> Vec<(RefName, RefTarget)> {
+    block_on(repo.store().list_refs(repo.name(), "")).expect("they are read")
+}
+
+/// What a branch says, one message a line.
+fn said(repo: &Repo, branch: &str) -> Vec<String> {
+    let name = RefName::branch(branch).expect("a good name");
+    let head = block_on(repo.head_of(&name)).expect("it is read");
+    let compiled = block_on(repo.compile(head)).expect("it compiles");
+    let line = |message: &tract_core::Message| {
+        let calls = message.content.calls().map(|call| format!("[{}]", call.name));
+        let calls: Vec<String> = calls.collect();
+        format!("{} {}{}", message.role.as_str(), message.content.text().trim(), calls.join(""))
+    };
+    compiled.messages().map(line).collect()
+}
+
+fn session_with(reports: &[SessionReport], start: usize) -> &SessionReport {
+    reports.iter().find(|report| report.branches.len() == start).expect("a session")
+}
+
+#[test]
+fn a_session_is_its_conversation_with_rewinds_as_branches_and_parallel_calls_as_none() {
+    let repo = new_repo();
+    let reports = import(&repo, &files(&bundled()));
+    assert_eq!(reports.len(), 4);
+    let tides = session_with(&reports, 2);
+    assert_eq!(tides.title.as_deref(), Some("Which gauge reads too high"));
+    assert_eq!((tides.pairs, tides.compactions, tides.repeated), (4, 0, 0));
+    assert_eq!(tides.anomalies.count(), 0, "{:?}", tides.anomalies);
+    let starts: Vec<_> = tides.branches.iter().map(|branch| branch.start.clone()).collect();
+    assert_eq!(starts, [BranchStart::Conversation, BranchStart::Rewind]);
+    let skipped: Vec<(&str, usize)> =
+        tides.skipped.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+    assert_eq!(
+        skipped,
+        [
+            ("attachment:hook_success", 1),
+            ("custom-title", 1),
+            ("file-history-snapshot", 1),
+            ("permission-mode", 1),
+            ("progress", 1),
+            ("system:turn_duration", 1),
+        ]
+    );
+    let [main, rewind] = [0, 1].map(|n| said(&repo, &tides.branches[n].branch));
+    let shared = [
+        "user Caveat: the messages below were made by the user while running local commands.",
+        "user Which of our two gauges reads too high?",
+        "assistant ",
+        "assistant I read both gauges.",
+        "assistant [Read]",
+        "tool day,metres\n1,2.31\n2,2.34",
+        "assistant [Read]",
+        "tool day,metres\n1,2.28\n2,2.30",
+        "assistant [Task]",
+        "tool It uses the chart datum of 1992.\nagentId: a1b2c3d",
+        "assistant The north gauge reads 3 to 4 cm too high: its datum is of 1992.",
+    ];
+    assert_eq!(main[..shared.len()], shared);
+    assert_eq!(rewind[..shared.len()], shared);
+    assert_eq!(
+        main[shared.len()..],
+        [
+            "user Correct the north gauge by hand.",
+            "assistant [Edit]",
+            "tool File has not been read yet.",
+            "assistant The edit failed; the file has to be read again.",
+        ]
+    );
+    assert_eq!(
+        rewind[shared.len()..],
+        [
+            "user Do not edit it. Write the correction into datum.md.",
+            "assistant I write it down: subtract 3.5 cm from the north gauge.",
+            "user And mention the year.",
+            "assistant It is the datum of 1992.",
+        ]
+    );
+}
+
+#[test]
+fn usage_counts_once_per_answer_and_an_api_error_is_no_answer() {
+    let repo = new_repo();
+    let reports = import(&repo, &files(&bundled()));
+    let tides = session_with(&reports, 2);
+    assert_eq!(tides.models, BTreeMap::from([("claude-sonnet-4-20250514".to_owned(), 7)]));
+    let tokens = tides.tokens;
+    assert_eq!(tokens.output, 48 + 22 + 27 + 30 + 14 + 19 + 11);
+    assert_eq!((tokens.input, tokens.cache_write), (7 * 12, 7 * 300));
+    assert_eq!(tokens.cache_read, 900 + 1200 + 1300 + 1350);
+}
+
+#[test]
+fn a_compaction_is_a_summary_that_leaves_the_preserved_messages_visible() {
+    let repo = new_repo();
+    let reports = import(&repo, &files(&bundled()));
+    let report = reports.iter().find(|report| report.compactions == 1).expect("a compaction");
+    assert_eq!(report.hidden, 4);
+    assert_eq!(
+        said(&repo, &report.branches[0].branch),
+        [
+            "user This session continues an earlier one. Summary: moorings A2 and B7 need new chain.",
+            "user Order chain for both.",
+            "assistant Which length?",
+            "user Twelve metres each.",
+            "assistant Ordered: 2 × 12 m.",
+        ]
+    );
+    assert_eq!(report.branches.len(), 1, "what follows a preserved message is no rewind");
+}
+
+#[test]
+fn a_subagent_is_a_branch_of_its_own_whose_document_names_its_call() {
+    let repo = new_repo();
+    let reports = import(&repo, &files(&bundled()));
+    let agent = reports.iter().find(|report| report.session.contains(".agent-")).expect("one");
+    assert_eq!(agent.branches[0].start, BranchStart::Subagent);
+    let name = RefName::new(format!("imports/{}", agent.branches[0].branch)).expect("a good name");
+    let target = block_on(repo.ref_target(&name)).expect("it is read").expect("it is there");
+    let blob = block_on(repo.require_blob(target.blob().expect("a document"))).expect("a blob");
+    let document: Value = serde_json::from_slice(blob.bytes()).expect("it is JSON");
+    assert_eq!(document["meta"]["caller"]["id"], "toolu_delegate");
+    assert_eq!(agent.anomalies.count(), 0);
+
+    let alone = new_repo();
+    let agents: Vec<_> = files(&bundled()).into_iter().filter(SessionFile::is_agent).collect();
+    let reports = import(&alone, &agents);
+    assert_eq!(reports[0].anomalies.counts[&AnomalyKind::UnknownCaller], 1);
+}
+
+#[test]
+fn importing_again_writes_nothing() {
+    let repo = new_repo();
+    import(&repo, &files(&bundled()));
+    let stats = || block_on(tract_engine::stats(&repo)).expect("they are counted").store;
+    let (before, was) = (refs(&repo), stats());
+    let again = import(&repo, &files(&bundled()));
+    assert_eq!(refs(&repo), before);
+    assert_eq!(stats(), was, "not even an entry of the ref log");
+    let branches: Vec<_> = again.iter().flat_map(|report| &report.branches).collect();
+    assert!(branches.iter().all(|branch| branch.status == ImportStatus::Unchanged));
+    assert!(branches.iter().all(|branch| branch.new == 0));
+}
+
+/// Writes a file as it is at some time, under any name.
+fn write(folder: &Path, name: &str, bytes: &[u8]) -> SessionFile {
+    let path = folder.join(name);
+    std::fs::write(&path, bytes).expect("it is written");
+    SessionFile::new(path)
+}
+
+#[test]
+fn a_prefix_and_then_the_whole_is_the_whole_wherever_it_is_cut() {
+    let scratch = tempfile::tempdir().expect("a folder");
+    for file in files(&bundled()) {
+        let bytes = std::fs::read(file.path()).expect("it reads");
+        let whole = new_repo();
+        import(&whole, &[write(scratch.path(), "whole.jsonl", &bytes)]);
+        let expected = refs(&whole);
+        // Every end of a line, and places within lines.
+        let mut cuts: Vec<usize> = (0..bytes.len()).filter(|n| bytes[*n] == b'\n').collect();
+        cuts.extend((0..bytes.len()).step_by(911));
+        for cut in cuts {
+            let repo = new_repo();
+            import(&repo, &[write(scratch.path(), "growing.jsonl", &bytes[..cut])]);
+            import(&repo, &[write(scratch.path(), "growing.jsonl", &bytes)]);
+            assert_eq!(refs(&repo), expected, "{} cut at {cut}", file.path().display());
+            // And a file that was cut short since takes nothing back.
+            import(&repo, &[write(scratch.path(), "shorter.jsonl", &bytes[..cut])]);
+            let branches = |refs: Vec<(RefName, RefTarget)>| -> Vec<_> {
+                refs.into_iter().filter(|(name, _)| name.branch_name().is_some()).collect()
+            };
+            assert_eq!(branches(refs(&repo)), branches(expected.clone()), "shortened to {cut}");
+        }
+    }
+}
+
+#[test]
+fn a_rewritten_file_becomes_a_branch_next_to_the_old_one() {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let texts = files(&bundled()).into_iter().map(|file| std::fs::read_to_string(file.path()));
+    let mut texts = texts.map(|text| text.expect("it reads"));
+    let text = texts.find(|text| text.contains("two gauges")).expect("a session");
+    let repo = new_repo();
+    let old = import(&repo, &[write(scratch.path(), "a.jsonl", text.as_bytes())]);
+    let changed = text.replacen("two gauges", "three gauges", 1);
+    assert_ne!(changed, text);
+    for _ in 0..2 {
+        let new = import(&repo, &[write(scratch.path(), "a.jsonl", changed.as_bytes())]);
+        let (old, new) = (&old[0].branches[0].branch, &new[0].branches[0].branch);
+        assert_eq!(*new, format!("{old}.2"));
+        assert_ne!(said(&repo, old), said(&repo, new));
+    }
+}
+
+/// Messages that a file has as lines of their own: what a damaged file may lose at most.
+fn messages(reports: &[SessionReport]) -> usize {
+    reports.iter().map(|report| report.messages + report.compactions).sum()
+}
+
+#[derive(Clone, Debug)]
+enum Damage {
+    Cut(usize),
+    Flip(usize, u8),
+    Swap(usize, usize),
+    Repeat(usize),
+    Remove(usize),
+}
+
+fn damage() -> impl Strategy<Value = Damage> {
+    let place = any::<proptest::sample::Index>().prop_map(|index| index.index(1 << 20));
+    prop_oneof![
+        place.clone().prop_map(Damage::Cut),
+        (place.clone(), 0u8..8).prop_map(|(at, bit)| Damage::Flip(at, bit)),
+        (place.clone(), place.clone()).prop_map(|(a, b)| Damage::Swap(a, b)),
+        place.clone().prop_map(Damage::Repeat),
+        place.prop_map(Damage::Remove),
+    ]
+}
+
+fn damaged(bytes: &[u8], damage: &Damage) -> Vec<u8> {
+    let mut lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
+    let count = lines.len().max(1);
+    match damage {
+        Damage::Cut(at) => return bytes[..at % (bytes.len() + 1)].to_vec(),
+        Damage::Flip(at, bit) => {
+            let mut bytes = bytes.to_vec();
+            let at = at % bytes.len().max(1);
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte ^= 1 << bit;
+            }
+            return bytes;
+        }
+        Damage::Swap(a, b) if !lines.is_empty() => lines.swap(a % count, b % count),
+        Damage::Repeat(at) if !lines.is_empty() => lines.insert(at % count, lines[at % count]),
+        Damage::Remove(at) if !lines.is_empty() => drop(lines.remove(at % count)),
+        _ => {}
+    }
+    lines.concat()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_damaged_file_is_read_as_far_as_it_goes_and_every_line_is_accounted_for(
+        damages in proptest::collection::vec(damage(), 1..4),
+        which in 0usize..4,
+    ) {
+        let scratch = tempfile::tempdir().expect("a folder");
+        let file = &files(&bundled())[which];
+        let mut bytes = std::fs::read(file.path()).expect("it reads");
+        for damage in &damages {
+            bytes = damaged(&bytes, damage);
+        }
+        let repo = new_repo();
+        let reports = import(&repo, &[write(scratch.path(), "damaged.jsonl", &bytes)]);
+        let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+        let report = &reports[0];
+        prop_assert_eq!(report.lines, lines.count());
+        let unread: usize = [
+            AnomalyKind::TornLine,
+            AnomalyKind::UnreadableLine,
+            AnomalyKind::UnreadableMessage,
+            AnomalyKind::Replayed,
+        ]
+        .iter()
+        .filter_map(|kind| report.anomalies.counts.get(kind))
+        .sum();
+        let skipped: usize = report.skipped.values().sum();
+        let notes = usize::from(bytes.windows(11).any(|word| word == b"<synthetic>")) * report.lines;
+        let known = messages(&reports) + skipped + report.repeated + unread;
+        prop_assert!(known <= report.lines && report.lines <= known + notes.min(2), "{:?}", report);
+        for branch in &report.branches {
+            said(&repo, &branch.branch);
+        }
+        // What came of it is stable: again, nothing changes.
+        let before = refs(&repo);
+        import(&repo, &[write(scratch.path(), "again.jsonl", &bytes)]);
+        prop_assert_eq!(refs(&repo), before);
+    }
+}
+
+/// What a file says, counted without any of the reader's rules.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Counted {
+    messages: usize,
+    results: usize,
+    answers: usize,
+}
+
+fn counted(path: &Path) -> Counted {
+    let bytes = std::fs::read(path).expect("it reads");
+    let (mut counted, mut seen, mut answers) =
+        (Counted::default(), std::collections::HashSet::new(), std::collections::HashSet::new());
+    for line in bytes.split(|byte| *byte == b'\n') {
+        let Ok(line) = serde_json::from_slice::<Value>(line) else { continue };
+        let is_new = line["uuid"].as_str().is_none_or(|id| seen.insert(id.to_owned()));
+        let is_message = matches!(line["type"].as_str(), Some("user" | "assistant"));
+        let content = &line["message"]["content"];
+        if !is_new || !is_message || content.is_null() || line["message"]["model"] == "<synthetic>"
+        {
+            continue;
+        }
+        let blocks = content.as_array().into_iter().flatten();
+        let results = blocks.filter(|block| block["type"] == "tool_result").count();
+        counted.results += results;
+        counted.messages += 1;
+        if let (Some("assistant"), Some(id)) =
+            (line["type"].as_str(), line["message"]["id"].as_str())
+        {
+            answers.insert(id.to_owned());
+        }
+    }
+    counted.answers = answers.len();
+    counted
+}
+
+#[test]
+fn recorded_sessions_come_in_whole_with_every_result_paired() {
+    let data = std::env::var_os("TRACT_DATA").map_or(root().join("../shared/data"), PathBuf::from);
+    let folder = data.join("sessions/claude-code");
+    if !folder.is_dir() {
+        assert!(std::env::var_os("CI").is_none(), "{} is missing", folder.display());
+        println!("left out: {}; the bundled sessions are tested", folder.display());
+        return;
+    }
+    let repo = new_repo();
+    let files = files(&folder);
+    let mut reports: Vec<(PathBuf, SessionReport)> = Vec::new();
+    let done = claude_code::import(&repo, &files, |path, report| {
+        reports.push((path.to_owned(), report.expect("it reads")));
+    });
+    block_on(done).expect("the store works");
+    assert_eq!(reports.len(), files.len());
+    let mut sum: BTreeMap<String, usize> = BTreeMap::new();
+    let mut add = |name: &str, count: usize| *sum.entry(name.to_owned()).or_default() += count;
+    for (path, report) in &reports {
+        let expected = counted(path);
+        let of = |kind| report.anomalies.counts.get(&kind).copied().unwrap_or_default();
+        let unpaired = of(AnomalyKind::NoCall) + of(AnomalyKind::SecondResult);
+        let name = path.strip_prefix(&folder).expect("it is in there").display().to_string();
+        println!(
+            "{name}: {} lines, {} messages, {} pairs, {} branches, {} repeated, {:?}, skipped {:?}",
+            report.lines,
+            report.messages,
+            report.pairs,
+            report.branches.len(),
+            report.repeated,
+            report.anomalies.counts,
+            report.skipped
+        );
+        assert_eq!(report.pairs + unpaired, expected.results, "{name}");
+        let lost = of(AnomalyKind::Replayed) + of(AnomalyKind::UnreadableMessage);
+        let read = report.messages + report.compactions;
+        assert!(read + lost >= expected.messages, "{name}: {read} of {expected:?}");
+        assert!(report.models.values().sum::<usize>() >= expected.answers, "{name}");
+        add("files", 1);
+        add("with messages", usize::from(!report.branches.is_empty()));
+        add("lines", report.lines);
+        add("messages", report.messages);
+        add("pairs", report.pairs);
+        add("unpaired", unpaired);
+        add("compactions", report.compactions);
+        add("repeated", report.repeated);
+        for branch in &report.branches {
+            add(&format!("branches: {}", branch.start.as_str()), 1);
+            let name = RefName::branch(&branch.branch).expect("a good name");
+            let head = block_on(repo.head_of(&name)).expect("it is read");
+            let compiled = block_on(repo.compile(head)).expect("it compiles");
+            for dialect in Dialect::ALL {
+                let form = Form::Params(dialect);
+                compile_form(&compiled, form, &FormOptions::default()).expect("it compiles");
+            }
+        }
+        for (kind, count) in &report.anomalies.counts {
+            add(&format!("anomaly: {kind}"), *count);
+        }
+        for (kind, count) in &report.skipped {
+            add(&format!("skipped: {kind}"), *count);
+        }
+    }
+    for (name, count) in &sum {
+        println!("{count:>6} {name}");
+    }
+    let (before, again) = (refs(&repo), import(&repo, &files));
+    assert_eq!(refs(&repo), before);
+    assert!(again.iter().flat_map(|report| &report.branches).all(|branch| branch.new == 0));
+}
+
+#[test]
+fn files_and_folders_are_filtered_by_project_and_time() {
+    let all = files(&bundled());
+    assert_eq!(all.len(), 4);
+    let of = |project: &str| {
+        let mut filter = SessionFilter::new();
+        filter.project = Some(project.to_owned());
+        claude_code::session_files(&[bundled()], &filter).expect("they are there").len()
+    };
+    assert_eq!((of("tide-tables"), of("/home/ada"), of("/home/eve"), of("tide")), (3, 3, 0, 0));
+    let mut filter = SessionFilter::new();
+    filter.since = Some(std::time::SystemTime::now() + std::time::Duration::from_secs(86_400));
+    assert!(claude_code::session_files(&[bundled()], &filter).expect("they are there").is_empty());
+    let text = std::fs::read_to_string(all[0].path()).expect("it reads");
+    assert!(claude_code::is_session(&text));
+    assert!(!claude_code::is_session(r#"{"id":"a","messages":[{"role":"user","content":"Hi"}]}"#));
+}
